@@ -1,0 +1,249 @@
+//! What happened to a key: [`Delta`], the list of them that one pop hands out ([`Deltas`]), and the tombstone of a
+//! deletion nobody saw ([`DeletedFinalStateUnknown`]). Plain values; no protocol lives here.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+use crate::sync::Arc;
+
+/// The kind of a [`Delta`] (client-go `DeltaType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeltaType {
+    /// The watch reported a new object.
+    Added,
+    /// The watch reported a changed object.
+    Updated,
+    /// The object is gone; the delta holds its last state, or a tombstone when that was not observed.
+    Deleted,
+    /// A relist reported the object (it may be new, changed or the same).
+    Replaced,
+    /// A periodic resync, or a relist of a queue built with `emit_replaced(false)`.
+    Sync,
+}
+
+impl fmt::Display for DeltaType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DeltaType::Added => "Added",
+            DeltaType::Updated => "Updated",
+            DeltaType::Deleted => "Deleted",
+            DeltaType::Replaced => "Replaced",
+            DeltaType::Sync => "Sync",
+        })
+    }
+}
+
+/// A deletion that was missed: the key is gone, and `obj` is the last state known, which may be stale or absent
+/// (client-go `DeletedFinalStateUnknown`).
+pub struct DeletedFinalStateUnknown<T> {
+    /// Key of the deleted object.
+    pub key: Box<str>,
+    /// The last state known, if there was one.
+    pub obj: Option<Arc<T>>,
+}
+
+impl<T> Clone for DeletedFinalStateUnknown<T> {
+    fn clone(&self) -> Self {
+        Self { key: self.key.clone(), obj: self.obj.clone() }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for DeletedFinalStateUnknown<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeletedFinalStateUnknown").field("key", &self.key).field("obj", &self.obj).finish()
+    }
+}
+
+/// What a [`Delta`] is about: an object or, for missed deletions, a tombstone.
+pub enum DeltaObject<T> {
+    /// The object as offered (after the transformer, if there is one).
+    Object(Arc<T>),
+    /// A missed deletion. Boxed, so that the common case stays two words.
+    Tombstone(Box<DeletedFinalStateUnknown<T>>),
+}
+
+impl<T> DeltaObject<T> {
+    /// The object, or the last known state inside a tombstone.
+    #[must_use]
+    pub fn object(&self) -> Option<&Arc<T>> {
+        match self {
+            DeltaObject::Object(object) => Some(object),
+            DeltaObject::Tombstone(tombstone) => tombstone.obj.as_ref(),
+        }
+    }
+
+    /// Whether this is a tombstone.
+    #[must_use]
+    pub fn is_tombstone(&self) -> bool {
+        matches!(self, DeltaObject::Tombstone(_))
+    }
+}
+
+impl<T> Clone for DeltaObject<T> {
+    fn clone(&self) -> Self {
+        match self {
+            DeltaObject::Object(object) => DeltaObject::Object(object.clone()),
+            DeltaObject::Tombstone(tombstone) => DeltaObject::Tombstone(tombstone.clone()),
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for DeltaObject<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeltaObject::Object(object) => object.fmt(f),
+            DeltaObject::Tombstone(tombstone) => tombstone.fmt(f),
+        }
+    }
+}
+
+impl<T> From<Arc<T>> for DeltaObject<T> {
+    fn from(object: Arc<T>) -> Self {
+        DeltaObject::Object(object)
+    }
+}
+
+impl<T> From<DeletedFinalStateUnknown<T>> for DeltaObject<T> {
+    fn from(tombstone: DeletedFinalStateUnknown<T>) -> Self {
+        DeltaObject::Tombstone(Box::new(tombstone))
+    }
+}
+
+/// One thing that happened to one key (client-go `Delta`).
+pub struct Delta<T> {
+    /// What happened.
+    pub kind: DeltaType,
+    /// To which object.
+    pub object: DeltaObject<T>,
+}
+
+impl<T> Delta<T> {
+    /// A delta of `kind` about `object`.
+    pub fn new(kind: DeltaType, object: impl Into<DeltaObject<T>>) -> Self {
+        Self { kind, object: object.into() }
+    }
+}
+
+impl<T> Clone for Delta<T> {
+    fn clone(&self) -> Self {
+        Self { kind: self.kind, object: self.object.clone() }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Delta<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.kind)?;
+        self.object.fmt(f)
+    }
+}
+
+/// Everything pending for one key, oldest first (client-go `Deltas`). Dereferences to a slice.
+///
+/// One delta, by far the most frequent case, is held without an allocation.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deltafifo::{Delta, DeltaType, Deltas};
+///
+/// let deltas: Deltas<u32> =
+///     [Delta::new(DeltaType::Added, Arc::new(1)), Delta::new(DeltaType::Updated, Arc::new(2))].into_iter().collect();
+/// assert_eq!(deltas.oldest().unwrap().kind, DeltaType::Added);
+/// assert_eq!(deltas.newest().unwrap().object.object().map(|n| **n), Some(2));
+/// ```
+pub struct Deltas<T>(SmallVec<[Delta<T>; 1]>);
+
+impl<T> Deltas<T> {
+    /// No deltas at all.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(SmallVec::new())
+    }
+
+    /// The first thing that happened.
+    #[must_use]
+    pub fn oldest(&self) -> Option<&Delta<T>> {
+        self.0.first()
+    }
+
+    /// The last thing that happened.
+    #[must_use]
+    pub fn newest(&self) -> Option<&Delta<T>> {
+        self.0.last()
+    }
+
+    pub(crate) fn one(delta: Delta<T>) -> Self {
+        let mut deltas = SmallVec::new();
+        deltas.push(delta);
+        Self(deltas)
+    }
+
+    /// Appends what is put back or offered as a whole: client-go never folds those into one another.
+    pub(crate) fn push_sealed(&mut self, delta: Delta<T>) {
+        self.0.push(delta);
+    }
+
+    /// Appends a delta as client-go's `queueActionInternalLocked` does: two deletions in a row become one, the older,
+    /// unless the older is a tombstone. Nothing else ever coalesces. Only the last two are looked at, so a left fold
+    /// at the end gives the same list as folding at each append.
+    pub(crate) fn push_deduplicated(&mut self, delta: Delta<T>) {
+        match self.0.last_mut() {
+            Some(last) if last.kind == DeltaType::Deleted && delta.kind == DeltaType::Deleted => {
+                if last.object.is_tombstone() {
+                    *last = delta;
+                }
+            }
+            _ => self.0.push(delta),
+        }
+    }
+}
+
+impl<T> Default for Deltas<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Clone for Deltas<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Deltas<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.0).finish()
+    }
+}
+
+impl<T> std::ops::Deref for Deltas<T> {
+    type Target = [Delta<T>];
+
+    fn deref(&self) -> &[Delta<T>] {
+        &self.0
+    }
+}
+
+impl<T> FromIterator<Delta<T>> for Deltas<T> {
+    fn from_iter<I: IntoIterator<Item = Delta<T>>>(deltas: I) -> Self {
+        Self(deltas.into_iter().collect())
+    }
+}
+
+impl<T> IntoIterator for Deltas<T> {
+    type Item = Delta<T>;
+    type IntoIter = smallvec::IntoIter<[Delta<T>; 1]>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Deltas<T> {
+    type Item = &'a Delta<T>;
+    type IntoIter = std::slice::Iter<'a, Delta<T>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}

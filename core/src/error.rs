@@ -1,0 +1,147 @@
+//! Every error of the crate. The messages say what happened to which key and what to do about it.
+
+/// An error of a user's function.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// An object has no key (client-go `KeyError`).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// `MetaNamespaceKey` needs a name.
+    #[error("the object has no name, so it has no key: give it a name, or the queue another key function")]
+    NoName,
+    /// There is no newest object in empty deltas (client-go `ErrZeroLengthDeltasObject`).
+    #[error("zero-length Deltas have no key: pass at least one delta")]
+    ZeroLengthDeltas,
+    /// The custom key function failed.
+    #[error("the key function failed: {0}")]
+    Function(#[source] BoxError),
+}
+
+/// An offer was refused; nothing of it was queued.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OfferError {
+    /// The object has no key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The transformer failed.
+    #[error("the transformer failed for key {key:?}, nothing was queued for it: {source}")]
+    Transform {
+        /// Key of the object.
+        key: String,
+        /// What the transformer said.
+        source: BoxError,
+    },
+}
+
+/// A relist, or a page of one, stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RelistError {
+    /// One object was refused: those before it in the page are queued, it and those after it are not.
+    #[error("object {index} of the page was refused, the {index} before it are queued, nothing is deleted: {source}")]
+    Refused {
+        /// Its place in the page, from 0.
+        index: usize,
+        /// Why.
+        source: OfferError,
+    },
+    /// A newer relist has begun since.
+    #[error("a newer relist has begun: this one is over, what it offered stays queued, it deletes nothing")]
+    Superseded,
+}
+
+/// The queue is closed and empty (client-go `ErrFIFOClosed`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the queue is closed and nothing is left in it")]
+pub struct Closed;
+
+/// A pop with a deadline brought nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PopError {
+    /// The queue is closed and empty.
+    #[error(transparent)]
+    Closed(#[from] Closed),
+    /// The deadline passed first; the queue is open.
+    #[error("nothing came before the deadline: try again later")]
+    TimedOut,
+}
+
+/// A handler called through [`process`](crate::DeltaFifo::process) did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError<E> {
+    /// The queue is closed and empty; no handler ran.
+    #[error(transparent)]
+    Closed(#[from] Closed),
+    /// The handler returned an error. Its deltas are not put back unless it asked for that.
+    #[error("the handler of key {key:?} failed: {source}")]
+    Handler {
+        /// Key whose handler failed.
+        key: String,
+        /// What it returned.
+        source: E,
+    },
+    /// The handler panicked. Its deltas are not put back; the key and the queue go on.
+    #[error("the handler of key {key:?} panicked: {message}; its deltas are not put back")]
+    Panicked {
+        /// Key whose handler panicked.
+        key: String,
+        /// The panic's message.
+        message: String,
+    },
+}
+
+/// The store was changed, or not, and something about it needs a person's eye.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The object has no key; nothing was stored.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// An index function failed: the object is stored and in all other indexes, but not in this one.
+    #[error("index {index:?} failed for key {key:?}, which is stored but not in that index: {source}")]
+    Index {
+        /// Name of the index.
+        index: String,
+        /// Key of the object.
+        key: String,
+        /// What the index function said.
+        source: BoxError,
+    },
+    /// The queue of this item has no fused store.
+    #[error("key {key:?} cannot be applied: this queue has no fused store, build it with DeltaFifo::over(indexer)")]
+    NoStore {
+        /// Key of the item.
+        key: String,
+    },
+}
+
+/// A question to an index that does not exist, or whose function failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IndexError {
+    /// No index of that name.
+    #[error("there is no index {0:?}: name it when the indexer is built")]
+    Unknown(String),
+    /// Two indexes of one name at build time; none was accepted.
+    #[error("index {0:?} is given twice, or is the built-in one: choose another name")]
+    Conflict(String),
+    /// The index function failed for the object that was asked about.
+    #[error("index {index:?} failed for the object asked about: {source}")]
+    Function {
+        /// Name of the index.
+        index: String,
+        /// What the index function said.
+        source: BoxError,
+    },
+}
+
+/// The message of a panic.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|message| (*message).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}

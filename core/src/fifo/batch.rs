@@ -1,0 +1,146 @@
+//! Taking many keys at once: one turn at the queue's head for all of them, one reading of the clock.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use super::pop::{SLOW, report_slow};
+use super::{DeltaFifo, Popped};
+use crate::Meta;
+use crate::error::{Closed, PopError, ProcessError, panic_message};
+use crate::slot::QueuedSlot;
+
+/// How many slots ahead of the one in hand the slot's line is brought near, and the counts of its known object.
+const SLOT_AHEAD: usize = 8;
+const KNOWN_AHEAD: usize = 4;
+
+impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
+    /// Takes up to `max` keys in order; blocks while the queue is empty and open. A `max` of 0 counts as 1.
+    ///
+    /// Each key's deltas are taken just before its handler, so until then it counts as pending, for itself and for
+    /// others; but no other consumer gets it before this batch is dropped.
+    ///
+    /// # Errors
+    /// [`Closed`] once the queue is closed and empty.
+    pub fn pop_batch(&self, max: usize) -> Result<Batch<'_, T, M>, Closed> {
+        match self.queue.wait(None, || self.try_pop_batch(max)) {
+            Ok(batch) => Ok(batch),
+            Err(PopError::Closed(closed)) => Err(closed),
+            Err(PopError::TimedOut) => unreachable!("there is no deadline"),
+        }
+    }
+
+    /// The same when there is something. Never waits.
+    pub fn try_pop_batch(&self, max: usize) -> Option<Batch<'_, T, M>> {
+        let slots = self.queue.try_pop_batch(max.max(1));
+        let first = slots.front()?.key().to_owned();
+        for slot in slots.iter().take(SLOT_AHEAD) {
+            slot.prefetch();
+        }
+        Some(Batch { fifo: self, slots, weight: 0, started: Instant::now(), first })
+    }
+
+    /// The same for async callers. Dropping the future takes nothing.
+    ///
+    /// # Errors
+    /// [`Closed`] once the queue is closed and empty.
+    pub async fn pop_batch_async(&self, max: usize) -> Result<Batch<'_, T, M>, Closed> {
+        self.queue.wait_async(|| self.try_pop_batch(max)).await
+    }
+
+    /// Takes up to `max` keys and calls `handler` with each, as [`process`](Self::process) does with one. A handler that
+    /// fails or panics does not stop the batch.
+    ///
+    /// # Errors
+    /// [`Closed`] once the queue is closed and empty.
+    pub fn process_batch<E>(
+        &self,
+        max: usize,
+        mut handler: impl FnMut(&mut Popped<'_, T, M>) -> Result<(), E>,
+    ) -> Result<BatchReport<E>, Closed> {
+        let mut batch = self.pop_batch(max)?;
+        let mut report = BatchReport { handled: 0, failures: Vec::new() };
+        while let Some(mut popped) = batch.next() {
+            match catch_unwind(AssertUnwindSafe(|| handler(&mut popped))) {
+                Ok(Ok(())) => report.handled += 1,
+                Ok(Err(source)) => {
+                    let key = popped.key().to_owned();
+                    report.failures.push(ProcessError::Handler { key, source });
+                }
+                Err(panic) => {
+                    let (key, message) = (popped.key().to_owned(), panic_message(panic.as_ref()));
+                    popped.panicked();
+                    report.failures.push(ProcessError::Panicked { key, message });
+                    continue;
+                }
+            }
+            popped.end();
+        }
+        Ok(report)
+    }
+}
+
+/// What became of a [`process_batch`](DeltaFifo::process_batch).
+#[derive(Debug)]
+pub struct BatchReport<E> {
+    /// How many handlers succeeded.
+    pub handled: usize,
+    /// The others, with their keys.
+    pub failures: Vec<Failure<E>>,
+}
+
+/// A handler of a batch that failed or panicked.
+pub type Failure<E> = ProcessError<E>;
+
+/// Keys taken together; each becomes a [`Popped`] in its turn. Dropped, it gives those not yet taken back to the front of
+/// the queue.
+#[must_use = "a dropped batch goes back to the queue"]
+pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
+    fifo: &'f DeltaFifo<T, M>,
+    slots: VecDeque<QueuedSlot<T>>,
+    weight: usize,
+    started: Instant,
+    first: String,
+}
+
+impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
+    /// How many keys are left.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether none is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The next key, its deltas taken now.
+    #[allow(clippy::should_implement_trait)] // An iterator could be collected, which would take all keys at once.
+    pub fn next(&mut self) -> Option<Popped<'f, T, M>> {
+        let slot = self.slots.pop_front()?;
+        if let Some(ahead) = self.slots.get(SLOT_AHEAD) {
+            ahead.prefetch();
+        }
+        if let Some(ahead) = self.slots.get(KNOWN_AHEAD) {
+            ahead.prefetch_known();
+        }
+        let (popped, weight) = self.fifo.take(slot);
+        self.weight += weight;
+        Some(popped)
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> Drop for Batch<'_, T, M> {
+    fn drop(&mut self) {
+        self.fifo.depth.subtract(self.weight);
+        if !self.slots.is_empty() {
+            self.fifo.queue.give_back(std::mem::take(&mut self.slots).into_iter());
+        }
+        let elapsed = self.started.elapsed();
+        if elapsed > SLOW {
+            report_slow(&self.first, elapsed, self.fifo.pending_deltas());
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! How many deltas are pending, and the wait until they are fewer than the high-water mark.
+
+use crossbeam::utils::CachePadded;
+
+use crate::sync::{AtomicI64, Event, IntoNotification, Ordering};
+
+pub(super) struct Depth {
+    /// Signed, since a take may be counted before the push that it took.
+    pending: CachePadded<AtomicI64>,
+    high_water: i64,
+    below: Event,
+}
+
+impl Depth {
+    pub(super) fn new(high_water: Option<usize>) -> Self {
+        let high_water = high_water.map_or(i64::MAX, |mark| i64::try_from(mark).unwrap_or(i64::MAX));
+        Self { pending: CachePadded::new(AtomicI64::new(0)), high_water, below: Event::new() }
+    }
+
+    pub(super) fn add(&self, deltas: usize) {
+        // Relaxed: a gauge; nothing is published through it.
+        self.pending.fetch_add(count(deltas), Ordering::Relaxed);
+    }
+
+    pub(super) fn subtract(&self, deltas: usize) {
+        if deltas > 0 {
+            // AcqRel, so that the crossing of the mark and the waiters' second look have an order.
+            let before = self.pending.fetch_sub(count(deltas), Ordering::AcqRel);
+            if before >= self.high_water && before - count(deltas) < self.high_water {
+                self.announce();
+            }
+        }
+    }
+
+    pub(super) fn pending(&self) -> usize {
+        // Relaxed: a gauge.
+        usize::try_from(self.pending.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        // Acquire, paired with `subtract`.
+        self.pending.load(Ordering::Acquire) < self.high_water
+    }
+
+    pub(super) fn announce(&self) {
+        self.below.notify(usize::MAX.additional());
+    }
+
+    /// What is told when the depth falls below the mark.
+    pub(super) fn event(&self) -> &Event {
+        &self.below
+    }
+}
+
+fn count(deltas: usize) -> i64 {
+    i64::try_from(deltas).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,142 @@
+//! The initial population: `has_synced` and `is_in_initial_list`, exact although pops proceed during a replace.
+//!
+//! | phase | meaning | left by |
+//! | --- | --- | --- |
+//! | `UNPOPULATED` | nothing has come | an add (`SYNCED`); the first relist's begin (`CLAIMED`) |
+//! | `CLAIMED` | a first relist is open | commit (`DRAINING`); abandon (`UNPOPULATED`); an add (`TOUCHED`) |
+//! | `TOUCHED` | the same, and something else was offered meanwhile | commit (`DRAINING`); abandon (`SYNCED`) |
+//! | `DRAINING` | the first relist is committed, its items are not all handled | the last of them (`SYNCED`) |
+//! | `SYNCED` | done, for ever | nobody |
+//!
+//! A delta of the initial population carries a mark; `outstanding` counts the marks until their handlers have ended.
+//! It is exact and never reset, also over abandoned relists; it only decides in `DRAINING`.
+
+use crossbeam::utils::CachePadded;
+
+use crate::sync::{AtomicI64, AtomicU8, Event, IntoNotification, Ordering};
+
+const UNPOPULATED: u8 = 0;
+const CLAIMED: u8 = 1;
+const TOUCHED: u8 = 2;
+const DRAINING: u8 = 3;
+const SYNCED: u8 = 4;
+
+pub(super) struct Initial {
+    phase: AtomicU8,
+    outstanding: CachePadded<AtomicI64>,
+    synced: Event,
+}
+
+impl Initial {
+    pub(super) fn new() -> Self {
+        Self {
+            phase: AtomicU8::new(UNPOPULATED),
+            outstanding: CachePadded::new(AtomicI64::new(0)),
+            synced: Event::new(),
+        }
+    }
+
+    /// One step of the phase: `step` names the next one, or `None` to leave it.
+    fn advance(&self, step: impl Fn(u8) -> Option<u8>) {
+        // Relaxed on the guess; the exchange is AcqRel, paired with every other step and with `phase`.
+        let mut seen = self.phase.load(Ordering::Relaxed);
+        while let Some(next) = step(seen) {
+            match self.phase.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) if next == SYNCED => return self.announce(),
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    fn phase(&self) -> u8 {
+        // Acquire, paired with `advance`: who sees SYNCED sees what the initial handlers did.
+        self.phase.load(Ordering::Acquire)
+    }
+
+    /// Something other than a relist was offered: an unpopulated queue is populated, and synced, by it.
+    pub(super) fn touch(&self) {
+        // Relaxed: a late view only takes the slow way.
+        if self.phase.load(Ordering::Relaxed) < DRAINING {
+            self.advance(|phase| match phase {
+                UNPOPULATED => Some(SYNCED),
+                CLAIMED => Some(TOUCHED),
+                _ => None,
+            });
+        }
+    }
+
+    /// A relist begins. Whether what it offers is the initial population.
+    pub(super) fn claim(&self) -> bool {
+        self.advance(|phase| (phase == UNPOPULATED).then_some(CLAIMED));
+        matches!(self.phase(), CLAIMED | TOUCHED)
+    }
+
+    /// The current relist is committed, all its marks counted.
+    pub(super) fn commit(&self) {
+        self.advance(|phase| (phase < DRAINING).then_some(DRAINING));
+        // A read-modify-write, so that it has an order with the one in `settled`: either this one sees the last mark
+        // gone, or the last `settled` sees DRAINING.
+        if self.outstanding.fetch_add(0, Ordering::AcqRel) == 0 {
+            self.finish();
+        }
+    }
+
+    /// The current relist is abandoned: as if it had never begun.
+    pub(super) fn abandon(&self) {
+        self.advance(|phase| match phase {
+            CLAIMED => Some(UNPOPULATED),
+            TOUCHED => Some(SYNCED),
+            _ => None,
+        });
+    }
+
+    /// `marks` deltas of the initial population were pushed. Counted before the commit that makes it count.
+    pub(super) fn marked(&self, marks: usize) {
+        if marks > 0 {
+            // AcqRel: see `commit`.
+            self.outstanding.fetch_add(count(marks), Ordering::AcqRel);
+        }
+    }
+
+    /// The handlers of `marks` of them have ended, whatever the end was.
+    pub(super) fn settled(&self, marks: usize) {
+        if marks > 0 {
+            // AcqRel: Release hands on what the handler did, Acquire pairs with `commit`.
+            let before = self.outstanding.fetch_sub(count(marks), Ordering::AcqRel);
+            if before == count(marks) && self.phase() == DRAINING {
+                self.finish();
+            }
+        }
+    }
+
+    fn finish(&self) {
+        self.advance(|phase| (phase == DRAINING).then_some(SYNCED));
+    }
+
+    /// Whether an item taken now, with or without marks, belongs to the initial list.
+    pub(super) fn is_initial(&self, marks: usize) -> bool {
+        match self.phase() {
+            UNPOPULATED | CLAIMED => true,
+            TOUCHED | DRAINING => marks > 0,
+            _ => false,
+        }
+    }
+
+    pub(super) fn has_synced(&self) -> bool {
+        self.phase() == SYNCED
+    }
+
+    /// What is told when the phase becomes SYNCED.
+    pub(super) fn event(&self) -> &Event {
+        &self.synced
+    }
+
+    pub(super) fn announce(&self) {
+        self.synced.notify(usize::MAX.additional());
+    }
+}
+
+fn count(marks: usize) -> i64 {
+    i64::try_from(marks).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,398 @@
+//! A page of objects meets the table: a hash join. The page is the probe side, the table the build side.
+//!
+//! In strides of the page, on as many threads as the user allows:
+//!
+//! 1. **Key.** Each thread takes a piece of the stride, in list order: key and hash of every object, transformer. All
+//!    user code runs here, before anything of the stride is pushed; a refused object ends the page before itself.
+//! 2. **Join.** The shards are divided among the threads; each goes through its own, shard by shard: find or insert,
+//!    stamp, push. A shard's lock is held shared, for a group of slots at a time, with the next slots brought near; keys
+//!    without a slot are inserted after, under the exclusive lock. One thread has all objects of a key, in list order.
+//! 3. **Publish.** The slots that have become pending join the queue in list order, as runs.
+//!
+//! A page of a few hundred objects takes the same way on one thread; it only shares no locks.
+
+use std::panic::resume_unwind;
+use std::thread;
+
+use super::DeltaFifo;
+use crate::error::{OfferError, RelistError};
+use crate::shard::Shard;
+use crate::slot::{Pending, Pushed, QueuedSlot, Rule, prefetch};
+use crate::sync::{Arc, GROUP, RUN, SHARDS};
+use crate::table::Table;
+use crate::{DeltaType, Meta};
+
+/// Objects that one thread takes on at a time: their keys then still lie in its cache when they are joined.
+const PIECE: usize = 1 << 15;
+/// A page smaller than this is not worth a thread.
+const WORTH_THREADS: usize = 1 << 13;
+/// How far ahead of the object in hand its line is brought near, its strings, its bucket and its slot.
+const OBJECT_AHEAD: usize = 16;
+const STRING_AHEAD: usize = 8;
+const BUCKET_AHEAD: usize = 20;
+const SLOT_AHEAD: usize = 10;
+
+/// What is done with a page.
+pub(super) struct Join {
+    pub(super) kind: DeltaType,
+    /// The relist's generation; 0 for a batch of single offers, which stamp with the open one.
+    pub(super) generation: u32,
+    pub(super) marks: bool,
+    pub(super) skip_unchanged: bool,
+}
+
+/// One object on its way to its slot.
+struct Entry<T> {
+    hash: u64,
+    /// Only `None` once pushed, or found unchanged.
+    object: Option<Arc<T>>,
+    /// Its place in the stride.
+    index: u32,
+    /// Where its piece's arena holds the key.
+    at: u32,
+    len: u32,
+}
+
+/// A piece of a stride: what one thread takes through the first step. The buffers are kept from stride to stride, since
+/// fresh memory costs more than the work done in it.
+struct Piece<T> {
+    /// In list order; empty after the first step.
+    objects: Vec<Arc<T>>,
+    /// Place of the first object in the stride.
+    first: usize,
+    /// The keys, one after another.
+    arena: Vec<u8>,
+    /// Per joining thread, in list order.
+    entries: Vec<Vec<Entry<T>>>,
+    /// Where the page ends early, and why.
+    refused: Option<(usize, OfferError)>,
+}
+
+/// What one thread takes through the second step: its part of every piece.
+struct Share<'f, T: Send + Sync, M: Meta<T>> {
+    /// Per piece, in list order.
+    entries: Vec<Vec<Entry<T>>>,
+    /// Places in `entries`, shard by shard.
+    order: Vec<u32>,
+    queued: Unpublished<'f, T, M>,
+}
+
+/// Slots that are pending and not yet in the queue, with their places in the stride. However the thread ends, they get
+/// there.
+struct Unpublished<'f, T: Send + Sync, M: Meta<T>> {
+    fifo: &'f DeltaFifo<T, M>,
+    slots: Vec<(u32, QueuedSlot<T>)>,
+}
+
+impl<T: Send + Sync, M: Meta<T>> Drop for Unpublished<'_, T, M> {
+    fn drop(&mut self) {
+        self.fifo.publish(self.slots.drain(..).map(|(_, slot)| slot));
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
+    pub(super) fn join(&self, join: &Join, page: Vec<Arc<T>>) -> Result<(), RelistError> {
+        let threads = if page.len() < WORTH_THREADS { 1 } else { self.relist_threads };
+        let mut pieces: Vec<_> = (0..threads).map(|_| Piece::new(threads)).collect();
+        let mut shares: Vec<_> = (0..threads).map(|_| Share::new(self)).collect();
+        let mut in_order = Vec::new();
+        let mut rest = page.into_iter();
+        let mut done = 0;
+        while rest.len() > 0 {
+            let stride = rest.len().min(PIECE * threads);
+            let each = stride.div_ceil(threads);
+            for (number, piece) in pieces.iter_mut().enumerate() {
+                piece.first = number * each;
+                piece.objects.extend(rest.by_ref().take(each.min(stride.saturating_sub(piece.first))));
+            }
+            on_threads(pieces.iter_mut().collect(), |piece: &mut Piece<T>| self.key_piece(piece));
+
+            let refused = pieces.iter_mut().find_map(|piece| piece.refused.take());
+            let end = refused.as_ref().map_or(stride, |(index, _)| *index);
+            for (number, share) in shares.iter_mut().enumerate() {
+                let parts = pieces.iter_mut().filter(|piece| piece.first < end);
+                share.entries.extend(parts.map(|piece| std::mem::take(&mut piece.entries[number])));
+            }
+            let arenas: Vec<&[u8]> = pieces.iter().map(|piece| piece.arena.as_slice()).collect();
+            on_threads(shares.iter_mut().collect(), |share: &mut Share<'_, T, M>| {
+                self.join_share(join, share, &arenas);
+            });
+            self.publish_in_order(stride, &mut in_order, &mut shares);
+
+            if let Some((index, source)) = refused {
+                return Err(RelistError::Refused { index: done + index, source });
+            }
+            for (number, share) in shares.iter_mut().enumerate() {
+                for (piece, entries) in pieces.iter_mut().zip(share.entries.drain(..)) {
+                    piece.entries[number] = entries;
+                }
+            }
+            done += stride;
+        }
+        Ok(())
+    }
+
+    /// The first step: keys, hashes, transformer; the entries divided by whose shard they are.
+    fn key_piece(&self, piece: &mut Piece<T>) {
+        let (keys, table) = (&self.core.keys, &self.core.table);
+        let Piece { objects, first, arena, entries, refused } = piece;
+        let threads = entries.len();
+        arena.clear();
+        entries.iter_mut().for_each(Vec::clear);
+        let mut rest = objects.drain(..);
+        let mut index = *first;
+        while let Some(object) = rest.next() {
+            let ahead = rest.as_slice();
+            if let Some(object) = ahead.get(OBJECT_AHEAD) {
+                prefetch(Arc::as_ptr(object));
+            }
+            if let Some(name) = ahead.get(STRING_AHEAD).and_then(|object| keys.meta().name(object)) {
+                prefetch(name.as_ptr());
+            }
+            let at = arena.len();
+            let keyed = keys.write(&object, arena).map_err(OfferError::from);
+            let object = match keyed.and_then(|()| self.transform(&arena[at..], object)) {
+                Ok(object) => object,
+                Err(error) => {
+                    *refused = Some((index, error));
+                    break;
+                }
+            };
+            let key = &arena[at..];
+            let hash = table.hash(key);
+            entries[Table::<T>::shard_of(hash) % threads].push(Entry {
+                hash,
+                object: Some(object),
+                index: narrow(index),
+                at: narrow(at),
+                len: narrow(key.len()),
+            });
+            index += 1;
+        }
+    }
+
+    /// The second step, for the shards of one thread: piece by piece, so that every key keeps its list order.
+    fn join_share(&self, join: &Join, share: &mut Share<'_, T, M>, arenas: &[&[u8]]) {
+        let Share { entries, order, queued } = share;
+        for (entries, arena) in entries.iter_mut().zip(arenas) {
+            sort_by_shard(entries, order);
+            let shard_at = |place: u32, entries: &[Entry<T>]| Table::<T>::shard_of(entries[place as usize].hash);
+            let mut rest = order.as_slice();
+            while let Some(&first) = rest.first() {
+                let number = shard_at(first, entries);
+                let size = rest.iter().take(GROUP).take_while(|&&place| shard_at(place, entries) == number).count();
+                let (group, after) = rest.split_at(size);
+                rest = after;
+                self.join_group(join, entries, group, arena, &mut queued.slots);
+            }
+        }
+    }
+
+    /// A group of objects of one shard.
+    fn join_group(
+        &self,
+        join: &Join,
+        entries: &mut [Entry<T>],
+        group: &[u32],
+        arena: &[u8],
+        queued: &mut Vec<(u32, QueuedSlot<T>)>,
+    ) {
+        if join.skip_unchanged {
+            self.skip_unchanged(join, entries, group, arena);
+        }
+        let table = &self.core.table;
+        let Some(&first) = group.first() else { return };
+        let lock = table.shard(entries[first as usize].hash);
+        let mut absent = Vec::new();
+        let mut pushed = 0;
+
+        let shard = lock.read();
+        let generation = if join.generation == 0 { self.relists.open() } else { join.generation };
+        bring_first_near(&shard, entries, group);
+        for (place, &number) in group.iter().enumerate() {
+            bring_near(&shard, entries, group, place);
+            let entry = &mut entries[number as usize];
+            let key = entry.key(arena);
+            let Some(slot) = shard.find(entry.hash, key) else {
+                absent.push(number);
+                continue;
+            };
+            let Some(object) = entry.object.take() else { continue };
+            self.list_elsewhere(generation, key);
+            slot.stamp(generation);
+            pushed += 1;
+            if let Pushed::Queue(slot) = slot.push(join.pending(object), Rule::Always, false) {
+                queued.push((entry.index, slot));
+            }
+        }
+        drop(shard);
+
+        if !absent.is_empty() {
+            let mut shard = lock.write();
+            // Read again: a relist may have begun since, and must not sweep what a batch inserts now.
+            let generation = if join.generation == 0 { self.relists.open() } else { join.generation };
+            for number in absent {
+                let entry = &mut entries[number as usize];
+                let Some(object) = entry.object.take() else { continue };
+                let key = entry.key(arena);
+                self.list_elsewhere(generation, key);
+                let slot = table.find_or_insert(&mut shard, entry.hash, key, generation);
+                slot.stamp(generation);
+                pushed += 1;
+                if let Pushed::Queue(slot) = slot.push(join.pending(object), Rule::Always, false) {
+                    queued.push((entry.index, slot));
+                }
+            }
+        }
+        self.counted(pushed, join.marks);
+    }
+
+    /// Takes out of the group what is known, idle and of an equal version, once it is stamped. The versions are compared
+    /// with no lock held.
+    fn skip_unchanged(&self, join: &Join, entries: &mut [Entry<T>], group: &[u32], arena: &[u8]) {
+        let Some(&first) = group.first() else { return };
+        let shard = self.core.table.shard(entries[first as usize].hash).read();
+        bring_first_near(&shard, entries, group);
+        let mut known = Vec::with_capacity(group.len());
+        for (place, &number) in group.iter().enumerate() {
+            bring_near(&shard, entries, group, place);
+            let entry = &entries[number as usize];
+            known.push(shard.find(entry.hash, entry.key(arena)).and_then(|slot| {
+                slot.stamp(join.generation);
+                self.known_if_idle(slot)
+            }));
+        }
+        drop(shard);
+        for known in known.iter().flatten() {
+            prefetch(Arc::as_ptr(known));
+        }
+        for (&number, known) in group.iter().zip(known) {
+            let entry = &mut entries[number as usize];
+            let version = entry.object.as_ref().and_then(|object| self.core.keys.meta().version(object));
+            if known.is_some_and(|known| self.is_unchanged(&known, version)) {
+                drop(entry.object.take());
+            }
+        }
+    }
+
+    /// The third step.
+    fn publish_in_order(
+        &self,
+        stride: usize,
+        in_order: &mut Vec<Option<QueuedSlot<T>>>,
+        shares: &mut [Share<'_, T, M>],
+    ) {
+        in_order.resize_with(stride, || None);
+        for (index, slot) in shares.iter_mut().flat_map(|share| share.queued.slots.drain(..)) {
+            in_order[index as usize] = Some(slot);
+        }
+        self.publish(in_order.iter_mut().filter_map(Option::take));
+    }
+
+    fn publish(&self, slots: impl Iterator<Item = QueuedSlot<T>>) {
+        let mut slots = slots.peekable();
+        while slots.peek().is_some() {
+            let run: Vec<_> = slots.by_ref().take(RUN).collect();
+            let count = run.len();
+            self.queue.push_run(run);
+            self.queue.wake(count);
+        }
+    }
+}
+
+/// Brings near what the first objects of a group will touch.
+fn bring_first_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32]) {
+    for &number in group.iter().take(BUCKET_AHEAD) {
+        shard.prefetch_bucket(entries[number as usize].hash);
+    }
+    for &number in group.iter().take(SLOT_AHEAD) {
+        shard.prefetch_slot(entries[number as usize].hash);
+    }
+}
+
+/// Brings near what the objects some steps after `place` will touch: first the bucket, a few steps later the slot.
+fn bring_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], place: usize) {
+    if let Some(&ahead) = group.get(place + BUCKET_AHEAD) {
+        shard.prefetch_bucket(entries[ahead as usize].hash);
+    }
+    if let Some(&ahead) = group.get(place + SLOT_AHEAD) {
+        shard.prefetch_slot(entries[ahead as usize].hash);
+    }
+}
+
+impl Join {
+    fn pending<T>(&self, object: Arc<T>) -> Pending<T> {
+        Pending::object(self.kind, object).initial(self.marks)
+    }
+}
+
+impl<T> Entry<T> {
+    fn key<'a>(&self, arena: &'a [u8]) -> &'a [u8] {
+        &arena[self.at as usize..][..self.len as usize]
+    }
+}
+
+/// Makes `order` the entries' places, shard by shard, within a shard in list order: a counting sort.
+fn sort_by_shard<T>(entries: &[Entry<T>], order: &mut Vec<u32>) {
+    let mut next = [0; SHARDS + 1];
+    for entry in entries {
+        next[Table::<T>::shard_of(entry.hash) + 1] += 1;
+    }
+    for shard in 1..next.len() {
+        next[shard] += next[shard - 1];
+    }
+    order.resize(entries.len(), 0);
+    for (place, entry) in entries.iter().enumerate() {
+        let next = &mut next[Table::<T>::shard_of(entry.hash)];
+        order[*next] = narrow(place);
+        *next += 1;
+    }
+}
+
+impl<T> Piece<T> {
+    fn new(threads: usize) -> Self {
+        let entries = (0..threads).map(|_| Vec::new()).collect();
+        Self { objects: Vec::new(), first: 0, arena: Vec::new(), entries, refused: None }
+    }
+}
+
+impl<'f, T: Send + Sync, M: Meta<T>> Share<'f, T, M> {
+    fn new(fifo: &'f DeltaFifo<T, M>) -> Self {
+        Self { entries: Vec::new(), order: Vec::new(), queued: Unpublished { fifo, slots: Vec::new() } }
+    }
+}
+
+/// Numbers of a stride fit in 32 bits: a stride is bounded, and so is what its keys can take in memory.
+fn narrow(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or_else(|_| unreachable!("a stride has fewer than 2^32 bytes of keys"))
+}
+
+/// Runs `work` on every item, each on a thread of its own but the last, which the caller does. A thread that cannot be
+/// had is no error: the caller does its work too. A panic goes on in the caller once all have ended.
+fn on_threads<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
+    if items.len() == 1 {
+        return items.into_iter().map(work).collect();
+    }
+    let work = &work;
+    let items: Vec<_> = items.into_iter().map(|item| crate::sync::Mutex::new(Some(item))).collect();
+    let run = |item: &crate::sync::Mutex<Option<I>>| {
+        let item = item.lock().take();
+        item.map(work)
+    };
+    thread::scope(|scope| {
+        let (mine, others) = items.split_last().unwrap_or_else(|| unreachable!("there are items"));
+        let started: Vec<_> =
+            others.iter().map(|item| thread::Builder::new().spawn_scoped(scope, move || run(item))).collect();
+        let last = run(mine);
+        let mut results = Vec::with_capacity(items.len());
+        for (thread, item) in started.into_iter().zip(others) {
+            match thread.map(thread::ScopedJoinHandle::join) {
+                Ok(Ok(result)) => results.extend(result),
+                Ok(Err(panic)) => resume_unwind(panic),
+                Err(_) => results.extend(run(item)),
+            }
+        }
+        results.extend(last);
+        results
+    })
+}

@@ -1,0 +1,318 @@
+//! The queue: [`DeltaFifo`], its builder, and what it is made of.
+//!
+//! | file | what lives there |
+//! | --- | --- |
+//! | `offer` | add, update, delete, `add_if_not_present`: one key, under its shard's exclusive lock |
+//! | `relist`, `join` | replace and relists in pieces; the join of a page with the table |
+//! | `resync` | Sync for what is known and idle |
+//! | `pop`, `batch` | the guards: taking, applying, verdicts |
+//! | `settle` | the end of a handler: the one place of the hard cases |
+//! | `resolve` | from pushes to client-go's deltas |
+//! | `peek` | get and list of what is pending |
+//! | `initial`, `depth` | `has_synced` and friends; the gauge and the high-water mark |
+
+mod batch;
+mod depth;
+mod initial;
+mod join;
+mod offer;
+mod peek;
+mod pop;
+mod relist;
+mod resolve;
+mod resync;
+mod settle;
+
+use std::collections::HashSet;
+
+use crate::error::{BoxError, Closed, KeyError};
+use crate::key::{KeyBuf, as_str};
+use crate::queue::ReadyQueue;
+use crate::slot::QueuedSlot;
+use crate::store::Core;
+use crate::sync::{Arc, AtomicBool, Event, Listener, Mutex};
+use crate::{IndexReader, Indexer, KeyFunc, KeySource, KnownObjects, Meta};
+pub use batch::{Batch, BatchReport, Failure};
+use depth::Depth;
+use initial::Initial;
+pub use pop::{Change, Popped};
+use relist::Relists;
+pub use relist::{Committed, Relist};
+
+type Transformer<T> = Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync>;
+
+/// Where known objects are.
+enum Known<T> {
+    /// In the slots: the store is fused with the queue.
+    Fused,
+    /// Nowhere: only what is pending exists.
+    Nowhere,
+    /// In a store that the queue consults.
+    Elsewhere {
+        objects: Arc<dyn KnownObjects<T>>,
+        /// Keys listed or written since the open relist began. Slots cannot keep that here: they retire once handled.
+        listed: Mutex<HashSet<Box<str>>>,
+    },
+}
+
+/// A queue of deltas by key (client-go `DeltaFIFO`), for any number of producers and consumers.
+///
+/// A key is in the queue exactly when it has pending deltas, once; it keeps its place while pending and joins the tail
+/// again after a pop. A pop hands out all deltas of one key, oldest first, and the key's next pop comes after its
+/// handler. Handlers of different keys run in parallel on several consumers, with no lock held.
+///
+/// Every method takes `&self`: share it by reference or `Arc`. Unbounded unless
+/// [`high_water`](DeltaFifoBuilder::high_water) is honoured by the producers.
+///
+/// # Key order
+/// Across keys the order is that of the single offers. It is not promised against a relist or batch in progress, nor
+/// for keys whose handler was running.
+pub struct DeltaFifo<T, M> {
+    core: Arc<Core<T, M>>,
+    known: Known<T>,
+    queue: ReadyQueue<T>,
+    initial: Initial,
+    relists: Relists,
+    depth: Depth,
+    transformer: Option<Transformer<T>>,
+    /// Set once the transformer has changed an object's version: what is stored no longer says what was received.
+    versions_altered: AtomicBool,
+    replaced_as: crate::DeltaType,
+    ordered_walks: bool,
+    relist_threads: usize,
+    skip_unchanged: bool,
+    notify_unchanged: bool,
+}
+
+/// Builds a [`DeltaFifo`]; made by [`DeltaFifo::builder`] or [`DeltaFifo::over`].
+#[must_use]
+pub struct DeltaFifoBuilder<T, M> {
+    fifo: DeltaFifo<T, M>,
+}
+
+impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
+    /// A queue without a store: a deletion counts only for what is pending, or what
+    /// [`known_objects`](DeltaFifoBuilder::known_objects) says.
+    pub fn builder(keys: KeyFunc<T, M>) -> DeltaFifoBuilder<T, M> {
+        DeltaFifoBuilder::new(Arc::new(Core::bare(keys)), Known::Nowhere)
+    }
+
+    /// A queue fused with `store`: they share one slot per key, and popped items [apply](Popped::apply) themselves. From
+    /// here on that is the only way to write the store; read it through [`store`](Self::store) or an
+    /// [`IndexReader`] made before.
+    pub fn over(store: Indexer<T, M>) -> DeltaFifoBuilder<T, M> {
+        DeltaFifoBuilder::new(store.into_core(), Known::Fused)
+    }
+
+    /// A handle for reading the fused store. (Of a queue without one it is empty.)
+    #[must_use]
+    pub fn store(&self) -> IndexReader<T, M> {
+        IndexReader { core: self.core.clone() }
+    }
+
+    /// The key of an object, a tombstone, deltas or an explicit key (client-go `KeyOf`).
+    ///
+    /// # Errors
+    /// [`KeyError`]: no name, empty deltas, or a failing key function.
+    pub fn key_of<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<String, KeyError>
+    where
+        T: 'a,
+    {
+        let mut key = KeyBuf::new();
+        self.core.keys.write_source(&of.into(), &mut key)?;
+        Ok(as_str(&key).to_owned())
+    }
+
+    /// Whether the initial population has been handled: the first relist is committed and the handlers of all its items
+    /// have ended, or something else populated the queue first. Once true it stays true.
+    #[must_use]
+    pub fn has_synced(&self) -> bool {
+        self.initial.has_synced()
+    }
+
+    /// Blocks until [`has_synced`](Self::has_synced).
+    ///
+    /// # Errors
+    /// [`Closed`] when the queue is closed before.
+    pub fn wait_for_sync(&self) -> Result<(), Closed> {
+        self.wait_until(self.initial.event(), || self.initial.has_synced())
+    }
+
+    /// The same for async callers.
+    ///
+    /// # Errors
+    /// [`Closed`] when the queue is closed before.
+    pub async fn wait_for_sync_async(&self) -> Result<(), Closed> {
+        self.wait_until_async(self.initial.event(), || self.initial.has_synced()).await
+    }
+
+    /// Deltas pending now: a gauge. A batch's takes are subtracted when the batch ends.
+    #[must_use]
+    pub fn pending_deltas(&self) -> usize {
+        self.depth.pending()
+    }
+
+    /// Blocks until fewer deltas are pending than the high-water mark (at once when there is none). Offers never wait by
+    /// themselves: a producer that wants memory bounded calls this before it offers more.
+    ///
+    /// # Errors
+    /// [`Closed`] when the queue is closed before.
+    pub fn ready(&self) -> Result<(), Closed> {
+        self.wait_until(self.depth.event(), || self.depth.is_ready())
+    }
+
+    /// The same for async callers.
+    ///
+    /// # Errors
+    /// [`Closed`] when the queue is closed before.
+    pub async fn ready_async(&self) -> Result<(), Closed> {
+        self.wait_until_async(self.depth.event(), || self.depth.is_ready()).await
+    }
+
+    fn wait_until(&self, event: &Event, done: impl Fn() -> bool) -> Result<(), Closed> {
+        loop {
+            let listener = event.listen();
+            if done() {
+                return Ok(());
+            }
+            if self.is_closed() {
+                return Err(Closed);
+            }
+            listener.wait();
+        }
+    }
+
+    async fn wait_until_async(&self, event: &Event, done: impl Fn() -> bool) -> Result<(), Closed> {
+        loop {
+            let listener = event.listen();
+            if done() {
+                return Ok(());
+            }
+            if self.is_closed() {
+                return Err(Closed);
+            }
+            listener.await;
+        }
+    }
+
+    /// Closes the queue: every waiting pop wakes, what is queued is still popped, then pops say [`Closed`]. As in
+    /// client-go an offer after close still queues.
+    pub fn close(&self) {
+        self.queue.close();
+        self.initial.announce();
+        self.depth.announce();
+    }
+
+    /// Whether [`close`](Self::close) was called.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.queue.is_closed()
+    }
+
+    /// Queues slots whose pushes are over, in key order if walks are to be ordered.
+    fn publish_walk(&self, mut slots: Vec<QueuedSlot<T>>) {
+        if self.ordered_walks {
+            slots.sort_unstable_by(|a, b| a.key().cmp(b.key()));
+        }
+        let count = slots.len();
+        self.queue.push_run(slots);
+        self.queue.wake(count);
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
+    fn new(core: Arc<Core<T, M>>, known: Known<T>) -> Self {
+        Self {
+            fifo: DeltaFifo {
+                core,
+                known,
+                queue: ReadyQueue::new(),
+                initial: Initial::new(),
+                relists: Relists::new(),
+                depth: Depth::new(None),
+                transformer: None,
+                versions_altered: AtomicBool::new(false),
+                replaced_as: crate::DeltaType::Replaced,
+                ordered_walks: false,
+                relist_threads: 1,
+                skip_unchanged: false,
+                notify_unchanged: false,
+            },
+        }
+    }
+
+    /// Known objects in a store that the queue does not own. Has no effect over a fused store, which knows better.
+    pub fn known_objects(mut self, objects: Arc<dyn KnownObjects<T>>) -> Self {
+        if !matches!(self.fifo.known, Known::Fused) {
+            self.fifo.known = Known::Elsewhere { objects, listed: Mutex::new(HashSet::new()) };
+        }
+        self
+    }
+
+    /// Changes objects before they are queued (not tombstones, nor Sync). An error refuses that offer. It runs with no
+    /// lock held.
+    pub fn transformer(
+        mut self,
+        transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.fifo.transformer = Some(Box::new(transformer));
+        self
+    }
+
+    /// Whether a relist queues `Replaced` (the default) or `Sync`, as client-go's `EmitDeltaTypeReplaced`.
+    pub fn emit_replaced(mut self, emit: bool) -> Self {
+        self.fifo.replaced_as = if emit { crate::DeltaType::Replaced } else { crate::DeltaType::Sync };
+        self
+    }
+
+    /// Whether deletions of a relist and Syncs of a resync are queued in key order rather than table order, which differs
+    /// from run to run. Costs a sort; for tests, replays, and whoever wants runs to repeat.
+    pub fn ordered_walks(mut self, ordered: bool) -> Self {
+        self.fifo.ordered_walks = ordered;
+        self
+    }
+
+    /// On how many threads a large relist joins its pages with the table (1 by default, at least 1).
+    pub fn relist_threads(mut self, threads: usize) -> Self {
+        self.fifo.relist_threads = threads.max(1);
+        self
+    }
+
+    /// Whether a relist queues nothing for an object that is known, idle and of an equal, non-empty version. Off by
+    /// default, as in client-go. Needs a fused store.
+    pub fn skip_unchanged(mut self, skip: bool) -> Self {
+        self.fifo.skip_unchanged = skip;
+        self
+    }
+
+    /// Whether a key that [`Relist::probe`] finds unchanged is queued all the same, with the known object: client-go's
+    /// behaviour (an update for every object) without decoding it again.
+    pub fn notify_unchanged(mut self, notify: bool) -> Self {
+        self.fifo.notify_unchanged = notify;
+        self
+    }
+
+    /// [`ready`](DeltaFifo::ready) waits while `deltas` or more are pending. Without it the queue is unbounded: a key whose
+    /// handler is stuck grows by one delta an offer.
+    pub fn high_water(mut self, deltas: usize) -> Self {
+        self.fifo.depth = Depth::new(Some(deltas));
+        self
+    }
+
+    /// The queue.
+    pub fn build(self) -> DeltaFifo<T, M> {
+        self.fifo
+    }
+}
+
+impl<T, M> Drop for DeltaFifo<T, M> {
+    /// Releases what is pending, so that the slots can be freed with the table. (A forgotten [`Popped`] leaks its key.)
+    fn drop(&mut self) {
+        while let Some(slot) = self.queue.try_pop() {
+            let (running, taken) = slot.take();
+            drop(taken);
+            let idle = running.idle();
+            debug_assert!(idle.is_ok(), "nobody pushes on a queue that is being dropped");
+        }
+    }
+}

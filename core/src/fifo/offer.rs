@@ -1,0 +1,175 @@
+//! Offers of one object: each pushes under its shard's exclusive lock, so a slot has one such pusher at a time, and joins
+//! the queue before the lock is released, so the order across keys is that of the offers. User code (key function,
+//! transformer, known objects, the objects' drop) runs before or after the lock.
+
+use super::{DeltaFifo, Known};
+use crate::error::{KeyError, OfferError};
+use crate::key::{KeyBuf, as_str};
+use crate::slot::{Pending, Pushed, Rule, What};
+use crate::sync::{Arc, Ordering};
+use crate::{DeltaObject, DeltaType, Deltas, KeySource, Meta};
+
+impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
+    /// Queues `Added` (client-go `Add`). Never blocks on a handler; O(1).
+    ///
+    /// # Errors
+    /// [`OfferError`]: no key, or the transformer failed; nothing was queued. As in client-go the queue counts as
+    /// populated all the same.
+    pub fn add(&self, object: Arc<T>) -> Result<(), OfferError> {
+        self.offer(DeltaType::Added, object)
+    }
+
+    /// Queues `Updated` (client-go `Update`). Never blocks on a handler; O(1).
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn update(&self, object: Arc<T>) -> Result<(), OfferError> {
+        self.offer(DeltaType::Updated, object)
+    }
+
+    fn offer(&self, kind: DeltaType, object: Arc<T>) -> Result<(), OfferError> {
+        self.initial.touch();
+        let mut key = KeyBuf::new();
+        self.core.keys.write(&object, &mut key)?;
+        let object = self.transform(&key, object)?;
+        self.push(&key, Pending::object(kind, object), Rule::Always, Missing::Insert);
+        Ok(())
+    }
+
+    /// Queues `Deleted` (client-go `Delete`) for an object, or for a [`DeletedFinalStateUnknown`] when its last state
+    /// was not seen. Ignored when the key is neither pending nor known, nor is being handled: a delete during a handler
+    /// counts as if it came just after it. O(1).
+    ///
+    /// # Errors
+    /// [`OfferError`]: no key, or the transformer failed (it does not see tombstones); nothing was queued.
+    ///
+    /// [`DeletedFinalStateUnknown`]: crate::DeletedFinalStateUnknown
+    pub fn delete(&self, object: impl Into<DeltaObject<T>>) -> Result<(), OfferError> {
+        let object = object.into();
+        let mut key = KeyBuf::new();
+        let source = match &object {
+            DeltaObject::Object(object) => KeySource::Object(&**object),
+            DeltaObject::Tombstone(tombstone) => KeySource::Tombstone(tombstone),
+        };
+        self.core.keys.write_source(&source, &mut key)?;
+        self.initial.touch();
+        let Some(missing) = self.deletable(&key) else { return Ok(()) };
+        let what = match object {
+            DeltaObject::Object(object) => What::Object(DeltaType::Deleted, self.transform(&key, object)?),
+            DeltaObject::Tombstone(tombstone) => What::Tombstone(*tombstone),
+        };
+        self.push(&key, Pending::new(what), Rule::IfExists, missing);
+        Ok(())
+    }
+
+    /// Whether a deletion of `key` may count, and what to do if its slot is missing by the time it is pushed. A key that
+    /// exists here is asked about again under the lock; one that does not may be known elsewhere.
+    fn deletable(&self, key: &[u8]) -> Option<Missing> {
+        let hash = self.core.table.hash(key);
+        if self.core.table.shard(hash).read().find(hash, key).is_some() {
+            return match self.known {
+                // It may retire before the push: then the store elsewhere has the last word.
+                Known::Elsewhere { .. } if self.is_known_elsewhere(key) => Some(Missing::Insert),
+                _ => Some(Missing::Ignore),
+            };
+        }
+        self.is_known_elsewhere(key).then_some(Missing::Insert)
+    }
+
+    /// A look-up that fails counts as known: a deletion that is dropped could not be mended.
+    fn is_known_elsewhere(&self, key: &[u8]) -> bool {
+        match &self.known {
+            Known::Elsewhere { objects, .. } => !matches!(objects.get_by_key(as_str(key)), Ok(None)),
+            Known::Fused | Known::Nowhere => false,
+        }
+    }
+
+    /// Queues `deltas` as they are, unless the key is pending (client-go `AddIfNotPresent`). They are never folded into one
+    /// another.
+    ///
+    /// # Errors
+    /// [`KeyError`]: the deltas are empty, or their newest object has no key.
+    pub fn add_if_not_present(&self, deltas: Deltas<T>) -> Result<(), KeyError> {
+        let mut key = KeyBuf::new();
+        self.core.keys.write_source(&KeySource::Deltas(&deltas), &mut key)?;
+        self.initial.touch();
+        let sealed = What::Sealed(deltas.into_iter().collect());
+        self.push(&key, Pending::new(sealed), Rule::IfAbsent, Missing::Insert);
+        Ok(())
+    }
+
+    pub(super) fn transform(&self, key: &[u8], object: Arc<T>) -> Result<Arc<T>, OfferError> {
+        let Some(transformer) = &self.transformer else { return Ok(object) };
+        let meta = self.core.keys.meta();
+        let received = meta.version(&object).map(str::to_owned);
+        let object =
+            transformer(object).map_err(|source| OfferError::Transform { key: as_str(key).to_owned(), source })?;
+        if meta.version(&object) != received.as_deref() {
+            // Release, paired with the Acquire of the relist that would compare versions: set before the object is
+            // pushed, hence before it can be known.
+            self.versions_altered.store(true, Ordering::Release);
+        }
+        Ok(object)
+    }
+
+    /// The one way of a single delta onto its slot.
+    pub(super) fn push(&self, key: &[u8], pending: Pending<T>, rule: Rule, missing: Missing) {
+        let table = &self.core.table;
+        let hash = table.hash(key);
+        let weight = pending.weight();
+        let elsewhere = missing == Missing::Insert;
+        let mut shard = table.shard(hash).write();
+        let open = self.relists.open();
+        if rule == Rule::Always {
+            self.list_elsewhere(open, key);
+        }
+        let slot = match missing {
+            Missing::Insert => table.find_or_insert(&mut shard, hash, key, open),
+            Missing::Ignore => {
+                let Some(slot) = shard.find(hash, key) else {
+                    drop(shard);
+                    return drop(pending);
+                };
+                slot
+            }
+        };
+        if rule == Rule::Always && open != 0 {
+            slot.stamp(open);
+        }
+        match slot.push(pending, rule, elsewhere) {
+            Pushed::Queue(slot) => {
+                self.queue.push(slot);
+                drop(shard);
+                self.depth.add(weight);
+                self.queue.wake(1);
+            }
+            Pushed::Joined => {
+                drop(shard);
+                self.depth.add(weight);
+            }
+            skipped @ Pushed::Skipped(_) => {
+                drop(shard);
+                drop(skipped);
+            }
+        }
+    }
+
+    /// While a relist is open, a key that is written must not be swept: noted here when slots do not live long enough to
+    /// carry the stamp.
+    pub(super) fn list_elsewhere(&self, open: u32, key: &[u8]) {
+        if open != 0
+            && let Known::Elsewhere { listed, .. } = &self.known
+        {
+            listed.lock().insert(as_str(key).into());
+        }
+    }
+}
+
+/// What a push does when its key has no slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// Makes one: the key is known elsewhere, or need not be known.
+    Insert,
+    /// Nothing: the offer is ignored.
+    Ignore,
+}

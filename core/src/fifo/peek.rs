@@ -1,0 +1,77 @@
+//! Looking at what is pending without taking it. Each look takes a shard's exclusive lock for as long as its slots are
+//! copied; a taker that meets a slot being copied waits those few instructions.
+
+use super::DeltaFifo;
+use super::resolve::resolve;
+use crate::error::KeyError;
+use crate::key::{KeyBuf, as_str};
+use crate::slot::{Pending, Slot};
+use crate::sync::Arc;
+use crate::{Delta, Deltas, KeySource, Meta};
+
+impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
+    /// A copy of the deltas pending for the key of `of`, `None` when there are none (client-go `Get`). What a handler has
+    /// in hand is not pending. O(deltas).
+    ///
+    /// # Errors
+    /// [`KeyError`] when it has no key.
+    pub fn get<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<Option<Deltas<T>>, KeyError>
+    where
+        T: 'a,
+    {
+        let mut key = KeyBuf::new();
+        self.core.keys.write_source(&of.into(), &mut key)?;
+        Ok(self.peek(&key))
+    }
+
+    /// A copy of the deltas pending for `key` (client-go `GetByKey`). O(deltas).
+    pub fn get_by_key(&self, key: &str) -> Option<Deltas<T>> {
+        self.peek(key.as_bytes())
+    }
+
+    /// The newest delta of every pending key, in no particular order (client-go `List`). O(pending deltas).
+    pub fn list(&self) -> Vec<Delta<T>> {
+        self.peek_all(|_, deltas| deltas.newest().cloned())
+    }
+
+    /// Every pending key, in no particular order (client-go `ListKeys`). O(pending deltas).
+    pub fn list_keys(&self) -> Vec<String> {
+        self.peek_all(|key, _| Some(key.to_owned()))
+    }
+
+    fn peek(&self, key: &[u8]) -> Option<Deltas<T>> {
+        let hash = self.core.table.hash(key);
+        let shard = self.core.table.shard(hash).write();
+        let copied = shard.find(hash, key).and_then(Copied::of);
+        drop(shard);
+        Some(copied?.resolve(as_str(key)))
+    }
+
+    fn peek_all<R>(&self, what: impl Fn(&str, Deltas<T>) -> Option<R>) -> Vec<R> {
+        let mut found = Vec::new();
+        for shard in self.core.table.shards() {
+            let mut copies = Vec::new();
+            let shard = shard.write();
+            shard.for_each_near(|slot| copies.extend(Copied::of(slot).map(|copied| (slot.key().to_owned(), copied))));
+            drop(shard);
+            found.extend(copies.into_iter().filter_map(|(key, copied)| what(&key, copied.resolve(&key))));
+        }
+        found
+    }
+}
+
+/// A slot's list, copied under the lock. Resolved and released after it: a copy may be the last to hold an object.
+struct Copied<T> {
+    list: Vec<Pending<T>>,
+    known: Option<Arc<T>>,
+}
+
+impl<T> Copied<T> {
+    fn of(slot: &Slot<T>) -> Option<Self> {
+        Some(Self { list: slot.peek()?, known: slot.known() })
+    }
+
+    fn resolve(self, key: &str) -> Deltas<T> {
+        resolve(key, self.list, || self.known.clone()).deltas
+    }
+}

@@ -1,0 +1,308 @@
+//! Taking one key: the guard [`Popped`], and the closures that wrap it.
+//!
+//! How a handler can end: success or error settles the slot. A panic is reported, the slot settled, its deltas not put
+//! back. A guard dropped without a verdict (a cancelled future) puts them back, in front. A forgotten guard keeps its
+//! own key in flight and harms nothing else.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use super::resolve::resolve;
+use super::{DeltaFifo, Known};
+use crate::error::{Closed, PopError, ProcessError, StoreError, panic_message};
+use crate::slot::{QueuedSlot, RunningSlot, Taken};
+use crate::sync::Arc;
+use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
+
+/// A handler slower than this, with more than [`SLOW_DEPTH`] deltas waiting, is reported (client-go's thresholds).
+pub(super) const SLOW: Duration = Duration::from_millis(100);
+pub(super) const SLOW_DEPTH: usize = 10;
+
+impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
+    /// Takes the next key with all its deltas; blocks while the queue is empty and open.
+    ///
+    /// # Errors
+    /// [`Closed`] once the queue is closed and empty.
+    pub fn pop(&self) -> Result<Popped<'_, T, M>, Closed> {
+        match self.queue.wait(None, || self.try_pop()) {
+            Ok(popped) => Ok(popped),
+            Err(PopError::Closed(closed)) => Err(closed),
+            Err(PopError::TimedOut) => unreachable!("there is no deadline"),
+        }
+    }
+
+    /// The same, until `deadline`.
+    ///
+    /// # Errors
+    /// [`PopError::TimedOut`], or [`PopError::Closed`].
+    pub fn pop_deadline(&self, deadline: Instant) -> Result<Popped<'_, T, M>, PopError> {
+        self.queue.wait(Some(deadline), || self.try_pop())
+    }
+
+    /// Takes the next key if there is one. Never waits.
+    pub fn try_pop(&self) -> Option<Popped<'_, T, M>> {
+        let slot = self.queue.try_pop()?;
+        let (mut popped, weight) = self.take(slot);
+        self.depth.subtract(weight);
+        popped.started = Some(Instant::now());
+        Some(popped)
+    }
+
+    /// Takes the next key when there is one, for async callers. Dropping the future takes nothing.
+    ///
+    /// # Errors
+    /// [`Closed`] once the queue is closed and empty.
+    pub async fn pop_async(&self) -> Result<Popped<'_, T, M>, Closed> {
+        self.queue.wait_async(|| self.try_pop()).await
+    }
+
+    /// Takes the next key and calls `handler` with it (client-go `Pop`). The key is settled when it returns: its deltas are
+    /// gone, also after an error, unless the handler asked for them to be put back ([`Popped::retry`]).
+    ///
+    /// # Errors
+    /// [`ProcessError`]: the queue is closed and empty, or the handler failed or panicked. A panic goes no further.
+    pub fn process<R, E>(
+        &self,
+        handler: impl FnOnce(&mut Popped<'_, T, M>) -> Result<R, E>,
+    ) -> Result<R, ProcessError<E>> {
+        let mut popped = self.pop()?;
+        let outcome = catch_unwind(AssertUnwindSafe(|| handler(&mut popped)));
+        let result = match outcome {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(source)) => Err(ProcessError::Handler { key: popped.key().to_owned(), source }),
+            Err(panic) => {
+                let error =
+                    ProcessError::Panicked { key: popped.key().to_owned(), message: panic_message(panic.as_ref()) };
+                popped.panicked();
+                return Err(error);
+            }
+        };
+        popped.end();
+        result
+    }
+
+    /// Takes what is pending in `slot`; the second value is what leaves the depth gauge.
+    pub(super) fn take(&self, slot: QueuedSlot<T>) -> (Popped<'_, T, M>, usize) {
+        let (running, taken) = slot.take();
+        let (deltas, marks, weight) = match taken {
+            Taken::One { kind, object, initial } => (Deltas::one(Delta::new(kind, object)), usize::from(initial), 1),
+            Taken::Many(list) => {
+                let resolved = resolve(running.key(), list, || running.known());
+                (resolved.deltas, resolved.marks, resolved.weight)
+            }
+        };
+        let popped = Popped {
+            fifo: self,
+            slot: Some(running),
+            deltas,
+            is_initial: self.initial.is_initial(marks),
+            marks,
+            verdict: Verdict::None,
+            was_panicking: std::thread::panicking(),
+            started: None,
+        };
+        (popped, weight)
+    }
+}
+
+/// How a handler ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// Not yet: dropped like this, the item was cancelled.
+    None,
+    Handled,
+    PutBack,
+}
+
+/// One popped key with its deltas: a guard. While it lives no other consumer gets the key.
+///
+/// End it with [`done`](Self::done), [`requeue`](Self::requeue) or, over a fused store, [`apply`](Self::apply). Dropped
+/// without a verdict it puts its deltas back in front of what came meanwhile; dropped by a panic it does not.
+#[must_use = "a dropped item goes back to the queue: end it with done, apply or requeue"]
+pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
+    fifo: &'f DeltaFifo<T, M>,
+    /// Only `None` once settled.
+    slot: Option<RunningSlot<T>>,
+    deltas: Deltas<T>,
+    is_initial: bool,
+    marks: usize,
+    verdict: Verdict,
+    was_panicking: bool,
+    pub(super) started: Option<Instant>,
+}
+
+/// What applying one delta did to the store: what a handler is told.
+pub enum Change<'a, T> {
+    /// The key was not stored before (`OnAdd`).
+    Added {
+        /// The object, stored now.
+        new: &'a Arc<T>,
+        /// The delta's type.
+        kind: DeltaType,
+    },
+    /// The key was stored (`OnUpdate`).
+    Updated {
+        /// The object stored before.
+        old: &'a Arc<T>,
+        /// The object stored now.
+        new: &'a Arc<T>,
+        /// The delta's type.
+        kind: DeltaType,
+    },
+    /// The key is gone (`OnDelete`).
+    Deleted {
+        /// The last state, or the tombstone.
+        last: &'a DeltaObject<T>,
+        /// The object stored before, if it was.
+        old: Option<&'a Arc<T>>,
+    },
+}
+
+impl<T: Send + Sync, M: Meta<T>> Popped<'_, T, M> {
+    fn running(&self) -> &RunningSlot<T> {
+        self.slot.as_ref().unwrap_or_else(|| unreachable!("only end takes the slot, and it consumes the guard"))
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.running().key()
+    }
+
+    /// What happened to it, oldest first. Empty once applied.
+    #[must_use]
+    pub fn deltas(&self) -> &Deltas<T> {
+        &self.deltas
+    }
+
+    /// Whether this item belongs to the initial population (client-go `isInInitialList`).
+    #[must_use]
+    pub fn is_in_initial_list(&self) -> bool {
+        self.is_initial
+    }
+
+    /// Applies the deltas to the fused store, oldest first, and tells `handler` of each what it changed. The item is
+    /// handled by that: after it a drop does not put it back.
+    ///
+    /// The old object comes without a look-up, and is released after `handler`. Should `handler` panic, the deltas after
+    /// that one are applied all the same, untold, so that the store does not fall behind.
+    ///
+    /// # Errors
+    /// [`StoreError::NoStore`]: nothing was applied. [`StoreError::Index`]: everything was; the last index error.
+    pub fn apply(&mut self, handler: impl FnMut(Change<'_, T>)) -> Result<(), StoreError> {
+        if !matches!(self.fifo.known, Known::Fused) {
+            return Err(StoreError::NoStore { key: self.key().to_owned() });
+        }
+        self.verdict = Verdict::Handled;
+        let deltas = std::mem::take(&mut self.deltas);
+        let running = self.slot.as_mut().unwrap_or_else(|| unreachable!("only end takes the slot"));
+        let mut applying = Applying { fifo: self.fifo, running, rest: deltas.into_iter(), handler, error: None };
+        while applying.next(true) {}
+        applying.error.take().map_or(Ok(()), Err)
+    }
+
+    /// Asks that the deltas be put back when the handler has ended, in front of what came meanwhile (client-go
+    /// `ErrRequeue`). Has no effect once they are applied.
+    pub fn retry(&mut self) {
+        self.verdict = Verdict::PutBack;
+    }
+
+    /// Handled.
+    pub fn done(self) {
+        self.end();
+    }
+
+    /// Puts the deltas back, in front of what came meanwhile. The key goes to the tail of the queue.
+    pub fn requeue(mut self) {
+        self.retry();
+        self.end();
+    }
+
+    /// The verdict is in.
+    pub(super) fn end(mut self) {
+        if self.verdict == Verdict::None {
+            self.verdict = Verdict::Handled;
+        }
+    }
+
+    /// The handler panicked, and the panic was caught.
+    pub(super) fn panicked(mut self) {
+        tracing::error!(key = self.key(), "a handler panicked; its deltas are not put back");
+        self.verdict = Verdict::Handled;
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
+    fn drop(&mut self) {
+        let Some(running) = self.slot.take() else { return };
+        let panicked = !self.was_panicking && std::thread::panicking();
+        if let Some(elapsed) = self.started.map(|started| started.elapsed())
+            && elapsed > SLOW
+        {
+            report_slow(running.key(), elapsed, self.fifo.pending_deltas());
+        }
+        if panicked {
+            tracing::error!(key = running.key(), "a handler panicked; its deltas are not put back");
+        }
+        let put_back = !panicked && self.verdict != Verdict::Handled;
+        let deltas = std::mem::take(&mut self.deltas);
+        self.fifo.settle(running, put_back.then_some(deltas));
+        self.fifo.initial.settled(self.marks);
+    }
+}
+
+/// Deltas on their way into the store; what is left when a handler panics is applied by the drop.
+struct Applying<'a, T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> {
+    fifo: &'a DeltaFifo<T, M>,
+    running: &'a mut RunningSlot<T>,
+    rest: smallvec::IntoIter<[Delta<T>; 1]>,
+    handler: F,
+    error: Option<StoreError>,
+}
+
+impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> {
+    /// Applies the next delta, if there is one, and tells the handler if `tell`.
+    fn next(&mut self, tell: bool) -> bool {
+        let Some(Delta { kind, object }) = self.rest.next() else { return false };
+        match object {
+            DeltaObject::Object(new) if kind != DeltaType::Deleted => {
+                let (old, error) = self.fifo.core.apply(self.running, Some(new));
+                self.error = error.or(self.error.take());
+                if tell && let Some(new) = self.running.known_ref() {
+                    (self.handler)(match &old {
+                        None => Change::Added { new: &new, kind },
+                        Some(old) => Change::Updated { old, new: &new, kind },
+                    });
+                }
+            }
+            last => {
+                let (old, error) = self.fifo.core.apply(self.running, None);
+                self.error = error.or(self.error.take());
+                if tell {
+                    (self.handler)(Change::Deleted { last: &last, old: old.as_ref() });
+                }
+            }
+        }
+        true
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Drop for Applying<'_, T, M, F> {
+    fn drop(&mut self) {
+        // Perhaps a panic is under way already: another one, of user code, must not become an abort.
+        while catch_unwind(AssertUnwindSafe(|| self.next(false))).unwrap_or(true) {}
+    }
+}
+
+pub(super) fn report_slow(key: &str, elapsed: Duration, depth: usize) {
+    if depth > SLOW_DEPTH {
+        tracing::warn!(key, depth, elapsed_ms = elapsed.as_millis(), "a slow handler holds up the queue");
+    }
+}
+
+impl<T: fmt::Debug + Send + Sync, M: Meta<T>> fmt::Debug for Popped<'_, T, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Popped").field("key", &self.key()).field("deltas", &self.deltas).finish_non_exhaustive()
+    }
+}

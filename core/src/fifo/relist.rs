@@ -1,0 +1,356 @@
+//! Relists: begin, offer pages as they come, commit (deletions happen here) or abandon (nothing is deleted).
+//!
+//! What a relist lists is stamped with its generation; while it is open adds and updates stamp too, and new slots are
+//! born stamped. At commit, what holds an older stamp is deleted. One relist is current: a later begin supersedes.
+
+use super::{DeltaFifo, Known};
+use crate::error::RelistError;
+
+use crate::shard::Shard;
+use crate::slot::{Pending, Pushed, Rule, State, What};
+use crate::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RUN};
+use crate::{DeltaType, Meta};
+
+use super::join::Join;
+
+/// Which relist is current.
+pub(super) struct Relists {
+    /// The current relist's generation while it is open, else 0. Changed under `last`.
+    open: AtomicU32,
+    /// The last generation given out.
+    last: Mutex<u32>,
+    /// The version of the last commit.
+    version: Mutex<Option<String>>,
+}
+
+impl Relists {
+    pub(super) fn new() -> Self {
+        Self { open: AtomicU32::new(0), last: Mutex::new(0), version: Mutex::new(None) }
+    }
+
+    /// The generation to stamp with, 0 when no relist is open. Read with the shard's lock held.
+    pub(super) fn open(&self) -> u32 {
+        // Acquire, paired with `begin`. An offer that still sees the state before a begin comes before that relist.
+        self.open.load(Ordering::Acquire)
+    }
+
+    fn begin(&self) -> u32 {
+        let mut last = self.last.lock();
+        *last = last.checked_add(1).unwrap_or_else(|| unreachable!("four billion relists"));
+        // Release, paired with `open`.
+        self.open.store(*last, Ordering::Release);
+        *last
+    }
+
+    fn end(&self, generation: u32) {
+        let last = self.last.lock();
+        if *last == generation {
+            // Release, paired with `open`.
+            self.open.store(0, Ordering::Release);
+        }
+    }
+
+    fn is_current(&self, generation: u32) -> bool {
+        self.open() == generation
+    }
+}
+
+/// What a committed relist did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// Keys that were known or pending, and not listed: a deletion was queued for each.
+    pub deleted: usize,
+}
+
+impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
+    /// Queues `Replaced` for every object of `list`, in order, and a deletion for every other key that is known or pending
+    /// (client-go `Replace`): a relist of one page. Pops proceed meanwhile. O(list + known).
+    ///
+    /// # Errors
+    /// [`RelistError::Refused`]: what stood before the refused object is queued, nothing is deleted, and the queue is as
+    /// populated as before. [`RelistError::Superseded`]: another relist began meanwhile.
+    pub fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<Committed, RelistError> {
+        let mut relist = self.begin_replace();
+        relist.expect(list.len());
+        relist.offer(list)?;
+        relist.commit(version)
+    }
+
+    /// Begins a relist in pieces; it supersedes one that is still open. The first relist of a queue that nothing has
+    /// populated claims the initial population.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deltafifo::{DeltaFifo, Indexer, KeyFunc, NoMeta};
+    ///
+    /// let keys = KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
+    /// let fifo = DeltaFifo::over(Indexer::builder(keys).build()?).build();
+    /// let mut relist = fifo.begin_replace();
+    /// relist.offer(vec![Arc::new("a".to_owned())])?;
+    /// assert_eq!(fifo.try_pop().unwrap().key(), "a"); // no page waits for the last one
+    /// relist.offer(vec![Arc::new("b".to_owned())])?;
+    /// relist.commit("42")?;
+    /// assert_eq!(fifo.resource_version().as_deref(), Some("42"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn begin_replace(&self) -> Relist<'_, T, M> {
+        if let Known::Elsewhere { listed, .. } = &self.known {
+            drop(std::mem::take(&mut *listed.lock()));
+        }
+        let generation = self.relists.begin();
+        let marks = self.initial.claim();
+        Relist { fifo: self, generation, marks, over: false }
+    }
+
+    /// The resource version of the last committed relist.
+    #[must_use]
+    pub fn resource_version(&self) -> Option<String> {
+        self.relists.version.lock().clone()
+    }
+
+    /// Queues `Added` for each object, as [`add`](Self::add) does, in one pass that brings their slots near ahead.
+    /// Across keys the order is the batch's, but not against other offers made meanwhile.
+    ///
+    /// # Errors
+    /// [`RelistError::Refused`]: those before the refused object are queued.
+    pub fn add_batch(&self, objects: Vec<Arc<T>>) -> Result<(), RelistError> {
+        self.offer_batch(DeltaType::Added, objects)
+    }
+
+    /// Queues `Updated` for each object: see [`add_batch`](Self::add_batch).
+    ///
+    /// # Errors
+    /// As for [`add_batch`](Self::add_batch).
+    pub fn update_batch(&self, objects: Vec<Arc<T>>) -> Result<(), RelistError> {
+        self.offer_batch(DeltaType::Updated, objects)
+    }
+
+    fn offer_batch(&self, kind: DeltaType, objects: Vec<Arc<T>>) -> Result<(), RelistError> {
+        self.initial.touch();
+        self.join(&Join { kind, generation: 0, marks: false, skip_unchanged: false }, objects)
+    }
+}
+
+/// A relist in progress; made by [`DeltaFifo::begin_replace`]. Dropped, it is abandoned.
+#[must_use = "a dropped relist is abandoned: offer its pages and commit it"]
+pub struct Relist<'f, T: Send + Sync, M: Meta<T>> {
+    fifo: &'f DeltaFifo<T, M>,
+    generation: u32,
+    /// Whether its deltas are of the initial population.
+    marks: bool,
+    over: bool,
+}
+
+impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
+    fn check_current(&self) -> Result<(), RelistError> {
+        if self.fifo.relists.is_current(self.generation) { Ok(()) } else { Err(RelistError::Superseded) }
+    }
+
+    /// Makes room for about `objects` keys in all (a LIST's `remainingItemCount` tells). A hint.
+    pub fn expect(&mut self, objects: usize) {
+        self.fifo.core.table.reserve(objects);
+    }
+
+    /// Queues a page, in order; consumers get it at once. O(page).
+    ///
+    /// # Errors
+    /// [`RelistError::Refused`]: what stood before the refused object is queued; more can be offered.
+    /// [`RelistError::Superseded`]: nothing was queued.
+    pub fn offer(&mut self, page: Vec<Arc<T>>) -> Result<(), RelistError> {
+        self.check_current()?;
+        let fifo = self.fifo;
+        let skip_unchanged = fifo.skip_unchanged && matches!(fifo.known, Known::Fused);
+        let join = Join { kind: fifo.replaced_as, generation: self.generation, marks: self.marks, skip_unchanged };
+        fifo.join(&join, page)
+    }
+
+    /// Says of each (key, version) whether its object is needed. One that is known, idle and of an equal, non-empty
+    /// version is not; it is listed by this all the same. The others are to be [offered](Self::offer), or
+    /// [kept](Self::keep) when they cannot be had. So a relist need only decode what changed. O(keys).
+    ///
+    /// The version compared is the one stored. Once a transformer has changed a version, everything is needed.
+    ///
+    /// # Errors
+    /// [`RelistError::Superseded`].
+    pub fn probe(&mut self, listed: &[(&str, &str)]) -> Result<Vec<bool>, RelistError> {
+        self.check_current()?;
+        let mut needed = Vec::with_capacity(listed.len());
+        for group in listed.chunks(GROUP) {
+            self.probe_group(group, &mut needed);
+        }
+        Ok(needed)
+    }
+
+    fn probe_group(&self, group: &[(&str, &str)], needed: &mut Vec<bool>) {
+        let fifo = self.fifo;
+        let table = &fifo.core.table;
+        let hashes: Vec<u64> = group.iter().map(|(key, _)| table.hash(key.as_bytes())).collect();
+        for &hash in &hashes {
+            table.shard(hash).read().prefetch_bucket(hash);
+        }
+        for (&hash, (key, version)) in hashes.iter().zip(group) {
+            self.list(hash, key);
+            let idle = {
+                let shard = table.shard(hash).read();
+                shard.find(hash, key.as_bytes()).and_then(|slot| fifo.known_if_idle(slot))
+            };
+            let unchanged = idle.is_some_and(|object| fifo.is_unchanged(&object, Some(version)));
+            if unchanged && fifo.notify_unchanged {
+                self.tell_again(hash, key);
+            }
+            needed.push(!unchanged);
+        }
+    }
+
+    /// Queues what is known once more.
+    fn tell_again(&self, hash: u64, key: &str) {
+        let fifo = self.fifo;
+        let pending = Pending::new(What::Again(fifo.replaced_as, None)).initial(self.marks);
+        let shard = fifo.core.table.shard(hash).write();
+        let pushed = shard.find(hash, key.as_bytes()).map(|slot| slot.push(pending, Rule::IfIdle, false));
+        if !matches!(pushed, None | Some(Pushed::Skipped(_))) {
+            fifo.depth.add(1);
+            fifo.initial.marked(usize::from(self.marks));
+        }
+        if let Some(Pushed::Queue(slot)) = pushed {
+            fifo.queue.push(slot);
+            drop(shard);
+            fifo.queue.wake(1);
+        }
+    }
+
+    /// Counts `key` as listed although its object cannot be had: it is not deleted, and the last good object stays.
+    ///
+    /// # Errors
+    /// [`RelistError::Superseded`].
+    pub fn keep(&mut self, key: &str) -> Result<(), RelistError> {
+        self.check_current()?;
+        self.list(self.fifo.core.table.hash(key.as_bytes()), key);
+        Ok(())
+    }
+
+    fn list(&self, hash: u64, key: &str) {
+        self.fifo.list_elsewhere(self.generation, key.as_bytes());
+        if let Some(slot) = self.fifo.core.table.shard(hash).read().find(hash, key.as_bytes()) {
+            slot.stamp(self.generation);
+        }
+    }
+
+    /// Ends the relist: queues a deletion for every key that is known or pending and was not listed, nor written since
+    /// the begin. O(known).
+    ///
+    /// # Errors
+    /// [`RelistError::Superseded`]: nothing is deleted.
+    pub fn commit(mut self, version: &str) -> Result<Committed, RelistError> {
+        self.check_current()?;
+        self.over = true;
+        let mut deleted = self.fifo.sweep(self.generation, self.marks);
+        deleted += self.fifo.sweep_elsewhere(self.marks);
+        self.fifo.relists.end(self.generation);
+        *self.fifo.relists.version.lock() = Some(version.to_owned());
+        self.fifo.initial.commit();
+        Ok(Committed { deleted })
+    }
+
+    /// Gives the relist up: what was offered stays queued, nothing is deleted, and a first relist leaves the queue as
+    /// unpopulated as it was. The same as a drop.
+    pub fn abandon(self) {}
+}
+
+impl<T: Send + Sync, M: Meta<T>> Drop for Relist<'_, T, M> {
+    fn drop(&mut self) {
+        if !self.over && self.fifo.relists.is_current(self.generation) {
+            self.fifo.relists.end(self.generation);
+            self.fifo.initial.abandon();
+        }
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
+    /// Deletes what an older stamp says was not listed.
+    fn sweep(&self, generation: u32, marks: bool) -> usize {
+        let mut swept = Vec::new();
+        let mut deleted = 0;
+        for shard in self.core.table.shards() {
+            let before = deleted;
+            let shard = shard.write();
+            shard.for_each_near(|slot| {
+                if slot.stamped() >= generation {
+                    return;
+                }
+                match slot.push(Pending::new(What::Swept(None)).initial(marks), Rule::IfExists, false) {
+                    Pushed::Queue(slot) => swept.push(slot),
+                    Pushed::Joined => {}
+                    Pushed::Skipped(_) => return,
+                }
+                deleted += 1;
+            });
+            self.counted(deleted - before, marks);
+            drop(shard);
+            if !self.ordered_walks && swept.len() >= RUN {
+                self.publish_walk(std::mem::take(&mut swept));
+            }
+        }
+        self.publish_walk(swept);
+        deleted
+    }
+
+    /// Deletes what a store elsewhere knows and the relist did not list. After the sweep of the table, so that a key that
+    /// is pending or being handled has its deletion already.
+    fn sweep_elsewhere(&self, marks: bool) -> usize {
+        let Known::Elsewhere { objects, listed } = &self.known else { return 0 };
+        let mut deleted = 0;
+        let table = &self.core.table;
+        for key in objects.list_keys() {
+            let hash = table.hash(key.as_bytes());
+            let is_told =
+                |shard: &Shard<T>| shard.find(hash, key.as_bytes()).is_some() || listed.lock().contains(key.as_str());
+            if is_told(&table.shard(hash).read()) {
+                continue;
+            }
+            let fallback = objects.get_by_key(&key).unwrap_or_else(|error| {
+                tracing::error!(key, error, "a known object could not be read; its deletion carries no last state");
+                None
+            });
+            let pending = Pending::new(What::Swept(fallback)).initial(marks);
+            let mut shard = table.shard(hash).write();
+            if is_told(&shard) {
+                // Written since the look above.
+                drop(shard);
+                drop(pending);
+                continue;
+            }
+            self.counted(1, marks);
+            let slot = table.find_or_insert(&mut shard, hash, key.as_bytes(), 0);
+            if let Pushed::Queue(slot) = slot.push(pending, Rule::Always, true) {
+                self.queue.push(slot);
+            }
+            drop(shard);
+            self.queue.wake(1);
+            deleted += 1;
+        }
+        drop(std::mem::take(&mut *listed.lock()));
+        deleted
+    }
+
+    /// `deltas` were pushed by a relist.
+    pub(super) fn counted(&self, deltas: usize, marks: bool) {
+        if deltas > 0 {
+            self.depth.add(deltas);
+            self.initial.marked(if marks { deltas } else { 0 });
+        }
+    }
+
+    /// What an idle slot knows. The word first: what is known while the word says idle, or after, is at least as new.
+    pub(super) fn known_if_idle(&self, slot: &crate::slot::Slot<T>) -> Option<Arc<T>> {
+        if matches!(self.known, Known::Fused) && slot.state() == State::Idle { slot.known() } else { None }
+    }
+
+    /// Whether a known object is of `version`, as received. Called with no lock held: the accessor is user code.
+    pub(super) fn is_unchanged(&self, known: &T, version: Option<&str>) -> bool {
+        // Acquire, paired with the transformer's Release.
+        !self.versions_altered.load(Ordering::Acquire)
+            && version.is_some_and(|version| !version.is_empty())
+            && self.core.keys.meta().version(known) == version
+    }
+}

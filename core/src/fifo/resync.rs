@@ -1,0 +1,58 @@
+//! Resync: a Sync for every key that is known and has nothing pending.
+
+use super::offer::Missing;
+use super::{DeltaFifo, Known};
+use crate::slot::{Pending, Pushed, Rule, What};
+use crate::{DeltaType, KnownObjects, Meta};
+
+impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
+    /// Queues `Sync`, with the known object, for every known key without pending deltas (client-go `Resync`). Without known
+    /// objects it does nothing. A key whose handler runs is decided when that ends. O(known).
+    pub fn resync(&self) {
+        match &self.known {
+            Known::Nowhere => {}
+            Known::Fused => self.resync_slots(),
+            Known::Elsewhere { objects, .. } => self.resync_elsewhere(&**objects),
+        }
+    }
+
+    fn resync_slots(&self) {
+        let mut idle = Vec::new();
+        for shard in self.core.table.shards() {
+            let shard = shard.write();
+            let mut pushed = 0;
+            shard.for_each_near(|slot| {
+                let pending = Pending::new(What::Again(DeltaType::Sync, None));
+                match slot.push(pending, Rule::IfIdle, false) {
+                    Pushed::Queue(slot) => idle.push(slot),
+                    Pushed::Joined => {}
+                    Pushed::Skipped(_) => return,
+                }
+                pushed += 1;
+            });
+            self.depth.add(pushed);
+            if self.ordered_walks {
+                continue;
+            }
+            // In the queue before the lock is released, so that what is offered to this shard next stands behind.
+            let count = idle.len();
+            self.queue.push_run(std::mem::take(&mut idle));
+            drop(shard);
+            self.queue.wake(count);
+        }
+        self.publish_walk(idle);
+    }
+
+    fn resync_elsewhere(&self, objects: &dyn KnownObjects<T>) {
+        for key in objects.list_keys() {
+            match objects.get_by_key(&key) {
+                Ok(Some(object)) => {
+                    let pending = Pending::new(What::Again(DeltaType::Sync, Some(object)));
+                    self.push(key.as_bytes(), pending, Rule::IfIdle, Missing::Insert);
+                }
+                Ok(None) => tracing::warn!(key, "a known key has no object; it is not synced"),
+                Err(error) => tracing::error!(key, error, "a known object could not be read; it is not synced"),
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! From an object to its key: the one place where keys are built. A key is written into a caller's buffer on the stack,
+//! hashed once, and then lives in the slot; no `String` is made on the way.
+
+use smallvec::SmallVec;
+
+use crate::error::{BoxError, KeyError};
+use crate::{DeletedFinalStateUnknown, Deltas, Meta};
+
+/// A buffer that holds most keys without an allocation (Kubernetes allows 63 + 1 + 253 bytes; nearly all are shorter).
+pub(crate) type KeyBuf = SmallVec<[u8; 128]>;
+
+/// A key given instead of the object it belongs to (client-go `ExplicitKey`): it is its own key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExplicitKey<'a>(pub &'a str);
+
+/// Anything that has a key: what `key_of` and `get` accept.
+pub enum KeySource<'a, T> {
+    /// An object: the key function decides.
+    Object(&'a T),
+    /// A tombstone carries its key.
+    Tombstone(&'a DeletedFinalStateUnknown<T>),
+    /// Deltas have the key of their newest object.
+    Deltas(&'a Deltas<T>),
+    /// The key itself.
+    Explicit(ExplicitKey<'a>),
+}
+
+impl<'a, T> From<&'a T> for KeySource<'a, T> {
+    fn from(object: &'a T) -> Self {
+        KeySource::Object(object)
+    }
+}
+
+impl<'a, T> From<&'a DeletedFinalStateUnknown<T>> for KeySource<'a, T> {
+    fn from(tombstone: &'a DeletedFinalStateUnknown<T>) -> Self {
+        KeySource::Tombstone(tombstone)
+    }
+}
+
+impl<'a, T> From<&'a Deltas<T>> for KeySource<'a, T> {
+    fn from(deltas: &'a Deltas<T>) -> Self {
+        KeySource::Deltas(deltas)
+    }
+}
+
+impl<'a, T> From<ExplicitKey<'a>> for KeySource<'a, T> {
+    fn from(key: ExplicitKey<'a>) -> Self {
+        KeySource::Explicit(key)
+    }
+}
+
+type CustomKey<T> = Box<dyn Fn(&T) -> Result<String, BoxError> + Send + Sync>;
+
+/// The key function of a queue or store, together with the [`Meta`] accessor that it, the namespace index and the
+/// versions use (client-go `KeyFunc`).
+///
+/// ```
+/// use deltafifo::{KeyFunc, NoMeta};
+///
+/// // The default, `namespace/name` or `name`: KeyFunc::meta_namespace(PodMeta)
+/// let by_number = KeyFunc::custom(NoMeta, |n: &u32| Ok(format!("number-{n}")));
+/// assert_eq!(by_number.key(&7).unwrap(), "number-7");
+/// ```
+pub struct KeyFunc<T, M> {
+    meta: M,
+    custom: Option<CustomKey<T>>,
+}
+
+impl<T, M: Meta<T>> KeyFunc<T, M> {
+    /// `namespace/name`, or `name` for a cluster-scoped object (client-go `MetaNamespaceKeyFunc`).
+    pub fn meta_namespace(meta: M) -> Self {
+        Self { meta, custom: None }
+    }
+
+    /// A function of your own. It runs with no lock held; its error aborts the operation that asked.
+    pub fn custom(meta: M, key: impl Fn(&T) -> Result<String, BoxError> + Send + Sync + 'static) -> Self {
+        Self { meta, custom: Some(Box::new(key)) }
+    }
+
+    /// The accessor.
+    pub fn meta(&self) -> &M {
+        &self.meta
+    }
+
+    /// The key of `object`.
+    ///
+    /// # Errors
+    /// [`KeyError`] when the object has no name, or the custom function failed.
+    pub fn key(&self, object: &T) -> Result<String, KeyError> {
+        let mut buffer = KeyBuf::new();
+        self.write(object, &mut buffer)?;
+        Ok(as_str(&buffer).to_owned())
+    }
+
+    /// Whether equal keys mean equal namespaces, so that an update never moves an object between namespaces.
+    pub(crate) fn key_has_namespace(&self) -> bool {
+        self.custom.is_none()
+    }
+
+    /// Appends the key of `object` to `buffer`.
+    pub(crate) fn write(&self, object: &T, buffer: &mut impl KeySink) -> Result<(), KeyError> {
+        if let Some(custom) = &self.custom {
+            buffer.put(custom(object).map_err(KeyError::Function)?.as_bytes());
+            return Ok(());
+        }
+        let name = self.meta.name(object).filter(|name| !name.is_empty()).ok_or(KeyError::NoName)?;
+        if let Some(namespace) = self.meta.namespace(object).filter(|namespace| !namespace.is_empty()) {
+            buffer.put(namespace.as_bytes());
+            buffer.put(b"/");
+        }
+        buffer.put(name.as_bytes());
+        Ok(())
+    }
+
+    pub(crate) fn write_source(&self, source: &KeySource<'_, T>, buffer: &mut KeyBuf) -> Result<(), KeyError> {
+        match source {
+            KeySource::Object(object) => self.write(object, buffer)?,
+            KeySource::Tombstone(tombstone) => buffer.put(tombstone.key.as_bytes()),
+            KeySource::Explicit(ExplicitKey(key)) => buffer.put(key.as_bytes()),
+            KeySource::Deltas(deltas) => {
+                let newest = deltas.newest().ok_or(KeyError::ZeroLengthDeltas)?;
+                match &newest.object {
+                    crate::DeltaObject::Object(object) => self.write(object, buffer)?,
+                    crate::DeltaObject::Tombstone(tombstone) => buffer.put(tombstone.key.as_bytes()),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where keys are written: a stack buffer for one key, an arena for a page of them.
+pub(crate) trait KeySink {
+    fn put(&mut self, bytes: &[u8]);
+}
+
+impl KeySink for KeyBuf {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+impl KeySink for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// The key as text. Keys are only ever built from whole `str`s, so this cannot fail; should it, an empty key is a
+/// smaller harm than a panic in the queue.
+pub(crate) fn as_str(key: &[u8]) -> &str {
+    std::str::from_utf8(key).unwrap_or_default()
+}

@@ -1,0 +1,255 @@
+//! The hash map of one shard: buckets of one cache line, each with seven slots and their tags.
+//!
+//! Why not hashbrown: its tags, its entries and our slots are three misses in a row, and only the last address can be
+//! known ahead from outside. Here tags and entries share a line whose address follows from the hash, so a join brings
+//! it near long before it looks (measured on a relist of a million: ARCHITECTURE.md).
+//!
+//! A slot lies in its home bucket, or in the first one after it that had room. A bucket counts the slots that passed it
+//! (`passed`), which ends look-ups for what is not there without tombstones.
+
+use crate::slot::{GoneSlot, RunningSlot, Slot, SlotOwner, prefetch};
+
+const WIDTH: usize = 7;
+/// A bucket that so many slots passed no longer counts: its look-ups go on until the map is rebuilt.
+const UNCOUNTED: u8 = u8::MAX;
+const EMPTY: u8 = 0;
+
+#[repr(align(64))]
+struct Bucket<T> {
+    /// Seven bits and one that is always set, from the top of the hash; 0 where there is no slot.
+    tags: [u8; WIDTH],
+    passed: u8,
+    slots: [Option<SlotOwner<T>>; WIDTH],
+}
+
+const _: () = assert!(size_of::<Bucket<u64>>() == 64, "a bucket is one cache line");
+
+pub(crate) struct Shard<T> {
+    /// Empty, or a power of two of them.
+    buckets: Box<[Bucket<T>]>,
+    len: usize,
+}
+
+fn tag(hash: u64) -> u8 {
+    (hash >> 56) as u8 | 1
+}
+
+impl<T> Bucket<T> {
+    fn new() -> Self {
+        Self { tags: [EMPTY; WIDTH], passed: 0, slots: [const { None }; WIDTH] }
+    }
+
+    /// Places whose tag is `tag`, and perhaps a few more.
+    fn places(&self, tag: u8) -> impl Iterator<Item = usize> {
+        const ONES: u64 = u64::from_le_bytes([1; 8]);
+        const HIGHS: u64 = u64::from_le_bytes([128, 128, 128, 128, 128, 128, 128, 0]);
+        let mut bytes = [0; 8];
+        bytes[..WIDTH].copy_from_slice(&self.tags);
+        // Bytes that equal the tag become 0; the classic test then sets their high bits. The eighth is left out.
+        let same = u64::from_le_bytes(bytes) ^ (ONES * u64::from(tag));
+        let mut found = same.wrapping_sub(ONES) & !same & HIGHS;
+        std::iter::from_fn(move || {
+            let place = found.trailing_zeros() as usize / 8;
+            found &= found.wrapping_sub(1);
+            (place < WIDTH).then_some(place)
+        })
+    }
+
+    fn free(&self) -> Option<usize> {
+        self.tags.iter().position(|&tag| tag == EMPTY)
+    }
+}
+
+impl<T> Shard<T> {
+    pub(crate) fn new() -> Self {
+        Self { buckets: Box::default(), len: 0 }
+    }
+
+    fn home(&self, hash: u64) -> usize {
+        // The low bits, of which a 32-bit machine would have enough too.
+        #[allow(clippy::cast_possible_truncation)]
+        let low = hash as usize;
+        low & (self.buckets.len() - 1)
+    }
+
+    /// Bucket and place of what `is` accepts among the slots with this hash's tag.
+    fn locate(&self, hash: u64, is: impl Fn(&SlotOwner<T>) -> bool) -> Option<(usize, usize)> {
+        if self.buckets.is_empty() {
+            return None;
+        }
+        let mut number = self.home(hash);
+        for _ in 0..self.buckets.len() {
+            let bucket = &self.buckets[number];
+            if let Some(place) = bucket.places(tag(hash)).find(|&place| bucket.slots[place].as_ref().is_some_and(&is)) {
+                return Some((number, place));
+            }
+            if bucket.passed == 0 {
+                return None;
+            }
+            number = (number + 1) & (self.buckets.len() - 1);
+        }
+        None
+    }
+
+    pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<&Slot<T>> {
+        self.find_owner(hash, key).map(|owner| &**owner)
+    }
+
+    pub(crate) fn find_owner(&self, hash: u64, key: &[u8]) -> Option<&SlotOwner<T>> {
+        let (bucket, place) = self.locate(hash, |slot| slot.key().as_bytes() == key)?;
+        self.buckets[bucket].slots[place].as_ref()
+    }
+
+    /// Puts a slot in that is not there yet. `rehash` gives the hash of a slot when the map has to grow.
+    pub(crate) fn insert(&mut self, hash: u64, slot: SlotOwner<T>, rehash: impl Fn(&Slot<T>) -> u64) -> &Slot<T> {
+        self.reserve(1, rehash);
+        let (bucket, place) = self.place(hash, slot);
+        self.buckets[bucket].slots[place].as_ref().unwrap_or_else(|| unreachable!("placed right above"))
+    }
+
+    fn place(&mut self, hash: u64, slot: SlotOwner<T>) -> (usize, usize) {
+        let mut number = self.home(hash);
+        loop {
+            let bucket = &mut self.buckets[number];
+            if let Some(place) = bucket.free() {
+                bucket.tags[place] = tag(hash);
+                bucket.slots[place] = Some(slot);
+                self.len += 1;
+                return (number, place);
+            }
+            bucket.passed = bucket.passed.saturating_add(1);
+            number = (number + 1) & (self.buckets.len() - 1);
+        }
+    }
+
+    /// Makes room for `slots` in all.
+    pub(crate) fn expect(&mut self, slots: usize, rehash: impl Fn(&Slot<T>) -> u64) {
+        self.reserve(slots.saturating_sub(self.len), rehash);
+    }
+
+    /// Makes room for `additional` slots: at most three quarters are ever taken.
+    fn reserve(&mut self, additional: usize, rehash: impl Fn(&Slot<T>) -> u64) {
+        let wanted = self.len + additional;
+        if wanted * 4 <= self.buckets.len() * WIDTH * 3 {
+            return;
+        }
+        let count = (wanted * 4).div_ceil(WIDTH * 3).next_power_of_two();
+        let mut old = Self { buckets: (0..count).map(|_| Bucket::new()).collect(), len: 0 };
+        std::mem::swap(self, &mut old);
+        let mut ahead = 0;
+        for number in 0..old.buckets.len() {
+            // Every slot is read for its hash: bring those of the next buckets near.
+            while ahead < old.buckets.len().min(number + 3) {
+                old.buckets[ahead].slots.iter().flatten().for_each(|slot| prefetch::<Slot<T>>(&raw const **slot));
+                ahead += 1;
+            }
+            for slot in &mut old.buckets[number].slots {
+                if let Some(slot) = slot.take() {
+                    self.place(rehash(&slot), slot);
+                }
+            }
+        }
+    }
+
+    /// Takes a running slot that knows nothing out of the map; the owner is to be dropped after the lock.
+    pub(crate) fn retire(&mut self, hash: u64, running: RunningSlot<T>) -> Result<SlotOwner<T>, RunningSlot<T>> {
+        let gone: GoneSlot<T> = running.retire()?;
+        let Some((number, place)) = self.locate(hash, |slot| slot.is(&gone)) else {
+            unreachable!("a slot stays in its shard until it is retired, and that happens once")
+        };
+        let bucket = &mut self.buckets[number];
+        bucket.tags[place] = EMPTY;
+        let Some(owner) = bucket.slots[place].take() else { unreachable!("located right above") };
+        self.len -= 1;
+        let mut passed = self.home(hash);
+        while passed != number {
+            let bucket = &mut self.buckets[passed];
+            if bucket.passed != UNCOUNTED {
+                bucket.passed -= 1;
+            }
+            passed = (passed + 1) & (self.buckets.len() - 1);
+        }
+        Ok(owner)
+    }
+
+    /// Brings near the bucket that `find` will look at first.
+    pub(crate) fn prefetch_bucket(&self, hash: u64) {
+        if !self.buckets.is_empty() {
+            prefetch(&raw const self.buckets[self.home(hash)]);
+        }
+    }
+
+    /// Brings near the slot that `find` will probably look at. Worth it when the bucket already is.
+    pub(crate) fn prefetch_slot(&self, hash: u64) {
+        if let Some((bucket, place)) = self.locate(hash, |_| true)
+            && let Some(slot) = &self.buckets[bucket].slots[place]
+        {
+            prefetch::<Slot<T>>(&raw const **slot);
+        }
+    }
+
+    fn slots(&self) -> impl Iterator<Item = &Slot<T>> {
+        self.buckets.iter().flat_map(|bucket| bucket.slots.iter().flatten().map(|owner| &**owner))
+    }
+
+    /// Every slot, brought near a few steps before it is visited.
+    pub(crate) fn for_each_near(&self, mut visit: impl FnMut(&Slot<T>)) {
+        const AHEAD: usize = 12;
+        let mut ahead = self.slots();
+        for slot in ahead.by_ref().take(AHEAD) {
+            prefetch::<Slot<T>>(slot);
+        }
+        for slot in self.slots() {
+            if let Some(next) = ahead.next() {
+                prefetch::<Slot<T>>(next);
+            }
+            visit(slot);
+        }
+    }
+}
+
+#[cfg(all(test, not(deltafifo_loom)))]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Few bits, so that buckets overflow and wrap.
+    fn hash(key: &str) -> u64 {
+        let number: u64 = key.parse().unwrap();
+        (number % 5) | (number % 3) << 56
+    }
+
+    fn keys(shard: &Shard<u64>) -> BTreeSet<String> {
+        let mut keys = BTreeSet::new();
+        shard.for_each_near(|slot| assert!(keys.insert(slot.key().to_owned()), "a slot is visited once"));
+        keys
+    }
+
+    #[test]
+    fn holds_what_was_inserted_and_not_removed_under_colliding_hashes() {
+        let mut shard = Shard::<u64>::new();
+        let mut expected = BTreeSet::new();
+        let mut state = 1u64;
+        for step in 0..20_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let key = ((state >> 33) % 300).to_string();
+            let found = shard.find_owner(hash(&key), key.as_bytes()).map(SlotOwner::claim);
+            assert_eq!(found.is_some(), expected.contains(&key), "step {step}");
+            match found {
+                None => {
+                    let slot = shard.insert(hash(&key), SlotOwner::new(&key, 0), |slot| hash(slot.key()));
+                    assert_eq!(slot.key(), key);
+                    expected.insert(key);
+                }
+                Some(running) => {
+                    assert!(shard.retire(hash(&key), running.unwrap()).is_ok());
+                    expected.remove(&key);
+                }
+            }
+            if step % 1_000 == 0 {
+                assert_eq!(keys(&shard), expected);
+                assert_eq!(shard.len, expected.len());
+            }
+        }
+    }
+}

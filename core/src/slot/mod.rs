@@ -1,0 +1,348 @@
+//! The slot: one record per key, and the protocol on its word. **This is the only module with unsafe code.**
+//!
+//! # States of the word
+//!
+//! | word | meaning | who leaves it |
+//! | --- | --- | --- |
+//! | `EMPTY` | nothing pending, nobody handles the key | a push: the list, and the pusher queues the slot |
+//! | a list | pending, and in the queue exactly once | a push (longer list); a take (`RUNNING`) |
+//! | `RUNNING` | a consumer owns the slot | a push (a list over `RUNNING`, not queued); settle |
+//! | a list over `RUNNING` | a consumer owns the slot, more has come | a push; settle |
+//! | `PEEK` | a reader copies the list, a few instructions long | that reader, putting the list back |
+//! | `GONE` | retired: unlinked and freed by the settler | nobody |
+//!
+//! "In the queue" and "has pending deltas" are one fact: the list is the in-queue flag. Pushers never follow a list,
+//! takers take all of it, so there is no ABA and nothing is reclaimed late. All transitions are read-modify-writes, so
+//! the word has one modification order that every party agrees on; the module [`word`] has them.
+//!
+//! # Tokens
+//!
+//! The rest of the crate stores and moves tokens; it cannot make one, copy one or reach a slot without one.
+//!
+//! * [`SlotOwner`]: the table's. One per slot; dropping it frees the slot, if no other token is about.
+//! * `&Slot`: borrowed from an owner, hence for as long as the table's shard is held.
+//! * [`QueuedSlot`]: made by the push that leaves `EMPTY` and by settle's requeue; consumed by take.
+//! * [`RunningSlot`]: made by take (or by claiming an idle slot); consumed by settle. Its holder alone writes `known`.
+//! * [`IndexedSlot`]: counted in the slot; an index may read `known` through it.
+//!
+//! From that alone the memory argument follows, whatever the table, the queue and the relist do:
+//!
+//! 1. A `QueuedSlot` exists only while the word is a list (or `PEEK`), a `RunningSlot` only while it is `RUNNING` or a
+//!    list over `RUNNING`: only the transition that enters such a state makes the token, and only consuming the token
+//!    leaves it.
+//! 2. A slot is freed only by dropping its owner when the word is `EMPTY` or `GONE` and no `IndexedSlot` is counted.
+//!    By 1 no queued or running token exists then; a `&Slot` cannot, since it borrows the owner that is being dropped.
+//! 3. A forgotten token keeps its slot from being freed: a leak, never a dangling pointer.
+#![allow(unsafe_code)]
+
+mod known;
+mod name;
+mod pending;
+mod prefetch;
+mod word;
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+use crate::sync::{Arc, AtomicU32, Ordering};
+use known::Known;
+use name::Name;
+pub(crate) use pending::{Pending, Rule, What};
+pub(crate) use prefetch::prefetch;
+use word::Word;
+pub(crate) use word::{State, Taken};
+
+/// One key's record, in one cache line: everything the queue and the store do to a key costs one miss.
+#[repr(C, align(64))]
+pub(crate) struct Slot<T> {
+    word: Word<T>,
+    known: Known<T>,
+    /// The newest relist that listed this key, or during which it was written.
+    stamp: AtomicU32,
+    /// `IndexedSlot`s about.
+    indexed: AtomicU32,
+    name: Name,
+}
+
+#[cfg(all(not(deltafifo_loom), target_pointer_width = "64"))]
+const _: () = assert!(size_of::<Slot<u64>>() == 64, "a slot is one cache line");
+
+/// What became of a push.
+#[must_use]
+pub(crate) enum Pushed<T> {
+    /// The slot was idle: the pusher puts it in the queue.
+    Queue(QueuedSlot<T>),
+    /// The slot is pending or running: whoever takes or settles it finds the delta.
+    Joined,
+    /// The rule said no. The delta comes back so that its object is released after the lock.
+    Skipped(#[allow(dead_code)] Pending<T>),
+}
+
+impl<T> Slot<T> {
+    pub(crate) fn key(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// The word's state now; it can change at once unless something forbids it.
+    pub(crate) fn state(&self) -> State {
+        self.word.state()
+    }
+
+    /// Raises the stamp to `generation`. Stamps only grow, so a late, older relist cannot take a listing back.
+    pub(crate) fn stamp(&self, generation: u32) {
+        // Relaxed: the sweep that reads stamps holds the shard's lock exclusively, and every stamp is made under that
+        // lock (shared or exclusive), whose hand-over orders them.
+        self.stamp.fetch_max(generation, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stamped(&self) -> u32 {
+        // Relaxed: as in `stamp`.
+        self.stamp.load(Ordering::Relaxed)
+    }
+
+    /// The object the fused store knows under this key.
+    pub(crate) fn known(&self) -> Option<Arc<T>> {
+        self.known.read()
+    }
+
+    pub(crate) fn is_known(&self) -> bool {
+        self.known.is_some()
+    }
+
+    /// Offers `pending` as `rule` has it, where "known" means known here or `elsewhere`. The caller holds the shard's
+    /// lock; for any rule but [`Rule::Always`] exclusively, so that what an idle slot knows cannot change under it.
+    pub(crate) fn push(&self, pending: Pending<T>, rule: Rule, elsewhere: bool) -> Pushed<T> {
+        match self.word.push(pending, rule, || elsewhere || self.is_known()) {
+            word::Push::Entered => Pushed::Queue(QueuedSlot { slot: NonNull::from(self) }),
+            word::Push::Joined => Pushed::Joined,
+            word::Push::Skipped(pending) => Pushed::Skipped(pending),
+        }
+    }
+
+    /// A copy of what is pending, oldest first. `None`: nothing is. The caller holds the shard's lock exclusively, so
+    /// no pusher waits for the copy; takers and settlers do.
+    pub(crate) fn peek(&self) -> Option<Vec<Pending<T>>> {
+        self.word.peek()
+    }
+}
+
+/// The table's token: see the module docs. Dereferences to the slot.
+pub(crate) struct SlotOwner<T> {
+    slot: NonNull<Slot<T>>,
+    _owns: PhantomData<Slot<T>>,
+}
+
+// SAFETY: 1. The slot is shared between threads: its fields are atomics (`word`, `known`, counters) and an immutable
+// name. 2. Through any token another thread can reach, clone and drop the `Arc<T>`s in it, which needs what sending an
+// `Arc<T>` needs: `T: Send + Sync`.
+unsafe impl<T: Send + Sync> Send for SlotOwner<T> {}
+// SAFETY: as for `Send`.
+unsafe impl<T: Send + Sync> Sync for SlotOwner<T> {}
+
+impl<T> SlotOwner<T> {
+    /// An idle slot that knows nothing, born with `stamp`.
+    pub(crate) fn new(key: &str, stamp: u32) -> Self {
+        let slot = Box::new(Slot {
+            word: Word::new(),
+            known: Known::new(),
+            stamp: AtomicU32::new(stamp),
+            indexed: AtomicU32::new(0),
+            name: Name::new(key),
+        });
+        Self { slot: NonNull::from(Box::leak(slot)), _owns: PhantomData }
+    }
+
+    /// Takes an idle slot as a taker would, without a delta. `None`: it is not idle.
+    pub(crate) fn claim(&self) -> Option<RunningSlot<T>> {
+        self.word.claim().then_some(RunningSlot { slot: self.slot })
+    }
+
+    /// Whether `gone` was this slot.
+    pub(crate) fn is(&self, gone: &GoneSlot<T>) -> bool {
+        self.slot == gone.slot
+    }
+}
+
+impl<T> Deref for SlotOwner<T> {
+    type Target = Slot<T>;
+
+    fn deref(&self) -> &Slot<T> {
+        // SAFETY: 1. `slot` came from `Box::leak` in `new`. 2. It is freed only in this owner's `drop`, which the
+        // borrow of `self` outlives. 3. Only shared references to it are ever made.
+        unsafe { self.slot.as_ref() }
+    }
+}
+
+impl<T> Drop for SlotOwner<T> {
+    fn drop(&mut self) {
+        // The word first: once it is closed no running token exists, so no `IndexedSlot` can be made any more.
+        // Acquire, paired with the Release of the last `IndexedSlot`'s decrement: its reads of `known` are over.
+        if !self.word.close() || self.indexed.load(Ordering::Acquire) != 0 {
+            return;
+        }
+        // SAFETY: 1. The pointer came from `Box::leak` and this is the only owner, so it is freed once. 2. `close` saw
+        // EMPTY or GONE, so no queued or running token exists (module docs, 1), and none can be made: making one takes
+        // a `&Slot` or a claim, which borrow this owner. 3. No `IndexedSlot` was counted after that; making one takes a
+        // running token. 4. No `&Slot` exists, since each borrows this owner.
+        drop(unsafe { Box::from_raw(self.slot.as_ptr()) });
+    }
+}
+
+/// A pending slot that stands in the queue, or in the hands of who is putting it there or taking it out.
+pub(crate) struct QueuedSlot<T> {
+    slot: NonNull<Slot<T>>,
+}
+
+// SAFETY: as for `SlotOwner`.
+unsafe impl<T: Send + Sync> Send for QueuedSlot<T> {}
+// SAFETY: as for `SlotOwner`.
+unsafe impl<T: Send + Sync> Sync for QueuedSlot<T> {}
+
+impl<T> QueuedSlot<T> {
+    fn slot(&self) -> &Slot<T> {
+        // SAFETY: while this token exists the word is a list or PEEK (module docs, 1), so the owner's drop would not
+        // free the slot (2).
+        unsafe { self.slot.as_ref() }
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        self.slot().key()
+    }
+
+    /// Brings the slot's line near.
+    pub(crate) fn prefetch(&self) {
+        prefetch(self.slot.as_ptr());
+    }
+
+    /// Brings the counts of the known object near. Worth it when the slot's own line already is.
+    pub(crate) fn prefetch_known(&self) {
+        self.slot().known.prefetch();
+    }
+
+    /// Takes everything pending; the holder of the result owns the slot until it settles.
+    pub(crate) fn take(self) -> (RunningSlot<T>, Taken<T>) {
+        let taken = self.slot().word.take();
+        (RunningSlot { slot: self.slot }, taken)
+    }
+}
+
+/// A slot whose handler runs. Its holder alone writes what is known, and must settle it.
+pub(crate) struct RunningSlot<T> {
+    slot: NonNull<Slot<T>>,
+}
+
+// SAFETY: as for `SlotOwner`.
+unsafe impl<T: Send + Sync> Send for RunningSlot<T> {}
+// SAFETY: as for `SlotOwner`.
+unsafe impl<T: Send + Sync> Sync for RunningSlot<T> {}
+
+impl<T> RunningSlot<T> {
+    fn slot(&self) -> &Slot<T> {
+        // SAFETY: while this token exists the word is RUNNING or a list over it (module docs, 1), so the owner's drop
+        // would not free the slot (2).
+        unsafe { self.slot.as_ref() }
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        self.slot().key()
+    }
+
+    pub(crate) fn is_known(&self) -> bool {
+        self.slot().is_known()
+    }
+
+    pub(crate) fn known(&self) -> Option<Arc<T>> {
+        self.slot().known.read()
+    }
+
+    /// Changes what is known and hands back what was, to be released when no lock is held.
+    pub(crate) fn swap_known(&mut self, object: Option<Arc<T>>) -> Option<Arc<T>> {
+        self.slot().known.swap(object)
+    }
+
+    /// What is known, without touching its reference count.
+    pub(crate) fn known_ref(&self) -> Option<known::KnownRef<'_, T>> {
+        // SAFETY: `known` is written only through `&mut RunningSlot`, of which there is one per slot, and which the
+        // returned borrow of `self` excludes.
+        unsafe { self.slot().known.borrow() }
+    }
+
+    /// A token for an index.
+    pub(crate) fn indexed(&self) -> IndexedSlot<T> {
+        // Relaxed: a new token is made from one that already keeps the slot alive.
+        self.slot().indexed.fetch_add(1, Ordering::Relaxed);
+        IndexedSlot { slot: self.slot }
+    }
+
+    /// The address, by which an index finds this slot's token.
+    pub(crate) fn address(&self) -> usize {
+        self.slot.addr().get()
+    }
+
+    /// Takes what was pushed while the handler ran, oldest first; the slot stays running.
+    pub(crate) fn take_pushed(&mut self) -> Vec<Pending<T>> {
+        self.slot().word.take_over()
+    }
+
+    /// Ends with an idle slot. Gives the token back when something was pushed meanwhile.
+    pub(crate) fn idle(self) -> Result<(), Self> {
+        if self.slot().word.idle() { Ok(()) } else { Err(self) }
+    }
+
+    /// Ends with a pending slot, which the caller queues. Gives everything back when something was pushed meanwhile.
+    #[allow(clippy::type_complexity)]
+    pub(crate) fn requeue(self, pending: Vec<Pending<T>>) -> Result<QueuedSlot<T>, (Self, Vec<Pending<T>>)> {
+        match self.slot().word.requeue(pending) {
+            Ok(()) => Ok(QueuedSlot { slot: self.slot }),
+            Err(pending) => Err((self, pending)),
+        }
+    }
+
+    /// Ends the slot's life: the caller holds its shard exclusively, nothing is known, and the caller takes the owner
+    /// out of the table. Gives the token back when something was pushed meanwhile.
+    pub(crate) fn retire(self) -> Result<GoneSlot<T>, Self> {
+        if self.slot().word.retire() { Ok(GoneSlot { slot: self.slot }) } else { Err(self) }
+    }
+}
+
+/// Names a retired slot, so that its owner can be found and dropped. Never followed.
+pub(crate) struct GoneSlot<T> {
+    slot: NonNull<Slot<T>>,
+}
+
+/// An index's token: what the slot knows can be read through it.
+pub(crate) struct IndexedSlot<T> {
+    slot: NonNull<Slot<T>>,
+}
+
+// SAFETY: as for `SlotOwner`.
+unsafe impl<T: Send + Sync> Send for IndexedSlot<T> {}
+// SAFETY: as for `SlotOwner`.
+unsafe impl<T: Send + Sync> Sync for IndexedSlot<T> {}
+
+impl<T> IndexedSlot<T> {
+    fn slot(&self) -> &Slot<T> {
+        // SAFETY: this token is counted in `indexed`, so the owner's drop would not free the slot (module docs, 2).
+        unsafe { self.slot.as_ref() }
+    }
+
+    pub(crate) fn address(&self) -> usize {
+        self.slot.addr().get()
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        self.slot().key()
+    }
+
+    pub(crate) fn known(&self) -> Option<Arc<T>> {
+        self.slot().known.read()
+    }
+}
+
+impl<T> Drop for IndexedSlot<T> {
+    fn drop(&mut self) {
+        // Release, paired with the Acquire of the owner's drop: what was read through this token is over by then.
+        self.slot().indexed.fetch_sub(1, Ordering::Release);
+    }
+}

@@ -1,0 +1,352 @@
+//! The word of a slot: the states of the module's docs in one atomic pointer, and the transitions between them.
+//!
+//! Almost every key has one pending delta. Such a delta lies in the word itself: the object's pointer, whose three low
+//! bits are free and hold the type. A second delta makes list nodes. An object whose pointer has a low bit set (std does
+//! not promise otherwise), or a delta that is more than a type and an object, goes into a node at once.
+//!
+//! | low bits | the rest |
+//! | --- | --- |
+//! | 0 | a sentinel: `EMPTY`, `RUNNING`, `PEEK`, `GONE` |
+//! | 1 to 5 | an `Arc<T>` and its type (5: Replaced, of the initial population) |
+//! | 6 | a node; the list ends in an idle slot |
+//! | 7 | a node; the list ends in `RUNNING` |
+//!
+//! So a pusher sees from the word alone whether a handler runs, without following the list.
+//!
+//! # Orderings
+//!
+//! Every transition is `AcqRel`: Release publishes what the transition leaves (deltas, or what the handler wrote to the
+//! slot), Acquire takes over what the transition before it left. As all of them are read-modify-writes of one atomic,
+//! each continues the release sequences of those before it.
+
+use std::marker::PhantomData;
+use std::ptr;
+
+use super::pending::{Pending, Rule, What};
+use crate::DeltaType;
+use crate::sync::{self, Arc, AtomicPtr, Ordering};
+
+type Raw = *mut ();
+
+const TAG: usize = 0b111;
+const ADDED: usize = 1;
+const UPDATED: usize = 2;
+const DELETED: usize = 3;
+const REPLACED: usize = 4;
+const REPLACED_INITIAL: usize = 5;
+const LIST: usize = 6;
+const OVER: usize = 7;
+
+const EMPTY: Raw = ptr::null_mut();
+const RUNNING: Raw = ptr::without_provenance_mut(8);
+const PEEK: Raw = ptr::without_provenance_mut(16);
+const GONE: Raw = ptr::without_provenance_mut(24);
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("deltafifo keeps a delta's type in the low bits of a 64-bit pointer");
+
+struct Node<T> {
+    next: Raw,
+    pending: Pending<T>,
+}
+
+/// What a look at the word says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nothing pending, no handler.
+    Idle,
+    /// Pending and queued.
+    Pending,
+    /// A handler runs; perhaps more has come.
+    Running,
+    /// Retired.
+    Gone,
+}
+
+/// What became of a push.
+#[must_use]
+pub(super) enum Push<T> {
+    /// The slot left EMPTY: the pusher queues it.
+    Entered,
+    /// The list grew.
+    Joined,
+    /// The rule said no.
+    Skipped(Pending<T>),
+}
+
+/// What a take brought.
+pub(crate) enum Taken<T> {
+    /// One delta, without an allocation.
+    One {
+        /// Its type.
+        kind: DeltaType,
+        /// Its object.
+        object: Arc<T>,
+        /// Whether it is of the initial population.
+        initial: bool,
+    },
+    /// Anything else, oldest first.
+    Many(Vec<Pending<T>>),
+}
+
+fn tag(word: Raw) -> usize {
+    word.addr() & TAG
+}
+
+fn untagged(word: Raw) -> Raw {
+    word.map_addr(|address| address & !TAG)
+}
+
+fn state(word: Raw) -> State {
+    match tag(word) {
+        0 if word == EMPTY => State::Idle,
+        0 if word == RUNNING => State::Running,
+        0 if word == GONE => State::Gone,
+        OVER => State::Running,
+        // A list, or PEEK, which stands for one.
+        _ => State::Pending,
+    }
+}
+
+/// The tag of a delta that can lie in the word.
+fn inline_tag<T>(pending: &Pending<T>) -> Option<usize> {
+    let What::Object(kind, object) = &pending.what else { return None };
+    if pending.undecided.is_some() || Arc::as_ptr(object).addr() & TAG != 0 {
+        return None;
+    }
+    match (kind, pending.initial) {
+        (DeltaType::Added, false) => Some(ADDED),
+        (DeltaType::Updated, false) => Some(UPDATED),
+        (DeltaType::Deleted, false) => Some(DELETED),
+        (DeltaType::Replaced, false) => Some(REPLACED),
+        (DeltaType::Replaced, true) => Some(REPLACED_INITIAL),
+        _ => None,
+    }
+}
+
+fn inline_kind(tag: usize) -> (DeltaType, bool) {
+    match tag {
+        ADDED => (DeltaType::Added, false),
+        UPDATED => (DeltaType::Updated, false),
+        DELETED => (DeltaType::Deleted, false),
+        REPLACED => (DeltaType::Replaced, false),
+        _ => (DeltaType::Replaced, true),
+    }
+}
+
+/// `pending` on top of `next`, as a word.
+fn link<T>(pending: Pending<T>, next: Raw) -> Raw {
+    if next == EMPTY
+        && let Some(tag) = inline_tag(&pending)
+    {
+        let What::Object(_, object) = pending.what else { unreachable!("inline_tag looked") };
+        return Arc::into_raw(object).cast_mut().cast::<()>().map_addr(|address| address | tag);
+    }
+    const { assert!(align_of::<Node<T>>() > TAG, "a node's address has room for the tag") };
+    let over = next == RUNNING || tag(next) == OVER;
+    let node = Box::into_raw(Box::new(Node { next, pending }));
+    node.cast::<()>().map_addr(|address| address | if over { OVER } else { LIST })
+}
+
+/// Takes the top off a list that the caller owns; the rest of it is the second value.
+///
+/// # Safety
+/// `word` is a list (not a sentinel) made by `link::<T>`, and the caller owns it: nobody else will follow it.
+unsafe fn unlink<T>(word: Raw) -> (Pending<T>, Raw) {
+    match tag(word) {
+        LIST | OVER => {
+            // SAFETY: the tag says that `link` made this from `Box::into_raw`; the caller owns it, so it is taken once.
+            let node = unsafe { Box::from_raw(untagged(word).cast::<Node<T>>()) };
+            (node.pending, node.next)
+        }
+        inline => {
+            let (kind, initial) = inline_kind(inline);
+            // SAFETY: the tag says that `link` made this from `Arc::into_raw`; the caller owns it, so it is taken once.
+            let object = unsafe { Arc::from_raw(untagged(word).cast::<T>()) };
+            (Pending::object(kind, object).initial(initial), EMPTY)
+        }
+    }
+}
+
+/// A whole list that the caller owns, oldest first.
+///
+/// # Safety
+/// As for [`unlink`], for every link; or `word` is a sentinel, which is the empty list.
+unsafe fn unlink_all<T>(mut word: Raw) -> Vec<Pending<T>> {
+    let mut list = Vec::new();
+    while tag(word) != 0 {
+        // SAFETY: the caller's promise holds for the rest of the list too.
+        let (pending, next) = unsafe { unlink(word) };
+        list.push(pending);
+        word = next;
+    }
+    list.reverse();
+    list
+}
+
+pub(super) struct Word<T> {
+    word: AtomicPtr<()>,
+    _deltas: PhantomData<Arc<T>>,
+}
+
+impl<T> Word<T> {
+    pub(super) fn new() -> Self {
+        Self { word: AtomicPtr::new(EMPTY), _deltas: PhantomData }
+    }
+
+    pub(super) fn state(&self) -> State {
+        // Acquire, paired with the Release of every transition: who sees Idle sees what the last handler wrote.
+        state(self.word.load(Ordering::Acquire))
+    }
+
+    /// One transition: `Ok` when the word was still `seen`.
+    fn change(&self, seen: Raw, new: Raw) -> Result<(), Raw> {
+        // Relaxed on failure: the value is only a guess for the next try.
+        self.word.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Relaxed).map(drop)
+    }
+
+    pub(super) fn push(&self, mut pending: Pending<T>, rule: Rule, known: impl Fn() -> bool) -> Push<T> {
+        let mut tries = 0;
+        // Acquire: `known` below may look at what the last handler left; paired with the Release of its settle.
+        let mut seen = self.word.load(Ordering::Acquire);
+        loop {
+            if seen == PEEK {
+                sync::spin(&mut tries);
+                seen = self.word.load(Ordering::Acquire);
+                continue;
+            }
+            let enters = match (state(seen), rule) {
+                (State::Idle, Rule::Always | Rule::IfAbsent) => true,
+                (State::Idle, Rule::IfExists | Rule::IfIdle) if known() => true,
+                (State::Idle, _) | (State::Pending, Rule::IfIdle | Rule::IfAbsent) => return Push::Skipped(pending),
+                (State::Pending, _) => false,
+                (State::Running, _) => {
+                    pending.undecided = (rule != Rule::Always).then_some(rule);
+                    false
+                }
+                (State::Gone, _) => unreachable!("a slot is unlinked before the lock that retired it is released"),
+            };
+            let new = link(pending, seen);
+            match self.change(seen, new) {
+                Ok(()) if enters => return Push::Entered,
+                Ok(()) => return Push::Joined,
+                Err(now) => {
+                    // SAFETY: `new` was made right above and never published; only its top is taken off.
+                    (pending, _) = unsafe { unlink(new) };
+                    pending.undecided = None;
+                    seen = now;
+                }
+            }
+        }
+    }
+
+    /// list → RUNNING.
+    pub(super) fn take(&self) -> Taken<T> {
+        let list = self.acquire_list(RUNNING, |word| tag(word) != 0);
+        if tag(list) == LIST || tag(list) == OVER {
+            // SAFETY: 1. Pushers made every link with `link::<T>`. 2. The exchange took the list out of the word, so it
+            // is this thread's alone; pushers and peekers follow no list that is not in the word.
+            return Taken::Many(unsafe { unlink_all(list) });
+        }
+        let (kind, initial) = inline_kind(tag(list));
+        // SAFETY: as above, for the one delta in the word.
+        Taken::One { kind, object: unsafe { Arc::from_raw(untagged(list).cast::<T>()) }, initial }
+    }
+
+    /// EMPTY → RUNNING.
+    pub(super) fn claim(&self) -> bool {
+        self.change(EMPTY, RUNNING).is_ok()
+    }
+
+    /// list over RUNNING → RUNNING.
+    pub(super) fn take_over(&self) -> Vec<Pending<T>> {
+        let list = self.acquire_list(RUNNING, |_| true);
+        // SAFETY: as in `take`; RUNNING alone is the empty list.
+        unsafe { unlink_all(list) }
+    }
+
+    /// Exchanges what `wanted` accepts for `new`, waiting out a peek.
+    fn acquire_list(&self, new: Raw, wanted: impl Fn(Raw) -> bool) -> Raw {
+        let mut tries = 0;
+        // Relaxed: only a guess for the exchange.
+        let mut seen = self.word.load(Ordering::Relaxed);
+        loop {
+            if seen != PEEK && wanted(seen) {
+                match self.change(seen, new) {
+                    Ok(()) => return seen,
+                    Err(now) => seen = now,
+                }
+            } else {
+                sync::spin(&mut tries);
+                seen = self.word.load(Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// RUNNING → EMPTY.
+    pub(super) fn idle(&self) -> bool {
+        self.change(RUNNING, EMPTY).is_ok()
+    }
+
+    /// RUNNING → list.
+    pub(super) fn requeue(&self, pending: Vec<Pending<T>>) -> Result<(), Vec<Pending<T>>> {
+        let list = pending.into_iter().fold(EMPTY, |list, pending| link(pending, list));
+        // SAFETY: the list was made right above and, the change having failed, never published.
+        self.change(RUNNING, list).map_err(|_| unsafe { unlink_all(list) })
+    }
+
+    /// RUNNING → GONE.
+    pub(super) fn retire(&self) -> bool {
+        self.change(RUNNING, GONE).is_ok()
+    }
+
+    /// EMPTY or GONE → GONE: nothing will ever move this word again.
+    pub(super) fn close(&self) -> bool {
+        self.change(EMPTY, GONE).is_ok() || self.word.load(Ordering::Acquire) == GONE
+    }
+
+    /// list → PEEK → the same list, copied meanwhile.
+    pub(super) fn peek(&self) -> Option<Vec<Pending<T>>> {
+        let mut tries = 0;
+        let mut seen = self.word.load(Ordering::Relaxed);
+        loop {
+            if seen == PEEK {
+                sync::spin(&mut tries);
+                seen = self.word.load(Ordering::Relaxed);
+                continue;
+            }
+            if tag(seen) == 0 {
+                return None;
+            }
+            match self.change(seen, PEEK) {
+                Ok(()) => break,
+                Err(now) => seen = now,
+            }
+        }
+        let mut copies = Vec::new();
+        let mut word = seen;
+        while tag(word) != 0 {
+            if tag(word) == LIST || tag(word) == OVER {
+                // SAFETY: 1. The tag says that `link` made this node. 2. While PEEK stands in the word nobody takes the
+                // list or pushes on it, so its nodes are neither freed nor changed.
+                let node = unsafe { &*untagged(word).cast::<Node<T>>() };
+                copies.push(node.pending.clone());
+                word = node.next;
+            } else {
+                let (kind, initial) = inline_kind(tag(word));
+                // SAFETY: 1. The tag says that this came from `Arc::into_raw`. 2. As above the list's own count stands;
+                // the count raised here is the one `from_raw` takes over.
+                let object = unsafe {
+                    Arc::increment_strong_count(untagged(word).cast::<T>());
+                    Arc::from_raw(untagged(word).cast::<T>())
+                };
+                copies.push(Pending::object(kind, object).initial(initial));
+                word = EMPTY;
+            }
+        }
+        copies.reverse();
+        let peeked = self.word.swap(seen, Ordering::AcqRel);
+        debug_assert_eq!(peeked, PEEK, "nobody moves a peeked word");
+        Some(copies)
+    }
+}

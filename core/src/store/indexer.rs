@@ -1,0 +1,178 @@
+//! Writing the store alone, without a queue.
+
+use std::collections::HashSet;
+use std::ops::Deref;
+
+use super::index::{Index, Values};
+use super::{Core, IndexReader, NAMESPACE_INDEX};
+use crate::error::{BoxError, IndexError, KeyError, StoreError};
+use crate::key::KeyBuf;
+use crate::slot::{Slot, SlotOwner};
+use crate::sync::{self, Arc};
+use crate::{KeyFunc, KeySource, Meta};
+
+/// A store with indexes (client-go `Indexer`). Dereferences to its [`IndexReader`].
+///
+/// Alone it is written with [`add`](Self::add), [`update`](Self::update), [`delete`](Self::delete) and
+/// [`replace`](Self::replace), from any thread. Given to a queue ([`DeltaFifo::over`](crate::DeltaFifo::over)) it is
+/// written through popped items only: the queue takes it, and readers stay valid.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deltafifo::{Indexer, KeyFunc, NoMeta};
+///
+/// struct Pod { name: String, node: String }
+/// let keys = KeyFunc::custom(NoMeta, |pod: &Pod| Ok(pod.name.clone()));
+/// let store = Indexer::builder(keys).index("node", |pod: &Pod| Ok(vec![pod.node.clone()])).build()?;
+/// store.add(Arc::new(Pod { name: "a".into(), node: "n1".into() }))?;
+/// store.add(Arc::new(Pod { name: "b".into(), node: "n1".into() }))?;
+/// assert_eq!(store.index_keys("node", "n1")?, ["a", "b"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Indexer<T, M> {
+    reader: IndexReader<T, M>,
+}
+
+/// Builds an [`Indexer`]; made by [`Indexer::builder`].
+pub struct IndexerBuilder<T, M> {
+    keys: KeyFunc<T, M>,
+    indexes: Vec<Index<T>>,
+}
+
+impl<T, M: Meta<T>> IndexerBuilder<T, M> {
+    /// Adds an index. Its function gives any number of values and must give the same ones for the same object; it runs
+    /// with no lock held.
+    #[must_use]
+    pub fn index(
+        mut self,
+        name: &str,
+        function: impl Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.indexes.push(Index { name: name.to_owned(), function: Box::new(function), values: Values::new() });
+        self
+    }
+
+    /// The store, empty.
+    ///
+    /// # Errors
+    /// [`IndexError::Conflict`] when a name is given twice or is [`NAMESPACE_INDEX`].
+    pub fn build(self) -> Result<Indexer<T, M>, IndexError> {
+        let mut names = HashSet::from([NAMESPACE_INDEX]);
+        if let Some(index) = self.indexes.iter().find(|index| !names.insert(&index.name)) {
+            return Err(IndexError::Conflict(index.name.clone()));
+        }
+        let core = Arc::new(Core::new(self.keys, self.indexes));
+        Ok(Indexer { reader: IndexReader { core } })
+    }
+}
+
+impl<T, M: Meta<T>> Indexer<T, M> {
+    /// Starts a store with the built-in namespace index.
+    pub fn builder(keys: KeyFunc<T, M>) -> IndexerBuilder<T, M> {
+        IndexerBuilder { keys, indexes: Vec::new() }
+    }
+
+    /// A handle for reading.
+    #[must_use]
+    pub fn reader(&self) -> IndexReader<T, M> {
+        self.reader.clone()
+    }
+
+    pub(crate) fn into_core(self) -> Arc<Core<T, M>> {
+        self.reader.core
+    }
+
+    /// Stores `object` under its key, in place of what was there. O(1) and the index functions.
+    ///
+    /// # Errors
+    /// [`StoreError::Key`]: nothing is stored. [`StoreError::Index`]: it is stored, but not in that index.
+    pub fn add(&self, object: Arc<T>) -> Result<(), StoreError> {
+        let mut key = KeyBuf::new();
+        self.core.keys.write(&object, &mut key)?;
+        self.write(&key, Some(object))
+    }
+
+    /// The same as [`add`](Self::add) (as in client-go).
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn update(&self, object: Arc<T>) -> Result<(), StoreError> {
+        self.add(object)
+    }
+
+    /// Removes what is stored under the key of `of`. O(1) and the index functions.
+    ///
+    /// # Errors
+    /// [`KeyError`] when it has no key.
+    pub fn delete<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<(), StoreError>
+    where
+        T: 'a,
+    {
+        let mut key = KeyBuf::new();
+        self.core.keys.write_source(&of.into(), &mut key)?;
+        self.write(&key, None)
+    }
+
+    /// Stores exactly `objects`. Atomic per key, not as a whole.
+    ///
+    /// # Errors
+    /// [`StoreError::Key`]: nothing was changed. [`StoreError::Index`]: everything was stored; the first index error.
+    pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), StoreError> {
+        let keys = objects.iter().map(|object| self.core.keys.key(object)).collect::<Result<Vec<_>, KeyError>>()?;
+        let mut outcome = Ok(());
+        for (key, object) in keys.iter().zip(objects) {
+            outcome = outcome.and(self.write(key.as_bytes(), Some(object)));
+        }
+        let listed: HashSet<&str> = keys.iter().map(String::as_str).collect();
+        for key in self.list_keys().iter().filter(|key| !listed.contains(key.as_str())) {
+            outcome = outcome.and(self.write(key.as_bytes(), None));
+        }
+        outcome
+    }
+
+    fn write(&self, key: &[u8], mut new: Option<Arc<T>>) -> Result<(), StoreError> {
+        let core = &self.core;
+        let hash = core.table.hash(key);
+        let mut tries = 0;
+        loop {
+            let old = core.table.shard(hash).read().find(hash, key).and_then(Slot::known);
+            if old.is_none() && new.is_none() {
+                return Ok(());
+            }
+            let name = crate::key::as_str(key);
+            // User code: with no lock held, hence against an old object that may have changed by the time it is swapped.
+            let plan = core.plan(name, old.as_deref(), new.as_deref());
+            let mut shard = core.table.shard(hash).write();
+            let is_stored = new.is_some();
+            let now = match &new {
+                Some(_) => core.table.find_or_insert(&mut shard, hash, key, 0).known(),
+                None => shard.find(hash, key).and_then(Slot::known),
+            };
+            let unchanged = now.as_ref().map(Arc::as_ptr) == old.as_ref().map(Arc::as_ptr);
+            let claimed = if unchanged { shard.find_owner(hash, key).and_then(SlotOwner::claim) } else { None };
+            let Some(mut running) = claimed else {
+                drop(shard);
+                sync::spin(&mut tries);
+                continue;
+            };
+            let replaced = core.carry_out(&plan, &mut running, new.take());
+            let retired = if is_stored {
+                running.idle().map_err(drop).map(|()| None)
+            } else {
+                shard.retire(hash, running).map_err(drop).map(Some)
+            };
+            debug_assert!(retired.is_ok(), "a store alone has no pushers");
+            drop(shard);
+            drop((retired, replaced, now, old));
+            return plan.error.map_or(Ok(()), Err);
+        }
+    }
+}
+
+impl<T, M> Deref for Indexer<T, M> {
+    type Target = IndexReader<T, M>;
+
+    fn deref(&self) -> &IndexReader<T, M> {
+        &self.reader
+    }
+}

@@ -1,0 +1,145 @@
+//! Reading the store: a handle that can be cloned and outlives the queue.
+
+use std::collections::HashSet;
+
+use super::Core;
+use crate::error::{BoxError, IndexError, KeyError};
+use crate::key::KeyBuf;
+use crate::sync::Arc;
+use crate::{KeySource, KnownObjects, Meta, NAMESPACE_INDEX};
+
+/// Reads of a store (the reading half of client-go's `Indexer`). Cheap to clone; every clone sees the same store, whether
+/// it is written alone or through a queue.
+///
+/// A read of one key is atomic. A read of several keys (list, index) goes shard by shard and may see part of what
+/// another thread is writing, but never an object that was not stored, nor, by an index, one that no longer matches.
+pub struct IndexReader<T, M> {
+    pub(crate) core: Arc<Core<T, M>>,
+}
+
+impl<T, M> Clone for IndexReader<T, M> {
+    fn clone(&self) -> Self {
+        Self { core: self.core.clone() }
+    }
+}
+
+impl<T, M: Meta<T>> IndexReader<T, M> {
+    /// The object stored under the key of `of` (an object, tombstone or [`ExplicitKey`](crate::ExplicitKey)). O(1).
+    ///
+    /// # Errors
+    /// [`KeyError`] when it has no key.
+    pub fn get<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<Option<Arc<T>>, KeyError>
+    where
+        T: 'a,
+    {
+        let mut key = KeyBuf::new();
+        self.core.keys.write_source(&of.into(), &mut key)?;
+        Ok(self.get_by_bytes(&key))
+    }
+
+    /// The object stored under `key`. O(1); waits for a relist's group of slots at most.
+    #[must_use]
+    pub fn get_by_key(&self, key: &str) -> Option<Arc<T>> {
+        self.get_by_bytes(key.as_bytes())
+    }
+
+    fn get_by_bytes(&self, key: &[u8]) -> Option<Arc<T>> {
+        let hash = self.core.table.hash(key);
+        let shard = self.core.table.shard(hash).read();
+        shard.find(hash, key)?.known()
+    }
+
+    /// All objects, in no particular order. O(n).
+    #[must_use]
+    pub fn list(&self) -> Vec<Arc<T>> {
+        let mut objects = Vec::with_capacity(self.len());
+        for shard in self.core.table.shards() {
+            shard.read().for_each_near(|slot| objects.extend(slot.known()));
+        }
+        objects
+    }
+
+    /// All keys, in no particular order. O(n).
+    #[must_use]
+    pub fn list_keys(&self) -> Vec<String> {
+        let mut keys = Vec::with_capacity(self.len());
+        for shard in self.core.table.shards() {
+            shard.read().for_each_near(|slot| {
+                if slot.is_known() {
+                    keys.push(slot.key().to_owned());
+                }
+            });
+        }
+        keys
+    }
+
+    /// How many objects are stored. O(namespaces).
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.core.namespaces.len()
+    }
+
+    /// Whether nothing is stored.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every stored object that shares a value of index `name` with `object`, each once.
+    ///
+    /// # Errors
+    /// [`IndexError`] when there is no such index, or its function fails for `object`.
+    pub fn index(&self, name: &str, object: &T) -> Result<Vec<Arc<T>>, IndexError> {
+        let values = if name == NAMESPACE_INDEX {
+            vec![self.core.keys.meta().namespace(object).unwrap_or_default().to_owned()]
+        } else {
+            let index = self.core.indexes.iter().find(|index| index.name == name);
+            let index = index.ok_or_else(|| IndexError::Unknown(name.to_owned()))?;
+            index.values_of(object).map_err(|source| IndexError::Function { index: name.to_owned(), source })?
+        };
+        let mut seen = HashSet::new();
+        let mut objects = Vec::new();
+        for value in &values {
+            objects.extend(self.by_index(name, value)?.into_iter().filter(|object| seen.insert(Arc::as_ptr(object))));
+        }
+        Ok(objects)
+    }
+
+    /// Every stored object with `value` in index `name`. O(answers).
+    ///
+    /// # Errors
+    /// [`IndexError::Unknown`].
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, IndexError> {
+        Ok(self.values(name)?.objects(value))
+    }
+
+    /// The keys of the objects with `value` in index `name`, sorted.
+    ///
+    /// # Errors
+    /// [`IndexError::Unknown`].
+    pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<String>, IndexError> {
+        Ok(self.values(name)?.keys(value))
+    }
+
+    /// All values that index `name` has now, sorted.
+    ///
+    /// # Errors
+    /// [`IndexError::Unknown`].
+    pub fn list_index_func_values(&self, name: &str) -> Result<Vec<String>, IndexError> {
+        Ok(self.values(name)?.values())
+    }
+
+    fn values(&self, name: &str) -> Result<&super::Values<T>, IndexError> {
+        self.core.index(name).ok_or_else(|| IndexError::Unknown(name.to_owned()))
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> KnownObjects<T> for IndexReader<T, M> {
+    fn list_keys(&self) -> Vec<String> {
+        self.list_keys()
+    }
+
+    fn get_by_key(&self, key: &str) -> Result<Option<Arc<T>>, BoxError> {
+        Ok(self.get_by_key(key))
+    }
+}

@@ -1,0 +1,76 @@
+//! Which slot belongs to a key: a sharded hash table that says that a slot exists, and nothing else about it.
+//!
+//! One hash serves the choice of the shard, the bucket (low bits) and the tag (top bits). It is seeded at random, since names are chosen by strangers. A shard's lock protects which slots exist and, through the
+//! borrow rules, their lifetime: a `&Slot` borrows the shard that is held. No user code ever runs under it.
+
+use std::hash::{BuildHasher, Hasher};
+
+use crossbeam::utils::CachePadded;
+use foldhash::fast::RandomState;
+
+use crate::key::as_str;
+use crate::shard::Shard;
+use crate::slot::{RunningSlot, Slot, SlotOwner};
+use crate::sync::{RwLock, SHARDS};
+
+/// Where in the hash the shard's number lies: above the bits that choose a bucket, below those of the tag.
+const SHARD_BITS_FROM: u32 = 40;
+
+pub(crate) struct Table<T> {
+    hasher: RandomState,
+    shards: Box<[CachePadded<RwLock<Shard<T>>>]>,
+}
+
+impl<T> Table<T> {
+    pub(crate) fn new() -> Self {
+        let shards = (0..SHARDS).map(|_| CachePadded::new(RwLock::new(Shard::new()))).collect();
+        Self { hasher: RandomState::default(), shards }
+    }
+
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(key);
+        hasher.finish()
+    }
+
+    /// The number of a hash's shard.
+    pub(crate) fn shard_of(hash: u64) -> usize {
+        (hash >> SHARD_BITS_FROM) as usize % SHARDS
+    }
+
+    pub(crate) fn shard(&self, hash: u64) -> &RwLock<Shard<T>> {
+        &self.shards[Self::shard_of(hash)]
+    }
+
+    pub(crate) fn shards(&self) -> impl Iterator<Item = &RwLock<Shard<T>>> {
+        self.shards.iter().map(|shard| &**shard)
+    }
+
+    /// Finds the slot of `key` or makes one born with `stamp`. The shard must be the hash's.
+    pub(crate) fn find_or_insert<'a>(&self, shard: &'a mut Shard<T>, hash: u64, key: &[u8], stamp: u32) -> &'a Slot<T> {
+        if shard.find(hash, key).is_none() {
+            let slot = SlotOwner::new(as_str(key), stamp);
+            return shard.insert(hash, slot, |slot| self.hash(slot.key().as_bytes()));
+        }
+        shard.find(hash, key).unwrap_or_else(|| unreachable!("found right above, under the same borrow"))
+    }
+
+    /// Makes room for `objects` slots in all, spread evenly.
+    pub(crate) fn reserve(&self, objects: usize) {
+        // An eighth on top: shards are not filled evenly.
+        let each = (objects + objects / 8) / SHARDS;
+        for shard in self.shards() {
+            shard.write().expect(each, |slot| self.hash(slot.key().as_bytes()));
+        }
+    }
+
+    /// Retires a running slot that knows nothing: unlinks and frees it, unless something was pushed meanwhile.
+    pub(crate) fn retire(&self, running: RunningSlot<T>) -> Result<(), RunningSlot<T>> {
+        let hash = self.hash(running.key().as_bytes());
+        let mut shard = self.shard(hash).write();
+        let owner = shard.retire(hash, running)?;
+        drop(shard);
+        drop(owner);
+        Ok(())
+    }
+}

@@ -42,8 +42,8 @@ impl<T> Table<T> {
         &self.shards[Self::shard_of(hash)]
     }
 
-    pub(crate) fn shards(&self) -> impl Iterator<Item = &RwLock<Shard<T>>> {
-        self.shards.iter().map(|shard| &**shard)
+    pub(crate) fn shards(&self) -> &[CachePadded<RwLock<Shard<T>>>] {
+        &self.shards
     }
 
     /// Finds the slot of `key` or makes one born with `stamp`. The shard must be the hash's.

@@ -208,9 +208,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
         let shard = lock.read();
         let generation = if join.generation == 0 { self.relists.open() } else { join.generation };
-        bring_first_near(&shard, entries, group);
+        bring_first_near(&shard, entries, group, arena);
         for (place, &number) in group.iter().enumerate() {
-            bring_near(&shard, entries, group, place);
+            bring_near(&shard, entries, group, arena, place);
             let entry = &mut entries[number as usize];
             let key = entry.key(arena);
             let Some(slot) = shard.find(entry.hash, key) else {
@@ -252,10 +252,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     fn skip_unchanged(&self, join: &Join, entries: &mut [Entry<T>], group: &[u32], arena: &[u8]) {
         let Some(&first) = group.first() else { return };
         let shard = self.core.table.shard(entries[first as usize].hash).read();
-        bring_first_near(&shard, entries, group);
+        bring_first_near(&shard, entries, group, arena);
         let mut known = Vec::with_capacity(group.len());
         for (place, &number) in group.iter().enumerate() {
-            bring_near(&shard, entries, group, place);
+            bring_near(&shard, entries, group, arena, place);
             let entry = &entries[number as usize];
             known.push(shard.find(entry.hash, entry.key(arena)).and_then(|slot| {
                 slot.stamp(join.generation);
@@ -301,23 +301,28 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 }
 
 /// Brings near what the first objects of a group will touch.
-fn bring_first_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32]) {
+fn bring_first_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], arena: &[u8]) {
     for &number in group.iter().take(BUCKET_AHEAD) {
         shard.prefetch_bucket(entries[number as usize].hash);
     }
     for &number in group.iter().take(SLOT_AHEAD) {
-        shard.prefetch_slot(entries[number as usize].hash);
+        bring_slot_near(shard, &entries[number as usize], arena);
     }
 }
 
-/// Brings near what the objects some steps after `place` will touch: first the bucket, a few steps later the slot.
-fn bring_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], place: usize) {
+/// Brings near what the objects some steps after `place` will touch: first the bucket, a few steps later slot and key.
+fn bring_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], arena: &[u8], place: usize) {
     if let Some(&ahead) = group.get(place + BUCKET_AHEAD) {
         shard.prefetch_bucket(entries[ahead as usize].hash);
     }
     if let Some(&ahead) = group.get(place + SLOT_AHEAD) {
-        shard.prefetch_slot(entries[ahead as usize].hash);
+        bring_slot_near(shard, &entries[ahead as usize], arena);
     }
+}
+
+fn bring_slot_near<T>(shard: &Shard<T>, entry: &Entry<T>, arena: &[u8]) {
+    shard.prefetch_slot(entry.hash);
+    prefetch(entry.key(arena).as_ptr());
 }
 
 impl Join {
@@ -369,7 +374,7 @@ fn narrow(number: usize) -> u32 {
 
 /// Runs `work` on every item, each on a thread of its own but the last, which the caller does. A thread that cannot be
 /// had is no error: the caller does its work too. A panic goes on in the caller once all have ended.
-fn on_threads<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
+pub(super) fn on_threads<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
     if items.len() == 1 {
         return items.into_iter().map(work).collect();
     }

@@ -3,15 +3,17 @@
 //! What a relist lists is stamped with its generation; while it is open adds and updates stamp too, and new slots are
 //! born stamped. At commit, what holds an older stamp is deleted. One relist is current: a later begin supersedes.
 
+use crossbeam::utils::CachePadded;
+
 use super::{DeltaFifo, Known};
 use crate::error::RelistError;
 
 use crate::shard::Shard;
-use crate::slot::{Pending, Pushed, Rule, State, What};
-use crate::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RUN};
+use crate::slot::{Pending, Pushed, QueuedSlot, Rule, State, What};
+use crate::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RwLock};
 use crate::{DeltaType, Meta};
 
-use super::join::Join;
+use super::join::{Join, on_threads};
 
 /// Which relist is current.
 pub(super) struct Relists {
@@ -267,32 +269,42 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Relist<'_, T, M> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Deletes what an older stamp says was not listed.
+    /// Deletes what an older stamp says was not listed, on as many threads as a relist may use.
     fn sweep(&self, generation: u32, marks: bool) -> usize {
-        let mut swept = Vec::new();
+        let shards = self.core.table.shards();
+        let parts = shards.chunks(shards.len().div_ceil(self.relist_threads)).collect();
+        let swept = on_threads(parts, |shards| self.sweep_shards(shards, generation, marks));
+        let deleted = swept.iter().map(|(deleted, _)| deleted).sum();
+        let queued: Vec<_> = swept.into_iter().flat_map(|(_, queued)| queued).collect();
+        self.publish_walk(queued);
+        deleted
+    }
+
+    /// Deletes in some of the shards; gives how many were deleted, and the slots that are to be queued.
+    fn sweep_shards(
+        &self,
+        shards: &[CachePadded<RwLock<Shard<T>>>],
+        generation: u32,
+        marks: bool,
+    ) -> (usize, Vec<QueuedSlot<T>>) {
+        let mut queued = Vec::new();
         let mut deleted = 0;
-        for shard in self.core.table.shards() {
+        for shard in shards {
             let before = deleted;
-            let shard = shard.write();
-            shard.for_each_near(|slot| {
+            shard.write().for_each_near(|slot| {
                 if slot.stamped() >= generation {
                     return;
                 }
                 match slot.push(Pending::new(What::Swept(None)).initial(marks), Rule::IfExists, false) {
-                    Pushed::Queue(slot) => swept.push(slot),
+                    Pushed::Queue(slot) => queued.push(slot),
                     Pushed::Joined => {}
                     Pushed::Skipped(_) => return,
                 }
                 deleted += 1;
             });
             self.counted(deleted - before, marks);
-            drop(shard);
-            if !self.ordered_walks && swept.len() >= RUN {
-                self.publish_walk(std::mem::take(&mut swept));
-            }
         }
-        self.publish_walk(swept);
-        deleted
+        (deleted, queued)
     }
 
     /// Deletes what a store elsewhere knows and the relist did not list. After the sweep of the table, so that a key that

@@ -1,9 +1,9 @@
 //! One index: which slots have which value.
 
-use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crossbeam::utils::CachePadded;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
@@ -11,8 +11,9 @@ use crate::error::{BoxError, panic_message};
 use crate::slot::{IndexedSlot, RunningSlot};
 use crate::sync::{Arc, RwLock};
 
-/// Shards of an index's values.
-const SHARDS: usize = if cfg!(deltafifo_loom) { 1 } else { 64 };
+/// Shards of an index, and how many of them one value is spread over.
+const SHARDS: usize = if cfg!(deltafifo_loom) { 1 } else { 256 };
+const SPREAD: usize = if cfg!(deltafifo_loom) { 1 } else { 8 };
 
 type IndexFn<T> = Box<dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync>;
 
@@ -36,56 +37,81 @@ impl<T> Index<T> {
     }
 }
 
-type ByValue<T> = HashMap<Box<str>, Members<T>, RandomState>;
+type Shard<T> = CachePadded<RwLock<HashTable<Members<T>>>>;
 
 /// Slots by value. An empty set is removed with its value.
+///
+/// The slots of one value are spread over several shards by their addresses: consumers of a list work on neighbours,
+/// which often have the same value, and would wait for each other at one lock.
 pub(crate) struct Values<T> {
     hasher: RandomState,
-    shards: Box<[RwLock<ByValue<T>>]>,
+    shards: Box<[Shard<T>]>,
+}
+
+/// Some of the slots of a value.
+struct Members<T> {
+    value: Box<str>,
+    slots: HashTable<IndexedSlot<T>>,
 }
 
 impl<T> Values<T> {
     pub(super) fn new() -> Self {
-        let shards = (0..SHARDS).map(|_| RwLock::new(HashMap::default())).collect();
+        let shards = (0..SHARDS).map(|_| CachePadded::new(RwLock::new(HashTable::new()))).collect();
         Self { hasher: RandomState::default(), shards }
     }
 
-    fn shard(&self, value: &str) -> &RwLock<ByValue<T>> {
-        &self.shards[(self.hasher.hash_one(value) >> 32) as usize % SHARDS]
+    /// The shards of a value.
+    fn spread(&self, of_value: u64) -> &[Shard<T>] {
+        let first = (of_value >> 32) as usize % (SHARDS / SPREAD) * SPREAD;
+        &self.shards[first..first + SPREAD]
     }
 
     pub(super) fn insert(&self, value: &str, running: &RunningSlot<T>) {
-        let mut shard = self.shard(value).write();
-        if let Some(members) = shard.get_mut(value) {
-            members.insert(&self.hasher, running);
-        } else {
-            shard.entry(value.into()).or_insert_with(Members::new).insert(&self.hasher, running);
-        }
+        let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(running.address()));
+        let mut shard = self.spread(of_value)[(of_slot >> 32) as usize % SPREAD].write();
+        shard
+            .entry(of_value, |members| *members.value == *value, |members| self.hasher.hash_one(&*members.value))
+            .or_insert_with(|| Members { value: value.into(), slots: HashTable::new() })
+            .into_mut()
+            .slots
+            .entry(of_slot, |slot| slot.address() == running.address(), |slot| self.hasher.hash_one(slot.address()))
+            .or_insert_with(|| running.indexed());
     }
 
     pub(super) fn remove(&self, value: &str, running: &RunningSlot<T>) {
-        let mut shard = self.shard(value).write();
-        if let Some(members) = shard.get_mut(value) {
-            members.remove(&self.hasher, running);
-            if members.slots.is_empty() {
-                shard.remove(value);
+        let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(running.address()));
+        let mut shard = self.spread(of_value)[(of_slot >> 32) as usize % SPREAD].write();
+        let Ok(mut members) = shard.find_entry(of_value, |members| *members.value == *value) else { return };
+        let slots = &mut members.get_mut().slots;
+        if let Ok(slot) = slots.find_entry(of_slot, |slot| slot.address() == running.address()) {
+            slot.remove();
+        }
+        if slots.is_empty() {
+            members.remove();
+        }
+    }
+
+    /// Every slot of `value`, each while its shard is locked: afterwards slots may be freed.
+    fn for_each(&self, value: &str, mut visit: impl FnMut(&IndexedSlot<T>)) {
+        let of_value = self.hasher.hash_one(value);
+        for shard in self.spread(of_value) {
+            if let Some(members) = shard.read().find(of_value, |members| *members.value == *value) {
+                members.slots.iter().for_each(&mut visit);
             }
         }
     }
 
-    /// The objects known under `value`. They are read while the value's shard is locked: afterwards slots may be freed.
+    /// The objects known under `value`.
     pub(super) fn objects(&self, value: &str) -> Vec<Arc<T>> {
-        let shard = self.shard(value).read();
-        shard.get(value).map_or_else(Vec::new, |members| members.slots.iter().filter_map(IndexedSlot::known).collect())
+        let mut objects = Vec::new();
+        self.for_each(value, |slot| objects.extend(slot.known()));
+        objects
     }
 
     /// The keys known under `value`, sorted.
     pub(super) fn keys(&self, value: &str) -> Vec<String> {
-        let shard = self.shard(value).read();
-        let mut keys = shard
-            .get(value)
-            .map_or_else(Vec::new, |members| members.slots.iter().map(|slot| slot.key().to_owned()).collect());
-        drop(shard);
+        let mut keys = Vec::new();
+        self.for_each(value, |slot| keys.push(slot.key().to_owned()));
         keys.sort_unstable();
         keys
     }
@@ -94,38 +120,15 @@ impl<T> Values<T> {
     pub(super) fn values(&self) -> Vec<String> {
         let mut values = Vec::new();
         for shard in &self.shards {
-            values.extend(shard.read().keys().map(ToString::to_string));
+            values.extend(shard.read().iter().map(|members| members.value.to_string()));
         }
         values.sort_unstable();
+        values.dedup();
         values
     }
 
     /// How many entries there are: for an index of one value an object, how many objects.
     pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.read().values().map(|members| members.slots.len()).sum::<usize>()).sum()
-    }
-}
-
-struct Members<T> {
-    slots: HashTable<IndexedSlot<T>>,
-}
-
-impl<T> Members<T> {
-    fn new() -> Self {
-        Self { slots: HashTable::new() }
-    }
-
-    fn insert(&mut self, hasher: &RandomState, running: &RunningSlot<T>) {
-        let address = running.address();
-        self.slots
-            .entry(hasher.hash_one(address), |slot| slot.address() == address, |slot| hasher.hash_one(slot.address()))
-            .or_insert_with(|| running.indexed());
-    }
-
-    fn remove(&mut self, hasher: &RandomState, running: &RunningSlot<T>) {
-        let address = running.address();
-        if let Ok(entry) = self.slots.find_entry(hasher.hash_one(address), |slot| slot.address() == address) {
-            entry.remove();
-        }
+        self.shards.iter().map(|shard| shard.read().iter().map(|members| members.slots.len()).sum::<usize>()).sum()
     }
 }

@@ -101,7 +101,7 @@ impl<T> Shard<T> {
     }
 
     /// Puts a slot in that is not there yet. `rehash` gives the hash of a slot when the map has to grow.
-    pub(crate) fn insert(&mut self, hash: u64, slot: SlotOwner<T>, rehash: impl Fn(&Slot<T>) -> u64) -> &Slot<T> {
+    pub(crate) fn insert(&mut self, hash: u64, slot: SlotOwner<T>, rehash: impl Fn(&Slot<T>) -> u64) -> &SlotOwner<T> {
         self.reserve(1, rehash);
         let (bucket, place) = self.place(hash, slot);
         self.buckets[bucket].slots[place].as_ref().unwrap_or_else(|| unreachable!("placed right above"))

@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 
 use crate::key::as_str;
 use crate::shard::Shard;
-use crate::slot::{RunningSlot, Slot, SlotOwner};
+use crate::slot::{RunningSlot, SlotOwner};
 use crate::sync::{RwLock, SHARDS};
 
 /// Where in the hash the shard's number lies: above the bits that choose a bucket, below those of the tag.
@@ -47,12 +47,18 @@ impl<T> Table<T> {
     }
 
     /// Finds the slot of `key` or makes one born with `stamp`. The shard must be the hash's.
-    pub(crate) fn find_or_insert<'a>(&self, shard: &'a mut Shard<T>, hash: u64, key: &[u8], stamp: u32) -> &'a Slot<T> {
-        if shard.find(hash, key).is_none() {
+    pub(crate) fn find_or_insert<'a>(
+        &self,
+        shard: &'a mut Shard<T>,
+        hash: u64,
+        key: &[u8],
+        stamp: u32,
+    ) -> &'a SlotOwner<T> {
+        if shard.find_owner(hash, key).is_none() {
             let slot = SlotOwner::new(as_str(key), stamp);
             return shard.insert(hash, slot, |slot| self.hash(slot.key().as_bytes()));
         }
-        shard.find(hash, key).unwrap_or_else(|| unreachable!("found right above, under the same borrow"))
+        shard.find_owner(hash, key).unwrap_or_else(|| unreachable!("found right above, under the same borrow"))
     }
 
     /// Makes room for `objects` slots in all, spread evenly.

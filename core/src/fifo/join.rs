@@ -221,7 +221,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             self.list_elsewhere(generation, key);
             slot.stamp(generation);
             pushed += 1;
-            if let Pushed::Queue(slot) = slot.push(join.pending(object), Rule::Always, false) {
+            if let Pushed::Queue(slot) = slot.push(join.pending(object), Rule::Always) {
                 queued.push((entry.index, slot));
             }
         }
@@ -239,7 +239,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 let slot = table.find_or_insert(&mut shard, entry.hash, key, generation);
                 slot.stamp(generation);
                 pushed += 1;
-                if let Pushed::Queue(slot) = slot.push(join.pending(object), Rule::Always, false) {
+                if let Pushed::Queue(slot) = slot.push(join.pending(object), Rule::Always) {
                     queued.push((entry.index, slot));
                 }
             }
@@ -266,11 +266,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         for known in known.iter().flatten() {
             prefetch(Arc::as_ptr(known));
         }
+        let mut kept = Vec::new();
         for (&number, known) in group.iter().zip(known) {
             let entry = &mut entries[number as usize];
             let version = entry.object.as_ref().and_then(|object| self.core.keys.meta().version(object));
-            if known.is_some_and(|known| self.is_unchanged(&known, version)) {
+            // A key that is listed twice, first changed, is about to be pending.
+            if known.is_some_and(|known| self.is_unchanged(&known, version)) && !kept.contains(&entry.hash) {
                 drop(entry.object.take());
+            } else {
+                kept.push(entry.hash);
             }
         }
     }

@@ -2,9 +2,12 @@
 //! the queue before the lock is released, so the order across keys is that of the offers. User code (key function,
 //! transformer, known objects, the objects' drop) runs before or after the lock.
 
+use std::ops::DerefMut;
+
 use super::{DeltaFifo, Known};
 use crate::error::{KeyError, OfferError};
 use crate::key::{KeyBuf, as_str};
+use crate::shard::Shard;
 use crate::slot::{Pending, Pushed, Rule, What};
 use crate::sync::{Arc, Ordering};
 use crate::{DeltaObject, DeltaType, Deltas, KeySource, Meta};
@@ -53,34 +56,38 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         };
         self.core.keys.write_source(&source, &mut key)?;
         self.initial.touch();
-        let Some(missing) = self.deletable(&key) else { return Ok(()) };
         let what = match object {
-            DeltaObject::Object(object) => What::Object(DeltaType::Deleted, self.transform(&key, object)?),
+            DeltaObject::Object(object) => {
+                if self.transformer.is_some() && !self.may_exist(&key) {
+                    return Ok(());
+                }
+                What::Object(DeltaType::Deleted, self.transform(&key, object)?)
+            }
             DeltaObject::Tombstone(tombstone) => What::Tombstone(*tombstone),
         };
-        self.push(&key, Pending::new(what), Rule::IfExists, missing);
+        self.push(&key, Pending::new(what), Rule::IfExists, self.missing());
         Ok(())
     }
 
-    /// Whether a deletion of `key` may count, and what to do if its slot is missing by the time it is pushed. A key that
-    /// exists here is asked about again under the lock; one that does not may be known elsewhere.
-    fn deletable(&self, key: &[u8]) -> Option<Missing> {
+    /// Whether a deletion of `key` can count: the transformer sees only such. A key without a slot has no handler, so what
+    /// the store elsewhere says after that look was true at some time since.
+    fn may_exist(&self, key: &[u8]) -> bool {
         let hash = self.core.table.hash(key);
         if self.core.table.shard(hash).read().find(hash, key).is_some() {
-            return match self.known {
-                // It may retire before the push: then the store elsewhere has the last word.
-                Known::Elsewhere { .. } if self.is_known_elsewhere(key) => Some(Missing::Insert),
-                _ => Some(Missing::Ignore),
-            };
+            return true;
         }
-        self.is_known_elsewhere(key).then_some(Missing::Insert)
-    }
-
-    /// A look-up that fails counts as known: a deletion that is dropped could not be mended.
-    fn is_known_elsewhere(&self, key: &[u8]) -> bool {
         match &self.known {
+            // A look-up that fails counts as known: a deletion that is dropped could not be mended.
             Known::Elsewhere { objects, .. } => !matches!(objects.get_by_key(as_str(key)), Ok(None)),
             Known::Fused | Known::Nowhere => false,
+        }
+    }
+
+    /// What an offer that depends on what is known does when its key has no slot.
+    fn missing(&self) -> Missing {
+        match self.known {
+            Known::Elsewhere { .. } => Missing::Ask,
+            Known::Fused | Known::Nowhere => Missing::Ignore,
         }
     }
 
@@ -114,29 +121,41 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// The one way of a single delta onto its slot.
     pub(super) fn push(&self, key: &[u8], pending: Pending<T>, rule: Rule, missing: Missing) {
-        let table = &self.core.table;
-        let hash = table.hash(key);
+        let hash = self.core.table.hash(key);
+        self.push_locked(self.core.table.shard(hash).write(), hash, key, pending, rule, missing);
+    }
+
+    /// The same with the shard's lock held already; it is released. Whether the delta counts, as far as is known by then.
+    pub(super) fn push_locked(
+        &self,
+        mut shard: impl DerefMut<Target = Shard<T>>,
+        hash: u64,
+        key: &[u8],
+        pending: Pending<T>,
+        rule: Rule,
+        missing: Missing,
+    ) -> bool {
         let weight = pending.weight();
-        let elsewhere = missing == Missing::Insert;
-        let mut shard = table.shard(hash).write();
         let open = self.relists.open();
-        if rule == Rule::Always {
-            self.list_elsewhere(open, key);
-        }
-        let slot = match missing {
-            Missing::Insert => table.find_or_insert(&mut shard, hash, key, open),
-            Missing::Ignore => {
-                let Some(slot) = shard.find(hash, key) else {
-                    drop(shard);
-                    return drop(pending);
-                };
-                slot
-            }
+        // A key that is written while a relist is open is not swept by it; any other only if it was listed before.
+        let writes = matches!(rule, Rule::Always | Rule::IfAbsent);
+        let open = if writes || self.is_listed_elsewhere(open, key) { open } else { 0 };
+        self.list_elsewhere(open, key);
+        let slot = if missing == Missing::Ignore {
+            let Some(slot) = shard.find_owner(hash, key) else {
+                drop(shard);
+                drop(pending);
+                return false;
+            };
+            slot
+        } else {
+            self.core.table.find_or_insert(&mut shard, hash, key, open)
         };
-        if rule == Rule::Always && open != 0 {
+        if open != 0 {
             slot.stamp(open);
         }
-        match slot.push(pending, rule, elsewhere) {
+        let asking = if missing == Missing::Ask { slot.claim() } else { None };
+        match slot.push(pending, rule) {
             Pushed::Queue(slot) => {
                 self.queue.push(slot);
                 drop(shard);
@@ -146,12 +165,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             Pushed::Joined => {
                 drop(shard);
                 self.depth.add(weight);
+                if let Some(running) = asking {
+                    return self.settle(running, None);
+                }
             }
             skipped @ Pushed::Skipped(_) => {
                 drop(shard);
                 drop(skipped);
+                return false;
             }
         }
+        true
     }
 
     /// While a relist is open, a key that is written must not be swept: noted here when slots do not live long enough to
@@ -163,13 +187,24 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             listed.lock().insert(as_str(key).into());
         }
     }
+
+    /// Whether that was noted for `key`.
+    fn is_listed_elsewhere(&self, open: u32, key: &[u8]) -> bool {
+        match &self.known {
+            Known::Elsewhere { listed, .. } => open != 0 && listed.lock().contains(as_str(key)),
+            Known::Fused | Known::Nowhere => false,
+        }
+    }
 }
 
 /// What a push does when its key has no slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// Makes one: the key is known elsewhere, or need not be known.
+    /// Makes one: the key need not be known.
     Insert,
     /// Nothing: the offer is ignored.
     Ignore,
+    /// Asks the store elsewhere: with a slot made for that, held as a handler would, so that no handler changes the answer
+    /// before it counts. Settle asks and decides, as it does after a handler.
+    Ask,
 }

@@ -14,6 +14,10 @@ use crate::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RwLock};
 use crate::{DeltaType, Meta};
 
 use super::join::{Join, on_threads};
+use super::offer::Missing;
+
+/// A server says how many objects are to come: beyond this it is not believed, and the table grows as they do.
+const MOST_EXPECTED: usize = 1 << 22;
 
 /// Which relist is current.
 pub(super) struct Relists {
@@ -150,7 +154,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
 
     /// Makes room for about `objects` keys in all (a LIST's `remainingItemCount` tells). A hint.
     pub fn expect(&mut self, objects: usize) {
-        self.fifo.core.table.reserve(objects);
+        self.fifo.core.table.reserve(objects.min(MOST_EXPECTED));
     }
 
     /// Queues a page, in order; consumers get it at once. O(page).
@@ -209,7 +213,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         let fifo = self.fifo;
         let pending = Pending::new(What::Again(fifo.replaced_as, None)).initial(self.marks);
         let shard = fifo.core.table.shard(hash).write();
-        let pushed = shard.find(hash, key.as_bytes()).map(|slot| slot.push(pending, Rule::IfIdle, false));
+        let pushed = shard.find(hash, key.as_bytes()).map(|slot| slot.push(pending, Rule::IfIdle));
         if !matches!(pushed, None | Some(Pushed::Skipped(_))) {
             fifo.depth.add(1);
             fifo.initial.marked(usize::from(self.marks));
@@ -245,9 +249,10 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// [`RelistError::Superseded`]: nothing is deleted.
     pub fn commit(mut self, version: &str) -> Result<Committed, RelistError> {
         self.check_current()?;
-        self.over = true;
         let mut deleted = self.fifo.sweep(self.generation, self.marks);
-        deleted += self.fifo.sweep_elsewhere(self.marks);
+        deleted += self.fifo.sweep_elsewhere(self.generation, self.marks);
+        // Not before: should the store elsewhere panic, the relist is abandoned.
+        self.over = true;
         self.fifo.relists.end(self.generation);
         *self.fifo.relists.version.lock() = Some(version.to_owned());
         self.fifo.initial.commit();
@@ -295,11 +300,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 if slot.stamped() >= generation {
                     return;
                 }
-                match slot.push(Pending::new(What::Swept(None)).initial(marks), Rule::IfExists, false) {
+                match slot.push(Pending::new(What::Swept(None)).initial(marks), Rule::IfExists) {
                     Pushed::Queue(slot) => queued.push(slot),
                     Pushed::Joined => {}
                     Pushed::Skipped(_) => return,
                 }
+                slot.stamp(generation);
                 deleted += 1;
             });
             self.counted(deleted - before, marks);
@@ -307,39 +313,23 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         (deleted, queued)
     }
 
-    /// Deletes what a store elsewhere knows and the relist did not list. After the sweep of the table, so that a key that
-    /// is pending or being handled has its deletion already.
-    fn sweep_elsewhere(&self, marks: bool) -> usize {
+    /// Deletes what a store elsewhere knows and the relist did not list, after the sweep of the table. A key that the store
+    /// no longer knows when it is asked has been deleted meanwhile.
+    fn sweep_elsewhere(&self, generation: u32, marks: bool) -> usize {
         let Known::Elsewhere { objects, listed } = &self.known else { return 0 };
         let mut deleted = 0;
         let table = &self.core.table;
         for key in objects.list_keys() {
             let hash = table.hash(key.as_bytes());
-            let is_told =
-                |shard: &Shard<T>| shard.find(hash, key.as_bytes()).is_some() || listed.lock().contains(key.as_str());
-            if is_told(&table.shard(hash).read()) {
+            let shard = table.shard(hash).write();
+            let is_swept = shard.find(hash, key.as_bytes()).is_some_and(|slot| slot.stamped() >= generation);
+            if is_swept || listed.lock().contains(key.as_str()) {
                 continue;
             }
-            let fallback = objects.get_by_key(&key).unwrap_or_else(|error| {
-                tracing::error!(key, error, "a known object could not be read; its deletion carries no last state");
-                None
-            });
-            let pending = Pending::new(What::Swept(fallback)).initial(marks);
-            let mut shard = table.shard(hash).write();
-            if is_told(&shard) {
-                // Written since the look above.
-                drop(shard);
-                drop(pending);
-                continue;
-            }
-            self.counted(1, marks);
-            let slot = table.find_or_insert(&mut shard, hash, key.as_bytes(), 0);
-            if let Pushed::Queue(slot) = slot.push(pending, Rule::Always, true) {
-                self.queue.push(slot);
-            }
-            drop(shard);
-            self.queue.wake(1);
-            deleted += 1;
+            self.initial.marked(usize::from(marks));
+            let pending = Pending::new(What::Swept(None)).initial(marks);
+            deleted +=
+                usize::from(self.push_locked(shard, hash, key.as_bytes(), pending, Rule::IfExists, Missing::Ask));
         }
         drop(std::mem::take(&mut *listed.lock()));
         deleted

@@ -23,7 +23,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let mut pushed = 0;
             shard.for_each_near(|slot| {
                 let pending = Pending::new(What::Again(DeltaType::Sync, None));
-                match slot.push(pending, Rule::IfIdle, false) {
+                match slot.push(pending, Rule::IfIdle) {
                     Pushed::Queue(slot) => idle.push(slot),
                     Pushed::Joined => {}
                     Pushed::Skipped(_) => return,
@@ -45,14 +45,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     fn resync_elsewhere(&self, objects: &dyn KnownObjects<T>) {
         for key in objects.list_keys() {
-            match objects.get_by_key(&key) {
-                Ok(Some(object)) => {
-                    let pending = Pending::new(What::Again(DeltaType::Sync, Some(object)));
-                    self.push(key.as_bytes(), pending, Rule::IfIdle, Missing::Insert);
-                }
-                Ok(None) => tracing::warn!(key, "a known key has no object; it is not synced"),
-                Err(error) => tracing::error!(key, error, "a known object could not be read; it is not synced"),
-            }
+            let pending = Pending::new(What::Again(DeltaType::Sync, None));
+            self.push(key.as_bytes(), pending, Rule::IfIdle, Missing::Ask);
         }
     }
 }

@@ -13,8 +13,8 @@ use crate::sync::Arc;
 use crate::{Deltas, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Settles `running`. `front`, if any, goes back in front of what came meanwhile.
-    pub(super) fn settle(&self, mut running: RunningSlot<T>, front: Option<Deltas<T>>) {
+    /// Settles `running`. `front`, if any, goes back in front of what came meanwhile. Whether the slot is queued again.
+    pub(super) fn settle(&self, mut running: RunningSlot<T>, front: Option<Deltas<T>>) -> bool {
         let mut kept = Vec::new();
         if let Some(deltas) = front.filter(|deltas| !deltas.is_empty()) {
             self.initial.touch();
@@ -26,14 +26,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             if kept.is_empty() {
                 let ended = if running.is_known() { running.idle() } else { self.core.table.retire(running) };
                 match ended {
-                    Ok(()) => return,
+                    Ok(()) => return false,
                     Err(again) => running = again,
                 }
             } else {
                 match running.requeue(kept) {
                     Ok(slot) => {
                         self.queue.push(slot);
-                        return self.queue.wake(1);
+                        self.queue.wake(1);
+                        return true;
                     }
                     Err((again, unsent)) => (running, kept) = (again, unsent),
                 }
@@ -83,6 +84,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             return otherwise;
         };
         let known = found.is_some();
+        if !known && matches!(pending.what, What::Again(..)) {
+            tracing::debug!(key = running.key(), "a listed key has no object any more; it is not synced");
+        }
         match &mut pending.what {
             What::Swept(object) | What::Again(_, object) => *object = found,
             What::Object(..) | What::Tombstone(_) | What::Sealed(_) => drop::<Option<Arc<T>>>(found),

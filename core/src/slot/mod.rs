@@ -110,10 +110,10 @@ impl<T> Slot<T> {
         self.known.is_some()
     }
 
-    /// Offers `pending` as `rule` has it, where "known" means known here or `elsewhere`. The caller holds the shard's
-    /// lock; for any rule but [`Rule::Always`] exclusively, so that what an idle slot knows cannot change under it.
-    pub(crate) fn push(&self, pending: Pending<T>, rule: Rule, elsewhere: bool) -> Pushed<T> {
-        match self.word.push(pending, rule, || elsewhere || self.is_known()) {
+    /// Offers `pending` as `rule` has it. The caller holds the shard's lock; for any rule but [`Rule::Always`] exclusively,
+    /// so that what an idle slot knows cannot change under it.
+    pub(crate) fn push(&self, pending: Pending<T>, rule: Rule) -> Pushed<T> {
+        match self.word.push(pending, rule, || self.is_known()) {
             word::Push::Entered => Pushed::Queue(QueuedSlot { slot: NonNull::from(self) }),
             word::Push::Joined => Pushed::Joined,
             word::Push::Skipped(pending) => Pushed::Skipped(pending),

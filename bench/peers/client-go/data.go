@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// source makes the objects of a run. Every call makes a fresh one, as a decoder would: a relist never brings the
+// objects that are already known.
+type source interface {
+	// example is an object of the type this source makes.
+	example() runtime.Object
+	// object makes object number index, with its own version if version is empty.
+	object(index int, version string) runtime.Object
+	// list makes the typed list of a plan, its items by value, as client-go's decoder does.
+	list(p plan, version string, progress func(done, total int)) runtime.Object
+}
+
+func openSource(opts *options) (source, error) {
+	if opts.input == "" {
+		return generated{objects: opts.objects}, nil
+	}
+	return readPods(opts.input)
+}
+
+// objects makes the objects of a plan one by one, each in memory of its own, as the queues take them.
+func objects(s source, p plan, progress func(done, total int)) []any {
+	made := make([]any, 0, p.len)
+	for index, version := range p.each {
+		made = append(made, s.object(index, version))
+		progress(len(made), p.len)
+	}
+	return made
+}
+
+// generated makes the metadata of Pods out of nothing, to the bit what the children in Rust make.
+type generated struct{ objects int }
+
+const namespaces = 500
+
+func (g generated) example() runtime.Object { return &metav1.PartialObjectMetadata{} }
+
+func (g generated) object(index int, version string) runtime.Object {
+	object := &metav1.PartialObjectMetadata{}
+	g.fill(object, index, version)
+	return object
+}
+
+func (g generated) list(p plan, version string, progress func(done, total int)) runtime.Object {
+	list := &metav1.PartialObjectMetadataList{Items: fillItems(p, g.fill, progress)}
+	list.ResourceVersion = version
+	return list
+}
+
+// fillItems makes a list's items by value.
+func fillItems[T any](p plan, fill func(*T, int, string), progress func(done, total int)) []T {
+	items := make([]T, p.len)
+	at := 0
+	for index, version := range p.each {
+		fill(&items[at], index, version)
+		at++
+		progress(at, p.len)
+	}
+	return items
+}
+
+// fill writes object number index. Every string is allocated anew, those that all objects share too, since a
+// decoder does not share them.
+func (g generated) fill(object *metav1.PartialObjectMetadata, index int, version string) {
+	x := splitmix64(uint64(index))
+	perNamespace := (g.objects + namespaces - 1) / namespaces
+	object.Namespace = fmt.Sprintf("team-%04d", index/perNamespace%namespaces)
+	object.Name = fmt.Sprintf("web-%07d-%s", index, suffix5(uint64(index)))
+	object.UID = types.UID(fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", x>>32, x>>16&0xffff, x&0xfff, x>>12&0xfff, index))
+	object.ResourceVersion = strings.Clone(version)
+	if version == "" {
+		object.ResourceVersion = strconv.Itoa(1_000_000 + index)
+	}
+	object.Labels = map[string]string{
+		strings.Clone("app"):               strings.Clone("web"),
+		strings.Clone("pod-template-hash"): suffix5(uint64(index / 10)),
+	}
+}
+
+const alphabet = "bcdfghjklmnpqrstvwxz2456789"
+
+// suffix5 is the kind of suffix that Kubernetes gives to names, made from the number.
+func suffix5(i uint64) string {
+	x := splitmix64(i)
+	var suffix [5]byte
+	for j := range suffix {
+		suffix[j] = alphabet[(x>>(8*j)&0xff)%uint64(len(alphabet))]
+	}
+	return string(suffix[:])
+}

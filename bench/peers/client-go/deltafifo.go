@@ -1,0 +1,32 @@
+package main
+
+import (
+	"fmt"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// newDeltaFIFO is the classic queue with the options the shared informer gave it as long as it used it: the store as
+// known objects, and relists told apart from resyncs. Any number of consumers may pop: the queue holds its lock while
+// one applies what it took.
+func newDeltaFIFO(handler cache.ResourceEventHandler) *queueEngine {
+	engine := &queueEngine{store: newStore(), handler: handler}
+	queue := cache.NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{
+		KnownObjects:          engine.store,
+		EmitDeltaTypeReplaced: true,
+	})
+	process := func(popped any, isInInitialList bool) error {
+		deltas, ok := popped.(cache.Deltas)
+		if !ok {
+			return fmt.Errorf("popped %T, not Deltas", popped)
+		}
+		engine.pops++
+		return applyDeltas(engine.handler, engine.store, deltas, isInInitialList)
+	}
+	engine.queue = queue
+	engine.pop = func() error {
+		_, err := queue.Pop(process)
+		return err
+	}
+	return engine
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// queueEngine is one of client-go's queues with the informer's store behind it. The constructors are in deltafifo.go
+// and realfifo.go; they differ in the queue, and in how pop takes from it.
+type queueEngine struct {
+	queue   cache.Queue
+	store   cache.Indexer
+	handler cache.ResourceEventHandler
+
+	// pop takes once from the queue and applies what it got; it waits for something to take.
+	pop func() error
+	// pops counts what pop took. The queue's lock or its single consumer guards it.
+	pops int
+	// singleConsumer is set where only one goroutine may pop.
+	singleConsumer bool
+	// replaceIsDeferred is set where Replace only queues the list and pop does the work; onReplaced is then
+	// called after the work.
+	replaceIsDeferred bool
+	onReplaced        func()
+}
+
+// newStore is the shared informer's: its key function also takes the tombstones that a relist makes for what is gone,
+// which the plain MetaNamespaceKeyFunc does not.
+func newStore() cache.Indexer {
+	return cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, namespaceIndex())
+}
+
+func namespaceIndex() cache.Indexers {
+	return cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+}
+
+func newQueueEngine(name string, handler cache.ResourceEventHandler) (*queueEngine, error) {
+	switch name {
+	case engineDeltaFIFO:
+		return newDeltaFIFO(handler), nil
+	case engineRealFIFO:
+		return newRealFIFO(handler), nil
+	}
+	return nil, fmt.Errorf("%s has no queue of its own", name)
+}
+
+// fill replaces and drains until the handler has seen everything.
+func (e *queueEngine) fill(handler *countingHandler, objects []any, version string) error {
+	if err := e.queue.Replace(objects, version); err != nil {
+		return err
+	}
+	for handler.left > 0 {
+		if err := e.pop(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// consume pops until the queue is closed and empty.
+func (e *queueEngine) consume() error {
+	for {
+		if err := e.pop(); errors.Is(err, cache.ErrFIFOClosed) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// stored puts what the store holds into a row's extra.
+func stored(store cache.Store, extra map[string]any) error {
+	objects := store.List()
+	sum, err := digest(objects)
+	if err != nil {
+		return err
+	}
+	extra["store_len"], extra["store_digest"] = len(objects), sum
+	return nil
+}

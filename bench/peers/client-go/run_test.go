@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func hex(v uint64) string { return fmt.Sprintf("%016x", v) }
+
+// rowsOf runs the program as its caller does, and reads the rows it prints.
+func rowsOf(t *testing.T, args string) []row {
+	t.Helper()
+	var stdout bytes.Buffer
+	if err := run(strings.Fields(args), &stdout); err != nil {
+		t.Fatalf("%s: %v", args, err)
+	}
+	var rows []row
+	done := false
+	lines := json.NewDecoder(&stdout)
+	for lines.More() {
+		var line struct {
+			Row  *row           `json:"row"`
+			Done map[string]any `json:"done"`
+		}
+		if err := lines.Decode(&line); err != nil {
+			t.Fatalf("%s: %v", args, err)
+		}
+		if line.Row != nil {
+			rows = append(rows, *line.Row)
+		}
+		done = line.Done != nil
+	}
+	if !done {
+		t.Errorf("%s: the last line is not done", args)
+	}
+	return rows
+}
+
+// expectCounts compares what JSON made of the extra's integers.
+func expectCounts(t *testing.T, r row, adds, updates, deletes, storeLen int) {
+	t.Helper()
+	got := fmt.Sprint(r.Extra["adds"], r.Extra["updates"], r.Extra["deletes"], r.Extra["store_len"])
+	if want := fmt.Sprint(float64(adds), float64(updates), float64(deletes), float64(storeLen)); got != want {
+		t.Errorf("%s %s: adds, updates, deletes, length are %s, want %s", r.Workload, r.Variant, got, want)
+	}
+	if r.Value <= 0 {
+		t.Errorf("%s %s: value %v", r.Workload, r.Variant, r.Value)
+	}
+}
+
+func TestListsCountAndAgree(t *testing.T) {
+	small := generated{objects: 1000}
+	same := mustDigest(t, objects(small, samePlan(1000), noProgress))
+	churned := mustDigest(t, objects(small, churnPlan(1000), noProgress))
+	for _, engine := range engineNames {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel() // the informer sleeps most of the time
+			rows := rowsOf(t, "--engine "+engine+" --workload initial,relist,churn --objects 1000")
+			if len(rows) != 3 {
+				t.Fatalf("%d rows", len(rows))
+			}
+			expectCounts(t, rows[0], 1000, 0, 0, 1000)
+			expectCounts(t, rows[1], 0, 1000, 0, 1000)
+			expectCounts(t, rows[2], 10, 990, 10, 1000)
+			for i, want := range []string{same, same, churned} {
+				if got := rows[i].Extra["store_digest"]; got != want {
+					t.Errorf("%s: digest %v, want %s", rows[i].Workload, got, want)
+				}
+			}
+		})
+	}
+}
+
+// A workload that is asked for alone finds the engine as if those before had been run.
+func TestChurnAloneFillsFirst(t *testing.T) {
+	for _, n := range []int{1, 99, 150} {
+		for _, engine := range engineNames[:2] {
+			rows := rowsOf(t, fmt.Sprintf("--engine %s --workload churn --objects %d", engine, n))
+			if len(rows) != 1 {
+				t.Fatalf("%d rows", len(rows))
+			}
+			expectCounts(t, rows[0], n/100, n-gone(n), gone(n), n-gone(n)+n/100)
+		}
+	}
+}
+
+func TestEventsAllArriveInOrder(t *testing.T) {
+	digests := map[string]any{}
+	for _, engine := range engineNames {
+		rows := rowsOf(t, "--engine "+engine+" --workload events --objects 1000 --events 5000")
+		want := len(eventVariants())
+		if engine == engineInformer {
+			want = 1
+		}
+		if len(rows) != want {
+			t.Fatalf("%s: %d rows, want %d", engine, len(rows), want)
+		}
+		for _, r := range rows {
+			expectCounts(t, r, 0, 5000, 0, 1000)
+			// The last update of every object wins whatever the shape and the engine are.
+			keys, _, _ := strings.Cut(r.Variant, "-")
+			if seen, ok := digests[keys]; ok && seen != r.Extra["store_digest"] {
+				t.Errorf("%s %s: digest %v, want %v", engine, r.Variant, r.Extra["store_digest"], seen)
+			}
+			digests[keys] = r.Extra["store_digest"]
+		}
+	}
+}
+
+func TestStallHasAllItsRows(t *testing.T) {
+	for _, engine := range engineNames[:2] {
+		rows := rowsOf(t, "--engine "+engine+" --workload stall --objects 5000 --seconds 0.5")
+		var variants []string
+		for _, r := range rows {
+			variants = append(variants, r.Variant)
+			if r.Extra["unhandled"] != 0.0 || r.Extra["offers"] == 0.0 || r.Extra["replaces"] == 0.0 {
+				t.Errorf("%s %s: %v", engine, r.Variant, r.Extra)
+			}
+		}
+		if fmt.Sprint(variants) != fmt.Sprint(stallVariants()) {
+			t.Errorf("%s: rows %v", engine, variants)
+		}
+	}
+}
+
+func TestVariantsAreSelected(t *testing.T) {
+	rows := rowsOf(t, "--engine client-go-realfifo --workload events --objects 100 --events 500 --variant zipf-2x2,uniform-4x4-burst")
+	if len(rows) != 1 || rows[0].Variant != "zipf-2x2" || rows[0].Extra["consumers"] != 1.0 {
+		t.Errorf("rows %+v", rows)
+	}
+}
+
+func TestNearestRank(t *testing.T) {
+	for share, want := range map[float64]int64{0.5: 2, 0.75: 3, 0.99: 4, 1: 4} {
+		if got := nearestRank([]int64{1, 2, 3, 4}, share); got != want {
+			t.Errorf("nearest rank of %v is %d, want %d", share, got, want)
+		}
+	}
+}
+
+func TestWrongArguments(t *testing.T) {
+	for _, args := range []string{
+		"",
+		"--engine other --workload initial --objects 10",
+		"--engine client-go-realfifo --workload other --objects 10",
+		"--engine client-go-realfifo --objects 10",
+		"--engine client-go-realfifo --workload initial --objects 0",
+		"--engine client-go-realfifo --workload initial --objects -1",
+		"--engine client-go-realfifo --workload events --events -1",
+		"--engine client-go-realfifo --workload stall --seconds 0",
+		"--engine client-go-realfifo --workload events --variant other",
+		"--engine client-go-realfifo --workload initial --unknown",
+		"--engine client-go-realfifo --workload initial surplus",
+	} {
+		var stdout bytes.Buffer
+		if err := run(strings.Fields(args), &stdout); err == nil || stdout.Len() > 0 {
+			t.Errorf("%q: error %v, printed %q", args, err, stdout.String())
+		}
+	}
+}
+
+func TestVersionOnly(t *testing.T) {
+	var stdout bytes.Buffer
+	if err := run([]string{"--version-only"}, &stdout); err != nil {
+		t.Fatal(err)
+	}
+	var line map[string]string
+	if err := json.Unmarshal(stdout.Bytes(), &line); err != nil || !strings.HasPrefix(line["version"], "client-go v0.37.") {
+		t.Errorf("printed %q: %v", stdout.String(), err)
+	}
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	offerEvery    = 100 * time.Microsecond
+	waitForOffers = 60 * time.Second
+)
+
+// offers are the updates of one phase of a stall run: made before, offered at fixed times whatever became of those
+// before (an open loop), and recognised by the handler by their versions. All times are nanoseconds since start.
+type offers struct {
+	objects   []any
+	start     time.Time
+	replacing atomic.Bool // a replace is running
+
+	// The producer's, read when it has ended. An offer counts if it began during a replace.
+	made    int
+	counted []bool
+	took    []int64
+
+	// The consumer's: when each offer was handled, 0 if it was not. Written once each, and read while the
+	// consumer may still be writing.
+	handledAt []atomic.Int64
+	handled   atomic.Int64
+}
+
+func newOffers(opts *options, data source, progress func(done, total int)) *offers {
+	total := int(opts.duration / offerEvery)
+	o := &offers{
+		objects:   make([]any, total),
+		counted:   make([]bool, total),
+		took:      make([]int64, total),
+		handledAt: make([]atomic.Int64, total),
+	}
+	for seq := range o.objects {
+		o.objects[seq] = data.object(hotKey(seq, opts.objects), "e"+strconv.Itoa(seq))
+		progress(seq, total)
+	}
+	return o
+}
+
+func intended(seq int) time.Duration { return time.Duration(seq) * offerEvery }
+
+// offer makes the offers on time, or as soon after as it can. What was not offered when the time is over stays so: no
+// replace runs then, so that it would not count.
+func (o *offers) offer(queue cache.Queue, length time.Duration) error {
+	for seq, object := range o.objects {
+		waitUntil(o.start, intended(seq))
+		began := time.Since(o.start)
+		if began >= length {
+			return nil
+		}
+		o.counted[seq] = o.replacing.Load()
+		if err := queue.Update(object); err != nil {
+			return err
+		}
+		o.took[seq] = int64(time.Since(o.start) - began)
+		o.made++
+	}
+	return nil
+}
+
+// wait gives the consumer time to handle what was offered.
+func (o *offers) wait() {
+	for end := time.Now().Add(waitForOffers); time.Now().Before(end) && int(o.handled.Load()) < o.made; {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// report writes the rows of a phase. An offer that was not handled has its time up to now in the figures: it took at
+// least that.
+func (o *offers) report(opts *options, out *output, prefix string, extra map[string]any) error {
+	now := int64(time.Since(o.start))
+	var adds, handled []int64
+	unhandled := 0
+	for seq := range o.made {
+		if !o.counted[seq] {
+			continue
+		}
+		at := o.handledAt[seq].Load()
+		if at == 0 {
+			unhandled++
+			at = now
+		}
+		adds = append(adds, o.took[seq])
+		handled = append(handled, at-int64(intended(seq)))
+	}
+	if len(adds) == 0 {
+		return fmt.Errorf("stall: none of %d offers began during a replace, more --seconds or --objects are needed", o.made)
+	}
+	extra["offers"] = len(adds)
+	extra["offers_made"] = o.made
+	extra["offers_intended"] = len(o.objects)
+	extra["unhandled"] = unhandled
+	for _, figures := range []struct {
+		name  string
+		times []int64
+	}{{"add-", adds}, {"handled-", handled}} {
+		slices.Sort(figures.times)
+		for _, quantile := range stallQuantiles {
+			variant := prefix + figures.name + quantile.name
+			if !opts.wants(variant) {
+				continue
+			}
+			value := time.Duration(nearestRank(figures.times, quantile.value)).Seconds()
+			r := row{Workload: "stall", Variant: variant, Unit: "s", Value: value, Extra: extra}
+			if err := out.row(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// nearestRank is the smallest of the sorted values that at least this share of them does not exceed.
+func nearestRank(sorted []int64, share float64) int64 {
+	rank := int(math.Ceil(share * float64(len(sorted))))
+	return sorted[max(rank, 1)-1]
+}
+
+// stallHandler notes when the offers were handled, and does nothing with the events of relists.
+type stallHandler struct{ offers atomic.Pointer[offers] }
+
+func (h *stallHandler) OnAdd(any, bool) {}
+
+func (h *stallHandler) OnDelete(any) {}
+
+func (h *stallHandler) OnUpdate(_, object any) {
+	// Only offers have a version that starts with an e: the API's and the generated ones are numbers.
+	version := object.(metav1.Object).GetResourceVersion()
+	if version == "" || version[0] != 'e' {
+		return
+	}
+	o := h.offers.Load()
+	seq, err := strconv.Atoi(version[1:])
+	// A late offer of the phase before has the same version as one of this phase, but is another object.
+	if err != nil || seq >= len(o.objects) || o.objects[seq] != object {
+		return
+	}
+	o.handledAt[seq].Store(int64(time.Since(o.start)))
+	o.handled.Add(1)
+}

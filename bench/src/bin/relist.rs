@@ -1,0 +1,154 @@
+//! Compares deltafifo with its peers on the same data in one run: see the package's documentation.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use deltafifo_bench::data::Pods;
+use deltafifo_bench::engines::EngineName;
+use deltafifo_bench::protocol::GoPeer;
+use deltafifo_bench::report::{Machine, Report, Summary, check, print};
+use deltafifo_bench::rounds::{self, Plan};
+use deltafifo_bench::workloads::{self, ChildArgs, Workload};
+use mimalloc::MiMalloc;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+/// Measures relists of a million objects on deltafifo, on the classic designs and on the real client-go.
+#[derive(Parser)]
+struct Cli {
+    /// How many objects: 1000000 otherwise, or 50000 with --input, since a decoded pod takes 50 kB and is in every list
+    #[arg(long, value_name = "N")]
+    objects: Option<NonZero<usize>>,
+    /// A LIST response of pods, JSON or gzipped JSON, repeated under new names up to N; generated objects otherwise
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Workloads, separated by commas: initial, relist, churn, events, stall, or all
+    #[arg(long, value_name = "A,B", default_value = "initial,relist", value_parser = workloads_named)]
+    workload: Named<Workload>,
+    /// Engines, separated by commas: deltafifo, deltafifo-skip, mutex, dashmap, floor, client-go-deltafifo,
+    /// client-go-realfifo, client-go-informer; all that are there otherwise
+    #[arg(long, value_name = "A,B", value_parser = engines_named)]
+    engine: Option<Named<EngineName>>,
+    /// How often everything is measured
+    #[arg(long, value_name = "R", default_value = "3")]
+    rounds: NonZero<usize>,
+    /// How long the stall workload offers
+    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    seconds: Duration,
+    /// Where to write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Measure one engine here and print the protocol: what each engine's own process is started with
+    #[arg(long, hide = true)]
+    child: bool,
+}
+
+impl Cli {
+    fn objects(&self) -> usize {
+        let usual = if self.input.is_some() { 50_000 } else { 1_000_000 };
+        self.objects.map_or(usual, NonZero::get)
+    }
+}
+
+/// What was chosen of a list of names.
+#[derive(Clone)]
+struct Named<T>(Vec<T>);
+
+fn workloads_named(text: &str) -> Result<Named<Workload>, String> {
+    if text == "all" {
+        return Ok(Named(Workload::ALL.to_vec()));
+    }
+    choose("workload", text, &Workload::ALL, |workload| workload.name())
+}
+
+fn engines_named(text: &str) -> Result<Named<EngineName>, String> {
+    choose("engine", text, &EngineName::ALL, |engine| engine.name())
+}
+
+fn choose<T: Copy>(what: &str, text: &str, all: &[T], name: impl Fn(&T) -> &'static str) -> Result<Named<T>, String> {
+    let mut names: Vec<&str> = Vec::new();
+    let mut chosen = Vec::new();
+    for wanted in text.split(',').map(str::trim) {
+        let Some(one) = all.iter().find(|one| name(one) == wanted) else {
+            let known: Vec<_> = all.iter().map(&name).collect();
+            return Err(format!("unknown {what} {wanted:?}, known are {}", known.join(", ")));
+        };
+        if !names.contains(&wanted) {
+            names.push(wanted);
+            chosen.push(*one);
+        }
+    }
+    Ok(Named(chosen))
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    if !(0.001..=3600.0).contains(&seconds) {
+        return Err("must be from 0.001 to 3600".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let run = if cli.child { child(cli) } else { parent(cli) };
+    match run {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("relist: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Error = Box<dyn std::error::Error>;
+
+fn child(cli: Cli) -> Result<(), Error> {
+    let objects = cli.objects();
+    let engine = cli.engine.and_then(|engines| engines.0.first().copied()).ok_or("a child needs its --engine")?;
+    workloads::run(&ChildArgs { engine, workloads: cli.workload.0, objects, input: cli.input, stall: cli.seconds })
+}
+
+fn parent(cli: Cli) -> Result<(), Error> {
+    if let Some(input) = &cli.input {
+        Pods::read(input)?; // here, so that it is said once and at once
+    }
+    let objects = cli.objects();
+    let named = cli.engine.is_some();
+    let mut engines = cli.engine.map_or_else(|| EngineName::ALL.to_vec(), |engines| engines.0);
+    let mut go = None;
+    if engines.iter().any(|engine| engine.is_go()) {
+        eprintln!("building the peer in Go");
+        match GoPeer::build() {
+            Ok(peer) => go = Some(peer),
+            // Who names an engine wants its figures; who does not gets those of the others.
+            Err(error) if named => return Err(format!("the engines of client-go cannot be run: {error}").into()),
+            Err(error) => {
+                eprintln!("skipping the engines of client-go: {error}");
+                engines.retain(|engine| !engine.is_go());
+            }
+        }
+    }
+    let plan = Plan {
+        engines,
+        workloads: cli.workload.0,
+        objects,
+        input: cli.input,
+        rounds: cli.rounds.get(),
+        stall: cli.seconds,
+    };
+    let mut machine = Machine::here();
+    let rows = rounds::run(&plan, go.as_ref(), &mut machine)?;
+    let report = Report { machine, rows: Summary::of(&rows, plan.objects) };
+    println!("{}", print(&report, &plan.engines, &plan.workloads));
+    if let Some(path) = &cli.json {
+        let text = serde_json::to_string_pretty(&report)?;
+        std::fs::write(path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    // Last, so that a person sees what was measured.
+    Ok(check(&rows)?)
+}

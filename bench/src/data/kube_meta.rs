@@ -1,0 +1,39 @@
+//! One accessor for all of Kubernetes' own types.
+
+use deltafifo::Meta;
+use kube::Resource;
+
+/// Reads the metadata of every [`kube::Resource`]: typed objects of `k8s-openapi`, derived custom resources, dynamic
+/// objects and partial metadata alike.
+///
+/// ```
+/// use deltafifo::{KeyFunc, Meta};
+/// use deltafifo_bench::data::KubeMeta;
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let mut pod = Pod::default();
+/// pod.metadata.namespace = Some("default".into());
+/// pod.metadata.name = Some("web-0".into());
+/// assert_eq!(KeyFunc::meta_namespace(KubeMeta).key(&pod)?, "default/web-0");
+/// # Ok::<(), deltafifo::KeyError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KubeMeta;
+
+impl<K: Resource + 'static> Meta<K> for KubeMeta {
+    fn namespace<'a>(&self, object: &'a K) -> Option<&'a str> {
+        object.meta().namespace.as_deref()
+    }
+
+    fn name<'a>(&self, object: &'a K) -> Option<&'a str> {
+        object.meta().name.as_deref()
+    }
+
+    fn version<'a>(&self, object: &'a K) -> Option<&'a str> {
+        object.meta().resource_version.as_deref()
+    }
+
+    fn uid<'a>(&self, object: &'a K) -> Option<&'a str> {
+        object.meta().uid.as_deref()
+    }
+}

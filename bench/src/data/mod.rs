@@ -1,0 +1,82 @@
+//! What the engines are fed with: objects made from numbers, bit for bit those of the peer in Go, or the pods of a real
+//! list response. Lists are built outside every clock.
+
+mod generated;
+mod input;
+mod kube_meta;
+mod plan;
+mod random;
+
+use std::cell::Cell;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::thread;
+
+use deltafifo::Meta;
+
+pub use generated::{Generated, Object, ObjectAccess, ObjectMeta};
+pub use input::{InputError, Pods};
+pub use kube_meta::KubeMeta;
+pub use plan::{Plan, added, changed, gone, hot_key};
+pub use random::{Zipf, splitmix64, uniform_key};
+
+/// Makes the objects of a run. Every call makes a fresh one, as a decoder would: a relist never brings the objects that
+/// are already known. Every object has a name.
+pub trait Source: Send + Sync {
+    /// What is made.
+    type Object: Send + Sync + 'static;
+    /// How its metadata is read.
+    type Meta: Meta<Self::Object> + Copy + Default;
+
+    /// Makes object number `index`, with its own version if `version` is `None`.
+    fn make(&self, index: usize, version: Option<String>) -> Self::Object;
+}
+
+/// Makes all objects of a plan, in its order, on every core: each thread makes one stretch of the list.
+pub fn build<S: Source>(source: &S, plan: &Plan) -> Vec<Arc<S::Object>> {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let stretch = plan.len().div_ceil(threads).max(1);
+    let mut list = Vec::with_capacity(plan.len());
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..plan.len())
+            .step_by(stretch)
+            .map(|from| {
+                scope.spawn(move || {
+                    let positions = from..plan.len().min(from + stretch);
+                    let make = |at| {
+                        let (index, version) = plan.entry(at);
+                        Arc::new(source.make(index, version))
+                    };
+                    positions.map(make).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        for worker in workers {
+            match worker.join() {
+                Ok(stretch) => list.extend(stretch),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    list
+}
+
+/// Appends the key of an object, `namespace/name` or `name`.
+pub fn write_key<T>(meta: &impl Meta<T>, object: &T, to: &mut String) {
+    if let Some(namespace) = meta.namespace(object).filter(|namespace| !namespace.is_empty()) {
+        to.push_str(namespace);
+        to.push('/');
+    }
+    to.push_str(meta.name(object).unwrap_or_default());
+}
+
+/// Shows the key of an object, built in a buffer that each thread keeps.
+pub fn with_key<T, R>(meta: &impl Meta<T>, object: &T, see: impl FnOnce(&str) -> R) -> R {
+    thread_local!(static BUFFER: Cell<String> = const { Cell::new(String::new()) });
+    let mut key = BUFFER.take();
+    key.clear();
+    write_key(meta, object, &mut key);
+    let seen = see(&key);
+    BUFFER.set(key);
+    seen
+}

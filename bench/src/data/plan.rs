@@ -1,0 +1,120 @@
+//! A list before its objects are made: which objects it has, in order, and in which version.
+
+use std::sync::Arc;
+
+/// What a version is before it is text; `None` is the object's own.
+type Version = Option<String>;
+
+/// A list to be made.
+pub struct Plan {
+    len: usize,
+    entry: Box<dyn Fn(usize) -> (usize, Version) + Send + Sync>,
+}
+
+/// How many objects a stall run updates, spread over all of them by a prime step.
+const HOT_OBJECTS: usize = 1000;
+
+impl Plan {
+    fn new(len: usize, entry: impl Fn(usize) -> (usize, Version) + Send + Sync + 'static) -> Self {
+        Self { len, entry: Box::new(entry) }
+    }
+
+    /// The list of the initial fill and of a relist: all objects, unchanged.
+    #[must_use]
+    pub fn same(objects: usize) -> Self {
+        Self::new(objects, |at| (at, None))
+    }
+
+    /// A relist after some time: 1 % gone, 10 % with a new version, 1 % new, these at the end.
+    #[must_use]
+    pub fn churn(objects: usize) -> Self {
+        let kept = objects - gone(objects);
+        Self::new(kept + added(objects), move |at| {
+            if at >= kept {
+                return (objects + at - kept, None);
+            }
+            // Of every hundred, number 7 is gone.
+            let (hundreds, rest) = (at / 99, at % 99);
+            let index = hundreds * 100 + rest + usize::from(rest >= 7);
+            (index, is_changed(index).then(|| (2_000_000 + index).to_string()))
+        })
+    }
+
+    /// Updates of the objects with these indexes, each with a version of its own.
+    #[must_use]
+    pub fn events(indexes: Arc<[usize]>) -> Self {
+        Self::new(indexes.len(), move |event| (indexes[event], Some((3_000_000 + event).to_string())))
+    }
+
+    /// The fixed set of objects that a stall run updates.
+    #[must_use]
+    pub fn hot(objects: usize) -> Self {
+        Self::new(HOT_OBJECTS, move |at| (hot_key(at, objects), None))
+    }
+
+    /// The updates of a stall run. Their versions say which they are, and no other version begins with an `e`.
+    #[must_use]
+    pub fn offers(offers: usize, objects: usize) -> Self {
+        Self::new(offers, move |at| (hot_key(at, objects), Some(format!("e{at}"))))
+    }
+
+    /// How many objects the list has.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "no plan is empty")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Index and version of the object at a position.
+    #[must_use]
+    pub fn entry(&self, at: usize) -> (usize, Version) {
+        (self.entry)(at)
+    }
+}
+
+/// How many objects churn leaves out.
+#[must_use]
+pub fn gone(objects: usize) -> usize {
+    (objects + 92) / 100
+}
+
+/// How many objects churn brings.
+#[must_use]
+pub fn added(objects: usize) -> usize {
+    objects / 100
+}
+
+/// How many objects churn keeps in a new version.
+#[must_use]
+pub fn changed(objects: usize) -> usize {
+    (objects + 6) / 10
+}
+
+fn is_changed(index: usize) -> bool {
+    index % 10 == 3
+}
+
+/// The index of the object that offer `offer` of a stall run updates.
+#[must_use]
+pub fn hot_key(offer: usize, objects: usize) -> usize {
+    offer % HOT_OBJECTS * 7919 % objects
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The closed forms are those of the walk over all objects.
+    #[test]
+    fn churn_is_what_its_words_say() {
+        for objects in [1, 3, 4, 7, 8, 99, 100, 107, 108, 1000, 1234] {
+            let mut expected: Vec<_> = (0..objects).filter(|index| index % 100 != 7).collect();
+            expected.extend(objects..objects + objects / 100);
+            let plan = Plan::churn(objects);
+            let entries: Vec<_> = (0..plan.len()).map(|at| plan.entry(at)).collect();
+            assert_eq!(entries.iter().map(|entry| entry.0).collect::<Vec<_>>(), expected, "{objects} objects");
+            let changes = entries.iter().filter(|entry| entry.1.is_some()).count();
+            assert_eq!(changes, changed(objects), "{objects} objects");
+        }
+    }
+}

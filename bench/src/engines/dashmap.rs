@@ -1,0 +1,247 @@
+//! The design that people expect to win: a concurrent map of pending deltas, a lock-free queue of keys, a concurrent
+//! map as the store. Done as well as the parts allow:
+//!
+//! * foldhash everywhere; keys are shared `Arc<str>`s, which a relist takes from the store instead of allocating them
+//!   again.
+//! * A key is in the queue exactly while it has an entry in `pending`: the entry is the in-queue flag, and the shard's
+//!   lock makes the two one fact. A flag beside the entry would say the same twice.
+//! * A consumer holds the entry of its key while it applies the deltas, so no delta is lost or overtaken with any number
+//!   of producers and consumers, and handlers of one key never overlap.
+//!
+//! What it does not promise: while a handler runs, offers to keys of the same shard wait, and a handler must not offer.
+//! A relist is no single moment for other producers. There is no requeue and no initial-list bookkeeping.
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use dashmap::DashMap;
+use dashmap::mapref::entry::Entry;
+use deltafifo::{DeltaType, Meta};
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
+use smallvec::SmallVec;
+
+use super::ready::ReadyQueue;
+use super::{Counts, Event, ListEngine, QueueEngine};
+use crate::data::with_key;
+
+type Key = Arc<str>;
+type Map<V> = DashMap<Key, V, RandomState>;
+
+struct Pending<T> {
+    deltas: SmallVec<[(DeltaType, Arc<T>); 1]>,
+    /// The last relist that listed the key, or that was open when it was offered otherwise.
+    generation: u64,
+}
+
+struct Known<T> {
+    object: Arc<T>,
+    /// As above.
+    generation: u64,
+}
+
+/// See the module.
+pub struct DashMapEngine<T, M> {
+    meta: M,
+    pending: Map<Pending<T>>,
+    ready: ReadyQueue<Key>,
+    store: Map<Known<T>>,
+    namespaces: Map<HashSet<Key, RandomState>>,
+    generation: AtomicU64,
+}
+
+impl<T, M: Meta<T>> DashMapEngine<T, M> {
+    /// An empty one.
+    pub fn new(meta: M) -> Self {
+        Self {
+            meta,
+            pending: Map::default(),
+            ready: ReadyQueue::new(),
+            store: Map::default(),
+            namespaces: Map::default(),
+            generation: AtomicU64::new(0),
+        }
+    }
+
+    /// Appends a delta; the first one of a key puts it in the queue.
+    fn push(&self, key: Key, kind: DeltaType, object: Arc<T>, generation: u64) {
+        match self.pending.entry(key) {
+            Entry::Occupied(mut entry) => entry.get_mut().push(kind, object, generation),
+            Entry::Vacant(entry) => {
+                let key = entry.key().clone();
+                // The entry stays locked over the push, so that keys stand in the queue in the order of their offers.
+                let _entry = entry.insert(Pending { deltas: SmallVec::from_buf([(kind, object)]), generation });
+                self.ready.push(key);
+            }
+        }
+    }
+
+    /// Deletes what the relist of this generation did not bring: of the store, and of what was pending before.
+    fn delete_unlisted(&self, generation: u64, pending_before: &[Key]) {
+        // Collected first: a consumer locks an entry and then the store, so nobody may do it the other way round.
+        let known: Vec<_> = self
+            .store
+            .iter()
+            .filter(|known| known.generation < generation)
+            .map(|known| (known.key().clone(), known.object.clone()))
+            .collect();
+        for (key, object) in known {
+            self.push(key, DeltaType::Deleted, object, generation);
+        }
+        for key in pending_before {
+            if let Some(mut pending) = self.pending.get_mut(key)
+                && pending.generation < generation
+                && let Some((_, object)) = pending.deltas.last()
+            {
+                let object = object.clone();
+                pending.push(DeltaType::Deleted, object, generation);
+            }
+        }
+    }
+
+    /// Takes all deltas of a key and applies them, while the key's entry is held.
+    fn handle(&self, key: &Key, handler: &mut impl FnMut(&Event<'_, T>)) {
+        let Entry::Occupied(mut entry) = self.pending.entry(key.clone()) else {
+            return; // cannot be: a key leaves `pending` only here, and stands in the queue once
+        };
+        let generation = entry.get().generation;
+        for (kind, object) in std::mem::take(&mut entry.get_mut().deltas) {
+            if kind == DeltaType::Deleted {
+                self.forget(key, &object, handler);
+            } else {
+                self.know(key, &object, generation, handler);
+            }
+        }
+        entry.remove();
+    }
+
+    fn know(&self, key: &Key, object: &Arc<T>, generation: u64, handler: &mut impl FnMut(&Event<'_, T>)) {
+        match self.store.entry(key.clone()) {
+            Entry::Occupied(mut entry) => {
+                let known = entry.get_mut();
+                known.generation = known.generation.max(generation);
+                let old = std::mem::replace(&mut known.object, object.clone());
+                drop(entry);
+                let (was, is) = (self.meta.namespace(&old), self.meta.namespace(object));
+                if was != is {
+                    self.unindex(was, key);
+                    self.index(is, key);
+                }
+                handler(&Event::Updated { old: &old, new: object });
+            }
+            Entry::Vacant(entry) => {
+                drop(entry.insert(Known { object: object.clone(), generation }));
+                self.index(self.meta.namespace(object), key);
+                handler(&Event::Added(object));
+            }
+        }
+    }
+
+    fn forget(&self, key: &Key, last: &Arc<T>, handler: &mut impl FnMut(&Event<'_, T>)) {
+        if let Some((_, known)) = self.store.remove(key) {
+            self.unindex(self.meta.namespace(&known.object), key);
+        }
+        handler(&Event::Deleted(Some(last)));
+    }
+
+    fn index(&self, namespace: Option<&str>, key: &Key) {
+        let namespace = namespace.unwrap_or_default();
+        if let Some(mut keys) = self.namespaces.get_mut(namespace) {
+            keys.insert(key.clone());
+            return;
+        }
+        self.namespaces.entry(namespace.into()).or_default().insert(key.clone());
+    }
+
+    fn unindex(&self, namespace: Option<&str>, key: &Key) {
+        let namespace = namespace.unwrap_or_default();
+        let emptied = self.namespaces.get_mut(namespace).is_some_and(|mut keys| {
+            keys.remove(key);
+            keys.is_empty()
+        });
+        if emptied {
+            self.namespaces.remove_if(namespace, |_, keys| keys.is_empty());
+        }
+    }
+}
+
+impl<T> Pending<T> {
+    /// Appends a delta; of two deletions in a row the first stays.
+    fn push(&mut self, kind: DeltaType, object: Arc<T>, generation: u64) {
+        self.generation = self.generation.max(generation);
+        let deleted = self.deltas.last().is_some_and(|(last, _)| *last == DeltaType::Deleted);
+        if !(deleted && kind == DeltaType::Deleted) {
+            self.deltas.push((kind, object));
+        }
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for DashMapEngine<T, M> {
+    fn replace(&self, list: Vec<Arc<T>>, _version: &str) {
+        let generation = self.generation.fetch_add(1, Ordering::SeqCst) + 1;
+        let pending_before: Vec<_> = self.pending.iter().map(|pending| pending.key().clone()).collect();
+        for object in list {
+            let key = with_key(&self.meta, &*object, |key| match self.store.get_mut(key) {
+                Some(mut known) => {
+                    known.generation = generation;
+                    known.key().clone()
+                }
+                None => key.into(),
+            });
+            self.push(key, DeltaType::Replaced, object, generation);
+        }
+        self.delete_unlisted(generation, &pending_before);
+    }
+
+    fn drain(&self) -> Counts {
+        let mut counts = Counts::default();
+        thread::scope(|scope| {
+            let consumers = thread::available_parallelism().map_or(1, NonZero::get);
+            let consumers: Vec<_> = (0..consumers)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut counts = Counts::default();
+                        while let Some(key) = self.ready.try_pop() {
+                            self.handle(&key, &mut |event| counts.note(event));
+                        }
+                        counts
+                    })
+                })
+                .collect();
+            for consumer in consumers {
+                counts += consumer.join().unwrap_or_default();
+            }
+        });
+        counts
+    }
+
+    fn for_each_known(&self, mut see: impl FnMut(&T)) {
+        for known in &self.store {
+            see(&known.object);
+        }
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> QueueEngine<T> for DashMapEngine<T, M> {
+    fn update(&self, object: Arc<T>) {
+        let key = with_key(&self.meta, &*object, |key| Key::from(key));
+        // An open relist does not delete what comes in meanwhile.
+        let generation = self.generation.load(Ordering::SeqCst);
+        self.push(key, DeltaType::Updated, object, generation);
+    }
+
+    fn consume(&self, mut handler: impl FnMut(&Event<'_, T>)) -> usize {
+        let mut pops = 0;
+        while let Some(key) = self.ready.pop() {
+            self.handle(&key, &mut handler);
+            pops += 1;
+        }
+        pops
+    }
+
+    fn close(&self) {
+        self.ready.close();
+    }
+}

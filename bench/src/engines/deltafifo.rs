@@ -1,0 +1,101 @@
+//! This project behind the trait: a queue fused with its store, relists joined and drained on every core.
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::thread;
+
+use deltafifo::{Change, DeltaFifo, Indexer, KeyFunc, Meta, Popped};
+
+use super::{Counts, Event, ListEngine, QueueEngine};
+
+/// How many keys a consumer takes at once while it drains a relist.
+const BATCH: usize = 1024;
+
+/// See the module. `SKIP` leaves out what a relist brings unchanged.
+pub struct DeltaFifoEngine<T, M, const SKIP: bool> {
+    fifo: DeltaFifo<T, M>,
+    threads: usize,
+}
+
+impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
+    /// An empty one.
+    ///
+    /// # Panics
+    /// Never: an indexer without indexes of its own is always built.
+    pub fn new(meta: M) -> Self {
+        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        let store = Indexer::builder(KeyFunc::meta_namespace(meta)).build().expect("no index is given twice");
+        Self { fifo: DeltaFifo::over(store).relist_threads(threads).skip_unchanged(SKIP).build(), threads }
+    }
+}
+
+fn apply<T: Send + Sync, M: Meta<T>>(mut item: Popped<'_, T, M>, handler: &mut impl FnMut(&Event<'_, T>)) {
+    let applied = item.apply(|change| {
+        handler(&match change {
+            Change::Added { new, .. } => Event::Added(new),
+            Change::Updated { old, new, .. } => Event::Updated { old, new },
+            Change::Deleted { last, old } => Event::Deleted(last.object().or(old)),
+        });
+    });
+    assert!(applied.is_ok(), "the store is fused and its index cannot fail: {applied:?}");
+}
+
+impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> ListEngine<T> for DeltaFifoEngine<T, M, SKIP> {
+    const SKIPS_UNCHANGED: bool = SKIP;
+
+    fn replace(&self, list: Vec<Arc<T>>, version: &str) {
+        let replaced = self.fifo.replace(list, version);
+        assert!(replaced.is_ok(), "every object has a name, and nobody else replaces: {replaced:?}");
+    }
+
+    fn drain(&self) -> Counts {
+        thread::scope(|scope| {
+            let drain = || {
+                let mut counts = Counts::default();
+                while let Some(mut batch) = self.fifo.try_pop_batch(BATCH) {
+                    while let Some(item) = batch.next() {
+                        apply(item, &mut |event| counts.note(event));
+                    }
+                }
+                counts
+            };
+            let others: Vec<_> = (1..self.threads).map(|_| scope.spawn(drain)).collect();
+            let mut counts = drain();
+            for other in others {
+                counts += other.join().unwrap_or_default();
+            }
+            counts
+        })
+    }
+
+    fn for_each_known(&self, mut see: impl FnMut(&T)) {
+        for object in self.fifo.store().list() {
+            see(&object);
+        }
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> QueueEngine<T> for DeltaFifoEngine<T, M, SKIP> {
+    fn update(&self, object: Arc<T>) {
+        let updated = self.fifo.update(object);
+        assert!(updated.is_ok(), "every object has a name: {updated:?}");
+    }
+
+    fn update_burst(&self, objects: Vec<Arc<T>>) {
+        let updated = self.fifo.update_batch(objects);
+        assert!(updated.is_ok(), "every object has a name: {updated:?}");
+    }
+
+    fn consume(&self, mut handler: impl FnMut(&Event<'_, T>)) -> usize {
+        let mut pops = 0;
+        while let Ok(item) = self.fifo.pop() {
+            apply(item, &mut handler);
+            pops += 1;
+        }
+        pops
+    }
+
+    fn close(&self) {
+        self.fifo.close();
+    }
+}

@@ -1,0 +1,95 @@
+//! Every engine that runs in this process, behind one trait, so that all are driven by the same code. Dispatch is
+//! static: an engine's loops are compiled with the handler inside.
+
+pub mod dashmap;
+pub mod deltafifo;
+pub mod floor;
+pub mod mutex;
+pub mod mutex_engine;
+mod name;
+mod ready;
+
+use std::sync::Arc;
+
+pub use name::EngineName;
+
+/// What a handler is told, after the store was changed.
+pub enum Event<'a, T> {
+    /// The key was not known.
+    Added(&'a Arc<T>),
+    /// The key was known.
+    Updated {
+        /// What was known.
+        old: &'a Arc<T>,
+        /// What is known now.
+        new: &'a Arc<T>,
+    },
+    /// The key is known no more; this is its last state, if anybody saw it.
+    Deleted(Option<&'a Arc<T>>),
+}
+
+/// The one handler of all workloads but stall: it counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Keys that were not known.
+    pub adds: usize,
+    /// Keys that were.
+    pub updates: usize,
+    /// Keys that are no more.
+    pub deletes: usize,
+}
+
+impl Counts {
+    /// Takes an event in.
+    pub fn note<T>(&mut self, event: &Event<'_, T>) {
+        match event {
+            Event::Added(_) => self.adds += 1,
+            Event::Updated { .. } => self.updates += 1,
+            Event::Deleted(_) => self.deletes += 1,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.adds += other.adds;
+        self.updates += other.updates;
+        self.deletes += other.deletes;
+    }
+}
+
+/// What takes lists: enough for the workloads initial, relist and churn.
+pub trait ListEngine<T>: Send + Sync {
+    /// Whether objects that a relist brings in the version that is known are left out.
+    const SKIPS_UNCHANGED: bool = false;
+
+    /// Takes a whole list, in as many threads as the engine likes. Every object has a name.
+    fn replace(&self, list: Vec<Arc<T>>, version: &str);
+
+    /// Applies all that is pending to the store and counts it, by as many consumers as the engine likes; returns when
+    /// the last one has ended.
+    fn drain(&self) -> Counts;
+
+    /// Shows every object in the store.
+    fn for_each_known(&self, see: impl FnMut(&T));
+}
+
+/// What also takes single updates, from several producers, for several consumers that wait for them.
+pub trait QueueEngine<T>: ListEngine<T> {
+    /// Offers one update.
+    fn update(&self, object: Arc<T>);
+
+    /// Offers many updates in one call.
+    fn update_burst(&self, objects: Vec<Arc<T>>) {
+        for object in objects {
+            self.update(object);
+        }
+    }
+
+    /// Pops, applies to the store and calls the handler until the queue is closed and empty; says how often it popped.
+    /// Several threads may be in here at once.
+    fn consume(&self, handler: impl FnMut(&Event<'_, T>)) -> usize;
+
+    /// Lets the consumers end when nothing is left.
+    fn close(&self);
+}

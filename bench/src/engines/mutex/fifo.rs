@@ -1,0 +1,246 @@
+//! The queue's producers and questions. Each is client-go's method of that name, under the one mutex from end to end.
+
+use std::sync::Arc;
+
+use deltafifo::{
+    DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas, ExplicitKey, KeyError, KeyFunc, KeySource, Meta,
+    OfferError, RelistError,
+};
+use parking_lot::{Condvar, Mutex};
+
+use super::builder::Transformer;
+use super::known::Known;
+use super::state::{Listed, State};
+use super::{MutexFifoBuilder, MutexStore};
+
+/// client-go's `DeltaFIFO`: per key everything that happened since it was last popped, keys in order.
+pub struct MutexFifo<T, M> {
+    pub(super) state: Mutex<State<T>>,
+    /// Somebody may have something to pop, or the queue was closed.
+    pub(super) changed: Condvar,
+    keys: Arc<KeyFunc<T, M>>,
+    known: Known<T, M>,
+    /// What a relist calls the objects it lists.
+    listed_as: DeltaType,
+    ordered_walks: bool,
+    transformer: Option<Transformer<T>>,
+}
+
+impl<T, M: Meta<T>> MutexFifo<T, M> {
+    pub(super) fn new(builder: MutexFifoBuilder<T, M>) -> Self {
+        Self {
+            state: Mutex::new(State::new()),
+            changed: Condvar::new(),
+            keys: builder.keys,
+            known: builder.known,
+            listed_as: if builder.emit_replaced { DeltaType::Replaced } else { DeltaType::Sync },
+            ordered_walks: builder.ordered_walks,
+            transformer: builder.transformer,
+        }
+    }
+
+    /// A watch reported a new object.
+    ///
+    /// # Errors
+    /// When the object has no key, or the transformer refuses it.
+    pub fn add(&self, object: Arc<T>) -> Result<(), OfferError> {
+        self.offer(DeltaType::Added, object)
+    }
+
+    /// A watch reported a changed object.
+    ///
+    /// # Errors
+    /// When the object has no key, or the transformer refuses it.
+    pub fn update(&self, object: Arc<T>) -> Result<(), OfferError> {
+        self.offer(DeltaType::Updated, object)
+    }
+
+    fn offer(&self, kind: DeltaType, object: Arc<T>) -> Result<(), OfferError> {
+        let key = self.keys.key(&object);
+        let mut state = self.state.lock();
+        // Set even when the object turns out to have no key, as client-go does.
+        state.populated = true;
+        self.push_object(&mut state, &key?, kind, object)?;
+        drop(state);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// An object, or what a tombstone names, is gone. Ignored when neither the queue nor the known objects have its
+    /// key.
+    ///
+    /// # Errors
+    /// When the object has no key, or the transformer refuses it.
+    pub fn delete(&self, object: impl Into<DeltaObject<T>>) -> Result<(), OfferError> {
+        let object = object.into();
+        let key = match &object {
+            DeltaObject::Object(object) => self.keys.key(object)?,
+            DeltaObject::Tombstone(tombstone) => tombstone.key.to_string(),
+        };
+        let mut state = self.state.lock();
+        state.populated = true;
+        if !state.is_pending(&key) && !self.known.may_hold(&key) {
+            return Ok(());
+        }
+        match object {
+            DeltaObject::Object(object) => self.push_object(&mut state, &key, DeltaType::Deleted, object)?,
+            // Its object went through the transformer when it was alive.
+            tombstone @ DeltaObject::Tombstone(_) => state.push(&key, Delta::new(DeltaType::Deleted, tombstone)),
+        }
+        drop(state);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// A relist: `list` is all there is, whatever else is pending or known is gone. The version is the list's; nothing
+    /// here asks for it.
+    ///
+    /// # Errors
+    /// When an object has no key or the transformer refuses it. Those before it are queued, nothing is deleted.
+    pub fn replace(&self, list: Vec<Arc<T>>, _version: &str) -> Result<(), RelistError> {
+        let mut state = self.state.lock();
+        let replaced = self.replace_locked(&mut state, list);
+        drop(state);
+        self.changed.notify_all();
+        replaced
+    }
+
+    fn replace_locked(&self, state: &mut State<T>, list: Vec<Arc<T>>) -> Result<(), RelistError> {
+        state.reserve(list.len());
+        self.known.reserve(list.len());
+        let mut listed = Listed::with_capacity_and_hasher(list.len(), foldhash::fast::RandomState::default());
+        for (index, object) in list.into_iter().enumerate() {
+            let refused = |source| RelistError::Refused { index, source };
+            let key = self.keys.key(&object).map_err(|error| refused(error.into()))?;
+            self.push_object(state, &key, self.listed_as, object).map_err(refused)?;
+            listed.insert(key);
+        }
+
+        let mut deletions = state.delete_unlisted(&listed);
+        for (key, obj) in self.select_known(|key| !listed.contains(key)) {
+            if !state.is_pending(&key) {
+                let tombstone = DeletedFinalStateUnknown { key: (&*key).into(), obj };
+                state.push(&key, Delta::new(DeltaType::Deleted, tombstone));
+                deletions += 1;
+            }
+        }
+
+        if !state.populated {
+            state.populated = true;
+            state.initial = listed.len() + deletions;
+        }
+        Ok(())
+    }
+
+    /// Queues a Sync of every known object whose key has nothing pending.
+    pub fn resync(&self) {
+        let mut state = self.state.lock();
+        for (key, object) in self.select_known(|_| true) {
+            if let Some(object) = object.filter(|_| !state.is_pending(&key)) {
+                state.push(&key, Delta::new(DeltaType::Sync, object));
+            }
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Puts deltas back that were popped, unless newer ones have come.
+    ///
+    /// # Errors
+    /// When there are no deltas, or the newest has no key.
+    pub fn add_if_not_present(&self, deltas: Deltas<T>) -> Result<(), KeyError> {
+        let key = self.key_of(&deltas)?;
+        self.state.lock().push_absent(key.into(), deltas.into_iter().collect());
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Whether everything of the first relist, or a first offer, has been popped.
+    pub fn has_synced(&self) -> bool {
+        self.state.lock().has_synced()
+    }
+
+    /// The pending deltas of whatever has a key, as a copy.
+    ///
+    /// # Errors
+    /// When it has no key.
+    pub fn get<'a>(&self, source: impl Into<KeySource<'a, T>>) -> Result<Option<Deltas<T>>, KeyError>
+    where
+        T: 'a,
+    {
+        Ok(self.get_by_key(&self.key_of(source)?))
+    }
+
+    /// The pending deltas of a key, as a copy.
+    pub fn get_by_key(&self, key: &str) -> Option<Deltas<T>> {
+        self.state.lock().get(key).map(|deltas| deltas.iter().cloned().collect())
+    }
+
+    /// The newest delta of every pending key, in no order.
+    pub fn list(&self) -> Vec<Delta<T>> {
+        self.state.lock().iter().filter_map(|(_, deltas)| deltas.last().cloned()).collect()
+    }
+
+    /// Every pending key, in no order.
+    pub fn list_keys(&self) -> Vec<String> {
+        self.state.lock().iter().map(|(key, _)| String::from(&**key)).collect()
+    }
+
+    /// Ends every pop that waits. What is queued can still be popped, and offers still be made.
+    pub fn close(&self) {
+        self.state.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether [`close`](Self::close) was called.
+    pub fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
+    /// The key of an object, a tombstone, deltas or of itself.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub fn key_of<'a>(&self, source: impl Into<KeySource<'a, T>>) -> Result<String, KeyError>
+    where
+        T: 'a,
+    {
+        match source.into() {
+            KeySource::Object(object) => self.keys.key(object),
+            KeySource::Tombstone(tombstone) => Ok(tombstone.key.to_string()),
+            KeySource::Explicit(ExplicitKey(key)) => Ok(key.to_owned()),
+            KeySource::Deltas(deltas) => match &deltas.newest().ok_or(KeyError::ZeroLengthDeltas)?.object {
+                DeltaObject::Object(object) => self.keys.key(object),
+                DeltaObject::Tombstone(tombstone) => Ok(tombstone.key.to_string()),
+            },
+        }
+    }
+
+    /// The store this queue was built over, if it was.
+    pub fn store(&self) -> Option<&Arc<MutexStore<T, M>>> {
+        match &self.known {
+            Known::Store(store) => Some(store),
+            Known::Nothing | Known::Elsewhere(_) => None,
+        }
+    }
+
+    /// Queues an object as the transformer leaves it.
+    fn push_object(&self, state: &mut State<T>, key: &str, kind: DeltaType, object: Arc<T>) -> Result<(), OfferError> {
+        let object = match &self.transformer {
+            None => object,
+            Some(transform) => {
+                transform(object).map_err(|source| OfferError::Transform { key: key.to_owned(), source })?
+            }
+        };
+        state.push(key, Delta::new(kind, object));
+        Ok(())
+    }
+
+    fn select_known(&self, wanted: impl Fn(&str) -> bool) -> Vec<(Arc<str>, Option<Arc<T>>)> {
+        let mut known = self.known.select(wanted);
+        if self.ordered_walks {
+            known.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        }
+        known
+    }
+}

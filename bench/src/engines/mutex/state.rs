@@ -1,0 +1,121 @@
+//! What the one mutex guards: the pending deltas, the order of their keys, and how far the initial population is.
+//! Every rule of the queue that needs neither the key function nor the known objects lives here.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use deltafifo::{DeletedFinalStateUnknown, Delta, DeltaType};
+use foldhash::fast::RandomState;
+use hashbrown::hash_map::{Entry, EntryRef};
+use hashbrown::{HashMap, HashSet};
+use smallvec::{SmallVec, smallvec};
+
+use super::Popped;
+
+/// The deltas of one key, oldest first. Nearly every key has one, which then needs no allocation.
+pub(super) type Pending<T> = SmallVec<[Delta<T>; 1]>;
+
+/// The keys of a relist.
+pub(super) type Listed = HashSet<String, RandomState>;
+
+/// A key is in `queue` exactly when it is in `pending`, once.
+pub(super) struct State<T> {
+    pending: HashMap<Arc<str>, Pending<T>, RandomState>,
+    queue: VecDeque<Arc<str>>,
+    /// Something was offered, or the first relist has ended.
+    pub(super) populated: bool,
+    /// Items of the first relist that were not taken yet.
+    pub(super) initial: usize,
+    /// No pop waits any more.
+    pub(super) closed: bool,
+}
+
+impl<T> State<T> {
+    pub(super) fn new() -> Self {
+        Self { pending: HashMap::default(), queue: VecDeque::new(), populated: false, initial: 0, closed: false }
+    }
+
+    /// Makes room for a relist, so that it does not rehash the table on its way.
+    pub(super) fn reserve(&mut self, keys: usize) {
+        let more = keys.saturating_sub(self.pending.len());
+        self.pending.reserve(more);
+        self.queue.reserve(more);
+    }
+
+    /// Appends a delta to its key, which joins the queue unless it is there already.
+    pub(super) fn push(&mut self, key: &str, delta: Delta<T>) {
+        match self.pending.entry_ref(key) {
+            EntryRef::Occupied(mut deltas) => push_deduplicated(deltas.get_mut(), delta),
+            EntryRef::Vacant(vacant) => {
+                let key: Arc<str> = key.into();
+                self.queue.push_back(key.clone());
+                vacant.insert_with_key(key, smallvec![delta]);
+            }
+        }
+    }
+
+    /// Puts whole deltas under a key that has none; newer ones that came meanwhile win.
+    pub(super) fn push_absent(&mut self, key: Arc<str>, deltas: Pending<T>) {
+        self.populated = true;
+        if let Entry::Vacant(vacant) = self.pending.entry(key) {
+            self.queue.push_back(vacant.key().clone());
+            vacant.insert(deltas);
+        }
+    }
+
+    /// Takes the key at the head with all its deltas.
+    pub(super) fn take(&mut self) -> Option<Popped<T>> {
+        // Asked before this item is counted off: the last initial item is still one.
+        let is_in_initial_list = !self.has_synced();
+        let key = self.queue.pop_front()?;
+        self.initial = self.initial.saturating_sub(1);
+        let deltas = self.pending.remove(&*key)?;
+        Some(Popped { key, deltas, is_in_initial_list })
+    }
+
+    /// Tells every pending key that is not listed that it is gone, and how many those were.
+    pub(super) fn delete_unlisted(&mut self, listed: &Listed) -> usize {
+        // Every listed key is pending by now, so equal counts mean that nothing else is.
+        if self.pending.len() == listed.len() {
+            return 0;
+        }
+        let mut deletions = 0;
+        for (key, deltas) in &mut self.pending {
+            if !listed.contains(&**key) {
+                let obj = deltas.last().and_then(|newest| newest.object.object()).cloned();
+                let tombstone = DeletedFinalStateUnknown { key: (&**key).into(), obj };
+                push_deduplicated(deltas, Delta::new(DeltaType::Deleted, tombstone));
+                deletions += 1;
+            }
+        }
+        deletions
+    }
+
+    pub(super) fn has_synced(&self) -> bool {
+        self.populated && self.initial == 0
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&Pending<T>> {
+        self.pending.get(key)
+    }
+
+    pub(super) fn is_pending(&self, key: &str) -> bool {
+        self.pending.contains_key(key)
+    }
+
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &Pending<T>)> {
+        self.pending.iter()
+    }
+}
+
+/// Two deletions in a row are one: the older, which knows more, unless it is a tombstone. Nothing else coalesces.
+fn push_deduplicated<T>(deltas: &mut Pending<T>, delta: Delta<T>) {
+    match deltas.last_mut() {
+        Some(last) if last.kind == DeltaType::Deleted && delta.kind == DeltaType::Deleted => {
+            if last.object.is_tombstone() {
+                *last = delta;
+            }
+        }
+        _ => deltas.push(delta),
+    }
+}

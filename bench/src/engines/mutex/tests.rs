@@ -1,0 +1,133 @@
+//! What the vectors do not ask: waiting, failing look-ups, and the index. (Everything else is in `tests/vectors.rs`.)
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use deltafifo::{BoxError, Closed, KeyFunc, KnownObjects, Meta, ProcessError};
+
+use super::{Change, MutexFifo, MutexStore, Popped, Verdict};
+
+type Obj = (&'static str, &'static str);
+
+struct Pair;
+
+impl Meta<Obj> for Pair {
+    fn namespace<'a>(&self, object: &'a Obj) -> Option<&'a str> {
+        Some(object.0)
+    }
+
+    fn name<'a>(&self, object: &'a Obj) -> Option<&'a str> {
+        Some(object.1)
+    }
+}
+
+fn done(_: &Popped<Obj>) -> Verdict<()> {
+    Verdict::Done
+}
+
+#[test]
+fn waiting_pops_share_what_comes_and_end_with_close() {
+    let fifo = MutexFifo::builder(KeyFunc::meta_namespace(Pair)).build();
+    let handled = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                loop {
+                    match fifo.pop(done) {
+                        Ok(()) => handled.fetch_add(1, Ordering::Relaxed),
+                        Err(error) => return assert!(matches!(error, ProcessError::Closed(Closed))),
+                    };
+                }
+            });
+        }
+        thread::sleep(Duration::from_millis(10));
+        fifo.replace(vec![Arc::new(("a", "x")), Arc::new(("a", "y"))], "1").unwrap();
+        fifo.add(Arc::new(("b", "z"))).unwrap();
+        thread::sleep(Duration::from_millis(10));
+        fifo.close();
+    });
+    assert_eq!(handled.into_inner(), 3);
+    assert!(fifo.has_synced());
+}
+
+#[test]
+fn what_is_requeued_comes_again_and_newer_deltas_win_over_it() {
+    let fifo = MutexFifo::builder(KeyFunc::meta_namespace(Pair)).build();
+    fifo.add(Arc::new(("a", "x"))).unwrap();
+    assert!(matches!(fifo.try_pop(|_| Verdict::Requeue::<()>(None)), Some(Ok(()))));
+    let again = fifo.get_by_key("a/x").unwrap();
+    assert_eq!(again.len(), 1);
+    fifo.update(Arc::new(("a", "x"))).unwrap();
+    fifo.add_if_not_present(again).unwrap();
+    assert_eq!(fifo.get_by_key("a/x").unwrap().len(), 2);
+}
+
+#[test]
+fn a_panicking_handler_leaves_the_queue_usable() {
+    let fifo = MutexFifo::builder(KeyFunc::meta_namespace(Pair)).build();
+    fifo.add(Arc::new(("a", "x"))).unwrap();
+    fifo.add(Arc::new(("a", "y"))).unwrap();
+    let panicking = || fifo.try_pop(|_| -> Verdict<()> { panic!("told to") });
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panicking)).is_err());
+    assert!(matches!(
+        fifo.try_pop(|item| {
+            assert_eq!(&**item.key(), "a/y");
+            done(item)
+        }),
+        Some(Ok(()))
+    ));
+    assert!(fifo.try_pop(done).is_none());
+}
+
+struct Broken;
+
+impl KnownObjects<Obj> for Broken {
+    fn list_keys(&self) -> Vec<String> {
+        vec!["a/x".to_owned()]
+    }
+
+    fn get_by_key(&self, _key: &str) -> Result<Option<Arc<Obj>>, BoxError> {
+        Err("broken".into())
+    }
+}
+
+#[test]
+fn a_look_up_that_fails_hides_no_deletion() {
+    let fifo = MutexFifo::builder(KeyFunc::meta_namespace(Pair)).known_objects(Arc::new(Broken)).build();
+    fifo.resync();
+    assert!(fifo.list_keys().is_empty());
+    fifo.delete(Arc::new(("b", "y"))).unwrap();
+    fifo.replace(Vec::new(), "1").unwrap();
+    let mut keys = fifo.list_keys();
+    keys.sort();
+    assert_eq!(keys, ["a/x", "b/y"]);
+    let known_only = fifo.get_by_key("a/x").unwrap();
+    assert!(known_only[0].object.is_tombstone());
+    assert!(known_only[0].object.object().is_none());
+}
+
+#[test]
+fn the_namespace_index_follows_an_object_that_moves() {
+    let keys = KeyFunc::custom(Pair, |object: &Obj| Ok(object.1.to_owned()));
+    let fifo = MutexFifo::over(Arc::new(MutexStore::new(keys))).build();
+    let store = fifo.store().unwrap();
+    let mut told = Vec::new();
+    fifo.replace(vec![Arc::new(("a", "x"))], "1").unwrap();
+    fifo.update(Arc::new(("b", "x"))).unwrap();
+    fifo.delete(Arc::new(("b", "x"))).unwrap();
+    fifo.try_pop(|item| {
+        store.apply(item, |change| {
+            let here = ["a", "b"].map(|namespace| store.by_namespace(namespace).len());
+            told.push(match change {
+                Change::Added { is_in_initial_list, .. } => ("added", is_in_initial_list, here),
+                Change::Updated { old, .. } => ("updated", old.0 == "a", here),
+                Change::Deleted { old, .. } => ("deleted", old.is_some(), here),
+            });
+        });
+        Verdict::<()>::Done
+    });
+    assert_eq!(told, [("added", true, [1, 0]), ("updated", true, [0, 1]), ("deleted", true, [0, 0])]);
+    assert!(store.is_empty());
+}

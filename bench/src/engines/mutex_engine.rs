@@ -1,0 +1,73 @@
+//! The classic design behind the trait: [`MutexFifo`] over a [`MutexStore`], popped by one thread at a time, as its lock
+//! has it anyhow.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use deltafifo::{KeyFunc, Meta, ProcessError};
+
+use super::mutex::{Change, MutexFifo, MutexStore, Popped, Verdict};
+use super::{Counts, Event, ListEngine, QueueEngine};
+
+/// See the module.
+pub struct MutexEngine<T, M> {
+    fifo: MutexFifo<T, M>,
+    store: Arc<MutexStore<T, M>>,
+}
+
+impl<T, M: Meta<T>> MutexEngine<T, M> {
+    /// An empty one.
+    pub fn new(meta: M) -> Self {
+        let store = Arc::new(MutexStore::new(KeyFunc::meta_namespace(meta)));
+        Self { fifo: MutexFifo::over(store.clone()).build(), store }
+    }
+
+    fn apply(&self, item: &Popped<T>, handler: &mut impl FnMut(&Event<'_, T>)) -> Verdict<Infallible> {
+        self.store.apply(item, |change| {
+            handler(&match change {
+                Change::Added { new, .. } => Event::Added(new),
+                Change::Updated { old, new } => Event::Updated { old, new },
+                Change::Deleted { object, .. } => Event::Deleted(object.object()),
+            });
+        });
+        Verdict::Done
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for MutexEngine<T, M> {
+    fn replace(&self, list: Vec<Arc<T>>, version: &str) {
+        let replaced = self.fifo.replace(list, version);
+        assert!(replaced.is_ok(), "every object has a name, and nobody else replaces: {replaced:?}");
+    }
+
+    fn drain(&self) -> Counts {
+        let mut counts = Counts::default();
+        while self.fifo.try_pop(|item| self.apply(item, &mut |event| counts.note(event))).is_some() {}
+        counts
+    }
+
+    fn for_each_known(&self, mut see: impl FnMut(&T)) {
+        for object in self.store.list() {
+            see(&object);
+        }
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> QueueEngine<T> for MutexEngine<T, M> {
+    fn update(&self, object: Arc<T>) {
+        let updated = self.fifo.update(object);
+        assert!(updated.is_ok(), "every object has a name: {updated:?}");
+    }
+
+    fn consume(&self, mut handler: impl FnMut(&Event<'_, T>)) -> usize {
+        let mut pops = 0;
+        while !matches!(self.fifo.pop(|item| self.apply(item, &mut handler)), Err(ProcessError::Closed(_))) {
+            pops += 1;
+        }
+        pops
+    }
+
+    fn close(&self) {
+        self.fifo.close();
+    }
+}

@@ -1,0 +1,106 @@
+//! Every engine by its name, whatever language it is written in.
+
+use std::fmt;
+
+use crate::report::versions::locked;
+use crate::workloads::Workload;
+
+/// An engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineName {
+    /// This project.
+    DeltaFifo,
+    /// The same, unchanged objects skipped.
+    DeltaFifoSkip,
+    /// The classic design.
+    Mutex,
+    /// The design that people expect to win.
+    DashMap,
+    /// The limit.
+    Floor,
+    /// client-go's classic queue.
+    ClientGoDeltaFifo,
+    /// client-go's queue of today.
+    ClientGoRealFifo,
+    /// client-go's informer.
+    ClientGoInformer,
+}
+
+impl EngineName {
+    /// All of them, in the order of the tables.
+    pub const ALL: [Self; 8] = [
+        Self::DeltaFifo,
+        Self::DeltaFifoSkip,
+        Self::Mutex,
+        Self::DashMap,
+        Self::Floor,
+        Self::ClientGoDeltaFifo,
+        Self::ClientGoRealFifo,
+        Self::ClientGoInformer,
+    ];
+
+    /// The name on the command line and in every table.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::DeltaFifo => "deltafifo",
+            Self::DeltaFifoSkip => "deltafifo-skip",
+            Self::Mutex => "mutex",
+            Self::DashMap => "dashmap",
+            Self::Floor => "floor",
+            Self::ClientGoDeltaFifo => "client-go-deltafifo",
+            Self::ClientGoRealFifo => "client-go-realfifo",
+            Self::ClientGoInformer => "client-go-informer",
+        }
+    }
+
+    /// Whether it is written in Go.
+    #[must_use]
+    pub fn is_go(self) -> bool {
+        matches!(self, Self::ClientGoDeltaFifo | Self::ClientGoRealFifo | Self::ClientGoInformer)
+    }
+
+    /// Whether it can do a workload: the floor has no queue, and the relists of an informer are paced by its own
+    /// waiting.
+    #[must_use]
+    pub fn can(self, workload: Workload) -> bool {
+        match self {
+            Self::Floor => workload.is_list(),
+            Self::ClientGoInformer => workload != Workload::Stall,
+            _ => true,
+        }
+    }
+
+    /// What it is, with the versions of its parts. Those of client-go are told by its process.
+    #[must_use]
+    pub fn description(self) -> String {
+        match self {
+            Self::DeltaFifo => format!("deltafifo {}: queue fused with its store", locked("deltafifo")),
+            Self::DeltaFifoSkip => format!("deltafifo {}: the same, unchanged objects skipped", locked("deltafifo")),
+            Self::Mutex => format!(
+                "the classic design in Rust: parking_lot {}, hashbrown {}, foldhash {}",
+                locked("parking_lot"),
+                locked("hashbrown"),
+                locked("foldhash")
+            ),
+            Self::DashMap => format!(
+                "dashmap {} of deltas and as store, SegQueue of crossbeam {}, foldhash {}",
+                locked("dashmap"),
+                locked("crossbeam"),
+                locked("foldhash")
+            ),
+            Self::Floor => {
+                format!("the steps of a relist on plain data, one thread, foldhash {}: the limit", locked("foldhash"))
+            }
+            Self::ClientGoDeltaFifo => "client-go's DeltaFIFO and indexer".to_owned(),
+            Self::ClientGoRealFifo => "client-go's RealFIFO and indexer, as today's informers set it".to_owned(),
+            Self::ClientGoInformer => "client-go's shared informer with its defaults".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for EngineName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,11 @@
+//! Compares deltafifo with the designs that people expect to win, and with the real client-go.
+#![forbid(unsafe_code)]
+
+pub mod data;
+pub mod digest;
+pub mod engines;
+pub mod protocol;
+pub mod report;
+pub mod rounds;
+pub mod vectors;
+pub mod workloads;

@@ -1,0 +1,122 @@
+//! Runs one child process and reads what it says.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use super::{Line, Progress, Row};
+use crate::workloads::ChildArgs;
+
+/// A child did not bring what it should.
+#[derive(Debug, thiserror::Error)]
+pub enum ChildFailed {
+    /// It could not be started.
+    #[error("{} does not start: {source}", program.display())]
+    Start {
+        /// What was started.
+        program: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It said something else than the protocol has.
+    #[error("{engine} said {line:?}, which is not a line of the protocol: {source}")]
+    Protocol {
+        /// Which engine's child.
+        engine: &'static str,
+        /// What it said.
+        line: String,
+        /// What the decoder said.
+        source: serde_json::Error,
+    },
+    /// Its output could not be read.
+    #[error("{engine} cannot be read: {source}")]
+    Read {
+        /// Which engine's child.
+        engine: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It ended otherwise than well.
+    #[error("{engine} failed ({status}): {message}")]
+    Ended {
+        /// Which engine's child.
+        engine: &'static str,
+        /// How it ended.
+        status: String,
+        /// What it printed to standard error.
+        message: String,
+    },
+}
+
+/// Runs a child to its end: its rows, and what it says it is. `program` is this binary again, or the peer in Go; they
+/// take the same arguments.
+///
+/// # Errors
+/// [`ChildFailed`]; what it had measured before is lost.
+pub fn run_child(
+    program: &Path,
+    args: &ChildArgs,
+    mut progress: impl FnMut(&Progress),
+) -> Result<(Vec<Row>, String), ChildFailed> {
+    let engine = args.engine.name();
+    let mut command = Command::new(program);
+    if !args.engine.is_go() {
+        command.arg("--child");
+    }
+    command.args(arguments(args)).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|source| ChildFailed::Start { program: program.to_owned(), source })?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    // Read beside the rows: a child that says much on standard error would wait for ever.
+    let message = thread::spawn(move || {
+        let mut message = String::new();
+        let read = stderr.map_or(Ok(0), |mut stderr| stderr.read_to_string(&mut message));
+        read.map_or_else(|error| error.to_string(), |_| message.trim().to_owned())
+    });
+    let (mut rows, mut done) = (Vec::new(), None);
+    let read_all = || {
+        let Some(stdout) = stdout else { return Ok(()) };
+        for line in BufReader::new(stdout).lines() {
+            let line = line.map_err(|source| ChildFailed::Read { engine, source })?;
+            match serde_json::from_str(&line).map_err(|source| ChildFailed::Protocol { engine, line, source })? {
+                Line::Progress(at) => progress(&at),
+                Line::Row(row) => rows.push(row),
+                Line::Done(end) => done = Some(end.version),
+                Line::Version(_) => {}
+            }
+        }
+        Ok(())
+    };
+    let read = read_all();
+    if read.is_err() {
+        let _ = child.kill(); // it may have ended by itself
+    }
+    let status = child.wait().map_err(|source| ChildFailed::Read { engine, source })?;
+    read?;
+    match done {
+        Some(version) if status.success() => Ok((rows, version)),
+        _ => {
+            let message = message.join().unwrap_or_default();
+            Err(ChildFailed::Ended { engine, status: status.to_string(), message })
+        }
+    }
+}
+
+fn arguments(args: &ChildArgs) -> Vec<OsString> {
+    let workloads: Vec<_> = args.workloads.iter().map(|workload| workload.name()).collect();
+    let mut arguments: Vec<OsString> = vec![
+        "--engine".into(),
+        args.engine.name().into(),
+        "--workload".into(),
+        workloads.join(",").into(),
+        "--objects".into(),
+        args.objects.to_string().into(),
+        "--seconds".into(),
+        args.stall.as_secs_f64().to_string().into(),
+    ];
+    if let Some(input) = &args.input {
+        arguments.extend(["--input".into(), input.into()]);
+    }
+    arguments
+}

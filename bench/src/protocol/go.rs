@@ -1,0 +1,58 @@
+//! The peer in Go: built here, since nobody ships it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const SOURCE: &str = "peers/client-go";
+
+/// The built peer.
+#[derive(Debug)]
+pub struct GoPeer {
+    /// The binary.
+    pub program: PathBuf,
+}
+
+/// Why there is no peer.
+#[derive(Debug, thiserror::Error)]
+pub enum GoUnusable {
+    /// There is no Go.
+    #[error("`go` is not installed")]
+    NoGo,
+    /// There is no source.
+    #[error("the peer's source, bench/{SOURCE}, is not where this was built nor below the working directory")]
+    NoSource,
+    /// It cannot be run or put anywhere.
+    #[error("go build does not start: {0}")]
+    Start(#[from] io::Error),
+    /// It does not build.
+    #[error("go build of bench/{SOURCE} failed: {0}")]
+    Build(String),
+}
+
+impl GoPeer {
+    /// Builds the peer beside this binary. Go builds what has changed, so that a second time takes a moment.
+    ///
+    /// # Errors
+    /// [`GoUnusable`].
+    pub fn build() -> Result<Self, GoUnusable> {
+        let found = Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if !found.is_ok_and(|status| status.success()) {
+            return Err(GoUnusable::NoGo);
+        }
+        let source = source().ok_or(GoUnusable::NoSource)?;
+        let program = std::env::current_exe()?.with_file_name("client-go-peer");
+        let built = Command::new("go").arg("build").arg("-o").arg(&program).arg(".").current_dir(source).output()?;
+        if !built.status.success() {
+            return Err(GoUnusable::Build(String::from_utf8_lossy(&built.stderr).trim().to_owned()));
+        }
+        Ok(Self { program })
+    }
+}
+
+/// Where this was built, or, if that has moved, the workspace one stands in.
+fn source() -> Option<PathBuf> {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join(SOURCE);
+    let here = ["bench", "."].map(|package| Path::new(package).join(SOURCE));
+    std::iter::once(built).chain(here).find(|source| source.join("go.mod").is_file())
+}

@@ -1,0 +1,13 @@
+//! From rows to what a person reads: medians with their spread, the check that all engines did the same work, the
+//! tables, and the JSON.
+
+mod check;
+mod machine;
+mod summary;
+mod table;
+pub mod versions;
+
+pub use check::{Disagreement, check};
+pub use machine::Machine;
+pub use summary::{Report, Summary};
+pub use table::print;

@@ -1,0 +1,35 @@
+//! The versions that this binary was built from, as its lock file has them.
+
+const LOCK: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock"));
+
+/// The version of a dependency of this package. Where the lock file has several, the list of this package's
+/// dependencies says which.
+#[must_use]
+pub fn locked(dependency: &str) -> &'static str {
+    let own = package("deltafifo-bench").find_map(|package| {
+        let line = package.lines().find_map(|line| line.trim().strip_prefix(&format!("\"{dependency} ")))?;
+        line.split(['"', ' ']).next()
+    });
+    own.or_else(|| package(dependency).find_map(version)).unwrap_or("of unknown version")
+}
+
+fn package(name: &str) -> impl Iterator<Item = &'static str> {
+    let line = format!("name = \"{name}\"");
+    LOCK.split("[[package]]").filter(move |package| package.lines().any(|l| l == line))
+}
+
+fn version(package: &'static str) -> Option<&'static str> {
+    package.lines().find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::locked;
+
+    #[test]
+    fn versions_are_those_of_this_package() {
+        assert_eq!(locked("deltafifo-bench"), env!("CARGO_PKG_VERSION"));
+        assert!(locked("hashbrown").starts_with("0.17."), "{}", locked("hashbrown"));
+        assert_eq!(locked("no-such-package"), "of unknown version");
+    }
+}

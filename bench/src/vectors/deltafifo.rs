@@ -1,0 +1,151 @@
+//! This project's engine as a subject.
+
+use std::sync::Arc;
+
+use deltafifo::{BoxError, Delta, DeltaFifo, DeltaObject, Deltas, Indexer, KeyError, KeyFunc, KeySource, Popped};
+
+use super::known::KnownSet;
+use super::subject::{ObjMeta, Subject};
+use super::{Action, Answer, Config, KnownKind, Obj, Outcome};
+
+/// What a pop with the action `apply` writes to.
+enum Applied {
+    Nothing,
+    FusedStore,
+    Beside(Arc<KnownSet>),
+}
+
+/// A queue of this project's engine.
+pub(super) struct FifoSubject {
+    fifo: DeltaFifo<Obj, ObjMeta>,
+    applied: Applied,
+}
+
+impl FifoSubject {
+    pub(super) fn new(config: &Config, own_store: bool) -> Result<Self, BoxError> {
+        let keys = KeyFunc::meta_namespace(ObjMeta);
+        let (mut builder, applied) = if own_store {
+            let store = Indexer::builder(keys).build()?;
+            for object in &config.known_objects {
+                store.add(Arc::new(object.clone()))?;
+            }
+            (DeltaFifo::over(store), Applied::FusedStore)
+        } else if config.known == KnownKind::None {
+            (DeltaFifo::builder(keys), Applied::Nothing)
+        } else {
+            let known = Arc::new(KnownSet::new(&config.known_objects)?);
+            let builder = DeltaFifo::builder(keys).known_objects(known.clone());
+            (builder, if config.known == KnownKind::Store { Applied::Beside(known) } else { Applied::Nothing })
+        };
+        if let Some(transform) = config.transform.clone() {
+            builder = builder.transformer(move |object| transform.apply(object));
+        }
+        let fifo = builder.emit_replaced(config.emit_replaced).ordered_walks(true).build();
+        Ok(Self { fifo, applied })
+    }
+
+    fn apply(&self, mut item: Popped<'_, Obj, ObjMeta>) -> Outcome {
+        match &self.applied {
+            Applied::FusedStore => return item.apply(|_| {}).map_or(Outcome::Error, |()| Outcome::Ok),
+            Applied::Beside(known) => known.apply(item.key(), item.deltas()),
+            Applied::Nothing => {}
+        }
+        item.done();
+        Outcome::Ok
+    }
+}
+
+impl Subject for FifoSubject {
+    fn add(&self, object: Arc<Obj>) -> Outcome {
+        self.fifo.add(object).into()
+    }
+
+    fn update(&self, object: Arc<Obj>) -> Outcome {
+        self.fifo.update(object).into()
+    }
+
+    fn delete(&self, object: DeltaObject<Obj>) -> Outcome {
+        self.fifo.delete(object).into()
+    }
+
+    fn replace(&self, list: Vec<Arc<Obj>>) -> Outcome {
+        self.fifo.replace(list, "").into()
+    }
+
+    fn resync(&self) -> Outcome {
+        self.fifo.resync();
+        Outcome::Ok
+    }
+
+    fn add_if_not_present(&self, deltas: Deltas<Obj>) -> Outcome {
+        self.fifo.add_if_not_present(deltas).into()
+    }
+
+    fn close(&self) -> Outcome {
+        self.fifo.close();
+        Outcome::Ok
+    }
+
+    fn has_synced(&self) -> bool {
+        self.fifo.has_synced()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.fifo.is_closed()
+    }
+
+    fn list_keys(&self) -> Vec<String> {
+        self.fifo.list_keys()
+    }
+
+    fn list(&self) -> Vec<Delta<Obj>> {
+        self.fifo.list()
+    }
+
+    fn key_of(&self, source: KeySource<'_, Obj>) -> Result<String, KeyError> {
+        self.fifo.key_of(source)
+    }
+
+    fn get(&self, source: KeySource<'_, Obj>) -> Result<Option<Deltas<Obj>>, KeyError> {
+        self.fifo.get(source)
+    }
+
+    fn get_by_key(&self, key: &str) -> Option<Deltas<Obj>> {
+        self.fifo.get_by_key(key)
+    }
+
+    fn pop(&self, action: Action) -> Answer {
+        // Only an open queue can make a pop wait.
+        let item = if self.fifo.is_closed() {
+            self.fifo.pop().map_err(|_| Outcome::Closed)
+        } else {
+            self.fifo.try_pop().ok_or(Outcome::Empty)
+        };
+        let item = match item {
+            Ok(item) => item,
+            Err(result) => return Answer::Result { result },
+        };
+        let deltas = item.deltas().iter().map(Into::into).collect();
+        let is_in_initial_list = item.is_in_initial_list();
+        let result = match action {
+            Action::Apply => self.apply(item),
+            Action::Ignore => {
+                item.done();
+                Outcome::Ok
+            }
+            Action::Fail => {
+                item.done();
+                Outcome::ProcessError
+            }
+            Action::Requeue => {
+                item.requeue();
+                Outcome::Ok
+            }
+            Action::RequeueErr => {
+                item.requeue();
+                Outcome::ProcessError
+            }
+        };
+        Answer::Popped { deltas, is_in_initial_list, result }
+    }
+}

@@ -1,0 +1,138 @@
+//! The classic design as a subject.
+
+use std::sync::Arc;
+
+use deltafifo::{BoxError, Delta, DeltaObject, Deltas, KeyError, KeyFunc, KeySource, ProcessError};
+
+use super::known::KnownSet;
+use super::subject::{ObjMeta, Subject};
+use super::{Action, Answer, Config, KnownKind, Obj, Outcome};
+use crate::engines::mutex::{MutexFifo, MutexStore, Popped, Verdict};
+
+/// A queue of the classic design, and the set beside it that pops are applied to, if it has one.
+pub(super) struct MutexSubject {
+    fifo: MutexFifo<Obj, ObjMeta>,
+    applied: Option<Arc<KnownSet>>,
+}
+
+impl MutexSubject {
+    pub(super) fn new(config: &Config, own_store: bool) -> Result<Self, BoxError> {
+        let keys = KeyFunc::meta_namespace(ObjMeta);
+        let mut applied = None;
+        let mut builder = if own_store {
+            let store = MutexStore::new(keys);
+            for object in &config.known_objects {
+                store.add(Arc::new(object.clone()))?;
+            }
+            MutexFifo::over(Arc::new(store)).ordered_walks(true)
+        } else if config.known == KnownKind::None {
+            MutexFifo::builder(keys)
+        } else {
+            let known = Arc::new(KnownSet::new(&config.known_objects)?);
+            applied = (config.known == KnownKind::Store).then(|| known.clone());
+            MutexFifo::builder(keys).known_objects(known)
+        };
+        if let Some(transform) = config.transform.clone() {
+            builder = builder.transformer(move |object| transform.apply(object));
+        }
+        Ok(Self { fifo: builder.emit_replaced(config.emit_replaced).build(), applied })
+    }
+
+    fn apply(&self, item: &Popped<Obj>) {
+        if let Some(store) = self.fifo.store() {
+            store.apply(item, |_| {});
+        }
+        if let Some(known) = &self.applied {
+            known.apply(item.key(), item.deltas());
+        }
+    }
+}
+
+impl Subject for MutexSubject {
+    fn add(&self, object: Arc<Obj>) -> Outcome {
+        self.fifo.add(object).into()
+    }
+
+    fn update(&self, object: Arc<Obj>) -> Outcome {
+        self.fifo.update(object).into()
+    }
+
+    fn delete(&self, object: DeltaObject<Obj>) -> Outcome {
+        self.fifo.delete(object).into()
+    }
+
+    fn replace(&self, list: Vec<Arc<Obj>>) -> Outcome {
+        self.fifo.replace(list, "").into()
+    }
+
+    fn resync(&self) -> Outcome {
+        self.fifo.resync();
+        Outcome::Ok
+    }
+
+    fn add_if_not_present(&self, deltas: Deltas<Obj>) -> Outcome {
+        self.fifo.add_if_not_present(deltas).into()
+    }
+
+    fn close(&self) -> Outcome {
+        self.fifo.close();
+        Outcome::Ok
+    }
+
+    fn has_synced(&self) -> bool {
+        self.fifo.has_synced()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.fifo.is_closed()
+    }
+
+    fn list_keys(&self) -> Vec<String> {
+        self.fifo.list_keys()
+    }
+
+    fn list(&self) -> Vec<Delta<Obj>> {
+        self.fifo.list()
+    }
+
+    fn key_of(&self, source: KeySource<'_, Obj>) -> Result<String, KeyError> {
+        self.fifo.key_of(source)
+    }
+
+    fn get(&self, source: KeySource<'_, Obj>) -> Result<Option<Deltas<Obj>>, KeyError> {
+        self.fifo.get(source)
+    }
+
+    fn get_by_key(&self, key: &str) -> Option<Deltas<Obj>> {
+        self.fifo.get_by_key(key)
+    }
+
+    fn pop(&self, action: Action) -> Answer {
+        let mut taken = None;
+        let handler = |item: &Popped<Obj>| {
+            taken = Some((item.deltas().iter().map(Into::into).collect(), item.is_in_initial_list()));
+            match action {
+                Action::Apply => {
+                    self.apply(item);
+                    Verdict::Done
+                }
+                Action::Ignore => Verdict::Done,
+                Action::Fail => Verdict::Failed(()),
+                Action::Requeue => Verdict::Requeue(None),
+                Action::RequeueErr => Verdict::Requeue(Some(())),
+            }
+        };
+        // Only an open queue can make a pop wait.
+        let popped = if self.fifo.is_closed() { Some(self.fifo.pop(handler)) } else { self.fifo.try_pop(handler) };
+        let result = match popped {
+            None => Outcome::Empty,
+            Some(Ok(())) => Outcome::Ok,
+            Some(Err(ProcessError::Closed(_))) => Outcome::Closed,
+            Some(Err(_)) => Outcome::ProcessError,
+        };
+        match taken {
+            None => Answer::Result { result },
+            Some((deltas, is_in_initial_list)) => Answer::Popped { deltas, is_in_initial_list, result },
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Replays a case, step by step, and compares each answer with the recorded one.
+
+use std::fmt;
+
+use deltafifo::{BoxError, Delta, DeltaObject, Deltas, KeySource};
+use serde_json::{Map, Value};
+
+use super::{Answer, Case, Engine, Obj, Op, Outcome, Step, Subject};
+
+/// How many mismatches are kept in full.
+const KEPT: usize = 10;
+
+/// An answer that differs from client-go's.
+#[derive(Clone, Debug)]
+pub struct Mismatch {
+    /// Name of the case.
+    pub case: String,
+    /// Number of the step, from 1.
+    pub step: usize,
+    /// How the queue held what it knows.
+    pub way: &'static str,
+    /// What was done.
+    pub op: Op,
+    /// What client-go answered.
+    pub want: Map<String, Value>,
+    /// What the engine answered.
+    pub got: Value,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let op = serde_json::to_string(&self.op).map_err(|_| fmt::Error)?;
+        let want = serde_json::to_string(&self.want).map_err(|_| fmt::Error)?;
+        writeln!(f, "{}, step {}, {}", self.case, self.step, self.way)?;
+        write!(f, "  op   {op}\n  want {want}\n  got  {}", self.got)
+    }
+}
+
+/// The counts of a replay.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Cases replayed.
+    pub cases: usize,
+    /// Steps in them; one that is replayed in two ways counts once.
+    pub steps: usize,
+    /// Answers that differ, of either way.
+    pub mismatches: usize,
+    /// The first of them.
+    pub first: Vec<Mismatch>,
+}
+
+impl Tally {
+    /// Replays a case on fresh queues of `engine`. A mismatch does not end it.
+    ///
+    /// # Errors
+    /// When the case cannot be set up, or an answer not be written down.
+    pub fn replay(&mut self, case: &Case, engine: Engine) -> Result<(), BoxError> {
+        for (way, subject) in engine.subjects(&case.config)? {
+            for (index, step) in case.steps.iter().enumerate() {
+                let got = serde_json::to_value(answer(&*subject, &step.op))?;
+                if got.as_object() != Some(&step.want) {
+                    self.count(case, index + 1, way, step, got);
+                }
+            }
+        }
+        self.cases += 1;
+        self.steps += case.steps.len();
+        Ok(())
+    }
+
+    fn count(&mut self, case: &Case, number: usize, way: &'static str, step: &Step, got: Value) {
+        self.mismatches += 1;
+        if self.first.len() < KEPT {
+            let Step { op, want } = step.clone();
+            self.first.push(Mismatch { case: case.name.clone(), step: number, way, op, want, got });
+        }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cases, {} steps, {} mismatches", self.cases, self.steps, self.mismatches)
+    }
+}
+
+/// Does what a step says.
+fn answer(subject: &dyn Subject, op: &Op) -> Answer {
+    let result = match op {
+        Op::Add { item } => subject.add(item.into()),
+        Op::Update { item } => subject.update(item.into()),
+        Op::Delete { item } => subject.delete(item.into()),
+        Op::Replace { list } => subject.replace(list.iter().map(Into::into).collect()),
+        Op::Resync => subject.resync(),
+        Op::Close => subject.close(),
+        Op::AddIfNotPresent { deltas } => subject.add_if_not_present(deltas.iter().map(Delta::from).collect()),
+        Op::HasSynced => return Answer::Value { value: subject.has_synced() },
+        Op::IsClosed => return Answer::Value { value: subject.is_closed() },
+        Op::ListKeys => return keys(subject),
+        Op::List => return newest(subject),
+        Op::GetByKey { key } => return found(subject.get_by_key(key), Outcome::Ok),
+        Op::Get { item } => {
+            return match subject.get(source(&item.into())) {
+                Ok(deltas) => found(deltas, Outcome::Ok),
+                Err(error) => found(None, error.into()),
+            };
+        }
+        Op::Pop { action } => return subject.pop(*action),
+    };
+    Answer::Result { result }
+}
+
+fn keys(subject: &dyn Subject) -> Answer {
+    let mut keys = subject.list_keys();
+    keys.sort_unstable();
+    Answer::Keys { keys }
+}
+
+fn newest(subject: &dyn Subject) -> Answer {
+    let mut newest = subject.list();
+    newest.sort_by_cached_key(|delta| subject.key_of(source(&delta.object)).ok());
+    Answer::Newest { newest: newest.iter().map(Into::into).collect() }
+}
+
+fn found(deltas: Option<Deltas<Obj>>, result: Outcome) -> Answer {
+    let deltas = deltas.map(|deltas| deltas.iter().map(Into::into).collect::<Vec<_>>());
+    Answer::Found { exists: deltas.is_some(), deltas, result }
+}
+
+fn source(object: &DeltaObject<Obj>) -> KeySource<'_, Obj> {
+    match object {
+        DeltaObject::Object(object) => KeySource::Object(object),
+        DeltaObject::Tombstone(tombstone) => KeySource::Tombstone(tombstone),
+    }
+}

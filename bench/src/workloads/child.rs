@@ -1,0 +1,123 @@
+//! What a child process does: one engine, the workloads asked for, the rows on standard output.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::lists::Lists;
+use super::{Workload, events, stall};
+use crate::data::{Generated, Pods, Source};
+use crate::digest::Digest;
+use crate::engines::dashmap::DashMapEngine;
+use crate::engines::deltafifo::DeltaFifoEngine;
+use crate::engines::floor::{Floor, InOrder, Partitioned};
+use crate::engines::mutex_engine::MutexEngine;
+use crate::engines::{Counts, EngineName, ListEngine, QueueEngine};
+use crate::protocol::{Done, Line, Output};
+
+/// What a child is asked to do.
+#[derive(Clone, Debug)]
+pub struct ChildArgs {
+    /// On this engine,
+    pub engine: EngineName,
+    /// these workloads,
+    pub workloads: Vec<Workload>,
+    /// with this many objects,
+    pub objects: usize,
+    /// made from this list response, or generated;
+    pub input: Option<PathBuf>,
+    /// this is how long a stall run offers.
+    pub stall: Duration,
+}
+
+impl ChildArgs {
+    /// Whether a workload is to be run.
+    pub(super) fn asks(&self, workload: Workload) -> bool {
+        self.workloads.contains(&workload)
+    }
+}
+
+/// Why a child failed.
+pub type ChildError = Box<dyn std::error::Error>;
+
+/// Runs a child to its end.
+///
+/// # Errors
+/// When the input cannot be used, an engine miscounts, or nobody reads what is printed.
+pub fn run(args: &ChildArgs) -> Result<(), ChildError> {
+    match &args.input {
+        None => run_on(args, &Generated { objects: args.objects }),
+        Some(path) => run_on(args, &Pods::read(path)?),
+    }
+}
+
+fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
+    let meta = S::Meta::default();
+    let mut out = Output::new();
+    match args.engine {
+        EngineName::DeltaFifo => run_queue(args, source, DeltaFifoEngine::<_, _, false>::new, &mut out)?,
+        EngineName::DeltaFifoSkip => run_queue(args, source, DeltaFifoEngine::<_, _, true>::new, &mut out)?,
+        EngineName::Mutex => run_queue(args, source, MutexEngine::new, &mut out)?,
+        EngineName::DashMap => run_queue(args, source, DashMapEngine::new, &mut out)?,
+        EngineName::Floor => {
+            let lists = Lists::build(args, source, &mut out)?;
+            let in_order = Floor::<_, _, InOrder>::new(meta);
+            let partitioned = Floor::<_, _, Partitioned>::new(meta);
+            let mut rows = lists.run::<S, _>(args, &in_order, &mut out)?;
+            drop(in_order);
+            for (row, other) in rows.iter_mut().zip(lists.run::<S, _>(args, &partitioned, &mut out)?) {
+                let walk = if other.value < row.value { "partitioned" } else { "in order" };
+                row.extra.insert("walk".into(), walk.into());
+                row.value = row.value.min(other.value);
+            }
+            rows.into_iter().try_for_each(|row| out.line(&Line::Row(row)))?;
+            leave(lists);
+        }
+        go => return Err(format!("{go} is not an engine of this process").into()),
+    }
+    Ok(out.line(&Line::Done(Done { version: args.engine.description() }))?)
+}
+
+fn run_queue<S: Source, E: QueueEngine<S::Object>>(
+    args: &ChildArgs,
+    source: &S,
+    new: impl Fn(S::Meta) -> E,
+    out: &mut Output,
+) -> Result<(), ChildError> {
+    let new = || new(S::Meta::default());
+    if args.workloads.iter().any(|workload| workload.is_list()) {
+        let (lists, engine) = (Lists::build(args, source, out)?, new());
+        for row in lists.run::<S, _>(args, &engine, out)? {
+            out.line(&Line::Row(row))?;
+        }
+        leave((lists, engine));
+    }
+    if args.asks(Workload::Events) {
+        events::run(args, source, new, out)?;
+    }
+    if args.asks(Workload::Stall) {
+        stall::run(args, source, new, out)?;
+    }
+    Ok(())
+}
+
+/// Leaves what is not needed any more to the end of the process, which frees millions of objects at once.
+fn leave<V>(value: V) {
+    std::mem::forget(value);
+}
+
+/// Writes down what the handler counted and what the store holds.
+pub(super) fn add_outcome<S: Source>(
+    counts: Counts,
+    engine: &impl ListEngine<S::Object>,
+    extra: &mut Map<String, Value>,
+) {
+    extra.insert("adds".into(), counts.adds.into());
+    extra.insert("updates".into(), counts.updates.into());
+    extra.insert("deletes".into(), counts.deletes.into());
+    let mut digest = Digest::default();
+    engine.for_each_known(|object| digest.add(&S::Meta::default(), object));
+    extra.insert("store_len".into(), digest.len().into());
+    extra.insert("store_digest".into(), digest.hex().into());
+}

@@ -1,0 +1,146 @@
+//! How many updates a second go through a filled engine, by how many keys and threads; singly, and in bursts of 64 that
+//! the engine may take in one call. The clock ends when the last consumer has seen the closed queue empty.
+
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Map;
+
+use super::Workload;
+use super::child::{ChildArgs, ChildError, add_outcome};
+use super::memory::MemoryMark;
+use crate::data::{Plan, Source, Zipf, build, uniform_key};
+use crate::engines::{Counts, QueueEngine};
+use crate::protocol::{Line, Output, Row};
+
+/// Producers and as many consumers.
+const THREADS: [usize; 3] = [1, 2, 4];
+const BURST: usize = 64;
+
+/// Runs all variants, each on an engine of its own.
+pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
+    args: &ChildArgs,
+    source: &S,
+    new: impl Fn() -> E,
+    out: &mut Output,
+) -> Result<(), ChildError> {
+    let objects = args.objects;
+    out.progress("building objects")?;
+    let filling = build(source, &Plan::same(objects));
+    for keys in ["uniform", "zipf"] {
+        out.progress(&format!("building {keys} events"))?;
+        let indexes = draw(keys, objects);
+        let events = build(source, &Plan::events(indexes.clone()));
+        for threads in THREADS {
+            for burst in [1, BURST] {
+                let variant = format!("{keys}-{threads}x{threads}{}", if burst > 1 { "-burst" } else { "" });
+                out.progress(&format!("events {variant}"))?;
+                let engine = new();
+                engine.replace(filling.clone(), "1");
+                engine.drain();
+                let shares = partition(&events, &indexes, threads, burst);
+
+                let memory = MemoryMark::set();
+                let (elapsed, counts, pops) = drive(&engine, shares);
+
+                let mut extra = Map::new();
+                memory.add_to(&mut extra);
+                if counts != (Counts { updates: events.len(), ..Counts::default() }) {
+                    return Err(format!("events {variant}: {counts:?} of {} updates", events.len()).into());
+                }
+                add_outcome::<S>(counts, &engine, &mut extra);
+                extra.insert("events".into(), events.len().into());
+                extra.insert("consumers".into(), threads.into());
+                extra.insert("deltas_per_pop".into(), ratio(events.len(), pops).into());
+                let rate = ratio(events.len(), 1) / elapsed.as_secs_f64();
+                out.line(&Line::Row(Row { extra, ..Row::new(Workload::Events, &variant, "1/s", rate) }))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn ratio(count: usize, of: usize) -> f64 {
+    count as f64 / of as f64
+}
+
+/// Which objects are updated, twice as often as there are objects.
+fn draw(keys: &str, objects: usize) -> Arc<[usize]> {
+    let events = 0..2 * objects;
+    if keys == "zipf" {
+        let zipf = Zipf::new(objects);
+        events.map(|event| zipf.key(event)).collect()
+    } else {
+        events.map(|event| uniform_key(event, objects)).collect()
+    }
+}
+
+/// What one producer offers, as the calls it makes.
+enum Share<T> {
+    Singly(Vec<Arc<T>>),
+    InBursts(Vec<Vec<Arc<T>>>),
+}
+
+/// Gives every producer the events of its own keys, in their order: the updates of one object are never offered out of
+/// order.
+fn partition<T>(events: &[Arc<T>], indexes: &[usize], producers: usize, burst: usize) -> Vec<Share<T>> {
+    let mut shares = vec![Vec::new(); producers];
+    for (event, index) in events.iter().zip(indexes) {
+        shares[index % producers].push(event.clone());
+    }
+    let cut = |share: Vec<Arc<T>>| match burst {
+        1 => Share::Singly(share),
+        _ => Share::InBursts(share.chunks(burst).map(<[_]>::to_vec).collect()),
+    };
+    shares.into_iter().map(cut).collect()
+}
+
+/// Runs producers and consumers until all is handled: the time, the counts, and how many pops there were.
+fn drive<T: Send + Sync, E: QueueEngine<T>>(engine: &E, shares: Vec<Share<T>>) -> (Duration, Counts, usize) {
+    let threads = shares.len();
+    let barrier = &Barrier::new(2 * threads + 1);
+    thread::scope(|scope| {
+        let consumers: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(move || {
+                    let mut counts = Counts::default();
+                    barrier.wait();
+                    let pops = engine.consume(|event| counts.note(event));
+                    (counts, pops)
+                })
+            })
+            .collect();
+        let producers: Vec<_> = shares
+            .into_iter()
+            .map(|share| {
+                scope.spawn(move || {
+                    barrier.wait();
+                    match share {
+                        Share::Singly(events) => events.into_iter().for_each(|event| engine.update(event)),
+                        Share::InBursts(calls) => calls.into_iter().for_each(|burst| engine.update_burst(burst)),
+                    }
+                })
+            })
+            .collect();
+        // Read first: once the others run, this thread may get no core for a while.
+        let start = Instant::now();
+        barrier.wait();
+        for producer in producers {
+            resume(producer.join());
+        }
+        engine.close();
+        let (mut counts, mut pops) = (Counts::default(), 0);
+        for consumer in consumers {
+            let (counted, popped) = resume(consumer.join());
+            counts += counted;
+            pops += popped;
+        }
+        (start.elapsed(), counts, pops)
+    })
+}
+
+fn resume<R>(joined: thread::Result<R>) -> R {
+    joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}

@@ -1,0 +1,80 @@
+//! Initial, relist and churn, in this order and on one engine, since each starts where the one before ended. A relist or
+//! churn that is asked for alone gets its initial fill unmeasured.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::Map;
+
+use super::Workload;
+use super::child::{ChildArgs, ChildError, add_outcome};
+use super::memory::MemoryMark;
+use crate::data::{self, Plan, Source, added, changed, gone};
+use crate::engines::{Counts, ListEngine};
+use crate::protocol::{Output, Row};
+
+/// The lists of a child's workloads. They stay alive to the end, so that no engine's time holds the freeing of a list.
+pub(super) struct Lists<T>(Vec<(Workload, Vec<Arc<T>>)>);
+
+impl<T: Send + Sync> Lists<T> {
+    /// Builds those that were asked for, and the initial one in any case.
+    pub fn build<S: Source<Object = T>>(args: &ChildArgs, source: &S, out: &mut Output) -> Result<Self, ChildError> {
+        let mut lists = Vec::new();
+        for workload in [Workload::Initial, Workload::Relist, Workload::Churn] {
+            if workload == Workload::Initial || args.asks(workload) {
+                out.progress(&format!("building the list of {workload}"))?;
+                let churn = workload == Workload::Churn;
+                let plan = if churn { Plan::churn(args.objects) } else { Plan::same(args.objects) };
+                lists.push((workload, data::build(source, &plan)));
+            }
+        }
+        Ok(Self(lists))
+    }
+
+    /// Gives the lists to an engine, and returns the rows of those that were asked for.
+    pub fn run<S: Source<Object = T>, E: ListEngine<T>>(
+        &self,
+        args: &ChildArgs,
+        engine: &E,
+        out: &mut Output,
+    ) -> Result<Vec<Row>, ChildError> {
+        let mut rows = Vec::new();
+        for (at, (workload, list)) in self.0.iter().enumerate() {
+            out.progress(workload.name())?;
+            let version = (5_000_000 + at).to_string();
+            let given = list.clone();
+
+            let memory = MemoryMark::set();
+            let start = Instant::now();
+            engine.replace(given, &version);
+            let counts = engine.drain();
+            let elapsed = start.elapsed();
+
+            let mut extra = Map::new();
+            memory.add_to(&mut extra);
+            let expected = expected(*workload, args.objects, E::SKIPS_UNCHANGED);
+            if counts != expected {
+                return Err(format!("{workload}: {counts:?}, expected {expected:?}").into());
+            }
+            if args.asks(*workload) {
+                add_outcome::<S>(counts, engine, &mut extra);
+                rows.push(Row { extra, ..Row::new(*workload, "", "s", elapsed.as_secs_f64()) });
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// What a handler must see.
+fn expected(workload: Workload, objects: usize, skips_unchanged: bool) -> Counts {
+    let same = if skips_unchanged { 0 } else { objects };
+    match workload {
+        Workload::Initial => Counts { adds: objects, ..Counts::default() },
+        Workload::Churn => Counts {
+            adds: added(objects),
+            updates: if skips_unchanged { changed(objects) } else { same - gone(objects) },
+            deletes: gone(objects),
+        },
+        _ => Counts { updates: same, ..Counts::default() },
+    }
+}

@@ -1,0 +1,56 @@
+//! What is measured. A child process runs the workloads it is asked for on one engine and prints what it found.
+
+mod child;
+mod events;
+mod lists;
+mod memory;
+mod pace;
+mod stall;
+
+use std::fmt;
+
+pub use child::{ChildArgs, run};
+
+/// A workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// Everything empty; a list, until the handler has seen all.
+    Initial,
+    /// All known; the same list again.
+    Relist,
+    /// 1 % gone, 1 % new, 10 % with a new version.
+    Churn,
+    /// Updates through a filled engine.
+    Events,
+    /// Updates on time while relists go on back to back.
+    Stall,
+}
+
+impl Workload {
+    /// All of them, in the order they are run.
+    pub const ALL: [Self; 5] = [Self::Initial, Self::Relist, Self::Churn, Self::Events, Self::Stall];
+
+    /// The name on the command line and in every table.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Initial => "initial",
+            Self::Relist => "relist",
+            Self::Churn => "churn",
+            Self::Events => "events",
+            Self::Stall => "stall",
+        }
+    }
+
+    /// Whether it only takes lists.
+    #[must_use]
+    pub fn is_list(self) -> bool {
+        matches!(self, Self::Initial | Self::Relist | Self::Churn)
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,182 @@
+//! The updates of one phase of a stall run: made before, offered at fixed times whatever became of those before (an open
+//! loop), and recognised by the handler by their versions. All times are nanoseconds since the start.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use deltafifo::Meta;
+use serde_json::{Map, Value};
+
+use super::super::child::{ChildArgs, ChildError};
+use super::super::pace::wait_until;
+use crate::data::{Plan, Source, build};
+use crate::engines::QueueEngine;
+
+const OFFER_EVERY: Duration = Duration::from_micros(100);
+const WAIT_FOR_OFFERS: Duration = Duration::from_secs(60);
+const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+
+/// See the module.
+pub struct Offers<T> {
+    objects: Vec<Arc<T>>,
+    started: OnceLock<Instant>,
+    /// A replace is running.
+    replacing: AtomicBool,
+    /// How many offers were made, and how many of them were handled.
+    made: AtomicUsize,
+    handled: AtomicUsize,
+    /// What is noted of each.
+    notes: Vec<Offer>,
+}
+
+/// Written once each by the producer and the consumer.
+#[derive(Default)]
+struct Offer {
+    /// It began during a replace.
+    counts: AtomicBool,
+    took: AtomicU64,
+    /// 0 if it was not handled.
+    handled_at: AtomicU64,
+}
+
+impl<T: Send + Sync> Offers<T> {
+    pub fn new<S: Source<Object = T>>(source: &S, args: &ChildArgs) -> Self {
+        let offers = usize::try_from(args.stall.as_nanos() / OFFER_EVERY.as_nanos()).unwrap_or(usize::MAX).max(1);
+        Self {
+            objects: build(source, &Plan::offers(offers, args.objects)),
+            started: OnceLock::new(),
+            replacing: AtomicBool::new(false),
+            made: AtomicUsize::new(0),
+            handled: AtomicUsize::new(0),
+            notes: (0..offers).map(|_| Offer::default()).collect(),
+        }
+    }
+
+    /// Starts the clock, once.
+    pub fn start(&self) {
+        self.clock();
+    }
+
+    fn clock(&self) -> Instant {
+        *self.started.get_or_init(Instant::now)
+    }
+
+    fn now(&self) -> u64 {
+        nanoseconds(self.clock().elapsed())
+    }
+
+    /// Offers that begin meanwhile count.
+    pub fn during_replace(&self, replace: impl FnOnce()) {
+        self.replacing.store(true, Ordering::SeqCst);
+        replace();
+        self.replacing.store(false, Ordering::SeqCst);
+    }
+
+    /// Makes the offers on time, or as soon after as can be. What was not offered when the time is over stays so: no
+    /// replace runs then, so that it would not count.
+    pub fn offer(&self, target: &impl QueueEngine<T>, length: Duration) {
+        let (start, length) = (self.clock(), nanoseconds(length));
+        for (sequence, (object, offer)) in self.objects.iter().zip(&self.notes).enumerate() {
+            wait_until(start, intended(sequence));
+            let object = object.clone();
+            let began = self.now();
+            if began >= length {
+                return;
+            }
+            offer.counts.store(self.replacing.load(Ordering::SeqCst), Ordering::Relaxed);
+            target.update(object);
+            offer.took.store(self.now() - began, Ordering::Relaxed);
+            self.made.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The handler's part. Only offers have a version that begins with an e: the API's and the generated ones are numbers.
+    pub fn note_handled<S: Source<Object = T>>(&self, object: &Arc<T>) {
+        let sequence = S::Meta::default().version(object).and_then(|version| version.strip_prefix('e')?.parse().ok());
+        let sequence: Option<usize> = sequence;
+        if let Some(offer) = sequence.and_then(|sequence| self.notes.get(sequence)) {
+            offer.handled_at.store(self.now(), Ordering::Relaxed);
+            self.handled.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives the consumer time to handle what was offered.
+    pub fn wait(&self) {
+        let end = Instant::now() + WAIT_FOR_OFFERS;
+        while self.handled.load(Ordering::Relaxed) < self.made.load(Ordering::Relaxed) && Instant::now() < end {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The variants of a phase and their seconds. An offer that was not handled has its time up to now in the figures: it
+    /// took at least that.
+    pub fn figures(&self, extra: &mut Map<String, Value>) -> Result<Vec<(String, f64)>, ChildError> {
+        let (now, made) = (self.now(), self.made.load(Ordering::Relaxed));
+        let (mut adds, mut handled, mut unhandled) = (Vec::new(), Vec::new(), 0);
+        for (sequence, offer) in self.notes[..made].iter().enumerate() {
+            if !offer.counts.load(Ordering::Relaxed) {
+                continue;
+            }
+            let at = match offer.handled_at.load(Ordering::Relaxed) {
+                0 => {
+                    unhandled += 1;
+                    now
+                }
+                at => at,
+            };
+            adds.push(offer.took.load(Ordering::Relaxed));
+            handled.push(at.saturating_sub(nanoseconds(intended(sequence))));
+        }
+        if adds.is_empty() {
+            let why = "began during a replace, more --seconds or --objects are needed";
+            return Err(format!("stall: none of {made} offers {why}").into());
+        }
+        extra.insert("offers".into(), adds.len().into());
+        extra.insert("offers_made".into(), made.into());
+        extra.insert("offers_intended".into(), self.notes.len().into());
+        extra.insert("unhandled".into(), unhandled.into());
+        let mut figures = Vec::new();
+        for (what, times) in [("add-", &mut adds), ("handled-", &mut handled)] {
+            times.sort_unstable();
+            for (name, share) in QUANTILES {
+                let seconds = Duration::from_nanos(nearest_rank(times, share)).as_secs_f64();
+                figures.push((format!("{what}{name}"), seconds));
+            }
+        }
+        Ok(figures)
+    }
+}
+
+fn intended(sequence: usize) -> Duration {
+    OFFER_EVERY * u32::try_from(sequence).unwrap_or(u32::MAX)
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The smallest of the sorted values that at least this share of them does not exceed.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "ranks are small"
+)]
+fn nearest_rank(sorted: &[u64], share: f64) -> u64 {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted[rank.max(1) - 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest_rank;
+
+    #[test]
+    fn ranks_are_the_nearest() {
+        for (share, value) in [(0.5, 2), (0.75, 3), (0.99, 4), (1.0, 4)] {
+            assert_eq!(nearest_rank(&[1, 2, 3, 4], share), value, "{share}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Every engine of this process does the whole work of initial, relist and churn, and of events from several threads.
+
+use std::sync::Arc;
+use std::thread;
+
+use deltafifo_bench::data::{Generated, Object, ObjectAccess, Plan, build};
+use deltafifo_bench::digest::Digest;
+use deltafifo_bench::engines::dashmap::DashMapEngine;
+use deltafifo_bench::engines::deltafifo::DeltaFifoEngine;
+use deltafifo_bench::engines::floor::{Floor, InOrder, Partitioned};
+use deltafifo_bench::engines::mutex_engine::MutexEngine;
+use deltafifo_bench::engines::{Counts, ListEngine, QueueEngine};
+
+const OBJECTS: usize = 1000;
+
+fn list(plan: &Plan) -> Vec<Arc<Object>> {
+    build(&Generated { objects: OBJECTS }, plan)
+}
+
+fn digest<'a>(objects: impl Iterator<Item = &'a Object>) -> String {
+    let mut digest = Digest::default();
+    objects.for_each(|object| digest.add(&ObjectAccess, object));
+    digest.hex()
+}
+
+fn stored(engine: &impl ListEngine<Object>) -> String {
+    let mut digest = Digest::default();
+    engine.for_each_known(|object| digest.add(&ObjectAccess, object));
+    digest.hex()
+}
+
+fn lists_are_joined<E: ListEngine<Object>>(engine: &E) {
+    let (same, churn) = (list(&Plan::same(OBJECTS)), list(&Plan::churn(OBJECTS)));
+    let skips = E::SKIPS_UNCHANGED;
+    for (list, counts) in [
+        (same.clone(), Counts { adds: 1000, updates: 0, deletes: 0 }),
+        (self::list(&Plan::same(OBJECTS)), Counts { adds: 0, updates: if skips { 0 } else { 1000 }, deletes: 0 }),
+        (churn.clone(), Counts { adds: 10, updates: if skips { 100 } else { 990 }, deletes: 10 }),
+        // Whatever was there before, a list of a few leaves those few.
+        (churn[..3].to_vec(), Counts { adds: 0, updates: if skips { 0 } else { 3 }, deletes: 997 }),
+        (same.clone(), Counts { adds: 997, updates: if skips { 0 } else { 3 }, deletes: 0 }),
+        (Vec::new(), Counts { adds: 0, updates: 0, deletes: 1000 }),
+    ] {
+        let wanted = digest(list.iter().map(|object| &**object));
+        engine.replace(list, "1");
+        assert_eq!(engine.drain(), counts);
+        assert_eq!(stored(engine), wanted);
+    }
+}
+
+/// What is pending and not listed is deleted as well, after what was pending.
+fn lists_meet_what_is_pending(engine: &impl QueueEngine<Object>) {
+    let same = list(&Plan::same(OBJECTS));
+    engine.replace(same[..500].to_vec(), "1");
+    engine.update(same[700].clone());
+    engine.replace(same[..400].to_vec(), "2");
+    let counts = engine.drain();
+    assert_eq!(counts.adds, 501, "{counts:?}");
+    assert_eq!(counts.updates, 400, "{counts:?}");
+    assert_eq!(counts.deletes, 101, "{counts:?}");
+    assert_eq!(stored(engine), digest(same[..400].iter().map(|object| &**object)));
+    engine.replace(Vec::new(), "3");
+    engine.drain();
+}
+
+/// Three producers, each with its own keys, and three consumers: the last update of every object wins.
+fn events_arrive_in_order(engine: &impl QueueEngine<Object>, burst: usize) {
+    let same = list(&Plan::same(OBJECTS));
+    engine.replace(same, "1");
+    engine.drain();
+    let rounds = 20;
+    let indexes: Arc<[usize]> = (0..rounds * OBJECTS).map(|event| event % OBJECTS).collect();
+    let events = list(&Plan::events(indexes.clone()));
+    let mut shares = vec![Vec::new(); 3];
+    for (event, index) in events.iter().zip(&*indexes) {
+        shares[index % 3].push(event.clone());
+    }
+    thread::scope(|scope| {
+        let consumer = || {
+            let mut counts = Counts::default();
+            engine.consume(|event| counts.note(event));
+            counts
+        };
+        let consumers = [(); 3].map(|()| scope.spawn(consumer));
+        thread::scope(|producers| {
+            for share in shares {
+                producers.spawn(move || {
+                    for events in share.chunks(burst) {
+                        engine.update_burst(events.to_vec());
+                    }
+                });
+            }
+        });
+        engine.close();
+        let mut counts = Counts::default();
+        for consumer in consumers {
+            counts += consumer.join().expect("a consumer");
+        }
+        assert_eq!(counts, Counts { adds: 0, updates: rounds * OBJECTS, deletes: 0 });
+    });
+    assert_eq!(stored(engine), digest(events[events.len() - OBJECTS..].iter().map(|object| &**object)));
+}
+
+fn a_queue_does_everything<E: QueueEngine<Object>>(new: impl Fn(ObjectAccess) -> E) {
+    lists_are_joined(&new(ObjectAccess));
+    lists_meet_what_is_pending(&new(ObjectAccess));
+    for burst in [1, 64] {
+        events_arrive_in_order(&new(ObjectAccess), burst);
+    }
+}
+
+#[test]
+fn floor() {
+    lists_are_joined(&Floor::<_, _, InOrder>::new(ObjectAccess));
+    lists_are_joined(&Floor::<_, _, Partitioned>::new(ObjectAccess));
+}
+
+#[test]
+fn dashmap() {
+    a_queue_does_everything(DashMapEngine::new);
+}
+
+#[test]
+fn mutex() {
+    a_queue_does_everything(MutexEngine::new);
+}
+
+#[test]
+fn deltafifo() {
+    a_queue_does_everything(DeltaFifoEngine::<_, _, false>::new);
+}
+
+#[test]
+fn deltafifo_that_skips_what_is_unchanged() {
+    lists_are_joined(&DeltaFifoEngine::<_, _, true>::new(ObjectAccess));
+    events_arrive_in_order(&DeltaFifoEngine::<_, _, true>::new(ObjectAccess), 64);
+}

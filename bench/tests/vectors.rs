@@ -1,0 +1,156 @@
+//! Both engines answer every recorded step as client-go did, and the replay notices when one does not.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use deltafifo::BoxError;
+use deltafifo_bench::vectors::{Case, Engine, Tally, read};
+use flate2::read::GzDecoder;
+
+type Result<T = ()> = std::result::Result<T, BoxError>;
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(name)
+}
+
+/// A file of this name, for one test, with these bytes.
+fn scratch(name: &str, bytes: &[u8]) -> Result<PathBuf> {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, bytes)?;
+    Ok(path)
+}
+
+fn replay(name: &str, engine: Engine) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for case in read(&data(name))? {
+        tally.replay(&case?, engine)?;
+    }
+    Ok(tally)
+}
+
+fn demand_no_mismatch(name: &str, engine: Engine, cases: usize, steps: usize) -> Result {
+    let tally = replay(name, engine)?;
+    let first: Vec<_> = tally.first.iter().map(ToString::to_string).collect();
+    assert_eq!((tally.cases, tally.steps, tally.mismatches), (cases, steps, 0), "{}", first.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn small_on_deltafifo() -> Result {
+    demand_no_mismatch("small.jsonl.gz", Engine::Deltafifo, 220, 11_200)
+}
+
+#[test]
+fn wide_on_deltafifo() -> Result {
+    demand_no_mismatch("wide.jsonl.gz", Engine::Deltafifo, 8, 5_236)
+}
+
+#[test]
+fn small_on_mutex() -> Result {
+    demand_no_mismatch("small.jsonl.gz", Engine::Mutex, 220, 11_200)
+}
+
+#[test]
+fn wide_on_mutex() -> Result {
+    demand_no_mismatch("wide.jsonl.gz", Engine::Mutex, 8, 5_236)
+}
+
+/// A case of four steps over a store, which is replayed in two ways. `{newest}` is what the last step wants.
+fn case_wanting(newest: &str) -> String {
+    let steps = [
+        r#"{"op":"add","item":{"obj":{"ns":"a","name":"x","rv":"1"}},"want":{"result":"ok"}}"#,
+        r#"{"op":"update","item":{"unkeyable":true},"want":{"result":"key_error"}}"#,
+        r#"{"op":"has_synced","want":{"value":true}}"#,
+        &format!(r#"{{"op":"list","want":{{"newest":{newest}}}}}"#),
+    ];
+    let config = r#"{"known":"store","emit_replaced":true}"#;
+    format!(r#"{{"name":"by-hand","config":{config},"steps":[{}]}}"#, steps.join(","))
+}
+
+const RIGHT: &str = r#"[{"type":"Added","obj":{"ns":"a","name":"x","rv":"1"}}]"#;
+const WRONG: &str = r#"[{"type":"Added","obj":{"ns":"a","name":"x","rv":"2"}}]"#;
+
+#[test]
+fn a_wrong_answer_is_counted_in_both_ways() -> Result {
+    for engine in [Engine::Deltafifo, Engine::Mutex] {
+        for (newest, mismatches) in [(RIGHT, 0), (WRONG, 2), ("[]", 2)] {
+            let case: Case = serde_json::from_str(&case_wanting(newest))?;
+            let mut tally = Tally::default();
+            tally.replay(&case, engine)?;
+            assert_eq!((tally.cases, tally.steps, tally.mismatches), (1, 4, mismatches));
+            assert!(tally.first.iter().all(|mismatch| mismatch.step == 4));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_answer_of_the_recording_matters() -> Result {
+    // With every step of the first cases wanting something more, each is a mismatch: none is passed over.
+    let mut tally = Tally::default();
+    let (mut altered, mut replayed) = (0, 0);
+    for case in read(&data("small.jsonl.gz"))?.take(20) {
+        let mut case = case?;
+        let ways = Engine::Mutex.subjects(&case.config)?.len();
+        for step in &mut case.steps {
+            step.want.insert("altered".into(), true.into());
+            altered += ways;
+        }
+        replayed += case.steps.len();
+        tally.replay(&case, Engine::Mutex)?;
+    }
+    assert_eq!((tally.steps, tally.mismatches), (replayed, altered));
+    assert_eq!(tally.first.len(), 10);
+    Ok(())
+}
+
+fn run(arguments: &[&str]) -> Result<Output> {
+    Ok(Command::new(env!("CARGO_BIN_EXE_replay")).args(arguments).output()?)
+}
+
+/// Runs the tool on a file and demands its exit status and a piece of what it says.
+fn demand(file: &Path, status: i32, says: &str) -> Result {
+    let output = run(&[&file.display().to_string()])?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert_eq!(output.status.code(), Some(status), "{said}");
+    assert!(said.contains(says), "{said}");
+    Ok(())
+}
+
+#[test]
+fn the_tool_says_what_differs() -> Result {
+    let right = scratch("right.jsonl", case_wanting(RIGHT).as_bytes())?;
+    demand(&right, 0, "1 cases, 4 steps, 0 mismatches")?;
+    let wrong = scratch("wrong.jsonl", case_wanting(WRONG).as_bytes())?;
+    demand(&wrong, 1, "by-hand, step 4, own store\n  op   {\"op\":\"list\"}\n  want ")?;
+    demand(&wrong, 1, "1 cases, 4 steps, 2 mismatches\n")
+}
+
+#[test]
+fn files_that_cannot_be_replayed_are_errors() -> Result {
+    demand(Path::new("no-such-file.jsonl"), 2, "cannot be opened")?;
+    demand(&scratch("empty.jsonl", b"\n")?, 2, "holds no case")?;
+
+    let packed = fs::read(data("small.jsonl.gz"))?;
+    demand(&scratch("half.jsonl.gz", &packed[..packed.len() / 2])?, 2, "cannot be read")?;
+
+    let mut text = String::new();
+    GzDecoder::new(&*packed).read_to_string(&mut text)?;
+    let two_lines: String = text.split_inclusive('\n').take(2).collect();
+    let cut = &two_lines.as_bytes()[..two_lines.len() - 100];
+    demand(&scratch("cut.jsonl", cut)?, 2, "line 2: not a case")?;
+
+    let unknown_op = case_wanting(RIGHT).replace("has_synced", "has_sunk");
+    demand(&scratch("unknown-op.jsonl", unknown_op.as_bytes())?, 2, "has_sunk")
+}
+
+#[test]
+fn an_unknown_engine_is_an_error() -> Result {
+    let output = run(&["--engine", "steam", "x.jsonl"])?;
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("steam"));
+    Ok(())
+}

@@ -1,0 +1,294 @@
+//! Waiting: for items, for room, for the sync; on threads and as futures.
+
+mod common;
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{Fifo, Mode, Rig, block_on, ends, obj};
+use deltafifo::{Closed, PopError};
+
+fn fifo() -> Arc<Fifo> {
+    Rig::new(Mode::Fused).fifo
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+#[test]
+fn a_blocked_pop_wakes_for_every_kind_of_offer() {
+    type Offer = fn(&Fifo);
+    let offers: [(Offer, &str); 6] = [
+        (|fifo| fifo.add(obj("a", 1)).unwrap(), "a"),
+        (|fifo| fifo.update_batch(vec![obj("b", 1)]).unwrap(), "b"),
+        (|fifo| assert!(fifo.replace(vec![obj("c", 1), obj("k", 1)], "1").is_ok()), "c"),
+        (|fifo| assert!(fifo.replace(vec![], "2").is_ok()), "k"),
+        (|fifo| fifo.add_if_not_present(common::deltas([(deltafifo::DeltaType::Added, obj("d", 1))])).unwrap(), "d"),
+        (Fifo::resync, "k"),
+    ];
+    ends(move || {
+        for (offer, key) in offers {
+            let rig = Rig::knowing(Mode::Fused, &[obj("k", 1)], |builder| builder);
+            thread::scope(|scope| {
+                let popping = scope.spawn(|| {
+                    let guard = rig.fifo.pop().unwrap();
+                    let key = guard.key().to_owned();
+                    guard.done();
+                    key
+                });
+                offer(&rig.fifo);
+                assert_eq!(popping.join().unwrap(), key);
+            });
+        }
+    });
+}
+
+#[test]
+fn a_blocked_pop_wakes_for_a_requeue_and_for_a_batch_given_back() {
+    ends(|| {
+        let fifo = fifo();
+        fifo.add(obj("a", 1)).unwrap();
+        let guard = fifo.pop().unwrap();
+        thread::scope(|scope| {
+            let popping = scope.spawn(|| fifo.pop().unwrap().done());
+            guard.requeue();
+            popping.join().unwrap();
+        });
+        for key in ["a", "b", "c"] {
+            fifo.add(obj(key, 1)).unwrap();
+        }
+        let batch = fifo.pop_batch(9).unwrap();
+        thread::scope(|scope| {
+            let popping: Vec<_> = (0..3).map(|_| scope.spawn(|| fifo.pop().unwrap().done())).collect();
+            drop(batch);
+            for popping in popping {
+                popping.join().unwrap();
+            }
+        });
+    });
+}
+
+#[test]
+fn one_run_wakes_as_many_consumers_as_it_has_keys() {
+    ends(|| {
+        let fifo = fifo();
+        let (popped, is_popped) = mpsc::channel();
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                let (fifo, popped) = (&fifo, popped.clone());
+                // Each keeps its key until all eight have one.
+                scope.spawn(move || {
+                    let guard = fifo.pop().unwrap();
+                    popped.send(guard).unwrap();
+                });
+            }
+            fifo.replace((0..8).map(|n| obj(&format!("k{n}"), 1)).collect(), "1").unwrap();
+            let held: Vec<_> = is_popped.iter().take(8).collect();
+            assert_eq!(held.len(), 8);
+            held.into_iter().for_each(deltafifo::Popped::done);
+        });
+        assert!(fifo.has_synced());
+    });
+}
+
+#[test]
+fn a_deadline_ends_the_wait_and_takes_nothing() {
+    let fifo = fifo();
+    let soon = Instant::now() + Duration::from_millis(5);
+    assert_eq!(fifo.pop_deadline(soon).unwrap_err(), PopError::TimedOut);
+    assert!(Instant::now() >= soon);
+    assert_eq!(fifo.pop_deadline(Instant::now()).unwrap_err(), PopError::TimedOut);
+    fifo.add(obj("a", 1)).unwrap();
+    fifo.pop_deadline(soon).unwrap().done();
+    ends(move || {
+        let far = Instant::now() + Duration::from_secs(3600);
+        thread::scope(|scope| {
+            let popping = scope.spawn(|| fifo.pop_deadline(far).map(deltafifo::Popped::done));
+            fifo.add(obj("b", 1)).unwrap();
+            popping.join().unwrap().unwrap();
+            let popping = scope.spawn(|| fifo.pop_deadline(far).map(deltafifo::Popped::done));
+            fifo.close();
+            assert_eq!(popping.join().unwrap(), Err(PopError::Closed(Closed)));
+        });
+    });
+}
+
+#[test]
+fn close_wakes_everybody_who_waits() {
+    ends(|| {
+        let fifo = fifo();
+        // A first replace claims the initial population, so waiting for the sync waits.
+        let relist = fifo.begin_replace();
+        thread::scope(|scope| {
+            let mut waiting = Vec::new();
+            for _ in 0..10 {
+                waiting.push(scope.spawn(|| fifo.pop().map(drop)));
+                waiting.push(scope.spawn(|| fifo.pop_batch(3).map(drop)));
+                waiting.push(scope.spawn(|| block_on(fifo.pop_async()).map(drop)));
+                waiting.push(scope.spawn(|| block_on(fifo.pop_batch_async(3)).map(drop)));
+                waiting.push(scope.spawn(|| fifo.wait_for_sync()));
+                waiting.push(scope.spawn(|| block_on(fifo.wait_for_sync_async())));
+            }
+            fifo.close();
+            assert!(waiting.into_iter().all(|waiting| waiting.join().unwrap() == Err(Closed)));
+        });
+        drop(relist);
+    });
+}
+
+#[test]
+fn async_pops_get_what_comes() {
+    ends(|| {
+        let fifo = fifo();
+        thread::scope(|scope| {
+            let one = scope.spawn(|| block_on(fifo.pop_async()).unwrap().done());
+            fifo.add(obj("a", 1)).unwrap();
+            one.join().unwrap();
+            let batch = scope.spawn(|| {
+                let mut batch = block_on(fifo.pop_batch_async(0)).unwrap();
+                assert_eq!(batch.len(), 1, "none counts as one");
+                batch.next().unwrap().done();
+                assert!(batch.is_empty() && batch.next().is_none());
+            });
+            fifo.add(obj("b", 1)).unwrap();
+            batch.join().unwrap();
+        });
+        fifo.add(obj("c", 1)).unwrap();
+        fifo.close();
+        block_on(fifo.pop_async()).unwrap().done();
+        assert_eq!(block_on(fifo.pop_async()).map(drop), Err(Closed));
+    });
+}
+
+#[test]
+fn futures_and_guards_can_move_between_threads() {
+    fn is_send<T: Send>(_: &T) {}
+    let fifo = fifo();
+    is_send(&fifo.pop_async());
+    is_send(&fifo.pop_batch_async(1));
+    is_send(&fifo.ready_async());
+    is_send(&fifo.wait_for_sync_async());
+    fifo.add(obj("a", 1)).unwrap();
+    let guard = fifo.pop().unwrap();
+    thread::scope(|scope| scope.spawn(move || guard.done()).join().unwrap());
+    assert!(fifo.try_pop().is_none());
+}
+
+#[test]
+fn a_dropped_async_pop_takes_nothing_and_passes_its_wake_up_on() {
+    let fifo = fifo();
+    let (first, second) = (Arc::new(Wakes::default()), Arc::new(Wakes::default()));
+    let (first_waker, second_waker) = (Waker::from(first.clone()), Waker::from(second.clone()));
+    let mut staying = pin!(fifo.pop_async());
+    {
+        let mut dropped = pin!(fifo.pop_async());
+        assert!(dropped.as_mut().poll(&mut Context::from_waker(&first_waker)).is_pending());
+        assert!(staying.as_mut().poll(&mut Context::from_waker(&second_waker)).is_pending());
+        fifo.add(obj("a", 1)).unwrap();
+        assert_eq!(first.0.load(Ordering::Acquire) + second.0.load(Ordering::Acquire), 1, "one key wakes one");
+        assert_eq!(first.0.load(Ordering::Acquire), 1, "the one that waited longest");
+    }
+    assert_eq!(second.0.load(Ordering::Acquire), 1, "the wake-up that came to the dropped one is passed on");
+    let Poll::Ready(popped) = staying.as_mut().poll(&mut Context::from_waker(&second_waker)) else {
+        panic!("the key is there")
+    };
+    popped.unwrap().done();
+}
+
+#[test]
+fn a_cancelled_handler_gives_its_key_to_another() {
+    let fifo = fifo();
+    fifo.add(obj("a", 1)).unwrap();
+    {
+        let mut handling = pin!(async {
+            let guard = fifo.pop_async().await.unwrap();
+            std::future::pending::<()>().await;
+            guard.done();
+        });
+        assert!(handling.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert!(fifo.try_pop().is_none());
+    }
+    let guard = block_on(fifo.pop_async()).unwrap();
+    assert_eq!(common::show(guard.deltas()), "A1");
+    guard.done();
+}
+
+#[test]
+fn ready_waits_for_fewer_than_the_high_water_mark() {
+    ends(|| {
+        let fifo = Rig::with(Mode::Nowhere, |builder| builder.high_water(3)).fifo;
+        for n in 0..2 {
+            fifo.add(obj("a", n)).unwrap();
+        }
+        fifo.ready().unwrap();
+        fifo.add(obj("b", 1)).unwrap();
+        fifo.add(obj("b", 2)).unwrap();
+        let mut waiting = pin!(fifo.ready_async());
+        let wakes = Arc::new(Wakes::default());
+        let wake = Waker::from(wakes.clone());
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending());
+        thread::scope(|scope| {
+            let ready = scope.spawn(|| fifo.ready());
+            fifo.pop().unwrap().done();
+            ready.join().unwrap().unwrap();
+        });
+        assert_eq!(wakes.0.load(Ordering::Acquire), 1);
+        assert_eq!(waiting.as_mut().poll(&mut Context::from_waker(&wake)), Poll::Ready(Ok(())));
+        // Above again, by a requeue; then closed.
+        fifo.add(obj("c", 1)).unwrap();
+        fifo.pop().unwrap().requeue();
+        assert_eq!(fifo.pending_deltas(), 3);
+        thread::scope(|scope| {
+            let closed = scope.spawn(|| fifo.ready());
+            fifo.close();
+            assert_eq!(closed.join().unwrap(), Err(Closed));
+        });
+    });
+}
+
+#[test]
+fn without_a_mark_ready_never_waits_and_adds_never_block() {
+    let fifo = fifo();
+    for n in 0..1000 {
+        fifo.add(obj("a", n)).unwrap();
+    }
+    fifo.ready().unwrap();
+    block_on(fifo.ready_async()).unwrap();
+}
+
+#[test]
+fn waiting_for_the_sync_ends_with_the_last_initial_handler() {
+    ends(|| {
+        let fifo = fifo();
+        let mut waiting = pin!(fifo.wait_for_sync_async());
+        let wakes = Arc::new(Wakes::default());
+        let wake = Waker::from(wakes.clone());
+        thread::scope(|scope| {
+            let synced = scope.spawn(|| fifo.wait_for_sync());
+            assert!(waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending());
+            fifo.replace(vec![obj("a", 1)], "1").unwrap();
+            let mut guard = fifo.pop().unwrap();
+            guard.apply(|_| ()).unwrap();
+            assert!(waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending(), "its handler still runs");
+            guard.done();
+            synced.join().unwrap().unwrap();
+        });
+        assert!(wakes.0.load(Ordering::Acquire) > 0);
+        assert_eq!(waiting.as_mut().poll(&mut Context::from_waker(&wake)), Poll::Ready(Ok(())));
+        fifo.close();
+        fifo.wait_for_sync().unwrap();
+        block_on(fifo.wait_for_sync_async()).unwrap();
+    });
+}

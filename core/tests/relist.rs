@@ -1,0 +1,399 @@
+//! Relists in pieces, and unchanged objects.
+
+mod common;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use common::{KNOWING, MODES, Mode, Obj, Rig, deltas, keys, nameless, obj, versioned};
+use deltafifo::DeltaType::Added;
+use deltafifo::{DeltaFifo, Indexer, KeyFunc, RelistError};
+
+#[test]
+fn pages_are_popped_as_they_come_and_deletions_at_commit() {
+    for mode in KNOWING {
+        let rig = Rig::knowing(mode, &[obj("gone", 1), obj("kept", 1)], |builder| builder);
+        let mut relist = rig.fifo.begin_replace();
+        relist.expect(1000);
+        relist.offer(vec![obj("a", 2)]).unwrap();
+        assert_eq!(rig.drain(), ["a: R2"]);
+        relist.offer(vec![]).unwrap();
+        relist.offer(vec![obj("kept", 2), obj("b", 2)]).unwrap();
+        assert_eq!(rig.fifo.resource_version(), None);
+        assert_eq!(relist.commit("7").unwrap().deleted, 1);
+        assert_eq!(rig.drain(), ["kept: R2", "b: R2", "gone: D(1)"], "{mode:?}");
+        assert_eq!(rig.stored(), ["a=2", "b=2", "kept=2"]);
+        assert_eq!(rig.fifo.resource_version().as_deref(), Some("7"));
+    }
+}
+
+#[test]
+fn an_abandoned_or_dropped_relist_deletes_nothing_and_a_first_one_never_was() {
+    for mode in MODES {
+        for dropped in [false, true] {
+            let rig = Rig::knowing(mode, &[obj("old", 1)], |builder| builder);
+            let mut relist = rig.fifo.begin_replace();
+            relist.offer(vec![obj("a", 1)]).unwrap();
+            if dropped {
+                drop(relist);
+            } else {
+                relist.abandon();
+            }
+            assert!(!rig.fifo.has_synced());
+            let mut guard = rig.fifo.pop().unwrap();
+            assert!(guard.is_in_initial_list());
+            rig.apply(&mut guard);
+            guard.done();
+            assert!(!rig.fifo.has_synced() && rig.fifo.try_pop().is_none());
+            rig.fifo.add(obj("b", 1)).unwrap();
+            assert!(rig.fifo.has_synced(), "as if it had never begun, so the add populates");
+        }
+    }
+}
+
+#[test]
+fn an_add_during_an_abandoned_first_relist_populates_at_the_abandon() {
+    let fifo = Rig::new(Mode::Fused).fifo;
+    let relist = fifo.begin_replace();
+    fifo.add(obj("a", 1)).unwrap();
+    assert!(!fifo.has_synced());
+    relist.abandon();
+    assert!(fifo.has_synced());
+}
+
+#[test]
+fn a_superseded_relist_is_told_so_by_everything_and_deletes_nothing() {
+    for mode in MODES {
+        let rig = Rig::knowing(mode, &[obj("old", 1)], |builder| builder);
+        let mut first = rig.fifo.begin_replace();
+        first.offer(vec![obj("a", 1)]).unwrap();
+        let mut second = rig.fifo.begin_replace();
+        assert!(matches!(first.offer(vec![obj("x", 1)]), Err(RelistError::Superseded)));
+        assert!(matches!(first.probe(&[("old", "1")]), Err(RelistError::Superseded)));
+        assert!(matches!(first.keep("old"), Err(RelistError::Superseded)));
+        assert!(matches!(first.commit("1"), Err(RelistError::Superseded)));
+        assert_eq!(rig.fifo.resource_version(), None);
+        second.keep("old").unwrap();
+        second.offer(vec![obj("b", 2)]).unwrap();
+        // a was listed by the first alone.
+        assert_eq!(second.commit("2").unwrap().deleted, 1);
+        assert_eq!(rig.drain(), ["a: R1 D(1)", "b: R2"], "{mode:?}");
+        assert!(rig.fifo.has_synced());
+    }
+}
+
+#[test]
+fn a_superseded_relist_that_is_dropped_leaves_the_current_one_alone() {
+    let rig = Rig::new(Mode::Fused);
+    let first = rig.fifo.begin_replace();
+    let mut second = rig.fifo.begin_replace();
+    drop(first);
+    rig.fifo.add(obj("x", 1)).unwrap();
+    assert!(!rig.fifo.has_synced(), "the second still holds the initial population");
+    second.offer(vec![obj("a", 1)]).unwrap();
+    second.commit("1").unwrap();
+    let committed_then_stale = rig.fifo.begin_replace();
+    rig.fifo.replace(vec![obj("a", 2), obj("x", 2)], "3").unwrap();
+    assert!(matches!(committed_then_stale.commit("2"), Err(RelistError::Superseded)));
+    assert_eq!(rig.fifo.resource_version().as_deref(), Some("3"));
+    assert_eq!(rig.drain(), ["x: A1 R2", "a: R1 R2"]);
+}
+
+#[test]
+fn what_is_written_while_a_relist_is_open_is_not_swept() {
+    for mode in MODES {
+        for handled in [false, true] {
+            let rig = Rig::knowing(mode, &[obj("known", 1), obj("batched", 1), obj("gone", 1)], |builder| builder);
+            let relist = rig.fifo.begin_replace();
+            rig.fifo.update(obj("known", 2)).unwrap();
+            rig.fifo.add(obj("new", 2)).unwrap();
+            rig.fifo.update_batch(vec![obj("batched", 2), obj("batched new", 2)]).unwrap();
+            if handled {
+                rig.drain();
+            }
+            let deleted = relist.commit("1").unwrap().deleted;
+            assert_eq!(deleted, usize::from(mode != Mode::Nowhere), "{mode:?} {handled}");
+            rig.drain();
+            if mode != Mode::Nowhere {
+                assert_eq!(rig.stored(), ["batched new=2", "batched=2", "known=2", "new=2"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_new_key_from_add_if_not_present_while_a_relist_is_open_is_not_swept_whatever_is_known() {
+    for mode in MODES {
+        for handled in [false, true] {
+            let rig = Rig::new(mode);
+            let relist = rig.fifo.begin_replace();
+            rig.fifo.add_if_not_present(deltas([(Added, obj("new", 2))])).unwrap();
+            if handled {
+                rig.drain();
+            }
+            assert_eq!(relist.commit("1").unwrap().deleted, 0, "{mode:?} handled {handled}");
+        }
+    }
+}
+
+#[test]
+fn a_resync_while_a_relist_is_open_lists_nothing() {
+    for mode in KNOWING {
+        for handled in [false, true] {
+            let rig = Rig::knowing(mode, &[obj("a", 1), obj("gone", 1)], |builder| builder);
+            let mut relist = rig.fifo.begin_replace();
+            rig.fifo.resync();
+            if handled {
+                rig.drain();
+            }
+            relist.offer(vec![obj("a", 2)]).unwrap();
+            relist.commit("1").unwrap();
+            rig.drain();
+            assert_eq!(rig.stored(), ["a=2"], "{mode:?} handled {handled}: gone was not listed");
+        }
+    }
+}
+
+#[test]
+fn what_is_listed_stays_listed_when_its_slot_comes_and_goes() {
+    for mode in KNOWING {
+        for how in ["offer", "probe", "keep", "update"] {
+            let rig = Rig::knowing(mode, &[obj("x", 1)], |builder| builder);
+            let mut relist = rig.fifo.begin_replace();
+            match how {
+                "offer" => relist.offer(vec![obj("x", 2)]).unwrap(),
+                "probe" => drop(relist.probe(&[("x", "1")]).unwrap()),
+                "keep" => relist.keep("x").unwrap(),
+                _ => rig.fifo.update(obj("x", 2)).unwrap(),
+            }
+            rig.drain();
+            // Elsewhere its slot was retired, and the Sync makes another.
+            rig.fifo.resync();
+            assert_eq!(relist.commit("1").unwrap().deleted, 0, "{mode:?} {how}");
+            assert!(rig.drain()[0].starts_with("x: S"));
+        }
+    }
+}
+
+#[test]
+fn pops_and_requeues_go_on_while_a_relist_is_open() {
+    for mode in MODES {
+        let rig = Rig::new(mode);
+        let mut relist = rig.fifo.begin_replace();
+        relist.offer(vec![obj("a", 1), obj("b", 1)]).unwrap();
+        let guard = rig.fifo.pop().unwrap();
+        relist.offer(vec![obj("a", 2)]).unwrap();
+        guard.requeue();
+        relist.commit("1").unwrap();
+        assert_eq!(rig.drain(), ["b: R1", "a: R1 R2"], "{mode:?}");
+        assert!(rig.fifo.has_synced());
+        assert_eq!(rig.fifo.pending_deltas(), 0);
+    }
+}
+
+#[test]
+fn a_refused_object_does_not_end_the_relist() {
+    let rig = Rig::knowing(Mode::Fused, &[obj("bad", 1)], |builder| builder);
+    let mut relist = rig.fifo.begin_replace();
+    let error = relist.offer(vec![obj("a", 1), nameless(), obj("b", 1)]).unwrap_err();
+    assert!(matches!(error, RelistError::Refused { index: 1, .. }));
+    relist.keep("bad").unwrap();
+    relist.offer(vec![obj("b", 1)]).unwrap();
+    assert_eq!(relist.commit("1").unwrap().deleted, 0);
+    assert_eq!(rig.drain(), ["a: R1", "b: R1"]);
+    assert_eq!(rig.stored(), ["a=1", "b=1", "bad=1"], "the last good object stays");
+}
+
+#[test]
+fn probe_asks_for_what_is_not_known_idle_and_of_an_equal_version() {
+    let known = [obj("same", 1), obj("changed", 1), obj("pending", 1), obj("running", 1), versioned("none", 1, "")];
+    let rig = Rig::knowing(Mode::Fused, &known, |builder| builder);
+    rig.fifo.update(obj("running", 1)).unwrap();
+    let guard = rig.fifo.pop().unwrap();
+    rig.fifo.update(obj("pending", 1)).unwrap();
+    let mut relist = rig.fifo.begin_replace();
+    let probed =
+        [("same", "1"), ("changed", "2"), ("pending", "1"), ("running", "1"), ("none", ""), ("new", "1"), ("same", "")];
+    assert_eq!(relist.probe(&probed).unwrap(), [false, true, true, true, true, true, true]);
+    // All of them are listed by that, also those whose object never comes.
+    guard.done();
+    assert_eq!(relist.commit("1").unwrap().deleted, 0);
+    assert_eq!(rig.drain(), ["pending: U1"], "an unchanged object is told to nobody");
+    for mode in [Mode::Elsewhere, Mode::Nowhere] {
+        let rig = Rig::knowing(mode, &[obj("same", 1), obj("gone", 1)], |builder| builder);
+        let mut relist = rig.fifo.begin_replace();
+        assert_eq!(relist.probe(&[("same", "1")]).unwrap(), [true], "only a fused store can tell");
+        assert_eq!(relist.commit("1").unwrap().deleted, usize::from(mode == Mode::Elsewhere));
+    }
+}
+
+#[test]
+fn notify_unchanged_tells_the_known_object_again() {
+    let rig = Rig::knowing(Mode::Fused, &[obj("a", 1), obj("b", 1)], |builder| builder.notify_unchanged(true));
+    let mut relist = rig.fifo.begin_replace();
+    assert_eq!(relist.probe(&[("a", "1"), ("b", "2")]).unwrap(), [false, true]);
+    assert_eq!(rig.fifo.pending_deltas(), 1);
+    relist.keep("b").unwrap();
+    relist.commit("1").unwrap();
+    assert!(!rig.fifo.has_synced());
+    let guard = rig.fifo.pop().unwrap();
+    assert!(guard.is_in_initial_list());
+    assert!(Arc::ptr_eq(guard.deltas()[0].object.object().unwrap(), &rig.fifo.store().get_by_key("a").unwrap()));
+    guard.requeue();
+    assert!(rig.fifo.has_synced());
+    assert_eq!(rig.drain(), ["a: R1"]);
+}
+
+#[test]
+fn skip_unchanged_queues_only_what_changed_and_sweeps_as_ever() {
+    let known = [obj("same", 1), obj("changed", 1), obj("gone", 1), obj("busy", 1), versioned("none", 1, "")];
+    let rig = Rig::knowing(Mode::Fused, &known, |builder| builder.skip_unchanged(true));
+    rig.fifo.update(obj("busy", 1)).unwrap();
+    let list = vec![obj("same", 1), obj("changed", 2), obj("busy", 1), versioned("none", 2, ""), obj("new", 1)];
+    assert_eq!(rig.fifo.replace(list, "1").unwrap().deleted, 1);
+    assert_eq!(rig.drain(), ["busy: U1 R1", "changed: R2", "none: R2", "new: R1", "gone: D(1)"]);
+    assert_eq!(rig.fifo.replace(vec![obj("same", 1)], "2").unwrap().deleted, 4);
+}
+
+#[test]
+fn skip_unchanged_does_not_skip_the_second_of_two_states_in_one_list() {
+    let rig = Rig::knowing(Mode::Fused, &[obj("x", 1)], |builder| builder.skip_unchanged(true));
+    rig.fifo.replace(vec![obj("x", 2), obj("x", 1)], "1").unwrap();
+    assert_eq!(rig.drain(), ["x: R2 R1"], "x is pending when its second state is listed");
+    assert_eq!(rig.stored(), ["x=1"]);
+}
+
+#[test]
+fn versions_that_a_transformer_changed_are_never_unchanged() {
+    for skip in [false, true] {
+        let rig = Rig::with(Mode::Fused, |builder| {
+            let builder = builder.skip_unchanged(skip);
+            builder.transformer(|object: Arc<Obj>| Ok(versioned(&object.name, object.n, "rewritten")))
+        });
+        rig.know([obj("x", 1)]);
+        let mut relist = rig.fifo.begin_replace();
+        assert_eq!(relist.probe(&[("x", "rewritten"), ("x", "1")]).unwrap(), [true, true]);
+        relist.offer(vec![versioned("x", 2, "rewritten")]).unwrap();
+        relist.commit("1").unwrap();
+        assert_eq!(rig.drain(), ["x: R2"]);
+    }
+}
+
+#[test]
+fn an_expectation_is_only_a_hint() {
+    let rig = Rig::new(Mode::Fused);
+    for hint in [0, 1, usize::MAX] {
+        let mut relist = rig.fifo.begin_replace();
+        let hinted = catch_unwind(AssertUnwindSafe(|| relist.expect(hint)));
+        assert!(hinted.is_ok(), "expect({hint}) panicked; a server says how many");
+        relist.offer(vec![obj("a", 1)]).unwrap();
+        relist.commit("1").unwrap();
+    }
+    assert_eq!(rig.drain(), ["a: R1 R1 R1"]);
+}
+
+#[test]
+fn a_store_that_panics_at_commit_leaves_the_relist_abandoned() {
+    let rig = Rig::new(Mode::Elsewhere);
+    rig.outside.once_after_list(|_| panic!("expected by this test"));
+    let committed = catch_unwind(AssertUnwindSafe(|| rig.fifo.replace(vec![], "1")));
+    assert!(committed.is_err());
+    rig.fifo.add(obj("a", 1)).unwrap();
+    assert!(rig.fifo.has_synced(), "the relist is over and claims nothing any more");
+}
+
+/// A large list: names in a scattered order, `unique` of them, each again and again.
+fn large(count: usize, unique: usize) -> Vec<Arc<Obj>> {
+    (0..count).map(|place| obj(&format!("ns-{}/p-{}", place % 7, place * 7919 % unique), place as u64)).collect()
+}
+
+const LARGE: usize = if cfg!(miri) { 300 } else { 40_000 };
+
+#[test]
+fn a_large_page_keeps_list_order_on_any_number_of_threads() {
+    for threads in [0, 1, 2, 3, 7] {
+        let rig = Rig::with(Mode::Fused, |builder| builder.relist_threads(threads));
+        let page: Vec<_> = (0..LARGE).map(|place| obj(&format!("p-{}", place * 7919 % LARGE), place as u64)).collect();
+        let expected: Vec<_> = page.iter().map(|object| format!("{}: R{}", object.name, object.n)).collect();
+        rig.fifo.replace(page, "1").unwrap();
+        assert_eq!(rig.fifo.pending_deltas(), LARGE);
+        assert!(rig.drain() == expected, "{threads} threads: the order differs");
+        assert!(rig.fifo.has_synced());
+    }
+}
+
+#[test]
+fn duplicates_across_the_pieces_of_threads_keep_their_order() {
+    for threads in [1, 2, 3] {
+        let rig = Rig::with(Mode::Fused, |builder| builder.relist_threads(threads));
+        let page = large(LARGE, LARGE / 10);
+        let mut expected = Vec::<(String, Vec<u64>)>::new();
+        let mut places = std::collections::HashMap::new();
+        for object in &page {
+            let key = keys().key(object).unwrap();
+            let place = *places.entry(key.clone()).or_insert_with(|| {
+                expected.push((key, Vec::new()));
+                expected.len() - 1
+            });
+            expected[place].1.push(object.n);
+        }
+        rig.fifo.replace(page, "1").unwrap();
+        for (key, states) in &expected {
+            let popped = rig.fifo.try_pop().unwrap();
+            assert_eq!(popped.key(), key, "{threads} threads");
+            let seen: Vec<_> = popped.deltas().iter().map(|delta| delta.object.object().unwrap().n).collect();
+            assert_eq!(&seen, states, "{threads} threads: {key}");
+            popped.done();
+        }
+        assert!(rig.fifo.try_pop().is_none() && rig.fifo.has_synced());
+    }
+}
+
+#[test]
+fn a_key_function_that_fails_in_a_large_page_leaves_exactly_the_prefix() {
+    for threads in [1, 2, 3] {
+        for bad in [0, 1, LARGE / 2, LARGE / 2 + 1, LARGE - 1] {
+            let rig = Rig::with(Mode::Fused, |builder| builder.relist_threads(threads));
+            let mut page: Vec<_> = (0..LARGE).map(|place| obj(&format!("p-{place}"), 1)).collect();
+            page[bad] = nameless();
+            let error = rig.fifo.replace(page, "1").unwrap_err();
+            assert!(matches!(error, RelistError::Refused { index, .. } if index == bad), "{threads} {bad}: {error}");
+            assert_eq!(rig.fifo.pending_deltas(), bad);
+            assert_eq!(rig.drain().len(), bad);
+            assert!(!rig.fifo.has_synced());
+        }
+    }
+}
+
+#[test]
+fn a_key_function_that_panics_in_a_large_page_loses_nothing_that_was_queued() {
+    // Two strides on each number of threads; the panic is in the second.
+    let count = if cfg!(miri) { 300 } else { 100_000 };
+    for threads in [1, 2] {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let panics_at = count - 10;
+        let counter = calls.clone();
+        let keys = KeyFunc::custom(common::ObjMeta, move |object: &Obj| {
+            assert!(counter.fetch_add(1, Ordering::Relaxed) != panics_at, "expected by this test");
+            Ok(object.name.clone())
+        });
+        let fifo = DeltaFifo::over(Indexer::builder(keys).build().unwrap()).relist_threads(threads).build();
+        let page: Vec<_> = (0..count).map(|place| obj(&format!("p-{place}"), place as u64)).collect();
+        let weak: Vec<_> = page.iter().map(Arc::downgrade).collect();
+        assert!(catch_unwind(AssertUnwindSafe(|| fifo.replace(page, "1"))).is_err());
+        assert!(!fifo.has_synced());
+        let pending = fifo.list_keys().len();
+        assert_eq!(fifo.pending_deltas(), pending);
+        for place in 0..pending {
+            let popped = fifo.try_pop().expect("what is pending is in the queue");
+            assert_eq!(popped.key(), format!("p-{place}"));
+            popped.done();
+        }
+        assert!(fifo.try_pop().is_none());
+        assert!(weak.iter().all(|object| object.strong_count() == 0), "every object is released");
+        fifo.replace(vec![obj("p-0", 1)], "2").unwrap();
+        fifo.try_pop().unwrap().done();
+        assert!(fifo.has_synced());
+    }
+}

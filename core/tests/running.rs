@@ -1,0 +1,394 @@
+//! Keys in flight: what arrives while a handler runs acts as if it came just after it, and no end of a handler harms the
+//! queue. A guard held open is the running handler.
+
+mod common;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
+use std::thread;
+
+use common::{Fifo, Guard, KNOWING, MODES, Mode, Rig, deltas, obj, show, tombstone};
+use deltafifo::DeltaType::{Added, Sync};
+use deltafifo::{ProcessError, StoreError};
+
+/// A queue whose key `x` is known as 1 (where it can be) and running as `U2`.
+fn running(mode: Mode, check: impl FnOnce(&Rig, Guard<'_>)) {
+    let rig = Rig::knowing(mode, &[obj("x", 1)], |builder| builder);
+    rig.fifo.update(obj("x", 2)).unwrap();
+    let guard = rig.fifo.pop().unwrap();
+    check(&rig, guard);
+    assert_eq!(rig.fifo.pending_deltas(), 0);
+}
+
+fn finish(rig: &Rig, mut guard: Guard<'_>) {
+    rig.apply(&mut guard);
+    guard.done();
+}
+
+#[test]
+fn a_delete_over_a_running_handler_sees_what_it_stored() {
+    for mode in MODES {
+        running(mode, |rig, guard| {
+            rig.fifo.delete(obj("x", 3)).unwrap();
+            assert!(rig.fifo.try_pop().is_none(), "per key handlers never overlap");
+            finish(rig, guard);
+            let expected: &[&str] = if mode == Mode::Nowhere { &[] } else { &["x: D3"] };
+            assert_eq!(rig.drain(), expected, "{mode:?}");
+            assert_eq!(rig.stored(), [""; 0]);
+        });
+    }
+}
+
+#[test]
+fn a_delete_over_a_first_add_is_not_dropped() {
+    for mode in KNOWING {
+        let rig = Rig::new(mode);
+        rig.fifo.add(obj("x", 1)).unwrap();
+        let guard = rig.fifo.pop().unwrap();
+        rig.fifo.delete(obj("x", 2)).unwrap();
+        rig.fifo.delete(tombstone("x", None)).unwrap();
+        finish(&rig, guard);
+        assert_eq!(rig.drain(), ["x: D2"], "{mode:?}");
+        assert_eq!(rig.stored(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_delete_over_a_handler_that_deletes_is_no_second_report() {
+    for mode in MODES {
+        let rig = Rig::knowing(mode, &[obj("x", 1)], |builder| builder);
+        rig.fifo.update(obj("x", 2)).unwrap();
+        rig.fifo.delete(obj("x", 2)).unwrap();
+        let guard = rig.fifo.pop().unwrap();
+        rig.fifo.delete(obj("x", 3)).unwrap();
+        rig.fifo.replace(vec![], "1").unwrap();
+        rig.fifo.resync();
+        finish(&rig, guard);
+        assert_eq!(rig.drain(), [""; 0], "{mode:?}");
+        assert_eq!(rig.fifo.pending_deltas(), 0);
+    }
+}
+
+#[test]
+fn a_delete_and_an_add_over_a_deleting_handler_keep_only_what_counts() {
+    for mode in KNOWING {
+        let rig = Rig::knowing(mode, &[obj("x", 1)], |builder| builder);
+        rig.fifo.delete(obj("x", 1)).unwrap();
+        let guard = rig.fifo.pop().unwrap();
+        rig.fifo.delete(obj("x", 2)).unwrap();
+        rig.fifo.add(obj("x", 3)).unwrap();
+        rig.fifo.delete(obj("x", 4)).unwrap();
+        rig.fifo.add(obj("x", 5)).unwrap();
+        finish(&rig, guard);
+        assert_eq!(rig.drain(), ["x: A3 D4 A5"], "{mode:?}");
+        assert_eq!(rig.stored(), ["x=5"]);
+    }
+}
+
+#[test]
+fn a_replace_over_a_running_handler_deletes_with_the_object_it_stored() {
+    for mode in KNOWING {
+        running(mode, |rig, guard| {
+            rig.fifo.replace(vec![], "1").unwrap();
+            finish(rig, guard);
+            assert_eq!(rig.drain(), ["x: D(2)"], "{mode:?}");
+            assert_eq!(rig.stored(), [""; 0]);
+        });
+    }
+    running(Mode::Nowhere, |rig, guard| {
+        rig.fifo.replace(vec![], "1").unwrap();
+        finish(rig, guard);
+        assert_eq!(rig.drain(), [""; 0]);
+    });
+}
+
+#[test]
+fn a_replace_that_lists_a_running_key_queues_it_behind() {
+    for mode in MODES {
+        running(mode, |rig, guard| {
+            rig.fifo.replace(vec![obj("x", 3), obj("y", 1)], "1").unwrap();
+            finish(rig, guard);
+            let mut drained = rig.drain();
+            drained.sort();
+            assert_eq!(drained, ["x: R3", "y: R1"], "{mode:?}");
+        });
+    }
+}
+
+#[test]
+fn a_resync_over_a_running_handler_syncs_what_it_stored_unless_more_came() {
+    for mode in KNOWING {
+        running(mode, |rig, guard| {
+            rig.fifo.resync();
+            rig.fifo.resync();
+            finish(rig, guard);
+            assert_eq!(rig.drain(), ["x: S2"], "{mode:?}");
+        });
+        running(mode, |rig, guard| {
+            rig.fifo.update(obj("x", 3)).unwrap();
+            rig.fifo.resync();
+            finish(rig, guard);
+            assert_eq!(rig.drain(), ["x: U3"], "{mode:?}");
+        });
+        running(mode, |rig, guard| {
+            rig.fifo.resync();
+            rig.fifo.update(obj("x", 3)).unwrap();
+            finish(rig, guard);
+            assert_eq!(rig.drain(), ["x: S2 U3"], "{mode:?}");
+        });
+    }
+}
+
+#[test]
+fn a_resync_over_a_first_add_is_decided_by_what_the_handler_did() {
+    for (applies, expected) in [(true, &["x: S1"][..]), (false, &[])] {
+        let rig = Rig::new(Mode::Fused);
+        rig.fifo.add(obj("x", 1)).unwrap();
+        let guard = rig.fifo.pop().unwrap();
+        rig.fifo.resync();
+        if applies {
+            finish(&rig, guard);
+        } else {
+            guard.done();
+        }
+        assert_eq!(rig.drain(), expected);
+    }
+}
+
+#[test]
+fn add_if_not_present_over_a_running_handler_counts_unless_more_came() {
+    for mode in MODES {
+        running(mode, |rig, guard| {
+            rig.fifo.add_if_not_present(deltas([(Added, obj("x", 3)), (Sync, obj("x", 4))])).unwrap();
+            rig.fifo.add_if_not_present(deltas([(Added, obj("x", 5))])).unwrap();
+            finish(rig, guard);
+            assert_eq!(rig.drain(), ["x: A3 S4"], "{mode:?}");
+        });
+        running(mode, |rig, guard| {
+            rig.fifo.update(obj("x", 3)).unwrap();
+            rig.fifo.add_if_not_present(deltas([(Added, obj("x", 5))])).unwrap();
+            finish(rig, guard);
+            assert_eq!(rig.drain(), ["x: U3"], "{mode:?}");
+        });
+        running(mode, |rig, guard| {
+            rig.fifo.add_if_not_present(deltas([(Added, obj("x", 5))])).unwrap();
+            guard.requeue();
+            assert_eq!(rig.drain(), ["x: U2"], "{mode:?}");
+        });
+    }
+}
+
+#[test]
+fn requeue_goes_in_front_of_what_came() {
+    for mode in MODES {
+        running(mode, |rig, guard| {
+            rig.fifo.add(obj("y", 1)).unwrap();
+            rig.fifo.update(obj("x", 3)).unwrap();
+            rig.fifo.delete(obj("x", 4)).unwrap();
+            rig.fifo.resync();
+            guard.requeue();
+            assert_eq!(rig.drain(), ["y: A1", "x: U2 U3 D4"], "{mode:?}");
+        });
+    }
+}
+
+#[test]
+fn a_delete_or_a_relist_over_a_requeued_handler_counts_even_where_nothing_is_known() {
+    for mode in MODES {
+        running(mode, |rig, guard| {
+            rig.fifo.delete(obj("x", 3)).unwrap();
+            guard.requeue();
+            assert_eq!(rig.drain(), ["x: U2 D3"], "{mode:?}");
+        });
+        running(mode, |rig, guard| {
+            rig.fifo.replace(vec![], "1").unwrap();
+            guard.requeue();
+            assert_eq!(rig.drain(), ["x: U2 D(2)"], "{mode:?}");
+        });
+    }
+}
+
+#[test]
+fn a_guard_dropped_without_a_verdict_puts_its_deltas_back_in_front() {
+    for mode in MODES {
+        running(mode, |rig, guard| {
+            rig.fifo.update(obj("x", 3)).unwrap();
+            drop(guard);
+            assert_eq!(rig.drain(), ["x: U2 U3"], "{mode:?}");
+        });
+    }
+}
+
+#[test]
+fn a_guard_that_was_applied_and_then_dropped_or_requeued_does_not_come_again() {
+    for requeue in [false, true] {
+        let rig = Rig::new(Mode::Fused);
+        rig.fifo.add(obj("x", 1)).unwrap();
+        let mut guard = rig.fifo.pop().unwrap();
+        guard.apply(|_| ()).unwrap();
+        assert!(guard.deltas().is_empty());
+        guard.apply(|_| unreachable!("there is nothing left to apply")).unwrap();
+        if requeue {
+            guard.requeue();
+        } else {
+            drop(guard);
+        }
+        assert_eq!(rig.drain(), [""; 0]);
+        assert_eq!(rig.stored(), ["x=1"]);
+    }
+}
+
+#[test]
+fn apply_without_a_fused_store_says_so_and_keeps_the_deltas() {
+    let rig = Rig::new(Mode::Elsewhere);
+    rig.fifo.add(obj("x", 1)).unwrap();
+    let mut guard = rig.fifo.pop().unwrap();
+    assert!(matches!(guard.apply(|_| unreachable!()), Err(StoreError::NoStore { key }) if key == "x"));
+    assert_eq!(show(guard.deltas()), "A1");
+    drop(guard);
+    assert_eq!(rig.drain(), ["x: A1"]);
+}
+
+fn panics(rig: &Rig, how: &str) {
+    let fifo: &Fifo = &rig.fifo;
+    let handler = |popped: &mut Guard<'_>| -> Result<(), ()> {
+        popped.retry();
+        // A delta that comes while the handler runs survives its panic.
+        fifo.update(obj("x", 3)).unwrap();
+        panic!("expected by {}", "this test")
+    };
+    let is_told = |error: &ProcessError<()>| matches!(error, ProcessError::Panicked { key, message } if key == "x" && message == "expected by this test");
+    match how {
+        "process" => assert!(is_told(&fifo.process(handler).unwrap_err())),
+        "process_batch" => {
+            let mut handler = Some(handler);
+            let report = fifo.process_batch(8, |popped| handler.take().map_or(Ok(()), |handler| handler(popped)));
+            let report = report.unwrap();
+            assert!(report.failures.len() == 1 && is_told(&report.failures[0]));
+            assert_eq!(report.handled, 1, "the batch goes on");
+        }
+        _ => {
+            let panicked = catch_unwind(AssertUnwindSafe(|| {
+                let mut guard = fifo.pop().unwrap();
+                handler(&mut guard)
+            }));
+            assert!(panicked.is_err());
+        }
+    }
+}
+
+#[test]
+fn a_panicking_handler_loses_its_own_deltas_and_nothing_else() {
+    for mode in MODES {
+        for how in ["process", "process_batch", "guard"] {
+            let rig = Rig::new(mode);
+            rig.fifo.add(obj("x", 1)).unwrap();
+            rig.fifo.add(obj("y", 1)).unwrap();
+            panics(&rig, how);
+            let expected: &[&str] = if how == "process_batch" { &["x: U3"] } else { &["y: A1", "x: U3"] };
+            assert_eq!(rig.drain(), expected, "{mode:?} {how}");
+            rig.fifo.add(obj("x", 4)).unwrap();
+            assert_eq!(rig.drain(), ["x: A4"]);
+            assert_eq!(rig.fifo.pending_deltas(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_panic_inside_apply_leaves_the_store_up_to_date() {
+    let rig = Rig::new(Mode::Fused);
+    for n in 1..=3 {
+        rig.fifo.update(obj("x", n)).unwrap();
+    }
+    let mut told = 0;
+    let error = rig.fifo.process(|popped| {
+        popped.apply(|_| {
+            told += 1;
+            assert!(told < 2, "expected by this test");
+        })
+    });
+    assert!(matches!(error, Err(ProcessError::Panicked { .. })));
+    assert_eq!(told, 2, "what comes after the panic is applied untold");
+    assert_eq!(rig.stored(), ["x=3"]);
+    assert_eq!(rig.drain(), [""; 0]);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "forgets a guard, which leaks by design")]
+fn a_forgotten_guard_keeps_its_own_key_only() {
+    for mode in MODES {
+        let rig = Rig::knowing(mode, &[obj("x", 1)], |builder| builder);
+        rig.fifo.update(obj("x", 2)).unwrap();
+        std::mem::forget(rig.fifo.pop().unwrap());
+        rig.fifo.add(obj("y", 1)).unwrap();
+        rig.fifo.resync();
+        rig.fifo.replace(vec![obj("y", 2)], "1").unwrap();
+        assert_eq!(rig.drain(), ["y: A1 R2"], "{mode:?}");
+        // A Sync (where anything is known) and the deletion wait for the handler that never ends.
+        assert_eq!(rig.fifo.pending_deltas(), if mode == Mode::Nowhere { 1 } else { 2 });
+        rig.fifo.close();
+        assert!(rig.fifo.pop().is_err());
+    }
+}
+
+#[test]
+fn what_is_in_hand_is_not_pending_but_what_came_since_is() {
+    for mode in MODES {
+        running(mode, |rig, guard| {
+            assert!(rig.fifo.get_by_key("x").is_none() && rig.fifo.list_keys().is_empty());
+            rig.fifo.update(obj("x", 3)).unwrap();
+            assert_eq!(rig.pending("x").unwrap(), "U3");
+            assert_eq!(rig.fifo.list_keys(), ["x"]);
+            finish(rig, guard);
+            assert_eq!(rig.drain(), ["x: U3"]);
+        });
+    }
+}
+
+#[test]
+fn two_consumers_never_handle_one_key_at_once() {
+    let rig = Rig::new(Mode::Fused);
+    rig.fifo.add(obj("x", 1)).unwrap();
+    rig.fifo.add(obj("y", 1)).unwrap();
+    let (taken, is_taken) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let fifo = &rig.fifo;
+        scope.spawn(move || {
+            let guard = fifo.pop().unwrap();
+            taken.send(guard.key().to_owned()).unwrap();
+            may_go_on.recv().unwrap();
+            guard.done();
+        });
+        assert_eq!(is_taken.recv().unwrap(), "x");
+        rig.fifo.update(obj("x", 2)).unwrap();
+        assert_eq!(rig.handle().unwrap(), "y: A1", "another key's handler runs meanwhile");
+        assert!(rig.fifo.try_pop().is_none());
+        assert!(rig.fifo.try_pop_batch(9).is_none());
+        go_on.send(()).unwrap();
+        let guard = rig.fifo.pop().unwrap();
+        assert_eq!(show(guard.deltas()), "U2");
+        guard.done();
+    });
+}
+
+#[test]
+fn a_batch_dropped_half_way_gives_the_rest_back_in_order() {
+    for mode in MODES {
+        let rig = Rig::new(mode);
+        for key in ["a", "b", "c", "d", "e"] {
+            rig.fifo.add(obj(key, 1)).unwrap();
+        }
+        let mut batch = rig.fifo.pop_batch(4).unwrap();
+        assert_eq!(batch.len(), 4);
+        batch.next().unwrap().done();
+        let held = batch.next().unwrap();
+        rig.fifo.update(obj("c", 2)).unwrap();
+        assert_eq!(rig.pending("d").unwrap(), "A1", "not taken before its turn");
+        rig.fifo.add(obj("f", 1)).unwrap();
+        drop(batch);
+        held.requeue();
+        assert_eq!(rig.drain(), ["c: A1 U2", "d: A1", "e: A1", "f: A1", "b: A1"], "{mode:?}");
+        assert_eq!(rig.fifo.pending_deltas(), 0);
+    }
+}

@@ -1,0 +1,393 @@
+//! The store and its indexes, alone and fused with a queue.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use common::{Obj, ObjMeta, ends, keys, nameless, obj, tombstone};
+use deltafifo::{
+    BoxError, Change, Delta, DeltaFifo, DeltaType, ExplicitKey, IndexError, Indexer, KeyFunc, NAMESPACE_INDEX,
+    StoreError,
+};
+
+/// Every prime divisor of the number; 13 cannot be told.
+fn primes(object: &Obj) -> Result<Vec<String>, BoxError> {
+    if object.n == 13 {
+        return Err("unlucky".into());
+    }
+    Ok([2, 3, 5, 7].iter().filter(|&&prime| object.n.is_multiple_of(prime)).map(ToString::to_string).collect())
+}
+
+/// Gives values twice and out of order.
+#[allow(clippy::unnecessary_wraps)] // The signature of an index function.
+fn digits(object: &Obj) -> Result<Vec<String>, BoxError> {
+    Ok(object.n.to_string().chars().rev().map(String::from).collect())
+}
+
+fn indexed() -> Indexer<Obj, ObjMeta> {
+    Indexer::builder(keys()).index("primes", primes).index("digits", digits).build().unwrap()
+}
+
+#[allow(clippy::needless_pass_by_value)] // Called on answers.
+fn numbers(objects: Vec<Arc<Obj>>) -> Vec<u64> {
+    let mut numbers: Vec<_> = objects.iter().map(|object| object.n).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+#[test]
+fn objects_are_stored_by_key() {
+    let store = indexed();
+    assert!(store.is_empty());
+    store.add(obj("ns/a", 1)).unwrap();
+    store.update(obj("b", 2)).unwrap();
+    store.add(obj("ns/a", 3)).unwrap();
+    assert_eq!(store.len(), 2);
+    assert_eq!(store.get(&*obj("ns/a", 9)).unwrap().unwrap().n, 3);
+    assert_eq!(store.get(ExplicitKey("b")).unwrap().unwrap().n, 2);
+    assert_eq!(store.get(&tombstone("b", None)).unwrap().unwrap().n, 2);
+    assert!(store.get(&*nameless()).is_err());
+    assert!(store.get_by_key("a").is_none());
+    assert_eq!(numbers(store.list()), [2, 3]);
+    let mut keys = store.list_keys();
+    keys.sort();
+    assert_eq!(keys, ["b", "ns/a"]);
+    store.delete(ExplicitKey("b")).unwrap();
+    store.delete(ExplicitKey("b")).unwrap();
+    store.delete(&tombstone("ns/a", None)).unwrap();
+    assert!(store.is_empty() && store.list().is_empty() && store.list_keys().is_empty());
+    assert!(matches!(store.add(nameless()), Err(StoreError::Key(_))));
+    assert!(matches!(store.delete(&*nameless()), Err(StoreError::Key(_))));
+}
+
+#[test]
+fn indexes_hold_any_number_of_values_and_lose_empty_sets() {
+    let store = indexed();
+    for (key, n) in [("a", 6), ("b", 10), ("c", 11), ("d", 6)] {
+        store.add(obj(key, n)).unwrap();
+    }
+    assert_eq!(store.index_keys("primes", "2").unwrap(), ["a", "b", "d"]);
+    assert_eq!(numbers(store.by_index("primes", "3").unwrap()), [6, 6]);
+    assert_eq!(store.index_keys("digits", "1").unwrap(), ["b", "c"], "each once although 11 has it twice");
+    assert_eq!(store.list_index_func_values("primes").unwrap(), ["2", "3", "5"]);
+    assert_eq!(numbers(store.index("primes", &obj("elsewhere", 15)).unwrap()), [6, 6, 10]);
+    assert_eq!(numbers(store.index("primes", &obj("elsewhere", 30)).unwrap()), [6, 6, 10], "each object once");
+    assert!(store.index("primes", &obj("elsewhere", 11)).unwrap().is_empty());
+    store.update(obj("b", 14)).unwrap();
+    assert_eq!(store.list_index_func_values("primes").unwrap(), ["2", "3", "7"], "5 has no object left");
+    assert_eq!(store.index_keys("primes", "2").unwrap(), ["a", "b", "d"]);
+    assert_eq!(numbers(store.by_index("primes", "2").unwrap()), [6, 6, 14], "a kept value gives the new object");
+    for key in ["a", "b", "c", "d"] {
+        store.delete(ExplicitKey(key)).unwrap();
+    }
+    for index in ["primes", "digits", NAMESPACE_INDEX] {
+        assert!(store.list_index_func_values(index).unwrap().is_empty(), "{index}");
+    }
+}
+
+#[test]
+fn unknown_indexes_and_failing_index_functions_are_errors() {
+    let store = indexed();
+    let unknown = |error: IndexError| assert!(matches!(error, IndexError::Unknown(name) if name == "nope"));
+    unknown(store.by_index("nope", "1").unwrap_err());
+    unknown(store.index_keys("nope", "1").unwrap_err());
+    unknown(store.list_index_func_values("nope").unwrap_err());
+    unknown(store.index("nope", &obj("a", 1)).unwrap_err());
+    let error = store.index("primes", &obj("a", 13)).unwrap_err();
+    assert!(matches!(error, IndexError::Function { index, .. } if index == "primes"));
+}
+
+#[test]
+fn an_index_name_given_twice_or_built_in_is_a_conflict() {
+    for names in [["a", "a"], ["a", NAMESPACE_INDEX]] {
+        let [first, second] = names;
+        let built = Indexer::builder(keys()).index(first, primes).index(second, primes).build();
+        assert!(matches!(built.map(|_| ()), Err(IndexError::Conflict(name)) if name == second));
+    }
+}
+
+#[test]
+fn an_object_whose_index_function_fails_is_stored_and_in_the_other_indexes() {
+    let store = indexed();
+    store.add(obj("a", 6)).unwrap();
+    let error = store.update(obj("a", 13)).unwrap_err();
+    assert!(matches!(error, StoreError::Index { index, key, .. } if index == "primes" && key == "a"));
+    assert_eq!(store.get_by_key("a").unwrap().n, 13);
+    assert!(store.list_index_func_values("primes").unwrap().is_empty());
+    assert_eq!(store.list_index_func_values("digits").unwrap(), ["1", "3"]);
+    store.update(obj("a", 14)).unwrap();
+    assert_eq!(store.list_index_func_values("primes").unwrap(), ["2", "7"]);
+    store.update(obj("a", 13)).unwrap_err();
+    store.delete(ExplicitKey("a")).unwrap();
+    assert!(store.is_empty());
+}
+
+#[test]
+fn an_index_error_in_apply_is_told_after_everything_is_applied() {
+    let fifo = DeltaFifo::over(indexed()).build();
+    for n in [6, 13, 10] {
+        fifo.update(obj("a", n)).unwrap();
+    }
+    let mut told = Vec::new();
+    let mut guard = fifo.pop().unwrap();
+    let error = guard.apply(|change| match change {
+        Change::Added { new, .. } => told.push(format!("+{}", new.n)),
+        Change::Updated { old, new, .. } => told.push(format!("{}>{}", old.n, new.n)),
+        Change::Deleted { .. } => unreachable!(),
+    });
+    guard.done();
+    assert!(matches!(error, Err(StoreError::Index { .. })));
+    assert_eq!(told, ["+6", "6>13", "13>10"]);
+    assert_eq!(fifo.store().list_index_func_values("primes").unwrap(), ["2", "5"]);
+}
+
+#[test]
+fn replace_stores_exactly_the_list() {
+    let store = indexed();
+    store.replace(vec![obj("a", 2), obj("b", 3), obj("a", 5)]).unwrap();
+    assert_eq!(numbers(store.list()), [3, 5]);
+    assert!(matches!(store.replace(vec![obj("c", 7), nameless()]), Err(StoreError::Key(_))));
+    assert_eq!(numbers(store.list()), [3, 5], "nothing was changed");
+    assert!(matches!(store.replace(vec![obj("x", 13), obj("b", 7)]), Err(StoreError::Index { .. })));
+    assert_eq!(numbers(store.list()), [7, 13], "everything was stored");
+    assert_eq!(store.list_index_func_values("primes").unwrap(), ["7"]);
+    store.replace(vec![]).unwrap();
+    assert!(store.is_empty());
+}
+
+#[test]
+fn the_namespace_index_follows_objects_also_under_custom_keys() {
+    let default = Indexer::builder(keys()).build().unwrap();
+    let custom = KeyFunc::custom(ObjMeta, |object: &Obj| Ok(object.name.clone()));
+    let by_name = Indexer::builder(custom).build().unwrap();
+    for store in [default, by_name] {
+        for key in ["n1/a", "n1/b", "n2/c", "d"] {
+            store.add(obj(key, 1)).unwrap();
+        }
+        assert_eq!(store.list_index_func_values(NAMESPACE_INDEX).unwrap(), ["", "n1", "n2"]);
+        assert_eq!(store.by_index(NAMESPACE_INDEX, "n1").unwrap().len(), 2);
+        assert_eq!(store.index(NAMESPACE_INDEX, &obj("n2/other", 1)).unwrap().len(), 1);
+        assert_eq!(store.len(), 4);
+    }
+    let custom = KeyFunc::custom(ObjMeta, |object: &Obj| Ok(object.name.clone()));
+    let fifo = DeltaFifo::over(Indexer::builder(custom).build().unwrap()).build();
+    for key in ["n1/a", "n2/a", "a"] {
+        fifo.update(obj(key, 1)).unwrap();
+        let mut guard = fifo.pop().unwrap();
+        guard.apply(|_| ()).unwrap();
+        guard.done();
+        let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
+        assert_eq!(fifo.store().list_index_func_values(NAMESPACE_INDEX).unwrap(), [namespace]);
+        assert_eq!(fifo.store().len(), 1);
+    }
+}
+
+#[test]
+fn apply_tells_old_and_new_and_keeps_the_indexes() {
+    let fifo = DeltaFifo::over(indexed()).build();
+    let reader = fifo.store();
+    fifo.add(obj("a", 6)).unwrap();
+    fifo.update(obj("a", 10)).unwrap();
+    fifo.delete(tombstone("a", None)).unwrap();
+    fifo.add(obj("a", 21)).unwrap();
+    let mut told = Vec::new();
+    let mut guard = fifo.pop().unwrap();
+    guard
+        .apply(|change| {
+            // The store is already what the change says.
+            let stored = reader.get_by_key("a").map(|object| object.n);
+            told.push(match change {
+                Change::Added { new, kind } => (format!("{kind} +{}", new.n), stored),
+                Change::Updated { old, new, kind } => (format!("{kind} {}>{}", old.n, new.n), stored),
+                Change::Deleted { last, old } => {
+                    (format!("-{} tombstone {}", old.unwrap().n, last.is_tombstone()), stored)
+                }
+            });
+        })
+        .unwrap();
+    guard.done();
+    let told: Vec<_> = told.iter().map(|(change, stored)| (change.as_str(), *stored)).collect();
+    let expected =
+        [("Added +6", Some(6)), ("Updated 6>10", Some(10)), ("-10 tombstone true", None), ("Added +21", Some(21))];
+    assert_eq!(told, expected);
+    assert_eq!(reader.list_index_func_values("primes").unwrap(), ["3", "7"]);
+}
+
+#[test]
+fn a_delete_of_what_is_pending_and_not_stored_tells_no_old() {
+    let fifo = DeltaFifo::over(indexed()).build();
+    fifo.add_if_not_present(common::deltas([(DeltaType::Deleted, obj("a", 1))])).unwrap();
+    let mut guard = fifo.pop().unwrap();
+    guard.apply(|change| assert!(matches!(change, Change::Deleted { old: None, .. }))).unwrap();
+    guard.done();
+    assert!(fifo.store().is_empty() && fifo.store().get_by_key("a").is_none());
+}
+
+#[test]
+fn readers_outlive_the_queue_and_what_was_pending_is_released() {
+    let (stored, pending) = (obj("a", 6), obj("b", 1));
+    let fifo = DeltaFifo::over(indexed()).build();
+    fifo.add(stored.clone()).unwrap();
+    let mut guard = fifo.pop().unwrap();
+    guard.apply(|_| ()).unwrap();
+    guard.done();
+    fifo.add(pending.clone()).unwrap();
+    fifo.update(pending.clone()).unwrap();
+    let reader = fifo.store();
+    drop(fifo);
+    assert_eq!(Arc::strong_count(&pending), 1);
+    assert_eq!(reader.by_index("primes", "3").unwrap().len(), 1);
+    assert!(Arc::ptr_eq(&reader.get_by_key("a").unwrap(), &stored));
+    assert_eq!((reader.len(), reader.list_keys()), (1, vec!["a".to_owned()]));
+    drop(reader);
+    assert_eq!(Arc::strong_count(&stored), 1);
+}
+
+#[test]
+fn dropping_an_indexer_releases_what_it_stores() {
+    let object = obj("a", 6);
+    let store = indexed();
+    store.add(object.clone()).unwrap();
+    let reader = store.reader();
+    drop(store);
+    assert_eq!(Arc::strong_count(&object), 2);
+    drop(reader);
+    assert_eq!(Arc::strong_count(&object), 1, "the store is gone, its object is not");
+}
+
+#[test]
+fn concurrent_writers_of_a_store_alone_leave_some_serial_order_and_consistent_indexes() {
+    let rounds: u64 = if cfg!(miri) { 20 } else { 3_000 };
+    let store = indexed();
+    let (done, start) = (AtomicBool::new(false), Barrier::new(4));
+    thread::scope(|scope| {
+        let (store, start, done) = (&store, &start, &done);
+        let writers: Vec<_> = (0..3)
+            .map(|writer: u64| {
+                scope.spawn(move || {
+                    start.wait();
+                    for round in 0..rounds {
+                        // All write the same four keys; numbers tell who wrote and what the indexes must say.
+                        let key = ["a", "b", "n/c", "n/d"][usize::try_from(round + writer).unwrap() % 4];
+                        match (round * 7 + writer) % 5 {
+                            0 => store.delete(ExplicitKey(key)).unwrap(),
+                            _ => store.add(obj(key, round * 3 + writer)).unwrap_or_else(drop),
+                        }
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(move || {
+            start.wait();
+            while !done.load(Ordering::Acquire) {
+                for prime in [2, 3, 5, 7] {
+                    for object in store.by_index("primes", &prime.to_string()).unwrap() {
+                        assert_eq!(object.n % prime, 0, "by_index gave an object that does not match");
+                    }
+                }
+                drop(store.list());
+                thread::yield_now();
+            }
+        });
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        done.store(true, Ordering::Release);
+    });
+    let stored = store.list();
+    let mut expected = BTreeMap::<String, Vec<String>>::new();
+    for object in &stored {
+        for prime in primes(object).unwrap_or_default() {
+            expected.entry(prime).or_default().push(keys().key(object).unwrap());
+        }
+    }
+    for keys in expected.values_mut() {
+        keys.sort();
+    }
+    assert_eq!(store.list_index_func_values("primes").unwrap(), expected.keys().cloned().collect::<Vec<_>>());
+    for (prime, keys) in &expected {
+        assert_eq!(&store.index_keys("primes", prime).unwrap(), keys);
+    }
+    assert_eq!((store.len(), store.list_keys().len()), (stored.len(), stored.len()));
+}
+
+/// Runs this test again in a process of its own, which is told by the environment, and wants it to succeed.
+fn in_a_process_of_its_own(test: &str, work: impl FnOnce()) {
+    const CHILD: &str = "DELTAFIFO_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        return work();
+    }
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}: {}", child.status, String::from_utf8_lossy(&child.stderr));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "starts a process")]
+fn an_index_function_that_panics_on_two_deltas_does_not_abort_the_process() {
+    in_a_process_of_its_own("an_index_function_that_panics_on_two_deltas_does_not_abort_the_process", || {
+        let store = Indexer::builder(keys()).index("bad", |_: &Obj| panic!("expected by this test")).build().unwrap();
+        let fifo = DeltaFifo::over(store).build();
+        fifo.add(obj("a", 1)).unwrap();
+        fifo.update(obj("a", 2)).unwrap();
+        assert!(fifo.process(|popped| popped.apply(|_| ())).is_err());
+        fifo.add(obj("b", 1)).unwrap();
+        assert_eq!(fifo.pop().unwrap().key(), "b");
+    });
+}
+
+/// Looks itself up in the queue when it is released: hangs if that happens under a lock.
+struct Curious {
+    key: String,
+    fifo: std::sync::Weak<DeltaFifo<Curious, deltafifo::NoMeta>>,
+}
+
+impl Drop for Curious {
+    fn drop(&mut self) {
+        if let Some(fifo) = self.fifo.upgrade() {
+            fifo.get_by_key(&self.key);
+            drop(fifo.store().get_by_key(&self.key));
+            fifo.store().by_index("all", "all").unwrap();
+            fifo.list_keys();
+            fifo.try_pop_batch(1);
+        }
+    }
+}
+
+#[test]
+fn no_object_is_released_under_a_lock() {
+    ends(|| {
+        let keys = KeyFunc::custom(deltafifo::NoMeta, |object: &Curious| Ok(object.key.clone()));
+        let store = Indexer::builder(keys).index("all", |_: &Curious| Ok(vec!["all".to_owned()])).build().unwrap();
+        let fifo = Arc::new(DeltaFifo::over(store).skip_unchanged(true).build());
+        let curious = |key: &str| Arc::new(Curious { key: key.to_owned(), fifo: Arc::downgrade(&fifo) });
+        let deltas = |key: &str| [Delta::new(DeltaType::Added, curious(key))].into_iter().collect();
+        for round in 0..6 {
+            fifo.delete(curious("ignored")).unwrap();
+            fifo.replace(vec![curious("a"), curious("b"), curious("a")], "1").unwrap();
+            fifo.delete(curious("b")).unwrap();
+            fifo.delete(curious("b")).unwrap();
+            fifo.add_if_not_present(deltas("a")).unwrap();
+            fifo.resync();
+            drop(fifo.list());
+            for _ in 0..3 {
+                let Some(mut guard) = fifo.try_pop() else { break };
+                fifo.delete(curious(guard.key())).unwrap();
+                fifo.add_if_not_present(deltas("a")).unwrap();
+                fifo.replace(vec![], "2").unwrap();
+                match round % 3 {
+                    0 => guard.apply(|_| ()).unwrap(),
+                    1 => guard.retry(),
+                    _ => {}
+                }
+                guard.done();
+            }
+        }
+    });
+}

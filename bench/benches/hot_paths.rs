@@ -40,7 +40,12 @@ fn drain(fifo: &Fifo) {
 }
 
 /// Time of `rounds` rounds of `work`, with `before` and `after` of each outside the clock.
-fn timed<S>(rounds: u64, mut before: impl FnMut(u64) -> S, mut work: impl FnMut(S), mut after: impl FnMut()) -> Duration {
+fn timed<S>(
+    rounds: u64,
+    mut before: impl FnMut(u64) -> S,
+    mut work: impl FnMut(S),
+    mut after: impl FnMut(),
+) -> Duration {
     let mut total = Duration::ZERO;
     for round in 0..rounds {
         let state = before(round);

@@ -172,10 +172,18 @@ impl<T> Deltas<T> {
         self.0.last()
     }
 
+    #[inline]
     pub(crate) fn one(delta: Delta<T>) -> Self {
-        let mut deltas = SmallVec::new();
-        deltas.push(delta);
-        Self(deltas)
+        Self(SmallVec::from_buf([delta]))
+    }
+
+    /// Turns the order round, so that the oldest is the cheapest to [`pop`](Self::pop).
+    pub(crate) fn reverse(&mut self) {
+        self.0.reverse();
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Delta<T>> {
+        self.0.pop()
     }
 
     /// Appends what is put back or offered as a whole: client-go never folds those into one another.

@@ -1,10 +1,12 @@
-//! Offers that ask a store elsewhere, against handlers that end between the question and the push. Each test holds the
-//! offer inside the store's answer until the handler has ended: what the offer then does must still be in some order
-//! with the handler.
+//! Offers that depend on what is known, against handlers that end meanwhile.
+//!
+//! Over a store elsewhere each test holds the offer inside the store's answer until the handler has ended: what the offer
+//! then does must still be in some order with the handler. Over a fused store the two only run at once, many times; under
+//! Miri, which shows a thread old values where the memory model allows it, a few times are enough.
 
 mod common;
 
-use std::sync::mpsc;
+use std::sync::{Barrier, mpsc};
 use std::thread;
 
 use common::{Mode, Rig, ends, obj};
@@ -114,4 +116,27 @@ fn an_update_while_a_commit_asks_about_its_key_comes_after_the_deletion() {
         assert_eq!(handled, ["x: D(1) U2"], "in one pop, the update last");
         assert_eq!(rig.stored(), ["x=2"]);
     });
+}
+
+#[test]
+fn an_offer_that_meets_the_end_of_a_handler_sees_what_the_handler_stored() {
+    for round in 0..if cfg!(miri) { 12 } else { 2_000 } {
+        let rig = Rig::new(Mode::Fused);
+        rig.fifo.add(obj("x", 1)).unwrap();
+        let mut guard = rig.fifo.pop().unwrap();
+        let start = Barrier::new(2);
+        thread::scope(|scope| {
+            let (fifo, start) = (&rig.fifo, &start);
+            scope.spawn(move || {
+                start.wait();
+                if round % 2 == 0 { fifo.delete(obj("x", 2)).unwrap() } else { fifo.resync() }
+            });
+            start.wait();
+            rig.apply(&mut guard);
+            guard.done();
+        });
+        // The key existed all the time, so both count whenever they come.
+        let expected = if round % 2 == 0 { "x: D2" } else { "x: S1" };
+        assert_eq!(rig.drain(), [expected], "round {round}");
+    }
 }

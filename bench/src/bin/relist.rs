@@ -113,11 +113,28 @@ fn child(cli: Cli) -> Result<(), Error> {
     workloads::run(&ChildArgs { engine, workloads: cli.workload.0, objects, input: cli.input, stall: cli.seconds })
 }
 
+/// Refuses to decode more pods than there is memory for: the system would end some process, perhaps another one.
+fn check_memory(pods: usize, lists: usize) -> Result<(), Error> {
+    /// What a decoded pod takes (measured: most of it are its managed fields).
+    const POD_BYTES: u64 = 51_000;
+    let most = Machine::available_bytes() / POD_BYTES / lists as u64;
+    if pods as u64 > most {
+        return Err(format!(
+            "{pods} decoded pods in {lists} lists take about {} GB, which this machine does not have free: pass --objects \
+             {most} or fewer",
+            pods as u64 * lists as u64 * POD_BYTES / 1_000_000_000
+        )
+        .into());
+    }
+    Ok(())
+}
+
 fn parent(cli: Cli) -> Result<(), Error> {
+    let objects = cli.objects();
     if let Some(input) = &cli.input {
         Pods::read(input)?; // here, so that it is said once and at once
+        check_memory(objects, cli.workload.0.len() + 1)?;
     }
-    let objects = cli.objects();
     let named = cli.engine.is_some();
     let mut engines = cli.engine.map_or_else(|| EngineName::ALL.to_vec(), |engines| engines.0);
     let mut go = None;

@@ -118,6 +118,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
 
     /// The next key, its deltas taken now.
     #[allow(clippy::should_implement_trait)] // An iterator could be collected, which would take all keys at once.
+    #[inline]
     pub fn next(&mut self) -> Option<Popped<'f, T, M>> {
         let slot = self.slots.pop_front()?;
         if let Some(ahead) = self.slots.get(SLOT_AHEAD) {

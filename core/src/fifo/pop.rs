@@ -83,6 +83,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Takes what is pending in `slot`; the second value is what leaves the depth gauge.
+    #[inline]
     pub(super) fn take(&self, slot: QueuedSlot<T>) -> (Popped<'_, T, M>, usize) {
         let (running, taken) = slot.take();
         let (deltas, marks, weight) = match taken {
@@ -190,14 +191,15 @@ impl<T: Send + Sync, M: Meta<T>> Popped<'_, T, M> {
     ///
     /// # Errors
     /// [`StoreError::NoStore`]: nothing was applied. [`StoreError::Index`]: everything was; the last index error.
+    #[inline]
     pub fn apply(&mut self, handler: impl FnMut(Change<'_, T>)) -> Result<(), StoreError> {
         if !matches!(self.fifo.known, Known::Fused) {
             return Err(StoreError::NoStore { key: self.key().to_owned() });
         }
         self.verdict = Verdict::Handled;
-        let deltas = std::mem::take(&mut self.deltas);
+        self.deltas.reverse();
         let running = self.slot.as_mut().unwrap_or_else(|| unreachable!("only end takes the slot"));
-        let mut applying = Applying { fifo: self.fifo, running, rest: deltas.into_iter(), handler, error: None };
+        let mut applying = Applying { fifo: self.fifo, running, rest: &mut self.deltas, handler, error: None };
         while applying.next(true) {}
         applying.error.take().map_or(Ok(()), Err)
     }
@@ -234,6 +236,7 @@ impl<T: Send + Sync, M: Meta<T>> Popped<'_, T, M> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
+    #[inline]
     fn drop(&mut self) {
         let Some(running) = self.slot.take() else { return };
         let panicked = !self.was_panicking && std::thread::panicking();
@@ -256,15 +259,17 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
 struct Applying<'a, T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> {
     fifo: &'a DeltaFifo<T, M>,
     running: &'a mut RunningSlot<T>,
-    rest: smallvec::IntoIter<[Delta<T>; 1]>,
+    /// Newest first.
+    rest: &'a mut Deltas<T>,
     handler: F,
     error: Option<StoreError>,
 }
 
 impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> {
     /// Applies the next delta, if there is one, and tells the handler if `tell`.
+    #[inline]
     fn next(&mut self, tell: bool) -> bool {
-        let Some(Delta { kind, object }) = self.rest.next() else { return false };
+        let Some(Delta { kind, object }) = self.rest.pop() else { return false };
         match object {
             DeltaObject::Object(new) if kind != DeltaType::Deleted => {
                 let (old, error) = self.fifo.core.apply(self.running, Some(new));

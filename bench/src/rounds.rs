@@ -48,7 +48,7 @@ pub fn run(plan: &Plan, go: Option<&GoPeer>, machine: &mut Machine) -> Result<Ve
         // a relist three times as slow for the first engine of a round. So the first process is not measured.
         let (warm_up, engine) = (format!("{round}, warming up"), EngineName::DeltaFifo);
         turns.begin(&warm_up, engine);
-        child(engine, vec![Workload::Relist], &mut |at| turns.at(&warm_up, engine, at))?;
+        child(engine, vec![Workload::Initial], &mut |at| turns.at(&warm_up, engine, at))?;
         for engine in plan.engines.iter().copied() {
             let workloads: Vec<_> = plan.workloads.iter().copied().filter(|workload| engine.can(*workload)).collect();
             if !workloads.is_empty() {

@@ -13,7 +13,7 @@ pub(super) struct Depth {
 
 impl Depth {
     pub(super) fn new(high_water: Option<usize>) -> Self {
-        let high_water = high_water.map_or(i64::MAX, |mark| i64::try_from(mark).unwrap_or(i64::MAX));
+        let high_water = high_water.map_or(i64::MAX, |mark| count(mark.max(1)));
         Self { pending: CachePadded::new(AtomicI64::new(0)), high_water, below: Event::new() }
     }
 

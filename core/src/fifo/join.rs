@@ -23,7 +23,9 @@ use crate::table::Table;
 use crate::{DeltaType, Meta};
 
 /// Objects that one thread takes on at a time: their keys then still lie in its cache when they are joined.
-const PIECE: usize = 1 << 15;
+const PIECE: usize = 1 << 14;
+/// Bytes of a key that room is made for.
+const USUAL_KEY: usize = 40;
 /// A page smaller than this is not worth a thread.
 const WORTH_THREADS: usize = 1 << 13;
 /// How far ahead of the object in hand its line is brought near, its strings, its bucket and its slot.
@@ -93,8 +95,9 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Unpublished<'_, T, M> {
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     pub(super) fn join(&self, join: &Join, page: Vec<Arc<T>>) -> Result<(), RelistError> {
         let threads = if page.len() < WORTH_THREADS { 1 } else { self.relist_threads };
-        let mut pieces: Vec<_> = (0..threads).map(|_| Piece::new(threads)).collect();
-        let mut shares: Vec<_> = (0..threads).map(|_| Share::new(self)).collect();
+        let size = PIECE.min(page.len().div_ceil(threads));
+        let mut pieces: Vec<_> = (0..threads).map(|_| Piece::new(size, threads)).collect();
+        let mut shares: Vec<_> = (0..threads).map(|_| Share::new(self, size)).collect();
         let mut in_order = Vec::new();
         let mut rest = page.into_iter();
         let mut done = 0;
@@ -160,7 +163,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             };
             let key = &arena[at..];
             let hash = table.hash(key);
-            entries[Table::<T>::shard_of(hash) % threads].push(Entry {
+            entries[Table::<T>::shard_of(hash) * threads / SHARDS].push(Entry {
                 hash,
                 object: Some(object),
                 index: narrow(index),
@@ -204,7 +207,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let Some(&first) = group.first() else { return };
         let lock = table.shard(entries[first as usize].hash);
         let mut absent = Vec::new();
-        let mut pushed = 0;
+        // Counted before the pushes: a mark that is taken before it is counted could end the initial population early.
+        self.counted(group.iter().filter(|&&place| entries[place as usize].object.is_some()).count(), join.marks);
 
         let shard = lock.read();
         let generation = if join.generation == 0 { self.relists.open() } else { join.generation };
@@ -220,7 +224,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let Some(object) = entry.object.take() else { continue };
             self.list_elsewhere(generation, key);
             slot.stamp(generation);
-            pushed += 1;
             if let Pushed::Queue(slot) = slot.push(join.pending(object), Rule::Always) {
                 queued.push((entry.index, slot));
             }
@@ -238,13 +241,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 self.list_elsewhere(generation, key);
                 let slot = table.find_or_insert(&mut shard, entry.hash, key, generation);
                 slot.stamp(generation);
-                pushed += 1;
                 if let Pushed::Queue(slot) = slot.push(join.pending(object), Rule::Always) {
                     queued.push((entry.index, slot));
                 }
             }
         }
-        self.counted(pushed, join.marks);
     }
 
     /// Takes out of the group what is known, idle and of an equal version, once it is stamped. The versions are compared
@@ -359,16 +360,25 @@ fn sort_by_shard<T>(entries: &[Entry<T>], order: &mut Vec<u32>) {
 }
 
 impl<T> Piece<T> {
-    fn new(threads: usize) -> Self {
-        let entries = (0..threads).map(|_| Vec::new()).collect();
-        Self { objects: Vec::new(), first: 0, arena: Vec::new(), entries, refused: None }
+    /// Room for `size` objects is made here, by the caller's thread: others live for one step only, and what they allocate
+    /// comes from fresh memory.
+    fn new(size: usize, threads: usize) -> Self {
+        let entries = (0..threads).map(|_| Vec::with_capacity(with_slack(size / threads))).collect();
+        let arena = Vec::with_capacity(size * USUAL_KEY);
+        Self { objects: Vec::with_capacity(size), first: 0, arena, entries, refused: None }
     }
 }
 
 impl<'f, T: Send + Sync, M: Meta<T>> Share<'f, T, M> {
-    fn new(fifo: &'f DeltaFifo<T, M>) -> Self {
-        Self { entries: Vec::new(), order: Vec::new(), queued: Unpublished { fifo, slots: Vec::new() } }
+    fn new(fifo: &'f DeltaFifo<T, M>, size: usize) -> Self {
+        let slots = Vec::with_capacity(with_slack(size));
+        Self { entries: Vec::new(), order: Vec::with_capacity(size), queued: Unpublished { fifo, slots } }
     }
+}
+
+/// Shards are not filled evenly, nor are parts of a page.
+fn with_slack(size: usize) -> usize {
+    size + size / 8
 }
 
 /// Numbers of a stride fit in 32 bits: a stride is bounded, and so is what its keys can take in memory.

@@ -293,7 +293,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     }
 
     /// [`ready`](DeltaFifo::ready) waits while `deltas` or more are pending. Without it the queue is unbounded: a key whose
-    /// handler is stuck grows by one delta an offer.
+    /// handler is stuck grows by one delta an offer. A mark of 0 counts as 1.
     pub fn high_water(mut self, deltas: usize) -> Self {
         self.fifo.depth = Depth::new(Some(deltas));
         self

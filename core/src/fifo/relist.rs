@@ -212,16 +212,20 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     fn tell_again(&self, hash: u64, key: &str) {
         let fifo = self.fifo;
         let pending = Pending::new(What::Again(fifo.replaced_as, None)).initial(self.marks);
+        fifo.counted(1, self.marks);
         let shard = fifo.core.table.shard(hash).write();
         let pushed = shard.find(hash, key.as_bytes()).map(|slot| slot.push(pending, Rule::IfIdle));
-        if !matches!(pushed, None | Some(Pushed::Skipped(_))) {
-            fifo.depth.add(1);
-            fifo.initial.marked(usize::from(self.marks));
-        }
-        if let Some(Pushed::Queue(slot)) = pushed {
-            fifo.queue.push(slot);
-            drop(shard);
-            fifo.queue.wake(1);
+        match pushed {
+            Some(Pushed::Queue(slot)) => {
+                fifo.queue.push(slot);
+                drop(shard);
+                fifo.queue.wake(1);
+            }
+            Some(Pushed::Joined) => {}
+            Some(Pushed::Skipped(_)) | None => {
+                drop(shard);
+                fifo.uncounted(self.marks);
+            }
         }
     }
 
@@ -295,20 +299,20 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let mut queued = Vec::new();
         let mut deleted = 0;
         for shard in shards {
-            let before = deleted;
             shard.write().for_each_near(|slot| {
                 if slot.stamped() >= generation {
                     return;
                 }
+                // Counted before the push: see `join_group`.
+                self.counted(1, marks);
                 match slot.push(Pending::new(What::Swept(None)).initial(marks), Rule::IfExists) {
                     Pushed::Queue(slot) => queued.push(slot),
                     Pushed::Joined => {}
-                    Pushed::Skipped(_) => return,
+                    Pushed::Skipped(_) => return self.uncounted(marks),
                 }
                 slot.stamp(generation);
                 deleted += 1;
             });
-            self.counted(deleted - before, marks);
         }
         (deleted, queued)
     }
@@ -335,12 +339,18 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         deleted
     }
 
-    /// `deltas` were pushed by a relist.
+    /// `deltas` are about to be pushed by a relist.
     pub(super) fn counted(&self, deltas: usize, marks: bool) {
         if deltas > 0 {
             self.depth.add(deltas);
             self.initial.marked(if marks { deltas } else { 0 });
         }
+    }
+
+    /// One that was counted was not pushed after all.
+    fn uncounted(&self, marks: bool) {
+        self.depth.subtract(1);
+        self.initial.settled(usize::from(marks));
     }
 
     /// What an idle slot knows. The word first: what is known while the word says idle, or after, is at least as new.

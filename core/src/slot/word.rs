@@ -201,8 +201,9 @@ impl<T> Word<T> {
 
     /// One transition: `Ok` when the word was still `seen`.
     fn change(&self, seen: Raw, new: Raw) -> Result<(), Raw> {
-        // Relaxed on failure: the value is only a guess for the next try.
-        self.word.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Relaxed).map(drop)
+        // Acquire on failure too: the state just read is acted on. A push that finds the slot idle now looks at what it
+        // knows, which the settle that made it idle has released (tests/races.rs, under Miri).
+        self.word.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire).map(drop)
     }
 
     pub(super) fn push(&self, mut pending: Pending<T>, rule: Rule, known: impl Fn() -> bool) -> Push<T> {

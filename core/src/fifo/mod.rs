@@ -286,7 +286,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     }
 
     /// Whether a key that [`Relist::probe`] finds unchanged is queued all the same, with the known object: client-go's
-    /// behaviour (an update for every object) without decoding it again.
+    /// behaviour (an update for every object) without decoding it again. What is offered is then never skipped.
     pub fn notify_unchanged(mut self, notify: bool) -> Self {
         self.fifo.notify_unchanged = notify;
         self

@@ -119,7 +119,8 @@ enum Verdict {
 /// One popped key with its deltas: a guard. While it lives no other consumer gets the key.
 ///
 /// End it with [`done`](Self::done), [`requeue`](Self::requeue) or, over a fused store, [`apply`](Self::apply). Dropped
-/// without a verdict it puts its deltas back in front of what came meanwhile; dropped by a panic it does not.
+/// without a verdict it puts its deltas back in front of what came meanwhile; dropped while the thread unwinds, whatever
+/// the cause, it counts as panicked and does not.
 #[must_use = "a dropped item goes back to the queue: end it with done, apply or requeue"]
 pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,
@@ -249,8 +250,9 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
             tracing::error!(key = running.key(), "a handler panicked; its deltas are not put back");
         }
         let put_back = !panicked && self.verdict != Verdict::Handled;
-        let deltas = std::mem::take(&mut self.deltas);
-        self.fifo.settle(running, put_back.then_some(deltas));
+        // What is not put back is dropped with the fields, last: should an object's drop panic, its key is settled.
+        let front = put_back.then(|| std::mem::take(&mut self.deltas));
+        self.fifo.settle(running, front);
         self.fifo.initial.settled(self.marks);
     }
 }

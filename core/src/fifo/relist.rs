@@ -165,7 +165,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     pub fn offer(&mut self, page: Vec<Arc<T>>) -> Result<(), RelistError> {
         self.check_current()?;
         let fifo = self.fifo;
-        let skip_unchanged = fifo.skip_unchanged && matches!(fifo.known, Known::Fused);
+        let skip_unchanged = fifo.skip_unchanged && !fifo.notify_unchanged && matches!(fifo.known, Known::Fused);
         let join = Join { kind: fifo.replaced_as, generation: self.generation, marks: self.marks, skip_unchanged };
         fifo.join(&join, page)
     }

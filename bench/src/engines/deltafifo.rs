@@ -10,6 +10,8 @@ use super::{Counts, Event, ListEngine, QueueEngine};
 
 /// How many keys a consumer takes at once while it drains a relist.
 const BATCH: usize = 1024;
+/// The same while it follows single updates: fewer, since no other consumer gets them meanwhile.
+const BURST: usize = 64;
 
 /// See the module. `SKIP` leaves out what a relist brings unchanged.
 pub struct DeltaFifoEngine<T, M, const SKIP: bool> {
@@ -88,9 +90,11 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> QueueEngine<T> for DeltaFifoE
 
     fn consume(&self, mut handler: impl FnMut(&Event<'_, T>)) -> usize {
         let mut pops = 0;
-        while let Ok(item) = self.fifo.pop() {
-            apply(item, &mut handler);
-            pops += 1;
+        while let Ok(mut batch) = self.fifo.pop_batch(BURST) {
+            while let Some(item) = batch.next() {
+                apply(item, &mut handler);
+                pops += 1;
+            }
         }
         pops
     }

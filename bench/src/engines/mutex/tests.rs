@@ -1,9 +1,8 @@
 //! What the vectors do not ask: waiting, failing look-ups, and the index. (Everything else is in `tests/vectors.rs`.)
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::Duration;
 
 use deltafifo::{BoxError, Closed, KeyFunc, KnownObjects, Meta, ProcessError};
 
@@ -31,9 +30,11 @@ fn done(_: &Popped<Obj>) -> Verdict<()> {
 fn waiting_pops_share_what_comes_and_end_with_close() {
     let fifo = MutexFifo::builder(KeyFunc::meta_namespace(Pair)).build();
     let handled = AtomicUsize::new(0);
+    let popping = Barrier::new(5);
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
+                popping.wait();
                 loop {
                     match fifo.pop(done) {
                         Ok(()) => handled.fetch_add(1, Ordering::Relaxed),
@@ -42,10 +43,13 @@ fn waiting_pops_share_what_comes_and_end_with_close() {
                 }
             });
         }
-        thread::sleep(Duration::from_millis(10));
+        popping.wait();
         fifo.replace(vec![Arc::new(("a", "x")), Arc::new(("a", "y"))], "1").unwrap();
         fifo.add(Arc::new(("b", "z"))).unwrap();
-        thread::sleep(Duration::from_millis(10));
+        // Closed when nothing is left, so that it is the close that wakes the last pops.
+        while handled.load(Ordering::Relaxed) < 3 {
+            thread::yield_now();
+        }
         fifo.close();
     });
     assert_eq!(handled.into_inner(), 3);

@@ -11,7 +11,7 @@ mod imp {
     pub(crate) use event_listener::{Event, EventListener, IntoNotification, Listener};
     pub(crate) use parking_lot::{Mutex, RwLock};
     pub(crate) use std::sync::Arc;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
     /// How many slots a relist touches under one shared lock: short enough that an add waits microseconds.
     pub(crate) const GROUP: usize = 64;
@@ -19,6 +19,14 @@ mod imp {
     pub(crate) const SHARDS: usize = 256;
     /// Slots of a run.
     pub(crate) const RUN: usize = 1024;
+
+    /// A small number that this thread keeps, to keep it out of the others' way.
+    pub(crate) fn thread_number() -> usize {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        // Relaxed: only that the numbers differ matters.
+        thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed));
+        NUMBER.with(|number| *number)
+    }
 
     /// Lets whoever holds what we wait for go on. Called in loops that wait for a few instructions of another thread.
     pub(crate) fn spin(tries: &mut u32) {
@@ -38,11 +46,15 @@ mod standins;
 mod imp {
     pub(crate) use super::standins::{Event, EventListener, IntoNotification, Listener, Mutex, RwLock, SegQueue};
     pub(crate) use loom::sync::Arc;
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
     pub(crate) const GROUP: usize = 2;
     pub(crate) const SHARDS: usize = 2;
     pub(crate) const RUN: usize = 2;
+
+    pub(crate) fn thread_number() -> usize {
+        0
+    }
 
     pub(crate) fn spin(_tries: &mut u32) {
         loom::thread::yield_now();

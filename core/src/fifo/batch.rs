@@ -4,11 +4,13 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
+use super::initial::Marks;
 use super::pop::{SLOW, report_slow};
 use super::{DeltaFifo, Popped};
 use crate::Meta;
 use crate::error::{Closed, PopError, ProcessError, panic_message};
 use crate::slot::QueuedSlot;
+use crate::sync::Arc;
 
 /// How many slots ahead of the one in hand the slot's line is brought near, and the counts of its known object.
 const SLOT_AHEAD: usize = 8;
@@ -37,7 +39,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         for slot in slots.iter().take(SLOT_AHEAD) {
             slot.prefetch();
         }
-        Some(Batch { fifo: self, slots, weight: 0, started: Instant::now(), first })
+        let marks = Some(Arc::new(Marks::new(&self.initial)));
+        Some(Batch { fifo: self, slots, marks, weight: 0, started: Instant::now(), first })
     }
 
     /// The same for async callers. Dropping the future takes nothing.
@@ -98,6 +101,8 @@ pub type Failure<E> = ProcessError<E>;
 pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,
     slots: VecDeque<QueuedSlot<T>>,
+    /// Given up with the last key, so that the initial population ends with its handlers and not with this guard.
+    marks: Option<Arc<Marks<'f>>>,
     weight: usize,
     started: Instant,
     first: String,
@@ -127,8 +132,14 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         if let Some(ahead) = self.slots.get(KNOWN_AHEAD) {
             ahead.prefetch_known();
         }
-        let (popped, weight) = self.fifo.take(slot);
+        let (mut popped, weight) = self.fifo.take(slot);
         self.weight += weight;
+        if let Some(marks) = &self.marks {
+            popped.settle_with(marks);
+        }
+        if self.slots.is_empty() {
+            self.marks = None;
+        }
         Some(popped)
     }
 }

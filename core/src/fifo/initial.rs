@@ -13,7 +13,7 @@
 
 use crossbeam::utils::CachePadded;
 
-use crate::sync::{AtomicI64, AtomicU8, Event, IntoNotification, Ordering};
+use crate::sync::{AtomicI64, AtomicU8, AtomicUsize, Event, IntoNotification, Ordering};
 
 const UNPOPULATED: u8 = 0;
 const CLAIMED: u8 = 1;
@@ -134,6 +134,31 @@ impl Initial {
 
     pub(super) fn announce(&self) {
         self.synced.notify(usize::MAX.additional());
+    }
+}
+
+/// The marks of a batch, settled together by whoever is the last to hold it. Settled one by one they would send the
+/// counter's line back and forth between consumers (a drain of an initial million on two threads: 170 ms, and 70 so).
+pub(super) struct Marks<'f> {
+    initial: &'f Initial,
+    taken: AtomicUsize,
+}
+
+impl<'f> Marks<'f> {
+    pub(super) fn new(initial: &'f Initial) -> Self {
+        Self { initial, taken: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn take(&self, marks: usize) {
+        // Relaxed: the drop comes after it by the `Arc` that this is held in.
+        self.taken.fetch_add(marks, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Marks<'_> {
+    fn drop(&mut self) {
+        // Relaxed: nobody else holds it any more.
+        self.initial.settled(self.taken.load(Ordering::Relaxed));
     }
 }
 

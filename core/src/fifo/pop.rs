@@ -8,6 +8,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use super::initial::Marks;
 use super::resolve::resolve;
 use super::{DeltaFifo, Known};
 use crate::error::{Closed, PopError, ProcessError, StoreError, panic_message};
@@ -99,6 +100,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             deltas,
             is_initial: self.initial.is_initial(marks),
             marks,
+            batch: None,
             verdict: Verdict::None,
             was_panicking: std::thread::panicking(),
             started: None,
@@ -128,7 +130,10 @@ pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     slot: Option<RunningSlot<T>>,
     deltas: Deltas<T>,
     is_initial: bool,
+    /// Marks of the initial population that end with this item.
     marks: usize,
+    /// Instead of `marks`, for an item of a batch.
+    batch: Option<Arc<Marks<'f>>>,
     verdict: Verdict,
     was_panicking: bool,
     pub(super) started: Option<Instant>,
@@ -161,7 +166,16 @@ pub enum Change<'a, T> {
     },
 }
 
-impl<T: Send + Sync, M: Meta<T>> Popped<'_, T, M> {
+impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
+    /// Leaves the item's marks to its batch.
+    #[inline]
+    pub(super) fn settle_with(&mut self, batch: &Arc<Marks<'f>>) {
+        if self.marks > 0 {
+            batch.take(std::mem::take(&mut self.marks));
+            self.batch = Some(batch.clone());
+        }
+    }
+
     fn running(&self) -> &RunningSlot<T> {
         self.slot.as_ref().unwrap_or_else(|| unreachable!("only end takes the slot, and it consumes the guard"))
     }
@@ -254,6 +268,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
         let front = put_back.then(|| std::mem::take(&mut self.deltas));
         self.fifo.settle(running, front);
         self.fifo.initial.settled(self.marks);
+        drop(self.batch.take());
     }
 }
 

@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 
 use crate::error::{BoxError, panic_message};
 use crate::slot::{IndexedSlot, RunningSlot};
-use crate::sync::{Arc, RwLock};
+use crate::sync::{self, Arc, RwLock};
 
 /// Shards of an index, and how many of them one value is spread over.
 const SHARDS: usize = if cfg!(deltafifo_loom) { 1 } else { 256 };
@@ -41,8 +41,9 @@ type Shard<T> = CachePadded<RwLock<HashTable<Members<T>>>>;
 
 /// Slots by value. An empty set is removed with its value.
 ///
-/// The slots of one value are spread over several shards by their addresses: consumers of a list work on neighbours,
-/// which often have the same value, and would wait for each other at one lock.
+/// The slots of one value are spread over several shards by the thread that puts them in: consumers of a list work on
+/// neighbours, which often have the same value, and would wait for each other at one lock, or send its line back and
+/// forth. Who takes one out looks through all of them, its own first.
 pub(crate) struct Values<T> {
     hasher: RandomState,
     shards: Box<[Shard<T>]>,
@@ -68,7 +69,7 @@ impl<T> Values<T> {
 
     pub(super) fn insert(&self, value: &str, running: &RunningSlot<T>) {
         let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(running.address()));
-        let mut shard = self.spread(of_value)[(of_slot >> 32) as usize % SPREAD].write();
+        let mut shard = self.spread(of_value)[sync::thread_number() % SPREAD].write();
         shard
             .entry(of_value, |members| *members.value == *value, |members| self.hasher.hash_one(&*members.value))
             .or_insert_with(|| Members { value: value.into(), slots: HashTable::new() })
@@ -78,16 +79,20 @@ impl<T> Values<T> {
             .or_insert_with(|| running.indexed());
     }
 
+    /// Takes the slot out; it is in one shard of the value, if in any.
     pub(super) fn remove(&self, value: &str, running: &RunningSlot<T>) {
         let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(running.address()));
-        let mut shard = self.spread(of_value)[(of_slot >> 32) as usize % SPREAD].write();
-        let Ok(mut members) = shard.find_entry(of_value, |members| *members.value == *value) else { return };
-        let slots = &mut members.get_mut().slots;
-        if let Ok(slot) = slots.find_entry(of_slot, |slot| slot.address() == running.address()) {
+        let (before, own_first) = self.spread(of_value).split_at(sync::thread_number() % SPREAD);
+        for shard in own_first.iter().chain(before) {
+            let mut shard = shard.write();
+            let Ok(mut members) = shard.find_entry(of_value, |members| *members.value == *value) else { continue };
+            let slots = &mut members.get_mut().slots;
+            let Ok(slot) = slots.find_entry(of_slot, |slot| slot.address() == running.address()) else { continue };
             slot.remove();
-        }
-        if slots.is_empty() {
-            members.remove();
+            if slots.is_empty() {
+                members.remove();
+            }
+            return;
         }
     }
 

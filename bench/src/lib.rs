@@ -8,4 +8,5 @@ pub mod protocol;
 pub mod report;
 pub mod rounds;
 pub mod vectors;
+pub mod warm;
 pub mod workloads;

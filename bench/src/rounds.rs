@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::engines::EngineName;
 use crate::protocol::{ChildFailed, GoPeer, Progress, Row, run_child};
 use crate::report::Machine;
+use crate::warm;
 use crate::workloads::{ChildArgs, Workload};
 
 /// What a run is to measure.
@@ -44,14 +45,13 @@ pub fn run(plan: &Plan, go: Option<&GoPeer>, machine: &mut Machine) -> Result<Ve
     let turns = Turns::new(plan);
     for round in 1..=plan.rounds {
         let round = format!("round {round}/{}", plan.rounds);
-        // A virtual machine may have lent its idle memory away, and who touches it again waits for it: that alone has made
-        // a relist three times as slow for the first engine of a round. So the first process is not measured.
-        let (warm_up, engine) = (format!("{round}, warming up"), EngineName::DeltaFifo);
-        turns.begin(&warm_up, engine);
-        child(engine, vec![Workload::Initial], &mut |at| turns.at(&warm_up, engine, at))?;
         for engine in plan.engines.iter().copied() {
             let workloads: Vec<_> = plan.workloads.iter().copied().filter(|workload| engine.can(*workload)).collect();
             if !workloads.is_empty() {
+                // Not for the peers in Go: they take their memory over many seconds, in which it would be given away.
+                if !engine.is_go() {
+                    warm::before_process(plan.objects, Machine::available_bytes());
+                }
                 turns.begin(&round, engine);
                 let (measured, version) = child(engine, workloads, &mut |at| turns.at(&round, engine, at))?;
                 rows.extend(measured.into_iter().map(|row| (engine, row)));

@@ -47,7 +47,7 @@ func (e *informerEngine) relist(list runtime.Object, events int) (time.Duration,
 	if e.watcher != nil {
 		e.watcher.Error(&apierrors.NewResourceExpired("the benchmark wants a relist").ErrStatus)
 	}
-	offer := offeredList{list: list, handedOver: make(chan handover, 1)}
+	offer := offeredList{list: list, objects: events, handedOver: make(chan handover, 1)}
 	e.server.lists <- offer
 	<-e.handler.seenAll
 	handover := <-offer.handedOver
@@ -69,6 +69,7 @@ type memoryServer struct {
 // offeredList is a prebuilt list for the next list call, and tells back when that call returned.
 type offeredList struct {
 	list       runtime.Object
+	objects    int
 	handedOver chan handover
 }
 
@@ -91,7 +92,7 @@ func (s *memoryServer) List(options metav1.ListOptions) (runtime.Object, error) 
 func (s *memoryServer) ListWithContext(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	select {
 	case offer := <-s.lists:
-		memory := markMemory()
+		memory := markMemory(offer.objects)
 		offer.handedOver <- handover{at: time.Now(), memory: memory}
 		return offer.list, nil
 	case <-ctx.Done():

@@ -139,7 +139,7 @@ func (r *eventRun) throughQueue() (float64, map[string]any, error) {
 			}
 		})
 	}
-	memory := markMemory()
+	memory := markMemory(r.opts.objects)
 	start := time.Now()
 	close(barrier)
 	select {
@@ -185,7 +185,7 @@ func (r *eventRun) throughInformer() (float64, map[string]any, error) {
 		updates[i] = e.object.(apiruntime.Object)
 	}
 	handler.expect(len(r.events))
-	memory := markMemory()
+	memory := markMemory(r.opts.objects)
 	start := time.Now()
 	for _, object := range updates {
 		informer.watcher.Modify(object)

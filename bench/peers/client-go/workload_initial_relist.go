@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -36,9 +37,12 @@ func runLists(opts *options, data source, out *output) error {
 		if !step.neededBefore && !opts.asks(step.workload) {
 			continue
 		}
+		// Lists are all that lives while they are built: collecting would only take time.
+		collect := debug.SetGCPercent(-1)
 		list := engine.build(step.plan, strconv.Itoa(5_000_000+len(lists)), func(done, total int) {
 			out.progress("building the list of "+step.workload, done, total)
 		})
+		debug.SetGCPercent(collect)
 		lists = append(lists, list)
 		elapsed, memory, err := engine.replace(list, step.adds+step.updates+step.deletes)
 		if err != nil {
@@ -113,7 +117,7 @@ func (q queueLists) build(p plan, version string, progress func(done, total int)
 func (q queueLists) replace(list any, events int) (time.Duration, memoryMark, error) {
 	built := list.(versionedObjects)
 	q.handler.expect(events)
-	memory := markMemory()
+	memory := markMemory(len(built.objects))
 	start := time.Now()
 	if err := q.engine.fill(q.handler, built.objects, built.version); err != nil {
 		return 0, memory, err

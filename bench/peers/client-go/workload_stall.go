@@ -55,7 +55,7 @@ func runStall(opts *options, data source, out *output) error {
 		}
 		offers := newOffers(opts, data, progress)
 		phase.target.handler.offers.Store(offers)
-		memory := markMemory()
+		memory := markMemory(n)
 		replaces, err := offerDuringReplaces(opts.duration, first, lists, phase.target, offers)
 		if err != nil {
 			return err

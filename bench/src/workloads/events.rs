@@ -41,7 +41,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
                 engine.drain();
                 let shares = partition(&events, &indexes, threads, burst);
 
-                let memory = MemoryMark::set();
+                let memory = MemoryMark::set(objects);
                 let (elapsed, counts, pops) = drive(&engine, shares);
 
                 let mut extra = Map::new();

@@ -44,7 +44,7 @@ impl<T: Send + Sync> Lists<T> {
             let version = (5_000_000 + at).to_string();
             let given = list.clone();
 
-            let memory = MemoryMark::set();
+            let memory = MemoryMark::set(args.objects);
             let start = Instant::now();
             engine.replace(given, &version);
             let counts = engine.drain();

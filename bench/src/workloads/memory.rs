@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::warm;
 use serde_json::{Map, Value};
 
 /// See the module.
@@ -12,8 +13,9 @@ pub struct MemoryMark {
 }
 
 impl MemoryMark {
-    /// Forgets the peak so far. Belongs right before the clock starts.
-    pub fn set() -> Self {
+    /// Makes memory ready for `objects` objects and forgets the peak so far. Belongs right before the clock starts.
+    pub fn set(objects: usize) -> Self {
+        warm::before_clock(objects);
         // 5 resets the high-water mark to what is resident now. Some sandboxes do not let a process do that.
         let resettable = fs::write("/proc/self/clear_refs", "5").is_ok();
         Self { start: status_bytes("VmRSS:"), resettable }

@@ -50,7 +50,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
         let mut phases = || -> Result<(), ChildError> {
             for (prefix, target, offers) in [("", &first, &stalled), ("control-", &twin, &control)] {
                 out.progress(&format!("stall {prefix}"))?;
-                let memory = MemoryMark::set();
+                let memory = MemoryMark::set(objects);
                 let replaces = offer_during_replaces(&first, &lists, target, offers, args.stall);
                 offers.wait();
                 let mut extra = Map::new();

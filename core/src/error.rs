@@ -26,16 +26,18 @@ pub enum OfferError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The transformer failed.
-    #[error("the transformer failed for key {key:?}, nothing was queued for it: {source}")]
+    #[error("the transformer failed for key {key:?}{}, nothing was queued for it: {source}", at(version.as_deref()))]
     Transform {
         /// Key of the object.
         key: String,
+        /// Its version as received, if it has one.
+        version: Option<String>,
         /// What the transformer said.
         source: BoxError,
     },
 }
 
-/// A relist, or a page of one, stopped.
+/// A relist or a batch stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RelistError {
@@ -48,7 +50,7 @@ pub enum RelistError {
         source: OfferError,
     },
     /// A newer relist has begun since.
-    #[error("a newer relist has begun: this one is over, what it offered stays queued, it deletes nothing")]
+    #[error("a newer relist has begun: this one is over, what it did until then stays, it does nothing more")]
     Superseded,
 }
 
@@ -135,6 +137,11 @@ pub enum IndexError {
         /// What the index function said.
         source: BoxError,
     },
+}
+
+/// A version, as part of a message.
+fn at(version: Option<&str>) -> String {
+    version.map_or_else(String::new, |version| format!(" at version {version:?}"))
 }
 
 /// The message of a panic.

@@ -60,7 +60,7 @@ mod table;
 
 pub use delta::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 pub use error::{BoxError, Closed, IndexError, KeyError, OfferError, PopError, ProcessError, RelistError, StoreError};
-pub use fifo::{Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Failure, Popped, Relist};
+pub use fifo::{Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Failure, Popped, Refused, Relist};
 pub use key::{ExplicitKey, KeyFunc, KeySource};
 pub use known::KnownObjects;
 pub use meta::{Meta, NoMeta};

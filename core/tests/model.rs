@@ -184,10 +184,10 @@ impl Pair {
         let fifo = self.rig.fifo.clone();
         let mut relist = fifo.begin_replace();
         for (objects, list) in lists {
-            let is_sound = list.iter().all(|(key, _)| key.is_some());
-            assert_eq!(relist.offer(objects).is_ok(), is_sound);
-            // What stands before a refused object counts, and the next page may come.
-            sound.extend(list.into_iter().take_while(|(key, _)| key.is_some()));
+            let refused: Vec<_> = relist.offer(objects).unwrap().into_iter().map(|refused| refused.index).collect();
+            let nameless: Vec<_> = (0..list.len()).filter(|&index| list[index].0.is_none()).collect();
+            assert_eq!(refused, nameless);
+            sound.extend(list.into_iter().filter(|(key, _)| key.is_some()));
         }
         if commit {
             assert_eq!(Some(relist.commit("2").unwrap().deleted), self.model.replace(&sound));

@@ -3,12 +3,12 @@
 mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use common::{KNOWING, MODES, Mode, Obj, Rig, deltas, keys, nameless, obj, versioned};
+use common::{KNOWING, MODES, Mode, Obj, ObjMeta, Rig, deltas, keys, nameless, obj, show, versioned};
 use deltafifo::DeltaType::Added;
-use deltafifo::{DeltaFifo, Indexer, KeyFunc, RelistError};
+use deltafifo::{BoxError, DeltaFifo, Indexer, KeyError, KeyFunc, KnownObjects, OfferError, Refused, RelistError};
 
 #[test]
 fn pages_are_popped_as_they_come_and_deletions_at_commit() {
@@ -162,7 +162,7 @@ fn what_is_listed_stays_listed_when_its_slot_comes_and_goes() {
             let rig = Rig::knowing(mode, &[obj("x", 1)], |builder| builder);
             let mut relist = rig.fifo.begin_replace();
             match how {
-                "offer" => relist.offer(vec![obj("x", 2)]).unwrap(),
+                "offer" => drop(relist.offer(vec![obj("x", 2)]).unwrap()),
                 "probe" => drop(relist.probe(&[("x", "1")]).unwrap()),
                 "keep" => relist.keep("x").unwrap(),
                 _ => rig.fifo.update(obj("x", 2)).unwrap(),
@@ -196,13 +196,116 @@ fn pops_and_requeues_go_on_while_a_relist_is_open() {
 fn a_refused_object_does_not_end_the_relist() {
     let rig = Rig::knowing(Mode::Fused, &[obj("bad", 1)], |builder| builder);
     let mut relist = rig.fifo.begin_replace();
-    let error = relist.offer(vec![obj("a", 1), nameless(), obj("b", 1)]).unwrap_err();
-    assert!(matches!(error, RelistError::Refused { index: 1, .. }));
+    let refused = relist.offer(vec![obj("a", 1), nameless(), obj("b", 1)]).unwrap();
+    assert!(matches!(&refused[..], [Refused { index: 1, source: OfferError::Key(KeyError::NoName) }]), "{refused:?}");
     relist.keep("bad").unwrap();
-    relist.offer(vec![obj("b", 1)]).unwrap();
     assert_eq!(relist.commit("1").unwrap().deleted, 0);
     assert_eq!(rig.drain(), ["a: R1", "b: R1"]);
     assert_eq!(rig.stored(), ["a=1", "b=1", "bad=1"], "the last good object stays");
+}
+
+#[test]
+fn what_a_transformer_refuses_in_a_relist_is_kept() {
+    for mode in MODES {
+        for threads in [1, 2] {
+            let rig = Rig::knowing(mode, &[obj("a", 1), obj("bad", 1), obj("gone", 1)], |builder| {
+                let refuse = |object: Arc<Obj>| if object.n == 13 { Err("13".into()) } else { Ok(object) };
+                builder.transformer(refuse).relist_threads(threads).ordered_walks(true)
+            });
+            let mut page: Vec<_> = (0..LARGE).map(|place| obj(&format!("p-{place}"), 1)).collect();
+            page[7] = versioned("bad", 13, "v13");
+            page[LARGE - 2] = versioned("new", 13, "");
+            page.push(obj("a", 2));
+            let mut relist = rig.fifo.begin_replace();
+            let refused = relist.offer(page).unwrap();
+            let said: Vec<_> = refused.iter().map(|refused| (refused.index, refused.source.to_string())).collect();
+            assert_eq!(said[0].0, 7);
+            assert!(said[0].1.contains("\"bad\"") && said[0].1.contains("v13"), "key and version are said: {said:?}");
+            assert_eq!((said.len(), said[1].0), (2, LARGE - 2));
+            let known = usize::from(mode != Mode::Nowhere);
+            assert_eq!(relist.commit("1").unwrap().deleted, known, "{mode:?}: only what was not listed");
+            assert_eq!(rig.drain().len(), LARGE - 2 + 1 + known, "{mode:?}");
+        }
+    }
+}
+
+#[test]
+fn a_superseded_relist_goes_on_with_nothing_of_its_page() {
+    for threads in [1, 2] {
+        let newer = Arc::new(OnceLock::<Box<dyn Fn() + Send + Sync>>::new());
+        let in_transformer = newer.clone();
+        let rig: &'static Rig = Box::leak(Box::new(Rig::with(Mode::Fused, |builder| {
+            builder.relist_threads(threads).transformer(move |object: Arc<Obj>| {
+                if let (1, Some(begin)) = (object.n, in_transformer.get()) {
+                    begin();
+                }
+                Ok(object)
+            })
+        })));
+        let open = Arc::new(Mutex::new(None));
+        let mut older = rig.fifo.begin_replace();
+        let opened = open.clone();
+        let begin = move || {
+            let mut relist = rig.fifo.begin_replace();
+            relist.offer(vec![obj("k", 2)]).unwrap();
+            *opened.lock().unwrap() = Some(relist);
+        };
+        newer.set(Box::new(begin)).ok().unwrap();
+        assert!(matches!(older.offer(vec![obj("j", 3), obj("k", 1)]), Err(RelistError::Superseded)));
+        assert_eq!(rig.fifo.pending_deltas(), 1, "what is not pushed is not counted");
+        assert_eq!(show(&rig.fifo.get_by_key("k").unwrap()), "R2", "the newer relist's object is the newest");
+        assert!(matches!(older.commit("1"), Err(RelistError::Superseded)));
+        assert!(!rig.fifo.has_synced());
+        assert_eq!(open.lock().unwrap().take().unwrap().commit("2").unwrap().deleted, 0);
+        assert_eq!(rig.drain(), ["k: R2"]);
+        assert!(rig.fifo.has_synced(), "no mark of the older relist is left");
+        assert_eq!(rig.fifo.resource_version().as_deref(), Some("2"));
+    }
+}
+
+/// A store elsewhere that calls back while its keys are listed.
+struct Elsewhere {
+    keys: Vec<&'static str>,
+    listing: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl KnownObjects<Obj> for Elsewhere {
+    fn list_keys(&self) -> Vec<String> {
+        if let Some(listing) = self.listing.get() {
+            listing();
+        }
+        self.keys.iter().map(|&key| key.to_owned()).collect()
+    }
+
+    fn get_by_key(&self, key: &str) -> Result<Option<Arc<Obj>>, BoxError> {
+        Ok(self.keys.contains(&key).then(|| obj(key, 1)))
+    }
+}
+
+#[test]
+fn a_relist_that_begins_in_the_sweep_of_another_one_keeps_what_it_lists() {
+    let store = Arc::new(Elsewhere { keys: vec!["gone", "live"], listing: OnceLock::new() });
+    let fifo: &'static DeltaFifo<Obj, ObjMeta> =
+        Box::leak(Box::new(DeltaFifo::builder(KeyFunc::meta_namespace(ObjMeta)).known_objects(store.clone()).build()));
+    let open = Arc::new(Mutex::new(None));
+    let older = fifo.begin_replace();
+    let (opened, once) = (open.clone(), AtomicBool::new(false));
+    let begin = move || {
+        if !once.swap(true, Ordering::Relaxed) {
+            let mut relist = fifo.begin_replace();
+            relist.keep("live").unwrap();
+            *opened.lock().unwrap() = Some(relist);
+        }
+    };
+    store.listing.set(Box::new(begin)).ok().unwrap();
+    assert!(matches!(older.commit("1"), Err(RelistError::Superseded)));
+    assert_eq!(fifo.pending_deltas(), 0, "a relist that is over deletes nothing more");
+    assert!(fifo.resource_version().is_none() && !fifo.has_synced());
+    assert_eq!(open.lock().unwrap().take().unwrap().commit("2").unwrap().deleted, 1);
+    let popped = fifo.try_pop().unwrap();
+    assert_eq!(popped.key(), "gone");
+    popped.done();
+    assert!(fifo.try_pop().is_none() && fifo.has_synced());
 }
 
 #[test]

@@ -36,17 +36,19 @@ impl Initial {
         }
     }
 
-    /// One step of the phase: `step` names the next one, or `None` to leave it.
-    fn advance(&self, step: impl Fn(u8) -> Option<u8>) {
+    /// One step of the phase: `step` names the next one, or `None` to leave it. Whether it is SYNCED by this step: then the
+    /// caller announces it, with no lock held, since that may run wakers.
+    #[must_use]
+    fn advance(&self, step: impl Fn(u8) -> Option<u8>) -> bool {
         // Relaxed on the guess; the exchange is AcqRel, paired with every other step and with `phase`.
         let mut seen = self.phase.load(Ordering::Relaxed);
         while let Some(next) = step(seen) {
             match self.phase.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) if next == SYNCED => return self.announce(),
-                Ok(_) => return,
+                Ok(_) => return next == SYNCED,
                 Err(now) => seen = now,
             }
         }
+        false
     }
 
     fn phase(&self) -> u8 {
@@ -57,38 +59,42 @@ impl Initial {
     /// Something other than a relist was offered: an unpopulated queue is populated, and synced, by it.
     pub(super) fn touch(&self) {
         // Relaxed: a late view only takes the slow way.
-        if self.phase.load(Ordering::Relaxed) < DRAINING {
-            self.advance(|phase| match phase {
+        if self.phase.load(Ordering::Relaxed) < DRAINING
+            && self.advance(|phase| match phase {
                 UNPOPULATED => Some(SYNCED),
                 CLAIMED => Some(TOUCHED),
                 _ => None,
-            });
+            })
+        {
+            self.announce();
         }
     }
 
     /// A relist begins. Whether what it offers is the initial population.
     pub(super) fn claim(&self) -> bool {
-        self.advance(|phase| (phase == UNPOPULATED).then_some(CLAIMED));
+        let synced = self.advance(|phase| (phase == UNPOPULATED).then_some(CLAIMED));
+        debug_assert!(!synced, "a claim never syncs");
         matches!(self.phase(), CLAIMED | TOUCHED)
     }
 
-    /// The current relist is committed, all its marks counted.
-    pub(super) fn commit(&self) {
-        self.advance(|phase| (phase < DRAINING).then_some(DRAINING));
+    /// The current relist is committed, all its marks counted. Whether to [`announce`](Self::announce).
+    #[must_use]
+    pub(super) fn commit(&self) -> bool {
+        let synced = self.advance(|phase| (phase < DRAINING).then_some(DRAINING));
+        debug_assert!(!synced, "what is drained is finished below");
         // A read-modify-write, so that it has an order with the one in `settled`: either this one sees the last mark
         // gone, or the last `settled` sees DRAINING.
-        if self.outstanding.fetch_add(0, Ordering::AcqRel) == 0 {
-            self.finish();
-        }
+        self.outstanding.fetch_add(0, Ordering::AcqRel) == 0 && self.finish()
     }
 
-    /// The current relist is abandoned: as if it had never begun.
-    pub(super) fn abandon(&self) {
+    /// The current relist is abandoned: as if it had never begun. Whether to [`announce`](Self::announce).
+    #[must_use]
+    pub(super) fn abandon(&self) -> bool {
         self.advance(|phase| match phase {
             CLAIMED => Some(UNPOPULATED),
             TOUCHED => Some(SYNCED),
             _ => None,
-        });
+        })
     }
 
     /// `marks` deltas of the initial population were pushed. Counted before the commit that makes it count.
@@ -104,14 +110,14 @@ impl Initial {
         if marks > 0 {
             // AcqRel: Release hands on what the handler did, Acquire pairs with `commit`.
             let before = self.outstanding.fetch_sub(count(marks), Ordering::AcqRel);
-            if before == count(marks) && self.phase() == DRAINING {
-                self.finish();
+            if before == count(marks) && self.phase() == DRAINING && self.finish() {
+                self.announce();
             }
         }
     }
 
-    fn finish(&self) {
-        self.advance(|phase| (phase == DRAINING).then_some(SYNCED));
+    fn finish(&self) -> bool {
+        self.advance(|phase| (phase == DRAINING).then_some(SYNCED))
     }
 
     /// Whether an item taken now, with or without marks, belongs to the initial list.

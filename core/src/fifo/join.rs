@@ -3,7 +3,8 @@
 //! In strides of the page, on as many threads as the user allows:
 //!
 //! 1. **Key.** Each thread takes a piece of the stride, in list order: key and hash of every object, transformer. All
-//!    user code runs here, before anything of the stride is pushed; a refused object ends the page before itself.
+//!    user code runs here, before anything of the stride is pushed. A refused object ends the page before itself, or, in
+//!    a relist in pieces, is left out and its key counted as listed.
 //! 2. **Join.** The shards are divided among the threads; each goes through its own, shard by shard: find or insert,
 //!    stamp, push. A shard's lock is held shared, for a group of slots at a time, with the next slots brought near; keys
 //!    without a slot are inserted after, under the exclusive lock. One thread has all objects of a key, in list order.
@@ -14,7 +15,7 @@
 use std::panic::resume_unwind;
 use std::thread;
 
-use super::DeltaFifo;
+use super::{DeltaFifo, Refused};
 use crate::error::{OfferError, RelistError};
 use crate::shard::Shard;
 use crate::slot::{Pending, Pushed, QueuedSlot, Rule, prefetch};
@@ -41,6 +42,8 @@ pub(super) struct Join {
     pub(super) generation: u32,
     pub(super) marks: bool,
     pub(super) skip_unchanged: bool,
+    /// Whether the page ends before the first refused object, or goes on without it.
+    pub(super) stops_at_refused: bool,
 }
 
 /// One object on its way to its slot.
@@ -66,8 +69,8 @@ struct Piece<T> {
     arena: Vec<u8>,
     /// Per joining thread, in list order.
     entries: Vec<Vec<Entry<T>>>,
-    /// Where the page ends early, and why.
-    refused: Option<(usize, OfferError)>,
+    /// What was refused, by its place in the stride. Where the page stops at it, it is the last that was looked at.
+    refused: Vec<(usize, OfferError)>,
 }
 
 /// What one thread takes through the second step: its part of every piece.
@@ -93,7 +96,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Unpublished<'_, T, M> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    pub(super) fn join(&self, join: &Join, page: Vec<Arc<T>>) -> Result<(), RelistError> {
+    pub(super) fn join(&self, join: &Join, page: Vec<Arc<T>>) -> Result<Vec<Refused>, RelistError> {
         let threads = if page.len() < WORTH_THREADS { 1 } else { self.relist_threads };
         let size = PIECE.min(page.len().div_ceil(threads));
         let mut pieces: Vec<_> = (0..threads).map(|_| Piece::new(size, threads)).collect();
@@ -101,6 +104,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let mut in_order = Vec::new();
         let mut rest = page.into_iter();
         let mut done = 0;
+        let mut left_out = Vec::new();
         while rest.len() > 0 {
             let stride = rest.len().min(PIECE * threads);
             let each = stride.div_ceil(threads);
@@ -108,10 +112,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 piece.first = number * each;
                 piece.objects.extend(rest.by_ref().take(each.min(stride.saturating_sub(piece.first))));
             }
-            on_threads(pieces.iter_mut().collect(), |piece: &mut Piece<T>| self.key_piece(piece));
+            on_threads(pieces.iter_mut().collect(), |piece: &mut Piece<T>| self.key_piece(join, piece));
 
-            let refused = pieces.iter_mut().find_map(|piece| piece.refused.take());
-            let end = refused.as_ref().map_or(stride, |(index, _)| *index);
+            let refused: Vec<_> = pieces.iter_mut().flat_map(|piece| std::mem::take(&mut piece.refused)).collect();
+            let end = refused.first().filter(|_| join.stops_at_refused).map_or(stride, |(index, _)| *index);
             for (number, share) in shares.iter_mut().enumerate() {
                 let parts = pieces.iter_mut().filter(|piece| piece.first < end);
                 share.entries.extend(parts.map(|piece| std::mem::take(&mut piece.entries[number])));
@@ -122,8 +126,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             });
             self.publish_in_order(stride, &mut in_order, &mut shares);
 
-            if let Some((index, source)) = refused {
-                return Err(RelistError::Refused { index: done + index, source });
+            for (index, source) in refused {
+                let index = done + index;
+                if join.stops_at_refused {
+                    return Err(RelistError::Refused { index, source });
+                }
+                left_out.push(Refused { index, source });
+            }
+            if join.generation != 0 && !self.relists.is_current(join.generation) {
+                return Err(RelistError::Superseded);
             }
             for (number, share) in shares.iter_mut().enumerate() {
                 for (piece, entries) in pieces.iter_mut().zip(share.entries.drain(..)) {
@@ -132,19 +143,19 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             }
             done += stride;
         }
-        Ok(())
+        Ok(left_out)
     }
 
     /// The first step: keys, hashes, transformer; the entries divided by whose shard they are.
-    fn key_piece(&self, piece: &mut Piece<T>) {
+    fn key_piece(&self, join: &Join, piece: &mut Piece<T>) {
         let (keys, table) = (&self.core.keys, &self.core.table);
         let Piece { objects, first, arena, entries, refused } = piece;
         let threads = entries.len();
         arena.clear();
         entries.iter_mut().for_each(Vec::clear);
         let mut rest = objects.drain(..);
-        let mut index = *first;
-        while let Some(object) = rest.next() {
+        for index in *first.. {
+            let Some(object) = rest.next() else { break };
             let ahead = rest.as_slice();
             if let Some(object) = ahead.get(OBJECT_AHEAD) {
                 prefetch(Arc::as_ptr(object));
@@ -157,8 +168,16 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let object = match keyed.and_then(|()| self.transform(&arena[at..], object)) {
                 Ok(object) => object,
                 Err(error) => {
-                    *refused = Some((index, error));
-                    break;
+                    let has_key = matches!(error, OfferError::Transform { .. });
+                    refused.push((index, error));
+                    if join.stops_at_refused {
+                        break;
+                    }
+                    if has_key {
+                        self.list_key(join.generation, table.hash(&arena[at..]), &arena[at..]);
+                    }
+                    arena.truncate(at);
+                    continue;
                 }
             };
             let key = &arena[at..];
@@ -170,7 +189,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 at: narrow(at),
                 len: narrow(key.len()),
             });
-            index += 1;
         }
     }
 
@@ -211,7 +229,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.counted(group.iter().filter(|&&place| entries[place as usize].object.is_some()).count(), join.marks);
 
         let shard = lock.read();
-        let generation = if join.generation == 0 { self.relists.open() } else { join.generation };
+        let Some(generation) = self.generation_of(join) else { return self.leave_out(join, entries, group) };
         bring_first_near(&shard, entries, group, arena);
         for (place, &number) in group.iter().enumerate() {
             bring_near(&shard, entries, group, arena, place);
@@ -233,7 +251,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if !absent.is_empty() {
             let mut shard = lock.write();
             // Read again: a relist may have begun since, and must not sweep what a batch inserts now.
-            let generation = if join.generation == 0 { self.relists.open() } else { join.generation };
+            let Some(generation) = self.generation_of(join) else { return self.leave_out(join, entries, &absent) };
             for number in absent {
                 let entry = &mut entries[number as usize];
                 let Some(object) = entry.object.take() else { continue };
@@ -246,6 +264,20 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 }
             }
         }
+    }
+
+    /// What to stamp with. `None` when the relist is no longer the current one. Asked with the shard's lock held.
+    fn generation_of(&self, join: &Join) -> Option<u32> {
+        match join.generation {
+            0 => Some(self.relists.open()),
+            generation => self.relists.is_current(generation).then_some(generation),
+        }
+    }
+
+    /// Takes what is not pushed after all out of the counts.
+    fn leave_out(&self, join: &Join, entries: &[Entry<T>], group: &[u32]) {
+        let left = group.iter().filter(|&&place| entries[place as usize].object.is_some());
+        left.for_each(|_| self.uncounted(join.marks));
     }
 
     /// Takes out of the group what is known, idle and of an equal version, once it is stamped. The versions are compared
@@ -365,7 +397,7 @@ impl<T> Piece<T> {
     fn new(size: usize, threads: usize) -> Self {
         let entries = (0..threads).map(|_| Vec::with_capacity(with_slack(size / threads))).collect();
         let arena = Vec::with_capacity(size * USUAL_KEY);
-        Self { objects: Vec::with_capacity(size), first: 0, arena, entries, refused: None }
+        Self { objects: Vec::with_capacity(size), first: 0, arena, entries, refused: Vec::new() }
     }
 }
 

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `offer` | add, update, delete, `add_if_not_present`: one key, under its shard's exclusive lock |
 //! | `relist`, `join` | replace and relists in pieces; the join of a page with the table |
+//! | `listed` | what a relist listed, for a store elsewhere |
 //! | `resync` | Sync for what is known and idle |
 //! | `pop`, `batch` | the guards: taking, applying, verdicts |
 //! | `settle` | the end of a handler: the one place of the hard cases |
@@ -15,6 +16,7 @@ mod batch;
 mod depth;
 mod initial;
 mod join;
+mod listed;
 mod offer;
 mod peek;
 mod pop;
@@ -23,21 +25,20 @@ mod resolve;
 mod resync;
 mod settle;
 
-use std::collections::HashSet;
-
 use crate::error::{BoxError, Closed, KeyError};
 use crate::key::{KeyBuf, as_str};
 use crate::queue::ReadyQueue;
 use crate::slot::QueuedSlot;
 use crate::store::Core;
-use crate::sync::{Arc, AtomicBool, Event, Listener, Mutex};
+use crate::sync::{Arc, AtomicBool, Event, Listener};
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, KnownObjects, Meta};
 pub use batch::{Batch, BatchReport, Failure};
 use depth::Depth;
 use initial::Initial;
+use listed::Listed;
 pub use pop::{Change, Popped};
 use relist::Relists;
-pub use relist::{Committed, Relist};
+pub use relist::{Committed, Refused, Relist};
 
 type Transformer<T> = Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync>;
 
@@ -50,8 +51,8 @@ enum Known<T> {
     /// In a store that the queue consults.
     Elsewhere {
         objects: Arc<dyn KnownObjects<T>>,
-        /// Keys listed or written since the open relist began. Slots cannot keep that here: they retire once handled.
-        listed: Mutex<HashSet<Box<str>>>,
+        /// What slots cannot keep here, since they retire once handled.
+        listed: Listed,
     },
 }
 
@@ -244,7 +245,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     /// Known objects in a store that the queue does not own. Has no effect over a fused store, which knows better.
     pub fn known_objects(mut self, objects: Arc<dyn KnownObjects<T>>) -> Self {
         if !matches!(self.fifo.known, Known::Fused) {
-            self.fifo.known = Known::Elsewhere { objects, listed: Mutex::new(HashSet::new()) };
+            self.fifo.known = Known::Elsewhere { objects, listed: Listed::new() };
         }
         self
     }

@@ -109,8 +109,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let Some(transformer) = &self.transformer else { return Ok(object) };
         let meta = self.core.keys.meta();
         let received = meta.version(&object).map(str::to_owned);
-        let object =
-            transformer(object).map_err(|source| OfferError::Transform { key: as_str(key).to_owned(), source })?;
+        let object = match transformer(object) {
+            Ok(object) => object,
+            Err(source) => {
+                return Err(OfferError::Transform { key: as_str(key).to_owned(), version: received, source });
+            }
+        };
         if meta.version(&object) != received.as_deref() {
             // Release, paired with the Acquire of the relist that would compare versions: set before the object is
             // pushed, hence before it can be known.
@@ -184,14 +188,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if open != 0
             && let Known::Elsewhere { listed, .. } = &self.known
         {
-            listed.lock().insert(as_str(key).into());
+            listed.insert(open, as_str(key));
         }
     }
 
     /// Whether that was noted for `key`.
-    fn is_listed_elsewhere(&self, open: u32, key: &[u8]) -> bool {
+    pub(super) fn is_listed_elsewhere(&self, open: u32, key: &[u8]) -> bool {
         match &self.known {
-            Known::Elsewhere { listed, .. } => open != 0 && listed.lock().contains(as_str(key)),
+            Known::Elsewhere { listed, .. } => open != 0 && listed.contains(open, as_str(key)),
             Known::Fused | Known::Nowhere => false,
         }
     }

@@ -6,8 +6,7 @@
 use crossbeam::utils::CachePadded;
 
 use super::{DeltaFifo, Known};
-use crate::error::RelistError;
-
+use crate::error::{OfferError, RelistError};
 use crate::shard::Shard;
 use crate::slot::{Pending, Pushed, QueuedSlot, Rule, State, What};
 use crate::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RwLock};
@@ -40,23 +39,29 @@ impl Relists {
         self.open.load(Ordering::Acquire)
     }
 
-    fn begin(&self) -> u32 {
+    /// Begins a relist; `claim` belongs to that step. Its generation, what `claim` said, and whether another one was open.
+    fn begin<R>(&self, claim: impl FnOnce() -> R) -> (u32, R, bool) {
         let mut last = self.last.lock();
+        let supersedes = self.open() != 0;
         *last = last.checked_add(1).unwrap_or_else(|| unreachable!("four billion relists"));
         // Release, paired with `open`.
         self.open.store(*last, Ordering::Release);
-        *last
+        (*last, claim(), supersedes)
     }
 
-    fn end(&self, generation: u32) {
-        let last = self.last.lock();
-        if *last == generation {
-            // Release, paired with `open`.
-            self.open.store(0, Ordering::Release);
+    /// Ends a relist if it is still the current one; `last` belongs to that step.
+    fn end<R>(&self, generation: u32, last: impl FnOnce() -> R) -> Option<R> {
+        let held = self.last.lock();
+        if *held != generation {
+            return None;
         }
+        // Release, paired with `open`.
+        self.open.store(0, Ordering::Release);
+        Some(last())
     }
 
-    fn is_current(&self, generation: u32) -> bool {
+    /// Asked with the shard's lock held it holds as long as the lock: see `begin_replace`.
+    pub(super) fn is_current(&self, generation: u32) -> bool {
         self.open() == generation
     }
 }
@@ -78,7 +83,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     pub fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<Committed, RelistError> {
         let mut relist = self.begin_replace();
         relist.expect(list.len());
-        relist.offer(list)?;
+        self.join(&relist.join(true), list)?;
         relist.commit(version)
     }
 
@@ -100,11 +105,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn begin_replace(&self) -> Relist<'_, T, M> {
-        if let Known::Elsewhere { listed, .. } = &self.known {
-            drop(std::mem::take(&mut *listed.lock()));
+        let (generation, marks, supersedes) = self.relists.begin(|| self.initial.claim());
+        if supersedes {
+            // Through every shard's lock once: what the older relist still pushes comes before this one's first object,
+            // since it looks, with the lock held, whether it is current.
+            self.core.table.shards().iter().for_each(|shard| drop(shard.write()));
         }
-        let generation = self.relists.begin();
-        let marks = self.initial.claim();
         Relist { fifo: self, generation, marks, over: false }
     }
 
@@ -133,8 +139,19 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     fn offer_batch(&self, kind: DeltaType, objects: Vec<Arc<T>>) -> Result<(), RelistError> {
         self.initial.touch();
-        self.join(&Join { kind, generation: 0, marks: false, skip_unchanged: false }, objects)
+        let join = Join { kind, generation: 0, marks: false, skip_unchanged: false, stops_at_refused: true };
+        self.join(&join, objects).map(drop)
     }
+}
+
+/// An object that a relist could not take; the rest of its page is queued.
+#[derive(Debug, thiserror::Error)]
+#[error("object {index} of the page was refused, the others are queued: {source}")]
+pub struct Refused {
+    /// Its place in the page, from 0.
+    pub index: usize,
+    /// Why; says key and version where there are any.
+    pub source: OfferError,
 }
 
 /// A relist in progress; made by [`DeltaFifo::begin_replace`]. Dropped, it is abandoned.
@@ -157,17 +174,28 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         self.fifo.core.table.reserve(objects.min(MOST_EXPECTED));
     }
 
-    /// Queues a page, in order; consumers get it at once. O(page).
-    ///
-    /// # Errors
-    /// [`RelistError::Refused`]: what stood before the refused object is queued; more can be offered.
-    /// [`RelistError::Superseded`]: nothing was queued.
-    pub fn offer(&mut self, page: Vec<Arc<T>>) -> Result<(), RelistError> {
-        self.check_current()?;
+    fn join(&self, stops_at_refused: bool) -> Join {
         let fifo = self.fifo;
         let skip_unchanged = fifo.skip_unchanged && !fifo.notify_unchanged && matches!(fifo.known, Known::Fused);
-        let join = Join { kind: fifo.replaced_as, generation: self.generation, marks: self.marks, skip_unchanged };
-        fifo.join(&join, page)
+        Join {
+            kind: fifo.replaced_as,
+            generation: self.generation,
+            marks: self.marks,
+            skip_unchanged,
+            stops_at_refused,
+        }
+    }
+
+    /// Queues a page, in order; consumers get it at once. O(page).
+    ///
+    /// Objects that are refused come back with the reason, and the rest goes on. What the transformer refused is
+    /// [kept](Self::keep): not deleted by this relist, the last good object stays. What has no key cannot be.
+    ///
+    /// # Errors
+    /// [`RelistError::Superseded`]: what stood before is queued, nothing more is.
+    pub fn offer(&mut self, page: Vec<Arc<T>>) -> Result<Vec<Refused>, RelistError> {
+        self.check_current()?;
+        self.fifo.join(&self.join(false), page)
     }
 
     /// Says of each (key, version) whether its object is needed. One that is known, idle and of an equal, non-empty
@@ -195,7 +223,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
             table.shard(hash).read().prefetch_bucket(hash);
         }
         for (&hash, (key, version)) in hashes.iter().zip(group) {
-            self.list(hash, key);
+            fifo.list_key(self.generation, hash, key.as_bytes());
             let idle = {
                 let shard = table.shard(hash).read();
                 shard.find(hash, key.as_bytes()).and_then(|slot| fifo.known_if_idle(slot))
@@ -235,31 +263,30 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// [`RelistError::Superseded`].
     pub fn keep(&mut self, key: &str) -> Result<(), RelistError> {
         self.check_current()?;
-        self.list(self.fifo.core.table.hash(key.as_bytes()), key);
+        self.fifo.list_key(self.generation, self.fifo.core.table.hash(key.as_bytes()), key.as_bytes());
         Ok(())
-    }
-
-    fn list(&self, hash: u64, key: &str) {
-        self.fifo.list_elsewhere(self.generation, key.as_bytes());
-        if let Some(slot) = self.fifo.core.table.shard(hash).read().find(hash, key.as_bytes()) {
-            slot.stamp(self.generation);
-        }
     }
 
     /// Ends the relist: queues a deletion for every key that is known or pending and was not listed, nor written since
     /// the begin. O(known).
     ///
     /// # Errors
-    /// [`RelistError::Superseded`]: nothing is deleted.
+    /// [`RelistError::Superseded`]: nothing is deleted, or nothing more when the newer relist began meanwhile.
     pub fn commit(mut self, version: &str) -> Result<Committed, RelistError> {
         self.check_current()?;
-        let mut deleted = self.fifo.sweep(self.generation, self.marks);
-        deleted += self.fifo.sweep_elsewhere(self.generation, self.marks);
+        let fifo = self.fifo;
+        let mut deleted = fifo.sweep(self.generation, self.marks);
+        deleted += fifo.sweep_elsewhere(self.generation, self.marks);
         // Not before: should the store elsewhere panic, the relist is abandoned.
         self.over = true;
-        self.fifo.relists.end(self.generation);
-        *self.fifo.relists.version.lock() = Some(version.to_owned());
-        self.fifo.initial.commit();
+        let ended = fifo.relists.end(self.generation, || {
+            *fifo.relists.version.lock() = Some(version.to_owned());
+            fifo.initial.commit()
+        });
+        fifo.forget_listed(self.generation);
+        if ended.ok_or(RelistError::Superseded)? {
+            fifo.initial.announce();
+        }
         Ok(Committed { deleted })
     }
 
@@ -270,9 +297,13 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
 
 impl<T: Send + Sync, M: Meta<T>> Drop for Relist<'_, T, M> {
     fn drop(&mut self) {
-        if !self.over && self.fifo.relists.is_current(self.generation) {
-            self.fifo.relists.end(self.generation);
-            self.fifo.initial.abandon();
+        if self.over {
+            return;
+        }
+        let synced = self.fifo.relists.end(self.generation, || self.fifo.initial.abandon());
+        self.fifo.forget_listed(self.generation);
+        if synced == Some(true) {
+            self.fifo.initial.announce();
         }
     }
 }
@@ -299,7 +330,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let mut queued = Vec::new();
         let mut deleted = 0;
         for shard in shards {
-            shard.write().for_each_near(|slot| {
+            let shard = shard.write();
+            if !self.relists.is_current(generation) {
+                break;
+            }
+            shard.for_each_near(|slot| {
                 if slot.stamped() >= generation {
                     return;
                 }
@@ -320,14 +355,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Deletes what a store elsewhere knows and the relist did not list, after the sweep of the table. A key that the store
     /// no longer knows when it is asked has been deleted meanwhile.
     fn sweep_elsewhere(&self, generation: u32, marks: bool) -> usize {
-        let Known::Elsewhere { objects, listed } = &self.known else { return 0 };
+        let Known::Elsewhere { objects, .. } = &self.known else { return 0 };
         let mut deleted = 0;
         let table = &self.core.table;
         for key in objects.list_keys() {
             let hash = table.hash(key.as_bytes());
             let shard = table.shard(hash).write();
+            if !self.relists.is_current(generation) {
+                break;
+            }
             let is_swept = shard.find(hash, key.as_bytes()).is_some_and(|slot| slot.stamped() >= generation);
-            if is_swept || listed.lock().contains(key.as_str()) {
+            if is_swept || self.is_listed_elsewhere(generation, key.as_bytes()) {
                 continue;
             }
             self.initial.marked(usize::from(marks));
@@ -335,8 +373,22 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             deleted +=
                 usize::from(self.push_locked(shard, hash, key.as_bytes(), pending, Rule::IfExists, Missing::Ask));
         }
-        drop(std::mem::take(&mut *listed.lock()));
         deleted
+    }
+
+    /// Counts `key` as listed by a relist.
+    pub(super) fn list_key(&self, generation: u32, hash: u64, key: &[u8]) {
+        self.list_elsewhere(generation, key);
+        if let Some(slot) = self.core.table.shard(hash).read().find(hash, key) {
+            slot.stamp(generation);
+        }
+    }
+
+    /// A relist is over.
+    fn forget_listed(&self, generation: u32) {
+        if let Known::Elsewhere { listed, .. } = &self.known {
+            listed.clear(generation);
+        }
     }
 
     /// `deltas` are about to be pushed by a relist.
@@ -348,7 +400,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// One that was counted was not pushed after all.
-    fn uncounted(&self, marks: bool) {
+    pub(super) fn uncounted(&self, marks: bool) {
         self.depth.subtract(1);
         self.initial.settled(usize::from(marks));
     }

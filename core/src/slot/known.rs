@@ -37,7 +37,8 @@ impl<T> Known<T> {
         let mut tries = 0;
         // Relaxed: only a guess for the compare-exchange.
         let mut seen = self.object.load(Ordering::Relaxed);
-        loop {
+        // What the exchange returns has the provenance of what is there now, which the guess may not have.
+        let seen = loop {
             if seen.is_null() {
                 return None;
             }
@@ -49,10 +50,10 @@ impl<T> Known<T> {
             // Acquire, paired with the Release of the `swap` that published the object.
             let busy = seen.map_addr(|address| address | BUSY);
             match self.object.compare_exchange_weak(seen, busy, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => break,
+                Ok(known) => break known,
                 Err(now) => seen = now,
             }
-        }
+        };
         // SAFETY: 1. `seen` came from `Arc::into_raw` in `swap`, and one count of it belongs to this cell. 2. While BUSY
         // is set no `swap` succeeds, so that count stands. 3. The count raised here is the one `from_raw` takes over.
         let object = unsafe {
@@ -71,7 +72,7 @@ impl<T> Known<T> {
         let mut tries = 0;
         // Relaxed: only a guess for the compare-exchange.
         let mut seen = self.object.load(Ordering::Relaxed);
-        loop {
+        let seen = loop {
             if is_busy(seen) {
                 sync::spin(&mut tries);
                 seen = self.object.load(Ordering::Relaxed);
@@ -80,10 +81,10 @@ impl<T> Known<T> {
             // Release publishes the new object to `read`; Acquire pairs with the Release that ends a `read` and with
             // the last `swap`.
             match self.object.compare_exchange_weak(seen, new, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => break,
+                Ok(known) => break known,
                 Err(now) => seen = now,
             }
-        }
+        };
         // SAFETY: `seen` came from `Arc::into_raw` in an earlier `swap`, and its count, the cell's, is taken over once:
         // by the exchange the cell no longer holds it.
         (!seen.is_null()).then(|| unsafe { Arc::from_raw(seen.cast::<T>()) })

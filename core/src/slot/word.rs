@@ -200,10 +200,12 @@ impl<T> Word<T> {
     }
 
     /// One transition: `Ok` when the word was still `seen`.
-    fn change(&self, seen: Raw, new: Raw) -> Result<(), Raw> {
+    /// What stood there, which is `seen` again: with the provenance of what is there now, and not of what was seen before
+    /// at this address.
+    fn change(&self, seen: Raw, new: Raw) -> Result<Raw, Raw> {
         // Acquire on failure too: the state just read is acted on. A push that finds the slot idle now looks at what it
         // knows, which the settle that made it idle has released (tests/races.rs, under Miri).
-        self.word.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire).map(drop)
+        self.word.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire)
     }
 
     pub(super) fn push(&self, mut pending: Pending<T>, rule: Rule, known: impl Fn() -> bool) -> Push<T> {
@@ -229,8 +231,10 @@ impl<T> Word<T> {
             };
             let new = link(pending, seen);
             match self.change(seen, new) {
-                Ok(()) if enters => return Push::Entered,
-                Ok(()) => return Push::Joined,
+                // A link's `next` is the guess: it has to be in the node before the exchange. The list it names was in the
+                // word until then, and a list that was freed and made again at its address is a list of this slot too.
+                Ok(_) if enters => return Push::Entered,
+                Ok(_) => return Push::Joined,
                 Err(now) => {
                     // SAFETY: `new` was made right above and never published; only its top is taken off.
                     (pending, _) = unsafe { unlink(new) };
@@ -274,7 +278,7 @@ impl<T> Word<T> {
         loop {
             if seen != PEEK && wanted(seen) {
                 match self.change(seen, new) {
-                    Ok(()) => return seen,
+                    Ok(taken) => return taken,
                     Err(now) => seen = now,
                 }
             } else {
@@ -293,7 +297,7 @@ impl<T> Word<T> {
     pub(super) fn requeue(&self, pending: Vec<Pending<T>>) -> Result<(), Vec<Pending<T>>> {
         let list = pending.into_iter().fold(EMPTY, |list, pending| link(pending, list));
         // SAFETY: the list was made right above and, the change having failed, never published.
-        self.change(RUNNING, list).map_err(|_| unsafe { unlink_all(list) })
+        self.change(RUNNING, list).map(drop).map_err(|_| unsafe { unlink_all(list) })
     }
 
     /// RUNNING → GONE.
@@ -310,7 +314,7 @@ impl<T> Word<T> {
     pub(super) fn peek(&self) -> Option<Vec<Pending<T>>> {
         let mut tries = 0;
         let mut seen = self.word.load(Ordering::Relaxed);
-        loop {
+        let list = loop {
             if seen == PEEK {
                 sync::spin(&mut tries);
                 seen = self.word.load(Ordering::Relaxed);
@@ -320,12 +324,12 @@ impl<T> Word<T> {
                 return None;
             }
             match self.change(seen, PEEK) {
-                Ok(()) => break,
+                Ok(list) => break list,
                 Err(now) => seen = now,
             }
-        }
+        };
         let mut copies = Vec::new();
-        let mut word = seen;
+        let mut word = list;
         while tag(word) != 0 {
             if tag(word) == LIST || tag(word) == OVER {
                 // SAFETY: 1. The tag says that `link` made this node. 2. While PEEK stands in the word nobody takes the
@@ -346,7 +350,7 @@ impl<T> Word<T> {
             }
         }
         copies.reverse();
-        let peeked = self.word.swap(seen, Ordering::AcqRel);
+        let peeked = self.word.swap(list, Ordering::AcqRel);
         debug_assert_eq!(peeked, PEEK, "nobody moves a peeked word");
         Some(copies)
     }

@@ -228,9 +228,11 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
     fn push_object(&self, state: &mut State<T>, key: &str, kind: DeltaType, object: Arc<T>) -> Result<(), OfferError> {
         let object = match &self.transformer {
             None => object,
-            Some(transform) => {
-                transform(object).map_err(|source| OfferError::Transform { key: key.to_owned(), source })?
-            }
+            Some(transform) => transform(object).map_err(|source| OfferError::Transform {
+                key: key.to_owned(),
+                version: None,
+                source,
+            })?,
         };
         state.push(key, Delta::new(kind, object));
         Ok(())

@@ -1,0 +1,44 @@
+//! The keys that were listed, or written, since a relist began: for stores elsewhere, whose slots retire once handled and so
+//! cannot carry its stamp. One relist at a time is kept, the newest.
+
+use std::collections::HashSet;
+
+use crate::sync::Mutex;
+
+pub(super) struct Listed(Mutex<Keys>);
+
+struct Keys {
+    /// The relist's generation.
+    of: u32,
+    keys: HashSet<Box<str>>,
+}
+
+impl Listed {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Keys { of: 0, keys: HashSet::new() }))
+    }
+
+    /// Notes `key` for `generation`. A newer relist's keys take the place of an older one's, never the other way.
+    pub(super) fn insert(&self, generation: u32, key: &str) {
+        let mut listed = self.0.lock();
+        if listed.of < generation {
+            *listed = Keys { of: generation, keys: HashSet::new() };
+        }
+        if listed.of == generation {
+            listed.keys.insert(key.into());
+        }
+    }
+
+    pub(super) fn contains(&self, generation: u32, key: &str) -> bool {
+        let listed = self.0.lock();
+        listed.of == generation && listed.keys.contains(key)
+    }
+
+    /// Forgets the keys of `generation`, which is over.
+    pub(super) fn clear(&self, generation: u32) {
+        let mut listed = self.0.lock();
+        if listed.of == generation {
+            listed.keys = HashSet::new();
+        }
+    }
+}

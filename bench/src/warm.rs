@@ -5,9 +5,6 @@
 //! process would measure that. So each process touches as much memory as its engine will take right before every clock,
 //! and gives it back; and the tool does the same for a whole process before it starts one.
 
-use std::num::NonZero;
-use std::thread;
-
 use memmap2::{Advice, MmapMut};
 
 /// Bytes an object: the largest growth of an engine written in Rust in any list workload. (The peer in Go has its own.)
@@ -32,12 +29,7 @@ fn touch(bytes: usize) {
     let Ok(mut memory) = MmapMut::map_anon(bytes) else { return };
     // In large pages, as the allocators take it; where there are none the advice is of no use and does no harm.
     let _ = memory.advise(Advice::HugePage);
-    // On every core, since each waits for the host by itself.
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let part = bytes.div_ceil(cores).max(1);
-    thread::scope(|scope| {
-        for part in memory.chunks_mut(part) {
-            scope.spawn(|| part.chunks_mut(PAGE).for_each(|page| page[0] = 1));
-        }
-    });
+    for page in memory.chunks_mut(PAGE) {
+        page[0] = 1;
+    }
 }

@@ -25,7 +25,8 @@ mod imp {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         // Relaxed: only that the numbers differ matters.
         thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed));
-        NUMBER.with(|number| *number)
+        // A destructor of another thread-local may come after this one's.
+        NUMBER.try_with(|number| *number).unwrap_or(0)
     }
 
     /// Lets whoever holds what we wait for go on. Called in loops that wait for a few instructions of another thread.

@@ -4,11 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
-	"sync"
 	"syscall"
 )
 
@@ -41,15 +38,9 @@ func touchMemory(bytes int) {
 	if err != nil {
 		return // what follows is merely slower
 	}
-	var touching sync.WaitGroup
-	for part := range slices.Chunk(memory, bytes/runtime.GOMAXPROCS(0)+1) {
-		touching.Go(func() {
-			for page := 0; page < len(part); page += 4096 {
-				part[page] = 1
-			}
-		})
+	for page := 0; page < bytes; page += 4096 {
+		memory[page] = 1
 	}
-	touching.Wait()
 	_ = syscall.Munmap(memory)
 }
 

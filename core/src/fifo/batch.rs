@@ -39,8 +39,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         for slot in slots.iter().take(SLOT_AHEAD) {
             slot.prefetch();
         }
-        let marks = Some(Arc::new(Marks::new(&self.initial)));
-        Some(Batch { fifo: self, slots, marks, weight: 0, started: Instant::now(), first })
+        Some(Batch { fifo: self, slots, marks: None, weight: 0, started: Instant::now(), first })
     }
 
     /// The same for async callers. Dropping the future takes nothing.
@@ -101,7 +100,8 @@ pub type Failure<E> = ProcessError<E>;
 pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,
     slots: VecDeque<QueuedSlot<T>>,
-    /// Given up with the last key, so that the initial population ends with its handlers and not with this guard.
+    /// Shared by the items of a stretch of the initial population, and given up at its end, so that the population ends
+    /// with its handlers and not with this guard.
     marks: Option<Arc<Marks<'f>>>,
     weight: usize,
     started: Instant,
@@ -134,8 +134,10 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         }
         let (mut popped, weight) = self.fifo.take(slot);
         self.weight += weight;
-        if let Some(marks) = &self.marks {
-            popped.settle_with(marks);
+        if popped.is_marked() {
+            popped.settle_with(self.marks.get_or_insert_with(|| Arc::new(Marks::new(&self.fifo.initial))));
+        } else {
+            self.marks = None;
         }
         if self.slots.is_empty() {
             self.marks = None;

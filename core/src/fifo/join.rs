@@ -229,7 +229,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.counted(group.iter().filter(|&&place| entries[place as usize].object.is_some()).count(), join.marks);
 
         let shard = lock.read();
-        let Some(generation) = self.generation_of(join) else { return self.leave_out(join, entries, group) };
+        let Some(generation) = self.generation_of(join) else {
+            drop(shard);
+            return self.leave_out(join, entries, group);
+        };
         bring_first_near(&shard, entries, group, arena);
         for (place, &number) in group.iter().enumerate() {
             bring_near(&shard, entries, group, arena, place);
@@ -251,7 +254,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if !absent.is_empty() {
             let mut shard = lock.write();
             // Read again: a relist may have begun since, and must not sweep what a batch inserts now.
-            let Some(generation) = self.generation_of(join) else { return self.leave_out(join, entries, &absent) };
+            let Some(generation) = self.generation_of(join) else {
+                drop(shard);
+                return self.leave_out(join, entries, &absent);
+            };
             for number in absent {
                 let entry = &mut entries[number as usize];
                 let Some(object) = entry.object.take() else { continue };
@@ -274,7 +280,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Takes what is not pushed after all out of the counts.
+    /// Takes what is not pushed after all out of the counts. With no lock held: it may run wakers.
     fn leave_out(&self, join: &Join, entries: &[Entry<T>], group: &[u32]) {
         let left = group.iter().filter(|&&place| entries[place as usize].object.is_some());
         left.for_each(|_| self.uncounted(join.marks));

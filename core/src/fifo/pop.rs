@@ -167,13 +167,17 @@ pub enum Change<'a, T> {
 }
 
 impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
+    /// Whether marks of the initial population end with it.
+    #[inline]
+    pub(super) fn is_marked(&self) -> bool {
+        self.marks > 0
+    }
+
     /// Leaves the item's marks to its batch.
     #[inline]
     pub(super) fn settle_with(&mut self, batch: &Arc<Marks<'f>>) {
-        if self.marks > 0 {
-            batch.take(std::mem::take(&mut self.marks));
-            self.batch = Some(batch.clone());
-        }
+        batch.take(std::mem::take(&mut self.marks));
+        self.batch = Some(batch.clone());
     }
 
     fn running(&self) -> &RunningSlot<T> {

@@ -60,7 +60,8 @@ impl Relists {
         Some(last())
     }
 
-    /// Asked with the shard's lock held it holds as long as the lock: see `begin_replace`.
+    /// Asked with a shard's lock held: what is then pushed under that lock comes before the newer relist's first object, if
+    /// one begins meanwhile (see `begin_replace`).
     pub(super) fn is_current(&self, generation: u32) -> bool {
         self.open() == generation
     }
@@ -212,6 +213,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         for group in listed.chunks(GROUP) {
             self.probe_group(group, &mut needed);
         }
+        self.check_current()?;
         Ok(needed)
     }
 
@@ -242,7 +244,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         let pending = Pending::new(What::Again(fifo.replaced_as, None)).initial(self.marks);
         fifo.counted(1, self.marks);
         let shard = fifo.core.table.shard(hash).write();
-        let pushed = shard.find(hash, key.as_bytes()).map(|slot| slot.push(pending, Rule::IfIdle));
+        let slot = if fifo.relists.is_current(self.generation) { shard.find(hash, key.as_bytes()) } else { None };
+        let pushed = slot.map(|slot| slot.push(pending, Rule::IfIdle));
         match pushed {
             Some(Pushed::Queue(slot)) => {
                 fifo.queue.push(slot);
@@ -334,6 +337,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             if !self.relists.is_current(generation) {
                 break;
             }
+            let mut skipped = 0;
             shard.for_each_near(|slot| {
                 if slot.stamped() >= generation {
                     return;
@@ -343,11 +347,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 match slot.push(Pending::new(What::Swept(None)).initial(marks), Rule::IfExists) {
                     Pushed::Queue(slot) => queued.push(slot),
                     Pushed::Joined => {}
-                    Pushed::Skipped(_) => return self.uncounted(marks),
+                    Pushed::Skipped(_) => {
+                        skipped += 1;
+                        return;
+                    }
                 }
                 slot.stamp(generation);
                 deleted += 1;
             });
+            // Not under the lock: it may run wakers.
+            drop(shard);
+            (0..skipped).for_each(|_| self.uncounted(marks));
         }
         (deleted, queued)
     }
@@ -361,12 +371,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         for key in objects.list_keys() {
             let hash = table.hash(key.as_bytes());
             let shard = table.shard(hash).write();
-            if !self.relists.is_current(generation) {
-                break;
-            }
             let is_swept = shard.find(hash, key.as_bytes()).is_some_and(|slot| slot.stamped() >= generation);
             if is_swept || self.is_listed_elsewhere(generation, key.as_bytes()) {
                 continue;
+            }
+            // After that look: a newer relist's first key takes the place of what this one listed.
+            if !self.relists.is_current(generation) {
+                break;
             }
             self.initial.marked(usize::from(marks));
             let pending = Pending::new(What::Swept(None)).initial(marks);

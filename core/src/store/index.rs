@@ -79,7 +79,8 @@ impl<T> Values<T> {
             .or_insert_with(|| running.indexed());
     }
 
-    /// Takes the slot out; it is in one shard of the value, if in any.
+    /// Takes the slot out. It is in one shard of the value, if in any; all are looked through for index functions that do not
+    /// say the same twice.
     pub(super) fn remove(&self, value: &str, running: &RunningSlot<T>) {
         let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(running.address()));
         let (before, own_first) = self.spread(of_value).split_at(sync::thread_number() % SPREAD);
@@ -92,15 +93,16 @@ impl<T> Values<T> {
             if slots.is_empty() {
                 members.remove();
             }
-            return;
         }
     }
 
     /// Every slot of `value`, each while its shard is locked: afterwards slots may be freed.
     fn for_each(&self, value: &str, mut visit: impl FnMut(&IndexedSlot<T>)) {
         let of_value = self.hasher.hash_one(value);
-        for shard in self.spread(of_value) {
-            if let Some(members) = shard.read().find(of_value, |members| *members.value == *value) {
+        // All of them at once: a slot that leaves the value and joins it again may move from one to another.
+        let shards: Vec<_> = self.spread(of_value).iter().map(|shard| shard.read()).collect();
+        for shard in &shards {
+            if let Some(members) = shard.find(of_value, |members| *members.value == *value) {
                 members.slots.iter().for_each(&mut visit);
             }
         }

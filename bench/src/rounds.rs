@@ -48,11 +48,11 @@ pub fn run(plan: &Plan, go: Option<&GoPeer>, machine: &mut Machine) -> Result<Ve
         for engine in plan.engines.iter().copied() {
             let workloads: Vec<_> = plan.workloads.iter().copied().filter(|workload| engine.can(*workload)).collect();
             if !workloads.is_empty() {
+                turns.begin(&round, engine);
                 // Not for the peers in Go: they take their memory over many seconds, in which it would be given away.
                 if !engine.is_go() {
                     warm::before_process(plan.objects, Machine::available_bytes());
                 }
-                turns.begin(&round, engine);
                 let (measured, version) = child(engine, workloads, &mut |at| turns.at(&round, engine, at))?;
                 rows.extend(measured.into_iter().map(|row| (engine, row)));
                 let description = if engine.is_go() { format!("{}: {version}", engine.description()) } else { version };

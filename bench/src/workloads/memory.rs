@@ -2,8 +2,9 @@
 
 use std::fs;
 
-use crate::warm;
 use serde_json::{Map, Value};
+
+use crate::warm;
 
 /// See the module.
 #[derive(Clone, Copy)]

@@ -134,12 +134,11 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         }
         let (mut popped, weight) = self.fifo.take(slot);
         self.weight += weight;
-        if popped.is_marked() {
+        let marked = popped.is_marked();
+        if marked {
             popped.settle_with(self.marks.get_or_insert_with(|| Arc::new(Marks::new(&self.fifo.initial))));
-        } else {
-            self.marks = None;
         }
-        if self.slots.is_empty() {
+        if !marked || self.slots.is_empty() {
             self.marks = None;
         }
         Some(popped)

@@ -226,7 +226,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let lock = table.shard(entries[first as usize].hash);
         let mut absent = Vec::new();
         // Counted before the pushes: a mark that is taken before it is counted could end the initial population early.
-        self.counted(group.iter().filter(|&&place| entries[place as usize].object.is_some()).count(), join.marks);
+        self.counted(objects_left(entries, group), join.marks);
 
         let shard = lock.read();
         let Some(generation) = self.generation_of(join) else {
@@ -280,10 +280,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Takes what is not pushed after all out of the counts. With no lock held: it may run wakers.
+    /// Takes the objects of a group that are not pushed after all out of the counts.
     fn leave_out(&self, join: &Join, entries: &[Entry<T>], group: &[u32]) {
-        let left = group.iter().filter(|&&place| entries[place as usize].object.is_some());
-        left.for_each(|_| self.uncounted(join.marks));
+        self.uncounted(objects_left(entries, group), join.marks);
     }
 
     /// Takes out of the group what is known, idle and of an equal version, once it is stamped. The versions are compared
@@ -334,13 +333,20 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     fn publish(&self, slots: impl Iterator<Item = QueuedSlot<T>>) {
         let mut slots = slots.peekable();
+        let mut count = 0;
         while slots.peek().is_some() {
             let run: Vec<_> = slots.by_ref().take(RUN).collect();
-            let count = run.len();
+            count += run.len();
             self.queue.push_run(run);
-            self.queue.wake(count);
         }
+        // After all of them: a waker that panics must not keep a pending slot out of the queue.
+        self.queue.wake(count);
     }
+}
+
+/// How many objects of a group are still to be pushed.
+fn objects_left<T>(entries: &[Entry<T>], group: &[u32]) -> usize {
+    group.iter().filter(|&&place| entries[place as usize].object.is_some()).count()
 }
 
 /// Brings near what the first objects of a group will touch.

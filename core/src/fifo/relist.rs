@@ -22,15 +22,19 @@ const MOST_EXPECTED: usize = 1 << 22;
 pub(super) struct Relists {
     /// The current relist's generation while it is open, else 0. Changed under `last`.
     open: AtomicU32,
-    /// The last generation given out.
-    last: Mutex<u32>,
-    /// The version of the last commit.
-    version: Mutex<Option<String>>,
+    last: Mutex<Last>,
+}
+
+struct Last {
+    /// The last one given out.
+    generation: u32,
+    /// Of the last commit.
+    version: Option<String>,
 }
 
 impl Relists {
     pub(super) fn new() -> Self {
-        Self { open: AtomicU32::new(0), last: Mutex::new(0), version: Mutex::new(None) }
+        Self { open: AtomicU32::new(0), last: Mutex::new(Last { generation: 0, version: None }) }
     }
 
     /// The generation to stamp with, 0 when no relist is open. Read with the shard's lock held.
@@ -43,21 +47,21 @@ impl Relists {
     fn begin<R>(&self, claim: impl FnOnce() -> R) -> (u32, R, bool) {
         let mut last = self.last.lock();
         let supersedes = self.open() != 0;
-        *last = last.checked_add(1).unwrap_or_else(|| unreachable!("four billion relists"));
+        last.generation = last.generation.checked_add(1).unwrap_or_else(|| unreachable!("four billion relists"));
         // Release, paired with `open`.
-        self.open.store(*last, Ordering::Release);
-        (*last, claim(), supersedes)
+        self.open.store(last.generation, Ordering::Release);
+        (last.generation, claim(), supersedes)
     }
 
-    /// Ends a relist if it is still the current one; `last` belongs to that step.
-    fn end<R>(&self, generation: u32, last: impl FnOnce() -> R) -> Option<R> {
-        let held = self.last.lock();
-        if *held != generation {
+    /// Ends a relist if it is still the current one; `step`, which may change the version, belongs to that.
+    fn end<R>(&self, generation: u32, step: impl FnOnce(&mut Option<String>) -> R) -> Option<R> {
+        let mut last = self.last.lock();
+        if last.generation != generation {
             return None;
         }
         // Release, paired with `open`.
         self.open.store(0, Ordering::Release);
-        Some(last())
+        Some(step(&mut last.version))
     }
 
     /// Asked with a shard's lock held: what is then pushed under that lock comes before the newer relist's first object, if
@@ -118,7 +122,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// The resource version of the last committed relist.
     #[must_use]
     pub fn resource_version(&self) -> Option<String> {
-        self.relists.version.lock().clone()
+        self.relists.last.lock().version.clone()
     }
 
     /// Queues `Added` for each object, as [`add`](Self::add) does, in one pass that brings their slots near ahead.
@@ -255,7 +259,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
             Some(Pushed::Joined) => {}
             Some(Pushed::Skipped(_)) | None => {
                 drop(shard);
-                fifo.uncounted(self.marks);
+                fifo.uncounted(1, self.marks);
             }
         }
     }
@@ -282,8 +286,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         deleted += fifo.sweep_elsewhere(self.generation, self.marks);
         // Not before: should the store elsewhere panic, the relist is abandoned.
         self.over = true;
-        let ended = fifo.relists.end(self.generation, || {
-            *fifo.relists.version.lock() = Some(version.to_owned());
+        let ended = fifo.relists.end(self.generation, |last| {
+            *last = Some(version.to_owned());
             fifo.initial.commit()
         });
         fifo.forget_listed(self.generation);
@@ -303,7 +307,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Relist<'_, T, M> {
         if self.over {
             return;
         }
-        let synced = self.fifo.relists.end(self.generation, || self.fifo.initial.abandon());
+        let synced = self.fifo.relists.end(self.generation, |_| self.fifo.initial.abandon());
         self.fifo.forget_listed(self.generation);
         if synced == Some(true) {
             self.fifo.initial.announce();
@@ -355,9 +359,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 slot.stamp(generation);
                 deleted += 1;
             });
-            // Not under the lock: it may run wakers.
             drop(shard);
-            (0..skipped).for_each(|_| self.uncounted(marks));
+            self.uncounted(skipped, marks);
         }
         (deleted, queued)
     }
@@ -410,10 +413,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// One that was counted was not pushed after all.
-    pub(super) fn uncounted(&self, marks: bool) {
-        self.depth.subtract(1);
-        self.initial.settled(usize::from(marks));
+    /// `deltas` of those counted were not pushed after all. With no lock held: it may run wakers.
+    pub(super) fn uncounted(&self, deltas: usize, marks: bool) {
+        self.depth.subtract(deltas);
+        self.initial.settled(if marks { deltas } else { 0 });
     }
 
     /// What an idle slot knows. The word first: what is known while the word says idle, or after, is at least as new.

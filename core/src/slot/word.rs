@@ -199,9 +199,8 @@ impl<T> Word<T> {
         state(self.word.load(Ordering::Acquire))
     }
 
-    /// One transition: `Ok` when the word was still `seen`.
-    /// What stood there, which is `seen` again: with the provenance of what is there now, and not of what was seen before
-    /// at this address.
+    /// One transition: `Ok` when the word was still `seen`. The pointer given back is the one that stood there: the same
+    /// address as `seen`, and the provenance that `seen`, read earlier, may not have.
     fn change(&self, seen: Raw, new: Raw) -> Result<Raw, Raw> {
         // Acquire on failure too: the state just read is acted on. A push that finds the slot idle now looks at what it
         // knows, which the settle that made it idle has released (tests/races.rs, under Miri).

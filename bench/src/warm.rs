@@ -9,8 +9,8 @@ use memmap2::{Advice, MmapMut};
 
 /// Bytes an object: the largest growth of an engine written in Rust in any list workload. (The peer in Go has its own.)
 const GROWTH: usize = 350;
-/// Bytes an object of a whole process: its lists, and an engine.
-const PROCESS: usize = 3_200;
+/// Bytes an object of a whole process at its peak: its lists, and an engine.
+const PROCESS: usize = 2_400;
 const PAGE: usize = 4096;
 
 /// Makes ready what an engine is about to take for `objects` objects. Belongs right before the clock.

@@ -58,6 +58,11 @@ mod store;
 mod sync;
 mod table;
 
+/// For the models of `loom-tests`; not there otherwise.
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
+#[doc(hidden)]
+pub use sync::mutants;
+
 pub use delta::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 pub use error::{BoxError, Closed, IndexError, KeyError, OfferError, PopError, ProcessError, RelistError, StoreError};
 pub use fifo::{Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Failure, Popped, Refused, Relist};

@@ -15,7 +15,9 @@ use crossbeam::utils::{Backoff, CachePadded};
 
 use crate::error::{Closed, PopError};
 use crate::slot::QueuedSlot;
-use crate::sync::{AtomicBool, Event, EventListener, IntoNotification, Listener, Mutex, Ordering, SegQueue};
+use crate::sync::{
+    self, AtomicBool, Event, EventListener, IntoNotification, Listener, Mutex, Ordering, SegQueue, mutant,
+};
 
 enum Entry<T> {
     One(QueuedSlot<T>),
@@ -54,6 +56,7 @@ impl<T> ReadyQueue<T> {
     /// Wakes up to `slots` sleeping consumers.
     pub(crate) fn wake(&self, slots: usize) {
         if slots > 0 {
+            mutant!(PlainNotify => return self.ready.notify(slots));
             self.ready.notify(slots.additional());
         }
     }
@@ -71,6 +74,7 @@ impl<T> ReadyQueue<T> {
     }
 
     pub(crate) fn try_pop(&self) -> Option<QueuedSlot<T>> {
+        mutant!(RunPublishedLate => return self.try_pop_and_publish());
         let mut head = self.head.lock();
         loop {
             if let Some(slot) = head.pop_front() {
@@ -112,7 +116,7 @@ impl<T> ReadyQueue<T> {
     ) -> Result<R, PopError> {
         // A short spin saves most sleeps while a producer is at work.
         let backoff = Backoff::new();
-        while !cfg!(deltafifo_loom) && !backoff.is_completed() {
+        while !sync::MODEL && !backoff.is_completed() {
             if let Some(found) = attempt() {
                 return Ok(found);
             }
@@ -122,6 +126,13 @@ impl<T> ReadyQueue<T> {
             backoff.snooze();
         }
         loop {
+            mutant!(NoSecondLook => match self.attempt_or_closed(&mut attempt)? {
+                Some(found) => return Ok(found),
+                None => {
+                    self.ready.listen().wait();
+                    continue;
+                }
+            });
             let listener = self.ready.listen();
             match self.attempt_or_closed(&mut attempt)? {
                 Some(found) => return Ok(found),
@@ -153,6 +164,10 @@ impl<T> ReadyQueue<T> {
 
     /// Closed is looked at before the queue: what was queued before the close is still found.
     fn attempt_or_closed<R>(&self, attempt: &mut impl FnMut() -> Option<R>) -> Result<Option<R>, Closed> {
+        mutant!(ClosedIsLookedAtLast => return match attempt() {
+            None if self.is_closed() => Err(Closed),
+            found => Ok(found),
+        });
         let closed = self.is_closed();
         match attempt() {
             None if closed => Err(Closed),
@@ -163,11 +178,36 @@ impl<T> ReadyQueue<T> {
     pub(crate) fn close(&self) {
         // Release, paired with `is_closed`; sleepers are woken after, and look again.
         self.closed.store(true, Ordering::Release);
+        mutant!(CloseWakesNobody => return);
         self.ready.notify(usize::MAX);
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         // Acquire, paired with `close`.
         self.closed.load(Ordering::Acquire)
+    }
+}
+
+/// What a mutant does instead (`sync/mutants.rs`).
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
+mod defects {
+    use super::{Entry, QueuedSlot, ReadyQueue, VecDeque};
+
+    impl<T> ReadyQueue<T> {
+        /// `RunPublishedLate`: for a moment a run is nowhere.
+        pub(super) fn try_pop_and_publish(&self) -> Option<QueuedSlot<T>> {
+            if let Some(slot) = self.head.lock().pop_front() {
+                return Some(slot);
+            }
+            match self.tail.pop()? {
+                Entry::One(slot) => Some(slot),
+                Entry::Run(run) => {
+                    let mut run = VecDeque::from(run);
+                    let first = run.pop_front();
+                    self.head.lock().append(&mut run);
+                    first
+                }
+            }
+        }
     }
 }

@@ -208,7 +208,7 @@ impl<T> Shard<T> {
     }
 }
 
-#[cfg(all(test, not(deltafifo_loom)))]
+#[cfg(all(test, not(any(deltafifo_loom, deltafifo_shuttle))))]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;

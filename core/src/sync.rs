@@ -1,24 +1,33 @@
-//! Synchronization facade: std (with `parking_lot`, crossbeam and event-listener) normally, loom under
-//! `--cfg deltafifo_loom`. No other file names `std::sync`. The cfg is the crate's own, since a bare `cfg(loom)` reaches
-//! dependencies that then want features of theirs.
+//! Synchronization facade: std (with `parking_lot`, crossbeam and event-listener) normally; loom under
+//! `--cfg deltafifo_loom` and shuttle under `--cfg deltafifo_shuttle`, for the models and schedules of `loom-tests`. No
+//! other file names `std::sync`. The cfgs are the crate's own, since a bare `cfg(loom)` reaches dependencies that then
+//! want features of theirs.
 //!
-//! What stands behind the same names in models: the `SegQueue` is a mutex around a deque (nothing may rest on it that
-//! does not rest on the slot's word), locks are loom's, an [`Event`] is a mutex and a condition variable.
+//! Some names are those of a role ([`WordCell`], [`KnownCell`], [`StampCell`]), so that a mutant can weaken one of them.
+//! A [`mutant!`] line stands where a deliberate defect would stand: it is nothing outside of models, and in them only
+//! what a run of `ci/models.sh` chose, to show that some model fails. Read over them.
 
-#[cfg(not(deltafifo_loom))]
+#[cfg(not(any(deltafifo_loom, deltafifo_shuttle)))]
 mod imp {
     pub(crate) use crossbeam::queue::SegQueue;
     pub(crate) use event_listener::{Event, EventListener, IntoNotification, Listener};
+    pub(crate) use foldhash::fast::RandomState;
     pub(crate) use parking_lot::{Mutex, RwLock};
     pub(crate) use std::sync::Arc;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicPtr as WordCell, AtomicPtr as KnownCell, AtomicU32 as StampCell};
 
+    /// Whether this is a model: then nothing waits by the clock, and sizes are not what they are.
+    pub(crate) const MODEL: bool = false;
     /// How many slots a relist touches under one shared lock: short enough that an add waits microseconds.
     pub(crate) const GROUP: usize = 64;
     /// Shards of a table: a power of two, at most 2^24.
     pub(crate) const SHARDS: usize = 256;
     /// Slots of a run.
     pub(crate) const RUN: usize = 1024;
+    /// Shards of an index, and over how many of them one value is spread.
+    pub(crate) const INDEX_SHARDS: usize = 256;
+    pub(crate) const INDEX_SPREAD: usize = 8;
 
     /// A small number that this thread keeps, to keep it out of the others' way.
     pub(crate) fn thread_number() -> usize {
@@ -38,27 +47,72 @@ mod imp {
             std::thread::yield_now();
         }
     }
+
+    /// Nothing; in models it tells when what was freed is touched.
+    pub(crate) struct Alive;
+
+    impl Alive {
+        pub(crate) fn new() -> Self {
+            Self
+        }
+
+        #[inline]
+        #[allow(clippy::unused_self)] // In models it has something to say.
+        pub(crate) fn assert(&self) {}
+
+        #[allow(clippy::unused_self)]
+        pub(crate) fn end(&self) {}
+    }
+
+    /// Frees. A model keeps the memory, does what `bury` says, and so finds out who touches it after that.
+    pub(crate) fn free<T>(freed: Box<T>, _bury: impl FnOnce(&T)) {
+        drop(freed);
+    }
+
+    macro_rules! mutant {
+        ($name:ident => $defect:expr; $healthy:expr) => {
+            $healthy
+        };
+        ($name:ident => $($defect:tt)*) => {};
+    }
+    pub(crate) use mutant;
 }
 
-#[cfg(deltafifo_loom)]
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
+mod gated;
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
+pub mod mutants;
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod standins;
 
-#[cfg(deltafifo_loom)]
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod imp {
-    pub(crate) use super::standins::{Event, EventListener, IntoNotification, Listener, Mutex, RwLock, SegQueue};
-    pub(crate) use loom::sync::Arc;
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+    #[cfg(deltafifo_loom)]
+    pub(crate) use loom as model;
+    #[cfg(deltafifo_shuttle)]
+    pub(crate) use shuttle as model;
 
+    pub(crate) use super::gated::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicUsize};
+    pub(crate) use super::mutants::{KnownCell, StampCell, WordCell, mutant};
+    pub(crate) use super::standins::{
+        Alive, Event, EventListener, IntoNotification, Listener, Mutex, RandomState, RwLock, SegQueue, free,
+    };
+    pub(crate) use model::sync::Arc;
+    pub(crate) use model::sync::atomic::Ordering;
+
+    pub(crate) const MODEL: bool = true;
     pub(crate) const GROUP: usize = 2;
     pub(crate) const SHARDS: usize = 2;
     pub(crate) const RUN: usize = 2;
+    pub(crate) const INDEX_SHARDS: usize = 1;
+    pub(crate) const INDEX_SPREAD: usize = 1;
 
     pub(crate) fn thread_number() -> usize {
         0
     }
 
     pub(crate) fn spin(_tries: &mut u32) {
-        loom::thread::yield_now();
+        model::thread::yield_now();
     }
 }
 

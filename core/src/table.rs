@@ -6,12 +6,11 @@
 use std::hash::{BuildHasher, Hasher};
 
 use crossbeam::utils::CachePadded;
-use foldhash::fast::RandomState;
 
 use crate::key::as_str;
 use crate::shard::Shard;
 use crate::slot::{RunningSlot, SlotOwner};
-use crate::sync::{RwLock, SHARDS};
+use crate::sync::{RandomState, RwLock, SHARDS, mutant};
 
 /// Where in the hash the shard's number lies: above the bits that choose a bucket, below those of the tag.
 const SHARD_BITS_FROM: u32 = 40;
@@ -73,6 +72,7 @@ impl<T> Table<T> {
     /// Retires a running slot that knows nothing: unlinks and frees it, unless something was pushed meanwhile.
     pub(crate) fn retire(&self, running: RunningSlot<T>) -> Result<(), RunningSlot<T>> {
         let hash = self.hash(running.key().as_bytes());
+        let running = mutant!(RetireFromEmpty => running.through_empty()?; running);
         let mut shard = self.shard(hash).write();
         let owner = shard.retire(hash, running)?;
         drop(shard);

@@ -238,7 +238,7 @@ impl Pair {
             }
         }
         if matches!(verdict, Verdict::Requeue | Verdict::Drop | Verdict::FailAndRetry) {
-            model.add_if_not_present(&popped.key, popped.deltas);
+            model.put_back(&popped.key, popped.deltas);
         }
     }
 

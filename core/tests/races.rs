@@ -140,3 +140,25 @@ fn an_offer_that_meets_the_end_of_a_handler_sees_what_the_handler_stored() {
         assert_eq!(rig.drain(), [expected], "round {round}");
     }
 }
+
+/// A pusher links to a list that it only guesses; meanwhile a consumer frees that list and makes another, perhaps at the
+/// same address. Only Miri sees what is wrong with that, and only when it gives addresses out again (`ci/miri.sh`).
+#[test]
+fn a_push_over_a_list_that_was_freed_and_made_again() {
+    ends(|| {
+        let rig = Rig::new(Mode::Nowhere);
+        (1..=2).for_each(|n| rig.fifo.update(obj("x", n)).unwrap());
+        thread::scope(|scope| {
+            scope.spawn(|| (3..15).for_each(|n| rig.fifo.update_batch(vec![obj("x", n)]).unwrap()));
+            scope.spawn(|| {
+                for item in (0..40).filter_map(|_| rig.fifo.try_pop()) {
+                    if item.deltas().len() > 4 { item.done() } else { item.requeue() }
+                }
+            });
+        });
+        while let Some(item) = rig.fifo.try_pop() {
+            item.done();
+        }
+        assert_eq!(rig.fifo.pending_deltas(), 0);
+    });
+}

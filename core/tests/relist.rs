@@ -500,3 +500,41 @@ fn a_key_function_that_panics_in_a_large_page_loses_nothing_that_was_queued() {
         assert!(fifo.has_synced());
     }
 }
+
+#[test]
+fn what_an_abandoned_first_relist_left_does_not_populate_the_queue_when_it_is_put_back() {
+    for mode in MODES {
+        let rig = Rig::new(mode);
+        let mut relist = rig.fifo.begin_replace();
+        relist.offer(vec![obj("a", 1)]).unwrap();
+        drop(rig.fifo.pop().unwrap());
+        relist.abandon();
+        assert!(!rig.fifo.has_synced(), "a cancelled handler populated the queue, {mode:?}");
+        rig.fifo.pop().unwrap().requeue();
+        assert!(!rig.fifo.has_synced(), "a requeue populated the queue, {mode:?}");
+
+        rig.fifo.replace(vec![obj("a", 2), obj("b", 2)], "1").unwrap();
+        assert!(!rig.fifo.has_synced(), "nothing of the list is handled, {mode:?}");
+        rig.drain();
+        assert!(rig.fifo.has_synced());
+    }
+}
+
+/// The store elsewhere is told late, or never, of a deletion that has been handled.
+#[test]
+fn a_commit_deletes_a_key_once() {
+    let rig = Rig::knowing(Mode::Elsewhere, &[obj("x", 1)], |builder| builder);
+    rig.fifo.update(obj("x", 2)).unwrap();
+    let relist = rig.fifo.begin_replace();
+    let fifo = rig.fifo.clone();
+    rig.outside.once_after_list(move |_| fifo.try_pop().unwrap().done());
+    assert_eq!(relist.commit("1").unwrap().deleted, 1);
+    assert_eq!(rig.drain(), [""; 0]);
+}
+
+#[test]
+fn more_threads_than_shards_are_no_use_and_not_started() {
+    let rig = Rig::with(Mode::Fused, |builder| builder.relist_threads(usize::MAX));
+    rig.fifo.replace((0..20_000).map(|n| obj(&format!("k{n}"), n)).collect(), "1").unwrap();
+    assert_eq!(rig.drain().len(), 20_000);
+}

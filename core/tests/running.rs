@@ -9,7 +9,7 @@ use std::thread;
 
 use common::{Fifo, Guard, KNOWING, MODES, Mode, Rig, deltas, obj, show, tombstone};
 use deltafifo::DeltaType::{Added, Sync};
-use deltafifo::{ProcessError, StoreError};
+use deltafifo::{DeltaFifo, Indexer, KeyFunc, NoMeta, ProcessError, StoreError};
 
 /// A queue whose key `x` is known as 1 (where it can be) and running as `U2`.
 fn running(mode: Mode, check: impl FnOnce(&Rig, Guard<'_>)) {
@@ -391,4 +391,41 @@ fn a_batch_dropped_half_way_gives_the_rest_back_in_order() {
         assert_eq!(rig.drain(), ["c: A1 U2", "d: A1", "e: A1", "f: A1", "b: A1"], "{mode:?}");
         assert_eq!(rig.fifo.pending_deltas(), 0);
     }
+}
+
+/// An object that panics when it is released, if it is armed.
+struct Bomb {
+    armed: bool,
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(!self.armed, "released");
+    }
+}
+
+#[test]
+fn an_object_whose_release_panics_while_a_handler_ends_leaves_its_key_usable() {
+    let keys = KeyFunc::custom(NoMeta, |_: &Bomb| Ok("x".to_owned()));
+    let fifo = DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build();
+    fifo.add(std::sync::Arc::new(Bomb { armed: false })).unwrap();
+    let guard = fifo.pop().unwrap();
+    // Not applied: nothing is known when the handler ends, so the deletion does not count, and its object goes.
+    fifo.delete(std::sync::Arc::new(Bomb { armed: true })).unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| guard.done())).is_err());
+    assert_eq!(fifo.pending_deltas(), 0);
+    assert!(fifo.has_synced());
+    fifo.add(std::sync::Arc::new(Bomb { armed: false })).unwrap();
+    assert_eq!(fifo.try_pop().expect("the key is stuck").key(), "x");
+}
+
+#[test]
+fn what_may_not_count_in_the_end_is_not_shown_as_pending_without_deltas() {
+    running(Mode::Elsewhere, |rig, guard| {
+        rig.fifo.resync();
+        assert!(rig.fifo.get_by_key("x").is_none());
+        assert_eq!(rig.fifo.list_keys(), [""; 0]);
+        finish(rig, guard);
+        assert_eq!(rig.drain(), ["x: S2"]);
+    });
 }

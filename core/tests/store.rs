@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 use common::{Obj, ObjMeta, ends, keys, nameless, obj, tombstone};
@@ -390,4 +390,26 @@ fn no_object_is_released_under_a_lock() {
             }
         }
     });
+}
+
+#[test]
+fn an_index_function_that_changes_its_mind_or_fails_now_and_then_leaves_nothing_behind() {
+    let answer = Arc::new(Mutex::new(Ok("before")));
+    let says = answer.clone();
+    let says = move |_: &Obj| says.lock().unwrap().map(|value: &str| vec![value.to_owned()]).map_err(BoxError::from);
+    let store = Indexer::builder(keys()).index("says", says).index("primes", primes).build().unwrap();
+    store.add(obj("a", 3)).unwrap();
+
+    *answer.lock().unwrap() = Err("not now");
+    store.update(obj("a", 2)).unwrap_err();
+    assert_eq!(store.list_index_func_values("says").unwrap(), [""; 0], "it failed for the old object and the new one");
+    assert_eq!(store.list_index_func_values("primes").unwrap(), ["2"]);
+
+    *answer.lock().unwrap() = Ok("after");
+    store.update(obj("a", 5)).unwrap();
+    assert_eq!(store.list_index_func_values("says").unwrap(), ["after"]);
+    *answer.lock().unwrap() = Ok("other");
+    store.delete(&*obj("a", 5)).unwrap();
+    assert_eq!(store.list_index_func_values("says").unwrap(), [""; 0]);
+    assert_eq!(store.list_index_func_values("primes").unwrap(), [""; 0]);
 }

@@ -1,7 +1,9 @@
 //! Compares deltafifo with its peers on the same data in one run: see the package's documentation.
 
+use std::fs::File;
+use std::io::Write;
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -113,28 +115,37 @@ fn child(cli: Cli) -> Result<(), Error> {
     workloads::run(&ChildArgs { engine, workloads: cli.workload.0, objects, input: cli.input, stall: cli.seconds })
 }
 
-/// Refuses to decode more pods than there is memory for: the system would end some process, perhaps another one.
-fn check_memory(pods: usize, lists: usize) -> Result<(), Error> {
+/// Refuses to make more objects than there is memory for: the system would end some process, perhaps another one.
+fn check_memory(objects: usize, are_pods: bool, lists: usize) -> Result<(), Error> {
     /// What a decoded pod takes (measured: most of it are its managed fields).
     const POD_BYTES: u64 = 51_000;
-    let most = Machine::available_bytes() / POD_BYTES / lists as u64;
-    if pods as u64 > most {
+    /// What a generated object takes, with its share of an engine (measured: most in client-go).
+    const GENERATED_BYTES: u64 = 1_200;
+    let each = lists as u64 * if are_pods { POD_BYTES } else { GENERATED_BYTES };
+    let most = Machine::available_bytes() / each;
+    if objects as u64 > most {
         return Err(format!(
-            "{pods} decoded pods in {lists} lists take about {} GB, which this machine does not have free: pass --objects \
+            "{objects} objects in {lists} lists take about {} GB, which this machine does not have free: pass --objects \
              {most} or fewer",
-            pods as u64 * lists as u64 * POD_BYTES / 1_000_000_000
+            u128::from(each) * objects as u128 / 1_000_000_000
         )
         .into());
     }
     Ok(())
 }
 
+/// Opens the file before anything is measured, so that a path that cannot be written is said at once.
+fn create(path: &Path) -> Result<File, Error> {
+    File::create(path).map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
 fn parent(cli: Cli) -> Result<(), Error> {
     let objects = cli.objects();
     if let Some(input) = &cli.input {
         Pods::read(input)?; // here, so that it is said once and at once
-        check_memory(objects, cli.workload.0.len() + 1)?;
     }
+    check_memory(objects, cli.input.is_some(), cli.workload.0.len() + 1)?;
+    let json = cli.json.as_deref().map(create).transpose()?;
     let named = cli.engine.is_some();
     let mut engines = cli.engine.map_or_else(|| EngineName::ALL.to_vec(), |engines| engines.0);
     let mut go = None;
@@ -150,6 +161,16 @@ fn parent(cli: Cli) -> Result<(), Error> {
             }
         }
     }
+    engines.retain(|engine| {
+        let can = cli.workload.0.iter().any(|workload| engine.can(*workload));
+        if !can {
+            eprintln!("skipping {engine}: it has none of these workloads");
+        }
+        can
+    });
+    if engines.is_empty() {
+        return Err("there is nothing to run: --help says which engines and workloads there are".into());
+    }
     let plan = Plan {
         engines,
         workloads: cli.workload.0,
@@ -162,9 +183,9 @@ fn parent(cli: Cli) -> Result<(), Error> {
     let rows = rounds::run(&plan, go.as_ref(), &mut machine)?;
     let report = Report { machine, rows: Summary::of(&rows, plan.objects) };
     println!("{}", print(&report, &plan.engines, &plan.workloads));
-    if let Some(path) = &cli.json {
-        let text = serde_json::to_string_pretty(&report)?;
-        std::fs::write(path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
+    if let Some(mut json) = json {
+        serde_json::to_writer_pretty(&mut json, &report)?;
+        writeln!(json)?;
     }
     // Last, so that a person sees what was measured.
     Ok(check(&rows)?)

@@ -39,7 +39,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         for slot in slots.iter().take(SLOT_AHEAD) {
             slot.prefetch();
         }
-        Some(Batch { fifo: self, slots, marks: None, weight: 0, started: Instant::now(), first })
+        let depth = self.pending_deltas();
+        Some(Batch { fifo: self, slots, marks: None, weight: 0, started: Instant::now(), depth, first })
     }
 
     /// The same for async callers. Dropping the future takes nothing.
@@ -105,6 +106,8 @@ pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
     marks: Option<Arc<Marks<'f>>>,
     weight: usize,
     started: Instant,
+    /// What was pending then, its own keys too.
+    depth: usize,
     first: String,
 }
 
@@ -153,7 +156,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Batch<'_, T, M> {
         }
         let elapsed = self.started.elapsed();
         if elapsed > SLOW {
-            report_slow(&self.first, elapsed, self.fifo.pending_deltas());
+            report_slow(&self.first, elapsed, self.depth);
         }
     }
 }

@@ -13,7 +13,7 @@
 
 use crossbeam::utils::CachePadded;
 
-use crate::sync::{AtomicI64, AtomicU8, AtomicUsize, Event, IntoNotification, Ordering};
+use crate::sync::{AtomicI64, AtomicU8, AtomicUsize, Event, IntoNotification, Ordering, mutant};
 
 const UNPOPULATED: u8 = 0;
 const CLAIMED: u8 = 1;
@@ -82,9 +82,7 @@ impl Initial {
     pub(super) fn commit(&self) -> bool {
         let synced = self.advance(|phase| (phase < DRAINING).then_some(DRAINING));
         debug_assert!(!synced, "what is drained is finished below");
-        // A read-modify-write, so that it has an order with the one in `settled`: either this one sees the last mark
-        // gone, or the last `settled` sees DRAINING.
-        self.outstanding.fetch_add(0, Ordering::AcqRel) == 0 && self.finish()
+        self.is_drained() && self.finish()
     }
 
     /// The current relist is abandoned: as if it had never begun. Whether to [`announce`](Self::announce).
@@ -110,10 +108,22 @@ impl Initial {
         if marks > 0 {
             // AcqRel: Release hands on what the handler did, Acquire pairs with `commit`.
             let before = self.outstanding.fetch_sub(count(marks), Ordering::AcqRel);
-            if before == count(marks) && self.phase() == DRAINING && self.finish() {
+            mutant!(MarksEndBeforeCommit => if before == count(marks) {
+                let _ = self.advance(|phase| (phase < SYNCED).then_some(SYNCED));
+            });
+            if before == count(marks) && self.phase() == DRAINING && self.is_drained() && self.finish() {
                 self.announce();
             }
         }
+    }
+
+    /// Whether no mark is left, asked in DRAINING, in which none is added any more. Whoever took the last one before that
+    /// phase has to ask again: a page may have come, and the commit, between its two looks.
+    fn is_drained(&self) -> bool {
+        mutant!(DrainedIsAskedOnce => return true);
+        // A read-modify-write, so that it has an order with those in `settled`: either it sees the last mark gone, or that
+        // one's `settled` sees DRAINING.
+        self.outstanding.fetch_add(0, Ordering::AcqRel) == 0
     }
 
     fn finish(&self) -> bool {

@@ -19,7 +19,7 @@ use super::{DeltaFifo, Refused};
 use crate::error::{OfferError, RelistError};
 use crate::shard::Shard;
 use crate::slot::{Pending, Pushed, QueuedSlot, Rule, prefetch};
-use crate::sync::{Arc, GROUP, RUN, SHARDS};
+use crate::sync::{Arc, GROUP, RUN, SHARDS, mutant};
 use crate::table::Table;
 use crate::{DeltaType, Meta};
 
@@ -274,6 +274,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// What to stamp with. `None` when the relist is no longer the current one. Asked with the shard's lock held.
     fn generation_of(&self, join: &Join) -> Option<u32> {
+        mutant!(OldPageGoesOn => if join.generation != 0 { return Some(join.generation); });
         match join.generation {
             0 => Some(self.relists.open()),
             generation => self.relists.is_current(generation).then_some(generation),
@@ -339,6 +340,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             count += run.len();
             self.queue.push_run(run);
         }
+        mutant!(RunWakesOne => return self.queue.wake(count.min(1)));
         // After all of them: a waker that panics must not keep a pending slot out of the queue.
         self.queue.wake(count);
     }

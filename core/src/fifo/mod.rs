@@ -30,7 +30,7 @@ use crate::key::{KeyBuf, as_str};
 use crate::queue::ReadyQueue;
 use crate::slot::QueuedSlot;
 use crate::store::Core;
-use crate::sync::{Arc, AtomicBool, Event, Listener};
+use crate::sync::{Arc, AtomicBool, Event, Listener, SHARDS, mutant};
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, KnownObjects, Meta};
 pub use batch::{Batch, BatchReport, Failure};
 use depth::Depth;
@@ -153,7 +153,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.depth.pending()
     }
 
-    /// Blocks until fewer deltas are pending than the high-water mark (at once when there is none). Offers never wait by
+    /// Blocks until fewer deltas are pending than the high-water mark (at once when there is none). What a [`Batch`] has
+    /// taken counts until the batch is dropped. Offers never wait by
     /// themselves: a producer that wants memory bounded calls this before it offers more.
     ///
     /// # Errors
@@ -273,9 +274,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
         self
     }
 
-    /// On how many threads a large relist joins its pages with the table (1 by default, at least 1).
+    /// On how many threads a large relist joins its pages with the table: 1 by default, at most one a shard (256).
     pub fn relist_threads(mut self, threads: usize) -> Self {
-        self.fifo.relist_threads = threads.max(1);
+        self.fifo.relist_threads = threads.clamp(1, SHARDS);
         self
     }
 
@@ -309,6 +310,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
 impl<T, M> Drop for DeltaFifo<T, M> {
     /// Releases what is pending, so that the slots can be freed with the table. (A forgotten [`Popped`] leaks its key.)
     fn drop(&mut self) {
+        mutant!(DroppedQueueForgets => return);
         while let Some(slot) = self.queue.try_pop() {
             let (running, taken) = slot.take();
             drop(taken);

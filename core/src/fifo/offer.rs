@@ -9,7 +9,7 @@ use crate::error::{KeyError, OfferError};
 use crate::key::{KeyBuf, as_str};
 use crate::shard::Shard;
 use crate::slot::{Pending, Pushed, Rule, What};
-use crate::sync::{Arc, Ordering};
+use crate::sync::{Arc, Ordering, mutant};
 use crate::{DeltaObject, DeltaType, Deltas, KeySource, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
@@ -140,10 +140,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         missing: Missing,
     ) -> bool {
         let weight = pending.weight();
-        let open = self.relists.open();
-        // A key that is written while a relist is open is not swept by it; any other only if it was listed before.
-        let writes = matches!(rule, Rule::Always | Rule::IfAbsent);
-        let open = if writes || self.is_listed_elsewhere(open, key) { open } else { 0 };
+        let open = self.stamp_of_offer(key, rule);
         self.list_elsewhere(open, key);
         let slot = if missing == Missing::Ignore {
             let Some(slot) = shard.find_owner(hash, key) else {
@@ -161,16 +158,23 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let asking = if missing == Missing::Ask { slot.claim() } else { None };
         match slot.push(pending, rule) {
             Pushed::Queue(slot) => {
+                mutant!(QueuedAfterUnlock => {
+                    drop(shard);
+                    self.queue.push(slot);
+                    self.queue.wake(1);
+                    return true;
+                });
                 self.queue.push(slot);
                 drop(shard);
                 self.depth.add(weight);
+                mutant!(OfferDoesNotWake => return true);
                 self.queue.wake(1);
             }
             Pushed::Joined => {
                 drop(shard);
                 self.depth.add(weight);
                 if let Some(running) = asking {
-                    return self.settle(running, None);
+                    return self.settle(running, None).is_queued;
                 }
             }
             skipped @ Pushed::Skipped(_) => {
@@ -180,6 +184,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             }
         }
         true
+    }
+
+    /// What an offer stamps with, 0 for nothing: a key that is written while a relist is open is not swept by it; any other
+    /// only if it was listed before. Asked with the shard's lock held.
+    fn stamp_of_offer(&self, key: &[u8], rule: Rule) -> u32 {
+        mutant!(OffersDoNotStamp => return 0);
+        let open = self.relists.open();
+        let writes = matches!(rule, Rule::Always | Rule::IfAbsent);
+        if writes || self.is_listed_elsewhere(open, key) { open } else { 0 }
     }
 
     /// While a relist is open, a key that is written must not be swept: noted here when slots do not live long enough to

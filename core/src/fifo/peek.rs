@@ -24,7 +24,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Ok(self.peek(&key))
     }
 
-    /// A copy of the deltas pending for `key` (client-go `GetByKey`). O(deltas).
+    /// A copy of the deltas pending for `key` (client-go `GetByKey`), with those that came over a running handler and count
+    /// only if it leaves something behind. O(deltas).
     pub fn get_by_key(&self, key: &str) -> Option<Deltas<T>> {
         self.peek(key.as_bytes())
     }
@@ -44,7 +45,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let shard = self.core.table.shard(hash).write();
         let copied = shard.find(hash, key).and_then(Copied::of);
         drop(shard);
-        Some(copied?.resolve(as_str(key)))
+        Some(copied?.resolve(as_str(key))).filter(|deltas| !deltas.is_empty())
     }
 
     fn peek_all<R>(&self, what: impl Fn(&str, Deltas<T>) -> Option<R>) -> Vec<R> {
@@ -54,7 +55,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let shard = shard.write();
             shard.for_each_near(|slot| copies.extend(Copied::of(slot).map(|copied| (slot.key().to_owned(), copied))));
             drop(shard);
-            found.extend(copies.into_iter().filter_map(|(key, copied)| what(&key, copied.resolve(&key))));
+            let pending = copies.into_iter().map(|(key, copied)| (copied.resolve(&key), key));
+            found.extend(
+                pending.filter(|(deltas, _)| !deltas.is_empty()).filter_map(|(deltas, key)| what(&key, deltas)),
+            );
         }
         found
     }

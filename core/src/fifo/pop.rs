@@ -13,7 +13,7 @@ use super::resolve::resolve;
 use super::{DeltaFifo, Known};
 use crate::error::{Closed, PopError, ProcessError, StoreError, panic_message};
 use crate::slot::{QueuedSlot, RunningSlot, Taken};
-use crate::sync::Arc;
+use crate::sync::{Arc, mutant};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
 
 /// A handler slower than this, with more than [`SLOW_DEPTH`] deltas waiting, is reported (client-go's thresholds).
@@ -94,6 +94,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 (resolved.deltas, resolved.marks, resolved.weight)
             }
         };
+        mutant!(MarksEndAtTake => self.initial.settled(marks));
         let popped = Popped {
             fifo: self,
             slot: Some(running),
@@ -270,9 +271,15 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
         let put_back = !panicked && self.verdict != Verdict::Handled;
         // What is not put back is dropped with the fields, last: should an object's drop panic, its key is settled.
         let front = put_back.then(|| std::mem::take(&mut self.deltas));
-        self.fifo.settle(running, front);
+        mutant!(CancelledIsLost => {
+            drop(self.fifo.settle(running, None));
+            return;
+        });
+        let settled = self.fifo.settle(running, front);
+        mutant!(TakesAreCounted => if self.marks == 0 { self.fifo.initial.settled(1) });
         self.fifo.initial.settled(self.marks);
         drop(self.batch.take());
+        drop(settled);
     }
 }
 

@@ -9,7 +9,7 @@ use super::{DeltaFifo, Known};
 use crate::error::{OfferError, RelistError};
 use crate::shard::Shard;
 use crate::slot::{Pending, Pushed, QueuedSlot, Rule, State, What};
-use crate::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RwLock};
+use crate::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RwLock, mutant};
 use crate::{DeltaType, Meta};
 
 use super::join::{Join, on_threads};
@@ -111,6 +111,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// ```
     pub fn begin_replace(&self) -> Relist<'_, T, M> {
         let (generation, marks, supersedes) = self.relists.begin(|| self.initial.claim());
+        mutant!(BeginPassesNoLock => return Relist { fifo: self, generation, marks, over: false });
         if supersedes {
             // Through every shard's lock once: what the older relist still pushes comes before this one's first object,
             // since it looks, with the lock held, whether it is current.
@@ -338,7 +339,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let mut deleted = 0;
         for shard in shards {
             let shard = shard.write();
-            if !self.relists.is_current(generation) {
+            if !mutant!(SweepNeverLooks => true; self.relists.is_current(generation)) {
                 break;
             }
             let mut skipped = 0;
@@ -357,6 +358,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                     }
                 }
                 slot.stamp(generation);
+                // Else a store elsewhere that still knows the key would have it deleted once more.
+                self.list_elsewhere(generation, slot.key().as_bytes());
                 deleted += 1;
             });
             drop(shard);
@@ -421,6 +424,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// What an idle slot knows. The word first: what is known while the word says idle, or after, is at least as new.
     pub(super) fn known_if_idle(&self, slot: &crate::slot::Slot<T>) -> Option<Arc<T>> {
+        mutant!(SkipIgnoresTheHandler => return slot.known());
         if matches!(self.known, Known::Fused) && slot.state() == State::Idle { slot.known() } else { None }
     }
 

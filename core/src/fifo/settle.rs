@@ -9,19 +9,28 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{DeltaFifo, Known};
 use crate::slot::{Pending, Rule, RunningSlot, What};
-use crate::sync::Arc;
+use crate::sync::{Arc, mutant};
 use crate::{Deltas, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Settles `running`. `front`, if any, goes back in front of what came meanwhile. Whether the slot is queued again.
-    pub(super) fn settle(&self, mut running: RunningSlot<T>, front: Option<Deltas<T>>) -> bool {
+    /// Settles `running`. `front`, if any, goes back in front of what came meanwhile.
+    pub(super) fn settle(&self, running: RunningSlot<T>, front: Option<Deltas<T>>) -> Settled<T> {
         let mut kept = Vec::new();
         if let Some(deltas) = front.filter(|deltas| !deltas.is_empty()) {
-            self.initial.touch();
             let sealed = Pending::new(What::Sealed(deltas.into_iter().collect()));
             self.depth.add(sealed.weight());
             kept.push(sealed);
         }
+        let mut settled = Settled { is_queued: false, left_out: LeftOut::default() };
+        settled.is_queued = self.end(running, kept, &mut settled.left_out);
+        // Wakers, and below the objects' drop, are user code: the slot has ended by then.
+        self.depth.subtract(settled.left_out.weight);
+        self.initial.settled(settled.left_out.marks);
+        settled
+    }
+
+    /// Ends `running`, with `kept` in front of what was pushed over it. Whether the slot is queued again.
+    fn end(&self, mut running: RunningSlot<T>, mut kept: Vec<Pending<T>>, left_out: &mut LeftOut<T>) -> bool {
         loop {
             if kept.is_empty() {
                 let ended = if running.is_known() { running.idle() } else { self.core.table.retire(running) };
@@ -33,6 +42,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 match running.requeue(kept) {
                     Ok(slot) => {
                         self.queue.push(slot);
+                        mutant!(SettleDoesNotWake => return true);
                         self.queue.wake(1);
                         return true;
                     }
@@ -40,13 +50,19 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 }
             }
             let pushed = running.take_pushed();
-            self.decide(&running, &mut kept, pushed);
+            self.decide(&running, &mut kept, pushed, left_out);
+            mutant!(PutBackBehind => if kept.len() > 1 { kept.rotate_left(1) });
         }
     }
 
     /// Appends to `kept` what of `pushed` counts.
-    fn decide(&self, running: &RunningSlot<T>, kept: &mut Vec<Pending<T>>, pushed: Vec<Pending<T>>) {
-        let mut dropped = Dropped::default();
+    fn decide(
+        &self,
+        running: &RunningSlot<T>,
+        kept: &mut Vec<Pending<T>>,
+        pushed: Vec<Pending<T>>,
+        left_out: &mut LeftOut<T>,
+    ) {
         for mut pending in pushed {
             let Some(rule) = pending.undecided.take() else {
                 kept.push(pending);
@@ -55,23 +71,28 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let counts = match rule {
                 Rule::Always => true,
                 Rule::IfAbsent => kept.is_empty(),
-                Rule::IfExists => !kept.is_empty() || self.is_known_after(running, &mut pending, true),
-                Rule::IfIdle => kept.is_empty() && self.is_known_after(running, &mut pending, false),
+                Rule::IfExists => !kept.is_empty() || self.is_known_after(running, &mut pending, true, left_out),
+                Rule::IfIdle => kept.is_empty() && self.is_known_after(running, &mut pending, false, left_out),
             };
             if counts {
                 kept.push(pending);
             } else {
-                dropped.weight += pending.weight();
-                dropped.marks += usize::from(pending.initial);
+                left_out.weight += pending.weight();
+                left_out.marks += usize::from(pending.initial);
+                left_out.pending.push(pending);
             }
         }
-        self.depth.subtract(dropped.weight);
-        self.initial.settled(dropped.marks);
     }
 
     /// Whether the key is known now that its handler has ended. A store elsewhere is asked, and what it says becomes the
     /// object of `pending` where that stands for the newest state; when it fails, `otherwise`.
-    fn is_known_after(&self, running: &RunningSlot<T>, pending: &mut Pending<T>, otherwise: bool) -> bool {
+    fn is_known_after(
+        &self,
+        running: &RunningSlot<T>,
+        pending: &mut Pending<T>,
+        otherwise: bool,
+        left_out: &mut LeftOut<T>,
+    ) -> bool {
         let objects = match &self.known {
             Known::Fused => return running.is_known(),
             Known::Nowhere => return false,
@@ -87,17 +108,33 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if !known && matches!(pending.what, What::Again(..)) {
             tracing::debug!(key = running.key(), "a listed key has no object any more; it is not synced");
         }
-        match &mut pending.what {
-            What::Swept(object) | What::Again(_, object) => *object = found,
-            What::Object(..) | What::Tombstone(_) | What::Sealed(_) => drop::<Option<Arc<T>>>(found),
-        }
+        left_out.objects.extend(match &mut pending.what {
+            What::Swept(object) | What::Again(_, object) => std::mem::replace(object, found),
+            What::Object(..) | What::Tombstone(_) | What::Sealed(_) => found,
+        });
         known
     }
 }
 
-/// What the decisions took out of the counts.
-#[derive(Default)]
-struct Dropped {
+/// What a settle came to.
+#[must_use = "its objects are released when it is dropped: last"]
+pub(super) struct Settled<T> {
+    /// Whether the slot is queued again.
+    pub(super) is_queued: bool,
+    left_out: LeftOut<T>,
+}
+
+/// What the decisions took out of the counts, and the objects that are not needed any more. Should the drop of one panic,
+/// its key is settled already.
+struct LeftOut<T> {
     weight: usize,
     marks: usize,
+    pending: Vec<Pending<T>>,
+    objects: Vec<Arc<T>>,
+}
+
+impl<T> Default for LeftOut<T> {
+    fn default() -> Self {
+        Self { weight: 0, marks: 0, pending: Vec::new(), objects: Vec::new() }
+    }
 }

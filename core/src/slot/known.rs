@@ -10,12 +10,12 @@ use std::ops::Deref;
 use std::ptr;
 
 use super::prefetch;
-use crate::sync::{self, Arc, AtomicPtr, Ordering};
+use crate::sync::{self, Arc, KnownCell, Ordering, mutant};
 
 const BUSY: usize = 1;
 
 pub(super) struct Known<T> {
-    object: AtomicPtr<()>,
+    pub(super) object: KnownCell<()>,
     _object: PhantomData<Arc<T>>,
 }
 
@@ -25,7 +25,7 @@ fn is_busy(object: *mut ()) -> bool {
 
 impl<T> Known<T> {
     pub(super) fn new() -> Self {
-        Self { object: AtomicPtr::new(ptr::null_mut()), _object: PhantomData }
+        Self { object: KnownCell::new(ptr::null_mut()), _object: PhantomData }
     }
 
     pub(super) fn is_some(&self) -> bool {
@@ -34,6 +34,7 @@ impl<T> Known<T> {
     }
 
     pub(super) fn read(&self) -> Option<Arc<T>> {
+        mutant!(KnownReadUnlocked => return self.read_unlocked());
         let mut tries = 0;
         // Relaxed: only a guess for the compare-exchange.
         let mut seen = self.object.load(Ordering::Relaxed);
@@ -95,8 +96,14 @@ impl<T> Known<T> {
     /// # Safety
     /// No `swap` may happen while the result lives.
     pub(super) unsafe fn borrow(&self) -> Option<KnownRef<'_, T>> {
-        // Relaxed: the caller is the only writer, so it reads its own write.
-        let object = self.object.load(Ordering::Relaxed).map_addr(|address| address & !BUSY);
+        let mut tries = 0;
+        // Relaxed: the caller is the only writer, so it reads its own write, or what a reader put back.
+        let mut object = self.object.load(Ordering::Relaxed);
+        // Not while a reader holds it: what stands there then may have the provenance of that reader's guess.
+        while is_busy(object) {
+            sync::spin(&mut tries);
+            object = self.object.load(Ordering::Relaxed);
+        }
         // SAFETY: 1. `object` came from `Arc::into_raw` and the cell's count stands while nobody swaps, which the caller
         // promises. 2. `ManuallyDrop` keeps that count from being released here.
         (!object.is_null()).then(|| unsafe {

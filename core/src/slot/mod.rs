@@ -35,6 +35,8 @@
 //! 3. A forgotten token keeps its slot from being freed: a leak, never a dangling pointer.
 #![allow(unsafe_code)]
 
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
+mod defects;
 mod known;
 mod name;
 mod pending;
@@ -45,7 +47,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-use crate::sync::{Arc, AtomicU32, Ordering};
+use crate::sync::{self, Alive, Arc, AtomicU32, Ordering, StampCell, mutant};
 use known::Known;
 use name::Name;
 pub(crate) use pending::{Pending, Rule, What};
@@ -59,14 +61,14 @@ pub(crate) struct Slot<T> {
     word: Word<T>,
     known: Known<T>,
     /// The newest relist that listed this key, or during which it was written.
-    stamp: AtomicU32,
+    stamp: StampCell,
     /// `IndexedSlot`s about.
     indexed: AtomicU32,
     name: Name,
+    alive: Alive,
 }
 
-#[cfg(all(not(deltafifo_loom), target_pointer_width = "64"))]
-const _: () = assert!(size_of::<Slot<u64>>() == 64, "a slot is one cache line");
+const _: () = assert!(sync::MODEL || size_of::<Slot<u64>>() == 64, "a slot is one cache line");
 
 /// What became of a push.
 #[must_use]
@@ -110,12 +112,21 @@ impl<T> Slot<T> {
         self.known.is_some()
     }
 
+    /// In how many places of indexes it stands.
+    pub(crate) fn index_entries(&self) -> usize {
+        // Relaxed: who runs the slot makes and drops them all, and take, settle and the shard's lock hand that on.
+        self.indexed.load(Ordering::Relaxed) as usize
+    }
+
     /// Offers `pending` as `rule` has it. The caller holds the shard's lock; for any rule but [`Rule::Always`] exclusively,
     /// so that what an idle slot knows cannot change under it.
     pub(crate) fn push(&self, pending: Pending<T>, rule: Rule) -> Pushed<T> {
         match self.word.push(pending, rule, || self.is_known()) {
             word::Push::Entered => Pushed::Queue(QueuedSlot { slot: NonNull::from(self) }),
-            word::Push::Joined => Pushed::Joined,
+            word::Push::Joined => {
+                mutant!(JoinedIsQueuedToo => return Pushed::Queue(QueuedSlot { slot: NonNull::from(self) }));
+                Pushed::Joined
+            }
             word::Push::Skipped(pending) => Pushed::Skipped(pending),
         }
     }
@@ -146,9 +157,10 @@ impl<T> SlotOwner<T> {
         let slot = Box::new(Slot {
             word: Word::new(),
             known: Known::new(),
-            stamp: AtomicU32::new(stamp),
+            stamp: StampCell::new(stamp),
             indexed: AtomicU32::new(0),
             name: Name::new(key),
+            alive: Alive::new(),
         });
         Self { slot: NonNull::from(Box::leak(slot)), _owns: PhantomData }
     }
@@ -185,7 +197,11 @@ impl<T> Drop for SlotOwner<T> {
         // EMPTY or GONE, so no queued or running token exists (module docs, 1), and none can be made: making one takes
         // a `&Slot` or a claim, which borrow this owner. 3. No `IndexedSlot` was counted after that; making one takes a
         // running token. 4. No `&Slot` exists, since each borrows this owner.
-        drop(unsafe { Box::from_raw(self.slot.as_ptr()) });
+        let slot = unsafe { Box::from_raw(self.slot.as_ptr()) };
+        sync::free(slot, |slot| {
+            drop(slot.known.swap(None));
+            slot.alive.end();
+        });
     }
 }
 
@@ -203,7 +219,9 @@ impl<T> QueuedSlot<T> {
     fn slot(&self) -> &Slot<T> {
         // SAFETY: while this token exists the word is a list or PEEK (module docs, 1), so the owner's drop would not
         // free the slot (2).
-        unsafe { self.slot.as_ref() }
+        let slot = unsafe { self.slot.as_ref() };
+        slot.alive.assert();
+        slot
     }
 
     pub(crate) fn key(&self) -> &str {
@@ -241,7 +259,9 @@ impl<T> RunningSlot<T> {
     fn slot(&self) -> &Slot<T> {
         // SAFETY: while this token exists the word is RUNNING or a list over it (module docs, 1), so the owner's drop
         // would not free the slot (2).
-        unsafe { self.slot.as_ref() }
+        let slot = unsafe { self.slot.as_ref() };
+        slot.alive.assert();
+        slot
     }
 
     pub(crate) fn key(&self) -> &str {
@@ -273,6 +293,11 @@ impl<T> RunningSlot<T> {
         // Relaxed: a new token is made from one that already keeps the slot alive.
         self.slot().indexed.fetch_add(1, Ordering::Relaxed);
         IndexedSlot { slot: self.slot }
+    }
+
+    /// How many of those there are.
+    pub(crate) fn index_entries(&self) -> usize {
+        self.slot().index_entries()
     }
 
     /// The address, by which an index finds this slot's token.
@@ -324,7 +349,9 @@ unsafe impl<T: Send + Sync> Sync for IndexedSlot<T> {}
 impl<T> IndexedSlot<T> {
     fn slot(&self) -> &Slot<T> {
         // SAFETY: this token is counted in `indexed`, so the owner's drop would not free the slot (module docs, 2).
-        unsafe { self.slot.as_ref() }
+        let slot = unsafe { self.slot.as_ref() };
+        slot.alive.assert();
+        slot
     }
 
     pub(crate) fn address(&self) -> usize {

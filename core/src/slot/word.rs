@@ -24,7 +24,7 @@ use std::ptr;
 
 use super::pending::{Pending, Rule, What};
 use crate::DeltaType;
-use crate::sync::{self, Arc, AtomicPtr, Ordering};
+use crate::sync::{self, Arc, Ordering, WordCell, mutant};
 
 type Raw = *mut ();
 
@@ -46,7 +46,8 @@ const GONE: Raw = ptr::without_provenance_mut(24);
 compile_error!("deltafifo keeps a delta's type in the low bits of a 64-bit pointer");
 
 struct Node<T> {
-    next: Raw,
+    /// The rest of the list as an address: see [`link`].
+    next: usize,
     pending: Pending<T>,
 }
 
@@ -135,17 +136,30 @@ fn inline_kind(tag: usize) -> (DeltaType, bool) {
 }
 
 /// `pending` on top of `next`, as a word.
+///
+/// What a link follows is an address, whose provenance is exposed here and picked up again by who owns the list
+/// ([`follow`]). A pusher only guesses `next`: until its exchange, a consumer may take that list and free it, and another
+/// one of this slot may be made at the same address. The exchange compares addresses, so it succeeds, and rightly: the
+/// list that is there is the one to go on. But the guess would have the provenance of the freed one.
 fn link<T>(pending: Pending<T>, next: Raw) -> Raw {
     if next == EMPTY
         && let Some(tag) = inline_tag(&pending)
     {
         let What::Object(_, object) = pending.what else { unreachable!("inline_tag looked") };
-        return Arc::into_raw(object).cast_mut().cast::<()>().map_addr(|address| address | tag);
+        let object = Arc::into_raw(object).cast_mut().cast::<()>();
+        object.expose_provenance();
+        return object.map_addr(|address| address | tag);
     }
     const { assert!(align_of::<Node<T>>() > TAG, "a node's address has room for the tag") };
     let over = next == RUNNING || tag(next) == OVER;
-    let node = Box::into_raw(Box::new(Node { next, pending }));
-    node.cast::<()>().map_addr(|address| address | if over { OVER } else { LIST })
+    let node = Box::into_raw(Box::new(Node { next: next.addr(), pending })).cast::<()>();
+    node.expose_provenance();
+    node.map_addr(|address| address | if over { OVER } else { LIST })
+}
+
+/// What stands behind a link, with the provenance of what is there now. Only the owner of the list may use it.
+fn follow(next: usize) -> Raw {
+    ptr::with_exposed_provenance_mut(next)
 }
 
 /// Takes the top off a list that the caller owns; the rest of it is the second value.
@@ -157,7 +171,7 @@ unsafe fn unlink<T>(word: Raw) -> (Pending<T>, Raw) {
         LIST | OVER => {
             // SAFETY: the tag says that `link` made this from `Box::into_raw`; the caller owns it, so it is taken once.
             let node = unsafe { Box::from_raw(untagged(word).cast::<Node<T>>()) };
-            (node.pending, node.next)
+            (node.pending, follow(node.next))
         }
         inline => {
             let (kind, initial) = inline_kind(inline);
@@ -185,13 +199,13 @@ unsafe fn unlink_all<T>(mut word: Raw) -> Vec<Pending<T>> {
 }
 
 pub(super) struct Word<T> {
-    word: AtomicPtr<()>,
+    word: WordCell<()>,
     _deltas: PhantomData<Arc<T>>,
 }
 
 impl<T> Word<T> {
     pub(super) fn new() -> Self {
-        Self { word: AtomicPtr::new(EMPTY), _deltas: PhantomData }
+        Self { word: WordCell::new(EMPTY), _deltas: PhantomData }
     }
 
     pub(super) fn state(&self) -> State {
@@ -224,14 +238,16 @@ impl<T> Word<T> {
                 (State::Pending, _) => false,
                 (State::Running, _) => {
                     pending.undecided = (rule != Rule::Always).then_some(rule);
+                    mutant!(RunningDecidesNothing => pending.undecided = None);
+                    mutant!(RunningIsDecidedAtOnce => if rule == Rule::IfExists && !known() {
+                        return Push::Skipped(pending);
+                    });
                     false
                 }
                 (State::Gone, _) => unreachable!("a slot is unlinked before the lock that retired it is released"),
             };
             let new = link(pending, seen);
             match self.change(seen, new) {
-                // A link's `next` is the guess: it has to be in the node before the exchange. The list it names was in the
-                // word until then, and a list that was freed and made again at its address is a list of this slot too.
                 Ok(_) if enters => return Push::Entered,
                 Ok(_) => return Push::Joined,
                 Err(now) => {
@@ -289,6 +305,7 @@ impl<T> Word<T> {
 
     /// RUNNING → EMPTY.
     pub(super) fn idle(&self) -> bool {
+        mutant!(IdleIsStored => return self.word.swap(EMPTY, Ordering::AcqRel) != EMPTY);
         self.change(RUNNING, EMPTY).is_ok()
     }
 
@@ -311,6 +328,7 @@ impl<T> Word<T> {
 
     /// list → PEEK → the same list, copied meanwhile.
     pub(super) fn peek(&self) -> Option<Vec<Pending<T>>> {
+        let sentinel = mutant!(PeekIsATake => RUNNING; PEEK);
         let mut tries = 0;
         let mut seen = self.word.load(Ordering::Relaxed);
         let list = loop {
@@ -322,7 +340,7 @@ impl<T> Word<T> {
             if tag(seen) == 0 {
                 return None;
             }
-            match self.change(seen, PEEK) {
+            match self.change(seen, sentinel) {
                 Ok(list) => break list,
                 Err(now) => seen = now,
             }
@@ -335,7 +353,7 @@ impl<T> Word<T> {
                 // list or pushes on it, so its nodes are neither freed nor changed.
                 let node = unsafe { &*untagged(word).cast::<Node<T>>() };
                 copies.push(node.pending.clone());
-                word = node.next;
+                word = follow(node.next);
             } else {
                 let (kind, initial) = inline_kind(tag(word));
                 // SAFETY: 1. The tag says that this came from `Arc::into_raw`. 2. As above the list's own count stands;
@@ -350,7 +368,7 @@ impl<T> Word<T> {
         }
         copies.reverse();
         let peeked = self.word.swap(list, Ordering::AcqRel);
-        debug_assert_eq!(peeked, PEEK, "nobody moves a peeked word");
+        debug_assert_eq!(peeked, sentinel, "nobody moves a peeked word");
         Some(copies)
     }
 }

@@ -4,16 +4,12 @@ use std::hash::BuildHasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crossbeam::utils::CachePadded;
-use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
+use super::Leave;
 use crate::error::{BoxError, panic_message};
 use crate::slot::{IndexedSlot, RunningSlot};
-use crate::sync::{self, Arc, RwLock};
-
-/// Shards of an index, and how many of them one value is spread over.
-const SHARDS: usize = if cfg!(deltafifo_loom) { 1 } else { 256 };
-const SPREAD: usize = if cfg!(deltafifo_loom) { 1 } else { 8 };
+use crate::sync::{self, Arc, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, RandomState, RwLock};
 
 type IndexFn<T> = Box<dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync>;
 
@@ -79,8 +75,27 @@ impl<T> Values<T> {
             .or_insert_with(|| running.indexed());
     }
 
-    /// Takes the slot out. It is in one shard of the value, if in any; all are looked through for index functions that do not
-    /// say the same twice.
+    pub(super) fn leave(&self, leave: &Leave, running: &RunningSlot<T>) {
+        match leave {
+            Leave::Values(values) => values.iter().for_each(|value| self.remove(value, running)),
+            Leave::Everything => self.remove_everywhere(running),
+        }
+    }
+
+    /// Takes the slot out of every value. O(values).
+    fn remove_everywhere(&self, running: &RunningSlot<T>) {
+        let of_slot = self.hasher.hash_one(running.address());
+        for shard in &self.shards {
+            shard.write().retain(|members| {
+                if let Ok(slot) = members.slots.find_entry(of_slot, |slot| slot.address() == running.address()) {
+                    slot.remove();
+                }
+                !members.slots.is_empty()
+            });
+        }
+    }
+
+    /// Takes the slot out of a value. It is in one of its shards, if in any.
     pub(super) fn remove(&self, value: &str, running: &RunningSlot<T>) {
         let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(running.address()));
         let (before, own_first) = self.spread(of_value).split_at(sync::thread_number() % SPREAD);

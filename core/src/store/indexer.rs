@@ -135,13 +135,16 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         let hash = core.table.hash(key);
         let mut tries = 0;
         loop {
-            let old = core.table.shard(hash).read().find(hash, key).and_then(Slot::known);
+            let (old, entries) = {
+                let shard = core.table.shard(hash).read();
+                shard.find(hash, key).map_or((None, 0), |slot| (slot.known(), slot.index_entries()))
+            };
             if old.is_none() && new.is_none() {
                 return Ok(());
             }
             let name = crate::key::as_str(key);
             // User code: with no lock held, hence against an old object that may have changed by the time it is swapped.
-            let plan = core.plan(name, old.as_deref(), new.as_deref());
+            let plan = core.plan(name, old.as_deref(), new.as_deref(), entries);
             let mut shard = core.table.shard(hash).write();
             let is_stored = new.is_some();
             let now = match &new {

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 use crate::error::StoreError;
 use crate::slot::RunningSlot;
-use crate::sync::Arc;
+use crate::sync::{Arc, mutant};
 use crate::table::Table;
 use crate::{KeyFunc, Meta};
 use index::Index;
@@ -39,8 +39,15 @@ struct Plan {
     /// Namespace to leave and namespace to join.
     namespace: (Option<String>, Option<String>),
     /// Per user index that changes: its place, values to leave, values to join.
-    values: Vec<(usize, Vec<String>, Vec<String>)>,
+    values: Vec<(usize, Leave, Vec<String>)>,
     error: Option<StoreError>,
+}
+
+/// What an object leaves of an index.
+enum Leave {
+    Values(Vec<String>),
+    /// Wherever it stands: its function did not say today what it said when the object joined.
+    Everything,
 }
 
 impl<T, M: Meta<T>> Core<T, M> {
@@ -60,16 +67,28 @@ impl<T, M: Meta<T>> Core<T, M> {
         self.keys.meta().namespace(object).unwrap_or_default().into()
     }
 
-    fn plan(&self, key: &str, old: Option<&T>, new: Option<&T>) -> Plan {
+    /// `entries`: in how many places of all indexes the old object stands.
+    fn plan(&self, key: &str, old: Option<&T>, new: Option<&T>, entries: usize) -> Plan {
         let mut plan = Plan::default();
         let before = old.map(|old| self.namespace(key, old));
         let after = new.map(|new| self.namespace(key, new));
         if before != after {
             plan.namespace = (before.map(Cow::into_owned), after.map(Cow::into_owned));
         }
-        for (place, index) in self.indexes.iter().enumerate() {
-            // An object for which the function failed was never put into this index.
-            let mut leave = old.map_or_else(Vec::new, |old| index.values_of(old).unwrap_or_default());
+        // One for which a function fails is in no place of that index, if the function failed before too.
+        let leaves: Vec<_> = self
+            .indexes
+            .iter()
+            .map(|index| old.map_or_else(Vec::new, |old| index.values_of(old).unwrap_or_default()))
+            .collect();
+        let expected = usize::from(old.is_some()) + leaves.iter().map(Vec::len).sum::<usize>();
+        if entries != expected {
+            tracing::error!(
+                key,
+                "an index function does not say the same twice: all indexes are searched for the object"
+            );
+        }
+        for ((place, index), mut leave) in self.indexes.iter().enumerate().zip(leaves) {
             let mut join = match new.map(|new| index.values_of(new)).transpose() {
                 Ok(values) => values.unwrap_or_default(),
                 Err(source) => {
@@ -77,6 +96,10 @@ impl<T, M: Meta<T>> Core<T, M> {
                     Vec::new()
                 }
             };
+            if entries != expected {
+                plan.values.push((place, Leave::Everything, join));
+                continue;
+            }
             leave.retain(|value| match join.binary_search(value) {
                 Ok(same) => {
                     join.remove(same);
@@ -85,7 +108,7 @@ impl<T, M: Meta<T>> Core<T, M> {
                 Err(_) => true,
             });
             if !leave.is_empty() || !join.is_empty() {
-                plan.values.push((place, leave, join));
+                plan.values.push((place, Leave::Values(leave), join));
             }
         }
         plan
@@ -94,13 +117,16 @@ impl<T, M: Meta<T>> Core<T, M> {
     /// Leaves old values, swaps the object, joins new values: in between the object is missing from an index, never
     /// found under a value that it does not have.
     fn carry_out(&self, plan: &Plan, running: &mut RunningSlot<T>, new: Option<Arc<T>>) -> Option<Arc<T>> {
+        mutant!(OldValuesLeftLate => return self.carry_out_late(plan, running, new));
         if let Some(namespace) = &plan.namespace.0 {
             self.namespaces.remove(namespace, running);
         }
         for (place, leave, _) in &plan.values {
-            for value in leave {
-                self.indexes[*place].values.remove(value, running);
-            }
+            self.indexes[*place].values.leave(leave, running);
+        }
+        if new.is_none() && running.index_entries() > 0 {
+            // A function says of this object now what it did not say when it joined.
+            self.indexes.iter().for_each(|index| index.values.leave(&Leave::Everything, running));
         }
         let old = running.swap_known(new);
         if let Some(namespace) = &plan.namespace.1 {
@@ -131,7 +157,7 @@ impl<T, M: Meta<T>> Core<T, M> {
             return (old, None);
         }
         let old = running.known();
-        let plan = self.plan(running.key(), old.as_deref(), new.as_deref());
+        let plan = self.plan(running.key(), old.as_deref(), new.as_deref(), running.index_entries());
         drop(old);
         (self.carry_out(&plan, running, new), plan.error)
     }
@@ -141,5 +167,28 @@ impl<T, M: Meta<T>> Core<T, M> {
             return Some(&self.namespaces);
         }
         self.indexes.iter().find(|index| index.name == name).map(|index| &index.values)
+    }
+}
+
+/// What a mutant does instead (`sync/mutants.rs`).
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
+mod defects {
+    use super::{Arc, Core, Meta, Plan, RunningSlot};
+
+    impl<T, M: Meta<T>> Core<T, M> {
+        /// `OldValuesLeftLate`: for a moment the new object is found under values that it does not have.
+        pub(super) fn carry_out_late(
+            &self,
+            plan: &Plan,
+            running: &mut RunningSlot<T>,
+            new: Option<Arc<T>>,
+        ) -> Option<Arc<T>> {
+            let old = running.swap_known(new);
+            for (place, leave, join) in &plan.values {
+                self.indexes[*place].values.leave(leave, running);
+                join.iter().for_each(|value| self.indexes[*place].values.insert(value, running));
+            }
+            old
+        }
     }
 }

@@ -1,86 +1,178 @@
-//! The thinnest stand-ins for what loom has no type of. Only compiled under `--cfg deltafifo_loom`.
+//! The thinnest stand-ins for what the model checkers have no type of. Only compiled in models.
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::hash::{BuildHasher, Hasher};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::atomic::AtomicBool;
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-/// `parking_lot::Mutex` without poisoning, over loom's.
-pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+use super::imp::model::sync as model;
+use super::imp::model::sync::atomic::{AtomicUsize, Ordering};
+
+/// `parking_lot::Mutex` without poisoning.
+pub(crate) struct Mutex<T>(model::Mutex<T>);
 
 impl<T> Mutex<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self(loom::sync::Mutex::new(value))
+        Self(model::Mutex::new(value))
     }
 
-    pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+    pub(crate) fn lock(&self) -> model::MutexGuard<'_, T> {
         self.0.lock().unwrap()
     }
 }
 
-/// `parking_lot::RwLock` without poisoning, over loom's.
-pub(crate) struct RwLock<T>(loom::sync::RwLock<T>);
+/// `parking_lot::RwLock` without poisoning.
+pub(crate) struct RwLock<T>(model::RwLock<T>);
 
 impl<T> RwLock<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self(loom::sync::RwLock::new(value))
+        Self(model::RwLock::new(value))
     }
 
-    pub(crate) fn read(&self) -> loom::sync::RwLockReadGuard<'_, T> {
+    pub(crate) fn read(&self) -> model::RwLockReadGuard<'_, T> {
         self.0.read().unwrap()
     }
 
-    pub(crate) fn write(&self) -> loom::sync::RwLockWriteGuard<'_, T> {
+    pub(crate) fn write(&self) -> model::RwLockWriteGuard<'_, T> {
         self.0.write().unwrap()
     }
 }
 
-/// Stronger than the real queue (a mutex orders what it does not): see the facade's docs.
-pub(crate) struct SegQueue<T>(Mutex<VecDeque<T>>);
+/// A queue that hands on no more than the real one: a push happens before the pop that finds it, and every call is a step
+/// of the schedule. A mutex around a deque would order calls that the real queue does not, and hide what rests on it.
+pub(crate) struct SegQueue<T> {
+    step: AtomicUsize,
+    /// Made with the queue, since loom calls it a race to look at an atomic that was made without an order to it.
+    published: [AtomicUsize; CELLS],
+    /// Never held across a step: no thread of a model waits for it.
+    entries: std::sync::Mutex<Entries<T>>,
+}
+
+/// More entries than a model queues.
+const CELLS: usize = 8;
+
+struct Entries<T> {
+    next: usize,
+    queue: VecDeque<(usize, T)>,
+}
 
 impl<T> SegQueue<T> {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(VecDeque::new()))
+        Self {
+            step: AtomicUsize::new(0),
+            published: std::array::from_fn(|_| AtomicUsize::new(0)),
+            entries: std::sync::Mutex::new(Entries { next: 0, queue: VecDeque::new() }),
+        }
+    }
+
+    /// What follows, up to the next atomic, is one with this step.
+    fn step(&self) -> std::sync::MutexGuard<'_, Entries<T>> {
+        // Relaxed, since it is to hand nothing on; a read-modify-write, so that it is ordered with every other step.
+        self.step.fetch_add(1, Ordering::Relaxed);
+        self.entries.lock().unwrap()
     }
 
     pub(crate) fn push(&self, value: T) {
-        self.0.lock().push_back(value);
+        let number = {
+            let mut entries = self.entries.lock().unwrap();
+            entries.next += 1;
+            entries.next
+        };
+        // Release, paired with the Acquire of the pop that finds it.
+        self.published[number % CELLS].fetch_add(1, Ordering::Release);
+        self.step().queue.push_back((number, value));
     }
 
     pub(crate) fn pop(&self) -> Option<T> {
-        self.0.lock().pop_front()
+        let (number, value) = self.step().queue.pop_front()?;
+        self.published[number % CELLS].fetch_add(1, Ordering::Acquire);
+        Some(value)
     }
 }
 
-/// Counts notifications; a listener waits for one after its own registration.
-pub(crate) struct Event {
-    epoch: loom::sync::Arc<(loom::sync::Mutex<usize>, loom::sync::Condvar)>,
+/// event-listener's: a notification goes to the listeners that were there first, and to nobody who comes later.
+pub(crate) struct Event(model::Arc<Line>);
+
+struct Line {
+    listeners: model::Mutex<Listeners>,
+    notified: model::Condvar,
+}
+
+struct Listeners {
+    next: usize,
+    /// In order of arrival.
+    waiting: VecDeque<Waiting>,
+}
+
+struct Waiting {
+    number: usize,
+    notified: bool,
+    waker: Option<Waker>,
+}
+
+/// How many to notify: so many more, or until so many are.
+pub(crate) struct Notification {
+    count: usize,
+    additional: bool,
+}
+
+pub(crate) trait IntoNotification: Sized {
+    fn notification(self) -> Notification;
+
+    fn additional(self) -> Notification {
+        Notification { additional: true, ..self.notification() }
+    }
+}
+
+impl IntoNotification for usize {
+    fn notification(self) -> Notification {
+        Notification { count: self, additional: false }
+    }
+}
+
+impl IntoNotification for Notification {
+    fn notification(self) -> Notification {
+        self
+    }
 }
 
 impl Event {
     pub(crate) fn new() -> Self {
-        Self { epoch: loom::sync::Arc::new((loom::sync::Mutex::new(0), loom::sync::Condvar::new())) }
+        let listeners = model::Mutex::new(Listeners { next: 0, waiting: VecDeque::new() });
+        Self(model::Arc::new(Line { listeners, notified: model::Condvar::new() }))
     }
 
     pub(crate) fn listen(&self) -> EventListener {
-        let seen = *self.epoch.0.lock().unwrap();
-        EventListener { epoch: self.epoch.clone(), seen }
+        let mut listeners = self.0.listeners.lock().unwrap();
+        let number = listeners.next;
+        listeners.next += 1;
+        listeners.waiting.push_back(Waiting { number, notified: false, waker: None });
+        drop(listeners);
+        EventListener { line: self.0.clone(), number }
     }
 
-    pub(crate) fn notify(&self, _notification: usize) {
-        *self.epoch.0.lock().unwrap() += 1;
-        self.epoch.1.notify_all();
+    pub(crate) fn notify(&self, notification: impl IntoNotification) {
+        self.0.notify(notification.notification());
     }
 }
 
-pub(crate) trait IntoNotification {
-    fn additional(self) -> usize;
-}
-
-impl IntoNotification for usize {
-    fn additional(self) -> usize {
-        self
+impl Line {
+    fn notify(&self, notification: Notification) {
+        let mut listeners = self.listeners.lock().unwrap();
+        let already = listeners.waiting.iter().filter(|waiting| waiting.notified).count();
+        let count =
+            if notification.additional { notification.count } else { notification.count.saturating_sub(already) };
+        let mut wakers = Vec::new();
+        for waiting in listeners.waiting.iter_mut().filter(|waiting| !waiting.notified).take(count) {
+            waiting.notified = true;
+            wakers.extend(waiting.waker.take());
+        }
+        drop(listeners);
+        self.notified.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -90,15 +182,28 @@ pub(crate) trait Listener {
 }
 
 pub(crate) struct EventListener {
-    epoch: loom::sync::Arc<(loom::sync::Mutex<usize>, loom::sync::Condvar)>,
-    seen: usize,
+    line: model::Arc<Line>,
+    number: usize,
+}
+
+impl EventListener {
+    fn find(&self, listeners: &mut Listeners) -> usize {
+        let place = listeners.waiting.iter().position(|waiting| waiting.number == self.number);
+        place.expect("a listener stands in line until it is dropped")
+    }
 }
 
 impl Listener for EventListener {
     fn wait(self) {
-        let mut now = self.epoch.0.lock().unwrap();
-        while *now == self.seen {
-            now = self.epoch.1.wait(now).unwrap();
+        let mut listeners = self.line.listeners.lock().unwrap();
+        loop {
+            let place = self.find(&mut listeners);
+            if listeners.waiting[place].notified {
+                // Its notification is spent.
+                listeners.waiting[place].notified = false;
+                return;
+            }
+            listeners = self.line.notified.wait(listeners).unwrap();
         }
     }
 
@@ -113,10 +218,79 @@ impl Future for EventListener {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if *self.epoch.0.lock().unwrap() == self.seen {
-            context.waker().wake_by_ref();
-            return Poll::Pending;
+        let mut listeners = self.line.listeners.lock().unwrap();
+        let place = self.find(&mut listeners);
+        let waiting = &mut listeners.waiting[place];
+        if waiting.notified {
+            waiting.notified = false;
+            return Poll::Ready(());
         }
-        Poll::Ready(())
+        waiting.waker = Some(context.waker().clone());
+        Poll::Pending
     }
+}
+
+impl Drop for EventListener {
+    /// A notification that was not waited for goes to the next in line.
+    fn drop(&mut self) {
+        let mut listeners = self.line.listeners.lock().unwrap();
+        let place = self.find(&mut listeners);
+        let left = listeners.waiting.remove(place);
+        drop(listeners);
+        if left.is_some_and(|left| left.notified) {
+            self.line.notify(Notification { count: 1, additional: true });
+        }
+    }
+}
+
+/// The same in every run, and the last byte of a key chooses its shard.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RandomState;
+
+impl BuildHasher for RandomState {
+    type Hasher = LastByte;
+
+    fn build_hasher(&self) -> LastByte {
+        LastByte { hash: 0xcbf2_9ce4_8422_2325, last: 0 }
+    }
+}
+
+pub(crate) struct LastByte {
+    hash: u64,
+    last: u8,
+}
+
+impl Hasher for LastByte {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+            self.last = byte;
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        // Where the table looks for the number of the shard.
+        self.hash & !(0xff << 40) | u64::from(self.last) << 40
+    }
+}
+
+/// Whether something was freed.
+pub(crate) struct Alive(AtomicBool);
+
+impl Alive {
+    pub(crate) fn new() -> Self {
+        Self(AtomicBool::new(true))
+    }
+
+    pub(crate) fn assert(&self) {
+        assert!(self.0.load(Ordering::Relaxed), "what was freed is touched");
+    }
+
+    pub(crate) fn end(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+pub(crate) fn free<T>(freed: Box<T>, bury: impl FnOnce(&T)) {
+    bury(Box::leak(freed));
 }

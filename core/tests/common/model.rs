@@ -136,6 +136,11 @@ impl Model {
 
     pub fn add_if_not_present(&mut self, key: &str, deltas: Vec<MDelta>) {
         self.populated = true;
+        self.put_back(key, deltas);
+    }
+
+    /// A requeue: what it puts back came before, so that it does not populate.
+    pub fn put_back(&mut self, key: &str, deltas: Vec<MDelta>) {
         if !self.items.contains_key(key) {
             self.queue.push_back(key.to_owned());
             self.items.insert(key.to_owned(), deltas);

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# The protocol on loom: every schedule of a few threads on the real code, up to the bounds that the models say. Then every
+# deliberate defect must make some model fail, which shows that the models can. `ci/models.sh quick` leaves those out.
+#
+# What it does not prove: more threads and operations than the models have; what loom does not model (load buffering,
+# spurious wake-ups, the real SegQueue and event-listener); anything about speed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+export RUSTFLAGS="--cfg deltafifo_loom" CARGO_TARGET_DIR=target/loom RUST_BACKTRACE=0
+cargo build --quiet --profile models -p deltafifo-loom-tests
+"$CARGO_TARGET_DIR/models/deltafifo-loom-tests"
+[[ ${1:-} == quick ]] || "$CARGO_TARGET_DIR/models/deltafifo-loom-tests" --mutants

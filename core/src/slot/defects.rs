@@ -1,0 +1,27 @@
+//! What some mutants do instead (`sync/mutants.rs`). Only compiled in models.
+
+use super::RunningSlot;
+use super::known::Known;
+use crate::sync::{Arc, Ordering};
+
+impl<T> Known<T> {
+    /// `KnownReadUnlocked`: between the look and the count the object can be released.
+    pub(super) fn read_unlocked(&self) -> Option<Arc<T>> {
+        let seen = self.object.load(Ordering::Acquire);
+        // SAFETY: none; that is the defect. loom's `Arc` notices.
+        (!seen.is_null()).then(|| unsafe {
+            Arc::increment_strong_count(seen.cast::<T>());
+            Arc::from_raw(seen.cast::<T>())
+        })
+    }
+}
+
+impl<T> RunningSlot<T> {
+    /// `RetireFromEmpty`: the slot is idle for a moment, in which another consumer may retire it.
+    pub(crate) fn through_empty(self) -> Result<Self, Self> {
+        let again = Self { slot: self.slot };
+        self.idle()?;
+        assert!(again.slot().word.claim(), "the slot that is to be retired is in use again");
+        Ok(again)
+    }
+}

@@ -1,0 +1,177 @@
+//! Deliberate defects, for `ci/models.sh`: each must make some model fail. One of them, or none, is chosen when a model
+//! program starts; this file and every `mutant!` line exist in models only.
+//!
+//! A weakened ordering, or a plain store where a read-modify-write belongs, needs no line in the shipped source: it is
+//! done here, in the types of the roles.
+
+use std::sync::OnceLock;
+
+use super::gated::{AtomicPtr, AtomicU32};
+use super::imp::Ordering;
+use Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+macro_rules! mutants {
+    ($($name:ident: $what:literal,)*) => {
+        /// See the module.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs)]
+        pub enum Mutant { $($name),* }
+
+        /// All of them, with what is wrong in each.
+        pub const ALL: &[(Mutant, &str)] = &[$((Mutant::$name, $what)),*];
+    };
+}
+
+mutants! {
+    WordWithoutRelease: "transitions of the word publish nothing",
+    WordWithoutAcquire: "transitions of the word take nothing over",
+    WordLooksRelaxed: "what is only read of the word takes nothing over",
+    KnownWithoutRelease: "the store publishes an object that is not finished",
+    KnownWithoutAcquire: "a reader of the store takes nothing over",
+    KnownReadUnlocked: "a reader raises the count of an object that may be released already",
+    StampIsStored: "a stamp is stored, not raised",
+    JoinedIsQueuedToo: "a push on a pending or running slot queues it once more",
+    IdleIsStored: "settle leaves RUNNING without a look at what came",
+    PeekIsATake: "get holds the slot as a taker would",
+    RunningDecidesNothing: "a deletion over a running handler counts whatever the handler leaves",
+    RunningIsDecidedAtOnce: "a deletion over a running handler is decided by what is known before its end",
+    RetireFromEmpty: "the settler goes EMPTY first and retires then",
+    PutBackBehind: "what is put back stands behind what came meanwhile",
+    SettleDoesNotWake: "settle queues a slot and wakes nobody",
+    CancelledIsLost: "a guard dropped without a verdict loses its deltas",
+    QueuedAfterUnlock: "an offer joins the queue after the shard's lock",
+    OfferDoesNotWake: "an offer wakes nobody",
+    OffersDoNotStamp: "an offer during a relist does not count as listed",
+    MarksEndBeforeCommit: "the initial population ends with its last mark, committed or not",
+    DrainedIsAskedOnce: "who took a last mark before the commit does not ask again whether it was the last",
+    TakesAreCounted: "every pop counts as one of the initial population",
+    MarksEndAtTake: "the initial population ends when its last item is taken, not handled",
+    OldPageGoesOn: "a page of a superseded relist is pushed to its end",
+    SweepNeverLooks: "a superseded relist sweeps on",
+    BeginPassesNoLock: "a begin does not wait for what an older relist is pushing",
+    SkipIgnoresTheHandler: "an object counts as unchanged while a handler changes it",
+    RunPublishedLate: "a run is popped first and published after",
+    NoSecondLook: "a consumer sleeps without a second look",
+    PlainNotify: "a notification counts those that have not run yet",
+    RunWakesOne: "a run wakes one consumer",
+    CloseWakesNobody: "close wakes nobody",
+    ClosedIsLookedAtLast: "closed is looked at after the queue",
+    OldValuesLeftLate: "an index leaves the old values after the new object is there",
+    DroppedQueueForgets: "a dropped queue does not release what is pending",
+}
+
+static CHOSEN: OnceLock<Option<Mutant>> = OnceLock::new();
+
+/// Chooses the defect of this process, once, before the first model.
+///
+/// # Panics
+/// When one was chosen already.
+pub fn choose(mutant: Option<Mutant>) {
+    assert!(CHOSEN.set(mutant).is_ok(), "the mutant is chosen once");
+}
+
+/// Whether this is the defect that was chosen.
+pub(crate) fn is(mutant: Mutant) -> bool {
+    CHOSEN.get().is_some_and(|chosen| *chosen == Some(mutant))
+}
+
+macro_rules! mutant {
+    ($name:ident => $defect:expr; $healthy:expr) => {
+        if $crate::sync::mutants::is($crate::sync::mutants::Mutant::$name) { $defect } else { $healthy }
+    };
+    ($name:ident => $($defect:tt)*) => {
+        if $crate::sync::mutants::is($crate::sync::mutants::Mutant::$name) {
+            $($defect)*
+        }
+    };
+}
+pub(crate) use mutant;
+
+/// The ordering of a transition, weakened as chosen.
+fn weakened(order: Ordering, without_release: Mutant, without_acquire: Mutant) -> Ordering {
+    match order {
+        AcqRel if is(without_release) => Acquire,
+        AcqRel if is(without_acquire) => Release,
+        Release if is(without_release) => Relaxed,
+        Acquire if is(without_acquire) => Relaxed,
+        order => order,
+    }
+}
+
+/// The word of a slot.
+pub(crate) struct WordCell<T>(AtomicPtr<T>);
+
+impl<T> WordCell<T> {
+    pub(crate) fn new(word: *mut T) -> Self {
+        Self(AtomicPtr::new(word))
+    }
+
+    pub(crate) fn load(&self, order: Ordering) -> *mut T {
+        self.0.load(if is(Mutant::WordLooksRelaxed) { Relaxed } else { order })
+    }
+
+    pub(crate) fn swap(&self, word: *mut T, order: Ordering) -> *mut T {
+        self.0.swap(word, weakened(order, Mutant::WordWithoutRelease, Mutant::WordWithoutAcquire))
+    }
+
+    pub(crate) fn compare_exchange(
+        &self,
+        seen: *mut T,
+        word: *mut T,
+        order: Ordering,
+        failed: Ordering,
+    ) -> Result<*mut T, *mut T> {
+        let order = weakened(order, Mutant::WordWithoutRelease, Mutant::WordWithoutAcquire);
+        let failed = if is(Mutant::WordLooksRelaxed) { Relaxed } else { failed };
+        self.0.compare_exchange(seen, word, order, failed)
+    }
+}
+
+/// The known object of a slot.
+pub(crate) struct KnownCell<T>(AtomicPtr<T>);
+
+impl<T> KnownCell<T> {
+    pub(crate) fn new(object: *mut T) -> Self {
+        Self(AtomicPtr::new(object))
+    }
+
+    pub(crate) fn load(&self, order: Ordering) -> *mut T {
+        self.0.load(order)
+    }
+
+    pub(crate) fn swap(&self, object: *mut T, order: Ordering) -> *mut T {
+        self.0.swap(object, order)
+    }
+
+    pub(crate) fn compare_exchange_weak(
+        &self,
+        seen: *mut T,
+        object: *mut T,
+        order: Ordering,
+        failed: Ordering,
+    ) -> Result<*mut T, *mut T> {
+        let order = weakened(order, Mutant::KnownWithoutRelease, Mutant::KnownWithoutAcquire);
+        self.0.compare_exchange(seen, object, order, failed)
+    }
+}
+
+/// The stamp of a slot.
+pub(crate) struct StampCell(AtomicU32);
+
+impl StampCell {
+    pub(crate) fn new(stamp: u32) -> Self {
+        Self(AtomicU32::new(stamp))
+    }
+
+    pub(crate) fn load(&self, order: Ordering) -> u32 {
+        self.0.load(order)
+    }
+
+    pub(crate) fn fetch_max(&self, stamp: u32, order: Ordering) {
+        if is(Mutant::StampIsStored) {
+            self.0.store(stamp, order);
+        } else {
+            self.0.fetch_max(stamp, order);
+        }
+    }
+}

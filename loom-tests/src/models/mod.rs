@@ -1,0 +1,39 @@
+//! The models, one subject a file.
+
+mod handles;
+mod order;
+mod peek;
+mod push_settle;
+mod push_take;
+mod relist;
+mod requeue;
+mod retire;
+mod running;
+mod sleep;
+mod store;
+mod synced;
+mod two_consumers;
+
+use crate::explore::Model;
+
+/// All of them.
+pub fn all() -> Vec<&'static Model> {
+    [
+        push_take::MODELS,
+        two_consumers::MODELS,
+        push_settle::MODELS,
+        retire::MODELS,
+        running::MODELS,
+        sleep::MODELS,
+        order::MODELS,
+        synced::MODELS,
+        peek::MODELS,
+        requeue::MODELS,
+        store::MODELS,
+        relist::MODELS,
+        handles::MODELS,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

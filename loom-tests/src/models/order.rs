@@ -1,0 +1,66 @@
+//! Two producers, two keys: a key offered before another one stands before it. What is promised is that and no more: two
+//! offers that overlap may stand either way.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::explore::Model;
+use crate::rig::{Log, Object, bare, drain};
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "order::across_shards",
+        bound: Some(5),
+        at_least: 17_390,
+        outcomes: &["[+a1 +a2] [+b3]", "[+a2 +a1] [+b3]"],
+        body: across_shards,
+    },
+    Model {
+        name: "order::in_a_shard",
+        bound: Some(5),
+        at_least: 19_230,
+        outcomes: &["[+a1 +a2] [+c3]", "[+a2 +a1] [+c3]"],
+        body: in_a_shard,
+    },
+    Model {
+        name: "order::overlapping",
+        bound: Some(5),
+        at_least: 6090,
+        outcomes: &["[+a1] [+b1]", "[+b1] [+a1]"],
+        body: overlapping,
+    },
+];
+
+/// Whoever is first to offer `a`, it stands in the queue when `second` is offered.
+fn behind(second: &'static str) -> String {
+    let (fifo, log) = (Arc::new(bare()), Log::default());
+    let producer = thread::spawn({
+        let fifo = fifo.clone();
+        move || fifo.add(Object::new("a", 1)).unwrap()
+    });
+    fifo.add(Object::new("a", 2)).unwrap();
+    fifo.add(Object::new(second, 3)).unwrap();
+    producer.join().unwrap();
+    drain(&fifo, &log, false);
+    log.text()
+}
+
+fn across_shards() -> String {
+    behind("b")
+}
+
+fn in_a_shard() -> String {
+    behind("c")
+}
+
+fn overlapping() -> String {
+    let (fifo, log) = (Arc::new(bare()), Log::default());
+    let producer = thread::spawn({
+        let fifo = fifo.clone();
+        move || fifo.add(Object::new("a", 1)).unwrap()
+    });
+    fifo.add(Object::new("b", 1)).unwrap();
+    producer.join().unwrap();
+    drain(&fifo, &log, false);
+    log.text()
+}

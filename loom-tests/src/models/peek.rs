@@ -1,0 +1,100 @@
+//! Get and list against take and settle: what they show was pending, whole, and they take nothing away.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::explore::Model;
+use crate::rig::{Fifo, Log, Object, bare, drain, end, fused, pop_one, show};
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "peek::get_and_take",
+        bound: None,
+        at_least: 7710,
+        outcomes: &["[+a1 ~a2], seen: [+a1 ~a2]", "[+a1 ~a2], seen: nothing"],
+        body: get_and_take,
+    },
+    Model {
+        name: "peek::get_and_settle",
+        bound: Some(5),
+        at_least: 16_290,
+        outcomes: &["[~a2], seen: [~a2]", "[~a2], seen: nothing"],
+        body: get_and_settle,
+    },
+    Model {
+        name: "peek::get_and_push",
+        bound: None,
+        at_least: 6,
+        outcomes: &["[~a1 ~a2], seen: [~a1 ~a2]", "[~a1 ~a2], seen: [~a1]"],
+        body: get_and_push,
+    },
+    Model {
+        name: "peek::list_and_take",
+        bound: None,
+        at_least: 2840,
+        outcomes: &["[+a1], seen: a b", "[+a1], seen: b"],
+        body: list_and_take,
+    },
+];
+
+fn get(fifo: &Fifo) -> String {
+    fifo.get_by_key("a").map_or("nothing".to_owned(), |deltas| show(&deltas, "a"))
+}
+
+fn get_and_take() -> String {
+    let (fifo, log) = (Arc::new(bare()), Log::default());
+    fifo.add(Object::new("a", 1)).unwrap();
+    fifo.update(Object::new("a", 2)).unwrap();
+    let reader = thread::spawn({
+        let fifo = fifo.clone();
+        move || get(&fifo)
+    });
+    pop_one(&fifo, &log, false);
+    format!("{}, seen: {}", log.text(), reader.join().unwrap())
+}
+
+/// Over the running handler something has come, which settle queues.
+fn get_and_settle() -> String {
+    let (fifo, log) = (fused(&[]), Log::default());
+    fifo.add(Object::new("a", 1)).unwrap();
+    let item = fifo.try_pop().unwrap();
+    fifo.update(Object::new("a", 2)).unwrap();
+    let reader = thread::spawn({
+        let fifo = fifo.clone();
+        move || get(&fifo)
+    });
+    end(item, true);
+    let seen = reader.join().unwrap();
+    drain(&fifo, &log, true);
+    format!("{}, seen: {seen}", log.text())
+}
+
+/// A relist pushes under a shared lock, and still not while the list is looked at.
+fn get_and_push() -> String {
+    let (fifo, log) = (fused(&[Object::new("a", 0)]), Log::default());
+    fifo.update(Object::new("a", 1)).unwrap();
+    let reader = thread::spawn({
+        let fifo = fifo.clone();
+        move || get(&fifo)
+    });
+    fifo.update_batch(vec![Object::new("a", 2)]).unwrap();
+    let seen = reader.join().unwrap();
+    drain(&fifo, &log, true);
+    format!("{}, seen: {seen}", log.text())
+}
+
+fn list_and_take() -> String {
+    let (fifo, log) = (Arc::new(bare()), Log::default());
+    fifo.add(Object::new("a", 1)).unwrap();
+    fifo.add(Object::new("b", 1)).unwrap();
+    let reader = thread::spawn({
+        let fifo = fifo.clone();
+        move || {
+            let mut keys = fifo.list_keys();
+            keys.sort_unstable();
+            keys.join(" ")
+        }
+    });
+    pop_one(&fifo, &log, false);
+    format!("{}, seen: {}", log.text(), reader.join().unwrap())
+}

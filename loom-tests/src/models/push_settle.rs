@@ -1,0 +1,41 @@
+//! Push against settle: a delta that comes while the handler runs is delivered, and no pop is empty.
+
+use loom::thread;
+
+use crate::explore::Model;
+use crate::rig::{Log, Object, drain, end, fused, pop_one, show};
+
+pub const MODELS: &[Model] = &[
+    Model { name: "push_settle::one_push", bound: None, at_least: 300, outcomes: &["[+a1] [~a2]"], body: one_push },
+    Model {
+        name: "push_settle::two_pushes",
+        bound: Some(5),
+        at_least: 18_190,
+        outcomes: &["[+a1] [~a2 ~a3]", "[+a1] [~a2] [~a3]"],
+        body: two_pushes,
+    },
+];
+
+fn pushes(numbers: &'static [usize]) -> String {
+    let (fifo, log) = (fused(&[]), Log::default());
+    fifo.add(Object::new("a", 1)).unwrap();
+    let item = fifo.try_pop().unwrap();
+    log.add(&show(item.deltas(), item.key()));
+    let producer = thread::spawn({
+        let fifo = fifo.clone();
+        move || numbers.iter().for_each(|number| fifo.update(Object::new("a", *number)).unwrap())
+    });
+    end(item, true);
+    pop_one(&fifo, &log, true);
+    producer.join().unwrap();
+    drain(&fifo, &log, true);
+    log.text()
+}
+
+fn one_push() -> String {
+    pushes(&[2])
+}
+
+fn two_pushes() -> String {
+    pushes(&[2, 3])
+}

@@ -1,0 +1,60 @@
+//! Push against take: nothing is lost, nothing comes twice, and what one producer offered comes in its order.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::explore::Model;
+use crate::rig::{Log, Object, bare, drain, pop_one};
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "push_take::one_producer",
+        bound: None,
+        at_least: 13_900,
+        outcomes: &["[+a1 ~a2]", "[+a1] [~a2]"],
+        body: one_producer,
+    },
+    Model {
+        name: "push_take::two_producers",
+        bound: Some(3),
+        at_least: 32_970,
+        outcomes: &[", [+a1 +a2]", ", [+a2 +a1]", "[+a1 +a2], ", "[+a1], [+a2]", "[+a2 +a1], ", "[+a2], [+a1]"],
+        body: two_producers,
+    },
+];
+
+fn one_producer() -> String {
+    let (fifo, log) = (Arc::new(bare()), Log::default());
+    let producer = thread::spawn({
+        let fifo = fifo.clone();
+        move || {
+            fifo.add(Object::new("a", 1)).unwrap();
+            fifo.update(Object::new("a", 2)).unwrap();
+        }
+    });
+    pop_one(&fifo, &log, false);
+    producer.join().unwrap();
+    drain(&fifo, &log, false);
+    log.text()
+}
+
+fn two_producers() -> String {
+    let (fifo, log) = (Arc::new(bare()), Log::default());
+    let producer = thread::spawn({
+        let fifo = fifo.clone();
+        move || fifo.add(Object::new("a", 1)).unwrap()
+    });
+    let consumer = thread::spawn({
+        let fifo = fifo.clone();
+        move || {
+            let log = Log::default();
+            pop_one(&fifo, &log, false);
+            log.text()
+        }
+    });
+    fifo.add(Object::new("a", 2)).unwrap();
+    producer.join().unwrap();
+    let first = consumer.join().unwrap();
+    drain(&fifo, &log, false);
+    format!("{first}, {}", log.text())
+}

@@ -1,0 +1,291 @@
+//! A relist in pieces, committed, abandoned and superseded, against pops and offers.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::explore::Model;
+use crate::rig::{Fifo, Log, Object, drain, fused, fused_with, pop_one, show, stored};
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "relist::a_new_key_between",
+        bound: None,
+        at_least: 40_480,
+        outcomes: &["[+a1], stored: a1"],
+        body: a_new_key_between,
+    },
+    Model {
+        name: "relist::an_update_between",
+        bound: None,
+        at_least: 29_780,
+        outcomes: &["[-a1 ~a2], stored: a2", "[~a2], stored: a2"],
+        body: an_update_between,
+    },
+    Model {
+        name: "relist::pops_between",
+        bound: Some(5),
+        at_least: 24_420,
+        outcomes: &[", [=a1] [-b1], stored: a1", "[=a1] [-b1], , stored: a1", "[=a1], [-b1], stored: a1"],
+        body: pops_between,
+    },
+    Model {
+        name: "relist::abandoned",
+        bound: None,
+        at_least: 140,
+        outcomes: &[", [=a1], stored: a1 b1", "[=a1], , stored: a1 b1"],
+        body: abandoned,
+    },
+    Model {
+        name: "relist::commit_superseded",
+        bound: None,
+        at_least: 20_150,
+        outcomes: &[
+            "1 deleted, seen: [-a1], [-a1 =a2]",
+            "superseded, seen: [-a1], [-a1 =a2]",
+            "superseded, seen: nothing, [=a2]",
+        ],
+        body: commit_superseded,
+    },
+    Model {
+        name: "relist::page_superseded",
+        bound: Some(4),
+        at_least: 29_720,
+        outcomes: &[
+            "offered, seen: [=a1], [=a1 =a2]",
+            "superseded, seen: [=a1], [=a1 =a2]",
+            "superseded, seen: nothing, [=a2]",
+        ],
+        body: page_superseded,
+    },
+    Model {
+        name: "relist::older_page_on_top",
+        bound: Some(4),
+        at_least: 17_700,
+        outcomes: &[
+            "offered, [=a1 =a2], stored: a2",
+            "superseded, [=a1 =a2], stored: a2",
+            "superseded, [=a2], stored: a2",
+        ],
+        body: older_page_on_top,
+    },
+    Model {
+        name: "relist::late_stamp",
+        bound: None,
+        at_least: 1660,
+        outcomes: &["kept, [=a2]", "superseded, [=a2]"],
+        body: late_stamp,
+    },
+    Model {
+        name: "relist::unchanged_while_it_changes",
+        bound: Some(5),
+        at_least: 8300,
+        outcomes: &["[~a2 =a1], stored: a1", "[~a2] [=a1], stored: a1"],
+        body: unchanged_while_it_changes,
+    },
+    Model {
+        name: "relist::two_sleepers_share_a_run",
+        bound: Some(3),
+        at_least: 16_210,
+        outcomes: &["[+a1] [+b1]", "[+b1] [+a1]"],
+        body: two_sleepers_share_a_run,
+    },
+    Model {
+        name: "relist::against_an_add_of_a_key",
+        bound: Some(4),
+        at_least: 71_970,
+        outcomes: &["[+a1 =a2], stored: a2", "[=a2 +a1], stored: a1"],
+        body: against_an_add_of_a_key,
+    },
+];
+
+/// A key that came after the begin is not swept by the commit.
+fn a_new_key_between() -> String {
+    let (fifo, log) = (fused(&[]), Log::default());
+    let relist = fifo.begin_replace();
+    let producer = thread::spawn({
+        let fifo = fifo.clone();
+        move || fifo.add(Object::new("a", 1)).unwrap()
+    });
+    relist.commit("1").unwrap();
+    producer.join().unwrap();
+    drain(&fifo, &log, true);
+    format!("{}, stored: {}", log.text(), stored(&fifo))
+}
+
+/// Nor is a known one that is written after it.
+fn an_update_between() -> String {
+    let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
+    let relist = fifo.begin_replace();
+    let producer = thread::spawn({
+        let fifo = fifo.clone();
+        move || fifo.update(Object::new("a", 2)).unwrap()
+    });
+    relist.commit("1").unwrap();
+    producer.join().unwrap();
+    drain(&fifo, &log, true);
+    format!("{}, stored: {}", log.text(), stored(&fifo))
+}
+
+fn pops_between() -> String {
+    let fifo = fused(&[Object::new("b", 1)]);
+    let consumer = thread::spawn({
+        let fifo = fifo.clone();
+        move || {
+            let log = Log::default();
+            pop_one(&fifo, &log, true);
+            pop_one(&fifo, &log, true);
+            log.text()
+        }
+    });
+    let mut relist = fifo.begin_replace();
+    relist.offer(vec![Object::new("a", 1)]).unwrap();
+    relist.commit("1").unwrap();
+    let first = consumer.join().unwrap();
+    let log = Log::default();
+    drain(&fifo, &log, true);
+    format!("{first}, {}, stored: {}", log.text(), stored(&fifo))
+}
+
+fn abandoned() -> String {
+    let fifo = fused(&[Object::new("b", 1)]);
+    let consumer = thread::spawn({
+        let fifo = fifo.clone();
+        move || {
+            let log = Log::default();
+            pop_one(&fifo, &log, true);
+            log.text()
+        }
+    });
+    let mut relist = fifo.begin_replace();
+    relist.offer(vec![Object::new("a", 1)]).unwrap();
+    relist.abandon();
+    let first = consumer.join().unwrap();
+    let log = Log::default();
+    drain(&fifo, &log, true);
+    format!("{first}, {}, stored: {}", log.text(), stored(&fifo))
+}
+
+/// Two looks right after a begin: what an older relist pushes, it has pushed by then.
+fn begin_and_look(fifo: &Fifo) -> String {
+    let mut relist = fifo.begin_replace();
+    let look = || fifo.get_by_key("a").map_or("nothing".to_owned(), |deltas| show(&deltas, "a"));
+    let (one, other) = (look(), look());
+    assert_eq!(one, other, "an older relist goes on after the newer's begin");
+    relist.offer(vec![Object::new("a", 2)]).unwrap();
+    relist.commit("2").unwrap();
+    one
+}
+
+fn commit_superseded() -> String {
+    let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
+    let relist = fifo.begin_replace();
+    let newer = thread::spawn({
+        let fifo = fifo.clone();
+        move || begin_and_look(&fifo)
+    });
+    let committed =
+        relist.commit("1").map_or("superseded".to_owned(), |committed| format!("{} deleted", committed.deleted));
+    let seen = newer.join().unwrap();
+    drain(&fifo, &log, true);
+    assert_eq!(fifo.resource_version().as_deref(), Some("2"));
+    format!("{committed}, seen: {seen}, {}", log.text())
+}
+
+fn page_superseded() -> String {
+    let (fifo, log) = (fused(&[]), Log::default());
+    let mut relist = fifo.begin_replace();
+    let newer = thread::spawn({
+        let fifo = fifo.clone();
+        move || begin_and_look(&fifo)
+    });
+    let offered = if relist.offer(vec![Object::new("a", 1)]).is_ok() { "offered" } else { "superseded" };
+    drop(relist);
+    let seen = newer.join().unwrap();
+    drain(&fifo, &log, true);
+    format!("{offered}, seen: {seen}, {}", log.text())
+}
+
+/// An older relist that is late to list a key does not take back that a newer one did.
+fn late_stamp() -> String {
+    let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
+    let mut relist = fifo.begin_replace();
+    let newer = thread::spawn({
+        let fifo = fifo.clone();
+        move || {
+            let mut relist = fifo.begin_replace();
+            relist.offer(vec![Object::new("a", 2)]).unwrap();
+            relist.commit("2").unwrap();
+        }
+    });
+    let kept = if relist.keep("a").is_ok() { "kept" } else { "superseded" };
+    drop(relist);
+    newer.join().unwrap();
+    drain(&fifo, &log, true);
+    format!("{kept}, {}", log.text())
+}
+
+/// The update was offered before: whatever its handler is at, what the relist lists comes after.
+fn unchanged_while_it_changes() -> String {
+    let (fifo, log) = (Arc::new(fused_with(&[Object::new("a", 1)]).skip_unchanged(true).build()), Log::default());
+    fifo.update(Object::new("a", 2)).unwrap();
+    let relister = thread::spawn({
+        let fifo = fifo.clone();
+        move || {
+            fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
+        }
+    });
+    pop_one(&fifo, &log, true);
+    relister.join().unwrap();
+    drain(&fifo, &log, true);
+    format!("{}, stored: {}", log.text(), stored(&fifo))
+}
+
+/// The producer comes last, so that the first schedule already has both asleep.
+fn two_sleepers_share_a_run() -> String {
+    let fifo = fused(&[]);
+    let pop = |fifo: &Fifo| {
+        let item = fifo.pop().unwrap();
+        let shown = show(item.deltas(), item.key());
+        item.done();
+        shown
+    };
+    let other = thread::spawn({
+        let fifo = fifo.clone();
+        move || pop(&fifo)
+    });
+    let producer = thread::spawn({
+        let fifo = fifo.clone();
+        move || fifo.add_batch(vec![Object::new("a", 1), Object::new("b", 1)]).unwrap()
+    });
+    let one = pop(&fifo);
+    producer.join().unwrap();
+    format!("{one} {}", other.join().unwrap())
+}
+
+/// The older page finds its key's slot, as the newer does, and both hold the shard shared.
+fn older_page_on_top() -> String {
+    let (fifo, log) = (fused(&[Object::new("a", 0)]), Log::default());
+    let mut relist = fifo.begin_replace();
+    let newer = thread::spawn({
+        let fifo = fifo.clone();
+        move || fifo.replace(vec![Object::new("a", 2)], "2").unwrap()
+    });
+    let offered = if relist.offer(vec![Object::new("a", 1)]).is_ok() { "offered" } else { "superseded" };
+    drop(relist);
+    newer.join().unwrap();
+    drain(&fifo, &log, true);
+    format!("{offered}, {}, stored: {}", log.text(), stored(&fifo))
+}
+
+/// Both make the same new key.
+fn against_an_add_of_a_key() -> String {
+    let (fifo, log) = (fused(&[]), Log::default());
+    let producer = thread::spawn({
+        let fifo = fifo.clone();
+        move || fifo.add(Object::new("a", 1)).unwrap()
+    });
+    fifo.replace(vec![Object::new("a", 2)], "1").unwrap();
+    producer.join().unwrap();
+    drain(&fifo, &log, true);
+    format!("{}, stored: {}", log.text(), stored(&fifo))
+}

@@ -1,0 +1,57 @@
+//! Retire against push: no delta goes to a dead slot, and nobody touches one. Without a store every settle retires.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::explore::Model;
+use crate::rig::{Log, Object, bare, drain, pop_one};
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "retire::against_a_push",
+        bound: None,
+        at_least: 3560,
+        outcomes: &["[+a1 +a2]", "[+a1] [+a2]"],
+        body: against_a_push,
+    },
+    Model {
+        name: "retire::two_consumers_and_a_push",
+        bound: Some(3),
+        at_least: 3820,
+        outcomes: &["[+a1 +a2]", "[+a1] [+a2]"],
+        body: two_consumers_and_a_push,
+    },
+];
+
+fn against_a_push() -> String {
+    let (fifo, log) = (Arc::new(bare()), Log::default());
+    fifo.add(Object::new("a", 1)).unwrap();
+    let producer = thread::spawn({
+        let fifo = fifo.clone();
+        move || fifo.add(Object::new("a", 2)).unwrap()
+    });
+    pop_one(&fifo, &log, false);
+    producer.join().unwrap();
+    drain(&fifo, &log, false);
+    log.text()
+}
+
+fn two_consumers_and_a_push() -> String {
+    let (fifo, log) = (Arc::new(bare()), Arc::new(Log::default()));
+    fifo.add(Object::new("a", 1)).unwrap();
+    let producer = thread::spawn({
+        let fifo = fifo.clone();
+        move || fifo.add(Object::new("a", 2)).unwrap()
+    });
+    let consumer = thread::spawn({
+        let (fifo, log) = (fifo.clone(), log.clone());
+        move || {
+            pop_one(&fifo, &log, false);
+        }
+    });
+    pop_one(&fifo, &log, false);
+    producer.join().unwrap();
+    consumer.join().unwrap();
+    drain(&fifo, &log, false);
+    log.text()
+}

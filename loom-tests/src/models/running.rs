@@ -1,0 +1,124 @@
+//! Delete, replace and resync against a running handler: each counts as if it had come just after the handler.
+
+use deltafifo::DeltaFifo;
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::explore::Model;
+use crate::rig::{Access, Fifo, Log, Object, drain, end, fused, show, stored};
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "running::delete_while_it_adds",
+        bound: None,
+        at_least: 28,
+        outcomes: &["[+a1] [-a1], stored: "],
+        body: delete_while_it_adds,
+    },
+    Model {
+        name: "running::delete_while_it_deletes",
+        bound: None,
+        at_least: 16,
+        outcomes: &["[-a1], stored: "],
+        body: delete_while_it_deletes,
+    },
+    Model {
+        name: "running::delete_and_update",
+        bound: Some(4),
+        at_least: 6020,
+        outcomes: &["[-a1] [~a2 -a1], stored: ", "[-a1] [~a2], stored: a2"],
+        body: delete_and_update,
+    },
+    Model {
+        name: "running::replace_while_it_adds",
+        bound: None,
+        at_least: 28,
+        outcomes: &["[+a1] [-a1], stored: "],
+        body: replace_while_it_adds,
+    },
+    Model {
+        name: "running::replace_while_it_deletes",
+        bound: None,
+        at_least: 5,
+        outcomes: &["[-a1], stored: "],
+        body: replace_while_it_deletes,
+    },
+    Model {
+        name: "running::resync_while_it_adds",
+        bound: None,
+        at_least: 28,
+        outcomes: &["[+a1] [:a1], stored: a1"],
+        body: resync_while_it_adds,
+    },
+    Model {
+        name: "running::resync_while_it_deletes",
+        bound: None,
+        at_least: 4,
+        outcomes: &["[-a1], stored: "],
+        body: resync_while_it_deletes,
+    },
+];
+
+/// A handler of `a` that is about to add it, or to delete it; meanwhile `others` are called.
+fn while_it(adds: bool, others: &[fn(&Fifo)]) -> String {
+    let log = Log::default();
+    let fifo = if adds { fused(&[]) } else { fused(&[Object::new("a", 1)]) };
+    if adds {
+        fifo.add(Object::new("a", 1)).unwrap();
+    } else {
+        fifo.delete(Object::new("a", 1)).unwrap();
+    }
+    let item = fifo.try_pop().unwrap();
+    log.add(&show(item.deltas(), item.key()));
+    let others: Vec<_> = others
+        .iter()
+        .map(|other| {
+            let (fifo, other) = (fifo.clone(), *other);
+            thread::spawn(move || other(&fifo))
+        })
+        .collect();
+    end(item, true);
+    others.into_iter().for_each(|other| other.join().unwrap());
+    drain(&fifo, &log, true);
+    format!("{}, stored: {}", log.text(), stored(&fifo))
+}
+
+fn delete(fifo: &DeltaFifo<Object, Access>) {
+    fifo.delete(Object::new("a", 1)).unwrap();
+}
+
+fn update(fifo: &Fifo) {
+    fifo.update(Object::new("a", 2)).unwrap();
+}
+
+fn replace(fifo: &Fifo) {
+    fifo.replace(Vec::<Arc<Object>>::new(), "1").unwrap();
+}
+
+fn delete_while_it_adds() -> String {
+    while_it(true, &[delete])
+}
+
+fn delete_while_it_deletes() -> String {
+    while_it(false, &[delete])
+}
+
+fn delete_and_update() -> String {
+    while_it(false, &[delete, update])
+}
+
+fn replace_while_it_adds() -> String {
+    while_it(true, &[replace])
+}
+
+fn replace_while_it_deletes() -> String {
+    while_it(false, &[replace])
+}
+
+fn resync_while_it_adds() -> String {
+    while_it(true, &[Fifo::resync])
+}
+
+fn resync_while_it_deletes() -> String {
+    while_it(false, &[Fifo::resync])
+}

@@ -1,0 +1,103 @@
+//! Sleep against push and against close: no wake-up is lost. A consumer that nobody wakes is a deadlock, which loom finds.
+
+use loom::sync::Arc;
+use loom::thread::{self, JoinHandle};
+
+use crate::explore::Model;
+use crate::rig::{Fifo, Object, bare, show};
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "sleep::one_sleeper_and_an_add",
+        bound: None,
+        at_least: 240,
+        outcomes: &["[+a1]"],
+        body: one_sleeper_and_an_add,
+    },
+    Model {
+        name: "sleep::one_sleeper_and_close",
+        bound: None,
+        at_least: 8840,
+        outcomes: &["[+a1]"],
+        body: one_sleeper_and_close,
+    },
+    Model {
+        name: "sleep::two_sleepers_and_two_adds",
+        bound: Some(3),
+        at_least: 14_690,
+        outcomes: &["[+a1] [+b1]", "[+b1] [+a1]"],
+        body: two_sleepers_and_two_adds,
+    },
+    Model {
+        name: "sleep::two_sleepers_and_close",
+        bound: Some(3),
+        at_least: 8260,
+        outcomes: &["closed closed"],
+        body: two_sleepers_and_close,
+    },
+    Model { name: "sleep::requeue_wakes", bound: None, at_least: 29, outcomes: &["[+a1]"], body: requeue_wakes },
+    Model { name: "sleep::settle_wakes", bound: None, at_least: 29, outcomes: &["[~a2]"], body: settle_wakes },
+];
+
+/// A consumer that takes one key, or learns that there is none to come.
+fn sleeper(fifo: &Arc<Fifo>) -> JoinHandle<String> {
+    let fifo = fifo.clone();
+    thread::spawn(move || match fifo.pop() {
+        Ok(item) => {
+            let shown = show(item.deltas(), item.key());
+            item.done();
+            shown
+        }
+        Err(_closed) => "closed".to_owned(),
+    })
+}
+
+fn one_sleeper_and_an_add() -> String {
+    let fifo = Arc::new(bare());
+    let sleeper = sleeper(&fifo);
+    fifo.add(Object::new("a", 1)).unwrap();
+    sleeper.join().unwrap()
+}
+
+fn one_sleeper_and_close() -> String {
+    let fifo = Arc::new(bare());
+    let sleeper = sleeper(&fifo);
+    fifo.add(Object::new("a", 1)).unwrap();
+    fifo.close();
+    sleeper.join().unwrap()
+}
+
+fn two_sleepers_and_two_adds() -> String {
+    let fifo = Arc::new(bare());
+    let (one, other) = (sleeper(&fifo), sleeper(&fifo));
+    fifo.add(Object::new("a", 1)).unwrap();
+    fifo.add(Object::new("b", 1)).unwrap();
+    format!("{} {}", one.join().unwrap(), other.join().unwrap())
+}
+
+fn two_sleepers_and_close() -> String {
+    let fifo = Arc::new(bare());
+    let (one, other) = (sleeper(&fifo), sleeper(&fifo));
+    fifo.close();
+    format!("{} {}", one.join().unwrap(), other.join().unwrap())
+}
+
+fn requeue_wakes() -> String {
+    let fifo = Arc::new(bare());
+    fifo.add(Object::new("a", 1)).unwrap();
+    let item = fifo.try_pop().unwrap();
+    let sleeper = sleeper(&fifo);
+    item.requeue();
+    sleeper.join().unwrap()
+}
+
+/// What came over the running handler is for whoever sleeps.
+fn settle_wakes() -> String {
+    let fifo = Arc::new(bare());
+    fifo.add(Object::new("a", 1)).unwrap();
+    let item = fifo.try_pop().unwrap();
+    fifo.update(Object::new("a", 2)).unwrap();
+    let sleeper = sleeper(&fifo);
+    item.done();
+    sleeper.join().unwrap()
+}

@@ -1,0 +1,138 @@
+//! A store read against apply and delete: never a freed object, never one under a value that it does not have.
+
+use deltafifo::{DeltaFifo, Indexer, KeyFunc, NAMESPACE_INDEX};
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::explore::Model;
+use crate::rig::{Access, Fifo, Log, Object, PARITY, fused, parity, pop_one};
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "store::get_and_update",
+        bound: None,
+        at_least: 34_820,
+        outcomes: &["a1 then a2", "a2 then a2"],
+        body: get_and_update,
+    },
+    Model {
+        name: "store::get_and_delete",
+        bound: Some(5),
+        at_least: 19_210,
+        outcomes: &["a1 then nothing", "nothing then nothing"],
+        body: get_and_delete,
+    },
+    Model {
+        name: "store::list_and_delete",
+        bound: Some(5),
+        at_least: 25_420,
+        outcomes: &[" then ", "a1 then "],
+        body: list_and_delete,
+    },
+    Model {
+        name: "store::namespace_and_update",
+        bound: None,
+        at_least: 34_820,
+        outcomes: &["a1 then a2", "a2 then a2"],
+        body: namespace_and_update,
+    },
+    Model {
+        name: "store::index_and_update",
+        bound: None,
+        at_least: 25_160,
+        outcomes: &[" then even", "even then even", "odd then even"],
+        body: index_and_update,
+    },
+    Model {
+        name: "store::index_and_delete",
+        bound: None,
+        at_least: 22_040,
+        outcomes: &[" then ", "odd then "],
+        body: index_and_delete,
+    },
+];
+
+/// `a1` is stored; `offer` is popped and applied while `read` runs.
+fn read_while(fifo: &Arc<Fifo>, offer: fn(&Fifo), read: fn(&Fifo) -> String) -> String {
+    offer(fifo);
+    let reader = thread::spawn({
+        let fifo = fifo.clone();
+        move || read(&fifo)
+    });
+    pop_one(fifo, &Log::default(), true);
+    format!("{} then {}", reader.join().unwrap(), read(fifo))
+}
+
+fn update(fifo: &Fifo) {
+    fifo.update(Object::new("a", 2)).unwrap();
+}
+
+fn delete(fifo: &Fifo) {
+    fifo.delete(Object::new("a", 1)).unwrap();
+}
+
+fn get(fifo: &Fifo) -> String {
+    fifo.store().get_by_key("a").map_or("nothing".to_owned(), |object| format!("a{}", object.read()))
+}
+
+fn list(fifo: &Fifo) -> String {
+    let objects: Vec<_> = fifo.store().list().iter().map(|object| format!("{}{}", object.key, object.read())).collect();
+    objects.join(" ")
+}
+
+fn by_index(fifo: &Fifo) -> String {
+    let mut found = String::new();
+    for value in ["even", "odd"] {
+        for object in fifo.store().by_index(PARITY, value).unwrap() {
+            object.read();
+            assert_eq!(parity(&object), value, "an object under a value that it does not have");
+            found.push_str(value);
+        }
+    }
+    found
+}
+
+fn indexed() -> Arc<Fifo> {
+    let store = Indexer::builder(KeyFunc::meta_namespace(Access));
+    let store = store.index(PARITY, |object: &Object| Ok(vec![parity(object).to_owned()])).build().unwrap();
+    store.add(Object::new("a", 1)).unwrap();
+    Arc::new(DeltaFifo::over(store).build())
+}
+
+fn get_and_update() -> String {
+    read_while(&fused(&[Object::new("a", 1)]), update, get)
+}
+
+fn get_and_delete() -> String {
+    read_while(&fused(&[Object::new("a", 1)]), delete, get)
+}
+
+fn list_and_delete() -> String {
+    read_while(&fused(&[Object::new("a", 1)]), delete, list)
+}
+
+/// No lock stands between who makes the new object and who finds the slot by its namespace: only the store's own cell
+/// hands it on.
+fn namespace_and_update() -> String {
+    let fifo = fused(&[Object::new("a", 1)]);
+    let reader = thread::spawn({
+        let fifo = fifo.clone();
+        move || by_namespace(&fifo)
+    });
+    update(&fifo);
+    pop_one(&fifo, &Log::default(), true);
+    format!("{} then {}", reader.join().unwrap(), by_namespace(&fifo))
+}
+
+fn by_namespace(fifo: &Fifo) -> String {
+    let found = fifo.store().by_index(NAMESPACE_INDEX, "").unwrap();
+    found.iter().map(|object| format!("a{}", object.read())).collect()
+}
+
+fn index_and_update() -> String {
+    read_while(&indexed(), update, by_index)
+}
+
+fn index_and_delete() -> String {
+    read_while(&indexed(), delete, by_index)
+}

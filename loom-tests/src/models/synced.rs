@@ -1,0 +1,125 @@
+//! `has_synced` and `is_in_initial_list` against a replace and pops: synced exactly when the first relist is committed and
+//! all its handlers have ended.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::explore::Model;
+use crate::rig::{Fifo, Log, Object, fused};
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "synced::pages_and_a_consumer",
+        bound: Some(5),
+        at_least: 1550,
+        outcomes: &["a! b!"],
+        body: pages_and_a_consumer,
+    },
+    Model {
+        name: "synced::two_consumers",
+        bound: Some(5),
+        at_least: 6610,
+        outcomes: &["a! c", "c a!"],
+        body: two_consumers,
+    },
+    Model {
+        name: "synced::an_add_between",
+        bound: Some(4),
+        at_least: 21_540,
+        outcomes: &["not yet, a! c", "not yet, c a!", "synced, a c", "synced, c a"],
+        body: an_add_between,
+    },
+    Model { name: "synced::waiting_for_it", bound: None, at_least: 680, outcomes: &["a1"], body: waiting_for_it },
+];
+
+/// Handlers that have ended, for keys of the relist. std's: it must hand nothing on.
+type Ended = Arc<AtomicUsize>;
+
+/// Handles one key, and looks whether the queue says that it is synced before `of` handlers have ended.
+fn handle_one(fifo: &Fifo, log: &Log, ended: &Ended, of: usize) {
+    if let Some(mut item) = fifo.try_pop() {
+        log.add(&format!("{}{}", item.key(), if item.is_in_initial_list() { "!" } else { "" }));
+        item.apply(|_| {}).unwrap();
+        assert!(!fifo.has_synced() || ended.load(Ordering::Relaxed) == of || !listed(item.key()), "synced too early");
+        if listed(item.key()) {
+            ended.fetch_add(1, Ordering::Relaxed);
+        }
+        item.done();
+    }
+    assert!(!fifo.has_synced() || ended.load(Ordering::Relaxed) == of, "synced too early");
+}
+
+fn listed(key: &str) -> bool {
+    key != "c"
+}
+
+fn pages_and_a_consumer() -> String {
+    let (fifo, log, ended) = (fused(&[]), Log::default(), Ended::default());
+    let relister = thread::spawn({
+        let fifo = fifo.clone();
+        move || {
+            let mut relist = fifo.begin_replace();
+            relist.offer(vec![Object::new("a", 1)]).unwrap();
+            relist.offer(vec![Object::new("b", 1)]).unwrap();
+            relist.commit("1").unwrap();
+        }
+    });
+    handle_one(&fifo, &log, &ended, 2);
+    relister.join().unwrap();
+    (0..2).for_each(|_| handle_one(&fifo, &log, &ended, 2));
+    assert!(fifo.has_synced(), "never synced");
+    log.text()
+}
+
+/// One of the keys is not of the initial population.
+fn two_consumers() -> String {
+    let fifo = fused(&[]);
+    let shared = Arc::new((Log::default(), Ended::default()));
+    fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
+    fifo.add(Object::new("c", 1)).unwrap();
+    let consumer = thread::spawn({
+        let (fifo, shared) = (fifo.clone(), shared.clone());
+        move || handle_one(&fifo, &shared.0, &shared.1, 1)
+    });
+    handle_one(&fifo, &shared.0, &shared.1, 1);
+    consumer.join().unwrap();
+    assert!(fifo.has_synced(), "never synced");
+    shared.0.text()
+}
+
+/// An add makes the queue populated: synced by it if it is first, else by the relist.
+fn an_add_between() -> String {
+    let (fifo, log) = (fused(&[]), Log::default());
+    let relister = thread::spawn({
+        let fifo = fifo.clone();
+        move || fifo.replace(vec![Object::new("a", 1)], "1").unwrap()
+    });
+    fifo.add(Object::new("c", 1)).unwrap();
+    relister.join().unwrap();
+    log.add(if fifo.has_synced() { "synced," } else { "not yet," });
+    while let Some(mut item) = fifo.try_pop() {
+        log.add(&format!("{}{}", item.key(), if item.is_in_initial_list() { "!" } else { "" }));
+        item.apply(|_| {}).unwrap();
+        item.done();
+    }
+    assert!(fifo.has_synced(), "never synced");
+    log.text()
+}
+
+fn waiting_for_it() -> String {
+    let fifo = fused(&[]);
+    fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
+    let waiter = thread::spawn({
+        let fifo = fifo.clone();
+        move || {
+            fifo.wait_for_sync().unwrap();
+            fifo.store().get_by_key("a").map_or("nothing".to_owned(), |object| format!("a{}", object.read()))
+        }
+    });
+    let mut item = fifo.try_pop().unwrap();
+    item.apply(|_| {}).unwrap();
+    item.done();
+    waiter.join().unwrap()
+}

@@ -1,0 +1,58 @@
+//! Two consumers: one key is never in two handlers, and the later handler sees what the earlier did.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::explore::Model;
+use crate::rig::{Exclusive, Fifo, Log, Object, bare, fused, show};
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "two_consumers::without_a_store",
+        bound: None,
+        at_least: 27_030,
+        outcomes: &["[+a1 ~a2]", "[+a1] [~a2]"],
+        body: without_a_store,
+    },
+    Model {
+        name: "two_consumers::with_a_store",
+        bound: None,
+        at_least: 28_600,
+        outcomes: &["[+a1 ~a2]", "[+a1] [~a2]"],
+        body: with_a_store,
+    },
+];
+
+fn handle_one(fifo: &Fifo, log: &Log, exclusive: &Exclusive, is_fused: bool) {
+    if let Some(mut item) = fifo.try_pop() {
+        exclusive.handle(|| {
+            log.add(&show(item.deltas(), item.key()));
+            if is_fused {
+                item.apply(|_| {}).unwrap();
+            }
+        });
+        item.done();
+    }
+}
+
+fn consume(fifo: &Arc<Fifo>, is_fused: bool) -> String {
+    let shared = Arc::new((Log::default(), Exclusive::default()));
+    fifo.add(Object::new("a", 1)).unwrap();
+    let other = thread::spawn({
+        let (fifo, shared) = (fifo.clone(), shared.clone());
+        move || handle_one(&fifo, &shared.0, &shared.1, is_fused)
+    });
+    fifo.update(Object::new("a", 2)).unwrap();
+    handle_one(fifo, &shared.0, &shared.1, is_fused);
+    other.join().unwrap();
+    handle_one(fifo, &shared.0, &shared.1, is_fused);
+    shared.0.text()
+}
+
+fn without_a_store() -> String {
+    consume(&Arc::new(bare()), false)
+}
+
+fn with_a_store() -> String {
+    consume(&fused(&[]), true)
+}

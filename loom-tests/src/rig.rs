@@ -1,0 +1,175 @@
+//! What the models are made of: objects, queues, and how their outcomes are written.
+//!
+//! Keys: the last letter chooses the shard, so `a` and `c` share one, `b` and `d` the other. An object is written as its
+//! key and its number; a delta as `+a1` added, `~a1` updated, `-a1` deleted, `=a1` replaced, `:a1` sync, `-a?` a deletion
+//! whose last state is unknown; a pop as its deltas in brackets.
+
+use std::sync::Mutex as StdMutex;
+
+use deltafifo::{Change, DeltaFifo, DeltaFifoBuilder, DeltaType, Deltas, Indexer, KeyFunc, Meta, Popped};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+
+const VERSIONS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+
+/// An object that notices when it is seen before it is finished.
+pub struct Object {
+    pub key: &'static str,
+    pub number: usize,
+    finished: AtomicUsize,
+}
+
+impl Object {
+    pub fn new(key: &'static str, number: usize) -> Arc<Self> {
+        let object = Arc::new(Self { key, number, finished: AtomicUsize::new(0) });
+        // Relaxed, here and in `read`: what makes it visible is the queue's and the store's business.
+        object.finished.store(1, Ordering::Relaxed);
+        object
+    }
+
+    /// The number, if this thread may see the whole object.
+    pub fn read(&self) -> usize {
+        assert_eq!(self.finished.load(Ordering::Relaxed), 1, "an object is seen before it is finished");
+        self.number
+    }
+}
+
+/// A key is a name without a namespace; the number is the version.
+#[derive(Clone, Copy)]
+pub struct Access;
+
+impl Meta<Object> for Access {
+    fn namespace<'a>(&self, _object: &'a Object) -> Option<&'a str> {
+        None
+    }
+
+    fn name<'a>(&self, object: &'a Object) -> Option<&'a str> {
+        Some(object.key)
+    }
+
+    fn version<'a>(&self, object: &'a Object) -> Option<&'a str> {
+        VERSIONS.get(object.number).copied()
+    }
+}
+
+pub type Fifo = DeltaFifo<Object, Access>;
+pub type Item<'f> = Popped<'f, Object, Access>;
+
+/// An index by number: odd or even.
+pub const PARITY: &str = "parity";
+
+pub fn parity(object: &Object) -> &'static str {
+    if object.number.is_multiple_of(2) { "even" } else { "odd" }
+}
+
+/// A queue without a store.
+pub fn bare() -> Fifo {
+    DeltaFifo::builder(KeyFunc::meta_namespace(Access)).build()
+}
+
+/// A queue fused with a store that holds `objects`, to be built.
+pub fn fused_with(objects: &[Arc<Object>]) -> DeltaFifoBuilder<Object, Access> {
+    let store = Indexer::builder(KeyFunc::meta_namespace(Access)).build().unwrap();
+    objects.iter().for_each(|object| store.add(object.clone()).unwrap());
+    DeltaFifo::over(store)
+}
+
+/// A queue fused with a store that holds `objects`.
+pub fn fused(objects: &[Arc<Object>]) -> Arc<Fifo> {
+    Arc::new(fused_with(objects).build())
+}
+
+fn sign(kind: DeltaType) -> char {
+    match kind {
+        DeltaType::Added => '+',
+        DeltaType::Updated => '~',
+        DeltaType::Deleted => '-',
+        DeltaType::Replaced => '=',
+        DeltaType::Sync => ':',
+    }
+}
+
+/// One pop: `[+a1 ~a2]`. Reads every object.
+pub fn show(deltas: &Deltas<Object>, key: &str) -> String {
+    let shown: Vec<_> = deltas
+        .iter()
+        .map(|delta| {
+            let number = delta.object.object().map_or("?".to_owned(), |object| object.read().to_string());
+            format!("{}{key}{number}", sign(delta.kind))
+        })
+        .collect();
+    assert!(!shown.is_empty(), "a pop without deltas");
+    format!("[{}]", shown.join(" "))
+}
+
+/// What the threads of an iteration did, in the order of the schedule. Not one of loom's types: it must hand nothing on.
+#[derive(Default)]
+pub struct Log(StdMutex<String>);
+
+impl Log {
+    pub fn add(&self, what: &str) {
+        let mut log = self.0.lock().unwrap();
+        if !log.is_empty() {
+            log.push(' ');
+        }
+        log.push_str(what);
+    }
+
+    pub fn text(&self) -> String {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// Notices handlers of one key that overlap, or of which the later does not see what the earlier did.
+#[derive(Default)]
+pub struct Exclusive {
+    running: StdMutex<bool>,
+    handled: AtomicUsize,
+    truth: StdMutex<usize>,
+}
+
+impl Exclusive {
+    pub fn handle(&self, handler: impl FnOnce()) {
+        assert!(!std::mem::replace(&mut *self.running.lock().unwrap(), true), "two handlers of one key");
+        // Relaxed: what makes the last handler's work visible is the word.
+        let before = self.handled.load(Ordering::Relaxed);
+        assert_eq!(before, *self.truth.lock().unwrap(), "a handler does not see what the one before it did");
+        handler();
+        self.handled.store(before + 1, Ordering::Relaxed);
+        *self.truth.lock().unwrap() += 1;
+        *self.running.lock().unwrap() = false;
+    }
+}
+
+/// Pops one key, if there is one, and ends it as handled, applied where there is a store.
+pub fn pop_one(fifo: &Fifo, log: &Log, is_fused: bool) -> bool {
+    let Some(item) = fifo.try_pop() else { return false };
+    log.add(&show(item.deltas(), item.key()));
+    end(item, is_fused);
+    true
+}
+
+pub fn end(mut item: Item<'_>, is_fused: bool) {
+    if is_fused {
+        item.apply(|change| {
+            if let Change::Added { new, .. } | Change::Updated { new, .. } = change {
+                new.read();
+            }
+        })
+        .unwrap();
+    }
+    item.done();
+}
+
+/// Pops all that is left, by the only thread that is left.
+pub fn drain(fifo: &Fifo, log: &Log, is_fused: bool) {
+    while pop_one(fifo, log, is_fused) {}
+}
+
+/// What the store holds, sorted: `a1 b2`.
+pub fn stored(fifo: &Fifo) -> String {
+    let mut objects: Vec<_> =
+        fifo.store().list().iter().map(|object| format!("{}{}", object.key, object.read())).collect();
+    objects.sort_unstable();
+    objects.join(" ")
+}

@@ -72,12 +72,14 @@ fn round(seed: u64, tally: &Tally) {
         let mut offered: Vec<_> = producers.into_iter().map(|producer| producer.join().unwrap()).collect();
         world.stop();
         offered.extend(relisters.into_iter().map(|relister| relister.join().unwrap()));
-        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        for reader in readers {
+            reader.join().unwrap();
+        }
         offered.push(relists::last(world));
         world.rig.fifo.close();
         (offered, consumers.into_iter().flat_map(|consumer| consumer.join().unwrap()).collect())
     });
-    verdict::compare(world, offered, handled);
+    verdict::compare(world, &offered, handled);
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub const PLANS: u64 = 7;
 const OWNED: usize = if cfg!(miri) { 3 } else { 20 };
 
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools)] // Options of a queue, each on or off.
 pub struct Plan {
     pub mode: Mode,
     pub skip_unchanged: bool,

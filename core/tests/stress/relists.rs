@@ -12,6 +12,15 @@ use super::verdict::Tally;
 use super::world::{CloseOnPanic, Offered, World};
 use deltafifo::{Relist, RelistError};
 
+/// How a relist ends, should another one not end it before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Committed,
+    Abandoned,
+    /// By one of the same thread: left to the other thread alone it may never happen.
+    Superseded,
+}
+
 /// Relists until the producers are done.
 pub fn relist(world: &World, relister: u64, tally: &Tally) -> Offered {
     let _close = CloseOnPanic(world);
@@ -23,9 +32,13 @@ pub fn relist(world: &World, relister: u64, tally: &Tally) -> Offered {
         }
         let (relist, n) = begin(world);
         let listed = list(world, n, &mut dice);
-        let gives_up = dice.roll(5) == 0;
-        let counted = match offer(world, relist, &listed, gives_up, &mut dice, &mut offered) {
-            Ok(()) if gives_up => &tally.abandoned,
+        let end = match dice.roll(10) {
+            0 | 1 => End::Abandoned,
+            2 => End::Superseded,
+            _ => End::Committed,
+        };
+        let counted = match offer(world, relist, &listed, end, &mut dice, &mut offered) {
+            Ok(()) if end == End::Abandoned => &tally.abandoned,
             Ok(()) => &tally.committed,
             Err(RelistError::Superseded) => &tally.superseded,
             Err(error) => panic!("{error}"),
@@ -44,7 +57,7 @@ pub fn last(world: &World) -> Offered {
     let (relist, n) = begin(world);
     offered.truth = list(world, n, &mut dice);
     let listed = offered.truth.clone();
-    offer(world, relist, &listed, false, &mut dice, &mut offered).unwrap();
+    offer(world, relist, &listed, End::Committed, &mut dice, &mut offered).unwrap();
     offered
 }
 
@@ -64,7 +77,7 @@ fn offer(
     world: &World,
     mut relist: Relist<'_, Obj, ObjMeta>,
     listed: &[(usize, u64)],
-    gives_up: bool,
+    end: End,
     dice: &mut Dice,
     offered: &mut Offered,
 ) -> Result<(), RelistError> {
@@ -88,13 +101,18 @@ fn offer(
         }
         offered.objects.extend(objects.iter().map(Arc::downgrade));
         assert!(relist.offer(objects)?.is_empty(), "nothing of it can be refused");
-        if gives_up && dice.roll(4) == 0 {
+        if end != End::Committed && dice.roll(4) == 0 {
             break;
         }
     }
-    if gives_up {
-        relist.abandon();
-        return Ok(());
+    match end {
+        End::Committed => return relist.commit("1").map(drop),
+        End::Abandoned => relist.abandon(),
+        End::Superseded => {
+            begin(world).0.abandon();
+            assert!(relist.offer(vec![]).is_err(), "a relist that is superseded goes on");
+            return relist.commit("1").map(|_| unreachable!("a relist that is superseded is committed"));
+        }
     }
-    relist.commit("1").map(drop)
+    Ok(())
 }

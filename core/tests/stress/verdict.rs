@@ -42,7 +42,7 @@ impl Tally {
 }
 
 /// Compares what was offered with what was handled and what is stored, then takes the world down.
-pub fn compare(world: World, offered: Vec<Offered>, mut handled: Vec<Handled>) {
+pub fn compare(world: World, offered: &[Offered], mut handled: Vec<Handled>) {
     // Consumers end when the queue is closed and empty, and take again themselves what they put back. But one may have
     // found it empty while another still had in hand what it then put back and took at once.
     let left = drain(&world);
@@ -53,8 +53,8 @@ pub fn compare(world: World, offered: Vec<Offered>, mut handled: Vec<Handled>) {
     assert_eq!(fifo.pending_deltas(), 0);
     assert!(fifo.list_keys().is_empty() && fifo.list().is_empty() && fifo.try_pop().is_none());
     assert!(world.keys.iter().all(|key| key.handlers.load(Ordering::Relaxed) == 0));
-    compare_order(&offered, handled);
-    compare_store(&world, &offered);
+    compare_order(offered, handled);
+    compare_store(&world, offered);
     // The store, and it alone, holds its objects; nothing else is held, and then nothing at all.
     let objects: Vec<_> = offered.iter().flat_map(|offered| &offered.objects).collect();
     let held: Vec<_> = objects.iter().map(|object| object.strong_count()).filter(|&count| count > 0).collect();

@@ -91,6 +91,10 @@ fn everything_at_once() {
         // Every plan has its turn, and the last turn is not cut short.
         if seed - first >= PLANS && (cfg!(miri) || began.elapsed() >= time) {
             println!("{} rounds, {tally:?}", seed - first);
+            // In fewer it is left to chance.
+            if seed - first >= 2 * PLANS && !cfg!(miri) {
+                tally.assert_that_everything_happened();
+            }
             break;
         }
         let tally = tally.clone();
@@ -98,7 +102,6 @@ fn everything_at_once() {
         memory.look(seed - first);
     }
     if !cfg!(miri) {
-        tally.assert_that_everything_happened();
         memory.assert_that_it_is_back();
     }
 }

@@ -35,6 +35,8 @@ if [ "${1:-}" = quick ]; then
 fi
 seeds=${MIRI_SEEDS:-4}
 under 1 strict --test semantics --test replace --test running
-under "$seeds" permissive --test races --test stress
+under "$seeds" permissive --test races
+# One round each: a queue of every kind.
+for plan in 0 1 2 3 4 5 6; do STRESS_SEED=$plan under 1 permissive --test stress; done
 under 1 permissive --test relist --test store --test blocking --test model
-echo "ok: races and stress for $seeds seeds, the others for one"
+echo "ok: races for $seeds seeds, stress for a round of each plan, the others for one seed"

@@ -6,6 +6,7 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, mpsc};
 use std::thread;
 
@@ -160,5 +161,33 @@ fn a_push_over_a_list_that_was_freed_and_made_again() {
             item.done();
         }
         assert_eq!(rig.fifo.pending_deltas(), 0);
+    });
+}
+
+#[test]
+fn a_look_at_what_is_pending_shows_one_moment() {
+    let rig = Rig::new(Mode::Fused);
+    rig.know([obj("x", 1)]);
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (rig, over) = (&rig, &over);
+        scope.spawn(move || {
+            for n in 1..if cfg!(miri) { 30 } else { 20_000 } {
+                // A Sync stands for what is known, and in front of what came after it.
+                rig.fifo.resync();
+                rig.fifo.update(obj("x", 2 * n)).unwrap();
+                rig.fifo.update(obj("x", 2 * n + 1)).unwrap();
+                rig.drain();
+            }
+            over.store(true, Ordering::Release);
+        });
+        while !over.load(Ordering::Acquire) {
+            let Some(deltas) = rig.fifo.get_by_key("x") else { continue };
+            let numbers: Vec<u64> = deltas.iter().map(|delta| delta.object.object().unwrap().n).collect();
+            if !numbers.is_sorted() {
+                over.store(true, Ordering::Release);
+                panic!("pending in an order that never was: {numbers:?}");
+            }
+        }
     });
 }

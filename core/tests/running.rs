@@ -429,3 +429,18 @@ fn what_may_not_count_in_the_end_is_not_shown_as_pending_without_deltas() {
         assert_eq!(rig.drain(), ["x: S2"]);
     });
 }
+
+#[test]
+fn a_sync_over_a_handler_that_has_deleted_its_key_is_not_pending() {
+    let rig = Rig::new(Mode::Fused);
+    rig.know([obj("x", 1)]);
+    rig.fifo.delete(obj("x", 1)).unwrap();
+    let mut guard = rig.fifo.pop().unwrap();
+    rig.fifo.resync();
+    rig.apply(&mut guard);
+    // Nothing is known any more, so there is nothing to sync: no key with an empty list.
+    assert_eq!(rig.pending("x"), None);
+    assert_eq!((rig.fifo.list().len(), rig.fifo.list_keys()), (0, vec![]));
+    guard.done();
+    assert_eq!(rig.drain(), [""; 0]);
+}

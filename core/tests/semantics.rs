@@ -384,3 +384,17 @@ fn emit_replaced_off_makes_a_relist_sync() {
     rig.fifo.replace(vec![obj("a", 1)], "1").unwrap();
     assert_eq!(rig.fifo.get_by_key("a").unwrap()[0].kind, Replaced);
 }
+
+#[test]
+fn deltas_can_be_copied_printed_and_asked_for_both_ends() {
+    let list = deltas([(Added, obj("x", 1)), (Updated, obj("x", 2))]);
+    assert_eq!(show(&list.clone()), "A1 U2");
+    let numbers = [list.oldest(), list.newest()].map(|delta| delta.unwrap().object.object().unwrap().n);
+    assert_eq!(numbers, [1, 2]);
+    let gone: Deltas<Obj> = [Delta::new(Deleted, tombstone("x", Some(obj("x", 3))))].into_iter().collect();
+    // What a log line must have: the type, and the object or the tombstone.
+    let printed = format!("{list:?} {gone:?}");
+    for part in ["Added", "n: 1", "Updated", "n: 2", "Deleted", "n: 3", "DeletedFinalStateUnknown"] {
+        assert!(printed.contains(part), "no {part} in {printed}");
+    }
+}

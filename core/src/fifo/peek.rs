@@ -45,7 +45,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let shard = self.core.table.shard(hash).write();
         let copied = shard.find(hash, key).and_then(Copied::of);
         drop(shard);
-        Some(copied?.resolve(as_str(key))).filter(|deltas| !deltas.is_empty())
+        copied?.resolve(as_str(key))
     }
 
     fn peek_all<R>(&self, what: impl Fn(&str, Deltas<T>) -> Option<R>) -> Vec<R> {
@@ -55,10 +55,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let shard = shard.write();
             shard.for_each_near(|slot| copies.extend(Copied::of(slot).map(|copied| (slot.key().to_owned(), copied))));
             drop(shard);
-            let pending = copies.into_iter().map(|(key, copied)| (copied.resolve(&key), key));
-            found.extend(
-                pending.filter(|(deltas, _)| !deltas.is_empty()).filter_map(|(deltas, key)| what(&key, deltas)),
-            );
+            found.extend(copies.into_iter().filter_map(|(key, copied)| what(&key, copied.resolve(&key)?)));
         }
         found
     }
@@ -72,10 +69,14 @@ struct Copied<T> {
 
 impl<T> Copied<T> {
     fn of(slot: &Slot<T>) -> Option<Self> {
-        Some(Self { list: slot.peek()?, known: slot.known() })
+        let (list, known) = slot.peek()?;
+        Some(Self { list, known })
     }
 
-    fn resolve(self, key: &str) -> Deltas<T> {
-        resolve(key, self.list, || self.known.clone()).deltas
+    /// `None`: all of it stands for the newest state, and there is none. A Sync over a handler that has deleted its key
+    /// is like that, until the handler ends and it is dropped.
+    fn resolve(self, key: &str) -> Option<Deltas<T>> {
+        let deltas = resolve(key, self.list, || self.known.clone()).deltas;
+        (!deltas.is_empty()).then_some(deltas)
     }
 }

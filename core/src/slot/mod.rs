@@ -131,10 +131,14 @@ impl<T> Slot<T> {
         }
     }
 
-    /// A copy of what is pending, oldest first. `None`: nothing is. The caller holds the shard's lock exclusively, so
-    /// no pusher waits for the copy; takers and settlers do.
-    pub(crate) fn peek(&self) -> Option<Vec<Pending<T>>> {
-        self.word.peek()
+    /// A copy of what is pending, oldest first, and what is known while it is. `None`: nothing is pending. The caller
+    /// holds the shard's lock exclusively, so no pusher waits for the copy; takers and settlers do.
+    ///
+    /// Were what is known read after the copy, a handler could have taken and applied the list in between, and a delta
+    /// that stands for the newest state would be shown with an object newer than those behind it.
+    #[allow(clippy::type_complexity)]
+    pub(crate) fn peek(&self) -> Option<(Vec<Pending<T>>, Option<Arc<T>>)> {
+        self.word.peek(|| self.known())
     }
 }
 

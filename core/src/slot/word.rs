@@ -326,8 +326,8 @@ impl<T> Word<T> {
         self.change(EMPTY, GONE).is_ok() || self.word.load(Ordering::Acquire) == GONE
     }
 
-    /// list → PEEK → the same list, copied meanwhile.
-    pub(super) fn peek(&self) -> Option<Vec<Pending<T>>> {
+    /// list → PEEK → the same list, copied meanwhile, with what `meanwhile` says.
+    pub(super) fn peek<R>(&self, meanwhile: impl FnOnce() -> R) -> Option<(Vec<Pending<T>>, R)> {
         let sentinel = mutant!(PeekIsATake => RUNNING; PEEK);
         let mut tries = 0;
         let mut seen = self.word.load(Ordering::Relaxed);
@@ -367,8 +367,9 @@ impl<T> Word<T> {
             }
         }
         copies.reverse();
+        let said = meanwhile();
         let peeked = self.word.swap(list, Ordering::AcqRel);
         debug_assert_eq!(peeked, sentinel, "nobody moves a peeked word");
-        Some(copies)
+        Some((copies, said))
     }
 }

@@ -1,0 +1,115 @@
+//! Everything at once on real threads: producers, relists that supersede each other, resyncs, readers, index look-ups,
+//! consumers that fail, panic, cancel and put back. Rounds of a few thousand operations, each on a queue of its own, go
+//! through the plans below until `STRESS_SECS` (30) are over; after each everything is compared, down to the last byte.
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `plan` | what kind of queue a round has, and its names and random numbers |
+//! | `world` | what a round's threads share, made so that it does not order them |
+//! | `producers`, `relists` | what is offered |
+//! | `consumers` | what is handled, and how it can go wrong |
+//! | `readers` | what can be seen of the store and of the queue meanwhile |
+//! | `verdict` | what must hold when all is over |
+//! | `memory` | how many bytes are allocated |
+//!
+//! A failure prints the round's seed; `STRESS_SEED` begins with it. The seed fixes what each thread does, not how the
+//! threads interleave: that is for the models and for shuttle.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod consumers;
+mod memory;
+mod plan;
+mod producers;
+mod readers;
+mod relists;
+mod verdict;
+mod world;
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use plan::{PLANS, Plan};
+use verdict::Tally;
+use world::World;
+
+/// Threads of each kind. More than the cores of a small machine, so that they are interrupted anywhere.
+const PRODUCERS: usize = if cfg!(miri) { 2 } else { 3 };
+const CONSUMERS: u64 = 2;
+const RELISTERS: u64 = 2;
+const READERS: u64 = if cfg!(miri) { 1 } else { 2 };
+
+fn setting(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |value| value.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+}
+
+/// Says how to run a failed round again.
+struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("this round again: STRESS_SEED={}", self.0);
+        }
+    }
+}
+
+/// One round: the plan is the seed's.
+fn round(seed: u64, tally: &Tally) {
+    let plan = Plan::of(seed);
+    let _seed = Seed(seed);
+    let world = World::new(plan, seed);
+    let (offered, handled) = thread::scope(|scope| {
+        let (world, tally) = (&world, tally);
+        let consumers: Vec<_> =
+            (0..CONSUMERS).map(|number| scope.spawn(move || consumers::consume(world, number, tally))).collect();
+        let readers: Vec<_> = (0..READERS).map(|number| scope.spawn(move || readers::read(world, number))).collect();
+        let relisters: Vec<_> =
+            (0..RELISTERS).map(|number| scope.spawn(move || relists::relist(world, number, tally))).collect();
+        let producers: Vec<_> =
+            (0..PRODUCERS).map(|number| scope.spawn(move || producers::produce(world, number))).collect();
+        let mut offered: Vec<_> = producers.into_iter().map(|producer| producer.join().unwrap()).collect();
+        world.stop();
+        offered.extend(relisters.into_iter().map(|relister| relister.join().unwrap()));
+        for reader in readers {
+            reader.join().unwrap();
+        }
+        offered.push(relists::last(world));
+        world.rig.fifo.close();
+        (offered, consumers.into_iter().flat_map(|consumer| consumer.join().unwrap()).collect())
+    });
+    verdict::compare(world, &offered, handled);
+}
+
+#[test]
+fn everything_at_once() {
+    let time = Duration::from_secs(setting("STRESS_SECS", 30));
+    let (first, began, tally) = (setting("STRESS_SEED", 0), Instant::now(), Arc::new(Tally::default()));
+    let mut memory = memory::Watch::default();
+    for seed in first.. {
+        // Every plan has its turn, and the last turn is not cut short. (Under Miri a round takes minutes: one a run.)
+        let enough = if cfg!(miri) { 1 } else { PLANS };
+        if seed - first >= enough && (cfg!(miri) || began.elapsed() >= time) {
+            println!("{} rounds, {tally:?}", seed - first);
+            // In fewer it is left to chance.
+            if seed - first >= 2 * PLANS && !cfg!(miri) {
+                tally.assert_that_everything_happened();
+            }
+            break;
+        }
+        let tally = tally.clone();
+        common::ends(move || round(seed, &tally));
+        memory.look(seed - first);
+    }
+    if !cfg!(miri) {
+        memory.assert_that_it_is_back();
+    }
+}
+
+/// Shows that leak detection works where the sanitizers run: `ci/sanitizers.sh` runs this, and it must be found.
+#[test]
+#[ignore = "leaks on purpose"]
+fn a_leak() {
+    std::mem::forget(std::hint::black_box(plan::object(1, 1)));
+}

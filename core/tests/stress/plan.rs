@@ -1,0 +1,129 @@
+//! What kind of queue a round has.
+
+use super::PRODUCERS;
+use super::common::{Mode, Obj, Outside, Rig, keys, versioned};
+use deltafifo::{DeltaFifo, Indexer};
+use std::sync::Arc;
+
+/// How many plans there are; a seed has the plan of its remainder.
+pub const PLANS: u64 = 7;
+
+/// Keys of each producer: few, so that handlers, offers and resyncs meet at them.
+const OWNED: usize = if cfg!(miri) { 3 } else { 20 };
+
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools)] // Options of a queue, each on or off.
+pub struct Plan {
+    pub mode: Mode,
+    pub skip_unchanged: bool,
+    pub notify_unchanged: bool,
+    /// Threads of a relist, which takes its pages apart on them when they are large.
+    pub threads: usize,
+    pub relisted: usize,
+    pub page: usize,
+    /// With an index of the user's, whose values change with nearly every update.
+    pub indexed: bool,
+    pub ordered_walks: bool,
+    /// Offers of each producer.
+    pub offers: u64,
+}
+
+impl Plan {
+    pub fn of(seed: u64) -> Self {
+        let usual = Self {
+            mode: Mode::Fused,
+            skip_unchanged: false,
+            notify_unchanged: false,
+            threads: 1,
+            relisted: if cfg!(miri) { 3 } else { 300 },
+            page: 50,
+            indexed: false,
+            ordered_walks: false,
+            offers: if cfg!(miri) { 15 } else { 3_000 },
+        };
+        match seed % PLANS {
+            0 => Self { ordered_walks: true, ..usual },
+            1 => Self { skip_unchanged: true, threads: 2, ..usual },
+            2 => Self { notify_unchanged: true, indexed: true, ..usual },
+            3 => Self { mode: Mode::Elsewhere, ..usual },
+            4 => Self { mode: Mode::Elsewhere, ordered_walks: true, threads: 2, ..usual },
+            // So large that the join of a page is divided among the threads.
+            5 if !cfg!(miri) => Self { skip_unchanged: true, threads: 2, relisted: 18_000, page: 18_000, ..usual },
+            // Over before it has well begun.
+            6 => Self { indexed: true, offers: if cfg!(miri) { 3 } else { 40 }, ..usual },
+            _ => Self { skip_unchanged: true, indexed: true, ..usual },
+        }
+    }
+
+    pub fn keys(&self) -> usize {
+        PRODUCERS * OWNED + self.relisted
+    }
+
+    /// The numbers of a producer's keys.
+    pub fn owned(producer: usize) -> std::ops::Range<usize> {
+        producer * OWNED..(producer + 1) * OWNED
+    }
+
+    /// The numbers of the keys that no producer owns.
+    pub fn unowned(&self) -> std::ops::Range<usize> {
+        PRODUCERS * OWNED..self.keys()
+    }
+
+    pub fn rig(&self) -> Rig {
+        let outside = Arc::new(Outside::default());
+        let builder = match self.mode {
+            Mode::Fused => {
+                let store = Indexer::builder(keys());
+                let store = if self.indexed { store.index("class", |obj: &Obj| Ok(classes(obj.n))) } else { store };
+                DeltaFifo::over(store.build().unwrap())
+            }
+            _ => DeltaFifo::builder(keys()).known_objects(outside.clone()),
+        };
+        let builder = builder.skip_unchanged(self.skip_unchanged).notify_unchanged(self.notify_unchanged);
+        let builder = builder.relist_threads(self.threads).ordered_walks(self.ordered_walks).high_water(2_000);
+        Rig { mode: self.mode, fifo: Arc::new(builder.build()), outside }
+    }
+}
+
+/// The values of the user's index: two of five, or none.
+pub fn classes(n: u64) -> Vec<String> {
+    let of = |class: u64| format!("class-{}", class % 5);
+    if n.is_multiple_of(7) { Vec::new() } else { vec![of(n), of(n / 5)] }
+}
+
+/// The key of a number. Some are too long to lie in their slot.
+pub fn key(number: usize) -> String {
+    let padding = if number.is_multiple_of(4) { "-with-a-name-that-does-not-fit-into-its-slot" } else { "" };
+    format!("space-{}/{number}{padding}", number % 8)
+}
+
+/// The number of a key.
+pub fn number(key: &str) -> usize {
+    let name = key.split_once('/').unwrap_or_else(|| panic!("no key of ours: {key}")).1;
+    name.split('-').next().and_then(|digits| digits.parse().ok()).unwrap_or_else(|| panic!("no key of ours: {key}"))
+}
+
+/// The object of a key's number; its version is `n`.
+pub fn object(number: usize, n: u64) -> Arc<Obj> {
+    versioned(&key(number), n, &n.to_string())
+}
+
+/// Numbers that look random and are the same for the same seed.
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64, thread: u64) -> Self {
+        let mut dice = Self(seed.wrapping_mul(1_000) + thread);
+        dice.roll(2);
+        dice
+    }
+
+    pub fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+
+    pub fn below(&mut self, sides: usize) -> usize {
+        usize::try_from(self.roll(sides as u64)).unwrap()
+    }
+}

@@ -1,0 +1,71 @@
+//! Producers: each owns its keys, so what is handled of one is what its owner offered, in order.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::common::{block_on, deltas, tombstone};
+use super::plan::{Plan, key, object};
+use super::world::{CloseOnPanic, Offered, Told, World};
+use deltafifo::DeltaType;
+
+/// Offers adds, updates and deletions by every method there is, while the queue takes them.
+pub fn produce(world: &World, producer: usize) -> Offered {
+    let _close = CloseOnPanic(world);
+    let (fifo, mut dice) = (&world.rig.fifo, world.dice(100 + producer as u64));
+    let (mut offered, mut truth) = (Offered::default(), HashMap::new());
+    let mut n = 0;
+    for _ in 0..world.plan.offers {
+        n += 1;
+        let number = Plan::owned(producer).start + dice.below(Plan::owned(producer).len());
+        let made = object(number, n);
+        offered.objects.push(Arc::downgrade(&made));
+        let mut kind = match truth.get(&number) {
+            None => 'A',
+            Some(_) if dice.roll(3) == 0 => 'D',
+            Some(_) => 'U',
+        };
+        match (kind, dice.roll(6)) {
+            ('A', 0) => fifo.add_batch(vec![made]).unwrap(),
+            ('A', _) => fifo.add(made).unwrap(),
+            ('U', 0) => fifo.update_batch(vec![made]).unwrap(),
+            ('U', 1) => {
+                // Counts only when nothing is pending, so it may be left out; what follows may not.
+                fifo.add_if_not_present(deltas([(DeltaType::Added, made)])).unwrap();
+                offered.told.push((number, Told { kind: 'A', n }, true));
+                n += 1;
+                let made = object(number, n);
+                offered.objects.push(Arc::downgrade(&made));
+                fifo.update(made).unwrap();
+            }
+            ('U', 2) => {
+                // An add of a key that exists is an add all the same.
+                fifo.add(made).unwrap();
+                kind = 'A';
+            }
+            ('U', _) => fifo.update(made).unwrap(),
+            (_, 0) => fifo.delete(tombstone(&key(number), Some(made))).unwrap(),
+            (_, 1) => {
+                // Folded into one, or the second ignored.
+                fifo.delete(made).unwrap();
+                offered.told.push((number, Told { kind, n }, false));
+                n += 1;
+                let made = object(number, n);
+                offered.objects.push(Arc::downgrade(&made));
+                fifo.delete(tombstone(&key(number), Some(made))).unwrap();
+            }
+            _ => fifo.delete(made).unwrap(),
+        }
+        if kind == 'D' {
+            truth.remove(&number)
+        } else {
+            truth.insert(number, n)
+        };
+        offered.told.push((number, Told { kind, n }, false));
+        let ready = if dice.roll(4) == 0 { block_on(fifo.ready_async()) } else { fifo.ready() };
+        if ready.is_err() {
+            break; // Another thread has panicked.
+        }
+    }
+    offered.truth = truth.into_iter().collect();
+    offered
+}

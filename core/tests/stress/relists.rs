@@ -1,0 +1,118 @@
+//! Relists of the keys that no producer owns, which keep the producers'. Two threads make them: one all the time, the
+//! other now and then, which supersedes the first one's.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use super::PRODUCERS;
+use super::common::{Obj, ObjMeta};
+use super::plan::{Dice, Plan, key, object};
+use super::verdict::Tally;
+use super::world::{CloseOnPanic, Offered, World};
+use deltafifo::{Relist, RelistError};
+
+/// How a relist ends, should another one not end it before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Committed,
+    Abandoned,
+    /// By one of the same thread: left to the other thread alone it may never happen.
+    Superseded,
+}
+
+/// Relists until the producers are done.
+pub fn relist(world: &World, relister: u64, tally: &Tally) -> Offered {
+    let _close = CloseOnPanic(world);
+    let mut dice = world.dice(200 + relister);
+    let mut offered = Offered::default();
+    while !world.is_stopped() {
+        for _ in 0..if relister == 0 { 1 } else { dice.roll(400) } {
+            thread::yield_now();
+        }
+        let (relist, n) = begin(world);
+        let listed = list(world, n, &mut dice);
+        let end = match dice.roll(10) {
+            0 | 1 => End::Abandoned,
+            2 => End::Superseded,
+            _ => End::Committed,
+        };
+        let counted = match offer(world, relist, &listed, end, &mut dice, &mut offered) {
+            Ok(()) if end == End::Abandoned => &tally.abandoned,
+            Ok(()) => &tally.committed,
+            Err(RelistError::Superseded) => &tally.superseded,
+            Err(error) => panic!("{error}"),
+        };
+        counted.fetch_add(1, Ordering::Relaxed);
+        // For the memory of it: objects that are gone need no watching.
+        offered.objects.retain(|object| object.strong_count() > 0);
+    }
+    offered
+}
+
+/// The last relist, which nothing supersedes: from here on handlers lose nothing.
+pub fn last(world: &World) -> Offered {
+    world.mend();
+    let (mut dice, mut offered) = (world.dice(299), Offered::default());
+    let (relist, n) = begin(world);
+    offered.truth = list(world, n, &mut dice);
+    let listed = offered.truth.clone();
+    offer(world, relist, &listed, End::Committed, &mut dice, &mut offered).unwrap();
+    offered
+}
+
+fn begin(world: &World) -> (Relist<'_, Obj, ObjMeta>, u64) {
+    let mut relists = world.relists.lock().unwrap();
+    *relists += 1;
+    (world.rig.fifo.begin_replace(), *relists)
+}
+
+/// What relist `n` lists: a part of the keys, each with an object that is not older than in relists before.
+fn list(world: &World, n: u64, dice: &mut Dice) -> Vec<(usize, u64)> {
+    let listed = world.plan.unowned().filter(|_| dice.roll(4) > 0);
+    listed.map(|number| (number, 1 + n / (1 + number as u64 % 5))).collect()
+}
+
+fn offer(
+    world: &World,
+    mut relist: Relist<'_, Obj, ObjMeta>,
+    listed: &[(usize, u64)],
+    end: End,
+    dice: &mut Dice,
+    offered: &mut Offered,
+) -> Result<(), RelistError> {
+    relist.expect(world.plan.keys());
+    for number in 0..Plan::owned(PRODUCERS - 1).end {
+        relist.keep(&key(number))?;
+    }
+    for page in listed.chunks(world.plan.page) {
+        let mut objects = Vec::new();
+        let probed = if dice.roll(2) == 0 {
+            let keys: Vec<_> = page.iter().map(|&(number, n)| (key(number), n.to_string())).collect();
+            let keys: Vec<_> = keys.iter().map(|(key, version)| (key.as_str(), version.as_str())).collect();
+            Some(relist.probe(&keys)?)
+        } else {
+            None
+        };
+        for (place, &(number, n)) in page.iter().enumerate() {
+            if probed.as_ref().is_none_or(|needed| needed[place]) {
+                objects.push(object(number, n));
+            }
+        }
+        offered.objects.extend(objects.iter().map(Arc::downgrade));
+        assert!(relist.offer(objects)?.is_empty(), "nothing of it can be refused");
+        if end != End::Committed && dice.roll(4) == 0 {
+            break;
+        }
+    }
+    match end {
+        End::Committed => return relist.commit("1").map(drop),
+        End::Abandoned => relist.abandon(),
+        End::Superseded => {
+            begin(world).0.abandon();
+            assert!(relist.offer(vec![]).is_err(), "a relist that is superseded goes on");
+            return relist.commit("1").map(|_| unreachable!("a relist that is superseded is committed"));
+        }
+    }
+    Ok(())
+}

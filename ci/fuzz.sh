@@ -29,7 +29,7 @@ for target in "${targets[@]}"; do
   # What is found new goes to the first directory; the seeds stay as they are committed.
   mkdir -p "fuzz/corpus/$target"
   # The longest input, in bytes: longer ones only cost time. A file needs more than a list of operations.
-  longest=384
+  longest=256
   if [[ $target == files ]]; then longest=8192; fi
   ended=0
   cargo +nightly fuzz run "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \

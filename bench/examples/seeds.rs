@@ -40,7 +40,7 @@ fn main() -> Result<(), BoxError> {
         let (setup, ops) = spell(case);
         save(&seeds, "operations", number, &write(&setup, &ops))?;
         save(&seeds, "handlers", number, &write(&setup, &overlapping(&ops)))?;
-        save(&seeds, "indexer", number, &indexer(number, &setup, &ops))?;
+        save(&seeds, "indexer", number, &indexer(number, setup, &ops))?;
         save(&seeds, "keys", number, &keys(case))?;
     }
 
@@ -93,7 +93,7 @@ fn overlapping(ops: &[oracle::Op]) -> Vec<oracle::Op> {
 }
 
 /// What the operations store and delete, as the indexer's target reads it.
-fn indexer(number: usize, setup: &Setup, ops: &[oracle::Op]) -> Vec<u8> {
+fn indexer(number: usize, setup: Setup, ops: &[oracle::Op]) -> Vec<u8> {
     let mut bytes = vec![u8::try_from(number % 4).unwrap_or_default()];
     let mut numbers = (0..=u8::MAX).cycle();
     let mut next = || numbers.next().unwrap_or_default();

@@ -362,10 +362,16 @@ impl<T> Model<T> {
         Ok(self.get_by_key(&self.key_of(of)?))
     }
 
-    /// Pending deltas of a key.
+    /// Pending deltas of a key, as a copy.
     #[must_use]
     pub fn get_by_key(&self, key: &str) -> Option<Deltas<T>> {
-        self.items.get(key).map(|deltas| deltas.iter().cloned().collect())
+        self.pending(key).map(|deltas| deltas.iter().cloned().collect())
+    }
+
+    /// The same in place.
+    #[must_use]
+    pub fn pending(&self, key: &str) -> Option<&[Delta<T>]> {
+        self.items.get(key).map(Vec::as_slice)
     }
 
     /// The key of what has one.

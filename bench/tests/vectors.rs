@@ -154,3 +154,9 @@ fn an_unknown_engine_is_an_error() -> Result {
     assert!(String::from_utf8_lossy(&output.stderr).contains("steam"));
     Ok(())
 }
+
+#[test]
+fn the_model_answers_as_client_go_did() -> Result {
+    demand_no_mismatch("small.jsonl.gz", Engine::Model, 220, 11_200)?;
+    demand_no_mismatch("wide.jsonl.gz", Engine::Model, 8, 5_236)
+}

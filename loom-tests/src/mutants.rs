@@ -74,7 +74,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::RunPublishedLate => &["relist"],
         Mutant::JoinedIsQueuedToo => &["push_take", "two_consumers"],
         Mutant::IdleIsStored => &["push_settle"],
-        Mutant::PeekIsATake => &["peek"],
+        Mutant::PeekIsATake | Mutant::KnownIsReadAfterThePeek => &["peek"],
         Mutant::RunningDecidesNothing | Mutant::RunningIsDecidedAtOnce => &["running"],
         Mutant::RetireFromEmpty => &["retire"],
         Mutant::PutBackBehind | Mutant::CancelledIsLost => &["requeue"],

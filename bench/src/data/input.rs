@@ -1,15 +1,22 @@
 //! The pods of a real LIST response, JSON or gzipped JSON whatever the file is called.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 use super::{KubeMeta, Source};
+
+/// What a list may unpack to: what is packed small may unpack to more than there is memory.
+const MOST_BYTES: u64 = if cfg!(any(test, fuzzing)) { 1 << 16 } else { 1 << 30 };
+
+/// How many pods it may have: each takes a few kilobytes of memory, and few bytes of text.
+const MOST_PODS: usize = if cfg!(any(test, fuzzing)) { 8 } else { 1 << 20 };
 
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +71,12 @@ pub enum InputError {
         /// What the decoder said.
         source: serde_json::Error,
     },
+    /// It holds more than can be meant, which must not fill the memory.
+    #[error("input {}: more than {MOST_PODS} items", path.display())]
+    TooMany {
+        /// The file.
+        path: PathBuf,
+    },
     /// There is nothing in it.
     #[error("input {}: the list is empty", path.display())]
     Empty {
@@ -101,7 +114,54 @@ struct Head {
 #[derive(Deserialize)]
 struct Body {
     #[serde(default)]
-    items: Vec<Pod>,
+    items: Items,
+}
+
+/// The pods of a list as far as they are of use: after the first nameless one, or one too many, the rest is only skipped.
+#[derive(Default)]
+struct Items {
+    pods: Vec<Pod>,
+    nameless: Option<usize>,
+    too_many: bool,
+}
+
+impl<'de> Deserialize<'de> for Items {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Items;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a sequence of pods")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Items, A::Error> {
+                let mut items = Items::default();
+                while items.nameless.is_none() && !items.too_many {
+                    let Some(pod) = seq.next_element::<Pod>()? else { return Ok(items) };
+                    if pod.metadata.name.as_deref().unwrap_or_default().is_empty() {
+                        items.nameless = Some(items.pods.len());
+                    }
+                    items.pods.push(pod);
+                    items.too_many = items.pods.len() > MOST_PODS;
+                }
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(items)
+            }
+        }
+
+        deserializer.deserialize_seq(InOrder)
+    }
+}
+
+/// Everything in `file`, which is an error beyond `most` bytes.
+fn bounded(file: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut data = Vec::new();
+    if file.take(most + 1).read_to_end(&mut data)? as u64 > most {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("more than {most} bytes")));
+    }
+    Ok(data)
 }
 
 impl Pods {
@@ -110,17 +170,27 @@ impl Pods {
     /// # Errors
     /// [`InputError`] when the file is missing, truncated, not a list, a list of another kind, or empty.
     pub fn read(path: &Path) -> Result<Self, InputError> {
+        match File::open(path) {
+            Ok(file) => Self::decode(path, file),
+            Err(source) => Err(InputError::Unreadable { path: path.to_owned(), source }),
+        }
+    }
+
+    /// Decodes what `file` gives; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    pub fn decode(path: &Path, file: impl Read) -> Result<Self, InputError> {
         let path = path.to_owned();
-        let mut data = match std::fs::read(&path) {
+        let mut data = match bounded(file, MOST_BYTES) {
             Ok(data) => data,
             Err(source) => return Err(InputError::Unreadable { path, source }),
         };
         if data.starts_with(&[0x1f, 0x8b]) {
-            let mut plain = Vec::new();
-            if let Err(source) = GzDecoder::new(data.as_slice()).read_to_end(&mut plain) {
-                return Err(InputError::Gzip { path, source });
-            }
-            data = plain;
+            data = match bounded(GzDecoder::new(data.as_slice()), MOST_BYTES) {
+                Ok(plain) => plain,
+                Err(source) => return Err(InputError::Gzip { path, source }),
+            };
         }
         // The kind comes first: what is wrong with a list of something else is not how its items look.
         let head: Head = match serde_json::from_slice(&data) {
@@ -137,12 +207,11 @@ impl Pods {
             Ok(body) => body,
             Err(source) => return Err(InputError::Items { path, source }),
         };
-        if items.is_empty() {
-            return Err(InputError::Empty { path });
-        }
-        match items.iter().position(|pod| pod.metadata.name.as_deref().unwrap_or_default().is_empty()) {
-            Some(index) => Err(InputError::Nameless { path, index }),
-            None => Ok(Self { items }),
+        match items {
+            Items { nameless: Some(index), .. } => Err(InputError::Nameless { path, index }),
+            Items { too_many: true, .. } => Err(InputError::TooMany { path }),
+            Items { pods, .. } if pods.is_empty() => Err(InputError::Empty { path }),
+            Items { pods, .. } => Ok(Self { items: pods }),
         }
     }
 }
@@ -163,5 +232,31 @@ impl Source for Pods {
             pod.metadata.resource_version = version;
         }
         pod
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(file: impl Read) -> Option<String> {
+        Pods::decode(Path::new("there"), file).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_has_no_end_is_refused() {
+        let packed = flate2::read::GzEncoder::new(io::repeat(b'[').take(1 << 20), flate2::Compression::default());
+        for message in [refused(io::repeat(b'[')), refused(packed)] {
+            assert!(message.is_some_and(|message| message.contains("more than 65536 bytes")));
+        }
+    }
+
+    #[test]
+    fn few_bytes_do_not_become_many_pods() {
+        for (pods, says) in [(8, None), (9, Some("more than 8 items")), (100, Some("more than 8 items"))] {
+            let items = vec![r#"{"metadata":{"name":"a"}}"#; pods].join(",");
+            let list = format!(r#"{{"kind":"PodList","apiVersion":"v1","items":[{items}]}}"#);
+            assert_eq!(refused(list.as_bytes()).as_deref(), says.map(|says| format!("input there: {says}")).as_deref());
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use deltafifo::{BoxError, Delta, DeltaType, KeyError, KeyFunc, KnownObjects};
+use deltafifo::{BoxError, Delta, DeltaObject, DeltaType, KeyError, KeyFunc, KnownObjects};
 use parking_lot::Mutex;
 
 use super::Obj;
@@ -23,8 +23,8 @@ impl KnownSet {
     pub(super) fn apply(&self, key: &str, deltas: &[Delta<Obj>]) {
         let mut objects = self.0.lock();
         for delta in deltas {
-            match delta.object.object() {
-                Some(object) if delta.kind != DeltaType::Deleted => {
+            match &delta.object {
+                DeltaObject::Object(object) if delta.kind != DeltaType::Deleted => {
                     objects.insert(key.to_owned(), object.clone());
                 }
                 _ => {

@@ -286,7 +286,7 @@ pub enum Outcome {
 }
 
 /// What a subject answers; serialised it is what a step's `want` holds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 #[allow(missing_docs, reason = "the fields of the vectors, explained in their description")]
 pub enum Answer {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use deltafifo::{BoxError, Delta, DeltaObject, Deltas, KeyError, KeyFunc, KeySource, ProcessError};
 
 use super::known::KnownSet;
-use super::subject::{ObjMeta, Subject};
+use super::subject::{ObjMeta, Subject, methods_of_the_queue};
 use super::{Action, Answer, Config, KnownKind, Obj, Outcome};
 use crate::engines::mutex::{MutexFifo, MutexStore, Popped, Verdict};
 
@@ -49,65 +49,9 @@ impl MutexSubject {
 }
 
 impl Subject for MutexSubject {
-    fn add(&self, object: Arc<Obj>) -> Outcome {
-        self.fifo.add(object).into()
-    }
+    methods_of_the_queue!(fifo);
 
-    fn update(&self, object: Arc<Obj>) -> Outcome {
-        self.fifo.update(object).into()
-    }
-
-    fn delete(&self, object: DeltaObject<Obj>) -> Outcome {
-        self.fifo.delete(object).into()
-    }
-
-    fn replace(&self, list: Vec<Arc<Obj>>) -> Outcome {
-        self.fifo.replace(list, "").into()
-    }
-
-    fn resync(&self) -> Outcome {
-        self.fifo.resync();
-        Outcome::Ok
-    }
-
-    fn add_if_not_present(&self, deltas: Deltas<Obj>) -> Outcome {
-        self.fifo.add_if_not_present(deltas).into()
-    }
-
-    fn close(&self) -> Outcome {
-        self.fifo.close();
-        Outcome::Ok
-    }
-
-    fn has_synced(&self) -> bool {
-        self.fifo.has_synced()
-    }
-
-    fn is_closed(&self) -> bool {
-        self.fifo.is_closed()
-    }
-
-    fn list_keys(&self) -> Vec<String> {
-        self.fifo.list_keys()
-    }
-
-    fn list(&self) -> Vec<Delta<Obj>> {
-        self.fifo.list()
-    }
-
-    fn key_of(&self, source: KeySource<'_, Obj>) -> Result<String, KeyError> {
-        self.fifo.key_of(source)
-    }
-
-    fn get(&self, source: KeySource<'_, Obj>) -> Result<Option<Deltas<Obj>>, KeyError> {
-        self.fifo.get(source)
-    }
-
-    fn get_by_key(&self, key: &str) -> Option<Deltas<Obj>> {
-        self.fifo.get_by_key(key)
-    }
-
-    fn pop(&self, action: Action) -> Answer {
+    fn pop(&mut self, action: Action) -> Answer {
         let mut taken = None;
         let handler = |item: &Popped<Obj>| {
             taken = Some((item.deltas().iter().map(Into::into).collect(), item.is_in_initial_list()));

@@ -1,7 +1,7 @@
 //! From a file to cases. Whatever is wrong with it is said with its path and line.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
@@ -10,6 +10,9 @@ use super::Case;
 
 /// The first two bytes of every gzip file.
 const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// A line beyond this is no case: what is packed small may unpack to more than there is memory.
+const LONGEST_LINE: u64 = if cfg!(any(test, fuzzing)) { 1 << 16 } else { 64 << 20 };
 
 /// A file of vectors that cannot be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -54,32 +57,48 @@ pub enum ReadError {
 ///
 /// # Errors
 /// When it cannot be opened; each case, when it cannot be read.
-pub fn read(path: &Path) -> Result<impl Iterator<Item = Result<Case, ReadError>>, ReadError> {
-    let open = |source| ReadError::Open { path: path.to_owned(), source };
-    let mut file = BufReader::new(File::open(path).map_err(open)?);
-    let packed = file.fill_buf().map_err(open)?.starts_with(GZIP);
-    let text: Box<dyn BufRead> =
+pub fn read(path: &Path) -> Result<Cases<'static>, ReadError> {
+    let file = File::open(path).map_err(|source| ReadError::Open { path: path.to_owned(), source })?;
+    cases(path, file)
+}
+
+/// The cases in what `file` gives, plain or gzip; `path` is what errors call it.
+///
+/// # Errors
+/// When nothing can be read; each case, when it cannot be read.
+pub fn cases<'f>(path: &Path, file: impl Read + 'f) -> Result<Cases<'f>, ReadError> {
+    let mut file = BufReader::new(file);
+    let packed = file.fill_buf().map_err(|source| ReadError::Open { path: path.to_owned(), source })?.starts_with(GZIP);
+    let text: Box<dyn BufRead + 'f> =
         if packed { Box::new(BufReader::new(MultiGzDecoder::new(file))) } else { Box::new(file) };
     Ok(Cases { path: path.to_owned(), text, line: 0, found: false, over: false })
 }
 
-struct Cases {
+/// Cases as they come; after an error there are no more.
+pub struct Cases<'f> {
     path: PathBuf,
-    text: Box<dyn BufRead>,
+    text: Box<dyn BufRead + 'f>,
     /// The line read last, from 1.
     line: usize,
     found: bool,
     over: bool,
 }
 
-impl Cases {
+impl Cases<'_> {
     /// The next line that is not blank.
     fn next_line(&mut self) -> io::Result<Option<String>> {
         let mut text = String::new();
         loop {
             self.line += 1;
-            if self.text.read_line(&mut text)? == 0 {
+            let read = (&mut self.text).take(LONGEST_LINE).read_line(&mut text)?;
+            if read == 0 {
                 return Ok(None);
+            }
+            if read as u64 == LONGEST_LINE {
+                return Err(io::Error::new(
+                    io::ErrorKind::FileTooLarge,
+                    format!("a line of {LONGEST_LINE} bytes or more"),
+                ));
             }
             if !text.trim().is_empty() {
                 return Ok(Some(text));
@@ -89,7 +108,7 @@ impl Cases {
     }
 }
 
-impl Iterator for Cases {
+impl Iterator for Cases<'_> {
     type Item = Result<Case, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -108,5 +127,17 @@ impl Iterator for Cases {
         self.found = true;
         self.over = case.is_err();
         Some(case)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_without_an_end_is_refused() {
+        let endless = io::repeat(b'x').take(1 << 40);
+        let first = cases(Path::new("endless"), endless).ok().and_then(|mut cases| cases.next());
+        assert!(matches!(first, Some(Err(error)) if error.to_string().contains("or more")));
     }
 }

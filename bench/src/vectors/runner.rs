@@ -55,9 +55,9 @@ impl Tally {
     /// # Errors
     /// When the case cannot be set up, or an answer not be written down.
     pub fn replay(&mut self, case: &Case, engine: Engine) -> Result<(), BoxError> {
-        for (way, subject) in engine.subjects(&case.config)? {
+        for (way, mut subject) in engine.subjects(&case.config)? {
             for (index, step) in case.steps.iter().enumerate() {
-                let got = serde_json::to_value(answer(&*subject, &step.op))?;
+                let got = serde_json::to_value(answer(&mut *subject, &step.op))?;
                 if got.as_object() != Some(&step.want) {
                     self.count(case, index + 1, way, step, got);
                 }
@@ -84,7 +84,7 @@ impl fmt::Display for Tally {
 }
 
 /// Does what a step says.
-fn answer(subject: &dyn Subject, op: &Op) -> Answer {
+pub(super) fn answer(subject: &mut dyn Subject, op: &Op) -> Answer {
     let result = match op {
         Op::Add { item } => subject.add(item.into()),
         Op::Update { item } => subject.update(item.into()),
@@ -109,13 +109,13 @@ fn answer(subject: &dyn Subject, op: &Op) -> Answer {
     Answer::Result { result }
 }
 
-fn keys(subject: &dyn Subject) -> Answer {
+fn keys(subject: &mut dyn Subject) -> Answer {
     let mut keys = subject.list_keys();
     keys.sort_unstable();
     Answer::Keys { keys }
 }
 
-fn newest(subject: &dyn Subject) -> Answer {
+fn newest(subject: &mut dyn Subject) -> Answer {
     let mut newest = subject.list();
     newest.sort_by_cached_key(|delta| subject.key_of(source(&delta.object)).ok());
     Answer::Newest { newest: newest.iter().map(Into::into).collect() }

@@ -4,48 +4,114 @@ use std::sync::Arc;
 
 use deltafifo::{BoxError, Delta, DeltaObject, Deltas, KeyError, KeySource, Meta, OfferError, RelistError};
 
-use super::{Action, Answer, Config, KnownKind, Obj, Outcome, deltafifo::FifoSubject, mutex::MutexSubject};
+use super::{
+    Action, Answer, Config, KnownKind, Obj, Outcome, deltafifo::FifoSubject, mutex::MutexSubject, plain::PlainSubject,
+};
 
 /// A queue under test: one method for each operation of the vectors.
 pub trait Subject {
     /// Offers a new object.
-    fn add(&self, object: Arc<Obj>) -> Outcome;
+    fn add(&mut self, object: Arc<Obj>) -> Outcome;
     /// Offers a changed object.
-    fn update(&self, object: Arc<Obj>) -> Outcome;
+    fn update(&mut self, object: Arc<Obj>) -> Outcome;
     /// Offers a deletion.
-    fn delete(&self, object: DeltaObject<Obj>) -> Outcome;
+    fn delete(&mut self, object: DeltaObject<Obj>) -> Outcome;
     /// Offers a whole list.
-    fn replace(&self, list: Vec<Arc<Obj>>) -> Outcome;
+    fn replace(&mut self, list: Vec<Arc<Obj>>) -> Outcome;
     /// Queues what is known.
-    fn resync(&self) -> Outcome;
+    fn resync(&mut self) -> Outcome;
     /// Puts deltas back.
-    fn add_if_not_present(&self, deltas: Deltas<Obj>) -> Outcome;
+    fn add_if_not_present(&mut self, deltas: Deltas<Obj>) -> Outcome;
     /// Closes the queue.
-    fn close(&self) -> Outcome;
+    fn close(&mut self) -> Outcome;
     /// Whether the first list has been handled.
-    fn has_synced(&self) -> bool;
+    fn has_synced(&mut self) -> bool;
     /// Whether the queue was closed.
-    fn is_closed(&self) -> bool;
+    fn is_closed(&mut self) -> bool;
     /// Pending keys, in any order.
-    fn list_keys(&self) -> Vec<String>;
+    fn list_keys(&mut self) -> Vec<String>;
     /// Newest deltas of the pending keys, in any order.
-    fn list(&self) -> Vec<Delta<Obj>>;
+    fn list(&mut self) -> Vec<Delta<Obj>>;
     /// The key of what has one.
     ///
     /// # Errors
     /// When it has none.
-    fn key_of(&self, source: KeySource<'_, Obj>) -> Result<String, KeyError>;
+    fn key_of(&mut self, source: KeySource<'_, Obj>) -> Result<String, KeyError>;
     /// Pending deltas of what has a key.
     ///
     /// # Errors
     /// When it has none.
-    fn get(&self, source: KeySource<'_, Obj>) -> Result<Option<Deltas<Obj>>, KeyError>;
+    fn get(&mut self, source: KeySource<'_, Obj>) -> Result<Option<Deltas<Obj>>, KeyError>;
     /// Pending deltas of a key.
-    fn get_by_key(&self, key: &str) -> Option<Deltas<Obj>>;
+    fn get_by_key(&mut self, key: &str) -> Option<Deltas<Obj>>;
     /// Takes the next key and does `action` to it. Waits for nothing that will not come: an open queue with nothing in
     /// it answers [`Outcome::Empty`].
-    fn pop(&self, action: Action) -> Answer;
+    fn pop(&mut self, action: Action) -> Answer;
 }
+
+/// The methods of a [`Subject`] that its queue has under the same name: all but `pop`.
+macro_rules! methods_of_the_queue {
+    ($queue:ident) => {
+        fn add(&mut self, object: Arc<Obj>) -> Outcome {
+            self.$queue.add(object).into()
+        }
+
+        fn update(&mut self, object: Arc<Obj>) -> Outcome {
+            self.$queue.update(object).into()
+        }
+
+        fn delete(&mut self, object: DeltaObject<Obj>) -> Outcome {
+            self.$queue.delete(object).into()
+        }
+
+        fn replace(&mut self, list: Vec<Arc<Obj>>) -> Outcome {
+            self.$queue.replace(list, "").into()
+        }
+
+        fn resync(&mut self) -> Outcome {
+            self.$queue.resync();
+            Outcome::Ok
+        }
+
+        fn add_if_not_present(&mut self, deltas: Deltas<Obj>) -> Outcome {
+            self.$queue.add_if_not_present(deltas).into()
+        }
+
+        fn close(&mut self) -> Outcome {
+            self.$queue.close();
+            Outcome::Ok
+        }
+
+        fn has_synced(&mut self) -> bool {
+            self.$queue.has_synced()
+        }
+
+        fn is_closed(&mut self) -> bool {
+            self.$queue.is_closed()
+        }
+
+        fn list_keys(&mut self) -> Vec<String> {
+            self.$queue.list_keys()
+        }
+
+        fn list(&mut self) -> Vec<Delta<Obj>> {
+            self.$queue.list()
+        }
+
+        fn key_of(&mut self, source: KeySource<'_, Obj>) -> Result<String, KeyError> {
+            self.$queue.key_of(source)
+        }
+
+        fn get(&mut self, source: KeySource<'_, Obj>) -> Result<Option<Deltas<Obj>>, KeyError> {
+            self.$queue.get(source)
+        }
+
+        fn get_by_key(&mut self, key: &str) -> Option<Deltas<Obj>> {
+            self.$queue.get_by_key(key)
+        }
+    };
+}
+pub(super) use methods_of_the_queue;
 
 /// A subject, and the name of the way it holds what is known.
 pub type NamedSubject = (&'static str, Box<dyn Subject>);
@@ -57,6 +123,8 @@ pub enum Engine {
     Deltafifo,
     /// The classic design.
     Mutex,
+    /// The plain model that the others are compared with in tests and by fuzzing.
+    Model,
 }
 
 /// Names a way of holding what is known.
@@ -71,16 +139,18 @@ impl Engine {
     /// # Errors
     /// When a known object has no key.
     pub fn subjects(self, config: &Config) -> Result<Vec<NamedSubject>, BoxError> {
-        let ways: &[_] = match config.known {
-            KnownKind::None => &[NOTHING_KNOWN],
-            KnownKind::Static => &[TRAIT_OBJECT],
-            KnownKind::Store => &[OWN_STORE, TRAIT_OBJECT],
+        let ways: &[_] = match (config.known, self) {
+            (KnownKind::None, _) => &[NOTHING_KNOWN],
+            (KnownKind::Static, _) => &[TRAIT_OBJECT],
+            (KnownKind::Store, Engine::Model) => &[OWN_STORE],
+            (KnownKind::Store, _) => &[OWN_STORE, TRAIT_OBJECT],
         };
         let subject = |way| -> Result<Box<dyn Subject>, BoxError> {
             let own_store = way == OWN_STORE;
             Ok(match self {
                 Engine::Deltafifo => Box::new(FifoSubject::new(config, own_store)?),
                 Engine::Mutex => Box::new(MutexSubject::new(config, own_store)?),
+                Engine::Model => Box::new(PlainSubject::new(config)?),
             })
         };
         ways.iter().map(|&way| Ok((way, subject(way)?))).collect()

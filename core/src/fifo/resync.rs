@@ -44,6 +44,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     fn resync_elsewhere(&self, objects: &dyn KnownObjects<T>) {
+        // Here no idle slot knows anything, so this reaches only keys whose handlers run: of those the store may know
+        // one only when its first handler has ended.
+        self.resync_slots();
         for key in objects.list_keys() {
             let pending = Pending::new(What::Again(DeltaType::Sync, None));
             self.push(key.as_bytes(), pending, Rule::IfIdle, Missing::Ask);

@@ -138,6 +138,7 @@ impl<T> Slot<T> {
     /// that stands for the newest state would be shown with an object newer than those behind it.
     #[allow(clippy::type_complexity)]
     pub(crate) fn peek(&self) -> Option<(Vec<Pending<T>>, Option<Arc<T>>)> {
+        mutant!(KnownIsReadAfterThePeek => return Some((self.word.peek(|| ())?.0, self.known())));
         self.word.peek(|| self.known())
     }
 }

@@ -33,6 +33,7 @@ mutants! {
     JoinedIsQueuedToo: "a push on a pending or running slot queues it once more",
     IdleIsStored: "settle leaves RUNNING without a look at what came",
     PeekIsATake: "get holds the slot as a taker would",
+    KnownIsReadAfterThePeek: "get reads what is known after it has put the list back",
     RunningDecidesNothing: "a deletion over a running handler counts whatever the handler leaves",
     RunningIsDecidedAtOnce: "a deletion over a running handler is decided by what is known before its end",
     RetireFromEmpty: "the settler goes EMPTY first and retires then",

@@ -10,14 +10,21 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "peek::get_and_take",
         bound: None,
-        at_least: 7710,
+        at_least: 2660,
         outcomes: &["[+a1 ~a2], seen: [+a1 ~a2]", "[+a1 ~a2], seen: nothing"],
         body: get_and_take,
     },
     Model {
+        name: "peek::get_a_sync_and_take",
+        bound: Some(5),
+        at_least: 750,
+        outcomes: &["[:a1 ~a2], seen: [:a1 ~a2]", "[:a1 ~a2], seen: nothing"],
+        body: get_a_sync_and_take,
+    },
+    Model {
         name: "peek::get_and_settle",
         bound: Some(5),
-        at_least: 16_290,
+        at_least: 22_760,
         outcomes: &["[~a2], seen: [~a2]", "[~a2], seen: nothing"],
         body: get_and_settle,
     },
@@ -31,7 +38,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "peek::list_and_take",
         bound: None,
-        at_least: 2840,
+        at_least: 1030,
         outcomes: &["[+a1], seen: a b", "[+a1], seen: b"],
         body: list_and_take,
     },
@@ -50,6 +57,19 @@ fn get_and_take() -> String {
         move || get(&fifo)
     });
     pop_one(&fifo, &log, false);
+    format!("{}, seen: {}", log.text(), reader.join().unwrap())
+}
+
+/// The Sync stands for what is known at the moment that is shown: never for what the handler makes of it.
+fn get_a_sync_and_take() -> String {
+    let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
+    fifo.resync();
+    fifo.update(Object::new("a", 2)).unwrap();
+    let reader = thread::spawn({
+        let fifo = fifo.clone();
+        move || get(&fifo)
+    });
+    pop_one(&fifo, &log, true);
     format!("{}, seen: {}", log.text(), reader.join().unwrap())
 }
 

@@ -60,7 +60,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "relist::older_page_on_top",
         bound: Some(4),
-        at_least: 17_700,
+        at_least: 18_060,
         outcomes: &[
             "offered, [=a1 =a2], stored: a2",
             "superseded, [=a1 =a2], stored: a2",

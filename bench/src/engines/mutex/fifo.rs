@@ -150,7 +150,10 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
     /// When there are no deltas, or the newest has no key.
     pub fn add_if_not_present(&self, deltas: Deltas<T>) -> Result<(), KeyError> {
         let key = self.key_of(&deltas)?;
-        self.state.lock().push_absent(key.into(), deltas.into_iter().collect());
+        let mut state = self.state.lock();
+        state.populated = true;
+        state.push_absent(key.into(), deltas.into_iter().collect());
+        drop(state);
         self.changed.notify_one();
         Ok(())
     }

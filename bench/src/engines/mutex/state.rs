@@ -54,9 +54,9 @@ impl<T> State<T> {
         }
     }
 
-    /// Puts whole deltas under a key that has none; newer ones that came meanwhile win.
+    /// Puts whole deltas under a key that has none; newer ones that came meanwhile win. What is put back populates nothing:
+    /// it came before.
     pub(super) fn push_absent(&mut self, key: Arc<str>, deltas: Pending<T>) {
-        self.populated = true;
         if let Entry::Vacant(vacant) = self.pending.entry(key) {
             self.queue.push_back(vacant.key().clone());
             vacant.insert(deltas);

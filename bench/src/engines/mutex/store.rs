@@ -76,16 +76,17 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
     pub fn apply(&self, item: &Popped<T>, mut handler: impl FnMut(Change<'_, T>)) {
         for delta in item.deltas() {
             match (delta.kind, &delta.object) {
-                (DeltaType::Deleted, object) => {
+                (kind, DeltaObject::Object(new)) if kind != DeltaType::Deleted => {
+                    match self.put(&item.key, new.clone()) {
+                        Some(old) => handler(Change::Updated { old: &old, new }),
+                        None => handler(Change::Added { new, is_in_initial_list: item.is_in_initial_list }),
+                    }
+                }
+                // A tombstone of another kind, which only a caller of add_if_not_present can make, says the same.
+                (_, object) => {
                     let old = self.remove(&item.key);
                     handler(Change::Deleted { old: old.as_ref(), object });
                 }
-                (_, DeltaObject::Object(new)) => match self.put(&item.key, new.clone()) {
-                    Some(old) => handler(Change::Updated { old: &old, new }),
-                    None => handler(Change::Added { new, is_in_initial_list: item.is_in_initial_list }),
-                },
-                // Only a caller of add_if_not_present can make one, and there is nothing in it to store.
-                (_, DeltaObject::Tombstone(_)) => {}
             }
         }
     }

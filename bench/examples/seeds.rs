@@ -1,0 +1,125 @@
+//! Writes the seed corpora of the fuzz targets, made from vectors and a list of pods:
+//! `cargo run -p deltafifo-bench --example seeds -- fuzz/seeds bench/data/small.jsonl.gz bench/data/pods.json.gz`.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use deltafifo::BoxError;
+use deltafifo_bench::data::{Pods, Source};
+use deltafifo_bench::vectors::{Case, Item, Listed, Obj, Op, read, spell};
+use deltafifo_oracle::{self as oracle, Place, Setup, write};
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+
+/// How many cases become seeds of each target, and how many become files.
+const CASES: usize = 40;
+const FILES: usize = 6;
+/// How many steps of a case a file has: a fuzzer wants small ones.
+const STEPS: usize = 12;
+
+/// Write the seed corpora of the fuzz targets.
+#[derive(Parser)]
+struct Arguments {
+    /// Where they go, a directory for each target.
+    seeds: PathBuf,
+    /// Gzipped vectors.
+    vectors: PathBuf,
+    /// A LIST response of pods.
+    pods: PathBuf,
+}
+
+fn main() -> Result<(), BoxError> {
+    let Arguments { seeds, vectors, pods } = Arguments::parse();
+    let cases: Vec<Case> = read(&vectors)?.collect::<Result<_, _>>()?;
+    let every = (cases.len() / CASES).max(1);
+    for (number, case) in cases.iter().step_by(every).enumerate() {
+        let (setup, ops) = spell(case);
+        save(&seeds, "operations", number, &write(&setup, &ops))?;
+        save(&seeds, "handlers", number, &write(&setup, &overlapping(&ops)))?;
+        save(&seeds, "indexer", number, &indexer(number, setup, &ops))?;
+        save(&seeds, "keys", number, &keys(case))?;
+    }
+
+    let mut text = String::new();
+    MultiGzDecoder::new(fs::File::open(&vectors)?).read_to_string(&mut text)?;
+    for (number, line) in text.lines().step_by(every).take(FILES).enumerate() {
+        let mut case: Value = serde_json::from_str(line)?;
+        if let Some(steps) = case["steps"].as_array_mut() {
+            steps.truncate(STEPS);
+        }
+        save(&seeds, "files", number, format!("{case}\n").as_bytes())?;
+    }
+    let pod = Pods::read(&pods)?.make(0, None);
+    let list = json!({"kind": "PodList", "apiVersion": "v1", "items": [pod]}).to_string();
+    save(&seeds, "files", FILES, list.as_bytes())?;
+    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+    packed.write_all(list.as_bytes())?;
+    save(&seeds, "files", FILES + 1, &packed.finish()?)
+}
+
+fn save(seeds: &Path, target: &str, number: usize, bytes: &[u8]) -> Result<(), BoxError> {
+    let directory = seeds.join(target);
+    fs::create_dir_all(&directory)?;
+    Ok(fs::write(directory.join(format!("{number:02}")), bytes)?)
+}
+
+/// The same with each handler held while the next two things happen, some of them taken in batches.
+fn overlapping(ops: &[oracle::Op]) -> Vec<oracle::Op> {
+    let (mut spread, mut due) = (Vec::new(), Vec::new());
+    for (number, op) in ops.iter().enumerate() {
+        match op {
+            oracle::Op::Pop(verdict) => {
+                if number % 5 == 0 {
+                    spread.extend([oracle::Op::TakeBatch(3), oracle::Op::Next]);
+                } else {
+                    spread.push(oracle::Op::Take);
+                }
+                due.push((number + 2, *verdict));
+            }
+            other => spread.push(other.clone()),
+        }
+        due.retain(|&(at, verdict)| {
+            if at == number {
+                spread.push(oracle::Op::End(0, verdict));
+            }
+            at > number
+        });
+    }
+    spread
+}
+
+/// What the operations store and delete, as the indexer's target reads it.
+fn indexer(number: usize, setup: Setup, ops: &[oracle::Op]) -> Vec<u8> {
+    let mut bytes = vec![u8::try_from(number % 4).unwrap_or_default()];
+    let mut numbers = (0..=u8::MAX).cycle();
+    let mut next = || numbers.next().unwrap_or_default();
+    bytes.extend(setup.known_places().flat_map(|place| [0, place.0, next()]));
+    for op in ops {
+        match op {
+            oracle::Op::Add(place) | oracle::Op::Update(place) => bytes.extend([0, place.0, next()]),
+            oracle::Op::Delete(place) | oracle::Op::DeleteTombstone(place, _) => bytes.extend([4, place.0, next()]),
+            oracle::Op::Replace(places) => {
+                let places: Vec<Place> = places.iter().copied().take(5).collect();
+                bytes.extend([6, 0, next(), u8::try_from(places.len()).unwrap_or_default()]);
+                bytes.extend(places.iter().flat_map(|place| [place.0, next()]));
+            }
+            _ => {}
+        }
+    }
+    bytes
+}
+
+/// Namespaces and names of a case's objects, each with its length before it.
+fn keys(case: &Case) -> Vec<u8> {
+    let added = case.steps.iter().filter_map(|step| match &step.op {
+        Op::Add { item: Listed::Obj(object) } | Op::Delete { item: Item::Obj(object) } => Some(object),
+        _ => None,
+    });
+    let texts = |object: &Obj| [object.ns.clone(), object.name.clone()];
+    let spelled = |text: String| [vec![u8::try_from(text.len()).unwrap_or_default()], text.into_bytes()].concat();
+    case.config.known_objects.iter().chain(added).flat_map(texts).flat_map(spelled).collect()
+}

@@ -1,0 +1,57 @@
+//! The plain model as a subject: what the engines are compared with answers the vectors too.
+
+use std::sync::Arc;
+
+use deltafifo::{BoxError, Delta, DeltaObject, Deltas, KeyError, KeySource};
+use deltafifo_oracle::Model;
+
+use super::known::KnownSet;
+use super::subject::{Subject, methods_of_the_queue};
+use super::{Action, Answer, Config, KnownKind, Obj, Outcome};
+
+/// A model, and whether popped deltas are applied to what it knows.
+pub(super) struct PlainSubject {
+    model: Model<Obj>,
+    applies: bool,
+}
+
+impl PlainSubject {
+    pub(super) fn new(config: &Config) -> Result<Self, BoxError> {
+        // Only to refuse what the others refuse.
+        KnownSet::new(&config.known_objects)?;
+        let known = config.known_objects.iter().cloned().map(Arc::new).collect();
+        let mut model = Model::new(key_of, (config.known != KnownKind::None).then_some(known), config.emit_replaced);
+        if let Some(transform) = config.transform.clone() {
+            model = model.transformer(move |object| transform.apply(object));
+        }
+        Ok(Self { model, applies: config.known == KnownKind::Store })
+    }
+}
+
+fn key_of(object: &Obj) -> Option<String> {
+    if object.name.is_empty() {
+        return None;
+    }
+    Some(if object.ns.is_empty() { object.name.clone() } else { format!("{}/{}", object.ns, object.name) })
+}
+
+impl Subject for PlainSubject {
+    methods_of_the_queue!(model);
+
+    fn pop(&mut self, action: Action) -> Answer {
+        let Some(taken) = self.model.pop() else {
+            return Answer::Result { result: if self.model.is_closed() { Outcome::Closed } else { Outcome::Empty } };
+        };
+        let deltas = taken.deltas.iter().map(Into::into).collect();
+        let is_in_initial_list = taken.is_in_initial_list;
+        if action == Action::Apply && self.applies {
+            self.model.apply(&taken);
+        }
+        self.model.end(taken, matches!(action, Action::Requeue | Action::RequeueErr));
+        let result = match action {
+            Action::Apply | Action::Ignore | Action::Requeue => Outcome::Ok,
+            Action::Fail | Action::RequeueErr => Outcome::ProcessError,
+        };
+        Answer::Popped { deltas, is_in_initial_list, result }
+    }
+}

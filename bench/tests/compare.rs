@@ -1,0 +1,38 @@
+//! Random operations on all engines, each answer compared with the plain model's.
+
+use deltafifo::BoxError;
+use deltafifo_bench::vectors::{Case, compare, serial};
+use deltafifo_oracle::strategy::{ops, setup};
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn all_engines_answer_as_the_model_does(ops in ops(60), setup in setup()) {
+        let (config, ops) = serial(&setup, &ops);
+        if let Err(difference) = compare(&config, &ops) {
+            prop_assert!(false, "{difference}");
+        }
+    }
+}
+
+/// A tombstone that is called something else than Deleted, which only a caller of `add_if_not_present` can make, once was
+/// stored by one engine, passed over by another and a deletion for the third.
+#[test]
+fn a_tombstone_of_another_kind_deletes_on_every_engine() -> Result<(), BoxError> {
+    let object = r#"{"ns":"a","name":"x","rv":"1"}"#;
+    let steps = [
+        format!(r#"{{"op":"add","item":{{"obj":{object}}},"want":{{}}}}"#),
+        r#"{"op":"pop","action":"apply","want":{}}"#.to_owned(),
+        format!(
+            r#"{{"op":"add_if_not_present","deltas":[{{"type":"Added","tombstone":{{"key":"a/x","obj":{object}}}}}],"want":{{}}}}"#
+        ),
+        r#"{"op":"pop","action":"apply","want":{}}"#.to_owned(),
+        r#"{"op":"resync","want":{}}"#.to_owned(),
+    ];
+    let config = r#"{"known":"store","emit_replaced":true}"#;
+    let case: Case =
+        serde_json::from_str(&format!(r#"{{"name":"","config":{config},"steps":[{}]}}"#, steps.join(",")))?;
+    compare(&case.config, &case.steps.into_iter().map(|step| step.op).collect::<Vec<_>>())
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Fuzzes every target of fuzz/ for SECONDS (60 by default): ci/fuzz.sh [SECONDS [TARGET...]]. A finding ends it with an
+# error and stays in fuzz/artifacts. It shows that nothing was found in so many executions, not that nothing is there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${1:-60}
+shift || true
+
+skip() { # why. Not an error, and never an ok.
+  echo "skipped: $1"
+  exit 0
+}
+
+# libFuzzer's instrumentation needs nightly.
+rustup run nightly rustc --version >/dev/null 2>&1 ||
+  rustup toolchain install nightly --profile minimal >/dev/null 2>&1 || skip "no nightly toolchain can be had"
+cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz >/dev/null 2>&1 ||
+  cargo install cargo-fuzz || skip "cargo-fuzz cannot be installed"
+
+mapfile -t targets < <(if (($#)); then printf '%s\n' "$@"; else cargo +nightly fuzz list; fi)
+# First all builds, so that a target's seconds are its own. What does not build is an error.
+for target in "${targets[@]}"; do cargo +nightly fuzz build "$target"; done
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+failed=()
+printf '%-12s %12s %10s %8s %8s\n' target executions per_second cov ft
+for target in "${targets[@]}"; do
+  # What is found new goes to the first directory; the seeds stay as they are committed.
+  mkdir -p "fuzz/corpus/$target"
+  # The longest input, in bytes: longer ones only cost time. A file needs more than a list of operations.
+  longest=256
+  if [[ $target == files ]]; then longest=8192; fi
+  ended=0
+  cargo +nightly fuzz run "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
+    -max_total_time="$seconds" -max_len="$longest" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 \
+    >"$log" 2>&1 || ended=$?
+  # The last line of progress has the coverage: "#1234 DONE cov: 567 ft: 890 ...".
+  read -r cov ft < <(sed -nE 's/^#[0-9]+.* cov: ([0-9]+) ft: ([0-9]+) .*/\1 \2/p' "$log" | tail -n 1) || true
+  executions=$(sed -nE 's/^stat::number_of_executed_units: *//p' "$log")
+  rate=$(sed -nE 's/^stat::average_exec_per_sec: *//p' "$log")
+  printf '%-12s %12s %10s %8s %8s\n' "$target" "${executions:-?}" "${rate:-?}" "${cov:-?}" "${ft:-?}"
+  if ((ended)) || [[ -z $executions ]]; then
+    tail -n 60 "$log"
+    failed+=("$target")
+  fi
+done
+if ((${#failed[@]})); then
+  echo "findings: ${failed[*]}"
+  exit 1
+fi
+echo "ok: nothing found by ${#targets[@]} targets, $seconds s each"

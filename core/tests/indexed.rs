@@ -1,0 +1,26 @@
+//! Random bytes as changes of an indexed store and as keys, against a map that is searched from end to end.
+
+use deltafifo_oracle::{indexed, keys};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const MOST: usize = if cfg!(miri) { 40 } else { 400 };
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 5 } else { ProptestConfig::default().cases },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn the_indexer_answers_as_a_search_does(bytes in vec(any::<u8>(), 0..MOST)) {
+        indexed::run(&bytes);
+    }
+
+    #[test]
+    fn any_text_is_a_key(texts in vec(prop_oneof![3 => "[a-c]{0,3}", 3 => "[a-c/]{35,45}", 1 => "\\PC{0,9}"], 0..20)) {
+        let spelled = |text: &String| [&[u8::try_from(text.len()).unwrap_or(0)], text.as_bytes()].concat();
+        keys::run(&texts.iter().flat_map(spelled).collect::<Vec<_>>());
+    }
+}

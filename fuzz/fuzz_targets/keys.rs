@@ -1,0 +1,7 @@
+//! Keys of any text: each finds what was put under it, and nothing else, in the queue and in the store.
+#![no_main]
+
+use deltafifo_oracle::keys;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| keys::run(bytes));

@@ -1,0 +1,15 @@
+//! Operations of one consumer: the engine and the mutex baseline, over their own stores and over the trait, beside the
+//! model.
+#![no_main]
+
+use deltafifo_bench::vectors::{compare, serial};
+use deltafifo_oracle::read;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((setup, ops)) = read(bytes) else { return };
+    let (config, ops) = serial(&setup, &ops);
+    if let Err(difference) = compare(&config, &ops) {
+        panic!("{difference}");
+    }
+});

@@ -1,0 +1,158 @@
+//! How bytes spell a setup and operations. Every byte means something and a cut-off end is left out, so that a fuzzer's
+//! changes stay small and no input is wasted; what is written is read back the same.
+
+use crate::op::COUNT;
+use crate::{Known, Op, Place, Setup, TransformKind, Verdict};
+
+/// A list's length takes three bits.
+const LONGEST: usize = 7;
+
+/// Bytes on their way in.
+pub struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    /// All of `bytes`.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// The next one.
+    #[allow(clippy::should_implement_trait, reason = "read one at a time by name, never walked")]
+    pub fn next(&mut self) -> Option<u8> {
+        let (&first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    fn place(&mut self) -> Option<Place> {
+        let place = self.next()? & 15;
+        // Most bytes name a key, one in sixteen an object without a name.
+        Some(if place == Place::NAMELESS.0 { Place::NAMELESS } else { Place(place % COUNT) })
+    }
+
+    /// A place that has a key.
+    fn keyed(&mut self) -> Option<Place> {
+        Some(Place(self.next()? % COUNT))
+    }
+
+    fn places(&mut self) -> Option<Vec<Place>> {
+        let length = usize::from(self.next()?) % (LONGEST + 1);
+        (0..length).map(|_| self.place()).collect()
+    }
+
+    fn verdict(&mut self) -> Option<Verdict> {
+        Some(Verdict::ALL[usize::from(self.next()?) % Verdict::ALL.len()])
+    }
+
+    fn op(&mut self) -> Option<Op> {
+        Some(match self.next()? % 16 {
+            0 => Op::Add(self.place()?),
+            1 => Op::Update(self.place()?),
+            2 => Op::Delete(self.place()?),
+            3 => Op::DeleteTombstone(self.keyed()?, true),
+            4 => Op::DeleteTombstone(self.keyed()?, false),
+            5 => Op::Batch(self.places()?),
+            6 => Op::Replace(self.places()?),
+            7 => {
+                let shape = self.next()?;
+                let pages = (0..shape % 4).map(|_| self.places()).collect::<Option<_>>()?;
+                Op::Pages(pages, shape & 0x80 == 0)
+            }
+            8 => Op::Resync,
+            9 => {
+                let place = self.keyed()?;
+                let length = usize::from(self.next()?) % (LONGEST + 1);
+                Op::AddIfNotPresent(place, (0..length).map(|_| Some(self.next()? % 6)).collect::<Option<_>>()?)
+            }
+            10 => Op::Close,
+            11 => Op::Pop(self.verdict()?),
+            12 => Op::Take,
+            13 => Op::End(self.next()?, self.verdict()?),
+            14 => Op::TakeBatch(self.next()? % 8),
+            _ => match self.next()? % 4 {
+                0 => Op::DropBatch,
+                _ => Op::Next,
+            },
+        })
+    }
+}
+
+/// Reads a setup and the operations after it.
+#[must_use]
+pub fn read(bytes: &[u8]) -> Option<(Setup, Vec<Op>)> {
+    let mut bytes = Bytes::new(bytes);
+    let shape = bytes.next()?;
+    let transform = match shape >> 4 {
+        0..8 => TransformKind::None,
+        8..10 => TransformKind::Tag,
+        place => TransformKind::Fail(Place((place - 10) % COUNT)),
+    };
+    let known = [Known::None, Known::Static, Known::Store, Known::Store][usize::from(shape >> 1 & 3)];
+    let setup = Setup { known, emit_replaced: shape & 1 == 0, transform, known_places: bytes.next()? };
+    Some((setup, std::iter::from_fn(|| bytes.op()).collect()))
+}
+
+/// Spells a setup and operations. Lists longer than bytes can say are cut.
+#[must_use]
+pub fn write(setup: &Setup, ops: &[Op]) -> Vec<u8> {
+    let transform = match setup.transform {
+        TransformKind::None => 0,
+        TransformKind::Tag => 8,
+        TransformKind::Fail(place) => 10 + place.0 % COUNT,
+    };
+    let mut bytes =
+        vec![u8::from(!setup.emit_replaced) | (setup.known as u8) << 1 | transform << 4, setup.known_places];
+    for op in ops {
+        write_op(op, &mut bytes);
+    }
+    bytes
+}
+
+fn write_op(op: &Op, to: &mut Vec<u8>) {
+    match op {
+        Op::Add(place) => to.extend([0, place.0]),
+        Op::Update(place) => to.extend([1, place.0]),
+        Op::Delete(place) => to.extend([2, place.0]),
+        Op::DeleteTombstone(place, with) => to.extend([if *with { 3 } else { 4 }, place.0]),
+        Op::Batch(places) => {
+            to.push(5);
+            write_places(places, to);
+        }
+        Op::Replace(places) => {
+            to.push(6);
+            write_places(places, to);
+        }
+        Op::Pages(pages, commit) => {
+            let pages = &pages[..pages.len().min(3)];
+            to.extend([7, length(pages) | if *commit { 0 } else { 0x80 }]);
+            for page in pages {
+                write_places(page, to);
+            }
+        }
+        Op::Resync => to.push(8),
+        Op::AddIfNotPresent(place, kinds) => {
+            let kinds = &kinds[..kinds.len().min(LONGEST)];
+            to.extend([9, place.0, length(kinds)]);
+            to.extend(kinds);
+        }
+        Op::Close => to.push(10),
+        Op::Pop(verdict) => to.extend([11, *verdict as u8]),
+        Op::Take => to.push(12),
+        Op::End(which, verdict) => to.extend([13, *which, *verdict as u8]),
+        Op::TakeBatch(max) => to.extend([14, *max]),
+        Op::DropBatch => to.extend([15, 0]),
+        Op::Next => to.extend([15, 1]),
+    }
+}
+
+fn write_places(places: &[Place], to: &mut Vec<u8>) {
+    let places = &places[..places.len().min(LONGEST)];
+    to.push(length(places));
+    to.extend(places.iter().map(|place| place.0));
+}
+
+/// The length of a list that was cut to what bytes can say.
+fn length<T>(list: &[T]) -> u8 {
+    u8::try_from(list.len()).unwrap_or(u8::MAX)
+}

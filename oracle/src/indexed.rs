@@ -1,0 +1,213 @@
+//! The indexer beside a map that is searched from end to end: alone, or fused with a queue whose one consumer applies.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use deltafifo::{
+    BoxError, DeltaFifo, ExplicitKey, IndexError, IndexReader, Indexer, KeyFunc, NAMESPACE_INDEX, StoreError,
+};
+
+use crate::{Bytes, Fifo, KEYS, Obj, ObjMeta, key_func, tombstone};
+
+/// Gives any number of values, and some of them twice.
+const BITS: &str = "bits";
+/// Gives one value.
+const TENS: &str = "tens";
+const NAMESPACES: [&str; 4] = ["", "ns", "other-namespace", "a-key-that-is-too-long-for-the-line"];
+
+/// Does what `bytes` spell, and compares every answer.
+///
+/// # Panics
+/// When the store and the map differ.
+pub fn run(bytes: &[u8]) {
+    let mut bytes = Bytes::new(bytes);
+    let Some(shape) = bytes.next() else { return };
+    let mut both = Both::new(shape & 1 != 0, shape & 2 != 0);
+    for number in 0.. {
+        let Some(asked) = both.step(&mut bytes) else { return };
+        for key in KEYS {
+            assert_eq!(both.reader.get_by_key(key), both.map.get(key).cloned());
+        }
+        // Walks through all indexes take most of a run's time.
+        if number % 4 == 3 {
+            both.compare(&asked);
+        }
+    }
+}
+
+/// Values of an object in index [`BITS`]; some objects have none that can be told.
+fn bits(object: &Obj) -> Result<Vec<String>, BoxError> {
+    match object.n % 16 {
+        13 => return Err("unlucky".into()),
+        // Without the hook, which ends a fuzzer's run.
+        14 => resume_unwind(Box::new("expected by this test")),
+        _ => {}
+    }
+    let mut values: Vec<_> = (0..3).filter(|bit| object.n >> bit & 1 == 1).map(|bit| bit.to_string()).collect();
+    if object.n & 8 != 0 {
+        values.extend(values.clone().into_iter().rev());
+    }
+    Ok(values)
+}
+
+fn tens(object: &Obj) -> String {
+    (object.n / 32).to_string()
+}
+
+/// The same, for the map: `None` when they cannot be told.
+fn values(index: &str, object: &Obj) -> Option<BTreeSet<String>> {
+    match index {
+        NAMESPACE_INDEX => Some(BTreeSet::from([object.ns.clone()])),
+        TENS => Some(BTreeSet::from([tens(object)])),
+        _ if matches!(object.n % 16, 13 | 14) => None,
+        _ => Some((0..3).filter(|bit| object.n >> bit & 1 == 1).map(|bit| bit.to_string()).collect()),
+    }
+}
+
+enum Store {
+    Alone(Indexer<Obj, ObjMeta>),
+    Fused(Box<Fifo>),
+}
+
+struct Both {
+    store: Store,
+    reader: IndexReader<Obj, ObjMeta>,
+    map: BTreeMap<String, Arc<Obj>>,
+    /// Keys do not say the namespace, so that an update can move an object to another one.
+    moves: bool,
+}
+
+impl Both {
+    fn new(fused: bool, moves: bool) -> Self {
+        let keys = if moves { KeyFunc::custom(ObjMeta, |object: &Obj| Ok(object.name.clone())) } else { key_func() };
+        let builder = Indexer::builder(keys).index(BITS, bits).index(TENS, |object| Ok(vec![tens(object)]));
+        let store = builder.build().expect("the names differ");
+        let reader = store.reader();
+        let store = if fused { Store::Fused(Box::new(DeltaFifo::over(store).build())) } else { Store::Alone(store) };
+        Self { store, reader, map: BTreeMap::new(), moves }
+    }
+
+    fn object(&self, bytes: &mut Bytes<'_>) -> Option<Arc<Obj>> {
+        let (place, n) = (bytes.next()?, u64::from(bytes.next()?));
+        let key = KEYS[usize::from(place) % KEYS.len()];
+        let (ns, name) = match key.split_once('/') {
+            _ if self.moves => (NAMESPACES[usize::from(place) / KEYS.len() % NAMESPACES.len()], key),
+            Some((ns, name)) => (ns, name),
+            None => ("", key),
+        };
+        Some(Arc::new(Obj { ns: ns.to_owned(), name: name.to_owned(), version: String::new(), n }))
+    }
+
+    fn key(&self, object: &Obj) -> String {
+        let Obj { ns, name, .. } = object;
+        if self.moves || ns.is_empty() { name.clone() } else { format!("{ns}/{name}") }
+    }
+
+    /// Does one thing, and gives an object to ask about.
+    fn step(&mut self, bytes: &mut Bytes<'_>) -> Option<Arc<Obj>> {
+        let kind = bytes.next()? % 8;
+        let object = self.object(bytes)?;
+        let key = self.key(&object);
+        match kind {
+            0..=2 => {
+                let indexed = match &self.store {
+                    Store::Alone(store) if kind == 0 => store.add(object.clone()),
+                    Store::Alone(store) => store.update(object.clone()),
+                    Store::Fused(fifo) => {
+                        fifo.add(object.clone()).map_err(|_| unreachable!()).and_then(|()| drain(fifo))
+                    }
+                };
+                check_indexed(&indexed, [&object]);
+                self.map.insert(key, object.clone());
+            }
+            3..=5 => {
+                let deleted = match (&self.store, kind) {
+                    (Store::Alone(store), 3) => store.delete(&*object),
+                    (Store::Alone(store), 4) => store.delete(ExplicitKey(&key)),
+                    (Store::Alone(store), _) => store.delete(&tombstone(&key, None)),
+                    (Store::Fused(fifo), _) => {
+                        fifo.delete(object.clone()).map_err(|_| unreachable!()).and_then(|()| drain(fifo))
+                    }
+                };
+                assert!(deleted.is_ok(), "a deletion asks for the values of what was stored, and puts in none");
+                self.map.remove(&key);
+            }
+            6 => {
+                let count = usize::from(bytes.next()?) % 6;
+                let list: Vec<_> = (0..count).map(|_| self.object(bytes)).collect::<Option<_>>()?;
+                let indexed = match &self.store {
+                    Store::Alone(store) => store.replace(list.clone()),
+                    Store::Fused(fifo) => {
+                        fifo.replace(list.clone(), "1").expect("all have names");
+                        drain(fifo)
+                    }
+                };
+                check_indexed(&indexed, &list);
+                self.map = list.into_iter().map(|object| (self.key(&object), object)).collect();
+            }
+            _ => {}
+        }
+        Some(object)
+    }
+
+    fn compare(&self, asked: &Obj) {
+        let (reader, map) = (&self.reader, &self.map);
+        assert_eq!((reader.len(), reader.is_empty()), (map.len(), map.is_empty()));
+        let mut keys = reader.list_keys();
+        keys.sort();
+        assert!(keys.iter().eq(map.keys()), "{keys:?}");
+        assert_eq!(sorted(reader.list()), sorted(map.values().cloned().collect()));
+        for index in [BITS, TENS, NAMESPACE_INDEX] {
+            let mut by_value = BTreeMap::<String, Vec<(&String, &Arc<Obj>)>>::new();
+            for (key, object) in map {
+                for value in values(index, object).into_iter().flatten() {
+                    by_value.entry(value).or_default().push((key, object));
+                }
+            }
+            let known = reader.list_index_func_values(index).expect("there is such an index");
+            assert!(known.iter().eq(by_value.keys()), "{index}: {known:?}, not {:?}", by_value.keys());
+            for (value, entries) in &by_value {
+                let keys = reader.index_keys(index, value).expect("there is such an index");
+                assert!(keys.iter().eq(entries.iter().map(|(key, _)| *key)), "{index} {value}: {keys:?}");
+                let objects = entries.iter().map(|(_, object)| (*object).clone()).collect();
+                assert_eq!(sorted(reader.by_index(index, value).expect("there is such an index")), sorted(objects));
+            }
+            assert!(reader.by_index(index, "no such value").is_ok_and(|objects| objects.is_empty()));
+            match (reader.index(index, asked), values(index, asked)) {
+                (Ok(objects), Some(asked)) => {
+                    let shares =
+                        |object: &&Arc<Obj>| values(index, object).is_some_and(|values| !values.is_disjoint(&asked));
+                    assert_eq!(sorted(objects), sorted(map.values().filter(shares).cloned().collect()));
+                }
+                (Err(IndexError::Function { .. }), None) => {}
+                (answer, values) => panic!("{answer:?}, and the values are {values:?}"),
+            }
+        }
+        assert!(matches!(reader.by_index("no such index", ""), Err(IndexError::Unknown(_))));
+    }
+}
+
+/// An index function that failed is told of, and nothing else.
+fn check_indexed<'a>(indexed: &Result<(), StoreError>, new: impl IntoIterator<Item = &'a Arc<Obj>>) {
+    let can_be_told = new.into_iter().all(|object| values(BITS, object).is_some());
+    match indexed {
+        Ok(()) => assert!(can_be_told, "an index function failed and nobody was told"),
+        Err(StoreError::Index { index, .. }) => assert!(index == BITS && !can_be_told),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Applies what is pending; the first error of an index.
+fn drain(fifo: &Fifo) -> Result<(), StoreError> {
+    let mut outcome = Ok(());
+    while let Some(mut item) = fifo.try_pop() {
+        outcome = outcome.and(item.apply(|_| ()));
+    }
+    outcome
+}
+
+fn sorted(mut objects: Vec<Arc<Obj>>) -> Vec<Arc<Obj>> {
+    objects.sort_by(|a, b| (&a.ns, &a.name, a.n).cmp(&(&b.ns, &b.name, b.n)));
+    objects
+}

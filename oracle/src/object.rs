@@ -1,0 +1,87 @@
+//! What the queues hold, and deltas as short text.
+
+use std::sync::Arc;
+
+use deltafifo::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas, KeyFunc, Meta};
+
+/// An object. Its version is its number unless a test says otherwise.
+#[derive(Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "what an object's fields are called everywhere")]
+pub struct Obj {
+    pub ns: String,
+    pub name: String,
+    pub version: String,
+    pub n: u64,
+}
+
+/// Reads an [`Obj`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ObjMeta;
+
+impl Meta<Obj> for ObjMeta {
+    fn namespace<'a>(&self, object: &'a Obj) -> Option<&'a str> {
+        Some(&object.ns)
+    }
+
+    fn name<'a>(&self, object: &'a Obj) -> Option<&'a str> {
+        Some(&object.name)
+    }
+
+    fn version<'a>(&self, object: &'a Obj) -> Option<&'a str> {
+        Some(&object.version)
+    }
+}
+
+/// The object of `key` (`ns/name` or `name`) with the number `n`.
+#[must_use]
+pub fn obj(key: &str, n: u64) -> Arc<Obj> {
+    versioned(key, n, &n.to_string())
+}
+
+/// The same with a version of its own.
+#[must_use]
+pub fn versioned(key: &str, n: u64, version: &str) -> Arc<Obj> {
+    let (ns, name) = key.split_once('/').unwrap_or(("", key));
+    Arc::new(Obj { ns: ns.to_owned(), name: name.to_owned(), version: version.to_owned(), n })
+}
+
+/// An object without a name, hence without a key.
+#[must_use]
+pub fn nameless() -> Arc<Obj> {
+    obj("", 0)
+}
+
+/// A deletion nobody saw.
+#[must_use]
+pub fn tombstone(key: &str, obj: Option<Arc<Obj>>) -> DeletedFinalStateUnknown<Obj> {
+    DeletedFinalStateUnknown { key: key.into(), obj }
+}
+
+/// client-go's key function.
+#[must_use]
+pub fn key_func() -> KeyFunc<Obj, ObjMeta> {
+    KeyFunc::meta_namespace(ObjMeta)
+}
+
+/// Deltas as a user may give them.
+pub fn deltas(list: impl IntoIterator<Item = (DeltaType, Arc<Obj>)>) -> Deltas<Obj> {
+    list.into_iter().map(|(kind, object)| Delta::new(kind, object)).collect()
+}
+
+/// `A1`, `U2`, `R3`, `S4`, `D5`; a tombstone is `D(5)`, or `D()` without an object.
+#[must_use]
+pub fn show_one(delta: &Delta<Obj>) -> String {
+    let kind = &delta.kind.to_string()[..1];
+    match &delta.object {
+        DeltaObject::Object(object) => format!("{kind}{}", object.n),
+        DeltaObject::Tombstone(tombstone) => {
+            format!("{kind}({})", tombstone.obj.as_ref().map_or(String::new(), |object| object.n.to_string()))
+        }
+    }
+}
+
+/// Deltas as [`show_one`] writes each.
+#[must_use]
+pub fn show(deltas: &[Delta<Obj>]) -> String {
+    deltas.iter().map(show_one).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,327 @@
+//! The engine and the model side by side: every answer compared after each step, and the store at the end. Several
+//! handlers run at once, held by one thread and ended in any order, so that a run is the same every time.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Weak};
+
+use deltafifo::{Batch, Delta, DeltaType, ProcessError};
+
+use crate::{Guard, KEYS, Mode, Model, Obj, ObjMeta, Op, Place, Rig, Setup, Taken, Verdict, show, show_one, tombstone};
+
+/// Runs `ops` on a queue of `mode` and on the model.
+///
+/// # Panics
+/// When the two differ.
+pub fn run(mode: Mode, setup: Setup, relist_threads: usize, ops: &[Op]) {
+    let known: Vec<_> = setup.known_places().map(|place| place.object(0)).collect();
+    let rig =
+        Rig::knowing(mode, &known, |builder| builder.emit_replaced(setup.emit_replaced).relist_threads(relist_threads));
+    let model = Model::new(key_of, (mode != Mode::Nowhere).then_some(known), setup.emit_replaced);
+    let mut pair = Pair { rig: &rig, model, held: Vec::new(), batch: None, n: 0, made: Vec::new() };
+    for (number, op) in ops.iter().enumerate() {
+        pair.step(op);
+        pair.compare();
+        // Walks through the whole queue and store take most of a run's time.
+        if number % 8 == 0 {
+            pair.compare_walks();
+        }
+    }
+    let objects = pair.finish();
+    drop(rig);
+    assert!(objects.iter().all(|object| object.strong_count() == 0), "every object is released");
+}
+
+fn key_of(object: &Obj) -> Option<String> {
+    if object.name.is_empty() {
+        return None;
+    }
+    Some(if object.ns.is_empty() { object.name.clone() } else { format!("{}/{}", object.ns, object.name) })
+}
+
+struct Pair<'f> {
+    rig: &'f Rig,
+    model: Model<Obj>,
+    /// Handlers that run, and what the model took for them.
+    held: Vec<(Guard<'f>, Taken<Obj>)>,
+    batch: Option<(Batch<'f, Obj, ObjMeta>, VecDeque<String>)>,
+    /// The number of the last object.
+    n: u64,
+    made: Vec<Weak<Obj>>,
+}
+
+impl<'f> Pair<'f> {
+    /// A new object.
+    fn object(&mut self, place: Place) -> Arc<Obj> {
+        self.n += 1;
+        let object = place.object(self.n);
+        self.made.push(Arc::downgrade(&object));
+        object
+    }
+
+    fn list(&mut self, places: &[Place]) -> Vec<Arc<Obj>> {
+        places.iter().map(|&place| self.object(place)).collect()
+    }
+
+    fn step(&mut self, op: &Op) {
+        let fifo = &self.rig.fifo;
+        match op {
+            Op::Add(place) => {
+                let object = self.object(*place);
+                assert_eq!(fifo.add(object.clone()).is_ok(), self.model.add(object).is_ok());
+            }
+            Op::Update(place) => {
+                let object = self.object(*place);
+                assert_eq!(fifo.update(object.clone()).is_ok(), self.model.update(object).is_ok());
+            }
+            Op::Delete(place) => {
+                let object = self.object(*place);
+                assert_eq!(fifo.delete(object.clone()).is_ok(), self.model.delete(object).is_ok());
+            }
+            Op::DeleteTombstone(place, with) => {
+                let object = with.then(|| self.object(*place));
+                let tombstone = tombstone(place.key().unwrap_or_default(), object);
+                assert_eq!(fifo.delete(tombstone.clone()).is_ok(), self.model.delete(tombstone).is_ok());
+            }
+            Op::Batch(places) => {
+                let objects = self.list(places);
+                let offered = fifo.update_batch(objects.clone());
+                // A batch populates the queue whatever is in it, as an add that fails does.
+                let _ = self.model.update(crate::nameless());
+                let sound = objects.into_iter().map_while(|object| self.model.update(object).ok()).count();
+                assert_eq!(offered.is_ok(), sound == places.len());
+            }
+            Op::Replace(places) => {
+                let list = self.list(places);
+                assert_eq!(fifo.replace(list.clone(), "1").ok(), self.model.replace(list, "1").ok());
+            }
+            Op::Pages(pages, commit) => self.pages(pages, *commit),
+            Op::Resync => {
+                fifo.resync();
+                self.model.resync();
+            }
+            Op::AddIfNotPresent(place, kinds) => {
+                let offered: Vec<_> = kinds.iter().map(|&kind| self.delta(*place, kind)).collect();
+                let added = fifo.add_if_not_present(offered.iter().cloned().collect());
+                assert_eq!(added.is_ok(), self.model.add_if_not_present(offered.into_iter().collect()).is_ok());
+            }
+            Op::Close => {
+                fifo.close();
+                self.model.close();
+            }
+            Op::Pop(verdict) => self.pop(*verdict),
+            Op::Take => match (fifo.try_pop(), self.model.pop()) {
+                (Some(guard), Some(taken)) => self.hold(guard, taken),
+                (guard, taken) => assert!(guard.is_none() && taken.is_none(), "one of the two has nothing"),
+            },
+            Op::End(which, verdict) => {
+                if !self.held.is_empty() {
+                    let (guard, taken) = self.held.remove(usize::from(*which) % self.held.len());
+                    self.end(guard, taken, *verdict);
+                }
+            }
+            Op::TakeBatch(max) => {
+                self.drop_batch();
+                let keys = self.model.pop_batch(usize::from(*max).max(1));
+                let batch = fifo.try_pop_batch(usize::from(*max));
+                assert_eq!(batch.as_ref().map_or(0, Batch::len), keys.len());
+                self.batch = batch.map(|batch| (batch, keys));
+            }
+            Op::Next => {
+                if let Some((batch, keys)) = &mut self.batch {
+                    match (batch.next(), keys.pop_front().and_then(|key| self.model.take(&key))) {
+                        (Some(guard), Some(taken)) => self.hold(guard, taken),
+                        (guard, taken) => assert!(guard.is_none() && taken.is_none(), "one batch is longer"),
+                    }
+                }
+            }
+            Op::DropBatch => self.drop_batch(),
+        }
+    }
+
+    /// A delta as a user may give it.
+    fn delta(&mut self, place: Place, kind: u8) -> Delta<Obj> {
+        let object = self.object(place);
+        let kind = match kind {
+            0 => DeltaType::Added,
+            1 => DeltaType::Updated,
+            2 => DeltaType::Deleted,
+            3 => DeltaType::Replaced,
+            4 => DeltaType::Sync,
+            _ => return Delta::new(DeltaType::Deleted, tombstone(place.key().unwrap_or_default(), Some(object))),
+        };
+        Delta::new(kind, object)
+    }
+
+    fn pages(&mut self, pages: &[Vec<Place>], commit: bool) {
+        let pages: Vec<_> = pages.iter().map(|page| self.list(page)).collect();
+        let mut relist = self.rig.fifo.begin_replace();
+        let mut refused = Vec::new();
+        for page in pages.clone() {
+            let page = relist.offer(page).expect("no other relist began");
+            refused.push(page.iter().map(|refused| refused.index).collect());
+        }
+        let committed = if commit { relist.commit("2").ok() } else { None };
+        let modelled = self.model.relist(pages, commit).expect("pages go on");
+        assert_eq!((refused, committed), modelled);
+    }
+
+    fn pop(&mut self, verdict: Verdict) {
+        let Some(taken) = self.model.pop() else {
+            return assert!(self.rig.fifo.try_pop().is_none());
+        };
+        if !matches!(verdict, Verdict::Fail | Verdict::FailAndRetry | Verdict::Panic) {
+            let guard = self.rig.fifo.try_pop().expect("the model has one");
+            check(&guard, &taken);
+            return self.end(guard, taken, verdict);
+        }
+        let failed = self.rig.fifo.process(|guard| {
+            check(guard, &taken);
+            match verdict {
+                Verdict::Panic => quiet_panic(),
+                Verdict::FailAndRetry => guard.retry(),
+                _ => {}
+            }
+            Err::<(), _>("no")
+        });
+        match failed {
+            Err(ProcessError::Handler { key, .. }) => assert!(key == taken.key && verdict != Verdict::Panic),
+            Err(ProcessError::Panicked { key, message }) => {
+                assert!(key == taken.key && verdict == Verdict::Panic, "{message}");
+            }
+            Ok(()) | Err(ProcessError::Closed(_)) => panic!("a handler that fails, and {failed:?}"),
+        }
+        self.model.end(taken, verdict.puts_back());
+    }
+
+    fn hold(&mut self, guard: Guard<'f>, taken: Taken<Obj>) {
+        check(&guard, &taken);
+        self.held.push((guard, taken));
+    }
+
+    fn end(&mut self, mut guard: Guard<'f>, taken: Taken<Obj>, verdict: Verdict) {
+        if verdict.applies() {
+            self.model.apply(&taken);
+        }
+        match verdict {
+            Verdict::ApplyAndPanic if self.rig.mode == Mode::Fused => {
+                let applied = catch_unwind(AssertUnwindSafe(move || guard.apply(|_| quiet_panic())));
+                assert!(applied.is_err(), "there is a first change");
+            }
+            Verdict::Apply | Verdict::ApplyAndPanic => {
+                self.rig.apply(&mut guard);
+                guard.done();
+            }
+            Verdict::Done | Verdict::Fail => guard.done(),
+            Verdict::FailAndRetry => {
+                guard.retry();
+                guard.done();
+            }
+            Verdict::Panic => {
+                let panicked = catch_unwind(AssertUnwindSafe(move || {
+                    let _guard = guard;
+                    quiet_panic();
+                }));
+                assert!(panicked.is_err());
+            }
+            Verdict::Requeue => guard.requeue(),
+            Verdict::Drop => drop(guard),
+        }
+        self.model.end(taken, verdict.puts_back());
+    }
+
+    fn drop_batch(&mut self) {
+        if let Some((batch, keys)) = self.batch.take() {
+            assert_eq!(batch.len(), keys.len());
+            drop(batch);
+            self.model.give_back(keys);
+        }
+    }
+
+    fn compare(&self) {
+        let (rig, model) = (self.rig, &self.model);
+        // The marks of a batch are settled together, so while one is about the engine may say so later.
+        assert!(self.batch.is_some() || rig.fifo.has_synced() || !model.has_synced(), "has_synced, too late");
+        assert!(model.has_synced() || !rig.fifo.has_synced(), "has_synced, too early");
+        assert_eq!(rig.fifo.is_closed(), model.is_closed());
+        // Over a handler that runs there may be deltas whose rules are still to be applied: those are not compared.
+        let is_idle = |key: &str| !model.is_running(key);
+        for key in KEYS.into_iter().filter(|key| is_idle(key)) {
+            let (pending, modelled) = (rig.fifo.get_by_key(key), model.pending(key));
+            assert_eq!(pending.is_some(), modelled.is_some(), "get {key}");
+            check_deltas(pending.as_deref().unwrap_or_default(), modelled.unwrap_or_default());
+        }
+        if rig.mode == Mode::Fused {
+            let store = rig.fifo.store();
+            assert_eq!(
+                KEYS.map(|key| store.get_by_key(key).map(|object| object.n)),
+                KEYS.map(|key| model.known_object(key).map(|object| object.n))
+            );
+        }
+    }
+
+    fn compare_walks(&self) {
+        let (rig, model) = (self.rig, &self.model);
+        let mut keys = rig.fifo.list_keys();
+        keys.retain(|key| !model.is_running(key));
+        keys.sort();
+        assert_eq!(keys, model.list_keys());
+        if self.held.is_empty() {
+            let shown = |deltas: Vec<Delta<Obj>>| {
+                let mut shown: Vec<_> = deltas.iter().map(show_one).collect();
+                shown.sort();
+                shown
+            };
+            assert_eq!(shown(rig.fifo.list()), shown(model.list()));
+        }
+        if rig.mode != Mode::Nowhere {
+            let mut known: Vec<_> = model.known().map(|(key, object)| format!("{key}={}", object.n)).collect();
+            known.sort();
+            assert_eq!(rig.stored(), known);
+        }
+    }
+
+    /// Ends what is held, handles the rest, and gives all objects that were made.
+    fn finish(mut self) -> Vec<Weak<Obj>> {
+        self.compare_walks();
+        self.drop_batch();
+        while let Some((guard, taken)) = self.held.pop() {
+            self.end(guard, taken, Verdict::Apply);
+            self.compare();
+        }
+        while let Some(taken) = self.model.pop() {
+            let guard = self.rig.fifo.try_pop().expect("the model has one");
+            check(&guard, &taken);
+            self.end(guard, taken, Verdict::Apply);
+            self.compare();
+        }
+        self.compare_walks();
+        assert!(self.rig.fifo.try_pop().is_none());
+        assert_eq!(self.rig.fifo.pending_deltas(), 0);
+        if self.rig.mode == Mode::Fused {
+            assert_eq!(self.rig.fifo.store().len(), self.model.known().count());
+        }
+        self.made
+    }
+}
+
+/// What was taken is what the model took.
+fn check(guard: &Guard<'_>, taken: &Taken<Obj>) {
+    assert_eq!(guard.key(), taken.key);
+    check_deltas(guard.deltas(), &taken.deltas);
+    assert_eq!(guard.is_in_initial_list(), taken.is_in_initial_list, "is_in_initial_list of {}", taken.key);
+}
+
+/// Both hold the very same objects, so that nothing need be written out to compare them.
+fn check_deltas(got: &[Delta<Obj>], want: &[Delta<Obj>]) {
+    let same = |(got, want): (&Delta<Obj>, &Delta<Obj>)| {
+        let objects = (got.object.object().map(Arc::as_ptr), want.object.object().map(Arc::as_ptr));
+        got.kind == want.kind && got.object.is_tombstone() == want.object.is_tombstone() && objects.0 == objects.1
+    };
+    assert!(got.len() == want.len() && got.iter().zip(want).all(same), "{}, not {}", show(got), show(want));
+}
+
+/// Panics without the hook, whose reports would fill the output and which ends a fuzzer's run.
+fn quiet_panic() {
+    resume_unwind(Box::new("expected by this test"))
+}

@@ -1,0 +1,195 @@
+//! A queue over any kind of known objects, one of which is a store elsewhere that can be scripted.
+#![allow(clippy::missing_panics_doc, clippy::must_use_candidate, reason = "what goes wrong here is a test's failure")]
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use deltafifo::{BoxError, DeltaFifo, DeltaFifoBuilder, DeltaType, Indexer, KnownObjects, Popped};
+
+use crate::{Obj, ObjMeta, key_func, show};
+
+/// The engine's queue.
+pub type Fifo = DeltaFifo<Obj, ObjMeta>;
+/// An item of it.
+pub type Guard<'f> = Popped<'f, Obj, ObjMeta>;
+
+type Hook = Box<dyn FnMut(&str) + Send>;
+
+/// A store that the queue consults but does not own.
+#[derive(Default)]
+pub struct Outside {
+    /// What is in it.
+    pub objects: Mutex<BTreeMap<String, Arc<Obj>>>,
+    /// Keys whose look-up fails.
+    pub failing: Mutex<Vec<String>>,
+    /// Keys that are listed but not found.
+    pub ghosts: Mutex<Vec<String>>,
+    /// Run once, after the next listing has been answered and before the caller gets the answer.
+    pub after_list: Mutex<Option<Hook>>,
+    /// The same for a look-up.
+    pub after_get: Mutex<Option<Hook>>,
+}
+
+impl Outside {
+    /// Stores an object.
+    pub fn put(&self, object: &Arc<Obj>) {
+        self.objects.lock().unwrap().insert(key_func().key(object).unwrap(), object.clone());
+    }
+
+    /// Runs `hook` after the next listing.
+    pub fn once_after_list(&self, hook: impl FnMut(&str) + Send + 'static) {
+        *self.after_list.lock().unwrap() = Some(Box::new(hook));
+    }
+
+    /// Runs `hook` after the next look-up.
+    pub fn once_after_get(&self, hook: impl FnMut(&str) + Send + 'static) {
+        *self.after_get.lock().unwrap() = Some(Box::new(hook));
+    }
+}
+
+fn run_once(hook: &Mutex<Option<Hook>>, key: &str) {
+    let hook = hook.lock().unwrap().take();
+    if let Some(mut hook) = hook {
+        hook(key);
+    }
+}
+
+impl KnownObjects<Obj> for Outside {
+    fn list_keys(&self) -> Vec<String> {
+        let mut listed: Vec<_> = self.objects.lock().unwrap().keys().cloned().collect();
+        listed.extend(self.ghosts.lock().unwrap().iter().cloned());
+        run_once(&self.after_list, "");
+        listed
+    }
+
+    fn get_by_key(&self, key: &str) -> Result<Option<Arc<Obj>>, BoxError> {
+        if self.failing.lock().unwrap().iter().any(|failing| failing == key) {
+            return Err("the store elsewhere fails".into());
+        }
+        let found = self.objects.lock().unwrap().get(key).cloned();
+        run_once(&self.after_get, key);
+        Ok(found)
+    }
+}
+
+/// Where known objects are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// In the engine's own store.
+    Fused,
+    /// In a store that the queue does not own.
+    Elsewhere,
+    /// Nowhere.
+    Nowhere,
+}
+
+/// Every mode.
+pub const MODES: [Mode; 3] = [Mode::Fused, Mode::Elsewhere, Mode::Nowhere];
+/// Those with known objects.
+pub const KNOWING: [Mode; 2] = [Mode::Fused, Mode::Elsewhere];
+
+/// A queue over known objects of some kind.
+pub struct Rig {
+    /// Where its known objects are.
+    pub mode: Mode,
+    /// The queue.
+    pub fifo: Arc<Fifo>,
+    /// The store elsewhere, empty in the other modes.
+    pub outside: Arc<Outside>,
+}
+
+impl Rig {
+    /// With nothing known and ordered walks.
+    pub fn new(mode: Mode) -> Self {
+        Self::with(mode, |builder| builder)
+    }
+
+    /// With ordered walks and what `options` adds.
+    pub fn with(
+        mode: Mode,
+        options: impl FnOnce(DeltaFifoBuilder<Obj, ObjMeta>) -> DeltaFifoBuilder<Obj, ObjMeta>,
+    ) -> Self {
+        Self::knowing(mode, &[], options)
+    }
+
+    /// With objects that are known before the queue begins.
+    pub fn knowing(
+        mode: Mode,
+        known: &[Arc<Obj>],
+        options: impl FnOnce(DeltaFifoBuilder<Obj, ObjMeta>) -> DeltaFifoBuilder<Obj, ObjMeta>,
+    ) -> Self {
+        let outside = Arc::new(Outside::default());
+        let builder = match mode {
+            Mode::Fused => {
+                let store = Indexer::builder(key_func()).build().unwrap();
+                for object in known {
+                    store.add(object.clone()).unwrap();
+                }
+                DeltaFifo::over(store)
+            }
+            Mode::Elsewhere => {
+                for object in known {
+                    outside.put(object);
+                }
+                DeltaFifo::builder(key_func()).known_objects(outside.clone())
+            }
+            Mode::Nowhere => DeltaFifo::builder(key_func()),
+        };
+        Self { mode, fifo: Arc::new(options(builder.ordered_walks(true)).build()), outside }
+    }
+
+    /// What a handler does: brings the store up to date.
+    pub fn apply(&self, guard: &mut Guard<'_>) {
+        match self.mode {
+            Mode::Fused => guard.apply(|_| ()).unwrap(),
+            Mode::Elsewhere => {
+                let mut objects = self.outside.objects.lock().unwrap();
+                for delta in guard.deltas() {
+                    if delta.kind == DeltaType::Deleted {
+                        objects.remove(guard.key());
+                    } else if let Some(object) = delta.object.object() {
+                        objects.insert(guard.key().to_owned(), object.clone());
+                    }
+                }
+            }
+            Mode::Nowhere => {}
+        }
+    }
+
+    /// Handles the next key: `key: deltas`.
+    pub fn handle(&self) -> Option<String> {
+        let mut guard = self.fifo.try_pop()?;
+        let shown = format!("{}: {}", guard.key(), show(guard.deltas()));
+        self.apply(&mut guard);
+        guard.done();
+        Some(shown)
+    }
+
+    /// Handles everything.
+    pub fn drain(&self) -> Vec<String> {
+        std::iter::from_fn(|| self.handle()).collect()
+    }
+
+    /// Makes `objects` known, by adding and handling them.
+    pub fn know(&self, objects: impl IntoIterator<Item = Arc<Obj>>) {
+        objects.into_iter().for_each(|object| self.fifo.add(object).unwrap());
+        self.drain();
+    }
+
+    /// `key=n`, sorted.
+    pub fn stored(&self) -> Vec<String> {
+        let objects = match self.mode {
+            Mode::Fused => self.fifo.store().list(),
+            _ => self.outside.objects.lock().unwrap().values().cloned().collect(),
+        };
+        let mut stored: Vec<_> =
+            objects.iter().map(|object| format!("{}={}", key_func().key(object).unwrap(), object.n)).collect();
+        stored.sort();
+        stored
+    }
+
+    /// What is pending for `key`.
+    pub fn pending(&self, key: &str) -> Option<String> {
+        self.fifo.get_by_key(key).map(|deltas| show(&deltas))
+    }
+}

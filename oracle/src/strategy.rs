@@ -1,0 +1,64 @@
+//! The operations for proptest, which makes them up by weight and shrinks what fails.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::op::COUNT;
+use crate::{Known, Op, Place, Setup, TransformKind, Verdict};
+
+fn keyed() -> impl Strategy<Value = Place> + Clone {
+    (0..COUNT).prop_map(Place)
+}
+
+/// Now and then an object without a name.
+fn place() -> impl Strategy<Value = Place> + Clone {
+    prop_oneof![12 => keyed(), 1 => Just(Place::NAMELESS)]
+}
+
+fn verdict() -> impl Strategy<Value = Verdict> {
+    prop_oneof![8 => Just(Verdict::Apply), 8 => prop::sample::select(&Verdict::ALL[..])]
+}
+
+/// One operation.
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        3 => place().prop_map(Op::Add),
+        4 => place().prop_map(Op::Update),
+        3 => place().prop_map(Op::Delete),
+        3 => (keyed(), any::<bool>()).prop_map(|(key, with)| Op::DeleteTombstone(key, with)),
+        1 => vec(place(), 0..4).prop_map(Op::Batch),
+        3 => vec(place(), 0..5).prop_map(Op::Replace),
+        1 => (vec(vec(place(), 0..3), 0..3), any::<bool>()).prop_map(|(pages, commit)| Op::Pages(pages, commit)),
+        2 => Just(Op::Resync),
+        2 => (keyed(), vec(0..6_u8, 0..4)).prop_map(|(key, kinds)| Op::AddIfNotPresent(key, kinds)),
+        9 => verdict().prop_map(Op::Pop),
+        3 => Just(Op::Take),
+        4 => (any::<u8>(), verdict()).prop_map(|(which, verdict)| Op::End(which, verdict)),
+        1 => (0..5_u8).prop_map(Op::TakeBatch),
+        2 => Just(Op::Next),
+        1 => Just(Op::DropBatch),
+    ]
+}
+
+/// Up to `most` operations, and perhaps a close somewhere among them.
+pub fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
+    (vec(op(), 1..most), prop::option::weighted(0.1, any::<prop::sample::Index>())).prop_map(|(mut ops, close)| {
+        if let Some(close) = close {
+            ops.insert(close.index(ops.len()), Op::Close);
+        }
+        ops
+    })
+}
+
+/// A way to build the queue.
+pub fn setup() -> impl Strategy<Value = Setup> {
+    let known = prop::sample::select(&[Known::None, Known::Static, Known::Store][..]);
+    let transform = prop_oneof![
+        3 => Just(TransformKind::None),
+        1 => Just(TransformKind::Tag),
+        1 => keyed().prop_map(TransformKind::Fail),
+    ];
+    (known, prop::bool::weighted(0.8), transform, any::<u8>()).prop_map(
+        |(known, emit_replaced, transform, known_places)| Setup { known, emit_replaced, transform, known_places },
+    )
+}

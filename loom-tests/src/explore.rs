@@ -12,6 +12,7 @@ use std::time::Instant;
 use deltafifo::mutants;
 
 use crate::models;
+use crate::rig::mutant;
 
 /// A model.
 pub struct Model {
@@ -28,11 +29,6 @@ pub struct Model {
     pub outcomes: &'static [&'static str],
     /// One iteration. What it returns is its outcome.
     pub body: fn() -> String,
-}
-
-/// The mutant of that name.
-pub fn mutant(name: &str) -> Option<mutants::Mutant> {
-    mutants::ALL.iter().map(|(mutant, _)| *mutant).find(|mutant| format!("{mutant:?}") == name)
 }
 
 /// Explores the models that were asked for.

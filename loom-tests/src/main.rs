@@ -1,5 +1,6 @@
 //! The models of deltafifo's protocol, and the deliberate defects that show what they can see. `ci/models.sh` builds and
-//! runs it; see `explore` for what one model is, `mutants` for how the defects are tried.
+//! runs it; see `explore` for what one model is, `mutants` for how the defects are tried. Built for shuttle
+//! (`ci/shuttle.sh`) it is another program: `schedules`, with more threads and random schedules.
 
 #[cfg(deltafifo_loom)]
 mod explore;
@@ -7,13 +8,27 @@ mod explore;
 mod models;
 #[cfg(deltafifo_loom)]
 mod mutants;
-#[cfg(deltafifo_loom)]
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod rig;
+#[cfg(deltafifo_shuttle)]
+mod schedules;
 
-#[cfg(not(deltafifo_loom))]
+#[cfg(deltafifo_loom)]
+use loom as checker;
+#[cfg(deltafifo_shuttle)]
+use shuttle as checker;
+
+#[cfg(not(any(deltafifo_loom, deltafifo_shuttle)))]
 fn main() {
-    eprintln!("built without --cfg deltafifo_loom there are no models: run ci/models.sh");
+    eprintln!(
+        "without --cfg deltafifo_loom or deltafifo_shuttle there is nothing here: run ci/models.sh or ci/shuttle.sh"
+    );
     std::process::exit(2);
+}
+
+#[cfg(deltafifo_shuttle)]
+fn main() -> std::process::ExitCode {
+    schedules::run(&clap::Parser::parse())
 }
 
 #[cfg(deltafifo_loom)]

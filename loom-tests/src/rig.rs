@@ -4,11 +4,13 @@
 //! key and its number; a delta as `+a1` added, `~a1` updated, `-a1` deleted, `=a1` replaced, `:a1` sync, `-a?` a deletion
 //! whose last state is unknown; a pop as its deltas in brackets.
 
+#![cfg_attr(deltafifo_shuttle, allow(dead_code))] // Most of it is the models'.
+
 use std::sync::Mutex as StdMutex;
 
-use deltafifo::{Change, DeltaFifo, DeltaFifoBuilder, DeltaType, Deltas, Indexer, KeyFunc, Meta, Popped};
-use loom::sync::Arc;
-use loom::sync::atomic::{AtomicUsize, Ordering};
+use crate::checker::sync::Arc;
+use crate::checker::sync::atomic::{AtomicUsize, Ordering};
+use deltafifo::{Change, DeltaFifo, DeltaFifoBuilder, DeltaType, Deltas, Indexer, KeyFunc, Meta, Popped, mutants};
 
 const VERSIONS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
@@ -58,6 +60,13 @@ pub type Item<'f> = Popped<'f, Object, Access>;
 /// An index by number: odd or even.
 pub const PARITY: &str = "parity";
 
+/// A queue fused with a store that has that index.
+pub fn indexed() -> Arc<Fifo> {
+    let store = Indexer::builder(KeyFunc::meta_namespace(Access));
+    let store = store.index(PARITY, |object: &Object| Ok(vec![parity(object).to_owned()])).build().unwrap();
+    Arc::new(DeltaFifo::over(store).build())
+}
+
 pub fn parity(object: &Object) -> &'static str {
     if object.number.is_multiple_of(2) { "even" } else { "odd" }
 }
@@ -100,6 +109,11 @@ pub fn show(deltas: &Deltas<Object>, key: &str) -> String {
         .collect();
     assert!(!shown.is_empty(), "a pop without deltas");
     format!("[{}]", shown.join(" "))
+}
+
+/// The mutant of that name.
+pub fn mutant(name: &str) -> Option<mutants::Mutant> {
+    mutants::ALL.iter().map(|(mutant, _)| *mutant).find(|mutant| format!("{mutant:?}") == name)
 }
 
 /// What the threads of an iteration did, in the order of the schedule. Not one of loom's types: it must hand nothing on.

@@ -20,7 +20,10 @@ impl<A> Gated<A> {
     }
 
     fn pass(&self) -> &A {
-        self.gate.fetch_add(1, Ordering::Relaxed);
+        // Shuttle hides nothing: it does not leave schedules out.
+        if cfg!(deltafifo_loom) {
+            self.gate.fetch_add(1, Ordering::Relaxed);
+        }
         &self.atomic
     }
 }

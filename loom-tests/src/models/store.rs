@@ -1,11 +1,11 @@
 //! A store read against apply and delete: never a freed object, never one under a value that it does not have.
 
-use deltafifo::{DeltaFifo, Indexer, KeyFunc, NAMESPACE_INDEX};
+use deltafifo::NAMESPACE_INDEX;
 use loom::sync::Arc;
 use loom::thread;
 
 use crate::explore::Model;
-use crate::rig::{Access, Fifo, Log, Object, PARITY, fused, parity, pop_one};
+use crate::rig::{self, Fifo, Log, Object, PARITY, fused, parity, pop_one};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -93,10 +93,10 @@ fn by_index(fifo: &Fifo) -> String {
 }
 
 fn indexed() -> Arc<Fifo> {
-    let store = Indexer::builder(KeyFunc::meta_namespace(Access));
-    let store = store.index(PARITY, |object: &Object| Ok(vec![parity(object).to_owned()])).build().unwrap();
-    store.add(Object::new("a", 1)).unwrap();
-    Arc::new(DeltaFifo::over(store).build())
+    let fifo = rig::indexed();
+    fifo.add(Object::new("a", 1)).unwrap();
+    pop_one(&fifo, &Log::default(), true);
+    fifo
 }
 
 fn get_and_update() -> String {

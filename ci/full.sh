@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# What takes too long for `.ci/run`: all mutants, long stress, sanitizers, Miri over all tests, long fuzzing.
+# `full.sh [PART...]`, all by default (most of a day on two cores). What each part came to stands in `ci/full.txt`, with the
+# commit and the date; a part that was not run keeps the line of its last run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+run() { # part
+  case $1 in
+    models) ci/models.sh ;;
+    shuttle) ci/shuttle.sh 200000 ;;
+    stress) STRESS_SECS=600 cargo test --release -p deltafifo --test stress ;;
+    sanitizers) ci/sanitizers.sh 120 ;;
+    miri) MIRI_SEEDS=16 ci/miri.sh ;;
+    fuzz-operations | fuzz-handlers | fuzz-indexer | fuzz-keys | fuzz-files) ci/fuzz.sh 3600 "${1#fuzz-}" ;;
+    mutants) ci/mutants.sh ;;
+    *) echo "no such part: $1" >&2; return 2 ;;
+  esac
+}
+
+parts=("$@")
+if ((!$#)); then
+  parts=(models shuttle stress sanitizers miri fuzz-operations fuzz-handlers fuzz-indexer fuzz-keys fuzz-files mutants)
+fi
+touch ci/full.txt
+failed=0
+for part in "${parts[@]}"; do
+  from=$SECONDS
+  log=$(mktemp)
+  if run "$part" 2>&1 | tee "$log"; then outcome=held; else outcome=FAILED failed=1; fi
+  # A fuzz target's figures stand in the line before the last.
+  said=$(grep -v '^$' "$log" | tail -n 2 | sed -E 's/ +/ /g' | paste -sd ';' | cut -c 1-150)
+  if grep -q '^skipped:' "$log"; then outcome=skipped; fi
+  line=$(printf '%-16s %-8s %6.1f min  %s  %s  %s' "$part" "$outcome" \
+    "$(awk -v s=$((SECONDS - from)) 'BEGIN { print s / 60 }')" "$(git rev-parse --short HEAD)" "$(date -u +%F)" "$said")
+  { grep -v "^$part " ci/full.txt || true; echo "$line"; } | sort >"$log"
+  cat "$log" >ci/full.txt
+  rm -f "$log"
+done
+cat ci/full.txt
+exit "$failed"

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Eight threads, hundreds of operations, random schedules and PCT's, against an oracle (`loom-tests/src/schedules.rs`).
+# `shuttle.sh [SCHEDULES]`, of each scheduler: 20,000 by default, half a minute each. A failing schedule is printed, and
+# run again by `target/shuttle/models/deltafifo-loom-tests --replay SCHEDULE`.
+#
+# Shows what the models' few steps leave out, but picks schedules and does not go through all of them; atomics are
+# sequentially consistent here, so weak orderings are the models' and Miri's. First a deliberate defect must be found.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+export RUSTFLAGS="--cfg deltafifo_shuttle" CARGO_TARGET_DIR=target/shuttle RUST_BACKTRACE=0 SHUTTLE_SILENCE_WARNINGS=1
+cargo build --quiet --profile models -p deltafifo-loom-tests
+schedules="$CARGO_TARGET_DIR/models/deltafifo-loom-tests"
+if report=$("$schedules" --mutant PutBackBehind --schedules 2000 2>&1) || ! grep -q "failing schedule" <<<"$report"; then
+  echo "$report"
+  echo "a deliberate defect was not found" >&2
+  exit 1
+fi
+"$schedules" --schedules "${1:-20000}"

@@ -453,3 +453,16 @@ fn a_sync_over_a_handler_that_has_deleted_its_key_is_not_pending() {
     guard.done();
     assert_eq!(rig.drain(), [""; 0]);
 }
+
+#[test]
+fn a_sync_behind_something_over_a_running_handler_will_not_count_and_is_not_shown() {
+    for mode in KNOWING {
+        running(mode, |rig, guard| {
+            rig.fifo.update(obj("x", 3)).unwrap();
+            rig.fifo.resync();
+            assert_eq!(rig.pending("x").as_deref(), Some("U3"), "{mode:?}");
+            finish(rig, guard);
+            assert_eq!(rig.drain(), ["x: U3"]);
+        });
+    }
+}

@@ -5,7 +5,7 @@ use super::DeltaFifo;
 use super::resolve::resolve;
 use crate::error::KeyError;
 use crate::key::{KeyBuf, as_str};
-use crate::slot::{Pending, Slot};
+use crate::slot::{Pending, Rule, Slot};
 use crate::sync::Arc;
 use crate::{Delta, Deltas, KeySource, Meta};
 
@@ -75,8 +75,17 @@ impl<T> Copied<T> {
 
     /// `None`: all of it stands for the newest state, and there is none. A Sync over a handler that has deleted its key
     /// is like that, until the handler ends and it is dropped.
+    ///
+    /// What came over a running handler and counts only when nothing else is pending (a Sync, `add_if_not_present`) is not
+    /// shown behind something: it will not count, and a Sync would show an object older than what stands before it.
     fn resolve(self, key: &str) -> Option<Deltas<T>> {
-        let deltas = resolve(key, self.list, || self.known.clone()).deltas;
+        let mut list: Vec<Pending<T>> = Vec::with_capacity(self.list.len());
+        for pending in self.list {
+            if list.is_empty() || !matches!(pending.undecided, Some(Rule::IfIdle | Rule::IfAbsent)) {
+                list.push(pending);
+            }
+        }
+        let deltas = resolve(key, list, || self.known.clone()).deltas;
         (!deltas.is_empty()).then_some(deltas)
     }
 }

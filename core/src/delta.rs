@@ -193,15 +193,18 @@ impl<T> Deltas<T> {
 
     /// Appends a delta as client-go's `queueActionInternalLocked` does: two deletions in a row become one, the older,
     /// unless the older is a tombstone. Nothing else ever coalesces. Only the last two are looked at, so a left fold
-    /// at the end gives the same list as folding at each append.
-    pub(crate) fn push_deduplicated(&mut self, delta: Delta<T>) {
+    /// at the end gives the same list as folding at each append. Gives back what is folded away: to release it is user
+    /// code.
+    #[must_use]
+    pub(crate) fn push_deduplicated(&mut self, delta: Delta<T>) -> Option<Delta<T>> {
         match self.0.last_mut() {
             Some(last) if last.kind == DeltaType::Deleted && delta.kind == DeltaType::Deleted => {
-                if last.object.is_tombstone() {
-                    *last = delta;
-                }
+                Some(if last.object.is_tombstone() { std::mem::replace(last, delta) } else { delta })
             }
-            _ => self.0.push(delta),
+            _ => {
+                self.0.push(delta);
+                None
+            }
         }
     }
 }

@@ -393,7 +393,7 @@ fn no_object_is_released_under_a_lock() {
 }
 
 #[test]
-fn an_index_function_that_changes_its_mind_or_fails_now_and_then_leaves_nothing_behind() {
+fn an_index_function_that_fails_now_and_then_leaves_nothing_behind_nor_one_that_changes_its_mind_at_a_deletion() {
     let answer = Arc::new(Mutex::new(Ok("before")));
     let says = answer.clone();
     let says = move |_: &Obj| says.lock().unwrap().map(|value: &str| vec![value.to_owned()]).map_err(BoxError::from);
@@ -412,4 +412,22 @@ fn an_index_function_that_changes_its_mind_or_fails_now_and_then_leaves_nothing_
     store.delete(&*obj("a", 5)).unwrap();
     assert_eq!(store.list_index_func_values("says").unwrap(), [""; 0]);
     assert_eq!(store.list_index_func_values("primes").unwrap(), [""; 0]);
+}
+
+#[test]
+fn two_index_functions_that_fail_in_turn_leave_nothing_behind() {
+    let fails = Arc::new(Mutex::new(""));
+    let failing = |name: &'static str| {
+        let fails = fails.clone();
+        move |object: &Obj| {
+            if *fails.lock().unwrap() == name { Err("not now".into()) } else { Ok(vec![object.n.to_string()]) }
+        }
+    };
+    let store = Indexer::builder(keys()).index("one", failing("one")).index("other", failing("other")).build().unwrap();
+    *fails.lock().unwrap() = "one";
+    store.add(obj("a", 1)).unwrap_err();
+    *fails.lock().unwrap() = "other";
+    store.update(obj("a", 2)).unwrap_err();
+    assert_eq!(store.list_index_func_values("one").unwrap(), ["2"]);
+    assert_eq!(store.list_index_func_values("other").unwrap(), [""; 0], "it has an object under a value of before");
 }

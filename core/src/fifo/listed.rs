@@ -37,8 +37,9 @@ impl Listed {
     /// Forgets the keys of `generation`, which is over.
     pub(super) fn clear(&self, generation: u32) {
         let mut listed = self.0.lock();
-        if listed.of == generation {
-            listed.keys = HashSet::new();
-        }
+        let over = if listed.of == generation { std::mem::take(&mut listed.keys) } else { HashSet::new() };
+        drop(listed);
+        // Perhaps a million keys.
+        drop(over);
     }
 }

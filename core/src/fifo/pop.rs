@@ -87,11 +87,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     #[inline]
     pub(super) fn take(&self, slot: QueuedSlot<T>) -> (Popped<'_, T, M>, usize) {
         let (running, taken) = slot.take();
-        let (deltas, marks, weight) = match taken {
-            Taken::One { kind, object, initial } => (Deltas::one(Delta::new(kind, object)), usize::from(initial), 1),
+        let (deltas, marks, weight, folded) = match taken {
+            Taken::One { kind, object, initial } => {
+                (Deltas::one(Delta::new(kind, object)), usize::from(initial), 1, Vec::new())
+            }
             Taken::Many(list) => {
                 let resolved = resolve(running.key(), list, || running.known());
-                (resolved.deltas, resolved.marks, resolved.weight)
+                (resolved.deltas, resolved.marks, resolved.weight, resolved.folded)
             }
         };
         mutant!(MarksEndAtTake => self.initial.settled(marks));
@@ -105,6 +107,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             verdict: Verdict::None,
             was_panicking: std::thread::panicking(),
             started: None,
+            _folded: folded,
         };
         (popped, weight)
     }
@@ -138,6 +141,8 @@ pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     verdict: Verdict,
     was_panicking: bool,
     pub(super) started: Option<Instant>,
+    /// Objects that are in no delta any more. Released last: should that panic, the key is settled.
+    _folded: Vec<DeltaObject<T>>,
 }
 
 /// What applying one delta did to the store: what a handler is told.

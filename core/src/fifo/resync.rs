@@ -1,5 +1,7 @@
 //! Resync: a Sync for every key that is known and has nothing pending.
 
+use std::collections::HashSet;
+
 use super::offer::Missing;
 use super::{DeltaFifo, Known};
 use crate::slot::{Pending, Pushed, Rule, What};
@@ -11,12 +13,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     pub fn resync(&self) {
         match &self.known {
             Known::Nowhere => {}
-            Known::Fused => self.resync_slots(),
+            Known::Fused => self.resync_slots(|_| ()),
             Known::Elsewhere { objects, .. } => self.resync_elsewhere(&**objects),
         }
     }
 
-    fn resync_slots(&self) {
+    /// `running`: told of the keys whose handlers run.
+    fn resync_slots(&self, mut running: impl FnMut(&str)) {
         let mut idle = Vec::new();
         for shard in self.core.table.shards() {
             let shard = shard.write();
@@ -25,7 +28,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 let pending = Pending::new(What::Again(DeltaType::Sync, None));
                 match slot.push(pending, Rule::IfIdle) {
                     Pushed::Queue(slot) => idle.push(slot),
-                    Pushed::Joined => {}
+                    Pushed::Joined => running(slot.key()),
                     Pushed::Skipped(_) => return,
                 }
                 pushed += 1;
@@ -46,8 +49,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     fn resync_elsewhere(&self, objects: &dyn KnownObjects<T>) {
         // Here no idle slot knows anything, so this reaches only keys whose handlers run: of those the store may know
         // one only when its first handler has ended.
-        self.resync_slots();
-        for key in objects.list_keys() {
+        let mut running = HashSet::new();
+        self.resync_slots(|key| {
+            running.insert(key.to_owned());
+        });
+        for key in objects.list_keys().into_iter().filter(|key| !running.contains(key)) {
             let pending = Pending::new(What::Again(DeltaType::Sync, None));
             self.push(key.as_bytes(), pending, Rule::IfIdle, Missing::Ask);
         }

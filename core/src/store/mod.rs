@@ -75,20 +75,21 @@ impl<T, M: Meta<T>> Core<T, M> {
         if before != after {
             plan.namespace = (before.map(Cow::into_owned), after.map(Cow::into_owned));
         }
-        // One for which a function fails is in no place of that index, if the function failed before too.
-        let leaves: Vec<_> = self
+        // `None`: the function fails, and may not have failed when the object joined.
+        let leaves: Vec<Option<Vec<String>>> = self
             .indexes
             .iter()
-            .map(|index| old.map_or_else(Vec::new, |old| index.values_of(old).unwrap_or_default()))
+            .map(|index| old.map_or_else(|| Some(Vec::new()), |old| index.values_of(old).ok()))
             .collect();
-        let expected = usize::from(old.is_some()) + leaves.iter().map(Vec::len).sum::<usize>();
-        if entries != expected {
+        let expected = usize::from(old.is_some()) + leaves.iter().flatten().map(Vec::len).sum::<usize>();
+        let differs = entries != expected && leaves.iter().all(Option::is_some);
+        if differs {
             tracing::error!(
                 key,
                 "an index function does not say the same twice: all indexes are searched for the object"
             );
         }
-        for ((place, index), mut leave) in self.indexes.iter().enumerate().zip(leaves) {
+        for ((place, index), leave) in self.indexes.iter().enumerate().zip(leaves) {
             let mut join = match new.map(|new| index.values_of(new)).transpose() {
                 Ok(values) => values.unwrap_or_default(),
                 Err(source) => {
@@ -96,10 +97,10 @@ impl<T, M: Meta<T>> Core<T, M> {
                     Vec::new()
                 }
             };
-            if entries != expected {
+            let Some(mut leave) = leave.filter(|_| !differs) else {
                 plan.values.push((place, Leave::Everything, join));
                 continue;
-            }
+            };
             leave.retain(|value| match join.binary_search(value) {
                 Ok(same) => {
                     join.remove(same);
@@ -126,6 +127,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         }
         if new.is_none() && running.index_entries() > 0 {
             // A function says of this object now what it did not say when it joined.
+            self.namespaces.leave(&Leave::Everything, running);
             self.indexes.iter().for_each(|index| index.values.leave(&Leave::Everything, running));
         }
         let old = running.swap_known(new);

@@ -440,7 +440,7 @@ fn an_object_whose_release_panics_when_deletions_are_folded_leaves_its_key_usabl
     fifo.replace(vec![bomb(false)], "1").unwrap();
     fifo.delete(bomb(false)).unwrap();
     fifo.delete(bomb(true)).unwrap();
-    assert!(catch_unwind(AssertUnwindSafe(|| fifo.try_pop().map(Guard::done))).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| fifo.try_pop().map(deltafifo::Popped::done))).is_err());
     is_usable(&fifo);
 }
 

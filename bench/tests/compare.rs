@@ -2,11 +2,11 @@
 
 use deltafifo::BoxError;
 use deltafifo_bench::vectors::{Case, compare, serial};
-use deltafifo_oracle::strategy::{ops, setup};
+use deltafifo_oracle::strategy::{config, ops, setup};
 use proptest::prelude::*;
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn all_engines_answer_as_the_model_does(ops in ops(60), setup in setup()) {

@@ -1,5 +1,6 @@
 //! Random bytes as changes of an indexed store and as keys, against a map that is searched from end to end.
 
+use deltafifo_oracle::strategy::config;
 use deltafifo_oracle::{indexed, keys};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,11 +8,7 @@ use proptest::prelude::*;
 const MOST: usize = if cfg!(miri) { 40 } else { 400 };
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 5 } else { ProptestConfig::default().cases },
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config())]
 
     #[test]
     fn the_indexer_answers_as_a_search_does(bytes in vec(any::<u8>(), 0..MOST)) {

@@ -1,17 +1,13 @@
 //! Random operations on a few keys, with several handlers at once, against client-go's `DeltaFIFO` written plainly.
 
-use deltafifo_oracle::strategy::{ops, setup};
+use deltafifo_oracle::strategy::{config, ops, setup};
 use deltafifo_oracle::{MODES, read, run, write};
 use proptest::prelude::*;
 
 const MOST: usize = if cfg!(miri) { 15 } else { 60 };
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 5 } else { ProptestConfig::default().cases },
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config())]
 
     #[test]
     fn every_answer_equals_the_models(ops in ops(MOST), setup in setup(), threads in 1..3_usize) {

@@ -10,6 +10,7 @@ use std::sync::Mutex as StdMutex;
 
 use crate::checker::sync::Arc;
 use crate::checker::sync::atomic::{AtomicUsize, Ordering};
+use crate::checker::thread::{self, JoinHandle};
 use deltafifo::{Change, DeltaFifo, DeltaFifoBuilder, DeltaType, Deltas, Indexer, KeyFunc, Meta, Popped, mutants};
 
 const VERSIONS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
@@ -72,8 +73,8 @@ pub fn parity(object: &Object) -> &'static str {
 }
 
 /// A queue without a store.
-pub fn bare() -> Fifo {
-    DeltaFifo::builder(KeyFunc::meta_namespace(Access)).build()
+pub fn bare() -> Arc<Fifo> {
+    Arc::new(DeltaFifo::builder(KeyFunc::meta_namespace(Access)).build())
 }
 
 /// A queue fused with a store that holds `objects`, to be built.
@@ -163,6 +164,21 @@ pub fn pop_one(fifo: &Fifo, log: &Log, is_fused: bool) -> bool {
     true
 }
 
+/// The same on a thread that keeps no log: what it popped.
+pub fn pop_and_show(fifo: &Fifo, is_fused: bool) -> String {
+    let log = Log::default();
+    pop_one(fifo, &log, is_fused);
+    log.text()
+}
+
+/// Waits for one key, handled without applying it, or for the news that there is none to come.
+pub fn wait_and_show(fifo: &Fifo) -> String {
+    let Ok(item) = fifo.pop() else { return "closed".to_owned() };
+    let shown = show(item.deltas(), item.key());
+    item.done();
+    shown
+}
+
 pub fn end(mut item: Item<'_>, is_fused: bool) {
     if is_fused {
         item.apply(|change| {
@@ -178,6 +194,18 @@ pub fn end(mut item: Item<'_>, is_fused: bool) {
 /// Pops all that is left, by the only thread that is left.
 pub fn drain(fifo: &Fifo, log: &Log, is_fused: bool) {
     while pop_one(fifo, log, is_fused) {}
+}
+
+/// Pops all that is left over a store: what was popped in all, and what the store holds then.
+pub fn rest(fifo: &Fifo, log: &Log) -> String {
+    drain(fifo, log, true);
+    format!("{}, stored: {}", log.text(), stored(fifo))
+}
+
+/// Does `work` with the queue on a thread of its own.
+pub fn beside<R: Send + 'static>(fifo: &Arc<Fifo>, work: impl FnOnce(&Fifo) -> R + Send + 'static) -> JoinHandle<R> {
+    let fifo = fifo.clone();
+    thread::spawn(move || work(&fifo))
 }
 
 /// What the store holds, sorted: `a1 b2`.

@@ -6,6 +6,13 @@ use proptest::prelude::*;
 use crate::op::COUNT;
 use crate::{Known, Op, Place, Setup, TransformKind, Verdict};
 
+/// How many cases: fewer under Miri. Nothing is written into the tree.
+#[must_use]
+pub fn config() -> ProptestConfig {
+    let usual = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    if cfg!(miri) { ProptestConfig { cases: 5, ..usual } } else { usual }
+}
+
 fn keyed() -> impl Strategy<Value = Place> + Clone {
     (0..COUNT).prop_map(Place)
 }

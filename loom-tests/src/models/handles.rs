@@ -3,7 +3,7 @@
 use loom::thread;
 
 use crate::explore::Model;
-use crate::rig::{Log, Object, fused, pop_one};
+use crate::rig::{Object, beside, fused, pop_and_show};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -38,14 +38,7 @@ fn queue_dropped_while_read() -> String {
 /// A consumer and a producer, of which the last takes the queue down.
 fn queue_dropped_by_the_last() -> String {
     let fifo = fused(&[]);
-    let consumer = thread::spawn({
-        let fifo = fifo.clone();
-        move || {
-            let log = Log::default();
-            pop_one(&fifo, &log, true);
-            log.text()
-        }
-    });
+    let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
     fifo.add(Object::new("a", 1)).unwrap();
     drop(fifo);
     let seen = consumer.join().unwrap();

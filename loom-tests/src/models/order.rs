@@ -1,11 +1,8 @@
 //! Two producers, two keys: a key offered before another one stands before it. What is promised is that and no more: two
 //! offers that overlap may stand either way.
 
-use loom::sync::Arc;
-use loom::thread;
-
 use crate::explore::Model;
-use crate::rig::{Log, Object, bare, drain};
+use crate::rig::{Log, Object, bare, beside, drain};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -33,11 +30,8 @@ pub const MODELS: &[Model] = &[
 
 /// Whoever is first to offer `a`, it stands in the queue when `second` is offered.
 fn behind(second: &'static str) -> String {
-    let (fifo, log) = (Arc::new(bare()), Log::default());
-    let producer = thread::spawn({
-        let fifo = fifo.clone();
-        move || fifo.add(Object::new("a", 1)).unwrap()
-    });
+    let (fifo, log) = (bare(), Log::default());
+    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
     fifo.add(Object::new("a", 2)).unwrap();
     fifo.add(Object::new(second, 3)).unwrap();
     producer.join().unwrap();
@@ -54,11 +48,8 @@ fn in_a_shard() -> String {
 }
 
 fn overlapping() -> String {
-    let (fifo, log) = (Arc::new(bare()), Log::default());
-    let producer = thread::spawn({
-        let fifo = fifo.clone();
-        move || fifo.add(Object::new("a", 1)).unwrap()
-    });
+    let (fifo, log) = (bare(), Log::default());
+    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
     fifo.add(Object::new("b", 1)).unwrap();
     producer.join().unwrap();
     drain(&fifo, &log, false);

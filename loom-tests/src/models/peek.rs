@@ -1,10 +1,7 @@
 //! Get and list against take and settle: what they show was pending, whole, and they take nothing away.
 
-use loom::sync::Arc;
-use loom::thread;
-
 use crate::explore::Model;
-use crate::rig::{Fifo, Log, Object, bare, drain, end, fused, pop_one, show};
+use crate::rig::{Fifo, Log, Object, bare, beside, drain, end, fused, pop_one, show};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -49,13 +46,10 @@ fn get(fifo: &Fifo) -> String {
 }
 
 fn get_and_take() -> String {
-    let (fifo, log) = (Arc::new(bare()), Log::default());
+    let (fifo, log) = (bare(), Log::default());
     fifo.add(Object::new("a", 1)).unwrap();
     fifo.update(Object::new("a", 2)).unwrap();
-    let reader = thread::spawn({
-        let fifo = fifo.clone();
-        move || get(&fifo)
-    });
+    let reader = beside(&fifo, |fifo| get(fifo));
     pop_one(&fifo, &log, false);
     format!("{}, seen: {}", log.text(), reader.join().unwrap())
 }
@@ -65,10 +59,7 @@ fn get_a_sync_and_take() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     fifo.resync();
     fifo.update(Object::new("a", 2)).unwrap();
-    let reader = thread::spawn({
-        let fifo = fifo.clone();
-        move || get(&fifo)
-    });
+    let reader = beside(&fifo, |fifo| get(fifo));
     pop_one(&fifo, &log, true);
     format!("{}, seen: {}", log.text(), reader.join().unwrap())
 }
@@ -79,10 +70,7 @@ fn get_and_settle() -> String {
     fifo.add(Object::new("a", 1)).unwrap();
     let item = fifo.try_pop().unwrap();
     fifo.update(Object::new("a", 2)).unwrap();
-    let reader = thread::spawn({
-        let fifo = fifo.clone();
-        move || get(&fifo)
-    });
+    let reader = beside(&fifo, |fifo| get(fifo));
     end(item, true);
     let seen = reader.join().unwrap();
     drain(&fifo, &log, true);
@@ -93,10 +81,7 @@ fn get_and_settle() -> String {
 fn get_and_push() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 0)]), Log::default());
     fifo.update(Object::new("a", 1)).unwrap();
-    let reader = thread::spawn({
-        let fifo = fifo.clone();
-        move || get(&fifo)
-    });
+    let reader = beside(&fifo, |fifo| get(fifo));
     fifo.update_batch(vec![Object::new("a", 2)]).unwrap();
     let seen = reader.join().unwrap();
     drain(&fifo, &log, true);
@@ -104,16 +89,13 @@ fn get_and_push() -> String {
 }
 
 fn list_and_take() -> String {
-    let (fifo, log) = (Arc::new(bare()), Log::default());
+    let (fifo, log) = (bare(), Log::default());
     fifo.add(Object::new("a", 1)).unwrap();
     fifo.add(Object::new("b", 1)).unwrap();
-    let reader = thread::spawn({
-        let fifo = fifo.clone();
-        move || {
-            let mut keys = fifo.list_keys();
-            keys.sort_unstable();
-            keys.join(" ")
-        }
+    let reader = beside(&fifo, |fifo| {
+        let mut keys = fifo.list_keys();
+        keys.sort_unstable();
+        keys.join(" ")
     });
     pop_one(&fifo, &log, false);
     format!("{}, seen: {}", log.text(), reader.join().unwrap())

@@ -1,9 +1,7 @@
 //! Push against settle: a delta that comes while the handler runs is delivered, and no pop is empty.
 
-use loom::thread;
-
 use crate::explore::Model;
-use crate::rig::{Log, Object, drain, end, fused, pop_one, show};
+use crate::rig::{Log, Object, beside, drain, end, fused, pop_one, show};
 
 pub const MODELS: &[Model] = &[
     Model { name: "push_settle::one_push", bound: None, at_least: 300, outcomes: &["[+a1] [~a2]"], body: one_push },
@@ -21,10 +19,8 @@ fn pushes(numbers: &'static [usize]) -> String {
     fifo.add(Object::new("a", 1)).unwrap();
     let item = fifo.try_pop().unwrap();
     log.add(&show(item.deltas(), item.key()));
-    let producer = thread::spawn({
-        let fifo = fifo.clone();
-        move || numbers.iter().for_each(|number| fifo.update(Object::new("a", *number)).unwrap())
-    });
+    let producer =
+        beside(&fifo, |fifo| numbers.iter().for_each(|number| fifo.update(Object::new("a", *number)).unwrap()));
     end(item, true);
     pop_one(&fifo, &log, true);
     producer.join().unwrap();

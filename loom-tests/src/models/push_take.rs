@@ -1,10 +1,7 @@
 //! Push against take: nothing is lost, nothing comes twice, and what one producer offered comes in its order.
 
-use loom::sync::Arc;
-use loom::thread;
-
 use crate::explore::Model;
-use crate::rig::{Log, Object, bare, drain, pop_one};
+use crate::rig::{Log, Object, bare, beside, drain, pop_and_show, pop_one};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -24,13 +21,10 @@ pub const MODELS: &[Model] = &[
 ];
 
 fn one_producer() -> String {
-    let (fifo, log) = (Arc::new(bare()), Log::default());
-    let producer = thread::spawn({
-        let fifo = fifo.clone();
-        move || {
-            fifo.add(Object::new("a", 1)).unwrap();
-            fifo.update(Object::new("a", 2)).unwrap();
-        }
+    let (fifo, log) = (bare(), Log::default());
+    let producer = beside(&fifo, |fifo| {
+        fifo.add(Object::new("a", 1)).unwrap();
+        fifo.update(Object::new("a", 2)).unwrap();
     });
     pop_one(&fifo, &log, false);
     producer.join().unwrap();
@@ -39,19 +33,9 @@ fn one_producer() -> String {
 }
 
 fn two_producers() -> String {
-    let (fifo, log) = (Arc::new(bare()), Log::default());
-    let producer = thread::spawn({
-        let fifo = fifo.clone();
-        move || fifo.add(Object::new("a", 1)).unwrap()
-    });
-    let consumer = thread::spawn({
-        let fifo = fifo.clone();
-        move || {
-            let log = Log::default();
-            pop_one(&fifo, &log, false);
-            log.text()
-        }
-    });
+    let (fifo, log) = (bare(), Log::default());
+    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
+    let consumer = beside(&fifo, |fifo| pop_and_show(fifo, false));
     fifo.add(Object::new("a", 2)).unwrap();
     producer.join().unwrap();
     let first = consumer.join().unwrap();

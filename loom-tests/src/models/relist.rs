@@ -1,10 +1,11 @@
 //! A relist in pieces, committed, abandoned and superseded, against pops and offers.
 
 use loom::sync::Arc;
-use loom::thread;
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Log, Object, drain, fused, fused_with, pop_one, show, stored};
+use crate::rig::{
+    Fifo, Log, Object, beside, drain, fused, fused_with, pop_and_show, pop_one, rest, show, wait_and_show,
+};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -102,67 +103,45 @@ pub const MODELS: &[Model] = &[
 fn a_new_key_between() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let relist = fifo.begin_replace();
-    let producer = thread::spawn({
-        let fifo = fifo.clone();
-        move || fifo.add(Object::new("a", 1)).unwrap()
-    });
+    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
     relist.commit("1").unwrap();
     producer.join().unwrap();
-    drain(&fifo, &log, true);
-    format!("{}, stored: {}", log.text(), stored(&fifo))
+    rest(&fifo, &log)
 }
 
 /// Nor is a known one that is written after it.
 fn an_update_between() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let relist = fifo.begin_replace();
-    let producer = thread::spawn({
-        let fifo = fifo.clone();
-        move || fifo.update(Object::new("a", 2)).unwrap()
-    });
+    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
     relist.commit("1").unwrap();
     producer.join().unwrap();
-    drain(&fifo, &log, true);
-    format!("{}, stored: {}", log.text(), stored(&fifo))
+    rest(&fifo, &log)
 }
 
 fn pops_between() -> String {
     let fifo = fused(&[Object::new("b", 1)]);
-    let consumer = thread::spawn({
-        let fifo = fifo.clone();
-        move || {
-            let log = Log::default();
-            pop_one(&fifo, &log, true);
-            pop_one(&fifo, &log, true);
-            log.text()
-        }
+    let consumer = beside(&fifo, |fifo| {
+        let log = Log::default();
+        pop_one(fifo, &log, true);
+        pop_one(fifo, &log, true);
+        log.text()
     });
     let mut relist = fifo.begin_replace();
     relist.offer(vec![Object::new("a", 1)]).unwrap();
     relist.commit("1").unwrap();
     let first = consumer.join().unwrap();
-    let log = Log::default();
-    drain(&fifo, &log, true);
-    format!("{first}, {}, stored: {}", log.text(), stored(&fifo))
+    format!("{first}, {}", rest(&fifo, &Log::default()))
 }
 
 fn abandoned() -> String {
     let fifo = fused(&[Object::new("b", 1)]);
-    let consumer = thread::spawn({
-        let fifo = fifo.clone();
-        move || {
-            let log = Log::default();
-            pop_one(&fifo, &log, true);
-            log.text()
-        }
-    });
+    let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
     let mut relist = fifo.begin_replace();
     relist.offer(vec![Object::new("a", 1)]).unwrap();
     relist.abandon();
     let first = consumer.join().unwrap();
-    let log = Log::default();
-    drain(&fifo, &log, true);
-    format!("{first}, {}, stored: {}", log.text(), stored(&fifo))
+    format!("{first}, {}", rest(&fifo, &Log::default()))
 }
 
 /// Two looks right after a begin: what an older relist pushes, it has pushed by then.
@@ -179,10 +158,7 @@ fn begin_and_look(fifo: &Fifo) -> String {
 fn commit_superseded() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let relist = fifo.begin_replace();
-    let newer = thread::spawn({
-        let fifo = fifo.clone();
-        move || begin_and_look(&fifo)
-    });
+    let newer = beside(&fifo, |fifo| begin_and_look(fifo));
     let committed =
         relist.commit("1").map_or("superseded".to_owned(), |committed| format!("{} deleted", committed.deleted));
     let seen = newer.join().unwrap();
@@ -194,10 +170,7 @@ fn commit_superseded() -> String {
 fn page_superseded() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let mut relist = fifo.begin_replace();
-    let newer = thread::spawn({
-        let fifo = fifo.clone();
-        move || begin_and_look(&fifo)
-    });
+    let newer = beside(&fifo, |fifo| begin_and_look(fifo));
     let offered = if relist.offer(vec![Object::new("a", 1)]).is_ok() { "offered" } else { "superseded" };
     drop(relist);
     let seen = newer.join().unwrap();
@@ -209,13 +182,10 @@ fn page_superseded() -> String {
 fn late_stamp() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let mut relist = fifo.begin_replace();
-    let newer = thread::spawn({
-        let fifo = fifo.clone();
-        move || {
-            let mut relist = fifo.begin_replace();
-            relist.offer(vec![Object::new("a", 2)]).unwrap();
-            relist.commit("2").unwrap();
-        }
+    let newer = beside(&fifo, |fifo| {
+        let mut relist = fifo.begin_replace();
+        relist.offer(vec![Object::new("a", 2)]).unwrap();
+        relist.commit("2").unwrap();
     });
     let kept = if relist.keep("a").is_ok() { "kept" } else { "superseded" };
     drop(relist);
@@ -228,36 +198,20 @@ fn late_stamp() -> String {
 fn unchanged_while_it_changes() -> String {
     let (fifo, log) = (Arc::new(fused_with(&[Object::new("a", 1)]).skip_unchanged(true).build()), Log::default());
     fifo.update(Object::new("a", 2)).unwrap();
-    let relister = thread::spawn({
-        let fifo = fifo.clone();
-        move || {
-            fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
-        }
+    let relister = beside(&fifo, |fifo| {
+        fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
     });
     pop_one(&fifo, &log, true);
     relister.join().unwrap();
-    drain(&fifo, &log, true);
-    format!("{}, stored: {}", log.text(), stored(&fifo))
+    rest(&fifo, &log)
 }
 
 /// The producer comes last, so that the first schedule already has both asleep.
 fn two_sleepers_share_a_run() -> String {
     let fifo = fused(&[]);
-    let pop = |fifo: &Fifo| {
-        let item = fifo.pop().unwrap();
-        let shown = show(item.deltas(), item.key());
-        item.done();
-        shown
-    };
-    let other = thread::spawn({
-        let fifo = fifo.clone();
-        move || pop(&fifo)
-    });
-    let producer = thread::spawn({
-        let fifo = fifo.clone();
-        move || fifo.add_batch(vec![Object::new("a", 1), Object::new("b", 1)]).unwrap()
-    });
-    let one = pop(&fifo);
+    let other = beside(&fifo, wait_and_show);
+    let producer = beside(&fifo, |fifo| fifo.add_batch(vec![Object::new("a", 1), Object::new("b", 1)]).unwrap());
+    let one = wait_and_show(&fifo);
     producer.join().unwrap();
     format!("{one} {}", other.join().unwrap())
 }
@@ -266,31 +220,23 @@ fn two_sleepers_share_a_run() -> String {
 fn older_page_on_top() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 0)]), Log::default());
     let mut relist = fifo.begin_replace();
-    let newer = thread::spawn({
-        let fifo = fifo.clone();
-        move || {
-            // Not `replace`: the room that it makes takes every shard's lock, too.
-            let mut relist = fifo.begin_replace();
-            relist.offer(vec![Object::new("a", 2)]).unwrap();
-            relist.commit("2").unwrap();
-        }
+    let newer = beside(&fifo, |fifo| {
+        // Not `replace`: the room that it makes takes every shard's lock, too.
+        let mut relist = fifo.begin_replace();
+        relist.offer(vec![Object::new("a", 2)]).unwrap();
+        relist.commit("2").unwrap();
     });
     let offered = if relist.offer(vec![Object::new("a", 1)]).is_ok() { "offered" } else { "superseded" };
     drop(relist);
     newer.join().unwrap();
-    drain(&fifo, &log, true);
-    format!("{offered}, {}, stored: {}", log.text(), stored(&fifo))
+    format!("{offered}, {}", rest(&fifo, &log))
 }
 
 /// Both make the same new key.
 fn against_an_add_of_a_key() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
-    let producer = thread::spawn({
-        let fifo = fifo.clone();
-        move || fifo.add(Object::new("a", 1)).unwrap()
-    });
+    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
     fifo.replace(vec![Object::new("a", 2)], "1").unwrap();
     producer.join().unwrap();
-    drain(&fifo, &log, true);
-    format!("{}, stored: {}", log.text(), stored(&fifo))
+    rest(&fifo, &log)
 }

@@ -1,11 +1,9 @@
 //! Requeue against push: what is put back stands in front of what came meanwhile, and nothing is lost.
 
 use deltafifo::{Delta, DeltaType, Deltas};
-use loom::sync::Arc;
-use loom::thread;
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Item, Log, Object, bare, drain, pop_one, show};
+use crate::rig::{Fifo, Item, Log, Object, bare, beside, drain, pop_one, show};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -47,14 +45,11 @@ pub const MODELS: &[Model] = &[
 
 /// A handler of `a1` that ends as `verdict` says, while `other` is called.
 fn while_it_ends(verdict: fn(Item<'_>), other: fn(&Fifo)) -> String {
-    let (fifo, log) = (Arc::new(bare()), Log::default());
+    let (fifo, log) = (bare(), Log::default());
     fifo.add(Object::new("a", 1)).unwrap();
     let item = fifo.try_pop().unwrap();
     log.add(&show(item.deltas(), item.key()));
-    let other = thread::spawn({
-        let fifo = fifo.clone();
-        move || other(&fifo)
-    });
+    let other = beside(&fifo, other);
     verdict(item);
     pop_one(&fifo, &log, false);
     other.join().unwrap();

@@ -1,10 +1,9 @@
 //! Retire against push: no delta goes to a dead slot, and nobody touches one. Without a store every settle retires.
 
 use loom::sync::Arc;
-use loom::thread;
 
 use crate::explore::Model;
-use crate::rig::{Log, Object, bare, drain, pop_one};
+use crate::rig::{Log, Object, bare, beside, drain, pop_one};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -24,12 +23,9 @@ pub const MODELS: &[Model] = &[
 ];
 
 fn against_a_push() -> String {
-    let (fifo, log) = (Arc::new(bare()), Log::default());
+    let (fifo, log) = (bare(), Log::default());
     fifo.add(Object::new("a", 1)).unwrap();
-    let producer = thread::spawn({
-        let fifo = fifo.clone();
-        move || fifo.add(Object::new("a", 2)).unwrap()
-    });
+    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 2)).unwrap());
     pop_one(&fifo, &log, false);
     producer.join().unwrap();
     drain(&fifo, &log, false);
@@ -37,17 +33,12 @@ fn against_a_push() -> String {
 }
 
 fn two_consumers_and_a_push() -> String {
-    let (fifo, log) = (Arc::new(bare()), Arc::new(Log::default()));
+    let (fifo, log) = (bare(), Arc::new(Log::default()));
     fifo.add(Object::new("a", 1)).unwrap();
-    let producer = thread::spawn({
-        let fifo = fifo.clone();
-        move || fifo.add(Object::new("a", 2)).unwrap()
-    });
-    let consumer = thread::spawn({
-        let (fifo, log) = (fifo.clone(), log.clone());
-        move || {
-            pop_one(&fifo, &log, false);
-        }
+    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 2)).unwrap());
+    let consumer = beside(&fifo, {
+        let log = log.clone();
+        move |fifo| pop_one(fifo, &log, false)
     });
     pop_one(&fifo, &log, false);
     producer.join().unwrap();

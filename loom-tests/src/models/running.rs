@@ -2,10 +2,9 @@
 
 use deltafifo::DeltaFifo;
 use loom::sync::Arc;
-use loom::thread;
 
 use crate::explore::Model;
-use crate::rig::{Access, Fifo, Log, Object, drain, end, fused, show, stored};
+use crate::rig::{Access, Fifo, Log, Object, beside, end, fused, rest, show};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -70,17 +69,10 @@ fn while_it(adds: bool, others: &[fn(&Fifo)]) -> String {
     }
     let item = fifo.try_pop().unwrap();
     log.add(&show(item.deltas(), item.key()));
-    let others: Vec<_> = others
-        .iter()
-        .map(|other| {
-            let (fifo, other) = (fifo.clone(), *other);
-            thread::spawn(move || other(&fifo))
-        })
-        .collect();
+    let others: Vec<_> = others.iter().map(|other| beside(&fifo, *other)).collect();
     end(item, true);
     others.into_iter().for_each(|other| other.join().unwrap());
-    drain(&fifo, &log, true);
-    format!("{}, stored: {}", log.text(), stored(&fifo))
+    rest(&fifo, &log)
 }
 
 fn delete(fifo: &DeltaFifo<Object, Access>) {

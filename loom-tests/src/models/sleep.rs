@@ -1,10 +1,10 @@
 //! Sleep against push and against close: no wake-up is lost. A consumer that nobody wakes is a deadlock, which loom finds.
 
 use loom::sync::Arc;
-use loom::thread::{self, JoinHandle};
+use loom::thread::JoinHandle;
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Object, bare, show};
+use crate::rig::{Fifo, Object, bare, beside, wait_and_show};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -41,26 +41,18 @@ pub const MODELS: &[Model] = &[
 
 /// A consumer that takes one key, or learns that there is none to come.
 fn sleeper(fifo: &Arc<Fifo>) -> JoinHandle<String> {
-    let fifo = fifo.clone();
-    thread::spawn(move || match fifo.pop() {
-        Ok(item) => {
-            let shown = show(item.deltas(), item.key());
-            item.done();
-            shown
-        }
-        Err(_closed) => "closed".to_owned(),
-    })
+    beside(fifo, wait_and_show)
 }
 
 fn one_sleeper_and_an_add() -> String {
-    let fifo = Arc::new(bare());
+    let fifo = bare();
     let sleeper = sleeper(&fifo);
     fifo.add(Object::new("a", 1)).unwrap();
     sleeper.join().unwrap()
 }
 
 fn one_sleeper_and_close() -> String {
-    let fifo = Arc::new(bare());
+    let fifo = bare();
     let sleeper = sleeper(&fifo);
     fifo.add(Object::new("a", 1)).unwrap();
     fifo.close();
@@ -68,7 +60,7 @@ fn one_sleeper_and_close() -> String {
 }
 
 fn two_sleepers_and_two_adds() -> String {
-    let fifo = Arc::new(bare());
+    let fifo = bare();
     let (one, other) = (sleeper(&fifo), sleeper(&fifo));
     fifo.add(Object::new("a", 1)).unwrap();
     fifo.add(Object::new("b", 1)).unwrap();
@@ -76,14 +68,14 @@ fn two_sleepers_and_two_adds() -> String {
 }
 
 fn two_sleepers_and_close() -> String {
-    let fifo = Arc::new(bare());
+    let fifo = bare();
     let (one, other) = (sleeper(&fifo), sleeper(&fifo));
     fifo.close();
     format!("{} {}", one.join().unwrap(), other.join().unwrap())
 }
 
 fn requeue_wakes() -> String {
-    let fifo = Arc::new(bare());
+    let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();
     let item = fifo.try_pop().unwrap();
     let sleeper = sleeper(&fifo);
@@ -93,7 +85,7 @@ fn requeue_wakes() -> String {
 
 /// What came over the running handler is for whoever sleeps.
 fn settle_wakes() -> String {
-    let fifo = Arc::new(bare());
+    let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();
     let item = fifo.try_pop().unwrap();
     fifo.update(Object::new("a", 2)).unwrap();

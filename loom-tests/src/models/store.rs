@@ -2,10 +2,9 @@
 
 use deltafifo::NAMESPACE_INDEX;
 use loom::sync::Arc;
-use loom::thread;
 
 use crate::explore::Model;
-use crate::rig::{self, Fifo, Log, Object, PARITY, fused, parity, pop_one};
+use crate::rig::{self, Fifo, Log, Object, PARITY, beside, fused, parity, pop_one};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -55,10 +54,7 @@ pub const MODELS: &[Model] = &[
 /// `a1` is stored; `offer` is popped and applied while `read` runs.
 fn read_while(fifo: &Arc<Fifo>, offer: fn(&Fifo), read: fn(&Fifo) -> String) -> String {
     offer(fifo);
-    let reader = thread::spawn({
-        let fifo = fifo.clone();
-        move || read(&fifo)
-    });
+    let reader = beside(&fifo, read);
     pop_one(fifo, &Log::default(), true);
     format!("{} then {}", reader.join().unwrap(), read(fifo))
 }
@@ -115,10 +111,7 @@ fn list_and_delete() -> String {
 /// hands it on.
 fn namespace_and_update() -> String {
     let fifo = fused(&[Object::new("a", 1)]);
-    let reader = thread::spawn({
-        let fifo = fifo.clone();
-        move || by_namespace(&fifo)
-    });
+    let reader = beside(&fifo, |fifo| by_namespace(fifo));
     update(&fifo);
     pop_one(&fifo, &Log::default(), true);
     format!("{} then {}", reader.join().unwrap(), by_namespace(&fifo))

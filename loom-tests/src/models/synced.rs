@@ -4,10 +4,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use loom::sync::Arc;
-use loom::thread;
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Log, Object, fused};
+use crate::rig::{Fifo, Log, Object, beside, fused};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -57,14 +56,11 @@ fn listed(key: &str) -> bool {
 
 fn pages_and_a_consumer() -> String {
     let (fifo, log, ended) = (fused(&[]), Log::default(), Ended::default());
-    let relister = thread::spawn({
-        let fifo = fifo.clone();
-        move || {
-            let mut relist = fifo.begin_replace();
-            relist.offer(vec![Object::new("a", 1)]).unwrap();
-            relist.offer(vec![Object::new("b", 1)]).unwrap();
-            relist.commit("1").unwrap();
-        }
+    let relister = beside(&fifo, |fifo| {
+        let mut relist = fifo.begin_replace();
+        relist.offer(vec![Object::new("a", 1)]).unwrap();
+        relist.offer(vec![Object::new("b", 1)]).unwrap();
+        relist.commit("1").unwrap();
     });
     handle_one(&fifo, &log, &ended, 2);
     relister.join().unwrap();
@@ -79,9 +75,9 @@ fn two_consumers() -> String {
     let shared = Arc::new((Log::default(), Ended::default()));
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
     fifo.add(Object::new("c", 1)).unwrap();
-    let consumer = thread::spawn({
-        let (fifo, shared) = (fifo.clone(), shared.clone());
-        move || handle_one(&fifo, &shared.0, &shared.1, 1)
+    let consumer = beside(&fifo, {
+        let shared = shared.clone();
+        move |fifo| handle_one(fifo, &shared.0, &shared.1, 1)
     });
     handle_one(&fifo, &shared.0, &shared.1, 1);
     consumer.join().unwrap();
@@ -92,10 +88,7 @@ fn two_consumers() -> String {
 /// An add makes the queue populated: synced by it if it is first, else by the relist.
 fn an_add_between() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
-    let relister = thread::spawn({
-        let fifo = fifo.clone();
-        move || fifo.replace(vec![Object::new("a", 1)], "1").unwrap()
-    });
+    let relister = beside(&fifo, |fifo| fifo.replace(vec![Object::new("a", 1)], "1").unwrap());
     fifo.add(Object::new("c", 1)).unwrap();
     relister.join().unwrap();
     log.add(if fifo.has_synced() { "synced," } else { "not yet," });
@@ -111,12 +104,9 @@ fn an_add_between() -> String {
 fn waiting_for_it() -> String {
     let fifo = fused(&[]);
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
-    let waiter = thread::spawn({
-        let fifo = fifo.clone();
-        move || {
-            fifo.wait_for_sync().unwrap();
-            fifo.store().get_by_key("a").map_or("nothing".to_owned(), |object| format!("a{}", object.read()))
-        }
+    let waiter = beside(&fifo, |fifo| {
+        fifo.wait_for_sync().unwrap();
+        fifo.store().get_by_key("a").map_or("nothing".to_owned(), |object| format!("a{}", object.read()))
     });
     let mut item = fifo.try_pop().unwrap();
     item.apply(|_| {}).unwrap();

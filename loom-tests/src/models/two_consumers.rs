@@ -1,10 +1,9 @@
 //! Two consumers: one key is never in two handlers, and the later handler sees what the earlier did.
 
 use loom::sync::Arc;
-use loom::thread;
 
 use crate::explore::Model;
-use crate::rig::{Exclusive, Fifo, Log, Object, bare, fused, show};
+use crate::rig::{Exclusive, Fifo, Log, Object, bare, beside, fused, show};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -38,9 +37,9 @@ fn handle_one(fifo: &Fifo, log: &Log, exclusive: &Exclusive, is_fused: bool) {
 fn consume(fifo: &Arc<Fifo>, is_fused: bool) -> String {
     let shared = Arc::new((Log::default(), Exclusive::default()));
     fifo.add(Object::new("a", 1)).unwrap();
-    let other = thread::spawn({
-        let (fifo, shared) = (fifo.clone(), shared.clone());
-        move || handle_one(&fifo, &shared.0, &shared.1, is_fused)
+    let other = beside(fifo, {
+        let shared = shared.clone();
+        move |fifo| handle_one(fifo, &shared.0, &shared.1, is_fused)
     });
     fifo.update(Object::new("a", 2)).unwrap();
     handle_one(fifo, &shared.0, &shared.1, is_fused);
@@ -50,7 +49,7 @@ fn consume(fifo: &Arc<Fifo>, is_fused: bool) -> String {
 }
 
 fn without_a_store() -> String {
-    consume(&Arc::new(bare()), false)
+    consume(&bare(), false)
 }
 
 fn with_a_store() -> String {

@@ -287,15 +287,21 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         deleted += fifo.sweep_elsewhere(self.generation, self.marks);
         // Not before: should the store elsewhere panic, the relist is abandoned.
         self.over = true;
-        let ended = fifo.relists.end(self.generation, |last| {
+        self.end(|last| {
             *last = Some(version.to_owned());
             fifo.initial.commit()
-        });
-        fifo.forget_listed(self.generation);
-        if ended.ok_or(RelistError::Superseded)? {
-            fifo.initial.announce();
-        }
+        })?;
         Ok(Committed { deleted })
+    }
+
+    /// Ends it, if it is still the current one. `step` belongs to that, and says whether the queue is synced by it.
+    fn end(&self, step: impl FnOnce(&mut Option<String>) -> bool) -> Result<(), RelistError> {
+        let synced = self.fifo.relists.end(self.generation, step);
+        self.fifo.forget_listed(self.generation);
+        if synced.ok_or(RelistError::Superseded)? {
+            self.fifo.initial.announce();
+        }
+        Ok(())
     }
 
     /// Gives the relist up: what was offered stays queued, nothing is deleted, and a first relist leaves the queue as
@@ -305,13 +311,9 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
 
 impl<T: Send + Sync, M: Meta<T>> Drop for Relist<'_, T, M> {
     fn drop(&mut self) {
-        if self.over {
-            return;
-        }
-        let synced = self.fifo.relists.end(self.generation, |_| self.fifo.initial.abandon());
-        self.fifo.forget_listed(self.generation);
-        if synced == Some(true) {
-            self.fifo.initial.announce();
+        if !self.over {
+            // Superseded: then there is nothing to end.
+            let _ = self.end(|_| self.fifo.initial.abandon());
         }
     }
 }

@@ -3,17 +3,11 @@
 # error and stays in fuzz/artifacts. It shows that nothing was found in so many executions, not that nothing is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. ci/common.sh
 seconds=${1:-60}
 shift || true
 
-skip() { # why. Not an error, and never an ok.
-  echo "skipped: $1"
-  exit 0
-}
-
-# libFuzzer's instrumentation needs nightly.
-rustup run nightly rustc --version >/dev/null 2>&1 ||
-  rustup toolchain install nightly --profile minimal >/dev/null 2>&1 || skip "no nightly toolchain can be had"
+need_nightly
 cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz >/dev/null 2>&1 ||
   cargo install cargo-fuzz || skip "cargo-fuzz cannot be installed"
 

@@ -11,11 +11,9 @@
 # out again at once for the races, since a list made anew where an old one was is the hard case.
 set -euo pipefail
 cd "$(dirname "$0")/../core"
+. ../ci/common.sh
 
-skip() { echo "skipped: $*"; exit 0; }
-
-cargo +nightly --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal >/dev/null 2>&1 ||
-  skip "there is no nightly toolchain, and it cannot be installed"
+need_nightly
 cargo +nightly miri --version >/dev/null 2>&1 || rustup component add miri rust-src --toolchain nightly >/dev/null 2>&1 ||
   skip "Miri cannot be had for nightly"
 

@@ -9,8 +9,7 @@
 # long (a queue that hands out nothing) counts as noticed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-
-skip() { echo "skipped: $*"; exit 0; }
+. ci/common.sh
 
 cargo mutants --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-mutants ||
   skip "cargo-mutants cannot be installed"

@@ -8,17 +8,15 @@
 # is none; such reports are named one by one in `ci/tsan.supp`, with the reason.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. ci/common.sh
 seconds=${1:-30}
-
-skip() { echo "skipped: $*"; exit 0; }
 
 target=$(rustc -vV | sed -n 's/^host: //p')
 case $target in
   x86_64-unknown-linux-gnu | aarch64-unknown-linux-gnu | aarch64-apple-darwin) ;;
   *) skip "there are no sanitizers for $target" ;;
 esac
-cargo +nightly --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal >/dev/null 2>&1 ||
-  skip "there is no nightly toolchain, and it cannot be installed"
+need_nightly
 rustup component add rust-src --toolchain nightly >/dev/null 2>&1 ||
   [ -d "$(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library" ] || skip "rust-src cannot be had for nightly"
 

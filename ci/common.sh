@@ -1,0 +1,13 @@
+# What the scripts share; they source it.
+
+# Ends a script whose tools cannot be had. Not an error, and never an ok.
+skip() { # why
+  echo "skipped: $*"
+  exit 0
+}
+
+# Miri, sanitizers and libFuzzer's instrumentation need nightly.
+need_nightly() {
+  cargo +nightly --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal >/dev/null 2>&1 ||
+    skip "there is no nightly toolchain, and it cannot be installed"
+}

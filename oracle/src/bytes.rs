@@ -2,10 +2,17 @@
 //! changes stay small and no input is wasted; what is written is read back the same.
 
 use crate::op::COUNT;
-use crate::{Known, Op, Place, Setup, TransformKind, Verdict};
+use crate::{Known, Op, Place, Setup, Step, TransformKind, Verdict};
 
 /// A list's length takes three bits.
 const LONGEST: usize = 7;
+/// Added to a step of the relist that is superseded: most steps are of the one that is open.
+const OLD: u8 = 0xe0;
+
+/// The byte of the places known at the start has two bits to spare.
+const SKIP: u8 = 0x40;
+const NOTIFY: u8 = 0x80;
+const PLACES: u8 = 0x3f;
 
 /// Bytes on their way in.
 pub struct Bytes<'a>(&'a [u8]);
@@ -45,6 +52,17 @@ impl<'a> Bytes<'a> {
         Some(Verdict::ALL[usize::from(self.next()?) % Verdict::ALL.len()])
     }
 
+    fn step(&mut self, step: u8) -> Option<Step> {
+        Some(match step % 8 {
+            0 | 6 => Step::Begin,
+            1 | 7 => Step::Page(self.places()?),
+            2 => Step::Probe(self.places()?),
+            3 => Step::Keep(self.keyed()?),
+            4 => Step::Commit,
+            _ => Step::Abandon,
+        })
+    }
+
     fn op(&mut self) -> Option<Op> {
         Some(match self.next()? % 16 {
             0 => Op::Add(self.place()?),
@@ -54,11 +72,10 @@ impl<'a> Bytes<'a> {
             4 => Op::DeleteTombstone(self.keyed()?, false),
             5 => Op::Batch(self.places()?),
             6 => Op::Replace(self.places()?),
-            7 => {
-                let shape = self.next()?;
-                let pages = (0..shape % 4).map(|_| self.places()).collect::<Option<_>>()?;
-                Op::Pages(pages, shape & 0x80 == 0)
-            }
+            7 => match self.next()? {
+                step @ ..OLD => Op::Relist(self.step(step)?),
+                step => Op::OldRelist(self.step(step)?),
+            },
             8 => Op::Resync,
             9 => {
                 let place = self.keyed()?;
@@ -89,7 +106,15 @@ pub fn read(bytes: &[u8]) -> Option<(Setup, Vec<Op>)> {
         place => TransformKind::Fail(Place((place - 10) % COUNT)),
     };
     let known = [Known::None, Known::Static, Known::Store, Known::Store][usize::from(shape >> 1 & 3)];
-    let setup = Setup { known, emit_replaced: shape & 1 == 0, transform, known_places: bytes.next()? };
+    let known_places = bytes.next()?;
+    let setup = Setup {
+        known,
+        emit_replaced: shape & 1 == 0,
+        transform,
+        known_places: known_places & PLACES,
+        skip_unchanged: known_places & SKIP != 0,
+        notify_unchanged: known_places & NOTIFY != 0,
+    };
     Some((setup, std::iter::from_fn(|| bytes.op()).collect()))
 }
 
@@ -101,8 +126,12 @@ pub fn write(setup: &Setup, ops: &[Op]) -> Vec<u8> {
         TransformKind::Tag => 8,
         TransformKind::Fail(place) => 10 + place.0 % COUNT,
     };
-    let mut bytes =
-        vec![u8::from(!setup.emit_replaced) | (setup.known as u8) << 1 | transform << 4, setup.known_places];
+    let skip = if setup.skip_unchanged { SKIP } else { 0 };
+    let notify = if setup.notify_unchanged { NOTIFY } else { 0 };
+    let mut bytes = vec![
+        u8::from(!setup.emit_replaced) | (setup.known as u8) << 1 | transform << 4,
+        setup.known_places & PLACES | skip | notify,
+    ];
     for op in ops {
         write_op(op, &mut bytes);
     }
@@ -123,13 +152,8 @@ fn write_op(op: &Op, to: &mut Vec<u8>) {
             to.push(6);
             write_places(places, to);
         }
-        Op::Pages(pages, commit) => {
-            let pages = &pages[..pages.len().min(3)];
-            to.extend([7, length(pages) | if *commit { 0 } else { 0x80 }]);
-            for page in pages {
-                write_places(page, to);
-            }
-        }
+        Op::Relist(step) => write_step(step, 0, to),
+        Op::OldRelist(step) => write_step(step, OLD, to),
         Op::Resync => to.push(8),
         Op::AddIfNotPresent(place, kinds) => {
             let kinds = &kinds[..kinds.len().min(LONGEST)];
@@ -143,6 +167,24 @@ fn write_op(op: &Op, to: &mut Vec<u8>) {
         Op::TakeBatch(max) => to.extend([14, *max]),
         Op::DropBatch => to.extend([15, 0]),
         Op::Next => to.extend([15, 1]),
+    }
+}
+
+fn write_step(step: &Step, of: u8, to: &mut Vec<u8>) {
+    to.push(7);
+    match step {
+        Step::Begin => to.push(of),
+        Step::Page(places) => {
+            to.push(of | 1);
+            write_places(places, to);
+        }
+        Step::Probe(places) => {
+            to.push(of | 2);
+            write_places(places, to);
+        }
+        Step::Keep(place) => to.extend([of | 3, place.0]),
+        Step::Commit => to.push(of | 4),
+        Step::Abandon => to.push(of | 5),
     }
 }
 

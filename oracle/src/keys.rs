@@ -17,8 +17,9 @@ const LONGEST: usize = 300;
 pub fn run(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
     let objects: Vec<_> = (0..).map_while(|n| object(&mut bytes, n)).collect();
+    let fifo: Fifo = DeltaFifo::builder(key_func()).build();
     for object in &objects {
-        sources(object);
+        sources(&fifo, object);
     }
     queue(key_func(), &objects, meta_namespace_key);
     // A function of the user's own may give any text, also none.
@@ -49,8 +50,7 @@ fn meta_namespace_key(object: &Obj) -> Option<String> {
 }
 
 /// Whatever has a key gives the same one.
-fn sources(object: &Arc<Obj>) {
-    let fifo: Fifo = DeltaFifo::builder(key_func()).build();
+fn sources(fifo: &Fifo, object: &Arc<Obj>) {
     let Some(key) = meta_namespace_key(object) else {
         assert!(matches!(key_func().key(object), Err(KeyError::NoName)));
         assert!(fifo.key_of(&deltas([(DeltaType::Added, object.clone())])).is_err());

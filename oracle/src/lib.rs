@@ -24,8 +24,8 @@ mod rig;
 pub mod strategy;
 
 pub use bytes::{Bytes, read, write};
-pub use model::{Model, Taken};
+pub use model::{Model, Taken, Unchanged};
 pub use object::{Obj, ObjMeta, deltas, key_func, nameless, obj, show, show_one, tombstone, versioned};
-pub use op::{KEYS, Known, Op, Place, Setup, TransformKind, Verdict};
+pub use op::{KEYS, Known, Op, Place, Setup, Step, TransformKind, Verdict};
 pub use pair::run;
 pub use rig::{Fifo, Guard, KNOWING, MODES, Mode, Outside, Rig};

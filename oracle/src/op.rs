@@ -46,6 +46,10 @@ pub struct Setup {
     pub transform: TransformKind,
     /// Which keys are known at the start: a bit for each place.
     pub known_places: u8,
+    /// Whether a relist leaves unchanged objects out, and whether its probe tells of them.
+    pub skip_unchanged: bool,
+    /// See above.
+    pub notify_unchanged: bool,
 }
 
 impl Setup {
@@ -124,6 +128,23 @@ impl Verdict {
     }
 }
 
+/// A step of a relist in pieces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Begins one, which supersedes the one that is open.
+    Begin,
+    /// Offers a page.
+    Page(Vec<Place>),
+    /// Asks which objects of a page are needed, and offers those.
+    Probe(Vec<Place>),
+    /// Counts a key as listed.
+    Keep(Place),
+    /// Commits it.
+    Commit,
+    /// Abandons it.
+    Abandon,
+}
+
 /// One operation. Every object that one makes has a number of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -139,8 +160,10 @@ pub enum Op {
     Batch(Vec<Place>),
     /// A relist.
     Replace(Vec<Place>),
-    /// A relist in pages, committed or abandoned.
-    Pages(Vec<Vec<Place>>, bool),
+    /// A step of a relist in pieces.
+    Relist(Step),
+    /// The same for the relist that was begun before it, which is superseded.
+    OldRelist(Step),
     /// Sync for what is known.
     Resync,
     /// Deltas as a whole. Kinds 0 to 4 are those of [`DeltaType`](deltafifo::DeltaType), 5 is a tombstone.

@@ -5,9 +5,12 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Weak};
 
-use deltafifo::{Batch, Delta, DeltaType, ProcessError};
+use deltafifo::{Batch, BoxError, Delta, DeltaFifoBuilder, DeltaType, ProcessError, Relist};
 
-use crate::{Guard, KEYS, Mode, Model, Obj, ObjMeta, Op, Place, Rig, Setup, Taken, Verdict, show, show_one, tombstone};
+use crate::{
+    Guard, KEYS, Mode, Model, Obj, ObjMeta, Op, Place, Rig, Setup, Step, Taken, TransformKind, Unchanged, Verdict,
+    show, show_one, tombstone, versioned,
+};
 
 /// Runs `ops` on a queue of `mode` and on the model.
 ///
@@ -15,10 +18,16 @@ use crate::{Guard, KEYS, Mode, Model, Obj, ObjMeta, Op, Place, Rig, Setup, Taken
 /// When the two differ.
 pub fn run(mode: Mode, setup: Setup, relist_threads: usize, ops: &[Op]) {
     let known: Vec<_> = setup.known_places().map(|place| place.object(0)).collect();
-    let rig =
-        Rig::knowing(mode, &known, |builder| builder.emit_replaced(setup.emit_replaced).relist_threads(relist_threads));
-    let model = Model::new(key_of, (mode != Mode::Nowhere).then_some(known), setup.emit_replaced);
-    let mut pair = Pair { rig: &rig, model, held: Vec::new(), batch: None, n: 0, made: Vec::new() };
+    let rig = Rig::knowing(mode, &known, |builder| build(builder, setup).relist_threads(relist_threads));
+    let mut pair = Pair {
+        rig: &rig,
+        model: model(mode, setup, known),
+        held: Vec::new(),
+        batch: None,
+        relists: [None, None],
+        n: 0,
+        made: Vec::new(),
+    };
     for (number, op) in ops.iter().enumerate() {
         pair.step(op);
         pair.compare();
@@ -30,6 +39,44 @@ pub fn run(mode: Mode, setup: Setup, relist_threads: usize, ops: &[Op]) {
     let objects = pair.finish();
     drop(rig);
     assert!(objects.iter().all(|object| object.strong_count() == 0), "every object is released");
+}
+
+fn build(builder: DeltaFifoBuilder<Obj, ObjMeta>, setup: Setup) -> DeltaFifoBuilder<Obj, ObjMeta> {
+    let builder = builder
+        .emit_replaced(setup.emit_replaced)
+        .skip_unchanged(setup.skip_unchanged)
+        .notify_unchanged(setup.notify_unchanged);
+    match refused(setup) {
+        Some(key) => builder.transformer(move |object| refuse(key, object)),
+        None => builder,
+    }
+}
+
+fn model(mode: Mode, setup: Setup, known: Vec<Arc<Obj>>) -> Model<Obj> {
+    let mut model = Model::new(key_of, (mode != Mode::Nowhere).then_some(known), setup.emit_replaced);
+    if mode == Mode::Fused {
+        model = model.unchanged(Unchanged {
+            version: |object| &object.version,
+            skip: setup.skip_unchanged,
+            notify: setup.notify_unchanged,
+        });
+    }
+    match refused(setup) {
+        Some(key) => model.transformer(move |object| refuse(key, object)),
+        None => model,
+    }
+}
+
+/// The key whose objects the transformer refuses. It changes none here: both sides are to hold the very same objects.
+fn refused(setup: Setup) -> Option<&'static str> {
+    match setup.transform {
+        TransformKind::Fail(place) => place.key(),
+        TransformKind::None | TransformKind::Tag => None,
+    }
+}
+
+fn refuse(key: &str, object: Arc<Obj>) -> Result<Arc<Obj>, BoxError> {
+    if key_of(&object).as_deref() == Some(key) { Err("refused".into()) } else { Ok(object) }
 }
 
 fn key_of(object: &Obj) -> Option<String> {
@@ -45,6 +92,8 @@ struct Pair<'f> {
     /// Handlers that run, and what the model took for them.
     held: Vec<(Guard<'f>, Taken<Obj>)>,
     batch: Option<(Batch<'f, Obj, ObjMeta>, VecDeque<String>)>,
+    /// The last relist that was begun in pieces, and the one before it, each with its number in the model.
+    relists: [Option<(Relist<'f, Obj, ObjMeta>, u32)>; 2],
     /// The number of the last object.
     n: u64,
     made: Vec<Weak<Obj>>,
@@ -54,7 +103,9 @@ impl<'f> Pair<'f> {
     /// A new object.
     fn object(&mut self, place: Place) -> Arc<Obj> {
         self.n += 1;
-        let object = place.object(self.n);
+        // Few versions, so that some objects are listed unchanged; one in four has none.
+        let version = if self.n % 4 == 0 { String::new() } else { (self.n % 4).to_string() };
+        let object = versioned(place.key().unwrap_or_default(), self.n, &version);
         self.made.push(Arc::downgrade(&object));
         object
     }
@@ -95,7 +146,8 @@ impl<'f> Pair<'f> {
                 let list = self.list(places);
                 assert_eq!(fifo.replace(list.clone(), "1").ok(), self.model.replace(list, "1").ok());
             }
-            Op::Pages(pages, commit) => self.pages(pages, *commit),
+            Op::Relist(step) => self.relist(0, step),
+            Op::OldRelist(step) => self.relist(1, step),
             Op::Resync => {
                 fifo.resync();
                 self.model.resync();
@@ -153,17 +205,54 @@ impl<'f> Pair<'f> {
         Delta::new(kind, object)
     }
 
-    fn pages(&mut self, pages: &[Vec<Place>], commit: bool) {
-        let pages: Vec<_> = pages.iter().map(|page| self.list(page)).collect();
-        let mut relist = self.rig.fifo.begin_replace();
-        let mut refused = Vec::new();
-        for page in pages.clone() {
-            let page = relist.offer(page).expect("no other relist began");
-            refused.push(page.iter().map(|refused| refused.index).collect());
+    /// A step of the last relist, or of the one before it.
+    fn relist(&mut self, which: usize, step: &Step) {
+        if *step == Step::Begin {
+            let begun = (self.rig.fifo.begin_replace(), self.model.begin_replace());
+            self.relists.swap(0, 1);
+            return self.put_relist(0, Some(begun));
         }
-        let committed = if commit { relist.commit("2").ok() } else { None };
-        let modelled = self.model.relist(pages, commit).expect("pages go on");
-        assert_eq!((refused, committed), modelled);
+        let Some((mut relist, number)) = self.relists[which].take() else { return };
+        match step {
+            Step::Begin => {}
+            Step::Page(places) => {
+                let page = self.list(places);
+                self.page(&mut relist, number, page);
+            }
+            Step::Probe(places) => {
+                let page: Vec<_> = self.list(places).into_iter().filter(|object| !object.name.is_empty()).collect();
+                let keys: Vec<_> = page.iter().filter_map(|object| key_of(object)).collect();
+                let listed: Vec<_> = keys.iter().zip(&page).map(|(key, object)| (&**key, &*object.version)).collect();
+                let needed = relist.probe(&listed).ok();
+                assert_eq!(needed, self.model.probe(number, &listed).ok());
+                let needed = page.into_iter().zip(needed.into_iter().flatten());
+                let page = needed.filter_map(|(object, is_needed)| is_needed.then_some(object)).collect();
+                self.page(&mut relist, number, page);
+            }
+            Step::Keep(place) => {
+                let key = place.key().unwrap_or_default();
+                assert_eq!(relist.keep(key).is_ok(), self.model.keep(number, key).is_ok());
+            }
+            Step::Commit => return assert_eq!(relist.commit("2").ok(), self.model.commit(number).ok()),
+            Step::Abandon => {
+                relist.abandon();
+                return self.model.abandon(number);
+            }
+        }
+        self.put_relist(which, Some((relist, number)));
+    }
+
+    fn put_relist(&mut self, which: usize, relist: Option<(Relist<'f, Obj, ObjMeta>, u32)>) {
+        if let Some((relist, number)) = std::mem::replace(&mut self.relists[which], relist) {
+            drop(relist);
+            self.model.abandon(number);
+        }
+    }
+
+    fn page(&mut self, relist: &mut Relist<'f, Obj, ObjMeta>, number: u32, page: Vec<Arc<Obj>>) {
+        let refused = relist.offer(page.clone()).ok();
+        let places = refused.map(|refused| refused.iter().map(|refused| refused.index).collect());
+        assert_eq!(places, self.model.offer_page(number, page).ok());
     }
 
     fn pop(&mut self, verdict: Verdict) {
@@ -284,6 +373,8 @@ impl<'f> Pair<'f> {
     /// Ends what is held, handles the rest, and gives all objects that were made.
     fn finish(mut self) -> Vec<Weak<Obj>> {
         self.compare_walks();
+        self.put_relist(0, None);
+        self.put_relist(1, None);
         self.drop_batch();
         while let Some((guard, taken)) = self.held.pop() {
             self.end(guard, taken, Verdict::Apply);

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::op::COUNT;
-use crate::{Known, Op, Place, Setup, TransformKind, Verdict};
+use crate::{Known, Op, Place, Setup, Step, TransformKind, Verdict};
 
 /// How many cases: fewer under Miri. Nothing is written into the tree.
 #[must_use]
@@ -26,6 +26,18 @@ fn verdict() -> impl Strategy<Value = Verdict> {
     prop_oneof![8 => Just(Verdict::Apply), 8 => prop::sample::select(&Verdict::ALL[..])]
 }
 
+/// A step of a relist in pieces. It is begun as often as it is ended, and not often abandoned.
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => Just(Step::Begin),
+        3 => vec(place(), 0..4).prop_map(Step::Page),
+        2 => vec(place(), 0..4).prop_map(Step::Probe),
+        1 => keyed().prop_map(Step::Keep),
+        2 => Just(Step::Commit),
+        1 => Just(Step::Abandon),
+    ]
+}
+
 /// One operation.
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
@@ -35,7 +47,8 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (keyed(), any::<bool>()).prop_map(|(key, with)| Op::DeleteTombstone(key, with)),
         1 => vec(place(), 0..4).prop_map(Op::Batch),
         3 => vec(place(), 0..5).prop_map(Op::Replace),
-        1 => (vec(vec(place(), 0..3), 0..3), any::<bool>()).prop_map(|(pages, commit)| Op::Pages(pages, commit)),
+        6 => step().prop_map(Op::Relist),
+        1 => step().prop_map(Op::OldRelist),
         2 => Just(Op::Resync),
         2 => (keyed(), vec(0..6_u8, 0..4)).prop_map(|(key, kinds)| Op::AddIfNotPresent(key, kinds)),
         9 => verdict().prop_map(Op::Pop),
@@ -65,7 +78,15 @@ pub fn setup() -> impl Strategy<Value = Setup> {
         1 => Just(TransformKind::Tag),
         1 => keyed().prop_map(TransformKind::Fail),
     ];
-    (known, prop::bool::weighted(0.8), transform, any::<u8>()).prop_map(
-        |(known, emit_replaced, transform, known_places)| Setup { known, emit_replaced, transform, known_places },
+    let unchanged = (any::<bool>(), prop::bool::weighted(0.3));
+    (known, prop::bool::weighted(0.8), transform, 0..1_u8 << COUNT, unchanged).prop_map(
+        |(known, emit_replaced, transform, known_places, (skip_unchanged, notify_unchanged))| Setup {
+            known,
+            emit_replaced,
+            transform,
+            known_places,
+            skip_unchanged,
+            notify_unchanged,
+        },
     )
 }

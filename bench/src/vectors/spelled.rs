@@ -8,8 +8,8 @@ use deltafifo_oracle::{self as oracle, KEYS, Known, Place, Setup, TransformKind,
 
 use super::{Action, Case, Config, Item, KnownKind, Listed, Obj, Op, RecordedDelta, Tombstone, Transform};
 
-/// What of `ops` one consumer can do on every engine. A relist in pages is done at once; what needs several handlers, and
-/// batches, is left out.
+/// What of `ops` one consumer can do on every engine: what needs several handlers, batches, and relists in pieces are left
+/// out.
 #[must_use]
 pub fn serial(setup: &Setup, ops: &[oracle::Op]) -> (Config, Vec<Op>) {
     let config = Config {
@@ -44,9 +44,6 @@ fn serial_op(op: &oracle::Op, next: &mut impl FnMut() -> u64) -> Option<Op> {
         oracle::Op::Replace(places) => {
             Op::Replace { list: places.iter().map(|&place| listed(place, next())).collect() }
         }
-        oracle::Op::Pages(pages, _) => {
-            Op::Replace { list: pages.iter().flatten().map(|&place| listed(place, next())).collect() }
-        }
         oracle::Op::Resync => Op::Resync,
         oracle::Op::AddIfNotPresent(place, kinds) => {
             Op::AddIfNotPresent { deltas: kinds.iter().map(|&kind| delta(*place, kind, next())).collect() }
@@ -62,6 +59,8 @@ fn serial_op(op: &oracle::Op, next: &mut impl FnMut() -> u64) -> Option<Op> {
             },
         },
         oracle::Op::Batch(_)
+        | oracle::Op::Relist(_)
+        | oracle::Op::OldRelist(_)
         | oracle::Op::Take
         | oracle::Op::End(..)
         | oracle::Op::TakeBatch(_)
@@ -117,6 +116,8 @@ pub fn spell(case: &Case) -> (Setup, Vec<oracle::Op>) {
             Some(Transform::Fail(name)) => places.named(name).map_or(TransformKind::None, TransformKind::Fail),
         },
         known_places,
+        skip_unchanged: false,
+        notify_unchanged: false,
     };
     (setup, ops)
 }

@@ -5,10 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use deltafifo::{
-    BoxError, Committed, DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas, KeyError, KeySource,
-    OfferError, RelistError,
-};
+use deltafifo::{BoxError, Delta, DeltaObject, DeltaType, Deltas, KeyError, KeySource, OfferError};
+
+use relist::Open;
+pub use relist::Unchanged;
+
+mod relist;
 
 type Transformer<T> = Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError>>;
 
@@ -26,6 +28,11 @@ pub struct Model<T> {
     initial: Initial,
     /// Pending keys of the initial population.
     marked: BTreeSet<String>,
+    /// How many relists have begun.
+    relists: u32,
+    open: Option<Open>,
+    /// `None`: nothing is ever found unchanged.
+    unchanged: Option<Unchanged<T>>,
     closed: bool,
 }
 
@@ -33,6 +40,10 @@ pub struct Model<T> {
 #[derive(PartialEq, Eq)]
 enum Initial {
     Unpopulated,
+    /// A first relist is open.
+    Claimed,
+    /// The same, and something else was offered meanwhile.
+    Touched,
     /// The first list is in; not all of it has been handled.
     Draining,
     Synced,
@@ -79,6 +90,9 @@ impl<T> Model<T> {
             running: BTreeMap::new(),
             initial: Initial::Unpopulated,
             marked: BTreeSet::new(),
+            relists: 0,
+            open: None,
+            unchanged: None,
             closed: false,
         }
     }
@@ -87,6 +101,13 @@ impl<T> Model<T> {
     #[must_use]
     pub fn transformer(mut self, transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + 'static) -> Self {
         self.transformer = Some(Box::new(transformer));
+        self
+    }
+
+    /// Looks for unchanged objects, as the engine does in a store of its own.
+    #[must_use]
+    pub fn unchanged(mut self, unchanged: Unchanged<T>) -> Self {
+        self.unchanged = Some(unchanged);
         self
     }
 
@@ -111,6 +132,7 @@ impl<T> Model<T> {
         self.touch();
         let key = (self.key)(&object).ok_or(KeyError::NoName)?;
         let object = self.transform(&key, object)?;
+        self.note_listed(&key);
         self.push(&key, Delta::new(kind, object), false);
         Ok(())
     }
@@ -138,88 +160,6 @@ impl<T> Model<T> {
         Ok(())
     }
 
-    /// # Errors
-    /// An object was refused: those before it are queued, and the queue is as populated as before.
-    pub fn replace(&mut self, list: Vec<Arc<T>>, _version: &str) -> Result<Committed, RelistError> {
-        let first = self.initial == Initial::Unpopulated;
-        let listed = self.list_page(list, first, true)?.0;
-        Ok(self.commit(&listed, first))
-    }
-
-    /// A relist in pages that leaves out what it refuses; gives the places of those, page by page. Not committed, it
-    /// deletes nothing.
-    ///
-    /// # Errors
-    /// Never: the signature is shared with [`replace`](Self::replace).
-    #[allow(clippy::type_complexity, reason = "said in one place only")]
-    pub fn relist(
-        &mut self,
-        pages: Vec<Vec<Arc<T>>>,
-        commit: bool,
-    ) -> Result<(Vec<Vec<usize>>, Option<Committed>), RelistError> {
-        let first = self.initial == Initial::Unpopulated;
-        let (mut listed, mut refused) = (BTreeSet::new(), Vec::new());
-        for page in pages {
-            let (keys, places) = self.list_page(page, first, false)?;
-            listed.extend(keys);
-            refused.push(places);
-        }
-        Ok((refused, commit.then(|| self.commit(&listed, first))))
-    }
-
-    fn list_page(
-        &mut self,
-        page: Vec<Arc<T>>,
-        first: bool,
-        stops_at_refused: bool,
-    ) -> Result<(BTreeSet<String>, Vec<usize>), RelistError> {
-        let (mut listed, mut refused) = (BTreeSet::new(), Vec::new());
-        for (index, object) in page.into_iter().enumerate() {
-            let keyed = (self.key)(&object).ok_or(OfferError::Key(KeyError::NoName));
-            match keyed.and_then(|key| Ok((self.transform(&key, object)?, key))) {
-                Ok((object, key)) => {
-                    self.push(&key, Delta::new(self.listed_as, object), first);
-                    listed.insert(key);
-                }
-                Err(source) if stops_at_refused => return Err(RelistError::Refused { index, source }),
-                Err(_) => refused.push(index),
-            }
-        }
-        Ok((listed, refused))
-    }
-
-    /// Deletes what was not listed.
-    fn commit(&mut self, listed: &BTreeSet<String>, first: bool) -> Committed {
-        let gone = |key: &&String| !listed.contains(*key);
-        let running: Vec<_> = self.running.keys().filter(gone).cloned().collect();
-        let pending: Vec<_> = self.items.keys().filter(gone).cloned().collect();
-        let idle = |key: &&String| !self.running.contains_key(*key) && !self.items.contains_key(*key);
-        let known: Vec<_> = self.known.iter().flat_map(BTreeMap::keys).filter(gone).filter(idle).cloned().collect();
-        let deleted = running.len() + pending.len() + known.len();
-        for key in running {
-            if let Some(running) = self.running.get_mut(&key) {
-                running.later.push(Later::Swept(first));
-            }
-        }
-        for key in pending.into_iter().chain(known) {
-            self.sweep(&key, first);
-        }
-        if first {
-            self.initial = Initial::Draining;
-        }
-        self.finish_initial();
-        Committed { deleted }
-    }
-
-    fn sweep(&mut self, key: &str, first: bool) {
-        let obj = match self.items.get(key).and_then(|deltas| deltas.last()) {
-            Some(newest) => newest.object.object().cloned(),
-            None => self.known_object(key),
-        };
-        self.append(key, Delta::new(DeltaType::Deleted, DeletedFinalStateUnknown { key: key.into(), obj }));
-        self.mark(key, first);
-    }
-
     /// Queues a Sync of what is known and not pending. What is not known yet may be, when its handler has ended.
     pub fn resync(&mut self) {
         let Some(known) = &self.known else { return };
@@ -243,6 +183,7 @@ impl<T> Model<T> {
     pub fn add_if_not_present(&mut self, deltas: Deltas<T>) -> Result<(), KeyError> {
         let key = self.key_of(&deltas)?;
         self.touch();
+        self.note_listed(&key);
         let deltas = deltas.into_iter().collect();
         match self.running.get_mut(&key) {
             Some(running) => running.later.push(Later::IfNotPresent(deltas)),
@@ -280,8 +221,8 @@ impl<T> Model<T> {
         let marked = self.marked.remove(key);
         self.running.insert(key.to_owned(), Running { marked, later: Vec::new() });
         let is_in_initial_list = match self.initial {
-            Initial::Unpopulated => true,
-            Initial::Draining => marked,
+            Initial::Unpopulated | Initial::Claimed => true,
+            Initial::Touched | Initial::Draining => marked,
             Initial::Synced => false,
         };
         Some(Taken { key: key.to_owned(), deltas, is_in_initial_list })
@@ -441,8 +382,10 @@ impl<T> Model<T> {
 
     /// Something other than a relist came: what it comes to first is populated by it, and synced.
     fn touch(&mut self) {
-        if self.initial == Initial::Unpopulated {
-            self.initial = Initial::Synced;
+        match self.initial {
+            Initial::Unpopulated => self.initial = Initial::Synced,
+            Initial::Claimed => self.initial = Initial::Touched,
+            _ => {}
         }
     }
 

@@ -66,10 +66,11 @@ impl<T> ReadyQueue<T> {
         let mut given = 0;
         let mut head = self.head.lock();
         for slot in slots.rev() {
-            head.push_front(slot);
+            mutant!(GivenBackBehind => head.push_back(slot); head.push_front(slot));
             given += 1;
         }
         drop(head);
+        mutant!(GivenBackWakesNobody => return);
         self.wake(given);
     }
 
@@ -155,6 +156,11 @@ impl<T> ReadyQueue<T> {
                 return Ok(found);
             }
             let listener: EventListener = self.ready.listen();
+            mutant!(AsyncNoSecondLook => {
+                drop(listener);
+                self.ready.listen().await;
+                continue;
+            });
             if let Some(found) = self.attempt_or_closed(&mut attempt)? {
                 return Ok(found);
             }

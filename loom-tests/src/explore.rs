@@ -31,6 +31,9 @@ pub struct Model {
     pub body: fn() -> String,
 }
 
+/// A model takes about as many iterations as it must. One that takes so many times more, with a mutant, has no end.
+const ENDLESS: usize = 20;
+
 /// Explores the models that were asked for.
 pub fn run(mutant_name: Option<&str>, names: &[String], exact: bool) -> ExitCode {
     let chosen = mutant_name.map(mutant);
@@ -66,7 +69,8 @@ fn explore(model: &'static Model) -> Result<(), String> {
     builder.max_branches = 5_000;
     let (counted, noted) = (iterations.clone(), seen.clone());
     let check = move || {
-        counted.fetch_add(1, Ordering::Relaxed);
+        let count = counted.fetch_add(1, Ordering::Relaxed);
+        assert!(count < model.at_least * ENDLESS, "it has no end");
         let outcome = (model.body)();
         noted.lock().unwrap().insert(outcome);
     };

@@ -378,6 +378,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let table = &self.core.table;
         for key in objects.list_keys() {
             let hash = table.hash(key.as_bytes());
+            mutant!(SweepLooksUnlocked => {
+                if !self.is_listed_elsewhere(generation, key.as_bytes()) {
+                    self.push(key.as_bytes(), Pending::new(What::Swept(None)), Rule::IfExists, Missing::Ask);
+                }
+                continue;
+            });
             let shard = table.shard(hash).write();
             let is_swept = shard.find(hash, key.as_bytes()).is_some_and(|slot| slot.stamped() >= generation);
             if is_swept || self.is_listed_elsewhere(generation, key.as_bytes()) {

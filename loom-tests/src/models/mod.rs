@@ -1,5 +1,7 @@
 //! The models, one subject a file.
 
+mod batch;
+mod elsewhere;
 mod handles;
 mod order;
 mod peek;
@@ -31,6 +33,8 @@ pub fn all() -> Vec<&'static Model> {
         requeue::MODELS,
         store::MODELS,
         relist::MODELS,
+        batch::MODELS,
+        elsewhere::MODELS,
         handles::MODELS,
     ]
     .into_iter()

@@ -1,10 +1,15 @@
 //! Sleep against push and against close: no wake-up is lost. A consumer that nobody wakes is a deadlock, which loom finds.
 
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use loom::future::block_on;
 use loom::sync::Arc;
 use loom::thread::JoinHandle;
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Object, bare, beside, wait_and_show};
+use crate::rig::{Fifo, Object, bare, beside, show, wait_and_show};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -34,6 +39,27 @@ pub const MODELS: &[Model] = &[
         at_least: 8260,
         outcomes: &["closed closed"],
         body: two_sleepers_and_close,
+    },
+    Model {
+        name: "sleep::an_async_sleeper_and_an_add",
+        bound: None,
+        at_least: 190,
+        outcomes: &["[+a1]"],
+        body: an_async_sleeper_and_an_add,
+    },
+    Model {
+        name: "sleep::an_async_sleeper_and_close",
+        bound: None,
+        at_least: 4130,
+        outcomes: &["[+a1]"],
+        body: an_async_sleeper_and_close,
+    },
+    Model {
+        name: "sleep::cancelled",
+        bound: Some(4),
+        at_least: 24_910,
+        outcomes: &["[+a1] [+b1]", "cancelled [+a1]"],
+        body: cancelled,
     },
     Model { name: "sleep::requeue_wakes", bound: None, at_least: 29, outcomes: &["[+a1]"], body: requeue_wakes },
     Model { name: "sleep::settle_wakes", bound: None, at_least: 29, outcomes: &["[~a2]"], body: settle_wakes },
@@ -72,6 +98,52 @@ fn two_sleepers_and_close() -> String {
     let (one, other) = (sleeper(&fifo), sleeper(&fifo));
     fifo.close();
     format!("{} {}", one.join().unwrap(), other.join().unwrap())
+}
+
+/// The same as a future.
+async fn wait_async(fifo: &Fifo) -> String {
+    let Ok(item) = fifo.pop_async().await else { return "closed".to_owned() };
+    let shown = show(item.deltas(), item.key());
+    item.done();
+    shown
+}
+
+fn async_sleeper(fifo: &Arc<Fifo>) -> JoinHandle<String> {
+    beside(fifo, |fifo| block_on(wait_async(fifo)))
+}
+
+fn an_async_sleeper_and_an_add() -> String {
+    let fifo = bare();
+    let sleeper = async_sleeper(&fifo);
+    fifo.add(Object::new("a", 1)).unwrap();
+    sleeper.join().unwrap()
+}
+
+fn an_async_sleeper_and_close() -> String {
+    let fifo = bare();
+    let sleeper = async_sleeper(&fifo);
+    fifo.add(Object::new("a", 1)).unwrap();
+    fifo.close();
+    sleeper.join().unwrap()
+}
+
+/// A future that is dropped while it waits hands the news on to whoever sleeps behind it.
+fn cancelled() -> String {
+    let fifo = bare();
+    let impatient = beside(&fifo, |fifo| {
+        let mut waiting = pin!(wait_async(fifo));
+        match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(shown) => shown,
+            Poll::Pending => "cancelled".to_owned(),
+        }
+    });
+    let sleeper = sleeper(&fifo);
+    fifo.add(Object::new("a", 1)).unwrap();
+    let impatient = impatient.join().unwrap();
+    if impatient != "cancelled" {
+        fifo.add(Object::new("b", 1)).unwrap();
+    }
+    format!("{impatient} {}", sleeper.join().unwrap())
 }
 
 fn requeue_wakes() -> String {

@@ -1,0 +1,131 @@
+//! Batches: keys that one consumer holds for later, against pushes, pops and sleepers.
+
+use crate::explore::Model;
+use crate::rig::{Fifo, Log, Object, bare, beside, drain, end, fused, pop_and_show, rest, show, wait_and_show};
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "batch::push_over_it",
+        bound: None,
+        at_least: 64_860,
+        outcomes: &["[+a1] [+b1 ~b2], , stored: a1 b2", "[+a1] [+b1], [~b2], stored: a1 b2"],
+        body: push_over_it,
+    },
+    Model {
+        name: "batch::given_back",
+        bound: None,
+        at_least: 1210,
+        outcomes: &["[+a1] [+b1], other: [+c1]", "[+a1] [+c1], other: [+b1]", "[+b1] [+c1], other: [+a1]"],
+        body: given_back,
+    },
+    Model { name: "batch::given_back_wakes", bound: None, at_least: 29, outcomes: &["[+a1]"], body: given_back_wakes },
+    Model {
+        name: "batch::two_of_them",
+        bound: None,
+        at_least: 131_790,
+        outcomes: &[
+            ", , [+a1] [+b1] [+c1]",
+            ", [+a1] [+b1], [+c1]",
+            "[+a1] [+b1], , [+c1]",
+            "[+a1] [+b1], [+c1], ",
+            "[+c1], [+a1] [+b1], ",
+        ],
+        body: two_of_them,
+    },
+    Model {
+        name: "batch::of_the_initial_list",
+        bound: Some(5),
+        at_least: 3540,
+        outcomes: &["0 in batches", "2 in batches"],
+        body: of_the_initial_list,
+    },
+];
+
+fn two_keys() -> [loom::sync::Arc<Object>; 2] {
+    [Object::new("a", 1), Object::new("b", 1)]
+}
+
+/// Takes up to two keys and handles them.
+fn batch_and_show(fifo: &Fifo, is_fused: bool) -> String {
+    let log = Log::default();
+    let Some(mut batch) = fifo.try_pop_batch(2) else { return String::new() };
+    while let Some(item) = batch.next() {
+        log.add(&show(item.deltas(), item.key()));
+        end(item, is_fused);
+    }
+    log.text()
+}
+
+/// What comes before a key's turn is handled with it.
+fn push_over_it() -> String {
+    let (fifo, log) = (fused(&[]), Log::default());
+    fifo.add_batch(two_keys().into()).unwrap();
+    let producer = beside(&fifo, |fifo| fifo.update(Object::new("b", 2)).unwrap());
+    let taken = batch_and_show(&fifo, true);
+    producer.join().unwrap();
+    format!("{taken}, {}", rest(&fifo, &log))
+}
+
+/// Keys whose turn does not come go back to the front, and no one else gets them before.
+fn given_back() -> String {
+    let (fifo, log) = (bare(), Log::default());
+    fifo.add_batch(two_keys().into()).unwrap();
+    fifo.add(Object::new("c", 1)).unwrap();
+    let other = beside(&fifo, |fifo| pop_and_show(fifo, false));
+    let mut batch = fifo.try_pop_batch(2).unwrap();
+    if let Some(item) = batch.next() {
+        log.add(&show(item.deltas(), item.key()));
+        item.done();
+    }
+    drop(batch);
+    let other = other.join().unwrap();
+    drain(&fifo, &log, false);
+    format!("{}, other: {other}", log.text())
+}
+
+fn given_back_wakes() -> String {
+    let fifo = bare();
+    fifo.add(Object::new("a", 1)).unwrap();
+    let batch = fifo.try_pop_batch(1);
+    let sleeper = beside(&fifo, wait_and_show);
+    drop(batch);
+    sleeper.join().unwrap()
+}
+
+/// Consumers that share a run: each key once, in order.
+fn two_of_them() -> String {
+    let fifo = bare();
+    let keys = vec![Object::new("a", 1), Object::new("b", 1), Object::new("c", 1)];
+    let producer = beside(&fifo, |fifo| fifo.add_batch(keys).unwrap());
+    let other = beside(&fifo, |fifo| batch_and_show(fifo, false));
+    let one = batch_and_show(&fifo, false);
+    producer.join().unwrap();
+    let other = other.join().unwrap();
+    let log = Log::default();
+    drain(&fifo, &log, false);
+    format!("{one}, {other}, {}", log.text())
+}
+
+/// The queue is synced when the last handler of the batch has ended, and not before.
+fn of_the_initial_list() -> String {
+    let fifo = fused(&[]);
+    let relister = beside(&fifo, |fifo| {
+        fifo.replace(two_keys().into(), "1").unwrap();
+    });
+    let mut handled = 0;
+    while let Some(mut batch) = fifo.try_pop_batch(2) {
+        while let Some(item) = batch.next() {
+            assert!(item.is_in_initial_list() && !fifo.has_synced(), "synced too early");
+            end(item, true);
+            handled += 1;
+        }
+    }
+    assert!(handled == 2 || !fifo.has_synced(), "synced too early");
+    relister.join().unwrap();
+    while let Some(item) = fifo.try_pop() {
+        assert!(item.is_in_initial_list() && !fifo.has_synced(), "synced too early");
+        end(item, true);
+    }
+    assert!(fifo.has_synced(), "synced too late");
+    format!("{handled} in batches")
+}

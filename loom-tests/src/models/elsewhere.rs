@@ -1,0 +1,165 @@
+//! A store elsewhere, which handlers bring up to date: a slot lives there only while its key is pending or being handled,
+//! so that who asks the store must not ask while a handler changes it.
+
+use std::collections::BTreeMap;
+
+use deltafifo::{BoxError, DeltaFifo, DeltaType, KeyFunc, KnownObjects};
+use loom::sync::{Arc, Mutex};
+
+use crate::explore::Model;
+use crate::rig::{Access, Fifo, Log, Object, beside, show};
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "elsewhere::delete",
+        bound: None,
+        at_least: 17_320,
+        outcomes: &["[+a1 -a1], , stored: ", "[+a1], [-a1], stored: "],
+        body: delete,
+    },
+    Model {
+        name: "elsewhere::delete_twice",
+        bound: None,
+        at_least: 78_680,
+        outcomes: &["[-a1], , stored: "],
+        body: delete_twice,
+    },
+    Model {
+        name: "elsewhere::sweep",
+        bound: None,
+        at_least: 82_140,
+        outcomes: &["1 deleted, [~a2 -a2], , stored: ", "1 deleted, [~a2], [-a2], stored: "],
+        body: sweep,
+    },
+    Model {
+        name: "elsewhere::listed_and_handled",
+        bound: Some(5),
+        at_least: 6340,
+        outcomes: &[", [=a1], stored: a1", "[=a1], , stored: a1"],
+        body: listed_and_handled,
+    },
+    Model {
+        name: "elsewhere::an_update_between",
+        bound: Some(5),
+        at_least: 157_600,
+        outcomes: &["0 deleted, [~a2], stored: a2", "1 deleted, [-a1 ~a2], stored: a2"],
+        body: an_update_between,
+    },
+    Model {
+        name: "elsewhere::resync",
+        bound: Some(5),
+        at_least: 6340,
+        outcomes: &["[~a2], , stored: a2", "[~a2], [:a2], stored: a2"],
+        body: resync,
+    },
+];
+
+#[derive(Clone)]
+struct Outside(Arc<Mutex<BTreeMap<String, Arc<Object>>>>);
+
+impl KnownObjects<Object> for Outside {
+    fn list_keys(&self) -> Vec<String> {
+        self.0.lock().unwrap().keys().cloned().collect()
+    }
+
+    fn get_by_key(&self, key: &str) -> Result<Option<Arc<Object>>, BoxError> {
+        Ok(self.0.lock().unwrap().get(key).cloned())
+    }
+}
+
+impl Outside {
+    /// Handles one key, if there is one.
+    fn handle(&self, fifo: &Fifo) -> String {
+        let Some(item) = fifo.try_pop() else { return String::new() };
+        for delta in item.deltas() {
+            let mut objects = self.0.lock().unwrap();
+            match delta.object.object() {
+                Some(object) if delta.kind != DeltaType::Deleted => {
+                    objects.insert(item.key().to_owned(), object.clone());
+                }
+                _ => drop(objects.remove(item.key())),
+            }
+        }
+        let shown = show(item.deltas(), item.key());
+        item.done();
+        shown
+    }
+
+    /// What is left, and what the store holds then.
+    fn rest(&self, fifo: &Fifo) -> String {
+        let log = Log::default();
+        while let Some(shown) = Some(self.handle(fifo)).filter(|shown| !shown.is_empty()) {
+            log.add(&shown);
+        }
+        let stored: Vec<_> =
+            self.0.lock().unwrap().values().map(|object| format!("{}{}", object.key, object.read())).collect();
+        format!("{}, stored: {}", log.text(), stored.join(" "))
+    }
+}
+
+fn known(objects: &[Arc<Object>]) -> (Arc<Fifo>, Outside) {
+    let stored = objects.iter().map(|object| (object.key.to_owned(), object.clone())).collect();
+    let outside = Outside(Arc::new(Mutex::new(stored)));
+    // loom's Arc cannot be coerced.
+    let shared: std::sync::Arc<dyn KnownObjects<Object>> = std::sync::Arc::new(outside.clone());
+    let builder = DeltaFifo::builder(KeyFunc::meta_namespace(Access)).known_objects(Arc::from_std(shared));
+    (Arc::new(builder.build()), outside)
+}
+
+/// Lets `work` meet a handler that may run; all that was handled, and the store.
+fn beside_a_handler(fifo: &Arc<Fifo>, outside: &Outside, work: impl FnOnce(&Fifo)) -> String {
+    let store = outside.clone();
+    let consumer = beside(fifo, move |fifo| store.handle(fifo));
+    work(fifo);
+    let first = consumer.join().unwrap();
+    format!("{first}, {}", outside.rest(fifo))
+}
+
+/// Whether it is pending, being handled or known: the deletion counts.
+fn delete() -> String {
+    let (fifo, outside) = known(&[]);
+    fifo.add(Object::new("a", 1)).unwrap();
+    beside_a_handler(&fifo, &outside, |fifo| fifo.delete(Object::new("a", 1)).unwrap())
+}
+
+/// A deletion after the one that is handled counts for nothing.
+fn delete_twice() -> String {
+    let (fifo, outside) = known(&[Object::new("a", 1)]);
+    fifo.delete(Object::new("a", 1)).unwrap();
+    beside_a_handler(&fifo, &outside, |fifo| fifo.delete(Object::new("a", 1)).unwrap())
+}
+
+fn sweep() -> String {
+    let (fifo, outside) = known(&[Object::new("a", 1)]);
+    fifo.update(Object::new("a", 2)).unwrap();
+    let mut deleted = 0;
+    let handled = beside_a_handler(&fifo, &outside, |fifo| deleted = fifo.begin_replace().commit("1").unwrap().deleted);
+    format!("{deleted} deleted, {handled}")
+}
+
+/// What was listed is not deleted, also when its handler has ended, and its slot with it, before the commit.
+fn listed_and_handled() -> String {
+    let (fifo, outside) = known(&[]);
+    beside_a_handler(&fifo, &outside, |fifo| {
+        let mut relist = fifo.begin_replace();
+        relist.offer(vec![Object::new("a", 1)]).unwrap();
+        assert_eq!(relist.commit("1").unwrap().deleted, 0);
+    })
+}
+
+/// Nor is what was written since the begin.
+fn an_update_between() -> String {
+    let (fifo, outside) = known(&[Object::new("a", 1)]);
+    let relist = fifo.begin_replace();
+    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
+    let deleted = relist.commit("1").unwrap().deleted;
+    producer.join().unwrap();
+    format!("{deleted} deleted, {}", outside.rest(&fifo))
+}
+
+/// A Sync shows what is known then, and a key that is pending gets none.
+fn resync() -> String {
+    let (fifo, outside) = known(&[Object::new("a", 1)]);
+    fifo.update(Object::new("a", 2)).unwrap();
+    beside_a_handler(&fifo, &outside, DeltaFifo::resync)
+}

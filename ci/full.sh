@@ -33,8 +33,12 @@ for part in "${parts[@]}"; do
   if grep -q '^skipped:' "$log"; then outcome=skipped; fi
   line=$(printf '%-16s %-8s %6.1f min  %s  %s  %s' "$part" "$outcome" \
     "$(awk -v s=$((SECONDS - from)) 'BEGIN { print s / 60 }')" "$(git rev-parse --short HEAD)" "$(date -u +%F)" "$said")
+  # Parts may run side by side.
+  exec 9>>ci/full.txt
+  flock 9
   { grep -v "^$part " ci/full.txt || true; echo "$line"; } | sort >"$log"
   cat "$log" >ci/full.txt
+  exec 9>&-
   rm -f "$log"
 done
 cat ci/full.txt

@@ -104,7 +104,7 @@ impl<'f> Pair<'f> {
     fn object(&mut self, place: Place) -> Arc<Obj> {
         self.n += 1;
         // Few versions, so that some objects are listed unchanged; one in four has none.
-        let version = if self.n % 4 == 0 { String::new() } else { (self.n % 4).to_string() };
+        let version = if self.n.is_multiple_of(4) { String::new() } else { (self.n % 4).to_string() };
         let object = versioned(place.key().unwrap_or_default(), self.n, &version);
         self.made.push(Arc::downgrade(&object));
         object

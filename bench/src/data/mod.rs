@@ -24,9 +24,9 @@ pub use random::{Zipf, splitmix64, uniform_key};
 /// are already known. Every object has a name.
 pub trait Source: Send + Sync {
     /// What is made.
-    type Object: Send + Sync + 'static;
+    type Object: Clone + Send + Sync + 'static;
     /// How its metadata is read.
-    type Meta: Meta<Self::Object> + Copy + Default;
+    type Meta: Meta<Self::Object> + Copy + Default + 'static;
 
     /// Makes object number `index`, with its own version if `version` is `None`.
     fn make(&self, index: usize, version: Option<String>) -> Self::Object;

@@ -4,6 +4,7 @@
 pub mod dashmap;
 pub mod deltafifo;
 pub mod floor;
+pub mod kube_writer;
 pub mod mutex;
 pub mod mutex_engine;
 mod name;
@@ -63,8 +64,17 @@ pub trait ListEngine<T>: Send + Sync {
     /// Whether objects that a relist brings in the version that is known are left out.
     const SKIPS_UNCHANGED: bool = false;
 
+    /// Whether its handler is told of anything at all.
+    const MAKES_DELTAS: bool = true;
+
+    /// A list as the engine takes it.
+    type List;
+
+    /// Makes a list of it, outside every clock.
+    fn prepare(&self, list: &[Arc<T>]) -> Self::List;
+
     /// Takes a whole list, in as many threads as the engine likes. Every object has a name.
-    fn replace(&self, list: Vec<Arc<T>>, version: &str);
+    fn replace(&self, list: Self::List, version: &str);
 
     /// Applies all that is pending to the store and counts it, by as many consumers as the engine likes; returns when
     /// the last one has ended.
@@ -75,7 +85,7 @@ pub trait ListEngine<T>: Send + Sync {
 }
 
 /// What also takes single updates, from several producers, for several consumers that wait for them.
-pub trait QueueEngine<T>: ListEngine<T> {
+pub trait QueueEngine<T>: ListEngine<T, List = Vec<Arc<T>>> {
     /// Offers one update.
     fn update(&self, object: Arc<T>);
 

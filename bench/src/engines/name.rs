@@ -18,6 +18,10 @@ pub enum EngineName {
     DashMap,
     /// The limit.
     Floor,
+    /// kube-rs' store, objects as they are.
+    KubeWriter,
+    /// The same, objects behind an `Arc`.
+    KubeWriterArc,
     /// client-go's classic queue.
     ClientGoDeltaFifo,
     /// client-go's queue of today.
@@ -28,12 +32,14 @@ pub enum EngineName {
 
 impl EngineName {
     /// All of them, in the order of the tables.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::DeltaFifo,
         Self::DeltaFifoSkip,
         Self::Mutex,
         Self::DashMap,
         Self::Floor,
+        Self::KubeWriter,
+        Self::KubeWriterArc,
         Self::ClientGoDeltaFifo,
         Self::ClientGoRealFifo,
         Self::ClientGoInformer,
@@ -48,6 +54,8 @@ impl EngineName {
             Self::Mutex => "mutex",
             Self::DashMap => "dashmap",
             Self::Floor => "floor",
+            Self::KubeWriter => "kube-writer",
+            Self::KubeWriterArc => "kube-writer-arc",
             Self::ClientGoDeltaFifo => "client-go-deltafifo",
             Self::ClientGoRealFifo => "client-go-realfifo",
             Self::ClientGoInformer => "client-go-informer",
@@ -60,12 +68,18 @@ impl EngineName {
         matches!(self, Self::ClientGoDeltaFifo | Self::ClientGoRealFifo | Self::ClientGoInformer)
     }
 
-    /// Whether it can do a workload: the floor has no queue, and the relists of an informer are paced by its own
+    /// Whether its handler is told of anything: kube-rs' store makes no deltas.
+    #[must_use]
+    pub fn makes_deltas(self) -> bool {
+        !matches!(self, Self::KubeWriter | Self::KubeWriterArc)
+    }
+
+    /// Whether it can do a workload: the floor and kube-rs' store have no queue, and the relists of an informer are paced by its own
     /// waiting.
     #[must_use]
     pub fn can(self, workload: Workload) -> bool {
         match self {
-            Self::Floor => workload.is_list(),
+            Self::Floor | Self::KubeWriter | Self::KubeWriterArc => workload.is_list(),
             Self::ClientGoInformer => workload != Workload::Stall,
             _ => true,
         }
@@ -91,6 +105,13 @@ impl EngineName {
             ),
             Self::Floor => {
                 format!("the steps of a relist on plain data, one thread, foldhash {}: the limit", locked("foldhash"))
+            }
+            Self::KubeWriter => format!(
+                "kube-runtime {}: reflector Writer, each object cloned as it does; a store only, it makes no deltas",
+                locked("kube-runtime")
+            ),
+            Self::KubeWriterArc => {
+                format!("kube-runtime {}: the same, objects behind an Arc: its best case", locked("kube-runtime"))
             }
             Self::ClientGoDeltaFifo => "client-go's DeltaFIFO and indexer".to_owned(),
             Self::ClientGoRealFifo => "client-go's RealFIFO and indexer, as today's informers set it".to_owned(),

@@ -12,6 +12,7 @@ use crate::digest::Digest;
 use crate::engines::dashmap::DashMapEngine;
 use crate::engines::deltafifo::DeltaFifoEngine;
 use crate::engines::floor::{Floor, InOrder, Partitioned};
+use crate::engines::kube_writer::{KubeWriterEngine, Owned, Shared};
 use crate::engines::mutex_engine::MutexEngine;
 use crate::engines::{Counts, EngineName, ListEngine, QueueEngine};
 use crate::protocol::{Done, Line, Output};
@@ -74,6 +75,12 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
             rows.into_iter().try_for_each(|row| out.line(&Line::Row(row)))?;
             leave(lists);
         }
+        EngineName::KubeWriter => {
+            run_lists(args, source, KubeWriterEngine::<Owned<S::Object>, S::Meta>::new(), &mut out)?;
+        }
+        EngineName::KubeWriterArc => {
+            run_lists(args, source, KubeWriterEngine::<Shared<S::Object>, S::Meta>::new(), &mut out)?;
+        }
         go => return Err(format!("{go} is not an engine of this process").into()),
     }
     Ok(out.line(&Line::Done(Done { version: args.engine.description() }))?)
@@ -87,11 +94,7 @@ fn run_queue<S: Source, E: QueueEngine<S::Object>>(
 ) -> Result<(), ChildError> {
     let new = || new(S::Meta::default());
     if args.workloads.iter().any(|workload| workload.is_list()) {
-        let (lists, engine) = (Lists::build(args, source, out)?, new());
-        for row in lists.run::<S, _>(args, &engine, out)? {
-            out.line(&Line::Row(row))?;
-        }
-        leave((lists, engine));
+        run_lists(args, source, new(), out)?;
     }
     if args.asks(Workload::Events) {
         events::run(args, source, new, out)?;
@@ -99,6 +102,20 @@ fn run_queue<S: Source, E: QueueEngine<S::Object>>(
     if args.asks(Workload::Stall) {
         stall::run(args, source, new, out)?;
     }
+    Ok(())
+}
+
+fn run_lists<S: Source, E: ListEngine<S::Object>>(
+    args: &ChildArgs,
+    source: &S,
+    engine: E,
+    out: &mut Output,
+) -> Result<(), ChildError> {
+    let lists = Lists::build(args, source, out)?;
+    for row in lists.run::<S, _>(args, &engine, out)? {
+        out.line(&Line::Row(row))?;
+    }
+    leave((lists, engine));
     Ok(())
 }
 

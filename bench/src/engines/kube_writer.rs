@@ -1,0 +1,163 @@
+//! kube-rs' store: `reflector::Writer`, fed the events that a watcher gives it. It keeps a map and nothing else: no deltas,
+//! no handler, no deletions that were not seen, no index; so it counts nothing.
+//!
+//! Its `apply_watcher_event` clones every object out of the event that it is shown. With objects as they are ([`Owned`])
+//! that is a deep clone each; its best case is an object behind an `Arc` ([`Shared`]).
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use deltafifo::Meta;
+use kube::runtime::reflector::{Lookup, Store, store::Writer};
+use kube::runtime::watcher::Event;
+use parking_lot::Mutex;
+
+use super::{Counts, ListEngine};
+
+/// How an event holds its object.
+pub trait Hold: Clone + Send + Sync + 'static {
+    /// What is held.
+    type Object: Send + Sync;
+
+    /// Takes an object from a list.
+    fn of(object: &Arc<Self::Object>) -> Self;
+
+    /// The object.
+    fn object(&self) -> &Self::Object;
+}
+
+/// As it is.
+#[derive(Clone)]
+pub struct Owned<T>(T);
+
+/// Behind an `Arc`.
+pub struct Shared<T>(Arc<T>);
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Hold for Owned<T> {
+    type Object = T;
+
+    fn of(object: &Arc<T>) -> Self {
+        Self(T::clone(object))
+    }
+
+    fn object(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Send + Sync + 'static> Hold for Shared<T> {
+    type Object = T;
+
+    fn of(object: &Arc<T>) -> Self {
+        Self(object.clone())
+    }
+
+    fn object(&self) -> &T {
+        &self.0
+    }
+}
+
+/// What the store holds: an object and how its metadata is read.
+pub struct Entry<H, M>(H, PhantomData<M>);
+
+impl<H: Clone, M> Clone for Entry<H, M> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone(), PhantomData)
+    }
+}
+
+impl<H: Hold, M: Meta<H::Object> + Default> Lookup for Entry<H, M> {
+    type DynamicType = ();
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Pod".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "pods".into()
+    }
+
+    fn name(&self) -> Option<Cow<'_, str>> {
+        M::default().name(self.0.object()).map(Cow::Borrowed)
+    }
+
+    fn namespace(&self) -> Option<Cow<'_, str>> {
+        M::default().namespace(self.0.object()).map(Cow::Borrowed)
+    }
+
+    fn resource_version(&self) -> Option<Cow<'_, str>> {
+        M::default().version(self.0.object()).map(Cow::Borrowed)
+    }
+
+    fn uid(&self) -> Option<Cow<'_, str>> {
+        M::default().uid(self.0.object()).map(Cow::Borrowed)
+    }
+}
+
+type Events<H, M> = Arc<Vec<Event<Entry<H, M>>>>;
+
+/// See the module.
+pub struct KubeWriterEngine<H: Hold, M: Meta<H::Object> + Default + 'static> {
+    writer: Mutex<Writer<Entry<H, M>>>,
+    store: Store<Entry<H, M>>,
+    /// Lists outlive the engine's work, in every engine.
+    given: Mutex<Vec<Events<H, M>>>,
+}
+
+impl<H: Hold, M: Meta<H::Object> + Default + 'static> KubeWriterEngine<H, M> {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        let writer = Writer::new(());
+        Self { store: writer.as_reader(), writer: Mutex::new(writer), given: Mutex::default() }
+    }
+}
+
+impl<H: Hold, M: Meta<H::Object> + Default + 'static> Default for KubeWriterEngine<H, M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<H: Hold, M: Meta<H::Object> + Default + 'static> ListEngine<H::Object> for KubeWriterEngine<H, M> {
+    const MAKES_DELTAS: bool = false;
+    type List = Events<H, M>;
+
+    fn prepare(&self, list: &[Arc<H::Object>]) -> Self::List {
+        let objects = list.iter().map(|object| Event::InitApply(Entry(H::of(object), PhantomData)));
+        let events: Events<_, _> =
+            Arc::new([Event::Init].into_iter().chain(objects).chain([Event::InitDone]).collect());
+        self.given.lock().push(events.clone());
+        events
+    }
+
+    fn replace(&self, events: Self::List, _version: &str) {
+        let mut writer = self.writer.lock();
+        events.iter().for_each(|event| writer.apply_watcher_event(event));
+    }
+
+    fn drain(&self) -> Counts {
+        Counts::default()
+    }
+
+    fn for_each_known(&self, mut see: impl FnMut(&H::Object)) {
+        for entry in self.store.state() {
+            see(entry.0.object());
+        }
+    }
+}

@@ -12,8 +12,10 @@ need_nightly
 cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz >/dev/null 2>&1 ||
   cargo install cargo-fuzz || skip "cargo-fuzz cannot be installed"
 
-mapfile -t targets < <(if (($#)); then printf '%s\n' "$@"; else cargo +nightly fuzz list; fi)
-# The inputs hold no long constants that a fuzzer would have to guess, so it need not look at every comparison; and what
+if (($#)); then targets=("$@"); else targets=($(cargo +nightly fuzz list)); fi
+((${#targets[@]})) || { echo "there are no targets" >&2; exit 1; }
+# The inputs hold no long constants that a fuzzer would have to guess (those of files stand in its seeds), so it need not
+# look at every comparison; and what
 # AddressSanitizer notes for its reports only (the stacks of allocations) can wait until a finding is run again. Both
 # together are two to four times the executions.
 build=(--no-trace-compares)

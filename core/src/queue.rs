@@ -61,17 +61,15 @@ impl<T> ReadyQueue<T> {
         }
     }
 
-    /// Puts slots that were taken out, oldest first, back at the front.
-    pub(crate) fn give_back(&self, slots: impl DoubleEndedIterator<Item = QueuedSlot<T>>) {
+    /// Puts slots that were taken out, oldest first, back at the front; how many. The caller wakes.
+    pub(crate) fn give_back(&self, slots: impl DoubleEndedIterator<Item = QueuedSlot<T>>) -> usize {
         let mut given = 0;
         let mut head = self.head.lock();
         for slot in slots.rev() {
             mutant!(GivenBackBehind => head.push_back(slot); head.push_front(slot));
             given += 1;
         }
-        drop(head);
-        mutant!(GivenBackWakesNobody => return);
-        self.wake(given);
+        given
     }
 
     pub(crate) fn try_pop(&self) -> Option<QueuedSlot<T>> {
@@ -127,24 +125,22 @@ impl<T> ReadyQueue<T> {
             backoff.snooze();
         }
         loop {
-            mutant!(NoSecondLook => match self.attempt_or_closed(&mut attempt)? {
-                Some(found) => return Ok(found),
-                None => {
-                    self.ready.listen().wait();
-                    continue;
-                }
-            });
             let listener = self.ready.listen();
-            match self.attempt_or_closed(&mut attempt)? {
-                Some(found) => return Ok(found),
-                None => match deadline {
-                    None => listener.wait(),
-                    Some(deadline) => {
-                        if listener.wait_deadline(deadline).is_none() {
-                            return attempt().ok_or(PopError::TimedOut);
-                        }
+            if let Some(found) = self.attempt_or_closed(&mut attempt)? {
+                return Ok(found);
+            }
+            mutant!(NoSecondLook => {
+                drop(listener);
+                self.ready.listen().wait();
+                continue;
+            });
+            match deadline {
+                None => listener.wait(),
+                Some(deadline) => {
+                    if listener.wait_deadline(deadline).is_none() {
+                        return attempt().ok_or(PopError::TimedOut);
                     }
-                },
+                }
             }
         }
     }
@@ -156,14 +152,14 @@ impl<T> ReadyQueue<T> {
                 return Ok(found);
             }
             let listener: EventListener = self.ready.listen();
+            if let Some(found) = self.attempt_or_closed(&mut attempt)? {
+                return Ok(found);
+            }
             mutant!(AsyncNoSecondLook => {
                 drop(listener);
                 self.ready.listen().await;
                 continue;
             });
-            if let Some(found) = self.attempt_or_closed(&mut attempt)? {
-                return Ok(found);
-            }
             listener.await;
         }
     }
@@ -183,7 +179,8 @@ impl<T> ReadyQueue<T> {
 
     pub(crate) fn close(&self) {
         // Release, paired with `is_closed`; sleepers are woken after, and look again.
-        self.closed.store(true, Ordering::Release);
+        let order = mutant!(ClosedHandsNothingOn => Ordering::Relaxed; Ordering::Release);
+        self.closed.store(true, order);
         mutant!(CloseWakesNobody => return);
         self.ready.notify(usize::MAX);
     }

@@ -16,6 +16,7 @@ mod imp {
     pub(crate) use std::sync::Arc;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicUsize, Ordering};
     pub(crate) use std::sync::atomic::{AtomicPtr as WordCell, AtomicPtr as KnownCell, AtomicU32 as StampCell};
+    use std::time::Instant;
 
     /// Whether this is a model: then nothing waits by the clock, and sizes are not what they are.
     pub(crate) const MODEL: bool = false;
@@ -48,21 +49,15 @@ mod imp {
         }
     }
 
-    /// Nothing; in models it tells when what was freed is touched.
-    pub(crate) struct Alive;
-
-    impl Alive {
-        pub(crate) fn new() -> Self {
-            Self
-        }
-
-        #[inline]
-        #[allow(clippy::unused_self)] // In models it has something to say.
-        pub(crate) fn assert(&self) {}
-
-        #[allow(clippy::unused_self)]
-        pub(crate) fn end(&self) {}
+    /// The time, which a model does not have: what it does must not depend on it.
+    #[allow(clippy::unnecessary_wraps)] // A model has none.
+    pub(crate) fn now() -> Option<Instant> {
+        Some(Instant::now())
     }
+
+    /// Nothing; a model tells when what was freed is touched.
+    #[inline]
+    pub(crate) fn assert_alive<T>(_touched: &T) {}
 
     /// Frees. A model keeps the memory, does what `bury` says, and so finds out who touches it after that.
     pub(crate) fn free<T>(freed: Box<T>, _bury: impl FnOnce(&T)) {
@@ -95,7 +90,7 @@ mod imp {
     pub(crate) use super::gated::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicUsize};
     pub(crate) use super::mutants::{KnownCell, StampCell, WordCell, mutant};
     pub(crate) use super::standins::{
-        Alive, Event, EventListener, IntoNotification, Listener, Mutex, RandomState, RwLock, SegQueue, free,
+        Event, EventListener, IntoNotification, Listener, Mutex, RandomState, RwLock, SegQueue, assert_alive, free, now,
     };
     pub(crate) use model::sync::Arc;
     pub(crate) use model::sync::atomic::Ordering;

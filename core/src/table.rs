@@ -72,7 +72,10 @@ impl<T> Table<T> {
     /// Retires a running slot that knows nothing: unlinks and frees it, unless something was pushed meanwhile.
     pub(crate) fn retire(&self, running: RunningSlot<T>) -> Result<(), RunningSlot<T>> {
         let hash = self.hash(running.key().as_bytes());
-        let settling = mutant!(RetireFromEmpty => running.through_empty()?; running);
+        let settling = mutant!(RetireFromEmpty => match running.through_empty()? {
+            Some(running) => running,
+            None => return Ok(()),
+        }; running);
         let mut shard = self.shard(hash).write();
         let owner = shard.retire(hash, settling)?;
         drop(shard);

@@ -3,6 +3,7 @@
 mod common;
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -291,4 +292,49 @@ fn waiting_for_the_sync_ends_with_the_last_initial_handler() {
         fifo.wait_for_sync().unwrap();
         block_on(fifo.wait_for_sync_async()).unwrap();
     });
+}
+
+/// A future whose task cannot be woken: it waits for room in a full queue.
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        // Without the hook: it is meant.
+        resume_unwind(Box::new("a waker that panics"));
+    }
+}
+
+/// `work` meets a waker that panics, on a queue of `deltas` that is full with them.
+fn over_a_bad_waker(deltas: u64, work: impl FnOnce(&Fifo)) {
+    let fifo = Rig::with(Mode::Nowhere, |builder| builder.high_water(usize::try_from(deltas).unwrap())).fifo;
+    for n in 0..deltas {
+        fifo.add(obj(&format!("key-{n}"), n)).unwrap();
+    }
+    let waker = Waker::from(Arc::new(Panics));
+    let mut room = Box::pin(fifo.ready_async());
+    assert!(room.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(catch_unwind(AssertUnwindSafe(|| work(&fifo))).is_err(), "there was a waker");
+    // event-listener's count of its listeners is wrong by now, and its drop would say so.
+    std::mem::forget(room);
+    let left = fifo.list_keys();
+    assert!(!left.is_empty(), "what was taken is back");
+    for _ in left {
+        fifo.try_pop().expect("what is pending can be popped").done();
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "forgets a future, which leaks by design")]
+fn a_batch_that_meets_a_waker_that_panics_gives_its_keys_back() {
+    over_a_bad_waker(2, |fifo| {
+        let mut batch = fifo.try_pop_batch(2).unwrap();
+        batch.next().unwrap().done();
+        drop(batch);
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "forgets a future, which leaks by design")]
+fn a_pop_that_meets_a_waker_that_panics_puts_its_deltas_back() {
+    over_a_bad_waker(1, |fifo| drop(fifo.try_pop()));
 }

@@ -6,22 +6,22 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use deltafifo::mutants;
 
-use crate::models;
 use crate::rig::mutant;
+use crate::{Arguments, models};
 
 /// A model.
 pub struct Model {
     /// `file::what`.
     pub name: &'static str,
     /// How often a schedule may preempt a thread that could go on. `None`: as often as there is a step. Where there is a
-    /// bound it is because without one the model was not over after 30 s (an access is two steps, see `sync/gated.rs`, and
-    /// an offer some forty): 4 or 5 with two threads, 3 or 4 with three, as much as ends within half a minute. Each run
-    /// prints its times.
+    /// bound it is because without one (`--unbounded`) the model took more than 30 s, most far more: an access is two steps
+    /// (`sync/gated.rs`), and an offer some forty. It is as high as lets all of them together end within some minutes; the time
+    /// that it took, on a busy machine with two cores, stands beside it.
     pub bound: Option<usize>,
     /// Fewer iterations mean that it no longer explores what it did.
     pub at_least: usize,
@@ -31,64 +31,122 @@ pub struct Model {
     pub body: fn() -> String,
 }
 
-/// A model takes about as many iterations as it must. One that takes so many times more, with a mutant, has no end.
-const ENDLESS: usize = 20;
+/// A model that took so many iterations more than its floor would have no end.
+const ENDLESS: usize = 300_000;
+const NO_END: &str = "it has no end";
+
+/// What loom itself says when a model breaks a rule. Any other panic of its code is its own failure.
+const REPORTS: [&str; 5] = ["deadlock", "Causality violation", "leaked", "oncurrent", "data race"];
+
+/// Why a model does not hold.
+enum Failure {
+    /// A schedule broke it: an assertion, or one of loom's reports.
+    Broken(String),
+    /// Its outcomes are others.
+    Outcomes(String),
+    /// It explored less than it did, or would have no end, or loom failed: nothing is known.
+    NoVerdict(String),
+}
+
+/// Exit codes: with a mutant, only the first is a kill.
+pub const BROKEN: u8 = 1;
+pub const NO_VERDICT: u8 = 3;
+
+/// Begins the line that a panic prints.
+pub const PANICKED: &str = "panicked: ";
+/// In the line of a model that does not hold, before the reason.
+pub const FAILED: &str = "FAILED: ";
+
+/// What the model's first panic said. The others follow from it.
+static FIRST_PANIC: Mutex<Option<String>> = Mutex::new(None);
+
+/// Notes what is said of a panic, in a line.
+fn note_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let message = panic.payload_as_str().unwrap_or("no text").lines().collect::<Vec<_>>().join(" ");
+        let place = panic.location().map_or_else(String::new, |place| format!("{}:{}", place.file(), place.line()));
+        let said = format!("{message} ({place})");
+        eprintln!("{PANICKED}{said}");
+        FIRST_PANIC.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(said);
+    }));
+}
+
+/// Whether a panic says something of the model, and not of loom.
+pub fn is_of_the_model(said: &str) -> bool {
+    let of_loom = said.contains("/loom-0.") && !REPORTS.iter().any(|report| said.contains(report));
+    !of_loom && !said.starts_with(NO_END)
+}
 
 /// Explores the models that were asked for.
-pub fn run(mutant_name: Option<&str>, names: &[String], exact: bool) -> ExitCode {
-    let chosen = mutant_name.map(mutant);
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let names = &arguments.models;
+    let chosen = arguments.mutant.as_deref().map(mutant);
     if chosen == Some(None) {
         eprintln!("no such mutant; they stand in core/src/sync/mutants.rs");
         return ExitCode::from(2);
     }
     mutants::choose(chosen.flatten());
-    let matches = |model: &Model, name: &str| if exact { model.name == name } else { model.name.contains(name) };
+    note_panics();
+    let matches =
+        |model: &Model, name: &str| if arguments.exact { model.name == name } else { model.name.contains(name) };
     let asked = |model: &&Model| names.is_empty() || names.iter().any(|name| matches(model, name));
-    let mut failed = Vec::new();
-    let mut count = 0;
+    let (mut holding, mut count, mut code) = (0, 0, 0);
     for model in models::all().into_iter().filter(asked) {
         count += 1;
-        if let Err(why) = explore(model) {
-            println!("{:44} FAILED: {why}", model.name);
-            failed.push(model.name);
-        }
+        let Err(failure) = explore(model, arguments.unbounded) else {
+            holding += 1;
+            continue;
+        };
+        let (failed, why) = match failure {
+            Failure::Broken(why) | Failure::Outcomes(why) => (BROKEN, why),
+            Failure::NoVerdict(why) => (NO_VERDICT, why),
+        };
+        println!("{:44} {FAILED}{why}", model.name);
+        code = failed;
     }
-    println!("{} of {count} models hold", count - failed.len());
-    if failed.is_empty() && count > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!("{holding} of {count} models hold");
+    if count == 0 { ExitCode::from(2) } else { ExitCode::from(code) }
 }
 
-fn explore(model: &'static Model) -> Result<(), String> {
+fn explore(model: &'static Model, unbounded: bool) -> Result<(), Failure> {
     let iterations = Arc::new(AtomicUsize::new(0));
     let seen = Arc::new(Mutex::new(BTreeSet::new()));
     let start = Instant::now();
 
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = model.bound;
+    let bound = if unbounded { None } else { model.bound };
+    builder.preemption_bound = bound;
     builder.max_permutations = None;
     builder.max_duration = None;
     builder.max_branches = 5_000;
     let (counted, noted) = (iterations.clone(), seen.clone());
     let check = move || {
         let count = counted.fetch_add(1, Ordering::Relaxed);
-        assert!(count < model.at_least * ENDLESS, "it has no end");
+        assert!(count < 3 * model.at_least + ENDLESS, "{NO_END}");
         let outcome = (model.body)();
         noted.lock().unwrap().insert(outcome);
     };
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| builder.check(check)))
-        .map_err(|_| format!("a schedule broke it, number {}", iterations.load(Ordering::Relaxed)))?;
+    *FIRST_PANIC.lock().unwrap() = None;
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| builder.check(check))).is_err() {
+        let said = FIRST_PANIC.lock().unwrap().take().unwrap_or_default();
+        let why = format!("schedule {}: {said}", iterations.load(Ordering::Relaxed));
+        return Err(if is_of_the_model(&said) { Failure::Broken(why) } else { Failure::NoVerdict(why) });
+    }
 
     let iterations = iterations.load(Ordering::Relaxed);
-    let bound = model.bound.map_or("none".to_owned(), |bound| bound.to_string());
+    let bound = bound.map_or("none".to_owned(), |bound| bound.to_string());
     println!("{:44} {iterations:8} iterations, bound {bound:4}, {:6.1} s", model.name, start.elapsed().as_secs_f64());
     let seen = std::mem::take(&mut *seen.lock().unwrap());
     let expected: BTreeSet<_> = model.outcomes.iter().map(|outcome| (*outcome).to_owned()).collect();
     if seen != expected {
         let new: Vec<_> = seen.difference(&expected).collect();
         let missing: Vec<_> = expected.difference(&seen).collect();
-        return Err(format!("outcomes that were not expected: {new:?}; expected, and not seen: {missing:?}"));
+        return Err(Failure::Outcomes(format!(
+            "outcomes that were not expected: {new:?}; expected, and not seen: {missing:?}"
+        )));
     }
     if iterations < model.at_least {
-        return Err(format!("at least {} iterations were expected", model.at_least));
+        return Err(Failure::NoVerdict(format!("at least {} iterations were expected", model.at_least)));
     }
     Ok(())
 }

@@ -36,17 +36,13 @@ fn main() -> std::process::ExitCode {
     use clap::Parser;
 
     let arguments = Arguments::parse();
-    if arguments.mutants {
-        mutants::run()
-    } else {
-        explore::run(arguments.mutant.as_deref(), &arguments.models, arguments.exact)
-    }
+    if arguments.mutants { mutants::run() } else { explore::run(&arguments) }
 }
 
 /// Explores models of deltafifo on the real code.
 #[cfg(deltafifo_loom)]
 #[derive(clap::Parser)]
-struct Arguments {
+pub struct Arguments {
     /// Tries every mutant, and fails if one survives all models
     #[arg(long)]
     mutants: bool,
@@ -56,6 +52,9 @@ struct Arguments {
     /// Only the models of exactly these names
     #[arg(long)]
     exact: bool,
+    /// Without their bounds, up to many more iterations: to see whether a model still needs its own
+    #[arg(long)]
+    unbounded: bool,
     /// Only models whose name contains one of these
     models: Vec<String>,
 }

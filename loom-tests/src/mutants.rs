@@ -1,17 +1,21 @@
 //! Every mutant against the models, each in a process of its own, since a defect is chosen once and may end the process.
 //!
-//! A mutant is killed by the first model that fails with it: one that panics, that deadlocks, whose outcomes are others,
-//! or that has no end. The subjects that are to see it are tried first.
+//! A mutant is killed by the first model that fails with it: one that panics, that deadlocks, that leaks, or whose outcomes
+//! are others. The table says which, and why. A model that only explores less, or would have no end, or over which loom
+//! itself fails, kills nothing. The subjects that are to see a mutant are tried first.
 
 use std::collections::VecDeque;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::thread;
 
 use deltafifo::mutants::{ALL, Mutant};
 
-use crate::explore::Model;
+use crate::explore::{BROKEN, FAILED, Model, PANICKED, is_of_the_model};
 use crate::models;
+
+const SURVIVED: &str = "SURVIVED";
+const LONGEST_REASON: usize = 160;
 
 /// Tries all of them, on every core.
 pub fn run() -> ExitCode {
@@ -23,16 +27,21 @@ pub fn run() -> ExitCode {
             scope.spawn(|| {
                 while let Some((place, (mutant, _))) = next(&waiting) {
                     let killer = killer(*mutant);
-                    eprintln!("{mutant:?}: {}", killer.unwrap_or("SURVIVED"));
+                    let name = killer.as_ref().map_or(SURVIVED, |(name, _)| name);
+                    eprintln!("{mutant:?}: {name}");
                     killers.lock().unwrap()[place] = killer;
                 }
             });
         }
     });
     let killers = killers.into_inner().unwrap();
-    println!("\n{:24} {:36} what is wrong", "mutant", "killed by");
+    println!("\nmutant: what is wrong\n    killed by: how");
     for ((mutant, what), killer) in ALL.iter().zip(&killers) {
-        println!("{:24} {:36} {what}", format!("{mutant:?}"), killer.unwrap_or("SURVIVED"));
+        println!("{mutant:?}: {what}");
+        match killer {
+            Some((name, why)) => println!("    {name}: {}", why.chars().take(LONGEST_REASON).collect::<String>()),
+            None => println!("    {SURVIVED}"),
+        }
     }
     let killed = killers.iter().flatten().count();
     println!("{killed} of {} mutants killed", ALL.len());
@@ -43,12 +52,12 @@ fn next<I>(waiting: &Mutex<VecDeque<I>>) -> Option<I> {
     waiting.lock().unwrap().pop_front()
 }
 
-/// The first model that fails with the mutant.
-fn killer(mutant: Mutant) -> Option<&'static str> {
+/// The first model that fails with the mutant, and why.
+fn killer(mutant: Mutant) -> Option<(&'static str, String)> {
     let mut models = models::all();
     let wanted = seen_by(mutant);
     models.sort_by_key(|model| !wanted.iter().any(|subject| model.name.starts_with(subject)));
-    models.into_iter().find(|model| !holds(model, mutant)).map(|model| model.name)
+    models.into_iter().find_map(|model| Some((model.name, defect(model, mutant)?)))
 }
 
 /// Subjects that are to see it. Only their order in the search: any model may kill.
@@ -67,6 +76,9 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::BeginPassesNoLock
         | Mutant::SkipIgnoresTheHandler
         | Mutant::RunWakesOne
+        | Mutant::WalkWakesOne
+        | Mutant::OldProbeTells
+        | Mutant::ProbeWakesNobody
         | Mutant::RunPublishedLate => &["relist"],
         Mutant::JoinedIsQueuedToo => &["push_take", "two_consumers"],
         Mutant::IdleIsStored => &["push_settle"],
@@ -74,33 +86,41 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::RunningDecidesNothing | Mutant::RunningIsDecidedAtOnce => &["running"],
         Mutant::RetireFromEmpty => &["retire"],
         Mutant::PutBackBehind | Mutant::CancelledIsLost => &["requeue"],
-        Mutant::QueuedAfterUnlock => &["order"],
+        Mutant::QueuedAfterUnlock | Mutant::ResyncQueuesAfterUnlock => &["order"],
+        Mutant::CloseIsToldFirst | Mutant::WaitsWithoutASecondLook => &["waiting"],
         Mutant::SettleDoesNotWake
         | Mutant::OfferDoesNotWake
         | Mutant::NoSecondLook
         | Mutant::AsyncNoSecondLook
         | Mutant::PlainNotify
+        | Mutant::ClosedHandsNothingOn
+        | Mutant::ResyncWakesNobody
         | Mutant::CloseWakesNobody
         | Mutant::ClosedIsLookedAtLast => &["sleep"],
         Mutant::MarksEndBeforeCommit
         | Mutant::DrainedIsAskedOnce
+        | Mutant::MarksHandNothingOn
         | Mutant::TakesAreCounted
         | Mutant::MarksEndAtTake => &["synced"],
         Mutant::GivenBackWakesNobody | Mutant::GivenBackBehind => &["batch"],
-        Mutant::SweepLooksUnlocked => &["elsewhere"],
+        Mutant::SweepLooksUnlocked | Mutant::SweepAsksTooEarly | Mutant::OlderListWins => &["elsewhere"],
         Mutant::DroppedQueueForgets => &["handles"],
     }
 }
 
-/// Whether a model holds with the mutant.
-fn holds(model: &Model, mutant: Mutant) -> bool {
+/// Why a model fails with the mutant. `None`: it holds, or there is no verdict.
+fn defect(model: &Model, mutant: Mutant) -> Option<String> {
     let program = std::env::current_exe().expect("the path of this program");
-    let status = Command::new(program)
+    let output = Command::new(program)
         .args(["--mutant", &format!("{mutant:?}"), "--exact", model.name])
-        .env("RUST_BACKTRACE", "0")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
+        .output()
         .expect("this program can be started");
-    status.success()
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let after = |text: String, mark: &str| Some(text.split_once(mark)?.1.lines().next()?.to_owned());
+    match output.status.code() {
+        Some(code) if code == i32::from(BROKEN) => after(text(&output.stdout), FAILED),
+        // A panic while another one unwinds ends the process; the first has said why.
+        None => after(text(&output.stderr), PANICKED).filter(|said| is_of_the_model(said)),
+        Some(_) => None,
+    }
 }

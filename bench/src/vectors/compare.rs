@@ -27,7 +27,8 @@ pub struct Difference {
     pub got: Answer,
 }
 
-/// Does `ops` to all engines, asks what is pending after each, and drains them at the end.
+/// Does `ops` to all engines, asks what is pending after each, and drains them at the end; then what is known
+/// is compared, as the Syncs of a resync.
 ///
 /// # Errors
 /// A [`Difference`], or a queue that cannot be set up.
@@ -37,10 +38,10 @@ pub fn compare(config: &Config, ops: &[Op]) -> Result<(), BoxError> {
         all.step(op)?;
         all.ask(number % WALK_EVERY == 0)?;
     }
-    while !matches!(all.step(&Op::Pop { action: Action::Apply })?, Answer::Result { .. }) {
-        all.ask(false)?;
-    }
-    Ok(all.ask(true)?)
+    all.drain()?;
+    // What is known in the end: a Sync of each.
+    all.step(&Op::Resync)?;
+    all.drain()
 }
 
 struct All {
@@ -70,6 +71,13 @@ impl All {
             }
         }
         Ok(want)
+    }
+
+    fn drain(&mut self) -> Result<(), BoxError> {
+        while !matches!(self.step(&Op::Pop { action: Action::Apply })?, Answer::Result { .. }) {
+            self.ask(false)?;
+        }
+        Ok(self.ask(true)?)
     }
 
     fn ask(&mut self, walk: bool) -> Result<(), Box<Difference>> {

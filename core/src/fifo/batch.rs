@@ -10,7 +10,7 @@ use super::{DeltaFifo, Popped};
 use crate::Meta;
 use crate::error::{Closed, PopError, ProcessError, panic_message};
 use crate::slot::QueuedSlot;
-use crate::sync::Arc;
+use crate::sync::{self, Arc, mutant};
 
 /// How many slots ahead of the one in hand the slot's line is brought near, and the counts of its known object.
 const SLOT_AHEAD: usize = 8;
@@ -40,7 +40,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             slot.prefetch();
         }
         let depth = self.pending_deltas();
-        Some(Batch { fifo: self, slots, marks: None, weight: 0, started: Instant::now(), depth, first })
+        Some(Batch { fifo: self, slots, marks: None, weight: 0, started: sync::now(), depth, first })
     }
 
     /// The same for async callers. Dropping the future takes nothing.
@@ -105,7 +105,7 @@ pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
     /// with its handlers and not with this guard.
     marks: Option<Arc<Marks<'f>>>,
     weight: usize,
-    started: Instant,
+    started: Option<Instant>,
     /// What was pending then, its own keys too.
     depth: usize,
     first: String,
@@ -150,12 +150,14 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
 
 impl<T: Send + Sync, M: Meta<T>> Drop for Batch<'_, T, M> {
     fn drop(&mut self) {
+        // Before any waker runs: should one panic, the keys are back.
+        let given = self.fifo.queue.give_back(std::mem::take(&mut self.slots).into_iter());
         self.fifo.depth.subtract(self.weight);
-        if !self.slots.is_empty() {
-            self.fifo.queue.give_back(std::mem::take(&mut self.slots).into_iter());
-        }
-        let elapsed = self.started.elapsed();
-        if elapsed > SLOW {
+        mutant!(GivenBackWakesNobody => return);
+        self.fifo.queue.wake(given);
+        if let Some(elapsed) = self.started.map(|started| started.elapsed())
+            && elapsed > SLOW
+        {
             report_slow(&self.first, elapsed, self.depth);
         }
     }

@@ -107,7 +107,8 @@ impl Initial {
     pub(super) fn settled(&self, marks: usize) {
         if marks > 0 {
             // AcqRel: Release hands on what the handler did, Acquire pairs with `commit`.
-            let before = self.outstanding.fetch_sub(count(marks), Ordering::AcqRel);
+            let order = mutant!(MarksHandNothingOn => Ordering::Acquire; Ordering::AcqRel);
+            let before = self.outstanding.fetch_sub(count(marks), order);
             mutant!(MarksEndBeforeCommit => if before == count(marks) {
                 let _ = self.advance(|phase| (phase < SYNCED).then_some(SYNCED));
             });

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::sync::Mutex;
+use crate::sync::{Mutex, mutant};
 
 pub(super) struct Listed(Mutex<Keys>);
 
@@ -21,7 +21,7 @@ impl Listed {
     /// Notes `key` for `generation`. A newer relist's keys take the place of an older one's, never the other way.
     pub(super) fn insert(&self, generation: u32, key: &str) {
         let mut listed = self.0.lock();
-        if listed.of < generation {
+        if mutant!(OlderListWins => listed.of != generation; listed.of < generation) {
             *listed = Keys { of: generation, keys: HashSet::new() };
         }
         if listed.of == generation {
@@ -41,5 +41,27 @@ impl Listed {
         drop(listed);
         // Perhaps a million keys.
         drop(over);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relist_that_is_over_leaves_no_keys() {
+        let listed = Listed::new();
+        listed.insert(1, "a");
+        listed.clear(1);
+        assert!(!listed.contains(1, "a"));
+    }
+
+    #[test]
+    fn an_older_relist_neither_adds_nor_clears() {
+        let listed = Listed::new();
+        listed.insert(2, "a");
+        listed.insert(1, "b");
+        listed.clear(1);
+        assert!(listed.contains(2, "a") && !listed.contains(1, "b") && !listed.contains(2, "b"));
     }
 }

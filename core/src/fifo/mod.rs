@@ -180,6 +180,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             if self.is_closed() {
                 return Err(Closed);
             }
+            mutant!(WaitsWithoutASecondLook => {
+                drop(listener);
+                event.listen().wait();
+                continue;
+            });
             listener.wait();
         }
     }
@@ -193,6 +198,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             if self.is_closed() {
                 return Err(Closed);
             }
+            mutant!(WaitsWithoutASecondLook => {
+                drop(listener);
+                event.listen().await;
+                continue;
+            });
             listener.await;
         }
     }
@@ -200,6 +210,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Closes the queue: every waiting pop wakes, what is queued is still popped, then pops say [`Closed`]. As in
     /// client-go an offer after close still queues.
     pub fn close(&self) {
+        mutant!(CloseIsToldFirst => {
+            self.initial.announce();
+            self.depth.announce();
+            return self.queue.close();
+        });
         self.queue.close();
         self.initial.announce();
         self.depth.announce();
@@ -218,6 +233,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
         let count = slots.len();
         self.queue.push_run(slots);
+        mutant!(WalkWakesOne => return self.queue.wake(count.min(1)));
         self.queue.wake(count);
     }
 }

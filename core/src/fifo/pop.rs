@@ -13,7 +13,7 @@ use super::resolve::resolve;
 use super::{DeltaFifo, Known};
 use crate::error::{Closed, PopError, ProcessError, StoreError, panic_message};
 use crate::slot::{QueuedSlot, RunningSlot, Taken};
-use crate::sync::{Arc, mutant};
+use crate::sync::{self, Arc, mutant};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
 
 /// A handler slower than this, with more than [`SLOW_DEPTH`] deltas waiting, is reported (client-go's thresholds).
@@ -45,8 +45,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     pub fn try_pop(&self) -> Option<Popped<'_, T, M>> {
         let slot = self.queue.try_pop()?;
         let (mut popped, weight) = self.take(slot);
+        // A waker that panics in here cancels the item; it is not the item's handler.
+        let was_panicking = std::mem::replace(&mut popped.was_panicking, true);
         self.depth.subtract(weight);
-        popped.started = Some(Instant::now());
+        popped.was_panicking = was_panicking;
+        popped.started = sync::now();
         Some(popped)
     }
 

@@ -249,12 +249,14 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         let pending = Pending::new(What::Again(fifo.replaced_as, None)).initial(self.marks);
         fifo.counted(1, self.marks);
         let shard = fifo.core.table.shard(hash).write();
-        let slot = if fifo.relists.is_current(self.generation) { shard.find(hash, key.as_bytes()) } else { None };
+        let is_current = mutant!(OldProbeTells => true; fifo.relists.is_current(self.generation));
+        let slot = if is_current { shard.find(hash, key.as_bytes()) } else { None };
         let pushed = slot.map(|slot| slot.push(pending, Rule::IfIdle));
         match pushed {
             Some(Pushed::Queue(slot)) => {
                 fifo.queue.push(slot);
                 drop(shard);
+                mutant!(ProbeWakesNobody => return);
                 fifo.queue.wake(1);
             }
             Some(Pushed::Joined) => {}
@@ -385,12 +387,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 continue;
             });
             let shard = table.shard(hash).write();
+            mutant!(SweepAsksTooEarly => if !self.relists.is_current(generation) { break; });
             let is_swept = shard.find(hash, key.as_bytes()).is_some_and(|slot| slot.stamped() >= generation);
             if is_swept || self.is_listed_elsewhere(generation, key.as_bytes()) {
                 continue;
             }
             // After that look: a newer relist's first key takes the place of what this one listed.
-            if !self.relists.is_current(generation) {
+            if !mutant!(SweepAsksTooEarly => true; self.relists.is_current(generation)) {
                 break;
             }
             self.initial.marked(usize::from(marks));

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::offer::Missing;
 use super::{DeltaFifo, Known};
 use crate::slot::{Pending, Pushed, Rule, What};
+use crate::sync::mutant;
 use crate::{DeltaType, KnownObjects, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
@@ -39,8 +40,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             }
             // In the queue before the lock is released, so that what is offered to this shard next stands behind.
             let count = idle.len();
+            mutant!(ResyncQueuesAfterUnlock => {
+                drop(shard);
+                self.queue.push_run(std::mem::take(&mut idle));
+                self.queue.wake(count);
+                continue;
+            });
             self.queue.push_run(std::mem::take(&mut idle));
             drop(shard);
+            mutant!(ResyncWakesNobody => continue);
             self.queue.wake(count);
         }
         self.publish_walk(idle);

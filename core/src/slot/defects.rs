@@ -17,11 +17,11 @@ impl<T> Known<T> {
 }
 
 impl<T> RunningSlot<T> {
-    /// `RetireFromEmpty`: the slot is idle for a moment, in which another consumer may retire it.
-    pub(crate) fn through_empty(self) -> Result<Self, Self> {
+    /// `RetireFromEmpty`: the slot is idle for a moment, in which another consumer may retire it. Without a slot when
+    /// somebody has it again.
+    pub(crate) fn through_empty(self) -> Result<Option<Self>, Self> {
         let again = Self { slot: self.slot };
         self.idle()?;
-        assert!(again.slot().word.claim(), "the slot that is to be retired is in use again");
-        Ok(again)
+        Ok(again.slot().word.claim().then_some(again))
     }
 }

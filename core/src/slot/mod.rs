@@ -47,7 +47,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-use crate::sync::{self, Alive, Arc, AtomicU32, Ordering, StampCell, mutant};
+use crate::sync::{self, Arc, AtomicU32, Ordering, StampCell, mutant};
 use known::Known;
 use name::Name;
 pub(crate) use pending::{Pending, Rule, What};
@@ -65,7 +65,6 @@ pub(crate) struct Slot<T> {
     /// `IndexedSlot`s about.
     indexed: AtomicU32,
     name: Name,
-    alive: Alive,
 }
 
 const _: () = assert!(sync::MODEL || size_of::<Slot<u64>>() == 64, "a slot is one cache line");
@@ -165,7 +164,6 @@ impl<T> SlotOwner<T> {
             stamp: StampCell::new(stamp),
             indexed: AtomicU32::new(0),
             name: Name::new(key),
-            alive: Alive::new(),
         });
         Self { slot: NonNull::from(Box::leak(slot)), _owns: PhantomData }
     }
@@ -203,10 +201,7 @@ impl<T> Drop for SlotOwner<T> {
         // a `&Slot` or a claim, which borrow this owner. 3. No `IndexedSlot` was counted after that; making one takes a
         // running token. 4. No `&Slot` exists, since each borrows this owner.
         let slot = unsafe { Box::from_raw(self.slot.as_ptr()) };
-        sync::free(slot, |slot| {
-            drop(slot.known.swap(None));
-            slot.alive.end();
-        });
+        sync::free(slot, |slot| drop(slot.known.swap(None)));
     }
 }
 
@@ -225,7 +220,7 @@ impl<T> QueuedSlot<T> {
         // SAFETY: while this token exists the word is a list or PEEK (module docs, 1), so the owner's drop would not
         // free the slot (2).
         let slot = unsafe { self.slot.as_ref() };
-        slot.alive.assert();
+        sync::assert_alive(slot);
         slot
     }
 
@@ -265,7 +260,7 @@ impl<T> RunningSlot<T> {
         // SAFETY: while this token exists the word is RUNNING or a list over it (module docs, 1), so the owner's drop
         // would not free the slot (2).
         let slot = unsafe { self.slot.as_ref() };
-        slot.alive.assert();
+        sync::assert_alive(slot);
         slot
     }
 
@@ -355,7 +350,7 @@ impl<T> IndexedSlot<T> {
     fn slot(&self) -> &Slot<T> {
         // SAFETY: this token is counted in `indexed`, so the owner's drop would not free the slot (module docs, 2).
         let slot = unsafe { self.slot.as_ref() };
-        slot.alive.assert();
+        sync::assert_alive(slot);
         slot
     }
 

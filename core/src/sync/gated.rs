@@ -7,6 +7,7 @@
 //! is a read-modify-write, so that none can hide another. It is relaxed, and hands nothing on.
 
 use super::imp::model::sync::atomic::{self, Ordering};
+use super::standins::assert_alive;
 
 /// See the module.
 pub(crate) struct Gated<A> {
@@ -19,12 +20,14 @@ impl<A> Gated<A> {
         Self { gate: atomic::AtomicUsize::new(0), atomic }
     }
 
-    fn pass(&self) -> &A {
+    fn access<R>(&self, access: impl FnOnce(&A) -> R) -> R {
         // Shuttle hides nothing: it does not leave schedules out.
         if cfg!(deltafifo_loom) {
             self.gate.fetch_add(1, Ordering::Relaxed);
         }
-        &self.atomic
+        let result = access(&self.atomic);
+        assert_alive(self);
+        result
     }
 }
 
@@ -39,7 +42,7 @@ macro_rules! gated {
             }
 
             $(pub(crate) fn $method(&self, $($argument: $type),*) $(-> $result)? {
-                self.pass().$method($($argument),*)
+                self.access(|atomic| atomic.$method($($argument),*))
             })*
         }
     )*};
@@ -66,11 +69,11 @@ impl<T> Gated<atomic::AtomicPtr<T>> {
     }
 
     pub(crate) fn load(&self, order: Ordering) -> *mut T {
-        self.pass().load(order)
+        self.access(|atomic| atomic.load(order))
     }
 
     pub(crate) fn swap(&self, pointer: *mut T, order: Ordering) -> *mut T {
-        self.pass().swap(pointer, order)
+        self.access(|atomic| atomic.swap(pointer, order))
     }
 
     pub(crate) fn compare_exchange(
@@ -80,6 +83,6 @@ impl<T> Gated<atomic::AtomicPtr<T>> {
         order: Ordering,
         failed: Ordering,
     ) -> Result<*mut T, *mut T> {
-        self.pass().compare_exchange(seen, new, order, failed)
+        self.access(|atomic| atomic.compare_exchange(seen, new, order, failed))
     }
 }

@@ -1,10 +1,11 @@
 //! The thinnest stand-ins for what the model checkers have no type of. Only compiled in models.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
 use std::pin::Pin;
-use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -41,10 +42,12 @@ impl<T> RwLock<T> {
     }
 }
 
-/// A queue that hands on no more than the real one: a push happens before the pop that finds it, and every call is a step
-/// of the schedule. A mutex around a deque would order calls that the real queue does not, and hide what rests on it.
+/// A queue that hands on no more than the real one: a push happens before the pop that finds it, and who has no order to
+/// a push may not find it yet. A mutex around a deque would order calls that the real queue does not, and always show the
+/// newest state, and so hide what rests on either. Its atomics need no gate: nobody loads what it then stores.
 pub(crate) struct SegQueue<T> {
-    step: AtomicUsize,
+    /// How many were pushed.
+    pushed: AtomicUsize,
     /// Made with the queue, since loom calls it a race to look at an atomic that was made without an order to it.
     published: [AtomicUsize; CELLS],
     /// Never held across a step: no thread of a model waits for it.
@@ -55,40 +58,50 @@ pub(crate) struct SegQueue<T> {
 const CELLS: usize = 8;
 
 struct Entries<T> {
+    /// Names the entries, in no order.
     next: usize,
+    popped: usize,
     queue: VecDeque<(usize, T)>,
 }
 
 impl<T> SegQueue<T> {
     pub(crate) fn new() -> Self {
         Self {
-            step: AtomicUsize::new(0),
+            pushed: AtomicUsize::new(0),
             published: std::array::from_fn(|_| AtomicUsize::new(0)),
-            entries: std::sync::Mutex::new(Entries { next: 0, queue: VecDeque::new() }),
+            entries: std::sync::Mutex::new(Entries { next: 0, popped: 0, queue: VecDeque::new() }),
         }
     }
 
-    /// What follows, up to the next atomic, is one with this step.
-    fn step(&self) -> std::sync::MutexGuard<'_, Entries<T>> {
-        // Relaxed, since it is to hand nothing on; a read-modify-write, so that it is ordered with every other step.
-        self.step.fetch_add(1, Ordering::Relaxed);
+    fn entries(&self) -> std::sync::MutexGuard<'_, Entries<T>> {
         self.entries.lock().unwrap()
     }
 
     pub(crate) fn push(&self, value: T) {
-        let number = {
-            let mut entries = self.entries.lock().unwrap();
+        let name = {
+            let mut entries = self.entries();
             entries.next += 1;
             entries.next
         };
         // Release, paired with the Acquire of the pop that finds it.
-        self.published[number % CELLS].fetch_add(1, Ordering::Release);
-        self.step().queue.push_back((number, value));
+        self.published[name % CELLS].fetch_add(1, Ordering::Release);
+        // Relaxed, since it is to hand nothing on. What follows, up to the next atomic, is one with this step.
+        self.pushed.fetch_add(1, Ordering::Relaxed);
+        self.entries().queue.push_back((name, value));
     }
 
     pub(crate) fn pop(&self) -> Option<T> {
-        let (number, value) = self.step().queue.pop_front()?;
-        self.published[number % CELLS].fetch_add(1, Ordering::Acquire);
+        // Relaxed: it may be an old number.
+        let pushed = self.pushed.load(Ordering::Relaxed);
+        let (name, value) = {
+            let mut entries = self.entries();
+            if entries.popped >= pushed {
+                return None;
+            }
+            entries.popped += 1;
+            entries.queue.pop_front()?
+        };
+        self.published[name % CELLS].fetch_add(1, Ordering::Acquire);
         Some(value)
     }
 }
@@ -268,29 +281,42 @@ impl Hasher for LastByte {
         }
     }
 
+    /// An address is another one in every process, and would make a schedule one that cannot be tried again.
+    fn write_usize(&mut self, _address: usize) {}
+
     fn finish(&self) -> u64 {
         // Where the table looks for the number of the shard.
         self.hash & !(0xff << 40) | u64::from(self.last) << 40
     }
 }
 
-/// Whether something was freed.
-pub(crate) struct Alive(AtomicBool);
-
-impl Alive {
-    pub(crate) fn new() -> Self {
-        Self(AtomicBool::new(true))
-    }
-
-    pub(crate) fn assert(&self) {
-        assert!(self.0.load(Ordering::Relaxed), "what was freed is touched");
-    }
-
-    pub(crate) fn end(&self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
+thread_local! {
+    /// The last boxes that were freed, by their addresses. All threads of a model are one thread of the system.
+    static FREED: RefCell<VecDeque<Range<usize>>> = const { RefCell::new(VecDeque::new()) };
 }
 
+/// More than an iteration frees.
+const REMEMBERED: usize = 64;
+
+/// Frees, and keeps the memory, so that whoever touches it after that is found out.
 pub(crate) fn free<T>(freed: Box<T>, bury: impl FnOnce(&T)) {
-    bury(Box::leak(freed));
+    let freed: &T = Box::leak(freed);
+    bury(freed);
+    let from = std::ptr::from_ref(freed).addr();
+    FREED.with_borrow_mut(|all| {
+        all.truncate(REMEMBERED - 1);
+        all.push_front(from..from + size_of::<T>());
+    });
+}
+
+/// Whether what lies at this place has not been freed. Every atomic asks it right after an access, before another thread
+/// can go on: asked before it, the step in which another thread frees would come between the question and the access.
+pub(crate) fn assert_alive<T>(touched: &T) {
+    let at = std::ptr::from_ref(touched).addr();
+    FREED.with_borrow(|all| assert!(!all.iter().any(|freed| freed.contains(&at)), "what was freed is touched"));
+}
+
+/// None: an iteration that depended on the time would not be the same when it is tried again.
+pub(crate) fn now() -> Option<Instant> {
+    None
 }

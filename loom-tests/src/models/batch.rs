@@ -14,15 +14,15 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "batch::given_back",
         bound: None,
-        at_least: 1210,
+        at_least: 1000,
         outcomes: &["[+a1] [+b1], other: [+c1]", "[+a1] [+c1], other: [+b1]", "[+b1] [+c1], other: [+a1]"],
         body: given_back,
     },
     Model { name: "batch::given_back_wakes", bound: None, at_least: 29, outcomes: &["[+a1]"], body: given_back_wakes },
     Model {
         name: "batch::two_of_them",
-        bound: None,
-        at_least: 131_790,
+        bound: Some(4), // 4.2 s
+        at_least: 9620,
         outcomes: &[
             ", , [+a1] [+b1] [+c1]",
             ", [+a1] [+b1], [+c1]",
@@ -34,8 +34,8 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "batch::of_the_initial_list",
-        bound: Some(5),
-        at_least: 3540,
+        bound: Some(5), // 0.7 s
+        at_least: 3600,
         outcomes: &["0 in batches", "2 in batches"],
         body: of_the_initial_list,
     },

@@ -33,21 +33,35 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "elsewhere::listed_and_handled",
-        bound: Some(5),
-        at_least: 6340,
+        bound: Some(5), // 1.4 s
+        at_least: 6370,
         outcomes: &[", [=a1], stored: a1", "[=a1], , stored: a1"],
         body: listed_and_handled,
     },
     Model {
         name: "elsewhere::an_update_between",
-        bound: Some(5),
+        bound: Some(5), // 39.0 s
         at_least: 157_600,
         outcomes: &["0 deleted, [~a2], stored: a2", "1 deleted, [-a1 ~a2], stored: a2"],
         body: an_update_between,
     },
     Model {
+        name: "elsewhere::commit_superseded",
+        bound: Some(5), // 1.8 s
+        at_least: 8550,
+        outcomes: &["committed, , stored: a1", "superseded, , stored: a1"],
+        body: commit_superseded,
+    },
+    Model {
+        name: "elsewhere::listed_late",
+        bound: None,
+        at_least: 4110,
+        outcomes: &["kept, 0 deleted, , stored: a1", "superseded, 0 deleted, , stored: a1"],
+        body: listed_late,
+    },
+    Model {
         name: "elsewhere::resync",
-        bound: Some(5),
+        bound: Some(5), // 0.9 s
         at_least: 6340,
         outcomes: &["[~a2], , stored: a2", "[~a2], [:a2], stored: a2"],
         body: resync,
@@ -155,6 +169,36 @@ fn an_update_between() -> String {
     let deleted = relist.commit("1").unwrap().deleted;
     producer.join().unwrap();
     format!("{deleted} deleted, {}", outside.rest(&fifo))
+}
+
+/// What an older relist listed it does not delete, also when a newer one begins while it sweeps.
+fn commit_superseded() -> String {
+    let (fifo, outside) = known(&[Object::new("a", 1)]);
+    let mut relist = fifo.begin_replace();
+    relist.keep("a").unwrap();
+    let newer = beside(&fifo, |fifo| {
+        let mut relist = fifo.begin_replace();
+        relist.keep("b").unwrap();
+        relist.abandon();
+    });
+    let committed = if relist.commit("1").is_ok() { "committed" } else { "superseded" };
+    newer.join().unwrap();
+    format!("{committed}, {}", outside.rest(&fifo))
+}
+
+/// An older relist that is late to list a key does not take away what a newer one listed.
+fn listed_late() -> String {
+    let (fifo, outside) = known(&[Object::new("a", 1)]);
+    let mut relist = fifo.begin_replace();
+    let newer = beside(&fifo, |fifo| {
+        let mut relist = fifo.begin_replace();
+        relist.keep("a").unwrap();
+        relist.commit("2").unwrap().deleted
+    });
+    let kept = if relist.keep("b").is_ok() { "kept" } else { "superseded" };
+    drop(relist);
+    let deleted = newer.join().unwrap();
+    format!("{kept}, {deleted} deleted, {}", outside.rest(&fifo))
 }
 
 /// A Sync shows what is known then, and a key that is pending gets none.

@@ -16,7 +16,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "handles::queue_dropped_by_the_last",
         bound: None,
-        at_least: 85,
+        at_least: 100,
         outcomes: &["[+a1]", "nothing"],
         body: queue_dropped_by_the_last,
     },

@@ -15,6 +15,7 @@ mod sleep;
 mod store;
 mod synced;
 mod two_consumers;
+mod waiting;
 
 use crate::explore::Model;
 
@@ -29,6 +30,7 @@ pub fn all() -> Vec<&'static Model> {
         sleep::MODELS,
         order::MODELS,
         synced::MODELS,
+        waiting::MODELS,
         peek::MODELS,
         requeue::MODELS,
         store::MODELS,

@@ -2,29 +2,36 @@
 //! offers that overlap may stand either way.
 
 use crate::explore::Model;
-use crate::rig::{Log, Object, bare, beside, drain};
+use crate::rig::{Fifo, Log, Object, bare, beside, drain, fused};
 
 pub const MODELS: &[Model] = &[
     Model {
         name: "order::across_shards",
-        bound: Some(5),
+        bound: Some(5), // 5.5 s
         at_least: 17_390,
         outcomes: &["[+a1 +a2] [+b3]", "[+a2 +a1] [+b3]"],
         body: across_shards,
     },
     Model {
         name: "order::in_a_shard",
-        bound: Some(5),
+        bound: Some(5), // 10.4 s
         at_least: 19_230,
         outcomes: &["[+a1 +a2] [+c3]", "[+a2 +a1] [+c3]"],
         body: in_a_shard,
     },
     Model {
         name: "order::overlapping",
-        bound: Some(5),
+        bound: Some(5), // 3.5 s
         at_least: 6090,
         outcomes: &["[+a1] [+b1]", "[+b1] [+a1]"],
         body: overlapping,
+    },
+    Model {
+        name: "order::behind_a_resync",
+        bound: None,
+        at_least: 17,
+        outcomes: &["[:a1]", "[:a1] [+c2]"],
+        body: behind_a_resync,
     },
 ];
 
@@ -53,5 +60,17 @@ fn overlapping() -> String {
     fifo.add(Object::new("b", 1)).unwrap();
     producer.join().unwrap();
     drain(&fifo, &log, false);
+    log.text()
+}
+
+/// What is offered to a shard that a resync has been through stands behind its Syncs.
+fn behind_a_resync() -> String {
+    let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
+    let resync = beside(&fifo, Fifo::resync);
+    if fifo.get_by_key("a").is_some() {
+        fifo.add(Object::new("c", 2)).unwrap();
+    }
+    resync.join().unwrap();
+    drain(&fifo, &log, true);
     log.text()
 }

@@ -13,14 +13,14 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "peek::get_a_sync_and_take",
-        bound: Some(5),
-        at_least: 750,
+        bound: None,
+        at_least: 2650,
         outcomes: &["[:a1 ~a2], seen: [:a1 ~a2]", "[:a1 ~a2], seen: nothing"],
         body: get_a_sync_and_take,
     },
     Model {
         name: "peek::get_and_settle",
-        bound: Some(5),
+        bound: Some(5), // 4.9 s
         at_least: 22_760,
         outcomes: &["[~a2], seen: [~a2]", "[~a2], seen: nothing"],
         body: get_and_settle,

@@ -24,15 +24,15 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "relist::pops_between",
-        bound: Some(5),
-        at_least: 24_420,
+        bound: Some(5), // 8.0 s
+        at_least: 39_850,
         outcomes: &[", [=a1] [-b1], stored: a1", "[=a1] [-b1], , stored: a1", "[=a1], [-b1], stored: a1"],
         body: pops_between,
     },
     Model {
         name: "relist::abandoned",
         bound: None,
-        at_least: 140,
+        at_least: 160,
         outcomes: &[", [=a1], stored: a1 b1", "[=a1], , stored: a1 b1"],
         body: abandoned,
     },
@@ -49,7 +49,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "relist::page_superseded",
-        bound: Some(4),
+        bound: Some(4), // 4.9 s
         at_least: 29_720,
         outcomes: &[
             "offered, seen: [=a1], [=a1 =a2]",
@@ -59,8 +59,19 @@ pub const MODELS: &[Model] = &[
         body: page_superseded,
     },
     Model {
+        name: "relist::probe_superseded",
+        bound: Some(4), // 19.6 s
+        at_least: 48_690,
+        outcomes: &[
+            "probed, seen: [=a1], [=a1 =a2]",
+            "superseded, seen: [=a1], [=a1 =a2]",
+            "superseded, seen: nothing, [=a2]",
+        ],
+        body: probe_superseded,
+    },
+    Model {
         name: "relist::older_page_on_top",
-        bound: Some(4),
+        bound: Some(4), // 7.3 s
         at_least: 18_060,
         outcomes: &[
             "offered, [=a1 =a2], stored: a2",
@@ -78,21 +89,21 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "relist::unchanged_while_it_changes",
-        bound: Some(5),
+        bound: Some(5), // 3.4 s
         at_least: 8300,
         outcomes: &["[~a2 =a1], stored: a1", "[~a2] [=a1], stored: a1"],
         body: unchanged_while_it_changes,
     },
     Model {
         name: "relist::two_sleepers_share_a_run",
-        bound: Some(3),
-        at_least: 16_210,
+        bound: Some(3), // 9.5 s
+        at_least: 23_300,
         outcomes: &["[+a1] [+b1]", "[+b1] [+a1]"],
         body: two_sleepers_share_a_run,
     },
     Model {
         name: "relist::against_an_add_of_a_key",
-        bound: Some(4),
+        bound: Some(4), // 27.7 s
         at_least: 71_970,
         outcomes: &["[+a1 =a2], stored: a2", "[=a2 +a1], stored: a1"],
         body: against_an_add_of_a_key,
@@ -176,6 +187,17 @@ fn page_superseded() -> String {
     let seen = newer.join().unwrap();
     drain(&fifo, &log, true);
     format!("{offered}, seen: {seen}, {}", log.text())
+}
+
+fn probe_superseded() -> String {
+    let (fifo, log) = (Arc::new(fused_with(&[Object::new("a", 1)]).notify_unchanged(true).build()), Log::default());
+    let mut relist = fifo.begin_replace();
+    let newer = beside(&fifo, |fifo| begin_and_look(fifo));
+    let probed = if relist.probe(&[("a", "1")]).is_ok() { "probed" } else { "superseded" };
+    drop(relist);
+    let seen = newer.join().unwrap();
+    drain(&fifo, &log, true);
+    format!("{probed}, seen: {seen}, {}", log.text())
 }
 
 /// An older relist that is late to list a key does not take back that a newer one did.

@@ -8,21 +8,21 @@ use crate::rig::{Fifo, Item, Log, Object, bare, beside, drain, pop_one, show};
 pub const MODELS: &[Model] = &[
     Model {
         name: "requeue::against_a_push",
-        bound: Some(5),
+        bound: Some(5), // 1.8 s
         at_least: 8320,
         outcomes: &["[+a1] [+a1 ~a2]", "[+a1] [+a1] [~a2]"],
         body: against_a_push,
     },
     Model {
         name: "requeue::cancelled",
-        bound: Some(5),
+        bound: Some(5), // 1.8 s
         at_least: 8320,
         outcomes: &["[+a1] [+a1 ~a2]", "[+a1] [+a1] [~a2]"],
         body: cancelled,
     },
     Model {
         name: "requeue::against_two_pushes",
-        bound: Some(4),
+        bound: Some(4), // 8.6 s
         at_least: 22_570,
         outcomes: &["[+a1] [+a1 ~a2 -a3]", "[+a1] [+a1 ~a2]", "[+a1] [+a1] [~a2 -a3]"],
         body: against_two_pushes,
@@ -30,7 +30,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "requeue::add_if_not_present",
         bound: None,
-        at_least: 46,
+        at_least: 54,
         outcomes: &["[+a1] [+a9]"],
         body: add_if_not_present,
     },

@@ -23,7 +23,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "running::delete_and_update",
-        bound: Some(4),
+        bound: Some(4), // 3.0 s
         at_least: 6020,
         outcomes: &["[-a1] [~a2 -a1], stored: ", "[-a1] [~a2], stored: a2"],
         body: delete_and_update,

@@ -9,60 +9,69 @@ use loom::sync::Arc;
 use loom::thread::JoinHandle;
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Object, bare, beside, show, wait_and_show};
+use crate::rig::{Fifo, Object, bare, beside, fused, fused_with, show, wait_and_show};
 
 pub const MODELS: &[Model] = &[
     Model {
         name: "sleep::one_sleeper_and_an_add",
         bound: None,
-        at_least: 240,
+        at_least: 280,
         outcomes: &["[+a1]"],
         body: one_sleeper_and_an_add,
     },
     Model {
         name: "sleep::one_sleeper_and_close",
         bound: None,
-        at_least: 8840,
+        at_least: 73_590,
         outcomes: &["[+a1]"],
         body: one_sleeper_and_close,
     },
     Model {
         name: "sleep::two_sleepers_and_two_adds",
-        bound: Some(3),
-        at_least: 14_690,
+        bound: Some(3), // 12.0 s
+        at_least: 41_060,
         outcomes: &["[+a1] [+b1]", "[+b1] [+a1]"],
         body: two_sleepers_and_two_adds,
     },
     Model {
         name: "sleep::two_sleepers_and_close",
-        bound: Some(3),
-        at_least: 8260,
+        bound: Some(3), // 1.2 s
+        at_least: 6560,
         outcomes: &["closed closed"],
         body: two_sleepers_and_close,
     },
     Model {
         name: "sleep::an_async_sleeper_and_an_add",
         bound: None,
-        at_least: 190,
+        at_least: 680,
         outcomes: &["[+a1]"],
         body: an_async_sleeper_and_an_add,
     },
     Model {
         name: "sleep::an_async_sleeper_and_close",
         bound: None,
-        at_least: 4130,
+        at_least: 18_480,
         outcomes: &["[+a1]"],
         body: an_async_sleeper_and_close,
     },
     Model {
         name: "sleep::cancelled",
-        bound: Some(4),
-        at_least: 24_910,
+        bound: Some(3), // 3.6 s
+        at_least: 14_610,
         outcomes: &["[+a1] [+b1]", "cancelled [+a1]"],
         body: cancelled,
     },
-    Model { name: "sleep::requeue_wakes", bound: None, at_least: 29, outcomes: &["[+a1]"], body: requeue_wakes },
-    Model { name: "sleep::settle_wakes", bound: None, at_least: 29, outcomes: &["[~a2]"], body: settle_wakes },
+    Model { name: "sleep::requeue_wakes", bound: None, at_least: 38, outcomes: &["[+a1]"], body: requeue_wakes },
+    Model { name: "sleep::resync_wakes", bound: None, at_least: 38, outcomes: &["[:a1]"], body: resync_wakes },
+    Model { name: "sleep::probe_wakes", bound: None, at_least: 1740, outcomes: &["[=a1]"], body: probe_wakes },
+    Model {
+        name: "sleep::sweep_wakes_two",
+        bound: Some(2), // 1.1 s
+        at_least: 4060,
+        outcomes: &["[-a1] [-b1]", "[-b1] [-a1]"],
+        body: sweep_wakes_two,
+    },
+    Model { name: "sleep::settle_wakes", bound: None, at_least: 38, outcomes: &["[~a2]"], body: settle_wakes },
 ];
 
 /// A consumer that takes one key, or learns that there is none to come.
@@ -153,6 +162,28 @@ fn requeue_wakes() -> String {
     let sleeper = sleeper(&fifo);
     item.requeue();
     sleeper.join().unwrap()
+}
+
+fn resync_wakes() -> String {
+    let fifo = fused(&[Object::new("a", 1)]);
+    let sleeper = sleeper(&fifo);
+    fifo.resync();
+    sleeper.join().unwrap()
+}
+
+/// A probe that tells of what is unchanged.
+fn probe_wakes() -> String {
+    let fifo = Arc::new(fused_with(&[Object::new("a", 1)]).notify_unchanged(true).build());
+    let sleeper = sleeper(&fifo);
+    fifo.begin_replace().probe(&[("a", "1")]).unwrap();
+    sleeper.join().unwrap()
+}
+
+fn sweep_wakes_two() -> String {
+    let fifo = fused(&[Object::new("a", 1), Object::new("b", 1)]);
+    let (one, other) = (sleeper(&fifo), sleeper(&fifo));
+    fifo.begin_replace().commit("1").unwrap();
+    format!("{} {}", one.join().unwrap(), other.join().unwrap())
 }
 
 /// What came over the running handler is for whoever sleeps.

@@ -9,14 +9,14 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "two_consumers::without_a_store",
         bound: None,
-        at_least: 27_030,
+        at_least: 24_770,
         outcomes: &["[+a1 ~a2]", "[+a1] [~a2]"],
         body: without_a_store,
     },
     Model {
         name: "two_consumers::with_a_store",
         bound: None,
-        at_least: 28_600,
+        at_least: 29_440,
         outcomes: &["[+a1 ~a2]", "[+a1] [~a2]"],
         body: with_a_store,
     },

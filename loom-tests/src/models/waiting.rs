@@ -1,0 +1,121 @@
+//! Waiting for something else than a key: for the initial population to be handled, for room below the high-water mark.
+//! Nobody sleeps for ever, neither over the news nor over a close.
+
+use loom::future::block_on;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::explore::Model;
+use crate::rig::{Fifo, Log, Object, beside, fused, fused_with, pop_one};
+
+pub const MODELS: &[Model] = &[
+    Model { name: "waiting::for_sync", bound: None, at_least: 680, outcomes: &["synced"], body: for_sync },
+    Model { name: "waiting::for_sync_async", bound: None, at_least: 1790, outcomes: &["synced"], body: for_sync_async },
+    Model {
+        name: "waiting::for_sync_and_close",
+        bound: None,
+        at_least: 110,
+        outcomes: &["closed"],
+        body: for_sync_and_close,
+    },
+    Model { name: "waiting::for_room", bound: None, at_least: 110, outcomes: &["ready"], body: for_room },
+    Model { name: "waiting::for_room_async", bound: None, at_least: 250, outcomes: &["ready"], body: for_room_async },
+    Model {
+        name: "waiting::for_room_and_close",
+        bound: None,
+        at_least: 110,
+        outcomes: &["closed"],
+        body: for_room_and_close,
+    },
+    Model {
+        name: "waiting::two_handlers_and_an_observer",
+        bound: Some(3), // 0.2 s
+        at_least: 930,
+        outcomes: &["not yet", "synced"],
+        body: two_handlers_and_an_observer,
+    },
+];
+
+/// Synced by its last handler.
+fn about_to_sync() -> Arc<Fifo> {
+    let fifo = fused(&[]);
+    fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
+    fifo
+}
+
+fn for_sync() -> String {
+    let fifo = about_to_sync();
+    let waiting = beside(&fifo, |fifo| fifo.wait_for_sync().is_ok());
+    pop_one(&fifo, &Log::default(), true);
+    told(waiting.join().unwrap(), "synced")
+}
+
+fn for_sync_async() -> String {
+    let fifo = about_to_sync();
+    let waiting = beside(&fifo, |fifo| block_on(fifo.wait_for_sync_async()).is_ok());
+    pop_one(&fifo, &Log::default(), true);
+    told(waiting.join().unwrap(), "synced")
+}
+
+fn for_sync_and_close() -> String {
+    let fifo = fused(&[]);
+    let waiting = beside(&fifo, |fifo| fifo.wait_for_sync().is_ok());
+    fifo.close();
+    told(waiting.join().unwrap(), "synced")
+}
+
+fn told(is_ok: bool, what: &str) -> String {
+    if is_ok { what } else { "closed" }.to_owned()
+}
+
+/// One delta is one too many.
+fn full() -> Arc<Fifo> {
+    let fifo = Arc::new(fused_with(&[]).high_water(1).build());
+    fifo.add(Object::new("a", 1)).unwrap();
+    fifo
+}
+
+fn for_room() -> String {
+    let fifo = full();
+    let waiting = beside(&fifo, |fifo| fifo.ready().is_ok());
+    pop_one(&fifo, &Log::default(), true);
+    told(waiting.join().unwrap(), "ready")
+}
+
+fn for_room_async() -> String {
+    let fifo = full();
+    let waiting = beside(&fifo, |fifo| block_on(fifo.ready_async()).is_ok());
+    pop_one(&fifo, &Log::default(), true);
+    told(waiting.join().unwrap(), "ready")
+}
+
+fn for_room_and_close() -> String {
+    let fifo = full();
+    let waiting = beside(&fifo, |fifo| fifo.ready().is_ok());
+    fifo.close();
+    told(waiting.join().unwrap(), "ready")
+}
+
+/// Who learns that the queue is synced sees what the handlers did, also the one that was not the last.
+fn two_handlers_and_an_observer() -> String {
+    let fifo = fused(&[]);
+    fifo.replace(vec![Object::new("a", 1), Object::new("b", 1)], "1").unwrap();
+    let work = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+    // Relaxed: what makes it visible is the queue's business.
+    let [one, other] = [0, 1].map(|number: usize| {
+        let work = work.clone();
+        beside(&fifo, move |fifo| {
+            let item = fifo.try_pop().unwrap();
+            work[number].store(1, Ordering::Relaxed);
+            item.done();
+        })
+    });
+    let synced = fifo.has_synced();
+    if synced {
+        let seen = [0, 1].map(|number: usize| work[number].load(Ordering::Relaxed));
+        assert_eq!(seen, [1, 1], "what a handler did is not seen");
+    }
+    one.join().unwrap();
+    other.join().unwrap();
+    if synced { "synced" } else { "not yet" }.to_owned()
+}

@@ -35,8 +35,9 @@ pub struct Model {
 const ENDLESS: usize = 300_000;
 const NO_END: &str = "it has no end";
 
-/// What loom itself says when a model breaks a rule. Any other panic of its code is its own failure.
-const REPORTS: [&str; 5] = ["deadlock", "Causality violation", "leaked", "oncurrent", "data race"];
+/// What loom itself says when a model breaks a rule; the last, when an `Arc` is made of a pointer whose object is gone. Any
+/// other panic of its code is its own failure.
+const REPORTS: [&str; 5] = ["deadlock", "Causality violation", "leaked", "oncurrent", "no entry found for key"];
 
 /// Why a model does not hold.
 enum Failure {

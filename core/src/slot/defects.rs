@@ -8,6 +8,8 @@ impl<T> Known<T> {
     /// `KnownReadUnlocked`: between the look and the count the object can be released.
     pub(super) fn read_unlocked(&self) -> Option<Arc<T>> {
         let seen = self.object.load(Ordering::Acquire);
+        // A step, in which another thread may go on.
+        self.object.load(Ordering::Relaxed);
         // SAFETY: none; that is the defect. loom's `Arc` notices.
         (!seen.is_null()).then(|| unsafe {
             Arc::increment_strong_count(seen.cast::<T>());

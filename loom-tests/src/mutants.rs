@@ -76,9 +76,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::BeginPassesNoLock
         | Mutant::SkipIgnoresTheHandler
         | Mutant::RunWakesOne
-        | Mutant::WalkWakesOne
         | Mutant::OldProbeTells
-        | Mutant::ProbeWakesNobody
         | Mutant::RunPublishedLate => &["relist"],
         Mutant::JoinedIsQueuedToo => &["push_take", "two_consumers"],
         Mutant::IdleIsStored => &["push_settle"],
@@ -95,6 +93,8 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::PlainNotify
         | Mutant::ClosedHandsNothingOn
         | Mutant::ResyncWakesNobody
+        | Mutant::ProbeWakesNobody
+        | Mutant::WalkWakesOne
         | Mutant::CloseWakesNobody
         | Mutant::ClosedIsLookedAtLast => &["sleep"],
         Mutant::MarksEndBeforeCommit

@@ -18,7 +18,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "synced::two_consumers",
-        bound: Some(5), // 3.0 s
+        bound: None,
         at_least: 85_680,
         outcomes: &["a! c", "c a!"],
         body: two_consumers,

@@ -18,6 +18,13 @@ pub const MODELS: &[Model] = &[
         outcomes: &["[+a1] [+b1], other: [+c1]", "[+a1] [+c1], other: [+b1]", "[+b1] [+c1], other: [+a1]"],
         body: given_back,
     },
+    Model {
+        name: "batch::given_back_in_order",
+        bound: None,
+        at_least: 1,
+        outcomes: &["[+a1] [+b1]"],
+        body: given_back_in_order,
+    },
     Model { name: "batch::given_back_wakes", bound: None, at_least: 29, outcomes: &["[+a1]"], body: given_back_wakes },
     Model {
         name: "batch::two_of_them",
@@ -81,6 +88,15 @@ fn given_back() -> String {
     let other = other.join().unwrap();
     drain(&fifo, &log, false);
     format!("{}, other: {other}", log.text())
+}
+
+/// In front of what was behind it in its run.
+fn given_back_in_order() -> String {
+    let (fifo, log) = (bare(), Log::default());
+    fifo.add_batch(two_keys().into()).unwrap();
+    drop(fifo.try_pop_batch(1));
+    drain(&fifo, &log, false);
+    log.text()
 }
 
 fn given_back_wakes() -> String {

@@ -8,7 +8,7 @@ impl<T> Known<T> {
     /// `KnownReadUnlocked`: between the look and the count the object can be released.
     pub(super) fn read_unlocked(&self) -> Option<Arc<T>> {
         let seen = self.object.load(Ordering::Acquire);
-        // A step, in which another thread may go on.
+        // A step, in which another thread may go on. Relaxed: what it says is not used.
         self.object.load(Ordering::Relaxed);
         // SAFETY: none; that is the defect. loom's `Arc` notices.
         (!seen.is_null()).then(|| unsafe {

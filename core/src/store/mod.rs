@@ -186,6 +186,9 @@ mod defects {
             new: Option<Arc<T>>,
         ) -> Option<Arc<T>> {
             let old = running.swap_known(new);
+            let (left, joined) = &plan.namespace;
+            left.iter().for_each(|namespace| self.namespaces.remove(namespace, running));
+            joined.iter().for_each(|namespace| self.namespaces.insert(namespace, running));
             for (place, leave, join) in &plan.values {
                 self.indexes[*place].values.leave(leave, running);
                 join.iter().for_each(|value| self.indexes[*place].values.insert(value, running));

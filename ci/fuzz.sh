@@ -15,9 +15,8 @@ cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fu
 if (($#)); then targets=("$@"); else targets=($(cargo +nightly fuzz list)); fi
 ((${#targets[@]})) || { echo "there are no targets" >&2; exit 1; }
 # The inputs hold no long constants that a fuzzer would have to guess (those of files stand in its seeds), so it need not
-# look at every comparison; and what
-# AddressSanitizer notes for its reports only (the stacks of allocations) can wait until a finding is run again. Both
-# together are two to four times the executions.
+# look at every comparison; and what AddressSanitizer notes for its reports only (the stacks of allocations) can wait until
+# a finding is run again. Both together are two to four times the executions.
 build=(--no-trace-compares)
 export ASAN_OPTIONS=${ASAN_OPTIONS:-malloc_context_size=1:detect_stack_use_after_return=0:quarantine_size_mb=16:max_malloc_fill_size=64}
 # First all builds, so that a target's seconds are its own. What does not build is an error.

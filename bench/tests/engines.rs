@@ -43,7 +43,7 @@ fn lists_are_joined<E: ListEngine<Object>>(engine: &E) {
         (Vec::new(), Counts { adds: 0, updates: 0, deletes: 1000 }),
     ] {
         let wanted = digest(list.iter().map(|object| &**object));
-        engine.replace(engine.prepare(&list), "1");
+        engine.replace(E::List::from(&*list), "1");
         assert_eq!(engine.drain(), if E::MAKES_DELTAS { counts } else { Counts::default() });
         assert_eq!(stored(engine), wanted);
     }

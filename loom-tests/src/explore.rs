@@ -41,10 +41,8 @@ const REPORTS: [&str; 5] = ["deadlock", "Causality violation", "leaked", "oncurr
 
 /// Why a model does not hold.
 enum Failure {
-    /// A schedule broke it: an assertion, or one of loom's reports.
+    /// A schedule broke it, by an assertion or one of loom's reports, or its outcomes are others.
     Broken(String),
-    /// Its outcomes are others.
-    Outcomes(String),
     /// It explored less than it did, or would have no end, or loom failed: nothing is known.
     NoVerdict(String),
 }
@@ -99,7 +97,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             continue;
         };
         let (failed, why) = match failure {
-            Failure::Broken(why) | Failure::Outcomes(why) => (BROKEN, why),
+            Failure::Broken(why) => (BROKEN, why),
             Failure::NoVerdict(why) => (NO_VERDICT, why),
         };
         println!("{:44} {FAILED}{why}", model.name);
@@ -122,6 +120,7 @@ fn explore(model: &'static Model, unbounded: bool) -> Result<(), Failure> {
     builder.max_branches = 5_000;
     let (counted, noted) = (iterations.clone(), seen.clone());
     let check = move || {
+        // Relaxed: a count, on one thread of the system.
         let count = counted.fetch_add(1, Ordering::Relaxed);
         assert!(count < 3 * model.at_least + ENDLESS, "{NO_END}");
         let outcome = (model.body)();
@@ -142,7 +141,7 @@ fn explore(model: &'static Model, unbounded: bool) -> Result<(), Failure> {
     if seen != expected {
         let new: Vec<_> = seen.difference(&expected).collect();
         let missing: Vec<_> = expected.difference(&seen).collect();
-        return Err(Failure::Outcomes(format!(
+        return Err(Failure::Broken(format!(
             "outcomes that were not expected: {new:?}; expected, and not seen: {missing:?}"
         )));
     }

@@ -11,7 +11,9 @@ use std::sync::Mutex as StdMutex;
 use crate::checker::sync::Arc;
 use crate::checker::sync::atomic::{AtomicUsize, Ordering};
 use crate::checker::thread::{self, JoinHandle};
-use deltafifo::{Change, DeltaFifo, DeltaFifoBuilder, DeltaType, Deltas, Indexer, KeyFunc, Meta, Popped, mutants};
+use deltafifo::{
+    Change, Closed, DeltaFifo, DeltaFifoBuilder, DeltaType, Deltas, Indexer, KeyFunc, Meta, Popped, mutants,
+};
 
 const VERSIONS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
@@ -173,7 +175,12 @@ pub fn pop_and_show(fifo: &Fifo, is_fused: bool) -> String {
 
 /// Waits for one key, handled without applying it, or for the news that there is none to come.
 pub fn wait_and_show(fifo: &Fifo) -> String {
-    let Ok(item) = fifo.pop() else { return "closed".to_owned() };
+    end_and_show(fifo.pop())
+}
+
+/// What a wait came to, as text.
+pub fn end_and_show(waited: Result<Item<'_>, Closed>) -> String {
+    let Ok(item) = waited else { return "closed".to_owned() };
     let shown = show(item.deltas(), item.key());
     item.done();
     shown

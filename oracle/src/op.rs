@@ -46,9 +46,9 @@ pub struct Setup {
     pub transform: TransformKind,
     /// Which keys are known at the start: a bit for each place.
     pub known_places: u8,
-    /// Whether a relist leaves unchanged objects out, and whether its probe tells of them.
+    /// Whether a relist leaves unchanged objects out.
     pub skip_unchanged: bool,
-    /// See above.
+    /// Whether its probe tells of them all the same.
     pub notify_unchanged: bool,
 }
 

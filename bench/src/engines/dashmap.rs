@@ -181,10 +181,6 @@ impl<T> Pending<T> {
 impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for DashMapEngine<T, M> {
     type List = Vec<Arc<T>>;
 
-    fn prepare(&self, list: &[Arc<T>]) -> Vec<Arc<T>> {
-        list.to_vec()
-    }
-
     fn replace(&self, list: Vec<Arc<T>>, _version: &str) {
         let generation = self.generation.fetch_add(1, Ordering::SeqCst) + 1;
         let pending_before: Vec<_> = self.pending.iter().map(|pending| pending.key().clone()).collect();

@@ -47,10 +47,6 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> ListEngine<T> for DeltaFifoEn
 
     type List = Vec<Arc<T>>;
 
-    fn prepare(&self, list: &[Arc<T>]) -> Vec<Arc<T>> {
-        list.to_vec()
-    }
-
     fn replace(&self, list: Vec<Arc<T>>, version: &str) {
         let replaced = self.fifo.replace(list, version);
         assert!(replaced.is_ok(), "every object has a name, and nobody else replaces: {replaced:?}");

@@ -263,10 +263,6 @@ impl<T, M: Meta<T>, W: Walk> Floor<T, M, W> {
 impl<T: Send + Sync, M: Meta<T>, W: Walk> ListEngine<T> for Floor<T, M, W> {
     type List = Vec<Arc<T>>;
 
-    fn prepare(&self, list: &[Arc<T>]) -> Vec<Arc<T>> {
-        list.to_vec()
-    }
-
     fn replace(&self, list: Vec<Arc<T>>, _version: &str) {
         let mut table = self.table.lock();
         let keys = list.len().max(table.used);

@@ -109,7 +109,15 @@ impl<H: Hold, M: Meta<H::Object> + Default> Lookup for Entry<H, M> {
     }
 }
 
-type Events<H, M> = Arc<Vec<Event<Entry<H, M>>>>;
+/// What a watcher says of a list.
+pub struct Events<H, M>(Vec<Event<Entry<H, M>>>);
+
+impl<H: Hold, M> From<&[Arc<H::Object>]> for Events<H, M> {
+    fn from(list: &[Arc<H::Object>]) -> Self {
+        let objects = list.iter().map(|object| Event::InitApply(Entry(H::of(object), PhantomData)));
+        Self([Event::Init].into_iter().chain(objects).chain([Event::InitDone]).collect())
+    }
+}
 
 /// See the module.
 pub struct KubeWriterEngine<H: Hold, M: Meta<H::Object> + Default + 'static> {
@@ -138,17 +146,10 @@ impl<H: Hold, M: Meta<H::Object> + Default + 'static> ListEngine<H::Object> for 
     const MAKES_DELTAS: bool = false;
     type List = Events<H, M>;
 
-    fn prepare(&self, list: &[Arc<H::Object>]) -> Self::List {
-        let objects = list.iter().map(|object| Event::InitApply(Entry(H::of(object), PhantomData)));
-        let events: Events<_, _> =
-            Arc::new([Event::Init].into_iter().chain(objects).chain([Event::InitDone]).collect());
-        self.given.lock().push(events.clone());
-        events
-    }
-
-    fn replace(&self, events: Self::List, _version: &str) {
+    fn replace(&self, events: Events<H, M>, _version: &str) {
         let mut writer = self.writer.lock();
-        events.iter().for_each(|event| writer.apply_watcher_event(event));
+        events.0.iter().for_each(|event| writer.apply_watcher_event(event));
+        self.given.lock().push(events);
     }
 
     fn drain(&self) -> Counts {

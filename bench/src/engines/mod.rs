@@ -67,11 +67,8 @@ pub trait ListEngine<T>: Send + Sync {
     /// Whether its handler is told of anything at all.
     const MAKES_DELTAS: bool = true;
 
-    /// A list as the engine takes it.
-    type List;
-
-    /// Makes a list of it, outside every clock.
-    fn prepare(&self, list: &[Arc<T>]) -> Self::List;
+    /// A list as the engine takes it; made of the objects outside every clock.
+    type List: for<'a> From<&'a [Arc<T>]>;
 
     /// Takes a whole list, in as many threads as the engine likes. Every object has a name.
     fn replace(&self, list: Self::List, version: &str);

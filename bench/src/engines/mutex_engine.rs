@@ -37,10 +37,6 @@ impl<T, M: Meta<T>> MutexEngine<T, M> {
 impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for MutexEngine<T, M> {
     type List = Vec<Arc<T>>;
 
-    fn prepare(&self, list: &[Arc<T>]) -> Vec<Arc<T>> {
-        list.to_vec()
-    }
-
     fn replace(&self, list: Vec<Arc<T>>, version: &str) {
         let replaced = self.fifo.replace(list, version);
         assert!(replaced.is_ok(), "every object has a name, and nobody else replaces: {replaced:?}");

@@ -74,8 +74,8 @@ impl EngineName {
         !matches!(self, Self::KubeWriter | Self::KubeWriterArc)
     }
 
-    /// Whether it can do a workload: the floor and kube-rs' store have no queue, and the relists of an informer are paced by its own
-    /// waiting.
+    /// Whether it can do a workload: the floor and kube-rs' store have no queue, and the relists of an informer are paced
+    /// by its own waiting.
     #[must_use]
     pub fn can(self, workload: Workload) -> bool {
         match self {

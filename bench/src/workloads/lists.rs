@@ -42,7 +42,7 @@ impl<T: Send + Sync> Lists<T> {
         for (at, (workload, list)) in self.0.iter().enumerate() {
             out.progress(workload.name())?;
             let version = (5_000_000 + at).to_string();
-            let given = engine.prepare(list);
+            let given = E::List::from(list);
 
             let memory = MemoryMark::set(args.objects);
             let start = Instant::now();

@@ -28,8 +28,8 @@ pub const MODELS: &[Model] = &[
     Model { name: "batch::given_back_wakes", bound: None, at_least: 29, outcomes: &["[+a1]"], body: given_back_wakes },
     Model {
         name: "batch::two_of_them",
-        bound: Some(4), // 4.2 s
-        at_least: 9620,
+        bound: Some(4), // 1.5 s
+        at_least: 7_930,
         outcomes: &[
             ", , [+a1] [+b1] [+c1]",
             ", [+a1] [+b1], [+c1]",

@@ -9,7 +9,7 @@ use loom::sync::Arc;
 use loom::thread::JoinHandle;
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Object, bare, beside, fused, fused_with, show, wait_and_show};
+use crate::rig::{Fifo, Object, bare, beside, end_and_show, fused, fused_with, wait_and_show};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -79,19 +79,23 @@ fn sleeper(fifo: &Arc<Fifo>) -> JoinHandle<String> {
     beside(fifo, wait_and_show)
 }
 
-fn one_sleeper_and_an_add() -> String {
+/// An add, and perhaps a close, for a consumer that may sleep.
+fn an_add_for(wait: fn(&Fifo) -> String, then_close: bool) -> String {
     let fifo = bare();
-    let sleeper = sleeper(&fifo);
+    let sleeper = beside(&fifo, wait);
     fifo.add(Object::new("a", 1)).unwrap();
+    if then_close {
+        fifo.close();
+    }
     sleeper.join().unwrap()
 }
 
+fn one_sleeper_and_an_add() -> String {
+    an_add_for(wait_and_show, false)
+}
+
 fn one_sleeper_and_close() -> String {
-    let fifo = bare();
-    let sleeper = sleeper(&fifo);
-    fifo.add(Object::new("a", 1)).unwrap();
-    fifo.close();
-    sleeper.join().unwrap()
+    an_add_for(wait_and_show, true)
 }
 
 fn two_sleepers_and_two_adds() -> String {
@@ -111,29 +115,19 @@ fn two_sleepers_and_close() -> String {
 
 /// The same as a future.
 async fn wait_async(fifo: &Fifo) -> String {
-    let Ok(item) = fifo.pop_async().await else { return "closed".to_owned() };
-    let shown = show(item.deltas(), item.key());
-    item.done();
-    shown
+    end_and_show(fifo.pop_async().await)
 }
 
-fn async_sleeper(fifo: &Arc<Fifo>) -> JoinHandle<String> {
-    beside(fifo, |fifo| block_on(wait_async(fifo)))
+fn block_and_show(fifo: &Fifo) -> String {
+    block_on(wait_async(fifo))
 }
 
 fn an_async_sleeper_and_an_add() -> String {
-    let fifo = bare();
-    let sleeper = async_sleeper(&fifo);
-    fifo.add(Object::new("a", 1)).unwrap();
-    sleeper.join().unwrap()
+    an_add_for(block_and_show, false)
 }
 
 fn an_async_sleeper_and_close() -> String {
-    let fifo = bare();
-    let sleeper = async_sleeper(&fifo);
-    fifo.add(Object::new("a", 1)).unwrap();
-    fifo.close();
-    sleeper.join().unwrap()
+    an_add_for(block_and_show, true)
 }
 
 /// A future that is dropped while it waits hands the news on to whoever sleeps behind it.

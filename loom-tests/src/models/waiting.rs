@@ -1,6 +1,7 @@
 //! Waiting for something else than a key: for the initial population to be handled, for room below the high-water mark.
 //! Nobody sleeps for ever, neither over the news nor over a close.
 
+use deltafifo::Closed;
 use loom::future::block_on;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -43,31 +44,6 @@ fn about_to_sync() -> Arc<Fifo> {
     fifo
 }
 
-fn for_sync() -> String {
-    let fifo = about_to_sync();
-    let waiting = beside(&fifo, |fifo| fifo.wait_for_sync().is_ok());
-    pop_one(&fifo, &Log::default(), true);
-    told(waiting.join().unwrap(), "synced")
-}
-
-fn for_sync_async() -> String {
-    let fifo = about_to_sync();
-    let waiting = beside(&fifo, |fifo| block_on(fifo.wait_for_sync_async()).is_ok());
-    pop_one(&fifo, &Log::default(), true);
-    told(waiting.join().unwrap(), "synced")
-}
-
-fn for_sync_and_close() -> String {
-    let fifo = fused(&[]);
-    let waiting = beside(&fifo, |fifo| fifo.wait_for_sync().is_ok());
-    fifo.close();
-    told(waiting.join().unwrap(), "synced")
-}
-
-fn told(is_ok: bool, what: &str) -> String {
-    if is_ok { what } else { "closed" }.to_owned()
-}
-
 /// One delta is one too many.
 fn full() -> Arc<Fifo> {
     let fifo = Arc::new(fused_with(&[]).high_water(1).build());
@@ -75,25 +51,39 @@ fn full() -> Arc<Fifo> {
     fifo
 }
 
+/// What `wait` came to, for which there is `news`.
+fn told(fifo: &Arc<Fifo>, wait: fn(&Fifo) -> Result<(), Closed>, news: fn(&Fifo), of: &str) -> String {
+    let waiting = beside(fifo, move |fifo| wait(fifo).is_ok());
+    news(fifo);
+    if waiting.join().unwrap() { of } else { "closed" }.to_owned()
+}
+
+fn handle_one(fifo: &Fifo) {
+    pop_one(fifo, &Log::default(), true);
+}
+
+fn for_sync() -> String {
+    told(&about_to_sync(), Fifo::wait_for_sync, handle_one, "synced")
+}
+
+fn for_sync_async() -> String {
+    told(&about_to_sync(), |fifo| block_on(fifo.wait_for_sync_async()), handle_one, "synced")
+}
+
+fn for_sync_and_close() -> String {
+    told(&fused(&[]), Fifo::wait_for_sync, Fifo::close, "synced")
+}
+
 fn for_room() -> String {
-    let fifo = full();
-    let waiting = beside(&fifo, |fifo| fifo.ready().is_ok());
-    pop_one(&fifo, &Log::default(), true);
-    told(waiting.join().unwrap(), "ready")
+    told(&full(), Fifo::ready, handle_one, "ready")
 }
 
 fn for_room_async() -> String {
-    let fifo = full();
-    let waiting = beside(&fifo, |fifo| block_on(fifo.ready_async()).is_ok());
-    pop_one(&fifo, &Log::default(), true);
-    told(waiting.join().unwrap(), "ready")
+    told(&full(), |fifo| block_on(fifo.ready_async()), handle_one, "ready")
 }
 
 fn for_room_and_close() -> String {
-    let fifo = full();
-    let waiting = beside(&fifo, |fifo| fifo.ready().is_ok());
-    fifo.close();
-    told(waiting.join().unwrap(), "ready")
+    told(&full(), Fifo::ready, Fifo::close, "ready")
 }
 
 /// Who learns that the queue is synced sees what the handlers did, also the one that was not the last.

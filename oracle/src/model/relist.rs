@@ -21,8 +21,6 @@ pub struct Unchanged<T> {
 /// The relist that is current.
 pub(super) struct Open {
     number: u32,
-    /// Whether what it lists is the initial population.
-    first: bool,
     /// What it listed, and what was written since it began.
     listed: BTreeSet<String>,
 }
@@ -48,9 +46,8 @@ impl<T> Model<T> {
         if self.initial == Initial::Unpopulated {
             self.initial = Initial::Claimed;
         }
-        let first = matches!(self.initial, Initial::Claimed | Initial::Touched);
         self.relists += 1;
-        self.open = Some(Open { number: self.relists, first, listed: BTreeSet::new() });
+        self.open = Some(Open { number: self.relists, listed: BTreeSet::new() });
         self.relists
     }
 
@@ -103,7 +100,8 @@ impl<T> Model<T> {
     /// The relist was superseded.
     pub fn commit(&mut self, relist: u32) -> Result<Committed, RelistError> {
         self.check_current(relist)?;
-        let Some(Open { first, listed, .. }) = self.open.take() else { return Err(RelistError::Superseded) };
+        let Some(Open { listed, .. }) = self.open.take() else { return Err(RelistError::Superseded) };
+        let first = self.lists_first();
         let deleted = self.delete_unlisted(&listed, first);
         if first {
             self.initial = Initial::Draining;
@@ -125,8 +123,9 @@ impl<T> Model<T> {
         }
     }
 
+    /// Whether what the open relist lists is the initial population: only then is the queue in these phases.
     fn lists_first(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| open.first)
+        matches!(self.initial, Initial::Claimed | Initial::Touched)
     }
 
     /// A key was listed, or written while a relist is open: that relist does not delete it.

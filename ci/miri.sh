@@ -42,8 +42,8 @@ fi
 seeds=${MIRI_SEEDS:-4}
 under "$seeds" --test races
 reuse="$reusing" some "$seeds" --test races made_again
-under 1 --lib --test semantics --test replace --test running --test relist --test store --test blocking --test model \
+under 1 --lib --test semantics --test replace --test running --test relist --test store --test blocking --test lane --test model \
   --test indexed
 # One round each: a queue of every kind.
-for plan in 0 1 2 3 4 5 6; do STRESS_SEED=$plan under 1 --test stress; done
+for plan in 0 1 2 3 4 5 6 7 8; do STRESS_SEED=$plan under 1 --test stress; done
 echo "ok: races for $seeds seeds, stress for a round of each plan, the others for one seed"

@@ -24,7 +24,7 @@ status=0
 env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=none PROPTEST_CASES=32 cargo mutants --package deltafifo "${files[@]}" --output "$output" \
   --exclude 'core/src/slot/**' --exclude 'core/src/sync/**' --exclude core/src/sync.rs \
   --timeout "${MUTANT_TIMEOUT:-60}" --no-shuffle --colors never -- \
-  --lib --test semantics --test running --test replace --test relist --test races --test store --test blocking --test model --test indexed ||
+  --lib --test semantics --test running --test replace --test relist --test races --test store --test blocking --test lane --test model --test indexed ||
   status=$?
 for what in caught timeout unviable missed; do
   printf '%-9s %5d\n' "$what" "$(wc -l <"$output/mutants.out/$what.txt")"

@@ -5,6 +5,11 @@
 //! popped only under that mutex: a run popped first and published after would let a second consumer see later entries
 //! earlier, or see "empty" and sleep for ever.
 //!
+//! With a lane for live events there are two such queues, and the head takes from the one or the other: what is live
+//! first, but of eight turns at least one from the backlog of relists, if it has any. A key that waits in the backlog and
+//! gets a live event is queued once more, on the live lane; who comes to its old entry finds it stale (`slot/lane.rs`) and
+//! goes on.
+//!
 //! Sleeping: a consumer registers, looks again, then sleeps; a producer queues, then notifies, after every lock is
 //! released. `additional` notifications, because a plain one does nothing while an earlier one has not yet run.
 
@@ -14,42 +19,100 @@ use std::time::Instant;
 use crossbeam::utils::{Backoff, CachePadded};
 
 use crate::error::{Closed, PopError};
-use crate::slot::QueuedSlot;
+use crate::slot::{Pending, Pushed, QueuedSlot, Slot, Ticket};
 use crate::sync::{
     self, AtomicBool, Event, EventListener, IntoNotification, Listener, Mutex, Ordering, SegQueue, mutant,
 };
 
+/// Which way a key goes to the consumers, in a queue with a lane for live events. In any other there is one way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Past what waits in the backlog: offers, and what a handler's end puts back.
+    Live,
+    /// What a relist or a resync brings.
+    Backlog,
+}
+
+impl Lane {
+    pub(crate) fn of<T>(pending: &Pending<T>) -> Self {
+        if pending.is_live() { Self::Live } else { Self::Backlog }
+    }
+}
+
+/// Of so many turns in a row one is the backlog's, however much is live.
+const TURNS: usize = 8;
+
 enum Entry<T> {
-    One(QueuedSlot<T>),
-    Run(Vec<QueuedSlot<T>>),
+    One(Ticket<T>),
+    Run(Vec<Ticket<T>>),
 }
 
 pub(crate) struct ReadyQueue<T> {
     tail: SegQueue<Entry<T>>,
-    head: CachePadded<Mutex<VecDeque<QueuedSlot<T>>>>,
+    /// The other way, if there are two.
+    backlog: Option<SegQueue<Entry<T>>>,
+    head: CachePadded<Mutex<Head<T>>>,
     closed: AtomicBool,
     ready: Event,
+}
+
+/// What the consumers share.
+struct Head<T> {
+    /// The run in progress, and what was given back.
+    run: VecDeque<Ticket<T>>,
+    /// The run in progress of the backlog.
+    backlog: VecDeque<Ticket<T>>,
+    /// Turns since the backlog had one.
+    turns: usize,
 }
 
 impl<T> ReadyQueue<T> {
     pub(crate) fn new() -> Self {
         Self {
             tail: SegQueue::new(),
-            head: CachePadded::new(Mutex::new(VecDeque::new())),
+            backlog: None,
+            head: CachePadded::new(Mutex::new(Head { run: VecDeque::new(), backlog: VecDeque::new(), turns: 0 })),
             closed: AtomicBool::new(false),
             ready: Event::new(),
         }
     }
 
+    /// Gives live events a lane of their own.
+    pub(crate) fn open_lane(&mut self) {
+        self.backlog = Some(SegQueue::new());
+    }
+
+    /// The place in the queue of a slot after a push, if it is to have a new one: to be pushed on the same lane. With the
+    /// shard's lock held since before the push.
+    pub(crate) fn ticket(&self, lane: Lane, slot: &Slot<T>, pushed: Pushed<T>) -> Option<Ticket<T>> {
+        match pushed {
+            Pushed::Queue(slot) => self.ticket_of(lane, slot),
+            Pushed::Joined if self.backlog.is_some() && lane == Lane::Live => slot.pass().map(Ticket::Queued),
+            Pushed::Joined | Pushed::Skipped(_) => None,
+        }
+    }
+
+    /// The place of a slot that is not in the queue yet. None: an old place of its own is its place again.
+    pub(crate) fn ticket_of(&self, lane: Lane, slot: QueuedSlot<T>) -> Option<Ticket<T>> {
+        if self.backlog.is_some() && lane == Lane::Backlog { slot.into_backlog() } else { Some(Ticket::Queued(slot)) }
+    }
+
+    fn tail(&self, lane: Lane) -> &SegQueue<Entry<T>> {
+        match (&self.backlog, lane) {
+            (Some(backlog), Lane::Backlog) => backlog,
+            _ => &self.tail,
+        }
+    }
+
     /// Appends one slot. The caller wakes after its locks are released.
-    pub(crate) fn push(&self, slot: QueuedSlot<T>) {
-        self.tail.push(Entry::One(slot));
+    pub(crate) fn push(&self, lane: Lane, slot: Ticket<T>) {
+        self.tail(lane).push(Entry::One(slot));
     }
 
     /// Appends a run of slots.
-    pub(crate) fn push_run(&self, run: Vec<QueuedSlot<T>>) {
+    pub(crate) fn push_run(&self, lane: Lane, run: Vec<Ticket<T>>) {
         if !run.is_empty() {
-            self.tail.push(Entry::Run(run));
+            self.tail(lane).push(Entry::Run(run));
         }
     }
 
@@ -62,51 +125,63 @@ impl<T> ReadyQueue<T> {
     }
 
     /// Puts slots that were taken out, oldest first, back at the front; how many. The caller wakes.
-    pub(crate) fn give_back(&self, slots: VecDeque<QueuedSlot<T>>) -> usize {
+    pub(crate) fn give_back(&self, slots: VecDeque<Ticket<T>>) -> usize {
         let given = slots.len();
         // Most batches are handled to their end, and leave the head alone.
         if given > 0 {
-            let mut head = self.head.lock();
+            let run = &mut self.head.lock().run;
             for slot in slots.into_iter().rev() {
-                mutant!(GivenBackBehind => head.push_back(slot); head.push_front(slot));
+                mutant!(GivenBackBehind => run.push_back(slot); run.push_front(slot));
             }
         }
         given
     }
 
-    pub(crate) fn try_pop(&self) -> Option<QueuedSlot<T>> {
+    pub(crate) fn try_pop(&self) -> Option<Ticket<T>> {
         mutant!(RunPublishedLate => return self.try_pop_and_publish());
         let mut head = self.head.lock();
-        loop {
-            if let Some(slot) = head.pop_front() {
-                return Some(slot);
-            }
-            match self.tail.pop()? {
-                Entry::One(slot) => return Some(slot),
-                Entry::Run(run) => *head = run.into(),
-            }
+        match &self.backlog {
+            None => next(&self.tail, &mut head.run),
+            Some(backlog) => self.next_by_turns(backlog, &mut head),
         }
     }
 
     /// Takes up to `max` slots, in order. Never waits.
-    pub(crate) fn try_pop_batch(&self, max: usize) -> VecDeque<QueuedSlot<T>> {
+    pub(crate) fn try_pop_batch(&self, max: usize) -> VecDeque<Ticket<T>> {
         let mut batch = VecDeque::new();
         let mut head = self.head.lock();
+        if let Some(backlog) = &self.backlog {
+            batch.extend(std::iter::from_fn(|| self.next_by_turns(backlog, &mut head)).take(max));
+            return batch;
+        }
+        let run = &mut head.run;
         while batch.len() < max {
-            if head.is_empty() {
+            if run.is_empty() {
                 match self.tail.pop() {
                     None => break,
                     Some(Entry::One(slot)) => batch.push_back(slot),
-                    Some(Entry::Run(run)) => *head = run.into(),
+                    Some(Entry::Run(next)) => *run = next.into(),
                 }
-            } else if batch.is_empty() && head.len() <= max {
-                batch = std::mem::take(&mut *head);
+            } else if batch.is_empty() && run.len() <= max {
+                batch = std::mem::take(run);
             } else {
-                let count = head.len().min(max - batch.len());
-                batch.extend(head.drain(..count));
+                let count = run.len().min(max - batch.len());
+                batch.extend(run.drain(..count));
             }
         }
         batch
+    }
+
+    /// What is live, and when its turn has come the backlog.
+    fn next_by_turns(&self, backlog: &SegQueue<Entry<T>>, head: &mut Head<T>) -> Option<Ticket<T>> {
+        head.turns += 1;
+        if head.turns < TURNS
+            && let Some(slot) = next(&self.tail, &mut head.run)
+        {
+            return Some(slot);
+        }
+        head.turns = 0;
+        next(backlog, &mut head.backlog).or_else(|| next(&self.tail, &mut head.run))
     }
 
     /// Repeats `attempt` until it brings something, sleeping between.
@@ -193,15 +268,28 @@ impl<T> ReadyQueue<T> {
     }
 }
 
+/// The next slot of one way, whose run in progress is `run`.
+fn next<T>(tail: &SegQueue<Entry<T>>, run: &mut VecDeque<Ticket<T>>) -> Option<Ticket<T>> {
+    loop {
+        if let Some(slot) = run.pop_front() {
+            return Some(slot);
+        }
+        match tail.pop()? {
+            Entry::One(slot) => return Some(slot),
+            Entry::Run(next) => *run = next.into(),
+        }
+    }
+}
+
 /// What a mutant does instead (`sync/mutants.rs`).
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod defects {
-    use super::{Entry, QueuedSlot, ReadyQueue, VecDeque};
+    use super::{Entry, ReadyQueue, Ticket, VecDeque};
 
     impl<T> ReadyQueue<T> {
         /// `RunPublishedLate`: for a moment a run is nowhere.
-        pub(super) fn try_pop_and_publish(&self) -> Option<QueuedSlot<T>> {
-            if let Some(slot) = self.head.lock().pop_front() {
+        pub(super) fn try_pop_and_publish(&self) -> Option<Ticket<T>> {
+            if let Some(slot) = self.head.lock().run.pop_front() {
                 return Some(slot);
             }
             match self.tail.pop()? {
@@ -209,7 +297,7 @@ mod defects {
                 Entry::Run(run) => {
                     let mut run = VecDeque::from(run);
                     let first = run.pop_front();
-                    self.head.lock().append(&mut run);
+                    self.head.lock().run.append(&mut run);
                     first
                 }
             }

@@ -9,7 +9,7 @@ use crossbeam::utils::CachePadded;
 
 use crate::key::as_str;
 use crate::shard::Shard;
-use crate::slot::{RunningSlot, SlotOwner};
+use crate::slot::{Left, QueuedSlot, RunningSlot, SlotOwner, StaleSlot};
 use crate::sync::{RandomState, RwLock, SHARDS, mutant};
 
 /// Where in the hash the shard's number lies: above the bits that choose a bucket, below those of the tag.
@@ -81,5 +81,25 @@ impl<T> Table<T> {
         drop(shard);
         drop(owner);
         Ok(())
+    }
+
+    /// Gives up a backlog's stale entry. The slot, if a relist made the entry its own again.
+    pub(crate) fn leave(&self, stale: StaleSlot<T>) -> Option<QueuedSlot<T>> {
+        let hash = self.hash(stale.key().as_bytes());
+        let mut shard = self.shard(hash).write();
+        let running = match stale.leave() {
+            Left::Revived(slot) => return Some(slot),
+            Left::Nothing => return None,
+            Left::Unknown(running) => running,
+        };
+        mutant!(StaleIsLeftThere => {
+            let _ = running.idle();
+            return None;
+        });
+        let owner = shard.retire(hash, running);
+        drop(shard);
+        debug_assert!(owner.is_ok(), "nobody pushes without the shard's lock");
+        drop(owner);
+        None
     }
 }

@@ -273,3 +273,18 @@ fn a_deletion_dropped_by_the_rules_takes_its_mark_with_it() {
         assert_eq!(rig.fifo.pending_deltas(), 0);
     }
 }
+
+#[test]
+fn within_a_batch_the_queue_is_synced_one_item_after_the_last_of_the_initial_list() {
+    let rig = Rig::new(Mode::Fused);
+    rig.fifo.replace(vec![obj("a", 1)], "1").unwrap();
+    for key in ["b", "c", "d"] {
+        rig.fifo.add(obj(key, 1)).unwrap();
+    }
+    let mut batch = rig.fifo.try_pop_batch(4).unwrap();
+    for (key, synced) in [("a", false), ("b", true), ("c", true), ("d", true)] {
+        let item = batch.next().unwrap();
+        assert_eq!((item.key(), rig.fifo.has_synced()), (key, synced));
+        item.done();
+    }
+}

@@ -104,6 +104,11 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::MarksEndAtTake => &["synced"],
         Mutant::GivenBackWakesNobody | Mutant::GivenBackBehind => &["batch"],
         Mutant::SweepLooksUnlocked | Mutant::SweepAsksTooEarly | Mutant::OlderListWins => &["elsewhere"],
+        Mutant::PassLeavesTheEntry
+        | Mutant::StaleIsTaken
+        | Mutant::StaleIsLeftThere
+        | Mutant::RetiredInBacklog
+        | Mutant::RevivedTwice => &["lane"],
         Mutant::DroppedQueueForgets => &["handles"],
     }
 }

@@ -13,6 +13,8 @@ const OLD: u8 = 0xe0;
 const SKIP: u8 = 0x40;
 const NOTIFY: u8 = 0x80;
 const PLACES: u8 = 0x3f;
+/// And the first byte one.
+const LANE: u8 = 0x08;
 
 /// Bytes on their way in.
 pub struct Bytes<'a>(&'a [u8]);
@@ -114,6 +116,7 @@ pub fn read(bytes: &[u8]) -> Option<(Setup, Vec<Op>)> {
         known_places: known_places & PLACES,
         skip_unchanged: known_places & SKIP != 0,
         notify_unchanged: known_places & NOTIFY != 0,
+        live_lane: shape & LANE != 0,
     };
     Some((setup, std::iter::from_fn(|| bytes.op()).collect()))
 }
@@ -128,8 +131,9 @@ pub fn write(setup: &Setup, ops: &[Op]) -> Vec<u8> {
     };
     let skip = if setup.skip_unchanged { SKIP } else { 0 };
     let notify = if setup.notify_unchanged { NOTIFY } else { 0 };
+    let lane = if setup.live_lane { LANE } else { 0 };
     let mut bytes = vec![
-        u8::from(!setup.emit_replaced) | (setup.known as u8) << 1 | transform << 4,
+        u8::from(!setup.emit_replaced) | (setup.known as u8) << 1 | lane | transform << 4,
         setup.known_places & PLACES | skip | notify,
     ];
     for op in ops {

@@ -37,6 +37,7 @@ impl Place {
 
 /// How the queue is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "options of a queue, each on or off")]
 pub struct Setup {
     /// Which known objects there are; where all kinds are compared, all are.
     pub known: Known,
@@ -50,6 +51,8 @@ pub struct Setup {
     pub skip_unchanged: bool,
     /// Whether its probe tells of them all the same.
     pub notify_unchanged: bool,
+    /// Whether live events pass what a relist has queued: then only the order per key is compared.
+    pub live_lane: bool,
 }
 
 impl Setup {

@@ -22,6 +22,7 @@ pub fn run(mode: Mode, setup: Setup, relist_threads: usize, ops: &[Op]) {
     let mut pair = Pair {
         rig: &rig,
         model: model(mode, setup, known),
+        keeps_order: !setup.live_lane,
         held: Vec::new(),
         batch: None,
         relists: [None, None],
@@ -45,7 +46,8 @@ fn build(builder: DeltaFifoBuilder<Obj, ObjMeta>, setup: Setup) -> DeltaFifoBuil
     let builder = builder
         .emit_replaced(setup.emit_replaced)
         .skip_unchanged(setup.skip_unchanged)
-        .notify_unchanged(setup.notify_unchanged);
+        .notify_unchanged(setup.notify_unchanged)
+        .live_lane(setup.live_lane);
     match refused(setup) {
         Some(key) => builder.transformer(move |object| refuse(key, object)),
         None => builder,
@@ -89,6 +91,8 @@ fn key_of(object: &Obj) -> Option<String> {
 struct Pair<'f> {
     rig: &'f Rig,
     model: Model<Obj>,
+    /// Whether the order across keys is the model's. Else the model takes the keys that the engine takes.
+    keeps_order: bool,
     /// Handlers that run, and what the model took for them.
     held: Vec<(Guard<'f>, Taken<Obj>)>,
     batch: Option<(Batch<'f, Obj, ObjMeta>, VecDeque<String>)>,
@@ -162,10 +166,11 @@ impl<'f> Pair<'f> {
                 self.model.close();
             }
             Op::Pop(verdict) => self.pop(*verdict),
-            Op::Take => match (fifo.try_pop(), self.model.pop()) {
-                (Some(guard), Some(taken)) => self.hold(guard, taken),
-                (guard, taken) => assert!(guard.is_none() && taken.is_none(), "one of the two has nothing"),
-            },
+            Op::Take => {
+                if let Some((guard, taken)) = self.take() {
+                    self.held.push((guard, taken));
+                }
+            }
             Op::End(which, verdict) => {
                 if !self.held.is_empty() {
                     let (guard, taken) = self.held.remove(usize::from(*which) % self.held.len());
@@ -174,17 +179,20 @@ impl<'f> Pair<'f> {
             }
             Op::TakeBatch(max) => {
                 self.drop_batch();
-                let keys = self.model.pop_batch(usize::from(*max).max(1));
                 let batch = fifo.try_pop_batch(usize::from(*max));
-                assert_eq!(batch.as_ref().map_or(0, Batch::len), keys.len());
+                let most = if self.keeps_order { usize::from(*max).max(1) } else { 0 };
+                let keys = self.model.pop_batch(most);
+                assert!(!self.keeps_order || batch.as_ref().map_or(0, Batch::len) == keys.len());
                 self.batch = batch.map(|batch| (batch, keys));
             }
             Op::Next => {
                 if let Some((batch, keys)) = &mut self.batch {
-                    match (batch.next(), keys.pop_front().and_then(|key| self.model.take(&key))) {
-                        (Some(guard), Some(taken)) => self.hold(guard, taken),
-                        (guard, taken) => assert!(guard.is_none() && taken.is_none(), "one batch is longer"),
-                    }
+                    let guard = batch.next();
+                    let taken = match &guard {
+                        Some(guard) if !self.keeps_order => self.model.pop_key(guard.key()),
+                        _ => keys.pop_front().and_then(|key| self.model.take(&key)),
+                    };
+                    self.held.extend(checked(guard, taken));
                 }
             }
             Op::DropBatch => self.drop_batch(),
@@ -256,14 +264,16 @@ impl<'f> Pair<'f> {
     }
 
     fn pop(&mut self, verdict: Verdict) {
+        let by_closure = matches!(verdict, Verdict::Fail | Verdict::FailAndRetry | Verdict::Panic);
+        if !by_closure || !self.keeps_order {
+            if let Some((guard, taken)) = self.take() {
+                self.end(guard, taken, verdict);
+            }
+            return;
+        }
         let Some(taken) = self.model.pop() else {
             return assert!(self.rig.fifo.try_pop().is_none());
         };
-        if !matches!(verdict, Verdict::Fail | Verdict::FailAndRetry | Verdict::Panic) {
-            let guard = self.rig.fifo.try_pop().expect("the model has one");
-            check(&guard, &taken);
-            return self.end(guard, taken, verdict);
-        }
         let failed = self.rig.fifo.process(|guard| {
             check(guard, &taken);
             match verdict {
@@ -283,9 +293,16 @@ impl<'f> Pair<'f> {
         self.model.end(taken, verdict.puts_back());
     }
 
-    fn hold(&mut self, guard: Guard<'f>, taken: Taken<Obj>) {
-        check(&guard, &taken);
-        self.held.push((guard, taken));
+    /// The next key of both.
+    fn take(&mut self) -> Option<(Guard<'f>, Taken<Obj>)> {
+        let guard = self.rig.fifo.try_pop();
+        let taken = match &guard {
+            Some(guard) if !self.keeps_order => self.model.pop_key(guard.key()),
+            // What is left may all be in the batch.
+            None if !self.keeps_order && self.batch.is_some() => None,
+            _ => self.model.pop(),
+        };
+        checked(guard, taken)
     }
 
     fn end(&mut self, mut guard: Guard<'f>, taken: Taken<Obj>, verdict: Verdict) {
@@ -321,7 +338,7 @@ impl<'f> Pair<'f> {
 
     fn drop_batch(&mut self) {
         if let Some((batch, keys)) = self.batch.take() {
-            assert_eq!(batch.len(), keys.len());
+            assert!(!self.keeps_order || batch.len() == keys.len());
             drop(batch);
             self.model.give_back(keys);
         }
@@ -380,9 +397,7 @@ impl<'f> Pair<'f> {
             self.end(guard, taken, Verdict::Apply);
             self.compare();
         }
-        while let Some(taken) = self.model.pop() {
-            let guard = self.rig.fifo.try_pop().expect("the model has one");
-            check(&guard, &taken);
+        while let Some((guard, taken)) = self.take() {
             self.end(guard, taken, Verdict::Apply);
             self.compare();
         }
@@ -393,6 +408,20 @@ impl<'f> Pair<'f> {
             assert_eq!(self.rig.fifo.store().len(), self.model.known().count());
         }
         self.made
+    }
+}
+
+/// Both have the same, or nothing.
+fn checked(guard: Option<Guard<'_>>, taken: Option<Taken<Obj>>) -> Option<(Guard<'_>, Taken<Obj>)> {
+    match (guard, taken) {
+        (Some(guard), Some(taken)) => {
+            check(&guard, &taken);
+            Some((guard, taken))
+        }
+        (guard, taken) => {
+            assert!(guard.is_none() && taken.is_none(), "one of the two has nothing");
+            None
+        }
     }
 }
 

@@ -78,15 +78,16 @@ pub fn setup() -> impl Strategy<Value = Setup> {
         1 => Just(TransformKind::Tag),
         1 => keyed().prop_map(TransformKind::Fail),
     ];
-    let unchanged = (any::<bool>(), prop::bool::weighted(0.3));
-    (known, prop::bool::weighted(0.8), transform, 0..1_u8 << COUNT, unchanged).prop_map(
-        |(known, emit_replaced, transform, known_places, (skip_unchanged, notify_unchanged))| Setup {
+    let flags = (any::<bool>(), prop::bool::weighted(0.3), prop::bool::weighted(0.3));
+    (known, prop::bool::weighted(0.8), transform, 0..1_u8 << COUNT, flags).prop_map(
+        |(known, emit_replaced, transform, known_places, (skip_unchanged, notify_unchanged, live_lane))| Setup {
             known,
             emit_replaced,
             transform,
             known_places,
             skip_unchanged,
             notify_unchanged,
+            live_lane,
         },
     )
 }

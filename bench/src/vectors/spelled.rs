@@ -118,6 +118,7 @@ pub fn spell(case: &Case) -> (Setup, Vec<oracle::Op>) {
         known_places,
         skip_unchanged: false,
         notify_unchanged: false,
+        live_lane: false,
     };
     (setup, ops)
 }

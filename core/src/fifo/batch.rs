@@ -9,7 +9,7 @@ use super::pop::{SLOW, report_slow};
 use super::{DeltaFifo, Popped};
 use crate::Meta;
 use crate::error::{Closed, PopError, ProcessError, panic_message};
-use crate::slot::QueuedSlot;
+use crate::slot::Ticket;
 use crate::sync::{self, Arc, mutant};
 
 /// How many slots ahead of the one in hand the slot's line is brought near, and the counts of its known object.
@@ -100,7 +100,7 @@ pub type Failure<E> = ProcessError<E>;
 #[must_use = "a dropped batch goes back to the queue"]
 pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,
-    slots: VecDeque<QueuedSlot<T>>,
+    slots: VecDeque<Ticket<T>>,
     /// Shared by the items of a stretch of the initial population, and given up at its end, so that the population ends
     /// with its handlers and not with this guard.
     marks: Option<Arc<Marks<'f>>>,
@@ -112,7 +112,7 @@ pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
 }
 
 impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
-    /// How many keys are left.
+    /// How many keys are left, at most: with a lane for live events one may have been handed out already.
     #[must_use]
     pub fn len(&self) -> usize {
         self.slots.len()
@@ -128,7 +128,15 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
     #[allow(clippy::should_implement_trait)] // An iterator could be collected, which would take all keys at once.
     #[inline]
     pub fn next(&mut self) -> Option<Popped<'f, T, M>> {
-        let slot = self.slots.pop_front()?;
+        let slot = loop {
+            let Some(ticket) = self.slots.pop_front() else {
+                self.marks = None;
+                return None;
+            };
+            if let Some(slot) = self.fifo.redeem(ticket) {
+                break slot;
+            }
+        };
         if let Some(ahead) = self.slots.get(SLOT_AHEAD) {
             ahead.prefetch();
         }

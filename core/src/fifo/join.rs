@@ -17,8 +17,9 @@ use std::thread;
 
 use super::{DeltaFifo, Refused};
 use crate::error::{OfferError, RelistError};
+use crate::queue::Lane;
 use crate::shard::Shard;
-use crate::slot::{Pending, Pushed, QueuedSlot, Rule, prefetch};
+use crate::slot::{Pending, Rule, Ticket, prefetch};
 use crate::sync::{Arc, GROUP, RUN, SHARDS, mutant};
 use crate::table::Table;
 use crate::{DeltaType, Meta};
@@ -86,12 +87,13 @@ struct Share<'f, T: Send + Sync, M: Meta<T>> {
 /// there.
 struct Unpublished<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,
-    slots: Vec<(u32, QueuedSlot<T>)>,
+    lane: Lane,
+    slots: Vec<(u32, Ticket<T>)>,
 }
 
 impl<T: Send + Sync, M: Meta<T>> Drop for Unpublished<'_, T, M> {
     fn drop(&mut self) {
-        self.fifo.publish(self.slots.drain(..).map(|(_, slot)| slot));
+        self.fifo.publish(self.lane, self.slots.drain(..).map(|(_, slot)| slot));
     }
 }
 
@@ -100,7 +102,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let threads = if page.len() < WORTH_THREADS { 1 } else { self.relist_threads };
         let size = PIECE.min(page.len().div_ceil(threads));
         let mut pieces: Vec<_> = (0..threads).map(|_| Piece::new(size, threads)).collect();
-        let mut shares: Vec<_> = (0..threads).map(|_| Share::new(self, size)).collect();
+        let mut shares: Vec<_> = (0..threads).map(|_| Share::new(self, join.lane(), size)).collect();
         let mut in_order = Vec::new();
         let mut rest = page.into_iter();
         let mut done = 0;
@@ -124,7 +126,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             on_threads(shares.iter_mut().collect(), |share: &mut Share<'_, T, M>| {
                 self.join_share(join, share, &arenas);
             });
-            self.publish_in_order(stride, &mut in_order, &mut shares);
+            self.publish_in_order(join.lane(), stride, &mut in_order, &mut shares);
 
             for (index, source) in refused {
                 let index = done + index;
@@ -216,7 +218,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         entries: &mut [Entry<T>],
         group: &[u32],
         arena: &[u8],
-        queued: &mut Vec<(u32, QueuedSlot<T>)>,
+        queued: &mut Vec<(u32, Ticket<T>)>,
     ) {
         if join.skip_unchanged {
             self.skip_unchanged(join, entries, group, arena);
@@ -245,9 +247,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let Some(object) = entry.object.take() else { continue };
             self.list_elsewhere(generation, key);
             slot.stamp(generation);
-            if let Pushed::Queue(slot) = slot.push(join.pending(object), Rule::Always) {
-                queued.push((entry.index, slot));
-            }
+            let pushed = slot.push(join.pending(object), Rule::Always);
+            queued.extend(self.queue.ticket(join.lane(), slot, pushed).map(|ticket| (entry.index, ticket)));
         }
         drop(shard);
 
@@ -265,9 +266,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 self.list_elsewhere(generation, key);
                 let slot = table.find_or_insert(&mut shard, entry.hash, key, generation);
                 slot.stamp(generation);
-                if let Pushed::Queue(slot) = slot.push(join.pending(object), Rule::Always) {
-                    queued.push((entry.index, slot));
-                }
+                let pushed = slot.push(join.pending(object), Rule::Always);
+                queued.extend(self.queue.ticket(join.lane(), slot, pushed).map(|ticket| (entry.index, ticket)));
             }
         }
     }
@@ -321,24 +321,25 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// The third step.
     fn publish_in_order(
         &self,
+        lane: Lane,
         stride: usize,
-        in_order: &mut Vec<Option<QueuedSlot<T>>>,
+        in_order: &mut Vec<Option<Ticket<T>>>,
         shares: &mut [Share<'_, T, M>],
     ) {
         in_order.resize_with(stride, || None);
         for (index, slot) in shares.iter_mut().flat_map(|share| share.queued.slots.drain(..)) {
             in_order[index as usize] = Some(slot);
         }
-        self.publish(in_order.iter_mut().filter_map(Option::take));
+        self.publish(lane, in_order.iter_mut().filter_map(Option::take));
     }
 
-    fn publish(&self, slots: impl Iterator<Item = QueuedSlot<T>>) {
+    fn publish(&self, lane: Lane, slots: impl Iterator<Item = Ticket<T>>) {
         let mut slots = slots.peekable();
         let mut count = 0;
         while slots.peek().is_some() {
             let run: Vec<_> = slots.by_ref().take(RUN).collect();
             count += run.len();
-            self.queue.push_run(run);
+            self.queue.push_run(lane, run);
         }
         mutant!(RunWakesOne => return self.queue.wake(count.min(1)));
         // After all of them: a waker that panics must not keep a pending slot out of the queue.
@@ -377,6 +378,10 @@ fn bring_slot_near<T>(shard: &Shard<T>, entry: &Entry<T>, arena: &[u8]) {
 }
 
 impl Join {
+    fn lane(&self) -> Lane {
+        if self.generation == 0 { Lane::Live } else { Lane::Backlog }
+    }
+
     fn pending<T>(&self, object: Arc<T>) -> Pending<T> {
         Pending::object(self.kind, object).initial(self.marks)
     }
@@ -416,9 +421,9 @@ impl<T> Piece<T> {
 }
 
 impl<'f, T: Send + Sync, M: Meta<T>> Share<'f, T, M> {
-    fn new(fifo: &'f DeltaFifo<T, M>, size: usize) -> Self {
+    fn new(fifo: &'f DeltaFifo<T, M>, lane: Lane, size: usize) -> Self {
         let slots = Vec::with_capacity(with_slack(size));
-        Self { entries: Vec::new(), order: Vec::with_capacity(size), queued: Unpublished { fifo, slots } }
+        Self { entries: Vec::new(), order: Vec::with_capacity(size), queued: Unpublished { fifo, lane, slots } }
     }
 }
 

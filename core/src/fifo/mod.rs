@@ -27,8 +27,8 @@ mod settle;
 
 use crate::error::{BoxError, Closed, KeyError};
 use crate::key::{KeyBuf, as_str};
-use crate::queue::ReadyQueue;
-use crate::slot::QueuedSlot;
+use crate::queue::{Lane, ReadyQueue};
+use crate::slot::{QueuedSlot, Ticket};
 use crate::store::Core;
 use crate::sync::{Arc, AtomicBool, Event, Listener, SHARDS, mutant};
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, KnownObjects, Meta};
@@ -227,12 +227,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Queues slots whose pushes are over, in key order if walks are to be ordered.
-    fn publish_walk(&self, mut slots: Vec<QueuedSlot<T>>) {
+    fn publish_walk(&self, mut slots: Vec<Ticket<T>>) {
         if self.ordered_walks {
             slots.sort_unstable_by(|a, b| a.key().cmp(b.key()));
         }
         let count = slots.len();
-        self.queue.push_run(slots);
+        self.queue.push_run(Lane::Backlog, slots);
         mutant!(WalkWakesOne => return self.queue.wake(count.min(1)));
         self.queue.wake(count);
     }
@@ -290,6 +290,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
         self
     }
 
+    /// Whether live events (offers, batches of them, and what goes back after a handler) pass what relists and resyncs have
+    /// queued: a key that waits in that backlog is handed out as soon as something is offered for it, with all that is
+    /// pending, in order. Of eight pops in a row at least one is the backlog's while it has any. Off by default: then keys
+    /// are handed out first in, first out, as in client-go, and an update offered after a relist of a million waits for it.
+    pub fn live_lane(mut self, live: bool) -> Self {
+        if live {
+            self.fifo.queue.open_lane();
+        }
+        self
+    }
+
     /// On how many threads a large relist joins its pages with the table: 1 by default, at most one a shard (256).
     pub fn relist_threads(mut self, threads: usize) -> Self {
         self.fifo.relist_threads = threads.clamp(1, SHARDS);
@@ -323,11 +334,20 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     }
 }
 
+impl<T, M> DeltaFifo<T, M> {
+    /// The slot whose turn in the queue has come; none when it went another way (`slot/lane.rs`).
+    #[inline]
+    fn redeem(&self, ticket: Ticket<T>) -> Option<QueuedSlot<T>> {
+        ticket.redeem().or_else(|stale| self.core.table.leave(stale).ok_or(())).ok()
+    }
+}
+
 impl<T, M> Drop for DeltaFifo<T, M> {
     /// Releases what is pending, so that the slots can be freed with the table. (A forgotten [`Popped`] leaks its key.)
     fn drop(&mut self) {
         mutant!(DroppedQueueForgets => return);
-        while let Some(slot) = self.queue.try_pop() {
+        while let Some(ticket) = self.queue.try_pop() {
+            let Some(slot) = self.redeem(ticket) else { continue };
             let (running, taken) = slot.take();
             drop(taken);
             let idle = running.idle();

@@ -7,8 +7,9 @@ use std::ops::DerefMut;
 use super::{DeltaFifo, Known};
 use crate::error::{KeyError, OfferError};
 use crate::key::{KeyBuf, as_str};
+use crate::queue::Lane;
 use crate::shard::Shard;
-use crate::slot::{Pending, Pushed, Rule, What};
+use crate::slot::{Pending, Pushed, Rule, Slot, State, What};
 use crate::sync::{Arc, Ordering, mutant};
 use crate::{DeltaObject, DeltaType, Deltas, KeySource, Meta};
 
@@ -69,11 +70,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Ok(())
     }
 
-    /// Whether a deletion of `key` can count: the transformer sees only such. A key without a slot has no handler, so what
-    /// the store elsewhere says after that look was true at some time since.
+    /// Whether a deletion of `key` can count: the transformer sees only such. A key without a slot, or whose slot only waits
+    /// for its entry in a backlog, has no handler, so what the store elsewhere says after that look was true at some time
+    /// since.
     fn may_exist(&self, key: &[u8]) -> bool {
         let hash = self.core.table.hash(key);
-        if self.core.table.shard(hash).read().find(hash, key).is_some() {
+        let exists = |slot: &Slot<T>| slot.state() != State::Idle || slot.is_known();
+        if self.core.table.shard(hash).read().find(hash, key).is_some_and(exists) {
             return true;
         }
         match &self.known {
@@ -140,6 +143,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         missing: Missing,
     ) -> bool {
         let weight = pending.weight();
+        let lane = Lane::of(&pending);
         let open = self.stamp_of_offer(key, rule);
         self.list_elsewhere(open, key);
         let slot = if missing == Missing::Ignore {
@@ -156,33 +160,30 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             slot.stamp(open);
         }
         let asking = if missing == Missing::Ask { slot.claim() } else { None };
-        match slot.push(pending, rule) {
-            Pushed::Queue(slot) => {
-                mutant!(QueuedAfterUnlock => {
-                    drop(shard);
-                    self.queue.push(slot);
-                    self.queue.wake(1);
-                    return true;
-                });
-                self.queue.push(slot);
-                drop(shard);
-                self.depth.add(weight);
-                mutant!(OfferDoesNotWake => return true);
-                self.queue.wake(1);
-            }
-            Pushed::Joined => {
-                drop(shard);
-                self.depth.add(weight);
-                if let Some(running) = asking {
-                    return self.settle(running, None).is_queued;
-                }
-            }
-            skipped @ Pushed::Skipped(_) => {
-                drop(shard);
-                drop(skipped);
-                return false;
-            }
+        let pushed = slot.push(pending, rule);
+        if let skipped @ Pushed::Skipped(_) = pushed {
+            drop(shard);
+            drop(skipped);
+            return false;
         }
+        let ticket = self.queue.ticket(lane, slot, pushed);
+        let wakes = usize::from(ticket.is_some());
+        mutant!(QueuedAfterUnlock => if let Some(ticket) = ticket {
+            drop(shard);
+            self.queue.push(lane, ticket);
+            self.queue.wake(1);
+            return true;
+        });
+        if let Some(ticket) = ticket {
+            self.queue.push(lane, ticket);
+        }
+        drop(shard);
+        self.depth.add(weight);
+        if let Some(running) = asking {
+            return self.settle(running, None).is_queued;
+        }
+        mutant!(OfferDoesNotWake => return true);
+        self.queue.wake(wakes);
         true
     }
 

@@ -43,7 +43,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Takes the next key if there is one. Never waits.
     pub fn try_pop(&self) -> Option<Popped<'_, T, M>> {
-        let slot = self.queue.try_pop()?;
+        let slot = loop {
+            if let Some(slot) = self.redeem(self.queue.try_pop()?) {
+                break slot;
+            }
+        };
         let (mut popped, weight) = self.take(slot);
         // A waker that panics in here cancels the item; it is not the item's handler.
         let was_panicking = std::mem::replace(&mut popped.was_panicking, true);

@@ -7,8 +7,9 @@ use crossbeam::utils::CachePadded;
 
 use super::{DeltaFifo, Known};
 use crate::error::{OfferError, RelistError};
+use crate::queue::Lane;
 use crate::shard::Shard;
-use crate::slot::{Pending, Pushed, QueuedSlot, Rule, State, What};
+use crate::slot::{Pending, Pushed, Rule, State, Ticket, What};
 use crate::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RwLock, mutant};
 use crate::{DeltaType, Meta};
 
@@ -251,16 +252,19 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         let shard = fifo.core.table.shard(hash).write();
         let is_current = mutant!(OldProbeTells => true; fifo.relists.is_current(self.generation));
         let slot = if is_current { shard.find(hash, key.as_bytes()) } else { None };
-        let pushed = slot.map(|slot| slot.push(pending, Rule::IfIdle));
+        let pushed = slot.map(|slot| (slot, slot.push(pending, Rule::IfIdle)));
         match pushed {
-            Some(Pushed::Queue(slot)) => {
-                fifo.queue.push(slot);
+            Some((slot, pushed @ (Pushed::Queue(_) | Pushed::Joined))) => {
+                let ticket = fifo.queue.ticket(Lane::Backlog, slot, pushed);
+                let wakes = usize::from(ticket.is_some());
+                if let Some(ticket) = ticket {
+                    fifo.queue.push(Lane::Backlog, ticket);
+                }
                 drop(shard);
                 mutant!(ProbeWakesNobody => return);
-                fifo.queue.wake(1);
+                fifo.queue.wake(wakes);
             }
-            Some(Pushed::Joined) => {}
-            Some(Pushed::Skipped(_)) | None => {
+            Some((_, Pushed::Skipped(_))) | None => {
                 drop(shard);
                 fifo.uncounted(1, self.marks);
             }
@@ -338,7 +342,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         shards: &[CachePadded<RwLock<Shard<T>>>],
         generation: u32,
         marks: bool,
-    ) -> (usize, Vec<QueuedSlot<T>>) {
+    ) -> (usize, Vec<Ticket<T>>) {
         let mut queued = Vec::new();
         let mut deleted = 0;
         for shard in shards {
@@ -353,14 +357,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 }
                 // Counted before the push: see `join_group`.
                 self.counted(1, marks);
-                match slot.push(Pending::new(What::Swept(None)).initial(marks), Rule::IfExists) {
-                    Pushed::Queue(slot) => queued.push(slot),
-                    Pushed::Joined => {}
-                    Pushed::Skipped(_) => {
-                        skipped += 1;
-                        return;
-                    }
+                let pushed = slot.push(Pending::new(What::Swept(None)).initial(marks), Rule::IfExists);
+                if matches!(pushed, Pushed::Skipped(_)) {
+                    skipped += 1;
+                    return;
                 }
+                queued.extend(self.queue.ticket(Lane::Backlog, slot, pushed));
                 slot.stamp(generation);
                 // Else a store elsewhere that still knows the key would have it deleted once more.
                 self.list_elsewhere(generation, slot.key().as_bytes());

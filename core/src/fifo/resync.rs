@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::offer::Missing;
 use super::{DeltaFifo, Known};
+use crate::queue::Lane;
 use crate::slot::{Pending, Pushed, Rule, What};
 use crate::sync::mutant;
 use crate::{DeltaType, KnownObjects, Meta};
@@ -27,8 +28,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let mut pushed = 0;
             shard.for_each_near(|slot| {
                 let pending = Pending::new(What::Again(DeltaType::Sync, None));
-                match slot.push(pending, Rule::IfIdle) {
-                    Pushed::Queue(slot) => idle.push(slot),
+                let told = slot.push(pending, Rule::IfIdle);
+                match told {
+                    Pushed::Queue(_) => idle.extend(self.queue.ticket(Lane::Backlog, slot, told)),
                     Pushed::Joined => running(slot.key()),
                     Pushed::Skipped(_) => return,
                 }
@@ -42,11 +44,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let count = idle.len();
             mutant!(ResyncQueuesAfterUnlock => {
                 drop(shard);
-                self.queue.push_run(std::mem::take(&mut idle));
+                self.queue.push_run(Lane::Backlog, std::mem::take(&mut idle));
                 self.queue.wake(count);
                 continue;
             });
-            self.queue.push_run(std::mem::take(&mut idle));
+            self.queue.push_run(Lane::Backlog, std::mem::take(&mut idle));
             drop(shard);
             mutant!(ResyncWakesNobody => continue);
             self.queue.wake(count);

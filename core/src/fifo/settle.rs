@@ -8,6 +8,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{DeltaFifo, Known};
+use crate::queue::Lane;
 use crate::slot::{Pending, Rule, RunningSlot, What};
 use crate::sync::{Arc, mutant};
 use crate::{Deltas, Meta};
@@ -39,9 +40,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                     Err(again) => running = again,
                 }
             } else {
+                let lane = if kept.iter().any(Pending::is_live) { Lane::Live } else { Lane::Backlog };
                 match running.requeue(kept) {
                     Ok(slot) => {
-                        self.queue.push(slot);
+                        let Some(ticket) = self.queue.ticket_of(lane, slot) else { return true };
+                        self.queue.push(lane, ticket);
                         mutant!(SettleDoesNotWake => return true);
                         self.queue.wake(1);
                         return true;

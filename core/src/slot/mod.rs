@@ -24,20 +24,22 @@
 //! * [`QueuedSlot`]: made by the push that leaves `EMPTY` and by settle's requeue; consumed by take.
 //! * [`RunningSlot`]: made by take (or by claiming an idle slot); consumed by settle. Its holder alone writes `known`.
 //! * [`IndexedSlot`]: counted in the slot; an index may read `known` through it.
+//! * [`Ticket`]: a place in the queue: a `QueuedSlot`, or an entry of a relist's backlog, noted in the slot ([`lane`]).
 //!
 //! From that alone the memory argument follows, whatever the table, the queue and the relist do:
 //!
 //! 1. A `QueuedSlot` exists only while the word is a list (or `PEEK`), a `RunningSlot` only while it is `RUNNING` or a
 //!    list over `RUNNING`: only the transition that enters such a state makes the token, and only consuming the token
 //!    leaves it.
-//! 2. A slot is freed only by dropping its owner when the word is `EMPTY` or `GONE` and no `IndexedSlot` is counted.
-//!    By 1 no queued or running token exists then; a `&Slot` cannot, since it borrows the owner that is being dropped.
+//! 2. A slot is freed only by dropping its owner when the word is `EMPTY` or `GONE`, no `IndexedSlot` is counted and no
+//!    backlog's entry noted. By 1 no queued or running token exists then; a `&Slot` cannot, since it borrows the owner that is being dropped.
 //! 3. A forgotten token keeps its slot from being freed: a leak, never a dangling pointer.
 #![allow(unsafe_code)]
 
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod defects;
 mod known;
+mod lane;
 mod name;
 mod pending;
 mod prefetch;
@@ -47,8 +49,10 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-use crate::sync::{self, Arc, AtomicU32, Ordering, StampCell, mutant};
+use crate::sync::{self, Arc, Ordering, StampCell, mutant};
 use known::Known;
+use lane::Holds;
+pub(crate) use lane::{Left, StaleSlot, Ticket};
 use name::Name;
 pub(crate) use pending::{Pending, Rule, What};
 pub(crate) use prefetch::prefetch;
@@ -62,8 +66,8 @@ pub(crate) struct Slot<T> {
     known: Known<T>,
     /// The newest relist that listed this key, or during which it was written.
     stamp: StampCell,
-    /// `IndexedSlot`s about.
-    indexed: AtomicU32,
+    /// The tokens that keep it from being freed while its word is idle.
+    holds: Holds,
     name: Name,
 }
 
@@ -113,8 +117,7 @@ impl<T> Slot<T> {
 
     /// In how many places of indexes it stands.
     pub(crate) fn index_entries(&self) -> usize {
-        // Relaxed: who runs the slot makes and drops them all, and take, settle and the shard's lock hand that on.
-        self.indexed.load(Ordering::Relaxed) as usize
+        self.holds.indexed()
     }
 
     /// Offers `pending` as `rule` has it. The caller holds the shard's lock; for any rule but [`Rule::Always`] exclusively,
@@ -162,7 +165,7 @@ impl<T> SlotOwner<T> {
             word: Word::new(),
             known: Known::new(),
             stamp: StampCell::new(stamp),
-            indexed: AtomicU32::new(0),
+            holds: Holds::new(),
             name: Name::new(key),
         });
         Self { slot: NonNull::from(Box::leak(slot)), _owns: PhantomData }
@@ -192,14 +195,13 @@ impl<T> Deref for SlotOwner<T> {
 impl<T> Drop for SlotOwner<T> {
     fn drop(&mut self) {
         // The word first: once it is closed no running token exists, so no `IndexedSlot` can be made any more.
-        // Acquire, paired with the Release of the last `IndexedSlot`'s decrement: its reads of `known` are over.
-        if !self.word.close() || self.indexed.load(Ordering::Acquire) != 0 {
+        if !self.word.close() || self.holds.any() {
             return;
         }
         // SAFETY: 1. The pointer came from `Box::leak` and this is the only owner, so it is freed once. 2. `close` saw
         // EMPTY or GONE, so no queued or running token exists (module docs, 1), and none can be made: making one takes
-        // a `&Slot` or a claim, which borrow this owner. 3. No `IndexedSlot` was counted after that; making one takes a
-        // running token. 4. No `&Slot` exists, since each borrows this owner.
+        // a `&Slot` or a claim, which borrow this owner. 3. No `IndexedSlot` was counted after that, nor an entry of a
+        // backlog noted; making either takes a running or a queued token. 4. No `&Slot` exists, since each borrows this owner.
         let slot = unsafe { Box::from_raw(self.slot.as_ptr()) };
         sync::free(slot, |slot| drop(slot.known.swap(None)));
     }
@@ -222,20 +224,6 @@ impl<T> QueuedSlot<T> {
         let slot = unsafe { self.slot.as_ref() };
         sync::assert_alive(slot);
         slot
-    }
-
-    pub(crate) fn key(&self) -> &str {
-        self.slot().key()
-    }
-
-    /// Brings the slot's line near.
-    pub(crate) fn prefetch(&self) {
-        prefetch(self.slot.as_ptr());
-    }
-
-    /// Brings the counts of the known object near. Worth it when the slot's own line already is.
-    pub(crate) fn prefetch_known(&self) {
-        self.slot().known.prefetch();
     }
 
     /// Takes everything pending; the holder of the result owns the slot until it settles.
@@ -290,8 +278,7 @@ impl<T> RunningSlot<T> {
 
     /// A token for an index.
     pub(crate) fn indexed(&self) -> IndexedSlot<T> {
-        // Relaxed: a new token is made from one that already keeps the slot alive.
-        self.slot().indexed.fetch_add(1, Ordering::Relaxed);
+        self.slot().holds.index();
         IndexedSlot { slot: self.slot }
     }
 
@@ -324,6 +311,11 @@ impl<T> RunningSlot<T> {
         }
     }
 
+    /// Whether an entry of a relist's backlog still names the slot. Asked with its shard held exclusively.
+    pub(crate) fn is_in_backlog(&self) -> bool {
+        self.slot().holds.is_in_backlog()
+    }
+
     /// Ends the slot's life: the caller holds its shard exclusively, nothing is known, and the caller takes the owner
     /// out of the table. Gives the token back when something was pushed meanwhile.
     pub(crate) fn retire(self) -> Result<GoneSlot<T>, Self> {
@@ -348,7 +340,7 @@ unsafe impl<T: Send + Sync> Sync for IndexedSlot<T> {}
 
 impl<T> IndexedSlot<T> {
     fn slot(&self) -> &Slot<T> {
-        // SAFETY: this token is counted in `indexed`, so the owner's drop would not free the slot (module docs, 2).
+        // SAFETY: this token is counted in `holds`, so the owner's drop would not free the slot (module docs, 2).
         let slot = unsafe { self.slot.as_ref() };
         sync::assert_alive(slot);
         slot
@@ -369,7 +361,6 @@ impl<T> IndexedSlot<T> {
 
 impl<T> Drop for IndexedSlot<T> {
     fn drop(&mut self) {
-        // Release, paired with the Acquire of the owner's drop: what was read through this token is over by then.
-        self.slot().indexed.fetch_sub(1, Ordering::Release);
+        self.slot().holds.unindex();
     }
 }

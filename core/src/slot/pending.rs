@@ -66,6 +66,15 @@ impl<T> Pending<T> {
         Self { initial, ..self }
     }
 
+    /// Whether it was offered as it happened, rather than brought by a relist or a resync.
+    pub(crate) fn is_live(&self) -> bool {
+        match &self.what {
+            What::Object(kind, _) => !matches!(kind, DeltaType::Replaced | DeltaType::Sync),
+            What::Tombstone(_) | What::Sealed(_) => true,
+            What::Swept(_) | What::Again(..) => false,
+        }
+    }
+
     /// How many deltas this is for the depth gauge.
     pub(crate) fn weight(&self) -> usize {
         match &self.what {

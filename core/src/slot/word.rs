@@ -262,7 +262,10 @@ impl<T> Word<T> {
 
     /// list → RUNNING.
     pub(super) fn take(&self) -> Taken<T> {
-        let list = self.acquire_list(RUNNING, |word| tag(word) != 0);
+        let list = self.acquire_list(RUNNING, |word| {
+            debug_assert_ne!(tag(word), 0, "who has a slot's place in the queue finds deltas");
+            tag(word) != 0
+        });
         if tag(list) == LIST || tag(list) == OVER {
             // SAFETY: 1. Pushers made every link with `link::<T>`. 2. The exchange took the list out of the word, so it
             // is this thread's alone; pushers and peekers follow no list that is not in the word.

@@ -54,7 +54,8 @@ gated! {
         compare_exchange(seen: u8, new: u8, order: Ordering, failed: Ordering) -> Result<u8, u8>;
     AtomicU32 u32: load(order: Ordering) -> u32, store(value: u32, order: Ordering),
         fetch_add(value: u32, order: Ordering) -> u32, fetch_sub(value: u32, order: Ordering) -> u32,
-        fetch_max(value: u32, order: Ordering) -> u32;
+        fetch_max(value: u32, order: Ordering) -> u32,
+        compare_exchange(seen: u32, new: u32, order: Ordering, failed: Ordering) -> Result<u32, u32>;
     AtomicI64 i64: load(order: Ordering) -> i64, fetch_add(value: i64, order: Ordering) -> i64,
         fetch_sub(value: i64, order: Ordering) -> i64;
     AtomicUsize usize: load(order: Ordering) -> usize, fetch_add(value: usize, order: Ordering) -> usize;

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use super::gated::{AtomicPtr, AtomicU32};
 use super::imp::Ordering;
+use crate::{DeltaFifo, Meta};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 macro_rules! mutants {
@@ -73,6 +74,11 @@ mutants! {
     GivenBackBehind: "what is left of a batch goes to the end of the head",
     SweepLooksUnlocked: "a sweep of a store elsewhere looks before it has the shard's lock whether a key was written",
     OldValuesLeftLate: "an index leaves the old values after the new object is there",
+    PassLeavesTheEntry: "a key that passes the backlog is still its entry's too",
+    StaleIsTaken: "who comes to a stale entry takes its slot",
+    StaleIsLeftThere: "who gives up the last entry of a slot that knows nothing leaves it in the table",
+    RetiredInBacklog: "a slot is retired while a backlog has an entry for it",
+    RevivedTwice: "a relist queues a slot once more whose stale entry is still in the queue",
     DroppedQueueForgets: "a dropped queue does not release what is pending",
 }
 
@@ -89,6 +95,15 @@ pub fn choose(mutant: Option<Mutant>) {
 /// Whether this is the defect that was chosen.
 pub(crate) fn is(mutant: Mutant) -> bool {
     CHOSEN.get().is_some_and(|chosen| *chosen == Some(mutant))
+}
+
+/// How many slots there are: so a model sees that none is left behind.
+pub fn slots<T: Send + Sync, M: Meta<T>>(fifo: &DeltaFifo<T, M>) -> usize {
+    let mut slots = 0;
+    for shard in fifo.store().core.table.shards() {
+        shard.write().for_each_near(|_| slots += 1);
+    }
+    slots
 }
 
 macro_rules! mutant {

@@ -6,7 +6,7 @@ use deltafifo::{DeltaFifo, Indexer};
 use std::sync::Arc;
 
 /// How many plans there are; a seed has the plan of its remainder.
-pub const PLANS: u64 = 7;
+pub const PLANS: u64 = 9;
 
 /// Keys of each producer: few, so that handlers, offers and resyncs meet at them.
 const OWNED: usize = if cfg!(miri) { 3 } else { 20 };
@@ -24,6 +24,8 @@ pub struct Plan {
     /// With an index of the user's, whose values change with nearly every update.
     pub indexed: bool,
     pub ordered_walks: bool,
+    /// With a lane for live events.
+    pub live_lane: bool,
     /// Offers of each producer.
     pub offers: u64,
 }
@@ -39,6 +41,7 @@ impl Plan {
             page: 50,
             indexed: false,
             ordered_walks: false,
+            live_lane: false,
             offers: if cfg!(miri) { 15 } else { 3_000 },
         };
         match seed % PLANS {
@@ -51,6 +54,8 @@ impl Plan {
             5 if !cfg!(miri) => Self { skip_unchanged: true, threads: 2, relisted: 18_000, page: 18_000, ..usual },
             // Over before it has well begun.
             6 => Self { indexed: true, offers: if cfg!(miri) { 3 } else { 40 }, ..usual },
+            7 => Self { live_lane: true, threads: 2, indexed: true, ..usual },
+            8 => Self { live_lane: true, mode: Mode::Elsewhere, ..usual },
             _ => Self { skip_unchanged: true, indexed: true, ..usual },
         }
     }
@@ -81,6 +86,7 @@ impl Plan {
         };
         let builder = builder.skip_unchanged(self.skip_unchanged).notify_unchanged(self.notify_unchanged);
         let builder = builder.relist_threads(self.threads).ordered_walks(self.ordered_walks).high_water(2_000);
+        let builder = builder.live_lane(self.live_lane);
         Rig { mode: self.mode, fifo: Arc::new(builder.build()), outside }
     }
 }

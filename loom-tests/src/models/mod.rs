@@ -3,6 +3,7 @@
 mod batch;
 mod elsewhere;
 mod handles;
+mod lane;
 mod order;
 mod peek;
 mod push_settle;
@@ -37,6 +38,7 @@ pub fn all() -> Vec<&'static Model> {
         relist::MODELS,
         batch::MODELS,
         elsewhere::MODELS,
+        lane::MODELS,
         handles::MODELS,
     ]
     .into_iter()

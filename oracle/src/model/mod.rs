@@ -205,6 +205,12 @@ impl<T> Model<T> {
         self.take(&key)
     }
 
+    /// Takes a key out of its turn, in the queue or in a batch.
+    pub fn pop_key(&mut self, key: &str) -> Option<Taken<T>> {
+        self.queue.retain(|queued| queued != key);
+        self.take(key)
+    }
+
     /// Takes up to `max` keys off the queue; they stay pending until each is taken.
     pub fn pop_batch(&mut self, max: usize) -> VecDeque<String> {
         self.queue.drain(..max.min(self.queue.len())).collect()

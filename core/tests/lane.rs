@@ -1,0 +1,157 @@
+//! The lane for live events: who passes what waits in a relist's backlog, and what becomes of the entries they leave.
+
+mod common;
+
+use common::{MODES, Mode, Rig, obj};
+
+fn laned(mode: Mode, known: &[&str]) -> Rig {
+    let known: Vec<_> = known.iter().map(|key| obj(key, 1)).collect();
+    Rig::knowing(mode, &known, |builder| builder.live_lane(true))
+}
+
+#[test]
+fn what_is_offered_passes_what_a_relist_brought() {
+    for mode in MODES {
+        let rig = laned(mode, &[]);
+        rig.fifo.replace(vec![obj("a", 1), obj("b", 1), obj("c", 1)], "1").unwrap();
+        rig.fifo.add(obj("new", 2)).unwrap();
+        // A key that waits in the backlog: all that is pending for it, in order.
+        rig.fifo.update(obj("c", 2)).unwrap();
+        rig.fifo.update(obj("c", 3)).unwrap();
+        assert_eq!(rig.drain(), ["new: A2", "c: R1 U2 U3", "a: R1", "b: R1"], "{mode:?}");
+        assert!(rig.fifo.try_pop().is_none(), "the entry that c left hands out nothing");
+    }
+}
+
+#[test]
+fn without_the_lane_it_is_first_in_first_out() {
+    let rig = Rig::new(Mode::Fused);
+    rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();
+    rig.fifo.update(obj("b", 2)).unwrap();
+    rig.fifo.add(obj("new", 2)).unwrap();
+    assert_eq!(rig.drain(), ["a: R1", "b: R1 U2", "new: A2"]);
+}
+
+#[test]
+fn deletions_and_bursts_pass_too_and_walks_wait() {
+    for mode in [Mode::Fused, Mode::Elsewhere] {
+        let rig = laned(mode, &["k", "z"]);
+        rig.fifo.replace(vec![obj("a", 2), obj("b", 2), obj("c", 2), obj("k", 2)], "1").unwrap();
+        rig.fifo.delete(obj("b", 2)).unwrap();
+        rig.fifo.update_batch(vec![obj("n", 3), obj("c", 3)]).unwrap();
+        let drained = rig.drain();
+        assert_eq!(drained[..3], ["b: R2 D2", "n: U3", "c: R2 U3"], "{mode:?}");
+        let mut rest = drained[3..].to_vec();
+        rest.sort();
+        assert_eq!(rest, ["a: R2", "k: R2", "z: D(1)"], "{mode:?}");
+        rig.fifo.resync();
+        rig.fifo.add(obj("live", 4)).unwrap();
+        if mode == Mode::Fused {
+            assert_eq!(rig.handle().as_deref(), Some("live: A4"), "Syncs of a fused store are a backlog");
+        }
+        rig.drain();
+    }
+}
+
+#[test]
+fn the_backlog_has_one_of_eight_turns_however_much_is_live() {
+    let keys: Vec<String> = (0..30).map(|number| format!("live-{number:02}")).collect();
+    let offered = |rig: &Rig| keys.iter().for_each(|key| rig.fifo.add(obj(key, 1)).unwrap());
+    let backlog_at = |drained: &[String]| -> Vec<usize> {
+        drained.iter().enumerate().filter(|(_, shown)| shown.starts_with("old")).map(|(at, _)| at).collect()
+    };
+    let relisted = || (0..4).map(|number| obj(&format!("old-{number}"), 1)).collect();
+
+    let rig = laned(Mode::Fused, &[]);
+    rig.fifo.replace(relisted(), "1").unwrap();
+    offered(&rig);
+    assert_eq!(backlog_at(&rig.drain()), [7, 15, 23, 31], "popped singly");
+
+    let rig = laned(Mode::Fused, &[]);
+    rig.fifo.replace(relisted(), "1").unwrap();
+    offered(&rig);
+    let mut drained = Vec::new();
+    while let Some(mut batch) = rig.fifo.try_pop_batch(5) {
+        while let Some(item) = batch.next() {
+            drained.push(item.key().to_owned());
+            item.done();
+        }
+    }
+    assert_eq!(backlog_at(&drained), [7, 15, 23, 31], "popped in batches");
+}
+
+#[test]
+fn an_entry_that_was_left_is_taken_over_by_the_next_relist() {
+    let rig = laned(Mode::Fused, &[]);
+    rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();
+    rig.fifo.update(obj("b", 2)).unwrap();
+    assert_eq!(rig.handle().as_deref(), Some("b: R1 U2"));
+    rig.fifo.replace(vec![obj("c", 3), obj("b", 3), obj("a", 3)], "2").unwrap();
+    // b has the place of its old entry; one place.
+    assert_eq!(rig.drain(), ["a: R1 R3", "b: R3", "c: R3"]);
+    rig.fifo.replace(vec![obj("b", 4)], "3").unwrap();
+    assert_eq!(rig.drain(), ["b: R4", "a: D(3)", "c: D(3)"]);
+    assert_eq!(rig.stored(), ["b=4"]);
+}
+
+#[test]
+fn a_key_that_was_deleted_past_the_backlog_comes_back_and_goes_again() {
+    for mode in MODES {
+        let rig = laned(mode, &[]);
+        rig.fifo.replace(vec![obj("a", 1), obj("b", 1), obj("c", 1)], "1").unwrap();
+        rig.fifo.delete(obj("b", 1)).unwrap();
+        assert_eq!(rig.handle().as_deref(), Some("b: R1 D1"), "{mode:?}");
+        // Gone, with an entry still in the backlog: a deletion of it is one of nothing.
+        rig.fifo.delete(obj("b", 1)).unwrap();
+        assert_eq!(rig.pending("b"), None);
+        rig.fifo.add(obj("b", 2)).unwrap();
+        assert_eq!(rig.drain(), ["b: A2", "a: R1", "c: R1"], "{mode:?}");
+        rig.fifo.delete(obj("b", 2)).unwrap();
+        rig.drain();
+        assert!(!rig.stored().iter().any(|stored| stored.starts_with('b')), "{mode:?}");
+    }
+}
+
+#[test]
+fn the_initial_population_ends_with_its_last_item_whichever_way_it_went() {
+    let rig = laned(Mode::Fused, &[]);
+    rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();
+    rig.fifo.update(obj("b", 2)).unwrap();
+    rig.fifo.add(obj("later", 1)).unwrap();
+    for (key, is_initial, synced) in [("b", true, false), ("later", false, false), ("a", true, true)] {
+        let mut item = rig.fifo.try_pop().unwrap();
+        assert_eq!((item.key(), item.is_in_initial_list()), (key, is_initial));
+        item.apply(|_| ()).unwrap();
+        item.done();
+        assert_eq!(rig.fifo.has_synced(), synced, "after {key}");
+    }
+}
+
+#[test]
+fn keys_of_a_batch_are_not_passed_any_more_and_those_left_go_back() {
+    let rig = laned(Mode::Fused, &[]);
+    rig.fifo.replace(vec![obj("a", 1), obj("b", 1), obj("c", 1)], "1").unwrap();
+    rig.fifo.update(obj("b", 2)).unwrap();
+    let mut batch = rig.fifo.try_pop_batch(10).unwrap();
+    assert_eq!(batch.len(), 4, "b twice: its place in the backlog is stale");
+    let first = batch.next().unwrap();
+    assert_eq!(first.key(), "b");
+    first.done();
+    drop(batch);
+    assert_eq!(rig.drain(), ["a: R1", "c: R1"]);
+}
+
+#[test]
+fn dropped_with_a_backlog_and_stale_entries_everything_is_released() {
+    let rig = laned(Mode::Fused, &[]);
+    let objects: Vec<_> = ["a", "b", "c"].iter().map(|key| obj(key, 1)).collect();
+    rig.fifo.replace(objects.clone(), "1").unwrap();
+    rig.fifo.update(objects[1].clone()).unwrap();
+    rig.fifo.delete(objects[2].clone()).unwrap();
+    rig.handle();
+    let Rig { fifo, .. } = rig;
+    drop(fifo);
+    for object in objects {
+        assert_eq!(std::sync::Arc::strong_count(&object), 1);
+    }
+}

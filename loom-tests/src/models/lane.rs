@@ -1,0 +1,160 @@
+//! The lane for live events: a key that passes a relist's backlog is handed out once, with all that is pending; the entry
+//! it leaves hands out nothing, and does not keep the key's slot for ever.
+
+use deltafifo::mutants::slots;
+use loom::sync::Arc;
+
+use crate::explore::Model;
+use crate::rig::{Fifo, Log, Object, beside, drain, end, fused_with, pop_one, rest, show, wait_and_show};
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "lane::passed_while_popped",
+        bound: Some(5), // 5.7 s
+        at_least: 20_750,
+        outcomes: &["[=a1 ~a2], stored: a2, slots: 1", "[=a1] [~a2], stored: a2, slots: 1"],
+        body: passed_while_popped,
+    },
+    Model {
+        name: "lane::taken_and_stale",
+        bound: None,
+        at_least: 34_350,
+        outcomes: &["[=a1 ~a2], stored: a2, slots: 1"],
+        body: taken_and_stale,
+    },
+    Model {
+        name: "lane::deleted_and_stale",
+        bound: Some(4), // 8 s
+        at_least: 22_590,
+        outcomes: &["[=a1 -a1], stored: , slots: 0"],
+        body: deleted_and_stale,
+    },
+    Model {
+        name: "lane::passed_by_two",
+        bound: Some(2), // 4.2 s
+        at_least: 8640,
+        outcomes: &[
+            "[=a1 ~a2 ~a2], stored: a2, slots: 1",
+            "[=a1 ~a2] [~a2], stored: a2, slots: 1",
+            "[=a1] [~a2 ~a2], stored: a2, slots: 1",
+        ],
+        body: passed_by_two,
+    },
+    Model {
+        name: "lane::revived",
+        bound: None,
+        at_least: 1530,
+        outcomes: &["[=a1 ~a2] [=a3], stored: a3, slots: 1"],
+        body: revived,
+    },
+    Model {
+        name: "lane::revived_by_settle",
+        bound: Some(4), // 27.9 s
+        at_least: 73_680,
+        outcomes: &["[=a1 ~a2] [=a3], stored: a3, slots: 1"],
+        body: revived_by_settle,
+    },
+    Model {
+        name: "lane::passed_for_a_sleeper",
+        bound: Some(2), // 3.4 s
+        at_least: 11_510,
+        outcomes: &["[=a1 ~a2]", "[=a1] [~a2]", "[~a2 =a1]", "[~a2] [=a1]"],
+        body: passed_for_a_sleeper,
+    },
+];
+
+/// A relist has brought `a`, which waits in the backlog.
+fn backlog() -> Arc<Fifo> {
+    let fifo = Arc::new(fused_with(&[]).live_lane(true).build());
+    fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
+    fifo
+}
+
+/// And something live has passed it.
+fn passed() -> Arc<Fifo> {
+    let fifo = backlog();
+    fifo.update(Object::new("a", 2)).unwrap();
+    fifo
+}
+
+fn pop_in_the_log(fifo: &Arc<Fifo>, log: &Arc<Log>) -> loom::thread::JoinHandle<bool> {
+    let log = log.clone();
+    beside(fifo, move |fifo| pop_one(fifo, &log, true))
+}
+
+/// What is left, with the store, and how many slots there are in the end.
+fn rest_with_slots(fifo: &Fifo, log: &Log) -> String {
+    format!("{}, slots: {}", rest(fifo, log), slots(fifo))
+}
+
+fn passed_while_popped() -> String {
+    let (fifo, log) = (backlog(), Log::default());
+    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
+    pop_one(&fifo, &log, true);
+    producer.join().unwrap();
+    rest_with_slots(&fifo, &log)
+}
+
+/// One consumer has the live place, the other the stale one.
+fn taken_and_stale() -> String {
+    let (fifo, log) = (passed(), Arc::new(Log::default()));
+    let other = pop_in_the_log(&fifo, &log);
+    pop_one(&fifo, &log, true);
+    other.join().unwrap();
+    rest_with_slots(&fifo, &log)
+}
+
+/// The same with a deletion: whoever is the last of the two retires the slot.
+fn deleted_and_stale() -> String {
+    let (fifo, log) = (backlog(), Arc::new(Log::default()));
+    fifo.delete(Object::new("a", 1)).unwrap();
+    let other = pop_in_the_log(&fifo, &log);
+    pop_one(&fifo, &log, true);
+    other.join().unwrap();
+    rest_with_slots(&fifo, &log)
+}
+
+fn passed_by_two() -> String {
+    let (fifo, log) = (backlog(), Arc::new(Log::default()));
+    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
+    let consumer = pop_in_the_log(&fifo, &log);
+    fifo.update(Object::new("a", 2)).unwrap();
+    producer.join().unwrap();
+    consumer.join().unwrap();
+    rest_with_slots(&fifo, &log)
+}
+
+/// A relist lists a key anew whose stale entry a consumer comes to.
+fn revived() -> String {
+    let (fifo, log) = (passed(), Arc::new(Log::default()));
+    pop_one(&fifo, &log, true);
+    let consumer = pop_in_the_log(&fifo, &log);
+    fifo.replace(vec![Object::new("a", 3)], "2").unwrap();
+    consumer.join().unwrap();
+    rest_with_slots(&fifo, &log)
+}
+
+/// The same, but the key's handler runs: settle puts it into the backlog.
+fn revived_by_settle() -> String {
+    let (fifo, log) = (passed(), Arc::new(Log::default()));
+    let item = fifo.try_pop().unwrap();
+    log.add(&show(item.deltas(), item.key()));
+    fifo.replace(vec![Object::new("a", 3)], "2").unwrap();
+    let consumer = pop_in_the_log(&fifo, &log);
+    end(item, true);
+    consumer.join().unwrap();
+    rest_with_slots(&fifo, &log)
+}
+
+/// While the relist has pushed and not yet queued, a consumer sleeps.
+fn passed_for_a_sleeper() -> String {
+    let fifo = Arc::new(fused_with(&[]).live_lane(true).build());
+    let sleeper = beside(&fifo, wait_and_show);
+    let relist = beside(&fifo, |fifo| drop(fifo.replace(vec![Object::new("a", 1)], "1")));
+    fifo.update(Object::new("a", 2)).unwrap();
+    relist.join().unwrap();
+    let log = Log::default();
+    log.add(&sleeper.join().unwrap());
+    drain(&fifo, &log, false);
+    log.text()
+}

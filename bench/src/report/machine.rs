@@ -23,7 +23,7 @@ pub struct Machine {
     /// Allocator of the engines in Rust.
     pub allocator: String,
     /// Every engine's parts and their versions, by the engine's name.
-    pub engines: BTreeMap<&'static str, String>,
+    pub engines: BTreeMap<String, String>,
 }
 
 impl Machine {

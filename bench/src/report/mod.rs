@@ -2,12 +2,15 @@
 //! tables, and the JSON.
 
 mod check;
+mod figure;
 mod machine;
+mod run;
 mod summary;
 mod table;
 pub mod versions;
 
 pub use check::{Disagreement, check};
 pub use machine::Machine;
+pub use run::Run;
 pub use summary::{Report, Summary};
 pub use table::print;

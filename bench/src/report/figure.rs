@@ -1,0 +1,43 @@
+//! Figures as a person reads them.
+
+/// A value with its unit, in about three digits.
+pub(super) fn figure(value: f64, unit: &str) -> String {
+    match unit {
+        "1/s" => format!("{:.3} M/s", value / 1e6),
+        "s" if value >= 0.1 => format!("{value:.3} s"),
+        "s" if value >= 1e-4 => format!("{:.2} ms", value * 1e3),
+        "s" if value >= 1e-6 || value == 0.0 => format!("{:.1} µs", value * 1e6),
+        "s" => format!("{:.1} ns", value * 1e9),
+        "B" => format!("{value:.0} B"),
+        _ => format!("{value} {unit}"),
+    }
+}
+
+/// Much memory.
+#[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
+pub(super) fn bytes(bytes: u64) -> String {
+    let megabytes = bytes as f64 / 1e6;
+    if megabytes >= 10_000.0 { format!("{:.1} GB", megabytes / 1e3) } else { format!("{megabytes:.0} MB") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_their_units() {
+        let cases = [
+            (0.0, "s", "0.0 µs"),
+            (3.2e-8, "s", "32.0 ns"),
+            (5e-6, "s", "5.0 µs"),
+            (0.0123, "s", "12.30 ms"),
+            (4.2391, "s", "4.239 s"),
+            (2_100_000.0, "1/s", "2.100 M/s"),
+            (63.6, "B", "64 B"),
+        ];
+        for (value, unit, shown) in cases {
+            assert_eq!(figure(value, unit), shown);
+        }
+        assert_eq!((bytes(2_000_000).as_str(), bytes(16_000_000_000).as_str()), ("2 MB", "16.0 GB"));
+    }
+}

@@ -54,6 +54,8 @@ fn what_cannot_be_done_is_said() {
         ("--input no-such-file", "no-such-file"),
         ("--engine floor --objects 10 --json no/such/directory.json --rounds 1", "no/such/directory.json"),
         ("--child", "--engine"),
+        ("--from no-such-file --report no/such", "no-such-file"),
+        ("--from some.json --rounds 2", "--rounds"),
     ];
     for (arguments, about) in cases {
         let run = relist(arguments);
@@ -63,14 +65,43 @@ fn what_cannot_be_done_is_said() {
     }
 }
 
+#[test]
+fn a_report_is_the_same_when_it_is_made_again_from_its_rows() {
+    let (first, again) = (scratch("first"), scratch("again"));
+    let run = relist(&format!(
+        "--objects 300,500 --rounds 1 --engine deltafifo,floor --workload relist,initial --report {}",
+        first.display()
+    ));
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let stdout = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert!(stdout.contains("relist, 300 objects") && stdout.contains("initial, 500 objects"), "{stdout}");
+    let from = relist(&format!("--from {} --report {}", first.join("rows.json").display(), again.display()));
+    assert!(from.status.success(), "{}", String::from_utf8_lossy(&from.stderr));
+    assert_eq!(String::from_utf8_lossy(&from.stdout), stdout);
+    for file in ["index.html", "rows.json", "relist.svg", "initial.svg", "growth-relist.svg", "growth-initial.svg"] {
+        let read = |directory: &Path| fs::read_to_string(directory.join(file)).expect(file);
+        assert_eq!(read(&first), read(&again), "{file}");
+    }
+}
+
+#[test]
+fn where_a_report_cannot_be_written_nothing_is_measured() {
+    let file = scratch("a-file");
+    fs::write(&file, "").expect("it can be written");
+    let run = relist(&format!("--objects 10 --rounds 1 --engine floor --report {}", file.join("report").display()));
+    let stderr = String::from_utf8_lossy(&run.stderr);
+    assert!(!run.status.success() && stderr.contains("a-file/report"), "{stderr}");
+    assert!(!stderr.contains("round 1/1"), "{stderr}");
+}
+
 /// As `kill` does it, to this process alone, and as a terminal does it, to its children as well.
 #[test]
 fn what_was_measured_before_an_interrupt_is_written() {
     for of_a_terminal in [false, true] {
-        let json = scratch("interrupted.json");
+        let (json, report) = (scratch("interrupted.json"), scratch("interrupted"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_relist"));
         command.args("--objects 500 --rounds 1000000 --engine floor,deltafifo --workload relist".split(' '));
-        command.arg("--json").arg(&json);
+        command.arg("--json").arg(&json).arg("--report").arg(&report);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().expect("the tool starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("it is piped")).lines();
@@ -91,5 +122,7 @@ fn what_was_measured_before_an_interrupt_is_written() {
         let written: Value = serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
         assert!(written["rows"].as_array().is_some_and(|rows| rows.iter().any(|row| row["engine"] == "floor")));
         assert_eq!(written["run"]["complete"], false);
+        let page = fs::read_to_string(report.join("index.html")).expect("it was written");
+        assert!(page.contains("ended before it was complete"));
     }
 }

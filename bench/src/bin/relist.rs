@@ -12,7 +12,7 @@ use clap::Parser;
 use deltafifo_bench::data::Pods;
 use deltafifo_bench::engines::EngineName;
 use deltafifo_bench::protocol::{ChildFailed, GoPeer, Interrupt};
-use deltafifo_bench::report::{Machine, Report, Run, Summary, check, print};
+use deltafifo_bench::report::{Directory, Machine, Report, Run, Summary, check, print};
 use deltafifo_bench::rounds::{self, Plan, Unfinished};
 use deltafifo_bench::workloads::{self, ChildArgs, Workload};
 use mimalloc::MiMalloc;
@@ -46,6 +46,12 @@ struct Cli {
     /// Where to write the figures as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Where to write the report: a page with plots, index.html, and the plots as SVG files
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Measure nothing, but take the figures that an earlier run wrote with --json
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["objects", "input", "workload", "engine", "rounds", "seconds"])]
+    from: Option<PathBuf>,
     /// Measure one engine here and print the protocol: what each engine's own process is started with
     #[arg(long, hide = true)]
     child: bool,
@@ -150,12 +156,13 @@ fn check_memory(objects: usize, are_pods: bool, lists: usize) -> Result<(), Erro
 /// at once.
 struct Outputs {
     json: Option<File>,
+    report: Option<Directory>,
 }
 
 impl Outputs {
-    fn open(json: Option<&Path>) -> Result<Self, Error> {
+    fn open(json: Option<&Path>, report: Option<&Path>) -> Result<Self, Error> {
         let create = |path: &Path| File::create(path).map_err(|error| format!("{}: {error}", path.display()));
-        Ok(Self { json: json.map(create).transpose()? })
+        Ok(Self { json: json.map(create).transpose()?, report: report.map(Directory::make).transpose()? })
     }
 
     fn write(self, report: &Report) -> Result<(), Error> {
@@ -163,16 +170,23 @@ impl Outputs {
         if let Some(mut json) = self.json {
             json.write_all(report.json().as_bytes())?;
         }
+        if let Some(directory) = self.report {
+            directory.write(report)?;
+        }
         Ok(())
     }
 }
 
 fn parent(cli: Cli) -> Result<(), Error> {
+    if let Some(from) = &cli.from {
+        let report = Report::read(from).map_err(|error| format!("{}: {error}", from.display()))?;
+        return Outputs::open(cli.json.as_deref(), cli.report.as_deref())?.write(&report);
+    }
     if let Some(input) = &cli.input {
         Pods::read(input)?; // here, so that it is said once and at once
     }
     check_memory(cli.most_objects(), cli.input.is_some(), cli.workload.0.len() + 1)?;
-    let outputs = Outputs::open(cli.json.as_deref())?;
+    let outputs = Outputs::open(cli.json.as_deref(), cli.report.as_deref())?;
     let objects = cli.objects().into_iter().collect();
     let (engines, go) = engines(cli.engine, &cli.workload.0)?;
     let plan = Plan {

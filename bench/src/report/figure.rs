@@ -20,6 +20,24 @@ pub(super) fn bytes(bytes: u64) -> String {
     if megabytes >= 10_000.0 { format!("{:.1} GB", megabytes / 1e3) } else { format!("{megabytes:.0} MB") }
 }
 
+/// How many times as long, or as much.
+pub(super) fn times(ratio: f64) -> String {
+    if ratio >= 10.0 { format!("{ratio:.0} ×") } else { format!("{ratio:.2} ×") }
+}
+
+/// With a comma after every three digits.
+pub(super) fn count(objects: usize) -> String {
+    let digits = objects.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,6 +56,14 @@ mod tests {
         for (value, unit, shown) in cases {
             assert_eq!(figure(value, unit), shown);
         }
+        assert_eq!((times(1.0).as_str(), times(40.37).as_str()), ("1.00 ×", "40 ×"));
         assert_eq!((bytes(2_000_000).as_str(), bytes(16_000_000_000).as_str()), ("2 MB", "16.0 GB"));
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        for (objects, shown) in [(7, "7"), (1_000, "1,000"), (50_000, "50,000"), (1_000_000, "1,000,000")] {
+            assert_eq!(count(objects), shown);
+        }
     }
 }

@@ -3,10 +3,10 @@
 use std::env;
 
 use jiff::{Timestamp, Unit};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a reader needs to make the run again.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
     /// When it began, in UTC.
     pub date: String,

@@ -1,6 +1,10 @@
 //! The rows of all rounds, and from them minimum, median and maximum.
 
-use serde::Serialize;
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Machine, Run};
@@ -8,7 +12,7 @@ use crate::engines::EngineName;
 use crate::rounds::Measured;
 
 /// All that was measured.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// When and how.
     pub run: Run,
@@ -19,7 +23,15 @@ pub struct Report {
 }
 
 impl Report {
-    /// As `--json` writes it.
+    /// Reads what `--json` wrote.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or is something else.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        Ok(serde_json::from_reader(BufReader::new(File::open(path)?))?)
+    }
+
+    /// What [`Self::read`] reads.
     #[must_use]
     pub fn json(&self) -> String {
         // All keys are text, so that there is nothing that JSON could not hold.
@@ -47,7 +59,7 @@ pub(super) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec
 }
 
 /// One figure of one engine over all rounds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
     /// Workload.
     pub workload: String,

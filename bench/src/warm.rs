@@ -15,21 +15,22 @@ const PAGE: usize = 4096;
 
 /// Makes ready what an engine is about to take for `objects` objects. Belongs right before the clock.
 pub fn before_clock(objects: usize) {
-    touch(objects * GROWTH);
+    touch(objects * GROWTH, || true);
 }
 
-/// Makes ready what a process with `objects` objects is about to take, as far as `free` bytes allow.
-pub fn before_process(objects: usize, free: u64) {
+/// Makes ready what a process with `objects` objects is about to take, as far as `free` bytes allow, and as long
+/// as `go_on` says so.
+pub fn before_process(objects: usize, free: u64, go_on: impl Fn() -> bool) {
     let half = usize::try_from(free / 2).unwrap_or(usize::MAX);
-    touch((objects * PROCESS).min(half));
+    touch((objects * PROCESS).min(half), go_on);
 }
 
 /// Writes to every page of fresh memory and gives it back. Where it cannot be had, what follows is merely slower.
-fn touch(bytes: usize) {
+fn touch(bytes: usize, go_on: impl Fn() -> bool) {
     let Ok(mut memory) = MmapMut::map_anon(bytes) else { return };
     // In large pages, as the allocators take it; where there are none the advice is of no use and does no harm.
     let _ = memory.advise(Advice::HugePage);
-    for page in memory.chunks_mut(PAGE) {
+    for page in memory.chunks_mut(PAGE).take_while(|_| go_on()) {
         page[0] = 1;
     }
 }

@@ -1,8 +1,10 @@
 //! The tool as a person meets it: a small run from beginning to end, and a clear word for what cannot be done.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -11,9 +13,13 @@ fn relist(arguments: &str) -> Output {
     command.args(arguments.split_whitespace()).output().expect("the tool starts")
 }
 
+fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
 #[test]
 fn a_small_run_ends_with_tables_and_json() {
-    let json = Path::new(env!("CARGO_TARGET_TMPDIR")).join("relist.json");
+    let json = scratch("relist.json");
     let engines = "deltafifo,deltafifo-skip,mutex,dashmap,floor";
     let run = relist(&format!(
         "--objects 2000 --rounds 2 --seconds 0.2 --workload all --engine {engines} --json {}",
@@ -48,11 +54,75 @@ fn what_cannot_be_done_is_said() {
         ("--input no-such-file", "no-such-file"),
         ("--engine floor --objects 10 --json no/such/directory.json --rounds 1", "no/such/directory.json"),
         ("--child", "--engine"),
+        ("--from no-such-file --report no/such", "no-such-file"),
+        ("--from some.json --rounds 2", "--rounds"),
     ];
     for (arguments, about) in cases {
         let run = relist(arguments);
         let stderr = String::from_utf8_lossy(&run.stderr);
         assert!(!run.status.success(), "{arguments}: it ran");
         assert!(stderr.contains(about), "{arguments}: {stderr}");
+    }
+}
+
+#[test]
+fn a_report_is_the_same_when_it_is_made_again_from_its_rows() {
+    let (first, again) = (scratch("first"), scratch("again"));
+    let run = relist(&format!(
+        "--objects 300,500 --rounds 1 --engine deltafifo,floor --workload relist,initial --report {}",
+        first.display()
+    ));
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let stdout = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert!(stdout.contains("relist, 300 objects") && stdout.contains("initial, 500 objects"), "{stdout}");
+    let from = relist(&format!("--from {} --report {}", first.join("rows.json").display(), again.display()));
+    assert!(from.status.success(), "{}", String::from_utf8_lossy(&from.stderr));
+    assert_eq!(String::from_utf8_lossy(&from.stdout), stdout);
+    for file in ["index.html", "rows.json", "relist.svg", "initial.svg", "growth-relist.svg", "growth-initial.svg"] {
+        let read = |directory: &Path| fs::read_to_string(directory.join(file)).expect(file);
+        assert_eq!(read(&first), read(&again), "{file}");
+    }
+}
+
+#[test]
+fn where_a_report_cannot_be_written_nothing_is_measured() {
+    let file = scratch("a-file");
+    fs::write(&file, "").expect("it can be written");
+    let run = relist(&format!("--objects 10 --rounds 1 --engine floor --report {}", file.join("report").display()));
+    let stderr = String::from_utf8_lossy(&run.stderr);
+    assert!(!run.status.success() && stderr.contains("a-file/report"), "{stderr}");
+    assert!(!stderr.contains("round 1/1"), "{stderr}");
+}
+
+/// As `kill` does it, to this process alone, and as a terminal does it, to its children as well.
+#[test]
+fn what_was_measured_before_an_interrupt_is_written() {
+    for of_a_terminal in [false, true] {
+        let (json, report) = (scratch("interrupted.json"), scratch("interrupted"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_relist"));
+        command.args("--objects 500 --rounds 1000000 --engine floor,deltafifo --workload relist".split(' '));
+        command.arg("--json").arg(&json).arg("--report").arg(&report);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().expect("the tool starts");
+        let mut stderr = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+        // The second engine begins when the first has ended.
+        let begins = |line: &String| line.starts_with("round 1/1000000: deltafifo");
+        stderr.by_ref().map_while(Result::ok).find(begins).expect("a second turn");
+        let to = if of_a_terminal { format!("-{}", child.id()) } else { child.id().to_string() };
+        let sent = Command::new("kill").args(["-INT", "--", &to]).status().expect("there is a kill");
+        assert!(sent.success());
+        let said = stderr.map_while(Result::ok).collect::<Vec<_>>().join("\n");
+        let mut stdout = String::new();
+        child.stdout.take().expect("it is piped").read_to_string(&mut stdout).expect("text");
+        let status = child.wait().expect("it ends");
+
+        assert_eq!(status.code(), Some(130), "{said}");
+        assert!(said.contains("interrupted"), "{said}");
+        assert!(stdout.contains("relist, 500 objects"), "{stdout}");
+        let written: Value = serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
+        assert!(written["rows"].as_array().is_some_and(|rows| rows.iter().any(|row| row["engine"] == "floor")));
+        assert_eq!(written["run"]["complete"], false);
+        let page = fs::read_to_string(report.join("index.html")).expect("it was written");
+        assert!(page.contains("ended before it was complete"));
     }
 }

@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 
-use super::{Line, Progress, Row};
+use super::{Interrupt, Line, Progress, Row};
 use crate::workloads::ChildArgs;
 
 /// A child did not bring what it should.
@@ -48,6 +49,9 @@ pub enum ChildFailed {
         /// What it printed to standard error.
         message: String,
     },
+    /// This process was asked to end.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 /// Runs a child to its end: its rows, and what it says it is. `program` is this binary again, or the peer in Go; they
@@ -58,6 +62,7 @@ pub enum ChildFailed {
 pub fn run_child(
     program: &Path,
     args: &ChildArgs,
+    interrupt: &Interrupt,
     mut progress: impl FnMut(&Progress),
 ) -> Result<(Vec<Row>, String), ChildFailed> {
     let engine = args.engine.name();
@@ -66,8 +71,9 @@ pub fn run_child(
         command.arg("--child");
     }
     command.args(arguments(args)).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|source| ChildFailed::Start { program: program.to_owned(), source })?;
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let started = interrupt.start(&mut command);
+    let started = started.map_err(|source| ChildFailed::Start { program: program.to_owned(), source })?;
+    let (stdout, stderr) = started.ok_or(ChildFailed::Interrupted)?;
     // Read beside the rows: a child that says much on standard error would wait for ever.
     let message = thread::spawn(move || {
         let mut message = String::new();
@@ -90,17 +96,24 @@ pub fn run_child(
     };
     let read = read_all();
     if read.is_err() {
-        let _ = child.kill(); // it may have ended by itself
+        interrupt.kill();
     }
-    let status = child.wait().map_err(|source| ChildFailed::Read { engine, source })?;
-    read?;
-    match done {
-        Some(version) if status.success() => Ok((rows, version)),
+    let status = interrupt.wait().map_err(|source| ChildFailed::Read { engine, source })?.unwrap_or_default();
+    match (read, done) {
+        (Ok(()), Some(version)) if status.success() => Ok((rows, version)),
+        _ if interrupt.asked() || was_asked_to_end(status) => Err(ChildFailed::Interrupted),
+        (Err(failed), _) => Err(failed),
         _ => {
             let message = message.join().unwrap_or_default();
             Err(ChildFailed::Ended { engine, status: status.to_string(), message })
         }
     }
+}
+
+/// A terminal asks all its processes at once, and the child may end before this process knows. These are the numbers of
+/// SIGHUP, SIGINT and SIGTERM.
+fn was_asked_to_end(status: ExitStatus) -> bool {
+    matches!(status.signal(), Some(1 | 2 | 15))
 }
 
 fn arguments(args: &ChildArgs) -> Vec<OsString> {

@@ -3,6 +3,7 @@
 
 mod child;
 mod go;
+mod interrupt;
 
 use std::io::{self, Write};
 
@@ -11,6 +12,7 @@ use serde_json::{Map, Value};
 
 pub use child::{ChildFailed, run_child};
 pub use go::{GoPeer, GoUnusable};
+pub use interrupt::Interrupt;
 
 use crate::workloads::Workload;
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::engines::EngineName;
-use crate::protocol::Row;
+use crate::rounds::Measured;
 
 /// Two engines that should have done the same did not.
 #[derive(Debug, thiserror::Error)]
@@ -20,12 +20,12 @@ pub struct Disagreement {
     other: Value,
 }
 
-/// Compares every row with the first of its workload and variant.
+/// Compares every row with the first of its workload, variant and number of objects.
 ///
 /// # Errors
 /// The first [`Disagreement`].
-pub fn check(rows: &[(EngineName, Row)]) -> Result<(), Box<Disagreement>> {
-    for (at, (engine, row)) in rows.iter().enumerate() {
+pub fn check(rows: &[Measured]) -> Result<(), Box<Disagreement>> {
+    for (at, Measured { engine, objects, row }) in rows.iter().enumerate() {
         for field in ["store_len", "store_digest", "adds", "updates", "deletes"] {
             let compared = |engine: EngineName| match field {
                 "store_len" | "store_digest" => true,
@@ -34,17 +34,20 @@ pub fn check(rows: &[(EngineName, Row)]) -> Result<(), Box<Disagreement>> {
                 _ => engine.makes_deltas(),
             };
             // Bursts and single offers of the same events end alike, whoever offers them.
-            let first = rows[..at].iter().find(|(other, earlier)| {
-                compared(*other) && earlier.workload == row.workload && keys(&earlier.variant) == keys(&row.variant)
+            let first = rows[..at].iter().find(|earlier| {
+                compared(earlier.engine)
+                    && earlier.objects == *objects
+                    && earlier.row.workload == row.workload
+                    && keys(&earlier.row.variant) == keys(&row.variant)
             });
-            let Some((first_engine, first)) = first.filter(|_| compared(*engine)) else { continue };
-            let (one, other) = (first.extra.get(field), row.extra.get(field));
+            let Some(first) = first.filter(|_| compared(*engine)) else { continue };
+            let (one, other) = (first.row.extra.get(field), row.extra.get(field));
             if one != other {
                 return Err(Box::new(Disagreement {
                     workload: row.workload.clone(),
                     variant: row.variant.clone(),
                     field,
-                    one_engine: *first_engine,
+                    one_engine: first.engine,
                     one: one.cloned().unwrap_or_default(),
                     other_engine: *engine,
                     other: other.cloned().unwrap_or_default(),
@@ -63,13 +66,14 @@ fn keys(variant: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Row;
     use crate::workloads::Workload;
 
-    fn row(engine: EngineName, variant: &str, updates: u64, digest: &str) -> (EngineName, Row) {
+    fn row(engine: EngineName, variant: &str, updates: u64, digest: &str) -> Measured {
         let mut row = Row::new(Workload::Relist, variant, "s", 1.0);
         row.extra.insert("updates".into(), updates.into());
         row.extra.insert("store_digest".into(), digest.into());
-        (engine, row)
+        Measured { engine, objects: 10, row }
     }
 
     #[test]
@@ -86,5 +90,7 @@ mod tests {
         assert!(check(&[mutex.clone(), row(EngineName::KubeWriter, "", 0, "b")]).is_err());
         let events = [row(EngineName::Mutex, "zipf-1x1", 5, "a"), row(EngineName::DashMap, "zipf-2x2-burst", 5, "b")];
         assert!(check(&events).is_err());
+        let more = Measured { objects: 20, ..row(EngineName::DashMap, "", 5, "b") };
+        assert!(check(&[mutex, more]).is_ok());
     }
 }

@@ -5,12 +5,12 @@ use std::fs;
 use std::num::NonZero;
 use std::thread;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::versions::locked;
 
 /// What the figures depend on beside the code.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// Model of the processor.
     pub cpu: String,
@@ -23,7 +23,7 @@ pub struct Machine {
     /// Allocator of the engines in Rust.
     pub allocator: String,
     /// Every engine's parts and their versions, by the engine's name.
-    pub engines: BTreeMap<&'static str, String>,
+    pub engines: BTreeMap<String, String>,
 }
 
 impl Machine {

@@ -1,30 +1,72 @@
 //! The rows of all rounds, and from them minimum, median and maximum.
 
-use serde::Serialize;
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Machine;
+use super::{Machine, Run};
 use crate::engines::EngineName;
-use crate::protocol::Row;
+use crate::rounds::Measured;
 
 /// All that was measured.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
+    /// When and how.
+    pub run: Run,
     /// Where.
     pub machine: Machine,
     /// What.
     pub rows: Vec<Summary>,
 }
 
+impl Report {
+    /// Reads what `--json` wrote.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or is something else.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        Ok(serde_json::from_reader(BufReader::new(File::open(path)?))?)
+    }
+
+    /// What [`Self::read`] reads.
+    #[must_use]
+    pub fn json(&self) -> String {
+        // All keys are text, so that there is nothing that JSON could not hold.
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+
+    /// The engines, in the order in which they were measured.
+    #[must_use]
+    pub fn engines(&self) -> Vec<&str> {
+        distinct(self.rows.iter().map(|row| row.engine.as_str()))
+    }
+}
+
+/// Each value once, in the order in which they first come.
+pub(super) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    }
+    seen
+}
+
 /// One figure of one engine over all rounds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
     /// Workload.
     pub workload: String,
     /// Which of the workload's figures; empty where there is one.
     pub variant: String,
     /// Engine.
-    pub engine: &'static str,
+    pub engine: String,
     /// Objects of the run.
     pub objects: usize,
     /// `s`, `1/s` or `B`.
@@ -42,37 +84,37 @@ pub struct Summary {
 impl Summary {
     /// Sums up the rows of all rounds, in the order in which figures first came.
     #[must_use]
-    pub fn of(rows: &[(EngineName, Row)], objects: usize) -> Vec<Self> {
-        let mut groups: Vec<Vec<&(EngineName, Row)>> = Vec::new();
-        for row in rows {
-            let same = |group: &&mut Vec<&(EngineName, Row)>| {
-                group.iter().any(|(engine, other)| {
-                    *engine == row.0 && other.workload == row.1.workload && other.variant == row.1.variant
-                })
-            };
-            match groups.iter_mut().find(same) {
-                Some(group) => group.push(row),
-                None => groups.push(vec![row]),
+    pub fn of(rows: &[Measured]) -> Vec<Self> {
+        let mut groups: Vec<Vec<&Measured>> = Vec::new();
+        for measured in rows {
+            match groups.iter_mut().find(|group| kind(group[0]) == kind(measured)) {
+                Some(group) => group.push(measured),
+                None => groups.push(vec![measured]),
             }
         }
-        groups.into_iter().filter_map(|group| Self::of_group(group, objects)).collect()
+        groups.into_iter().filter_map(Self::of_group).collect()
     }
 
     /// The upper of the two in the middle of an even number of rounds: every figure is one that was measured.
-    fn of_group(mut rounds: Vec<&(EngineName, Row)>, objects: usize) -> Option<Self> {
-        rounds.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
-        let (engine, median) = rounds.get(rounds.len() / 2)?;
+    fn of_group(mut rounds: Vec<&Measured>) -> Option<Self> {
+        rounds.sort_by(|a, b| a.row.value.total_cmp(&b.row.value));
+        let Measured { engine, objects, row: median } = rounds.get(rounds.len() / 2)?;
         Some(Self {
             workload: median.workload.clone(),
             variant: median.variant.clone(),
-            engine: engine.name(),
-            objects,
+            engine: engine.to_string(),
+            objects: *objects,
             unit: median.unit.clone(),
-            min: rounds.first()?.1.value,
+            min: rounds.first()?.row.value,
             median: median.value,
-            max: rounds.last()?.1.value,
+            max: rounds.last()?.row.value,
             extra: median.extra.clone(),
         })
+    }
+
+    /// Its workload and variant.
+    pub(super) fn title(&self) -> String {
+        format!("{} {}", self.workload, self.variant).trim_end().to_owned()
     }
 
     /// How much memory the run took at its peak beyond what was resident at its start.
@@ -82,28 +124,43 @@ impl Summary {
         Some(bytes("peak_bytes")?.saturating_sub(bytes("start_bytes")?))
     }
 
-    /// How many times as fast `base` is as this.
+    /// How many times as fast `base` is as this; nothing where that is no number, as with a time of zero.
     #[must_use]
-    pub fn times_slower_than(&self, base: &Self) -> f64 {
-        if self.unit == "1/s" { base.median / self.median } else { self.median / base.median }
+    pub fn times_slower_than(&self, base: &Self) -> Option<f64> {
+        let ratio = if self.unit == "1/s" { base.median / self.median } else { self.median / base.median };
+        ratio.is_finite().then_some(ratio)
     }
+}
+
+/// What the rows of one figure have in common.
+fn kind(of: &Measured) -> (EngineName, usize, &str, &str) {
+    (of.engine, of.objects, &of.row.workload, &of.row.variant)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Row;
     use crate::workloads::Workload;
+
+    fn measured(engine: EngineName, objects: usize, value: f64) -> Measured {
+        Measured { engine, objects, row: Row::new(Workload::Relist, "", "s", value) }
+    }
 
     #[test]
     fn rounds_become_a_median_with_its_spread() {
-        let rows: Vec<_> = [3.0, 1.0, 2.0]
-            .map(|value| (EngineName::Mutex, Row::new(Workload::Relist, "", "s", value)))
-            .into_iter()
-            .chain([(EngineName::Floor, Row::new(Workload::Relist, "", "s", 0.5))])
-            .collect();
-        let sums = Summary::of(&rows, 10);
-        assert_eq!(sums.len(), 2);
+        let mut rows: Vec<_> = [3.0, 1.0, 2.0].map(|value| measured(EngineName::Mutex, 10, value)).into();
+        rows.extend([measured(EngineName::Floor, 10, 0.5), measured(EngineName::Mutex, 20, 9.0)]);
+        let sums = Summary::of(&rows);
+        assert_eq!(sums.len(), 3);
         assert_eq!((sums[0].min, sums[0].median, sums[0].max), (1.0, 2.0, 3.0));
-        assert!((sums[0].times_slower_than(&sums[1]) - 4.0).abs() < 1e-9);
+        assert_eq!((sums[2].objects, sums[2].median), (20, 9.0));
+        assert_eq!(sums[0].times_slower_than(&sums[1]), Some(4.0));
+    }
+
+    #[test]
+    fn nothing_is_a_multiple_of_zero() {
+        let sums = Summary::of(&[measured(EngineName::Mutex, 10, 0.0), measured(EngineName::Floor, 10, 0.0)]);
+        assert_eq!(sums[0].times_slower_than(&sums[1]), None);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use super::figure::{bytes, figure};
+use super::summary::distinct;
 use super::{Report, Summary};
 use crate::engines::EngineName;
 use crate::workloads::Workload;
@@ -9,9 +11,9 @@ use crate::workloads::Workload;
 /// The least ratio of client-go-deltafifo to mutex: a baseline that were slower would flatter whoever is compared with it.
 const LEAST_BASE_RATIO: f64 = 2.3;
 
-/// The whole report. `engines` and `workloads` are what was asked for; what an engine cannot do is a `-`.
+/// The whole report. What an engine cannot do is a `-`.
 #[must_use]
-pub fn print(report: &Report, engines: &[EngineName], workloads: &[Workload]) -> String {
+pub fn print(report: &Report) -> String {
     let mut text = String::new();
     let machine = &report.machine;
     // Writing to a String cannot fail.
@@ -24,45 +26,50 @@ pub fn print(report: &Report, engines: &[EngineName], workloads: &[Workload]) ->
         machine.kernel,
         machine.allocator
     );
-    for engine in engines {
-        let _ = writeln!(text, "  {engine:<20} {}", machine.engines.get(engine.name()).map_or("-", String::as_str));
+    let engines = report.engines();
+    for engine in &engines {
+        let _ = writeln!(text, "  {engine:<20} {}", machine.engines.get(*engine).map_or("-", String::as_str));
     }
-    for workload in workloads {
-        let rows = || report.rows.iter().filter(|row| row.workload == workload.name());
-        let mut variants: Vec<&str> = Vec::new();
-        for row in rows() {
-            if !variants.contains(&row.variant.as_str()) {
-                variants.push(&row.variant);
-            }
-        }
-        for variant in variants {
-            let rows: Vec<_> = rows().filter(|row| row.variant == variant).collect();
-            text.push_str(&table(*workload, variant, &rows, engines));
-        }
+    for group in groups(&report.rows.iter().collect::<Vec<_>>()) {
+        text.push_str(&table(&group, &engines));
     }
     text.push_str(&base_ratio(&report.rows));
     text
 }
 
-/// One workload's or variant's table.
-fn table(workload: Workload, variant: &str, rows: &[&Summary], engines: &[EngineName]) -> String {
+/// The rows that are compared with each other: of one workload, number of objects and variant.
+pub(super) fn groups<'a>(rows: &[&'a Summary]) -> Vec<Vec<&'a Summary>> {
+    let mut groups = Vec::new();
+    for workload in distinct(rows.iter().map(|row| &row.workload)) {
+        let rows: Vec<_> = rows.iter().copied().filter(|row| row.workload == *workload).collect();
+        for kind in distinct(rows.iter().map(|row| (row.objects, &row.variant))) {
+            groups.push(rows.iter().copied().filter(|row| (row.objects, &row.variant) == kind).collect());
+        }
+    }
+    groups
+}
+
+/// What the others of a group are compared with.
+pub(super) fn base<'a>(group: &[&'a Summary]) -> Option<&'a Summary> {
+    group.iter().copied().find(|row| row.engine == EngineName::DeltaFifo.name()).or(group.first().copied())
+}
+
+/// One group's table.
+fn table(rows: &[&Summary], engines: &[&str]) -> String {
     let mut text = String::new();
-    let Some(first) = rows.first() else { return text };
-    let of = |engine: EngineName| rows.iter().copied().find(|row| row.engine == engine.name());
-    let base = of(EngineName::DeltaFifo).unwrap_or(first);
-    let title = format!("{workload} {variant}");
+    let Some(base) = base(rows) else { return text };
     let against = format!("÷ {}", base.engine);
     let _ = writeln!(
         text,
         "\n{:<28} {:>11} {:>23} {:>11} {:>15}",
-        format!("{}, {} objects", title.trim(), first.objects),
+        format!("{}, {} objects", base.title(), base.objects),
         "median",
         "min .. max",
         "peak − start",
         against
     );
     for engine in engines {
-        let Some(row) = of(*engine) else {
+        let Some(row) = rows.iter().find(|row| row.engine == *engine) else {
             let _ = writeln!(text, "  {engine:<26} {:>11} {:>23} {:>12} {:>15}", "-", "-", "-", "-");
             continue;
         };
@@ -74,38 +81,26 @@ fn table(workload: Workload, variant: &str, rows: &[&Summary], engines: &[Engine
             figure(row.median),
             format!("{} .. {}", figure(row.min), figure(row.max)),
             peak,
-            format!("{:.2} ×", row.times_slower_than(base))
+            row.times_slower_than(base).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2} ×"))
         );
     }
     text
 }
 
+/// Of the largest relist that both have: fewer objects have more of other costs.
 fn base_ratio(rows: &[Summary]) -> String {
-    let relist = |engine: EngineName| {
-        rows.iter().find(|row| row.workload == Workload::Relist.name() && row.engine == engine.name())
+    let relists = |engine: EngineName| {
+        rows.iter().filter(move |row| row.workload == Workload::Relist.name() && row.engine == engine.name())
     };
-    let (Some(mutex), Some(go)) = (relist(EngineName::Mutex), relist(EngineName::ClientGoDeltaFifo)) else {
-        return String::new();
-    };
-    let ratio = go.times_slower_than(mutex);
+    let both = relists(EngineName::ClientGoDeltaFifo).filter_map(|go| {
+        let mutex = relists(EngineName::Mutex).find(|mutex| mutex.objects == go.objects)?;
+        Some((go, mutex))
+    });
+    let Some((go, mutex)) = both.max_by_key(|(go, _)| go.objects) else { return String::new() };
+    let Some(ratio) = go.times_slower_than(mutex) else { return String::new() };
     let verdict = if ratio >= LEAST_BASE_RATIO { "as it must be" } else { "TOO SLOW A BASE for ratios to mutex" };
     format!(
-        "\nbase of the ratios: mutex is {ratio:.2} × client-go-deltafifo on relist (at least {LEAST_BASE_RATIO}): {verdict}\n"
+        "\nbase of the ratios: mutex is {ratio:.2} × client-go-deltafifo on relist (at least \
+         {LEAST_BASE_RATIO}): {verdict}\n"
     )
-}
-
-fn figure(value: f64, unit: &str) -> String {
-    match unit {
-        "1/s" => format!("{:.3} M/s", value / 1e6),
-        "s" if value >= 0.1 => format!("{value:.3} s"),
-        "s" if value >= 1e-4 => format!("{:.2} ms", value * 1e3),
-        "s" => format!("{:.1} µs", value * 1e6),
-        _ => format!("{value} {unit}"),
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
-fn bytes(bytes: u64) -> String {
-    let megabytes = bytes as f64 / 1e6;
-    if megabytes >= 10_000.0 { format!("{:.1} GB", megabytes / 1e3) } else { format!("{megabytes:.0} MB") }
 }

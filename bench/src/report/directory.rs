@@ -1,0 +1,63 @@
+//! Where a report is written: a page that needs nothing else, and beside it its plots and rows as files.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Report, page, plots};
+
+/// A directory for a report.
+#[derive(Debug)]
+pub struct Directory(PathBuf);
+
+/// A report cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum Unwritable {
+    /// The file or directory cannot be made.
+    #[error("the report cannot be written to {}: {source}", path.display())]
+    Path {
+        /// Which one.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A plot cannot be drawn.
+    #[error("a plot of the report cannot be drawn: {0}")]
+    Draw(String),
+}
+
+impl Directory {
+    /// Makes the directory, and sees that a page can be written there. A page of before stays until there is a new one.
+    ///
+    /// # Errors
+    /// [`Unwritable::Path`].
+    pub fn make(path: &Path) -> Result<Self, Unwritable> {
+        fs::create_dir_all(path).map_err(at(path))?;
+        let page = path.join("index.html");
+        File::options().create(true).append(true).open(&page).map_err(at(&page))?;
+        Ok(Self(path.to_owned()))
+    }
+
+    /// Writes everything: `index.html`, an SVG for every plot, and `rows.json`.
+    ///
+    /// # Errors
+    /// [`Unwritable`].
+    pub fn write(&self, report: &Report) -> Result<(), Unwritable> {
+        let sections = plots::sections(report).map_err(|error| Unwritable::Draw(error.to_string()))?;
+        for plot in sections.iter().flat_map(|section| &section.plots) {
+            self.put(&format!("{}.svg", plot.name), &plot.svg)?;
+        }
+        self.put("rows.json", &report.json())?;
+        self.put("index.html", &page::page(report, &sections))
+    }
+
+    fn put(&self, name: &str, text: &str) -> Result<(), Unwritable> {
+        let path = self.0.join(name);
+        fs::write(&path, text).map_err(at(&path))
+    }
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> Unwritable {
+    let path = path.to_owned();
+    |source| Unwritable::Path { path, source }
+}

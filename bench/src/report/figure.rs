@@ -1,0 +1,69 @@
+//! Figures as a person reads them.
+
+/// A value with its unit, in about three digits.
+pub(super) fn figure(value: f64, unit: &str) -> String {
+    match unit {
+        "1/s" => format!("{:.3} M/s", value / 1e6),
+        "s" if value >= 0.1 => format!("{value:.3} s"),
+        "s" if value >= 1e-4 => format!("{:.2} ms", value * 1e3),
+        "s" if value >= 1e-6 || value == 0.0 => format!("{:.1} µs", value * 1e6),
+        "s" => format!("{:.1} ns", value * 1e9),
+        "B" => format!("{value:.0} B"),
+        _ => format!("{value} {unit}"),
+    }
+}
+
+/// Much memory.
+#[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
+pub(super) fn bytes(bytes: u64) -> String {
+    let megabytes = bytes as f64 / 1e6;
+    if megabytes >= 10_000.0 { format!("{:.1} GB", megabytes / 1e3) } else { format!("{megabytes:.0} MB") }
+}
+
+/// How many times as long, or as much.
+pub(super) fn times(ratio: f64) -> String {
+    if ratio >= 10.0 { format!("{ratio:.0} ×") } else { format!("{ratio:.2} ×") }
+}
+
+/// With a comma after every three digits.
+pub(super) fn count(objects: usize) -> String {
+    let digits = objects.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_their_units() {
+        let cases = [
+            (0.0, "s", "0.0 µs"),
+            (3.2e-8, "s", "32.0 ns"),
+            (5e-6, "s", "5.0 µs"),
+            (0.0123, "s", "12.30 ms"),
+            (4.2391, "s", "4.239 s"),
+            (2_100_000.0, "1/s", "2.100 M/s"),
+            (63.6, "B", "64 B"),
+        ];
+        for (value, unit, shown) in cases {
+            assert_eq!(figure(value, unit), shown);
+        }
+        assert_eq!((times(1.0).as_str(), times(40.37).as_str()), ("1.00 ×", "40 ×"));
+        assert_eq!((bytes(2_000_000).as_str(), bytes(16_000_000_000).as_str()), ("2 MB", "16.0 GB"));
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        for (objects, shown) in [(7, "7"), (1_000, "1,000"), (50_000, "50,000"), (1_000_000, "1,000,000")] {
+            assert_eq!(count(objects), shown);
+        }
+    }
+}

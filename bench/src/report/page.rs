@@ -1,0 +1,112 @@
+//! The page: the machine, the plots, and every figure as text. It needs no other file, no script and no font.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::figure::{bytes, count, figure, times};
+use super::plots::{Section, style_sheet};
+use super::summary::distinct;
+use super::table::{base, groups};
+use super::{Report, Summary};
+
+/// The whole page.
+pub(super) fn page(report: &Report, sections: &[Section]) -> String {
+    let style = format!("{}{}", include_str!("page.css"), style_sheet());
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "deltafifo and its peers" }
+                style { (PreEscaped(style)) }
+            }
+            body {
+                header { (head(report)) }
+                main {
+                    @for section in sections { (plots(section)) }
+                    h2 { "All figures" }
+                    @if report.rows.is_empty() { p { "Nothing was measured." } }
+                    @for workload in distinct(report.rows.iter().map(|row| row.workload.as_str())) {
+                        (table(report, workload))
+                    }
+                }
+                footer { p { "The same plots are beside this page as SVG files, the same figures as " code { "rows.json" } "." } }
+            }
+        }
+    };
+    markup.into_string()
+}
+
+fn head(report: &Report) -> Markup {
+    let (run, machine) = (&report.run, &report.machine);
+    html! {
+        h1 { "deltafifo and its peers" }
+        p { code { (run.command) } }
+        @if !run.complete {
+            p.warning { "This run was ended before it was complete: some figures have fewer rounds than others, or are missing." }
+        }
+        dl {
+            dt { "Date" } dd { (run.date) }
+            dt { "Rounds" } dd { (run.rounds) ", interleaved; medians" }
+            dt { "Machine" }
+            dd { (machine.cpu) ", " (machine.cores) " cores, " (bytes(machine.memory_bytes)) ", Linux " (machine.kernel) }
+            dt { "Allocator" } dd { (machine.allocator) " (engines in Rust)" }
+        }
+        details {
+            summary { "The engines and their versions" }
+            dl {
+                @for engine in report.engines() {
+                    dt { (engine) } dd { (machine.engines.get(engine).map_or("-", String::as_str)) }
+                }
+            }
+        }
+    }
+}
+
+fn plots(section: &Section) -> Markup {
+    html! {
+        h2 { (section.title) }
+        p { (section.note) }
+        div.plots {
+            @for plot in &section.plots {
+                div.plot role="img" aria-label={ (plot.title) ": the figures are in the tables below" } {
+                    (PreEscaped(&plot.svg))
+                }
+            }
+        }
+    }
+}
+
+fn table(report: &Report, workload: &str) -> Markup {
+    let rows: Vec<_> = report.rows.iter().filter(|row| row.workload == workload).collect();
+    let against = base(&rows).map_or("-", |base| &base.engine);
+    html! {
+        h3 { (workload) }
+        div.scroll tabindex="0" role="region" aria-label={ "Figures of " (workload) } {
+            table {
+                thead {
+                    tr {
+                        th { "variant" } th { "engine" } th.number { "objects" } th.number { "median" } th.number { "min" }
+                        th.number { "max" } th.number { "÷ " (against) } th.number { "peak − start" }
+                    }
+                }
+                @for group in groups(&rows) {
+                    tbody { @for row in &group { (line(row, base(&group))) } }
+                }
+            }
+        }
+    }
+}
+
+fn line(row: &Summary, base: Option<&Summary>) -> Markup {
+    let figure = |value| figure(value, &row.unit);
+    let ratio = base.and_then(|base| row.times_slower_than(base)).map_or_else(|| "-".to_owned(), times);
+    html! {
+        tr {
+            td { (row.variant) } td { (row.engine) } td.number { (count(row.objects)) }
+            td.number { (figure(row.median)) } td.number { (figure(row.min)) } td.number { (figure(row.max)) }
+            td.number { (ratio) } td.number { (row.peak_over_start().map_or_else(|| "-".to_owned(), bytes)) }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Distributions of times as an HDR plot has them: over the quantile, stretched so that each further nine has as much room
+//! as the one before. A row has its curve as pairs of quantile and seconds in `extra`, under `curve`.
+
+use serde_json::Value;
+
+use super::super::Summary;
+use super::canvas::Drawn;
+use super::lines::{self, Across, Line, Point};
+use super::scale::Scale;
+use super::{Plot, largest};
+
+/// Where the largest value is: a decade beyond the last quantile, 0.99999.
+const MAX: f64 = 1e6;
+/// The ending of the rows that have a curve.
+const CARRIER: &str = "p50";
+
+/// One plot for each of a workload's distributions, all with one scale.
+pub fn plots(rows: &[Summary], workload: &str) -> Drawn<Vec<Plot>> {
+    let rows = largest(rows, |row| row.workload == workload && row.variant.ends_with(CARRIER));
+    let mut curves: Vec<(&str, Vec<Line>)> = Vec::new();
+    for row in rows {
+        let Some(points) = curve(row) else { continue };
+        let variant = row.variant.trim_end_matches(CARRIER).trim_end_matches('-');
+        let line = Line { engine: &row.engine, points };
+        match curves.iter_mut().find(|(other, _)| *other == variant) {
+            Some((_, lines)) => lines.push(line),
+            None => curves.push((variant, vec![line])),
+        }
+    }
+    let points = curves.iter().flat_map(|(_, lines)| lines).flat_map(|line| &line.points);
+    let scale = Scale::logarithmic(points.map(|point| point.y), lines::ROOM);
+    let across =
+        Across { scale: Scale::decades(0.0..MAX.log10(), lines::ROOM), described: "percentile", label: percentile };
+    let plot = |(variant, lines): &(&str, Vec<Line>)| {
+        let name = format!("{workload} {variant}");
+        Plot::new(&name, &name, |title| lines::draw(title, lines, &across, &scale))
+    };
+    curves.iter().map(plot).collect()
+}
+
+/// What is written at a decade of 1 / (1 − quantile).
+fn percentile(x: f64) -> String {
+    match x {
+        ..1.5 => "0".to_owned(),
+        1.5..0.9e6 => format!("{}", ((100.0 - 100.0 / x) * 1e6).round() / 1e6),
+        _ => "max".to_owned(),
+    }
+}
+
+/// A row's curve, if it has one that can be drawn.
+fn curve(row: &Summary) -> Option<Vec<Point>> {
+    let pairs = row.extra.get("curve")?.as_array()?.iter();
+    let points: Option<Vec<_>> = pairs.map(point).collect();
+    points.filter(|points| !points.is_empty())
+}
+
+fn point(pair: &Value) -> Option<Point> {
+    let (quantile, seconds) = (pair.get(0)?.as_f64()?, pair.get(1)?.as_f64()?);
+    let x = (1.0 / (1.0 - quantile)).clamp(1.0, MAX);
+    // The mark only where an axis label is: at 0.9, 0.99 and so on.
+    let marked = (x.log10() - x.log10().round()).abs() < 1e-3;
+    Some(Point { x, y: seconds, spread: None, marked })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_percentiles() {
+        let labels = [1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6].map(percentile);
+        assert_eq!(labels, ["0", "90", "99", "99.9", "99.99", "99.999", "max"]);
+    }
+
+    #[test]
+    fn quantiles_have_their_decades() {
+        let at =
+            |quantile: f64| point(&serde_json::json!([quantile, 0.5])).map(|point| (point.x.round(), point.marked));
+        assert_eq!(at(0.0), Some((1.0, true)));
+        assert_eq!(at(0.75), Some((4.0, false)));
+        assert_eq!(at(0.999), Some((1000.0, true)));
+        assert_eq!(at(1.0), Some((1e6, true)));
+        assert!(point(&serde_json::json!(["a", 1])).is_none());
+        assert!(point(&serde_json::json!([0.5])).is_none());
+    }
+}

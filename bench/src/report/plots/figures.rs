@@ -1,0 +1,40 @@
+//! Plots of one figure an engine: times of the lists, rates, memory.
+
+use super::super::Summary;
+use super::super::table::groups;
+use super::canvas::Drawn;
+use super::scale::{Scale, label};
+use super::{Plot, largest, ranges};
+
+/// The largest lists of a workload.
+pub fn times(rows: &[Summary], workload: &str) -> Drawn<Vec<Plot>> {
+    alike(&largest(rows, |row| row.workload == workload && row.unit == "s"))
+}
+
+/// What a workload does in a second.
+pub fn rates(rows: &[Summary], workload: &str) -> Drawn<Vec<Plot>> {
+    alike(&largest(rows, |row| row.workload == workload && row.unit == "1/s"))
+}
+
+/// What a key takes: each plot from zero to its own largest, since no key and eight deltas are not compared.
+pub fn memory(rows: &[Summary]) -> Drawn<Vec<Plot>> {
+    let rows = largest(rows, |row| row.workload == "memory" && row.unit == "B");
+    groups(&rows).iter().map(|group| plot(group, &Scale::from_zero(values(group)))).collect()
+}
+
+/// Plots with one scale, so that they can be compared with each other.
+fn alike(rows: &[&Summary]) -> Drawn<Vec<Plot>> {
+    let scale = Scale::logarithmic(values(rows), ranges::ROOM);
+    groups(rows).iter().map(|group| plot(group, &scale)).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a title has two digits")]
+fn plot(group: &[&Summary], scale: &Scale) -> Drawn<Plot> {
+    let (name, objects) = group.first().map_or_else(Default::default, |row| (row.title(), row.objects));
+    let title = format!("{name}, {} objects", label(objects as f64, ""));
+    Plot::new(&name, &title, |title| ranges::draw(title, group, scale))
+}
+
+fn values(rows: &[&Summary]) -> Vec<f64> {
+    rows.iter().flat_map(|row| [row.min, row.median, row.max]).collect()
+}

@@ -1,0 +1,49 @@
+//! Time per object over the number of objects, of runs with several.
+
+use super::super::Summary;
+use super::super::summary::distinct;
+use super::Plot;
+use super::canvas::Drawn;
+use super::lines::{self, Across, Line, Point};
+use super::scale::{Scale, label};
+
+/// One plot for each workload with times for more than one number of objects, all with one scale.
+pub fn plots(rows: &[Summary], workloads: &[&str]) -> Drawn<Vec<Plot>> {
+    let rows: Vec<_> =
+        rows.iter().filter(|row| workloads.contains(&row.workload.as_str()) && row.unit == "s").collect();
+    let sizes = distinct(rows.iter().map(|row| row.objects));
+    if sizes.len() < 2 {
+        return Ok(Vec::new());
+    }
+    let points: Vec<_> = rows.iter().map(|row| point(row)).collect();
+    let scale =
+        Scale::logarithmic(points.iter().filter_map(|point| point.spread).flat_map(<[f64; 2]>::from), lines::ROOM);
+    let across = Across {
+        scale: Scale::logarithmic(points.iter().map(|point| point.x), lines::ROOM),
+        described: "objects",
+        label: |objects| label(objects, ""),
+    };
+    distinct(rows.iter().map(|row| (row.workload.as_str(), row.variant.as_str())))
+        .into_iter()
+        .map(|(workload, variant)| {
+            let rows = rows.iter().filter(|row| row.workload == workload && row.variant == variant);
+            let mut lines: Vec<Line> = Vec::new();
+            for row in rows {
+                match lines.iter_mut().find(|line| line.engine == row.engine) {
+                    Some(line) => line.points.push(point(row)),
+                    None => lines.push(Line { engine: &row.engine, points: vec![point(row)] }),
+                }
+            }
+            let of = format!("{workload} {variant}");
+            let (name, title) = (format!("growth {of}"), format!("{}, time per object", of.trim_end()));
+            Plot::new(&name, &title, |title| lines::draw(title, &lines, &across, &scale))
+        })
+        .collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn point(row: &Summary) -> Point {
+    let objects = row.objects.max(1) as f64;
+    let each = |time: f64| time / objects;
+    Point { x: objects, y: each(row.median), spread: Some((each(row.min), each(row.max))), marked: true }
+}

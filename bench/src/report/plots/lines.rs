@@ -1,0 +1,93 @@
+//! Lines over a horizontal axis, one an engine, and below them which is whose.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
+use super::canvas::{self, Area, Drawn, TITLE_HEIGHT, WIDTH};
+use super::look::{GRID, TEXT, look};
+use super::scale::{Scale, label};
+
+const PLOT: i32 = 240;
+const LABELS: i32 = 62;
+const AXIS: i32 = 44;
+const LEGEND_ROW: i32 = 20;
+/// Above the legend.
+const GAP: i32 = 8;
+
+/// So many labels have room on an axis.
+pub const ROOM: f64 = 8.0;
+
+/// A measured point.
+pub struct Point {
+    pub x: f64,
+    pub y: f64,
+    /// Smallest and largest value.
+    pub spread: Option<(f64, f64)>,
+    /// Whether it has its engine's mark: where there are many points, some do.
+    pub marked: bool,
+}
+
+/// What one engine's line goes through.
+pub struct Line<'a> {
+    pub engine: &'a str,
+    pub points: Vec<Point>,
+}
+
+/// A horizontal axis.
+pub struct Across {
+    pub scale: Scale,
+    pub described: &'static str,
+    pub label: fn(f64) -> String,
+}
+
+/// Draws lines; those of this project lie on top. The vertical axis has seconds.
+pub fn draw(title: &str, lines: &[Line], across: &Across, scale: &Scale) -> Drawn<String> {
+    let below = canvas::lines(lines.len().div_ceil(2), LEGEND_ROW) + GAP;
+    let height = TITLE_HEIGHT + PLOT + AXIS + below;
+    canvas::draw(height, title, |area| {
+        let inner = area.margin(TITLE_HEIGHT, below, 0, 16);
+        let mut chart = ChartBuilder::on(&inner)
+            .x_label_area_size(AXIS)
+            .y_label_area_size(LABELS)
+            .build_cartesian_2d(across.scale.clone(), scale.clone())?;
+        chart
+            .configure_mesh()
+            .bold_line_style(GRID.file.mix(0.35))
+            .axis_style(GRID.file)
+            .label_style(canvas::label_style())
+            .axis_desc_style(canvas::label_style())
+            .x_desc(across.described)
+            .x_label_formatter(&|value| (across.label)(*value))
+            .y_label_formatter(&|value| label(*value, "s"))
+            .draw()?;
+        let place = |point: &Point, value: f64| chart.backend_coord(&(point.x, value));
+        let (strong, others): (Vec<_>, Vec<_>) = lines.iter().partition(|line| look(line.engine).strong);
+        for line in others.into_iter().chain(strong) {
+            let look = look(line.engine);
+            let through = line.points.iter().map(|point| place(point, point.y)).collect();
+            canvas::stroke(area, through, look.ink, if look.strong { 4 } else { 2 })?;
+            for point in &line.points {
+                if let Some((low, high)) = point.spread {
+                    canvas::stroke(area, vec![place(point, low), place(point, high)], look.ink, 1)?;
+                }
+                if point.marked {
+                    canvas::mark(area, place(point, point.y), look)?;
+                }
+            }
+        }
+        legend(area, height - below + GAP, lines)
+    })
+}
+
+/// Two in a row.
+fn legend(area: &Area, top: i32, lines: &[Line]) -> Drawn {
+    for (pair, row) in lines.chunks(2).zip(0..) {
+        for (line, x) in pair.iter().zip([12, 12 + WIDTH / 2]) {
+            let (look, y) = (look(line.engine), top + row * LEGEND_ROW + LEGEND_ROW / 2);
+            canvas::stroke(area, vec![(x, y), (x + 36, y)], look.ink, if look.strong { 4 } else { 2 })?;
+            canvas::mark(area, (x + 18, y), look)?;
+            canvas::write(area, line.engine.to_owned(), (x + 44, y), HPos::Left, TEXT, look.strong)?;
+        }
+    }
+    Ok(())
+}

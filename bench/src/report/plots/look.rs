@@ -1,0 +1,141 @@
+//! How an engine looks: a hue for its family and a mark of its own, so that no colour has to be told from another. What
+//! stands in the SVG files can be read on white and on black; the page, which knows which it is, makes it stronger.
+
+use std::fmt::Write;
+
+use plotters::style::RGBColor;
+
+/// A colour in the files, and what the page has instead.
+#[derive(Clone, Copy)]
+pub struct Ink {
+    pub file: RGBColor,
+    light: &'static str,
+    dark: &'static str,
+}
+
+const fn ink(file: (u8, u8, u8), light: &'static str, dark: &'static str) -> Ink {
+    Ink { file: RGBColor(file.0, file.1, file.2), light, dark }
+}
+
+pub const TEXT: Ink = ink((0x76, 0x76, 0x76), "#1f2328", "#e6edf3");
+pub const GRID: Ink = ink((0x80, 0x80, 0x80), "#8c959f", "#768390");
+const DELTAFIFO: Ink = ink((0x1f, 0x78, 0xd1), "#0757ba", "#58a6ff");
+const SKIP: Ink = ink((0x3d, 0x93, 0xc2), "#2e8bc0", "#8fd0f5");
+const MUTEX: Ink = ink((0xc7, 0x6b, 0x0a), "#b35900", "#f0a044");
+const DASHMAP: Ink = ink((0x2b, 0x8a, 0x50), "#1a7f37", "#4ac26b");
+const FLOOR: Ink = ink((0x86, 0x80, 0x78), "#6e6a64", "#b0aaa0");
+const WRITER: Ink = ink((0x9a, 0x5f, 0xd4), "#7a3fc0", "#c297ff");
+const WRITER_ARC: Ink = ink((0xa8, 0x72, 0xb8), "#9a5cae", "#dcb4ea");
+const GO_DELTA: Ink = ink((0xd6, 0x40, 0x3a), "#c21f26", "#ff7b72");
+const GO_REAL: Ink = ink((0xcf, 0x5c, 0x92), "#b8336f", "#ff8fc0");
+const GO_INFORMER: Ink = ink((0xa5, 0x66, 0x4e), "#87452c", "#d9a38c");
+const UNKNOWN: Ink = ink((0x70, 0x7b, 0x8a), "#57606a", "#9aa5b1");
+
+const ALL: [Ink; 13] =
+    [TEXT, GRID, DELTAFIFO, SKIP, MUTEX, DASHMAP, FLOOR, WRITER, WRITER_ARC, GO_DELTA, GO_REAL, GO_INFORMER, UNKNOWN];
+
+/// What stands at a measured point.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    Disc,
+    Ring,
+    Square,
+    Box,
+    Diamond,
+    Lozenge,
+    Up,
+    Down,
+    Plus,
+    Cross,
+}
+
+/// See the module.
+#[derive(Clone, Copy)]
+pub struct Look {
+    pub ink: Ink,
+    pub mark: Mark,
+    /// Whether it is what the page is about.
+    pub strong: bool,
+}
+
+/// The look of an engine; a report may have been written by a version that knew others.
+pub fn look(engine: &str) -> Look {
+    let (ink, mark) = match engine {
+        "deltafifo" => (DELTAFIFO, Mark::Disc),
+        "deltafifo-skip" => (SKIP, Mark::Ring),
+        "mutex" => (MUTEX, Mark::Square),
+        "dashmap" => (DASHMAP, Mark::Diamond),
+        "floor" => (FLOOR, Mark::Plus),
+        "kube-writer" => (WRITER, Mark::Cross),
+        "kube-writer-arc" => (WRITER_ARC, Mark::Lozenge),
+        "client-go-deltafifo" => (GO_DELTA, Mark::Up),
+        "client-go-realfifo" => (GO_REAL, Mark::Down),
+        "client-go-informer" => (GO_INFORMER, Mark::Box),
+        _ => (UNKNOWN, Mark::Cross),
+    };
+    Look { ink, mark, strong: engine == "deltafifo" }
+}
+
+/// The rules that give the page's plots the page's colours.
+pub fn style_sheet() -> String {
+    let (mut light, mut dark, mut rules) = (String::new(), String::new(), String::new());
+    for ink in ALL {
+        let RGBColor(red, green, blue) = ink.file;
+        let hex = format!("{red:02X}{green:02X}{blue:02X}");
+        // Writing to a String cannot fail.
+        let _ = write!(light, "--i{hex}:{};", ink.light);
+        let _ = write!(dark, "--i{hex}:{};", ink.dark);
+        for attribute in ["fill", "stroke"] {
+            let _ = writeln!(rules, "svg [{attribute}=\"#{hex}\"]{{{attribute}:var(--i{hex})}}");
+        }
+    }
+    format!(":root{{{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{rules}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engines::EngineName;
+
+    /// Relative luminance, as the accessibility guidelines define it.
+    fn luminance(RGBColor(red, green, blue): RGBColor) -> f64 {
+        let linear = |part: u8| {
+            let part = f64::from(part) / 255.0;
+            if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
+    }
+
+    fn of_hex(hex: &str) -> RGBColor {
+        let part = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("two digits");
+        RGBColor(part(1), part(3), part(5))
+    }
+
+    fn contrast(one: RGBColor, other: RGBColor) -> f64 {
+        let (one, other) = (luminance(one), luminance(other));
+        (one.max(other) + 0.05) / (one.min(other) + 0.05)
+    }
+
+    #[test]
+    fn every_colour_stands_out_from_its_backgrounds() {
+        let (white, black, dark) = (RGBColor(255, 255, 255), RGBColor(0, 0, 0), RGBColor(0x0d, 0x11, 0x17));
+        for ink in ALL {
+            let colours = [(ink.file, white), (ink.file, black), (of_hex(ink.light), white), (of_hex(ink.dark), dark)];
+            for (colour, background) in colours {
+                let least = if ink.file == TEXT.file { 4.5 } else { 3.0 };
+                assert!(contrast(colour, background) >= least, "{colour:?} on {background:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_two_engines_have_the_same_colour_or_the_same_mark() {
+        for (at, one) in EngineName::ALL.into_iter().enumerate() {
+            for other in &EngineName::ALL[..at] {
+                let (one, other) = (look(one.name()), look(other.name()));
+                assert!(one.ink.file != other.ink.file && one.mark != other.mark);
+                assert!(one.ink.file != UNKNOWN.file && other.ink.file != UNKNOWN.file);
+            }
+        }
+    }
+}

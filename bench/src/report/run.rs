@@ -1,0 +1,70 @@
+//! When and how a run was made.
+
+use std::env;
+
+use jiff::{Timestamp, Unit};
+use serde::{Deserialize, Serialize};
+
+/// What a reader needs to make the run again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// When it began, in UTC.
+    pub date: String,
+    /// How the tool was called.
+    pub command: String,
+    /// How often everything was to be measured.
+    pub rounds: usize,
+    /// Whether all of it was.
+    pub complete: bool,
+}
+
+impl Run {
+    /// One that begins now.
+    #[must_use]
+    pub fn begins(rounds: usize) -> Self {
+        let now = Timestamp::now();
+        let arguments = env::args_os().skip(1).map(|argument| quoted(&argument.to_string_lossy()));
+        let command: Vec<_> = std::iter::once("relist".to_owned()).chain(arguments).collect();
+        Self {
+            date: now.round(Unit::Second).unwrap_or(now).to_string(),
+            command: command.join(" "),
+            rounds,
+            complete: true,
+        }
+    }
+}
+
+/// As a shell takes it.
+fn quoted(argument: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./,=:+@%".contains(c);
+    if !argument.is_empty() && argument.chars().all(plain) {
+        argument.to_owned()
+    } else {
+        format!("'{}'", argument.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_quoted_where_a_shell_needs_it() {
+        let cases = [
+            ("--rounds", "--rounds"),
+            ("a,b/c.json", "a,b/c.json"),
+            ("a b", "'a b'"),
+            ("", "''"),
+            ("i'm", r"'i'\''m'"),
+        ];
+        for (argument, shown) in cases {
+            assert_eq!(quoted(argument), shown);
+        }
+    }
+
+    #[test]
+    fn the_date_is_of_this_century_and_to_the_second() {
+        let date = Run::begins(1).date;
+        assert!(date.starts_with("20") && date.ends_with('Z') && date.len() == 20, "{date}");
+    }
+}

@@ -1,0 +1,162 @@
+//! The report of recorded figures: everything that was measured is on its page and its plots, whatever the figures are.
+
+use std::fs;
+use std::path::Path;
+
+use deltafifo_bench::engines::EngineName;
+use deltafifo_bench::report::{Directory, Report};
+use serde_json::{Value, json};
+
+/// Quantiles that rows with a distribution have.
+const QUANTILES: [f64; 13] = [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
+
+fn row(workload: &str, variant: &str, engine: &str, objects: usize, unit: &str, value: f64) -> Value {
+    json!({
+        "workload": workload, "variant": variant, "engine": engine, "objects": objects, "unit": unit,
+        "min": value / 2.0, "median": value, "max": value * 2.0, "extra": { "start_bytes": 1_000_000, "peak_bytes": 8_000_000 }
+    })
+}
+
+fn with_curve(mut row: Value, from: f64) -> Value {
+    row["extra"]["curve"] = QUANTILES.map(|quantile| json!([quantile, from * (1.0 + 100.0 * quantile)])).into();
+    row
+}
+
+fn report(rows: &[Value]) -> Report {
+    let machine = json!({
+        "cpu": "A <CPU> & more", "cores": 2, "memory_bytes": 8_000_000_000_u64, "kernel": "6.1", "allocator": "one 1.2",
+        "engines": { "deltafifo": "deltafifo 0.1 of today" }
+    });
+    let run =
+        json!({ "date": "2026-11-21T12:00:00Z", "command": "relist --json 'a b'", "rounds": 3, "complete": true });
+    serde_json::from_value(json!({ "run": run, "machine": machine, "rows": rows })).expect("it is a report")
+}
+
+/// Writes the report: its page, and the names and texts of its plots. Each is XML, and of numbers only.
+fn write(name: &str, rows: &[Value]) -> (String, Vec<(String, String)>) {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reports").join(name);
+    let _ = fs::remove_dir_all(&path); // of an earlier run
+    Directory::make(&path).expect("it can be made").write(&report(rows)).expect("it can be written");
+    let mut plots = Vec::new();
+    for entry in fs::read_dir(&path).expect("it is there") {
+        let file = entry.expect("it can be read").path();
+        if file.extension().is_some_and(|extension| extension == "svg") {
+            let text = fs::read_to_string(&file).expect("text");
+            let svg = roxmltree::Document::parse(&text).expect("well-formed");
+            assert!(svg.root_element().has_tag_name(("http://www.w3.org/2000/svg", "svg")));
+            plots.push((file.file_stem().expect("a name").to_string_lossy().into_owned(), text));
+        }
+    }
+    plots.sort();
+    let page = fs::read_to_string(path.join("index.html")).expect("text");
+    for text in plots.iter().map(|(_, text)| text).chain([&page]) {
+        assert!(!text.contains("NaN") && !text.contains(">inf") && !text.contains("\"inf"), "{name}: {text}");
+    }
+    assert_eq!(plots.len(), page.matches("<svg").count(), "{name}: each plot is on the page");
+    (page, plots)
+}
+
+fn names(plots: &[(String, String)]) -> Vec<&str> {
+    plots.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+#[test]
+fn the_page_has_every_engine_and_every_figure() {
+    let mut rows = Vec::new();
+    for (engine, value) in EngineName::ALL.into_iter().zip(1_u8..) {
+        let (engine, value) = (engine.name(), f64::from(value));
+        rows.extend([
+            row("relist", "", engine, 10_000, "s", value / 100.0),
+            row("relist", "", engine, 1_000_000, "s", value),
+            row("events", "uniform-1x1", engine, 1_000_000, "1/s", value * 1e6),
+            row("memory", "idle", engine, 1_000_000, "B", value * 64.0),
+            with_curve(row("stall", "add-p50", engine, 1_000_000, "s", value / 1e6), value / 1e6),
+            row("stall", "add-p99", engine, 1_000_000, "s", value / 1e3),
+            with_curve(row("readers", "idle-1-thread-p50", engine, 1_000_000, "s", value / 1e7), value / 1e7),
+            with_curve(row("slow-handler", "10us-4-consumers-add-p50", engine, 1_000_000, "s", value), value),
+        ]);
+    }
+    let (page, plots) = write("every", &rows);
+    let expected = [
+        "events-uniform-1x1",
+        "growth-relist",
+        "memory-idle",
+        "readers-idle-1-thread",
+        "relist",
+        "slow-handler-10us-4-consumers-add",
+        "stall-add",
+    ];
+    assert_eq!(names(&plots), expected);
+    for engine in EngineName::ALL {
+        for (name, svg) in &plots {
+            assert!(svg.lines().any(|line| line == engine.name()), "{engine} is not on {name}");
+        }
+    }
+    // The least, the median and the most of one row each, as text.
+    let figures = ["5.00 ms", "10.00 ms", "20.00 ms", "3.000 M/s", "576 B", "9.00 ms", "200.0 ns", "7 MB", "1,000,000"];
+    for figure in figures {
+        assert!(page.contains(&format!(">{figure}<")), "no {figure}");
+    }
+    for text in ["A &lt;CPU&gt; &amp; more", "relist --json 'a b'", "2026-11-21", "deltafifo 0.1 of today", "one 1.2"] {
+        assert!(page.contains(text), "no {text}");
+    }
+    assert!(page.contains("name=\"viewport\"") && page.contains("prefers-color-scheme"));
+    for outside in ["<script", "<link", "src=", "href=", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn odd_figures_are_drawn_too() {
+    let odd = |value| {
+        [
+            row("initial", "", "deltafifo", 10, "s", value),
+            row("initial", "", "floor", 10, "s", 0.0),
+            row("initial", "", "deltafifo", 0, "s", value),
+            row("events", "zipf-1x1", "deltafifo", 10, "1/s", value),
+            row("memory", "relist-peak", "deltafifo", 10, "B", value),
+            with_curve(row("stall", "handled-p50", "deltafifo", 10, "s", value), value),
+        ]
+    };
+    for (name, value) in [("zero", 0.0), ("tiny", 1e-300), ("huge", 1e300)] {
+        assert_eq!(write(name, &odd(value)).1.len(), 5, "{name}");
+    }
+}
+
+#[test]
+fn reports_of_little_or_nothing_are_pages() {
+    let (page, plots) = write("nothing", &[]);
+    assert!(plots.is_empty() && page.contains("Nothing was measured"));
+    let (page, plots) = write("one", &[row("churn", "", "mutex", 5, "s", 1.0)]);
+    assert_eq!(names(&plots), ["churn"]);
+    assert!(page.contains("÷ mutex"));
+}
+
+#[test]
+fn what_is_not_known_is_shown_as_it_is() {
+    let mut broken = row("readers", "1-thread-p50", "deltafifo", 5, "s", 1.0);
+    broken["extra"]["curve"] = json!([[0.5, "much"]]);
+    let rows = [
+        broken,
+        row("readers", "4-thread-p50", "deltafifo", 5, "s", 1.0),
+        row("nap", "<b>", "engine & sons", 5, "naps", 3.0),
+        row("relist", "../up", "engine & sons", 5, "s", 3.0),
+    ];
+    let (page, plots) = write("unknown", &rows);
+    assert_eq!(names(&plots), ["relist-..-up"]);
+    assert!(page.contains("3 naps") && page.contains("&lt;b&gt;") && page.contains("engine &amp; sons"));
+}
+
+#[test]
+fn a_new_report_takes_the_place_of_an_old_one() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reports/again");
+    let write = |rows: &[Value]| {
+        let directory = Directory::make(&path).expect("it can be made");
+        directory.write(&report(rows)).expect("it can be written");
+        fs::read_to_string(path.join("index.html")).expect("text")
+    };
+    let long = write(&[row("relist", "", "mutex", 5, "s", 1.0)]);
+    assert!(Directory::make(&path).is_ok());
+    assert_eq!(fs::read_to_string(path.join("index.html")).expect("text"), long, "until it is written");
+    assert!(!write(&[]).contains("mutex"));
+}

@@ -197,6 +197,15 @@ impl<T> Shard<T> {
         }
     }
 
+    /// Brings near the known object of that slot. Worth it when the slot already is.
+    pub(crate) fn prefetch_known(&self, hash: u64) {
+        if let Some((bucket, place)) = self.locate(hash, |_| true)
+            && let Some(slot) = &self.buckets[bucket].slots[place]
+        {
+            slot.prefetch_known();
+        }
+    }
+
     fn slots(&self) -> impl Iterator<Item = &Slot<T>> {
         self.buckets.iter().flat_map(|bucket| bucket.slots.iter().flatten().map(|owner| &**owner))
     }

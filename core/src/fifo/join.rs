@@ -17,6 +17,7 @@ use std::thread;
 
 use super::{DeltaFifo, Refused};
 use crate::error::{OfferError, RelistError};
+use crate::key::as_str;
 use crate::queue::Lane;
 use crate::shard::Shard;
 use crate::slot::{Pending, Rule, Ticket, prefetch};
@@ -35,6 +36,8 @@ const OBJECT_AHEAD: usize = 16;
 const STRING_AHEAD: usize = 8;
 const BUCKET_AHEAD: usize = 20;
 const SLOT_AHEAD: usize = 10;
+/// And of the known object, where that is looked at.
+const KNOWN_AHEAD: usize = 5;
 
 /// What is done with a page.
 pub(super) struct Join {
@@ -54,9 +57,10 @@ struct Entry<T> {
     object: Option<Arc<T>>,
     /// Its place in the stride.
     index: u32,
-    /// Where its piece's arena holds the key.
+    /// Where its piece's arena holds the key, and right after it the version if unchanged objects are skipped.
     at: u32,
     len: u32,
+    version: u32,
 }
 
 /// A piece of a stride: what one thread takes through the first step. The buffers are kept from stride to stride, since
@@ -162,8 +166,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             if let Some(object) = ahead.get(OBJECT_AHEAD) {
                 prefetch(Arc::as_ptr(object));
             }
-            if let Some(name) = ahead.get(STRING_AHEAD).and_then(|object| keys.meta().name(object)) {
-                prefetch(name.as_ptr());
+            if let Some(object) = ahead.get(STRING_AHEAD) {
+                keys.meta().name(object).inspect(|name| prefetch(name.as_ptr()));
+                if join.skip_unchanged {
+                    keys.meta().version(object).inspect(|version| prefetch(version.as_ptr()));
+                }
             }
             let at = arena.len();
             let keyed = keys.write(&object, arena).map_err(OfferError::from);
@@ -183,13 +190,18 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 }
             };
             let key = &arena[at..];
-            let hash = table.hash(key);
+            let (hash, len) = (table.hash(key), key.len());
+            if join.skip_unchanged {
+                // Written down here, where the object is at hand, so that the join need not come back to its strings.
+                arena.extend_from_slice(keys.meta().version(&object).unwrap_or_default().as_bytes());
+            }
             entries[Table::<T>::shard_of(hash) * threads / SHARDS].push(Entry {
                 hash,
                 object: Some(object),
                 index: narrow(index),
                 at: narrow(at),
-                len: narrow(key.len()),
+                len: narrow(len),
+                version: narrow(arena.len() - at - len),
             });
         }
     }
@@ -295,6 +307,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let mut known = Vec::with_capacity(group.len());
         for (place, &number) in group.iter().enumerate() {
             bring_near(&shard, entries, group, arena, place);
+            if let Some(&ahead) = group.get(place + KNOWN_AHEAD) {
+                shard.prefetch_known(entries[ahead as usize].hash);
+            }
             let entry = &entries[number as usize];
             known.push(shard.find(entry.hash, entry.key(arena)).and_then(|slot| {
                 slot.stamp(join.generation);
@@ -302,15 +317,20 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             }));
         }
         drop(shard);
+        let meta = self.core.keys.meta();
         for known in known.iter().flatten() {
-            prefetch(Arc::as_ptr(known));
+            meta.version(known).inspect(|version| prefetch(version.as_ptr()));
+        }
+        for &number in group {
+            entries[number as usize].object.as_ref().inspect(|object| prefetch(Arc::as_ptr(object)));
         }
         let mut kept = Vec::new();
         for (&number, known) in group.iter().zip(known) {
             let entry = &mut entries[number as usize];
-            let version = entry.object.as_ref().and_then(|object| self.core.keys.meta().version(object));
             // A key that is listed twice, first changed, is about to be pending.
-            if known.is_some_and(|known| self.is_unchanged(&known, version)) && !kept.contains(&entry.hash) {
+            if known.is_some_and(|known| self.is_unchanged(&known, Some(entry.version(arena))))
+                && !kept.contains(&entry.hash)
+            {
                 drop(entry.object.take());
             } else {
                 kept.push(entry.hash);
@@ -390,6 +410,10 @@ impl Join {
 impl<T> Entry<T> {
     fn key<'a>(&self, arena: &'a [u8]) -> &'a [u8] {
         &arena[self.at as usize..][..self.len as usize]
+    }
+
+    fn version<'a>(&self, arena: &'a [u8]) -> &'a str {
+        as_str(&arena[(self.at + self.len) as usize..][..self.version as usize])
     }
 }
 

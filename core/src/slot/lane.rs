@@ -205,7 +205,7 @@ impl<T> Ticket<T> {
 
     /// Brings the counts of the known object near. Worth it when the slot's own line already is.
     pub(crate) fn prefetch_known(&self) {
-        self.slot().known.prefetch();
+        self.slot().prefetch_known();
     }
 
     /// Its turn has come. An entry whose slot went another way is stale.

@@ -25,8 +25,8 @@ pub struct Plan {
     pub input: Option<PathBuf>,
     /// so many times;
     pub rounds: usize,
-    /// this is how long a stall run offers.
-    pub stall: Duration,
+    /// this is how long a stall run offers, and readers read.
+    pub length: Duration,
 }
 
 /// Runs all children, and writes down in `machine` what they say they are.
@@ -38,8 +38,8 @@ pub fn run(plan: &Plan, go: Option<&GoPeer>, machine: &mut Machine) -> Result<Ve
         .map_err(|source| ChildFailed::Start { program: "the program itself".into(), source })?;
     let child = |engine: EngineName, workloads: Vec<Workload>, progress: &mut dyn FnMut(&Progress)| {
         let program = if engine.is_go() { go.map_or(&own, |go| &go.program) } else { &own };
-        let (objects, input, stall) = (plan.objects, plan.input.clone(), plan.stall);
-        run_child(program, &ChildArgs { engine, workloads, objects, input, stall }, progress)
+        let (objects, input, length) = (plan.objects, plan.input.clone(), plan.length);
+        run_child(program, &ChildArgs { engine, workloads, objects, input, length }, progress)
     };
     let mut rows = Vec::new();
     let turns = Turns::new(plan);

@@ -113,7 +113,7 @@ fn arguments(args: &ChildArgs) -> Vec<OsString> {
         "--objects".into(),
         args.objects.to_string().into(),
         "--seconds".into(),
-        args.stall.as_secs_f64().to_string().into(),
+        args.length.as_secs_f64().to_string().into(),
     ];
     if let Some(input) = &args.input {
         arguments.extend(["--input".into(), input.into()]);

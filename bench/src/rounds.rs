@@ -46,8 +46,10 @@ pub fn run(plan: &Plan, go: Option<&GoPeer>, machine: &mut Machine) -> Result<Ve
     for round in 1..=plan.rounds {
         let round = format!("round {round}/{}", plan.rounds);
         for engine in plan.engines.iter().copied() {
-            let workloads: Vec<_> = plan.workloads.iter().copied().filter(|workload| engine.can(*workload)).collect();
-            if !workloads.is_empty() {
+            let can = plan.workloads.iter().copied().filter(|workload| engine.can(*workload));
+            // Memory is measured in a process that has done nothing else.
+            let (alone, together): (Vec<_>, Vec<_>) = can.partition(|workload| *workload == Workload::Memory);
+            for workloads in [together, alone].into_iter().filter(|workloads| !workloads.is_empty()) {
                 turns.begin(&round, engine);
                 // Not for the peers in Go: they take their memory over many seconds, in which it would be given away.
                 if !engine.is_go() {

@@ -28,6 +28,8 @@ fn a_small_run_ends_with_tables_and_json() {
         "stall control-handled-p99.9",
         "readers idle-4-thread-p99.99",
         "slow-handler 10us-1-consumer-add-max",
+        "memory relist-peak",
+        " B/key",
         "dashmap 6.",
     ] {
         assert!(stdout.contains(word), "no {word:?} in {stdout}");
@@ -41,6 +43,7 @@ fn a_small_run_ends_with_tables_and_json() {
     assert_eq!(rows.iter().filter(|row| row["workload"] == "stall").count(), 4 * 16);
     assert_eq!(rows.iter().filter(|row| row["workload"] == "readers").count(), 4 * 14);
     assert_eq!(rows.iter().filter(|row| row["workload"] == "slow-handler").count(), 4 * 30);
+    assert_eq!(rows.iter().filter(|row| row["workload"] == "memory").count(), 4 * 5);
     let curves = rows.iter().filter(|row| row["extra"]["curve"].as_array().is_some_and(|curve| curve.len() == 13));
     assert_eq!(curves.count(), 4 * (4 + 4 + 6), "one for each distribution of stall, readers and slow-handler");
     assert!(rows.iter().all(|row| row["min"].as_f64() <= row["median"].as_f64()), "{rows:?}");
@@ -52,7 +55,7 @@ fn a_small_run_ends_with_tables_and_json() {
 fn a_store_without_a_queue_does_what_it_can() {
     let json = Path::new(env!("CARGO_TARGET_TMPDIR")).join("store.json");
     let run = relist(&format!(
-        "--objects 500 --rounds 1 --seconds 0.1 --workload readers,slow-handler --engine kube-writer,floor --json {}",
+        "--objects 500 --rounds 1 --seconds 0.1 --workload readers,slow-handler,memory --engine kube-writer,floor --json {}",
         json.display()
     ));
     let stderr = String::from_utf8_lossy(&run.stderr);
@@ -60,15 +63,17 @@ fn a_store_without_a_queue_does_what_it_can() {
     assert!(stderr.contains("skipping floor"), "{stderr}");
     let report: Value = serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
     let rows = report["rows"].as_array().expect("rows");
+    let memory: Vec<_> = rows.iter().filter(|row| row["workload"] == "memory").map(|row| &row["variant"]).collect();
+    assert_eq!(memory, ["idle", "relist-peak"]);
     assert_eq!(rows.iter().filter(|row| row["workload"] == "readers").count(), 14);
-    assert_eq!(rows.len(), 14);
+    assert_eq!(rows.len(), 16);
 }
 
 #[test]
 fn what_cannot_be_done_is_said() {
     let cases = [
         ("--engine abacus", "deltafifo-skip, mutex, dashmap, floor"),
-        ("--workload nap", "initial, relist, churn, events, stall, readers, slow-handler"),
+        ("--workload nap", "initial, relist, churn, events, stall, readers, slow-handler, memory"),
         ("--objects 0", "--objects"),
         ("--rounds 0", "--rounds"),
         ("--seconds 0", "--seconds"),

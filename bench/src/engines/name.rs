@@ -80,7 +80,9 @@ impl EngineName {
     pub fn can(self, workload: Workload) -> bool {
         match self {
             Self::Floor => workload.is_list(),
-            Self::KubeWriter | Self::KubeWriterArc => workload.is_list() || workload == Workload::Readers,
+            Self::KubeWriter | Self::KubeWriterArc => {
+                workload.is_list() || matches!(workload, Workload::Readers | Workload::Memory)
+            }
             Self::ClientGoInformer => workload != Workload::Stall,
             _ => true,
         }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use super::{Line, Progress, Row};
-use crate::workloads::ChildArgs;
+use crate::workloads::{ChildArgs, Workload};
 
 /// A child did not bring what it should.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +64,10 @@ pub fn run_child(
     let mut command = Command::new(program);
     if !args.engine.is_go() {
         command.arg("--child");
+    }
+    if args.workloads.contains(&Workload::Memory) {
+        // What is free is given back at once, so that what is resident is in use.
+        command.env("MIMALLOC_PURGE_DELAY", "0");
     }
     command.args(arguments(args)).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|source| ChildFailed::Start { program: program.to_owned(), source })?;

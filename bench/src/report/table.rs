@@ -100,6 +100,7 @@ fn figure(value: f64, unit: &str) -> String {
         "s" if value >= 0.1 => format!("{value:.3} s"),
         "s" if value >= 1e-4 => format!("{:.2} ms", value * 1e3),
         "s" => format!("{:.1} µs", value * 1e6),
+        "B" => format!("{value:.1} B/key"),
         _ => format!("{value} {unit}"),
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::footprint::{self, Offer};
 use super::lists::Lists;
 use super::{Workload, events, readers, slow_handler, stall};
 use crate::data::{Generated, Pods, Source};
@@ -76,10 +77,10 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
             leave(lists);
         }
         EngineName::KubeWriter => {
-            run_store(args, source, KubeWriterEngine::<Owned<S::Object>, S::Meta>::new, &mut out)?;
+            run_store(args, source, KubeWriterEngine::<Owned<S::Object>, S::Meta>::new, None, &mut out)?;
         }
         EngineName::KubeWriterArc => {
-            run_store(args, source, KubeWriterEngine::<Shared<S::Object>, S::Meta>::new, &mut out)?;
+            run_store(args, source, KubeWriterEngine::<Shared<S::Object>, S::Meta>::new, None, &mut out)?;
         }
         go => return Err(format!("{go} is not an engine of this process").into()),
     }
@@ -93,7 +94,7 @@ fn run_queue<S: Source, E: QueueEngine<S::Object> + StoreEngine<S::Object>>(
     out: &mut Output,
 ) -> Result<(), ChildError> {
     let new = || new(S::Meta::default());
-    run_store(args, source, new, out)?;
+    run_store(args, source, new, Some(E::update), out)?;
     if args.asks(Workload::Events) {
         events::run(args, source, new, out)?;
     }
@@ -106,11 +107,12 @@ fn run_queue<S: Source, E: QueueEngine<S::Object> + StoreEngine<S::Object>>(
     Ok(())
 }
 
-/// What an engine without a queue can do too.
+/// What an engine without a queue can do too; `offer` is how one with a queue takes an update.
 fn run_store<S: Source, E: StoreEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
     new: impl Fn() -> E,
+    offer: Option<Offer<E, S::Object>>,
     out: &mut Output,
 ) -> Result<(), ChildError> {
     if args.workloads.iter().any(|workload| workload.is_list()) {
@@ -118,6 +120,9 @@ fn run_store<S: Source, E: StoreEngine<S::Object>>(
     }
     if args.asks(Workload::Readers) {
         readers::run(args, source, &new(), out)?;
+    }
+    if args.asks(Workload::Memory) {
+        footprint::run(args, source, new, offer, out)?;
     }
     Ok(())
 }

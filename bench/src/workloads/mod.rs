@@ -2,6 +2,7 @@
 
 mod child;
 mod events;
+mod footprint;
 mod latency;
 mod lists;
 mod memory;
@@ -31,12 +32,22 @@ pub enum Workload {
     Readers,
     /// Updates for a handler that takes its time.
     SlowHandler,
+    /// What a key costs.
+    Memory,
 }
 
 impl Workload {
     /// All of them, in the order they are run.
-    pub const ALL: [Self; 7] =
-        [Self::Initial, Self::Relist, Self::Churn, Self::Events, Self::Stall, Self::Readers, Self::SlowHandler];
+    pub const ALL: [Self; 8] = [
+        Self::Initial,
+        Self::Relist,
+        Self::Churn,
+        Self::Events,
+        Self::Stall,
+        Self::Readers,
+        Self::SlowHandler,
+        Self::Memory,
+    ];
 
     /// The name on the command line and in every table.
     #[must_use]
@@ -49,6 +60,7 @@ impl Workload {
             Self::Stall => "stall",
             Self::Readers => "readers",
             Self::SlowHandler => "slow-handler",
+            Self::Memory => "memory",
         }
     }
 

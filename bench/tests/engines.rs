@@ -1,4 +1,5 @@
-//! Every engine of this process does the whole work of initial, relist and churn, and of events from several threads.
+//! Every engine of this process does the whole work of initial, relist and churn, and of events from several threads, and
+//! answers for single keys.
 
 use std::sync::Arc;
 use std::thread;
@@ -10,7 +11,7 @@ use deltafifo_bench::engines::deltafifo::DeltaFifoEngine;
 use deltafifo_bench::engines::floor::{Floor, InOrder, Partitioned};
 use deltafifo_bench::engines::kube_writer::{KubeWriterEngine, Owned, Shared};
 use deltafifo_bench::engines::mutex_engine::MutexEngine;
-use deltafifo_bench::engines::{Counts, ListEngine, QueueEngine};
+use deltafifo_bench::engines::{Counts, ListEngine, QueueEngine, StoreEngine};
 
 const OBJECTS: usize = 1000;
 
@@ -47,6 +48,21 @@ fn lists_are_joined<E: ListEngine<Object>>(engine: &E) {
         assert_eq!(engine.drain(), if E::MAKES_DELTAS { counts } else { Counts::default() });
         assert_eq!(stored(engine), wanted);
     }
+}
+
+/// A get gives the object that was applied last, and nothing for what is not known or not any more.
+fn gets_give_what_is_known<E: StoreEngine<Object>>(engine: &E) {
+    let (same, churn) = (list(&Plan::same(OBJECTS)), list(&Plan::churn(OBJECTS)));
+    let get = |object| engine.get(&engine.key(object)).map(|found| Object::clone(found.as_ref()));
+    assert_eq!(get(&same[0]), None);
+    for list in [&same, &churn] {
+        engine.replace(E::List::from(list), "1");
+        engine.drain();
+        for object in list {
+            assert_eq!(get(object).as_ref(), Some(&**object));
+        }
+    }
+    assert_eq!(get(&same[7]), None, "churn leaves it out");
 }
 
 /// What is pending and not listed is deleted as well, after what was pending.
@@ -102,7 +118,8 @@ fn events_arrive_in_order(engine: &impl QueueEngine<Object>, burst: usize) {
     assert_eq!(stored(engine), digest(events[events.len() - OBJECTS..].iter().map(|object| &**object)));
 }
 
-fn a_queue_does_everything<E: QueueEngine<Object>>(new: impl Fn(ObjectAccess) -> E) {
+fn a_queue_does_everything<E: QueueEngine<Object> + StoreEngine<Object>>(new: impl Fn(ObjectAccess) -> E) {
+    gets_give_what_is_known(&new(ObjectAccess));
     lists_are_joined(&new(ObjectAccess));
     lists_meet_what_is_pending(&new(ObjectAccess));
     for burst in [1, 64] {
@@ -119,7 +136,9 @@ fn floor() {
 #[test]
 fn kube_writer() {
     lists_are_joined(&KubeWriterEngine::<Owned<Object>, ObjectAccess>::new());
+    gets_give_what_is_known(&KubeWriterEngine::<Owned<Object>, ObjectAccess>::new());
     lists_are_joined(&KubeWriterEngine::<Shared<Object>, ObjectAccess>::new());
+    gets_give_what_is_known(&KubeWriterEngine::<Shared<Object>, ObjectAccess>::new());
 }
 
 #[test]
@@ -140,5 +159,6 @@ fn deltafifo() {
 #[test]
 fn deltafifo_that_skips_what_is_unchanged() {
     lists_are_joined(&DeltaFifoEngine::<_, _, true>::new(ObjectAccess));
+    gets_give_what_is_known(&DeltaFifoEngine::<_, _, true>::new(ObjectAccess));
     events_arrive_in_order(&DeltaFifoEngine::<_, _, true>::new(ObjectAccess), 64);
 }

@@ -2,8 +2,8 @@ package main
 
 import "time"
 
-// countingHandler is the one event handler of all engines but in a stall run: it counts, and notes when it has seen
-// what it was told to expect. The engines call it from one goroutine at a time; who waits on seenAll may read
+// countingHandler is the one event handler of all engines but in a stall run, and counts for the slow one: it notes when
+// it has seen what it was told to expect. The engines call it from one goroutine at a time; who waits on seenAll may read
 // the counts.
 type countingHandler struct {
 	adds, updates, deletes int

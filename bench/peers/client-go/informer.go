@@ -23,14 +23,15 @@ type informerEngine struct {
 	stopped  chan struct{}
 }
 
-func newInformer(example runtime.Object, handler *countingHandler) (*informerEngine, error) {
+// newInformer starts an informer that calls a handler, which counts what it is told to expect.
+func newInformer(example runtime.Object, counting *countingHandler, handler cache.ResourceEventHandler) (*informerEngine, error) {
 	server := &memoryServer{lists: make(chan offeredList), watchers: make(chan *watch.FakeWatcher, 1)}
 	informer := cache.NewSharedIndexInformer(server, example, 0, namespaceIndex())
 	if _, err := informer.AddEventHandler(handler); err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	engine := &informerEngine{handler: handler, informer: informer, server: server, stop: stop, stopped: make(chan struct{})}
+	engine := &informerEngine{handler: counting, informer: informer, server: server, stop: stop, stopped: make(chan struct{})}
 	go func() {
 		defer close(engine.stopped)
 		informer.RunWithContext(ctx)
@@ -64,6 +65,8 @@ func (e *informerEngine) shutDown() {
 type memoryServer struct {
 	lists    chan offeredList
 	watchers chan *watch.FakeWatcher
+	// onList is called when a list call is about to return; set before the list is offered.
+	onList func()
 }
 
 // offeredList is a prebuilt list for the next list call, and tells back when that call returned.
@@ -93,6 +96,9 @@ func (s *memoryServer) ListWithContext(ctx context.Context, _ metav1.ListOptions
 	select {
 	case offer := <-s.lists:
 		memory := markMemory(offer.objects)
+		if s.onList != nil {
+			s.onList()
+		}
 		offer.handedOver <- handover{at: time.Now(), memory: memory}
 		return offer.list, nil
 	case <-ctx.Done():

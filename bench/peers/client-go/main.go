@@ -29,7 +29,7 @@ const (
 
 var (
 	engineNames   = []string{engineDeltaFIFO, engineRealFIFO, engineInformer}
-	workloadNames = []string{"initial", "relist", "churn", "events", "stall"}
+	workloadNames = []string{"initial", "relist", "churn", "events", "stall", "readers", "slow-handler", "memory"}
 )
 
 // options are the checked arguments.
@@ -91,14 +91,17 @@ func run(args []string, stdout io.Writer) error {
 			return err
 		}
 	}
-	if opts.asks("events") {
-		if err := runEvents(opts, data, out); err != nil {
-			return err
-		}
-	}
-	if opts.asks("stall") {
-		if err := runStall(opts, data, out); err != nil {
-			return err
+	for _, workload := range []struct {
+		name string
+		run  func(*options, source, *output) error
+	}{
+		{"events", runEvents}, {"stall", runStall}, {"readers", runReaders},
+		{"slow-handler", runSlowHandler}, {"memory", runMemory},
+	} {
+		if opts.asks(workload.name) {
+			if err := workload.run(opts, data, out); err != nil {
+				return err
+			}
 		}
 	}
 	return out.done()
@@ -115,7 +118,7 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&variants, "variant", "", "variants to run, all if empty")
 	flags.IntVar(&opts.objects, "objects", 1_000_000, "number of objects")
 	flags.IntVar(&opts.events, "events", 0, "number of events, twice the objects if 0")
-	flags.Float64Var(&seconds, "seconds", 10, "length of a stall run")
+	flags.Float64Var(&seconds, "seconds", 10, "length of a stall run, and of reads during relists")
 	flags.StringVar(&opts.input, "input", "", "LIST response to take objects from")
 	flags.BoolVar(&opts.versionOnly, "version-only", false, "print the version and exit")
 	if err := flags.Parse(args); err != nil {

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
+	"time"
 )
 
 func hex(v uint64) string { return fmt.Sprintf("%016x", v) }
@@ -133,10 +135,97 @@ func TestVariantsAreSelected(t *testing.T) {
 	}
 }
 
-func TestNearestRank(t *testing.T) {
-	for share, want := range map[float64]int64{0.5: 2, 0.75: 3, 0.99: 4, 1: 4} {
-		if got := nearestRank([]int64{1, 2, 3, 4}, share); got != want {
-			t.Errorf("nearest rank of %v is %d, want %d", share, got, want)
+func TestQuantilesAndCurve(t *testing.T) {
+	noted := newLatencies()
+	for micros := range 1000 {
+		noted.note(time.Duration(micros+1) * time.Microsecond)
+	}
+	near := func(seconds, micros float64) bool { return math.Abs(seconds*1e6/micros-1) < 2e-3 }
+	for _, want := range [][2]float64{{0, 1}, {0.5, 500}, {0.99, 990}, {0.999, 999}, {1, 1000}} {
+		if got := noted.seconds(want[0]); !near(got, want[1]) {
+			t.Errorf("quantile %v is %v s, want %v µs", want[0], got, want[1])
+		}
+	}
+	curve := noted.curve()
+	if len(curve) != 13 || curve[0][0] != 0 || curve[12][0] != 1 || !near(curve[2][1], 500) || !near(curve[12][1], 1000) {
+		t.Errorf("curve %v", curve)
+	}
+	noted.note(24 * time.Hour)
+	if got := noted.seconds(1); !near(got, 3.6e9) {
+		t.Errorf("what is too long counts as %v s", got)
+	}
+}
+
+// curves checks that a workload's rows of the median, and no others, have a curve, and returns the variants of all rows.
+func curves(t *testing.T, rows []row) []string {
+	t.Helper()
+	var variants []string
+	for _, r := range rows {
+		variants = append(variants, r.Variant)
+		if curve, has := r.Extra["curve"].([]any); has != strings.HasSuffix(r.Variant, "p50") || has && len(curve) != len(curvePoints) {
+			t.Errorf("%s %s: curve %v", r.Workload, r.Variant, curve)
+		}
+	}
+	return variants
+}
+
+func TestReadersMissNothing(t *testing.T) {
+	const want = "[idle-1-thread-p50 idle-1-thread-p99.9 idle-1-thread-p99.99 idle-1-thread-max " +
+		"1-thread-p50 1-thread-p99.9 1-thread-p99.99 1-thread-max " +
+		"idle-4-thread-p50 idle-4-thread-p99.9 idle-4-thread-p99.99 4-thread-p50 4-thread-p99.9 4-thread-p99.99]"
+	for _, engine := range engineNames {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel() // the informer sleeps most of the time
+			rows := rowsOf(t, "--engine "+engine+" --workload readers --objects 5000 --seconds 0.2")
+			if got := fmt.Sprint(curves(t, rows)); got != want {
+				t.Errorf("rows %s", got)
+			}
+			for _, r := range rows {
+				relists := r.Extra["replaces"] != 0.0
+				if r.Value <= 0 || r.Extra["gets"] == 0.0 || relists == strings.HasPrefix(r.Variant, "idle-") {
+					t.Errorf("%s: %v, %v", r.Variant, r.Value, r.Extra)
+				}
+			}
+		})
+	}
+}
+
+func TestSlowHandlersSeeEverything(t *testing.T) {
+	for _, engine := range engineNames {
+		rows := rowsOf(t, "--engine "+engine+" --workload slow-handler --objects 1000 --events 3000")
+		shapes := 2
+		if engine == engineInformer {
+			shapes = 1
+		}
+		if variants := curves(t, rows); len(rows) != 3*shapes*5 || variants[0] != "0us-1-consumer-add-p50" || variants[4] != "0us-1-consumer-rate" {
+			t.Errorf("%s: rows %v", engine, variants)
+		}
+		for _, r := range rows {
+			expectCounts(t, r, 0, 3000, 0, 1000)
+			// One handler at a time, of 10 µs each: no engine here runs more.
+			if strings.HasPrefix(r.Variant, "10us") && strings.HasSuffix(r.Variant, "rate") && r.Value > 100_000 {
+				t.Errorf("%s %s: %v a second", engine, r.Variant, r.Value)
+			}
+		}
+	}
+}
+
+func TestMemoryGrowsWithWhatIsPending(t *testing.T) {
+	for _, engine := range engineNames {
+		rows := rowsOf(t, "--engine "+engine+" --workload memory --objects 20000")
+		want := "[idle pending-1 pending-2 pending-8 relist-peak]"
+		if engine == engineInformer {
+			want = "[idle relist-peak]"
+		}
+		if got := fmt.Sprint(curves(t, rows)); got != want {
+			t.Errorf("%s: rows %s", engine, got)
+		}
+		// A key is a string of some 30 bytes, in a map.
+		if rows[0].Unit != "B" || rows[0].Value < 30 {
+			t.Errorf("%s: %v %s a key", engine, rows[0].Value, rows[0].Unit)
+		}
+		if engine != engineInformer && !(rows[1].Value < rows[2].Value && rows[2].Value < rows[3].Value) {
+			t.Errorf("%s: pending takes %v, %v, %v", engine, rows[1].Value, rows[2].Value, rows[3].Value)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -82,7 +81,7 @@ func (o *offers) wait() {
 // least that.
 func (o *offers) report(opts *options, out *output, prefix string, extra map[string]any) error {
 	now := int64(time.Since(o.start))
-	var adds, handled []int64
+	adds, handled := newLatencies(), newLatencies()
 	unhandled := 0
 	for seq := range o.made {
 		if !o.counted[seq] {
@@ -93,40 +92,27 @@ func (o *offers) report(opts *options, out *output, prefix string, extra map[str
 			unhandled++
 			at = now
 		}
-		adds = append(adds, o.took[seq])
-		handled = append(handled, at-int64(intended(seq)))
+		adds.note(time.Duration(o.took[seq]))
+		handled.note(time.Duration(at) - intended(seq))
 	}
-	if len(adds) == 0 {
+	if adds.histogram.TotalCount() == 0 {
 		return fmt.Errorf("stall: none of %d offers began during a replace, more --seconds or --objects are needed", o.made)
 	}
-	extra["offers"] = len(adds)
+	extra["offers"] = adds.histogram.TotalCount()
 	extra["offers_made"] = o.made
 	extra["offers_intended"] = len(o.objects)
 	extra["unhandled"] = unhandled
 	for _, figures := range []struct {
 		name  string
-		times []int64
+		times latencies
 	}{{"add-", adds}, {"handled-", handled}} {
-		slices.Sort(figures.times)
-		for _, quantile := range stallQuantiles {
-			variant := prefix + figures.name + quantile.name
-			if !opts.wants(variant) {
-				continue
-			}
-			value := time.Duration(nearestRank(figures.times, quantile.value)).Seconds()
-			r := row{Workload: "stall", Variant: variant, Unit: "s", Value: value, Extra: extra}
-			if err := out.row(r); err != nil {
-				return err
-			}
+		unwanted := func(q quantile) bool { return !opts.wants(prefix + figures.name + q.name) }
+		quantiles := slices.DeleteFunc(slices.Clone(stallQuantiles), unwanted)
+		if err := figures.times.report(out, "stall", prefix+figures.name, quantiles, extra); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// nearestRank is the smallest of the sorted values that at least this share of them does not exceed.
-func nearestRank(sorted []int64, share float64) int64 {
-	rank := int(math.Ceil(share * float64(len(sorted))))
-	return sorted[max(rank, 1)-1]
 }
 
 // stallHandler notes when the offers were handled, and does nothing with the events of relists.

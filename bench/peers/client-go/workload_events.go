@@ -170,7 +170,7 @@ func (r *eventRun) partition() [][]any {
 // throughInformer pushes the events into the watch. How many deltas a pop takes cannot be seen from outside.
 func (r *eventRun) throughInformer() (float64, map[string]any, error) {
 	handler := &countingHandler{}
-	informer, err := newInformer(r.data.example(), handler)
+	informer, err := newInformer(r.data.example(), handler, handler)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -84,7 +84,7 @@ type listEngine interface {
 func newListEngine(opts *options, data source) (listEngine, error) {
 	handler := &countingHandler{}
 	if opts.engine == engineInformer {
-		informer, err := newInformer(data.example(), handler)
+		informer, err := newInformer(data.example(), handler, handler)
 		if err != nil {
 			return nil, err
 		}

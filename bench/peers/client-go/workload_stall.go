@@ -7,10 +7,7 @@ import (
 	"time"
 )
 
-var stallQuantiles = []struct {
-	name  string
-	value float64
-}{{"p50", 0.5}, {"p99", 0.99}, {"p99.9", 0.999}, {"max", 1}}
+var stallQuantiles = []quantile{p50, p99, p999, worst}
 
 func stallVariants() []string {
 	var variants []string

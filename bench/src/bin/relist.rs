@@ -30,17 +30,17 @@ struct Cli {
     /// A LIST response of pods, JSON or gzipped JSON, repeated under new names up to N; generated objects otherwise
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
-    /// Workloads, separated by commas: initial, relist, churn, events, stall, or all
+    /// Workloads, separated by commas: initial, relist, churn, events, stall, readers, slow-handler, memory, or all
     #[arg(long, value_name = "A,B", default_value = "initial,relist", value_parser = workloads_named)]
     workload: Named<Workload>,
-    /// Engines, separated by commas: deltafifo, deltafifo-skip, mutex, dashmap, floor, client-go-deltafifo,
-    /// client-go-realfifo, client-go-informer; all that are there otherwise
+    /// Engines, separated by commas: deltafifo, deltafifo-skip, mutex, dashmap, floor, kube-writer, kube-writer-arc,
+    /// client-go-deltafifo, client-go-realfifo, client-go-informer; all that are there otherwise
     #[arg(long, value_name = "A,B", value_parser = engines_named)]
     engine: Option<Named<EngineName>>,
     /// How often everything is measured
     #[arg(long, value_name = "R", default_value = "3")]
     rounds: NonZero<usize>,
-    /// How long the stall workload offers
+    /// How long the stall workload offers, and readers read
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
     seconds: Duration,
     /// Where to write the figures as JSON
@@ -130,7 +130,7 @@ const INTERRUPTED: u8 = 130;
 fn child(cli: Cli) -> Result<(), Error> {
     let objects = cli.most_objects();
     let engine = cli.engine.and_then(|engines| engines.0.first().copied()).ok_or("a child needs its --engine")?;
-    workloads::run(&ChildArgs { engine, workloads: cli.workload.0, objects, input: cli.input, stall: cli.seconds })
+    workloads::run(&ChildArgs { engine, workloads: cli.workload.0, objects, input: cli.input, length: cli.seconds })
 }
 
 /// Refuses to make more objects than there is memory for: the system would end some process, perhaps another one.
@@ -195,7 +195,7 @@ fn parent(cli: Cli) -> Result<(), Error> {
         objects,
         input: cli.input,
         rounds: cli.rounds.get(),
-        stall: cli.seconds,
+        length: cli.seconds,
     };
     // Not before: while Go builds, Ctrl-C has nothing to keep.
     let interrupt = Interrupt::catch()?;

@@ -24,7 +24,7 @@ use hashbrown::HashSet;
 use smallvec::SmallVec;
 
 use super::ready::ReadyQueue;
-use super::{Counts, Event, ListEngine, QueueEngine};
+use super::{Counts, Event, ListEngine, QueueEngine, StoreEngine};
 use crate::data::with_key;
 
 type Key = Arc<str>;
@@ -223,6 +223,18 @@ impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for DashMapEngine<T, M> {
         for known in &self.store {
             see(&known.object);
         }
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> StoreEngine<T> for DashMapEngine<T, M> {
+    type Key = String;
+
+    fn key(&self, object: &Arc<T>) -> String {
+        with_key(&self.meta, &**object, str::to_owned)
+    }
+
+    fn get(&self, key: &String) -> Option<impl AsRef<T>> {
+        self.store.get(key.as_str()).map(|known| known.object.clone())
     }
 }
 

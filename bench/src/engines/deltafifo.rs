@@ -6,7 +6,7 @@ use std::thread;
 
 use deltafifo::{Change, DeltaFifo, Indexer, KeyFunc, Meta, Popped};
 
-use super::{Counts, Event, ListEngine, QueueEngine};
+use super::{Counts, Event, ListEngine, QueueEngine, StoreEngine};
 
 /// How many keys a consumer takes at once while it drains a relist.
 const BATCH: usize = 1024;
@@ -76,6 +76,18 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> ListEngine<T> for DeltaFifoEn
         for object in self.fifo.store().list() {
             see(&object);
         }
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> StoreEngine<T> for DeltaFifoEngine<T, M, SKIP> {
+    type Key = String;
+
+    fn key(&self, object: &Arc<T>) -> String {
+        self.fifo.key_of(&**object).expect("every object has a name")
+    }
+
+    fn get(&self, key: &String) -> Option<impl AsRef<T>> {
+        self.fifo.store().get_by_key(key)
     }
 }
 

@@ -9,11 +9,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use deltafifo::Meta;
-use kube::runtime::reflector::{Lookup, Store, store::Writer};
+use kube::runtime::reflector::{Lookup, ObjectRef, Store, store::Writer};
 use kube::runtime::watcher::Event;
 use parking_lot::Mutex;
 
-use super::{Counts, ListEngine};
+use super::{Counts, ListEngine, StoreEngine};
 
 /// How an event holds its object.
 pub trait Hold: Clone + Send + Sync + 'static {
@@ -110,7 +110,22 @@ impl<H: Hold, M: Meta<H::Object> + Default> Lookup for Entry<H, M> {
 }
 
 /// What a watcher says of a list.
-pub struct Events<H, M>(Vec<Event<Entry<H, M>>>);
+pub struct Events<H, M>(Arc<[Event<Entry<H, M>>]>);
+
+impl<H, M> Clone for Events<H, M> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+/// What a get gives.
+struct Found<H, M>(Arc<Entry<H, M>>);
+
+impl<H: Hold, M> AsRef<H::Object> for Found<H, M> {
+    fn as_ref(&self) -> &H::Object {
+        self.0.0.object()
+    }
+}
 
 impl<H: Hold, M> From<&[Arc<H::Object>]> for Events<H, M> {
     fn from(list: &[Arc<H::Object>]) -> Self {
@@ -160,5 +175,17 @@ impl<H: Hold, M: Meta<H::Object> + Default + 'static> ListEngine<H::Object> for 
         for entry in self.store.state() {
             see(entry.0.object());
         }
+    }
+}
+
+impl<H: Hold, M: Meta<H::Object> + Default + 'static> StoreEngine<H::Object> for KubeWriterEngine<H, M> {
+    type Key = ObjectRef<Entry<H, M>>;
+
+    fn key(&self, object: &Arc<H::Object>) -> Self::Key {
+        Entry(H::of(object), PhantomData).to_object_ref(())
+    }
+
+    fn get(&self, key: &Self::Key) -> Option<impl AsRef<H::Object>> {
+        self.store.get(key).map(Found)
     }
 }

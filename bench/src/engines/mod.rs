@@ -29,7 +29,7 @@ pub enum Event<'a, T> {
     Deleted(Option<&'a Arc<T>>),
 }
 
-/// The one handler of all workloads but stall: it counts.
+/// What handlers do in all workloads but stall: they count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Keys that were not known.
@@ -68,7 +68,7 @@ pub trait ListEngine<T>: Send + Sync {
     const MAKES_DELTAS: bool = true;
 
     /// A list as the engine takes it; made of the objects outside every clock.
-    type List: for<'a> From<&'a [Arc<T>]>;
+    type List: for<'a> From<&'a [Arc<T>]> + Clone + Send + Sync;
 
     /// Takes a whole list, in as many threads as the engine likes. Every object has a name.
     fn replace(&self, list: Self::List, version: &str);
@@ -79,6 +79,18 @@ pub trait ListEngine<T>: Send + Sync {
 
     /// Shows every object in the store.
     fn for_each_known(&self, see: impl FnMut(&T));
+}
+
+/// What also answers for single keys, to any number of threads, whatever is done to it meanwhile.
+pub trait StoreEngine<T>: ListEngine<T> {
+    /// A key as the engine is asked for it; made outside every clock.
+    type Key: Send + Sync;
+
+    /// The key of an object.
+    fn key(&self, object: &Arc<T>) -> Self::Key;
+
+    /// The object that is known under a key, shared with the store.
+    fn get(&self, key: &Self::Key) -> Option<impl AsRef<T>>;
 }
 
 /// What also takes single updates, from several producers, for several consumers that wait for them.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use deltafifo::{KeyFunc, Meta, ProcessError};
 
 use super::mutex::{Change, MutexFifo, MutexStore, Popped, Verdict};
-use super::{Counts, Event, ListEngine, QueueEngine};
+use super::{Counts, Event, ListEngine, QueueEngine, StoreEngine};
 
 /// See the module.
 pub struct MutexEngine<T, M> {
@@ -52,6 +52,18 @@ impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for MutexEngine<T, M> {
         for object in self.store.list() {
             see(&object);
         }
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> StoreEngine<T> for MutexEngine<T, M> {
+    type Key = String;
+
+    fn key(&self, object: &Arc<T>) -> String {
+        self.fifo.key_of(&**object).expect("every object has a name")
+    }
+
+    fn get(&self, key: &String) -> Option<impl AsRef<T>> {
+        self.store.get_by_key(key)
     }
 }
 

@@ -74,12 +74,15 @@ impl EngineName {
         !matches!(self, Self::KubeWriter | Self::KubeWriterArc)
     }
 
-    /// Whether it can do a workload: the floor and kube-rs' store have no queue, and the relists of an informer are paced
-    /// by its own waiting.
+    /// Whether it can do a workload: the floor and kube-rs' store have no queue, the floor answers nobody while it is
+    /// written, and the relists of an informer are paced by its own waiting.
     #[must_use]
     pub fn can(self, workload: Workload) -> bool {
         match self {
-            Self::Floor | Self::KubeWriter | Self::KubeWriterArc => workload.is_list(),
+            Self::Floor => workload.is_list(),
+            Self::KubeWriter | Self::KubeWriterArc => {
+                workload.is_list() || matches!(workload, Workload::Readers | Workload::Memory)
+            }
             Self::ClientGoInformer => workload != Workload::Stall,
             _ => true,
         }

@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 
 use super::{Interrupt, Line, Progress, Row};
-use crate::workloads::ChildArgs;
+use crate::workloads::{ChildArgs, Workload};
 
 /// A child did not bring what it should.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +70,10 @@ pub fn run_child(
     if !args.engine.is_go() {
         command.arg("--child");
     }
+    if args.workloads.contains(&Workload::Memory) {
+        // What is free is given back at once, so that what is resident is in use.
+        command.env("MIMALLOC_PURGE_DELAY", "0");
+    }
     command.args(arguments(args)).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let started = interrupt.start(&mut command);
     let started = started.map_err(|source| ChildFailed::Start { program: program.to_owned(), source })?;
@@ -126,7 +130,7 @@ fn arguments(args: &ChildArgs) -> Vec<OsString> {
         "--objects".into(),
         args.objects.to_string().into(),
         "--seconds".into(),
-        args.stall.as_secs_f64().to_string().into(),
+        args.length.as_secs_f64().to_string().into(),
     ];
     if let Some(input) = &args.input {
         arguments.extend(["--input".into(), input.into()]);

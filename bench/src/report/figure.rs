@@ -8,7 +8,7 @@ pub(super) fn figure(value: f64, unit: &str) -> String {
         "s" if value >= 1e-4 => format!("{:.2} ms", value * 1e3),
         "s" if value >= 1e-6 || value == 0.0 => format!("{:.1} µs", value * 1e6),
         "s" => format!("{:.1} ns", value * 1e9),
-        "B" => format!("{value:.0} B"),
+        "B" => format!("{value:.1} B"),
         _ => format!("{value} {unit}"),
     }
 }
@@ -51,7 +51,7 @@ mod tests {
             (0.0123, "s", "12.30 ms"),
             (4.2391, "s", "4.239 s"),
             (2_100_000.0, "1/s", "2.100 M/s"),
-            (63.6, "B", "64 B"),
+            (63.64, "B", "63.6 B"),
         ];
         for (value, unit, shown) in cases {
             assert_eq!(figure(value, unit), shown);

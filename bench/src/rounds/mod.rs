@@ -26,8 +26,8 @@ pub struct Plan {
     pub input: Option<PathBuf>,
     /// so many times;
     pub rounds: usize,
-    /// this is how long a stall run offers.
-    pub stall: Duration,
+    /// this is how long a stall run offers, and readers read.
+    pub length: Duration,
 }
 
 /// A row, and of what it is.
@@ -93,8 +93,7 @@ fn take(
         warm::before_process(objects, Machine::available_bytes(), || !interrupt.asked());
     }
     let program = go.filter(|_| engine.is_go()).map_or(&own, |go| &go.program);
-    let workloads = plan.workloads.iter().copied().filter(|workload| engine.can(*workload)).collect();
-    let (input, stall) = (plan.input.clone(), plan.stall);
-    let args = ChildArgs { engine, workloads, objects, input, stall };
+    let (input, length) = (plan.input.clone(), plan.length);
+    let args = ChildArgs { engine, workloads: turn.workloads(plan), objects, input, length };
     run_child(program, &args, interrupt, |at| turns.at(turn, at))
 }

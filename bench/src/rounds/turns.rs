@@ -9,6 +9,7 @@ use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use super::Plan;
 use crate::engines::EngineName;
 use crate::protocol::Progress;
+use crate::workloads::Workload;
 
 /// One child.
 #[derive(Clone, Copy)]
@@ -17,32 +18,42 @@ pub(super) struct Turn {
     rounds: usize,
     pub objects: usize,
     pub engine: EngineName,
+    /// Whether it is about memory, which is measured in a process that has done nothing else.
+    memory: bool,
 }
 
 impl Turn {
     /// All turns in their order: rounds outermost, engines next to each other.
     pub fn all(plan: &Plan) -> Vec<Self> {
-        let can = |engine: &EngineName| plan.workloads.iter().any(|workload| engine.can(*workload));
-        let engines: Vec<_> = plan.engines.iter().copied().filter(can).collect();
         let mut all = Vec::new();
         for round in 1..=plan.rounds {
             for objects in plan.objects.iter().copied() {
-                all.extend(engines.iter().map(|&engine| Self { round, rounds: plan.rounds, objects, engine }));
+                for engine in plan.engines.iter().copied() {
+                    let turn = |memory| Self { round, rounds: plan.rounds, objects, engine, memory };
+                    all.extend([false, true].map(turn).into_iter().filter(|turn| !turn.workloads(plan).is_empty()));
+                }
             }
         }
         all
     }
 
+    /// What is measured in it.
+    pub fn workloads(&self, plan: &Plan) -> Vec<Workload> {
+        let mine = |workload: &Workload| self.engine.can(*workload) && self.memory == (*workload == Workload::Memory);
+        plan.workloads.iter().copied().filter(mine).collect()
+    }
+
     /// What is the same in every round, and takes about as long.
-    fn kind(&self) -> (&'static str, usize) {
-        (self.engine.name(), self.objects)
+    fn kind(&self) -> (&'static str, usize, bool) {
+        (self.engine.name(), self.objects, self.memory)
     }
 }
 
 impl fmt::Display for Turn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { round, rounds, objects, engine } = self;
-        write!(f, "round {round}/{rounds}: {engine}, {objects} objects")
+        let Self { round, rounds, objects, engine, memory } = self;
+        let what = if *memory { ", memory" } else { "" };
+        write!(f, "round {round}/{rounds}: {engine}, {objects} objects{what}")
     }
 }
 
@@ -50,7 +61,7 @@ impl fmt::Display for Turn {
 pub(super) struct Turns {
     bar: ProgressBar,
     began: Instant,
-    took: BTreeMap<(&'static str, usize), Duration>,
+    took: BTreeMap<(&'static str, usize, bool), Duration>,
 }
 
 impl Turns {

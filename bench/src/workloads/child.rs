@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::footprint::{self, Offer};
 use super::lists::Lists;
-use super::{Workload, events, stall};
+use super::{Workload, events, readers, slow_handler, stall};
 use crate::data::{Generated, Pods, Source};
 use crate::digest::Digest;
 use crate::engines::dashmap::DashMapEngine;
@@ -14,7 +15,7 @@ use crate::engines::deltafifo::DeltaFifoEngine;
 use crate::engines::floor::{Floor, InOrder, Partitioned};
 use crate::engines::kube_writer::{KubeWriterEngine, Owned, Shared};
 use crate::engines::mutex_engine::MutexEngine;
-use crate::engines::{Counts, EngineName, ListEngine, QueueEngine};
+use crate::engines::{Counts, EngineName, ListEngine, QueueEngine, StoreEngine};
 use crate::protocol::{Done, Line, Output};
 
 /// What a child is asked to do.
@@ -28,8 +29,8 @@ pub struct ChildArgs {
     pub objects: usize,
     /// made from this list response, or generated;
     pub input: Option<PathBuf>,
-    /// this is how long a stall run offers.
-    pub stall: Duration,
+    /// this is how long a stall run offers, and readers read.
+    pub length: Duration,
 }
 
 impl ChildArgs {
@@ -76,31 +77,52 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
             leave(lists);
         }
         EngineName::KubeWriter => {
-            run_lists(args, source, KubeWriterEngine::<Owned<S::Object>, S::Meta>::new(), &mut out)?;
+            run_store(args, source, KubeWriterEngine::<Owned<S::Object>, S::Meta>::new, None, &mut out)?;
         }
         EngineName::KubeWriterArc => {
-            run_lists(args, source, KubeWriterEngine::<Shared<S::Object>, S::Meta>::new(), &mut out)?;
+            run_store(args, source, KubeWriterEngine::<Shared<S::Object>, S::Meta>::new, None, &mut out)?;
         }
         go => return Err(format!("{go} is not an engine of this process").into()),
     }
     Ok(out.line(&Line::Done(Done { version: args.engine.description() }))?)
 }
 
-fn run_queue<S: Source, E: QueueEngine<S::Object>>(
+fn run_queue<S: Source, E: QueueEngine<S::Object> + StoreEngine<S::Object>>(
     args: &ChildArgs,
     source: &S,
     new: impl Fn(S::Meta) -> E,
     out: &mut Output,
 ) -> Result<(), ChildError> {
     let new = || new(S::Meta::default());
-    if args.workloads.iter().any(|workload| workload.is_list()) {
-        run_lists(args, source, new(), out)?;
-    }
+    run_store(args, source, new, Some(E::update), out)?;
     if args.asks(Workload::Events) {
         events::run(args, source, new, out)?;
     }
     if args.asks(Workload::Stall) {
         stall::run(args, source, new, out)?;
+    }
+    if args.asks(Workload::SlowHandler) {
+        slow_handler::run(args, source, new, out)?;
+    }
+    Ok(())
+}
+
+/// What an engine without a queue can do too; `offer` is how one with a queue takes an update.
+fn run_store<S: Source, E: StoreEngine<S::Object>>(
+    args: &ChildArgs,
+    source: &S,
+    new: impl Fn() -> E,
+    offer: Option<Offer<E, S::Object>>,
+    out: &mut Output,
+) -> Result<(), ChildError> {
+    if args.workloads.iter().any(|workload| workload.is_list()) {
+        run_lists(args, source, new(), out)?;
+    }
+    if args.asks(Workload::Readers) {
+        readers::run(args, source, &new(), out)?;
+    }
+    if args.asks(Workload::Memory) {
+        footprint::run(args, source, new, offer, out)?;
     }
     Ok(())
 }

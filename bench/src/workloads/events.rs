@@ -62,7 +62,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-fn ratio(count: usize, of: usize) -> f64 {
+pub(super) fn ratio(count: usize, of: usize) -> f64 {
     count as f64 / of as f64
 }
 
@@ -141,6 +141,6 @@ fn drive<T: Send + Sync, E: QueueEngine<T>>(engine: &E, shares: Vec<Share<T>>) -
     })
 }
 
-fn resume<R>(joined: thread::Result<R>) -> R {
+pub(super) fn resume<R>(joined: thread::Result<R>) -> R {
     joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

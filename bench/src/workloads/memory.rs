@@ -19,7 +19,12 @@ impl MemoryMark {
         warm::before_clock(objects);
         // 5 resets the high-water mark to what is resident now. Some sandboxes do not let a process do that.
         let resettable = fs::write("/proc/self/clear_refs", "5").is_ok();
-        Self { start: status_bytes("VmRSS:"), resettable }
+        Self { start: resident(), resettable }
+    }
+
+    /// How much more than at the start was resident at the peak.
+    pub fn peak_over_start(self) -> u64 {
+        status_bytes("VmHWM:").saturating_sub(self.start)
     }
 
     /// Reads the peak and writes both figures down. Belongs right after the clock, since what follows takes memory too.
@@ -31,6 +36,11 @@ impl MemoryMark {
             extra.insert("peak_note".into(), note.into());
         }
     }
+}
+
+/// What is resident now.
+pub fn resident() -> u64 {
+    status_bytes("VmRSS:")
 }
 
 /// One field of the process's status; 0 where there is none.

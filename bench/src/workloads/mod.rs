@@ -2,9 +2,13 @@
 
 mod child;
 mod events;
+mod footprint;
+mod latency;
 mod lists;
 mod memory;
 mod pace;
+mod readers;
+mod slow_handler;
 mod stall;
 
 use std::fmt;
@@ -24,11 +28,26 @@ pub enum Workload {
     Events,
     /// Updates on time while relists go on back to back.
     Stall,
+    /// Gets of single keys while relists go on back to back.
+    Readers,
+    /// Updates for a handler that takes its time.
+    SlowHandler,
+    /// What a key costs.
+    Memory,
 }
 
 impl Workload {
     /// All of them, in the order they are run.
-    pub const ALL: [Self; 5] = [Self::Initial, Self::Relist, Self::Churn, Self::Events, Self::Stall];
+    pub const ALL: [Self; 8] = [
+        Self::Initial,
+        Self::Relist,
+        Self::Churn,
+        Self::Events,
+        Self::Stall,
+        Self::Readers,
+        Self::SlowHandler,
+        Self::Memory,
+    ];
 
     /// The name on the command line and in every table.
     #[must_use]
@@ -39,6 +58,9 @@ impl Workload {
             Self::Churn => "churn",
             Self::Events => "events",
             Self::Stall => "stall",
+            Self::Readers => "readers",
+            Self::SlowHandler => "slow-handler",
+            Self::Memory => "memory",
         }
     }
 

@@ -14,11 +14,14 @@ use serde_json::Map;
 use self::offers::Offers;
 use super::Workload;
 use super::child::{ChildArgs, ChildError};
+use super::latency::{MAX, P50, P99, P99_9, Quantile};
 use super::memory::MemoryMark;
 use super::pace::exact_wake_ups;
 use crate::data::{Plan, Source, build};
 use crate::engines::{Event, QueueEngine};
-use crate::protocol::{Line, Output, Row};
+use crate::protocol::{Line, Output};
+
+const QUANTILES: [Quantile; 4] = [P50, P99, P99_9, MAX];
 
 /// Runs both phases.
 pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
@@ -51,14 +54,14 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
             for (prefix, target, offers) in [("", &first, &stalled), ("control-", &twin, &control)] {
                 out.progress(&format!("stall {prefix}"))?;
                 let memory = MemoryMark::set(objects);
-                let replaces = offer_during_replaces(&first, &lists, target, offers, args.stall);
+                let replaces = offer_during_replaces(&first, &lists, target, offers, args.length);
                 offers.wait();
                 let mut extra = Map::new();
                 memory.add_to(&mut extra);
                 extra.insert("replaces".into(), replaces.into());
-                for (variant, seconds) in offers.figures(&mut extra)? {
-                    let row = Row::new(Workload::Stall, &format!("{prefix}{variant}"), "s", seconds);
-                    out.line(&Line::Row(Row { extra: extra.clone(), ..row }))?;
+                for (what, latencies) in offers.figures(&mut extra)? {
+                    let rows = latencies.rows(Workload::Stall, &format!("{prefix}{what}"), &QUANTILES, &extra);
+                    rows.into_iter().try_for_each(|row| out.line(&Line::Row(row)))?;
                 }
             }
             Ok(())

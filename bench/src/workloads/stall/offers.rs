@@ -10,13 +10,13 @@ use deltafifo::Meta;
 use serde_json::{Map, Value};
 
 use super::super::child::{ChildArgs, ChildError};
+use super::super::latency::Latencies;
 use super::super::pace::wait_until;
 use crate::data::{Plan, Source, build};
 use crate::engines::QueueEngine;
 
 const OFFER_EVERY: Duration = Duration::from_micros(100);
 const WAIT_FOR_OFFERS: Duration = Duration::from_secs(60);
-const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
 /// See the module.
 pub struct Offers<T> {
@@ -43,7 +43,7 @@ struct Offer {
 
 impl<T: Send + Sync> Offers<T> {
     pub fn new<S: Source<Object = T>>(source: &S, args: &ChildArgs) -> Self {
-        let offers = usize::try_from(args.stall.as_nanos() / OFFER_EVERY.as_nanos()).unwrap_or(usize::MAX).max(1);
+        let offers = usize::try_from(args.length.as_nanos() / OFFER_EVERY.as_nanos()).unwrap_or(usize::MAX).max(1);
         Self {
             objects: build(source, &Plan::offers(offers, args.objects)),
             started: OnceLock::new(),
@@ -110,11 +110,11 @@ impl<T: Send + Sync> Offers<T> {
         }
     }
 
-    /// The variants of a phase and their seconds. An offer that was not handled has its time up to now in the figures: it
-    /// took at least that.
-    pub fn figures(&self, extra: &mut Map<String, Value>) -> Result<Vec<(String, f64)>, ChildError> {
+    /// How long adds took, and handling from the intended time. An offer that was not handled has its time up to now in
+    /// the figures: it took at least that.
+    pub fn figures(&self, extra: &mut Map<String, Value>) -> Result<[(&'static str, Latencies); 2], ChildError> {
         let (now, made) = (self.now(), self.made.load(Ordering::Relaxed));
-        let (mut adds, mut handled, mut unhandled) = (Vec::new(), Vec::new(), 0);
+        let (mut adds, mut handled, mut unhandled) = (Latencies::new(), Latencies::new(), 0);
         for (sequence, offer) in self.notes[..made].iter().enumerate() {
             if !offer.counts.load(Ordering::Relaxed) {
                 continue;
@@ -126,10 +126,10 @@ impl<T: Send + Sync> Offers<T> {
                 }
                 at => at,
             };
-            adds.push(offer.took.load(Ordering::Relaxed));
-            handled.push(at.saturating_sub(nanoseconds(intended(sequence))));
+            adds.note(Duration::from_nanos(offer.took.load(Ordering::Relaxed)));
+            handled.note(Duration::from_nanos(at).saturating_sub(intended(sequence)));
         }
-        if adds.is_empty() {
+        if adds.len() == 0 {
             let why = "began during a replace, more --seconds or --objects are needed";
             return Err(format!("stall: none of {made} offers {why}").into());
         }
@@ -137,15 +137,7 @@ impl<T: Send + Sync> Offers<T> {
         extra.insert("offers_made".into(), made.into());
         extra.insert("offers_intended".into(), self.notes.len().into());
         extra.insert("unhandled".into(), unhandled.into());
-        let mut figures = Vec::new();
-        for (what, times) in [("add-", &mut adds), ("handled-", &mut handled)] {
-            times.sort_unstable();
-            for (name, share) in QUANTILES {
-                let seconds = Duration::from_nanos(nearest_rank(times, share)).as_secs_f64();
-                figures.push((format!("{what}{name}"), seconds));
-            }
-        }
-        Ok(figures)
+        Ok([("add-", adds), ("handled-", handled)])
     }
 }
 
@@ -155,28 +147,4 @@ fn intended(sequence: usize) -> Duration {
 
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// The smallest of the sorted values that at least this share of them does not exceed.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "ranks are small"
-)]
-fn nearest_rank(sorted: &[u64], share: f64) -> u64 {
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted[rank.max(1) - 1]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::nearest_rank;
-
-    #[test]
-    fn ranks_are_the_nearest() {
-        for (share, value) in [(0.5, 2), (0.75, 3), (0.99, 4), (1.0, 4)] {
-            assert_eq!(nearest_rank(&[1, 2, 3, 4], share), value, "{share}");
-        }
-    }
 }

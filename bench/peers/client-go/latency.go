@@ -1,0 +1,67 @@
+package main
+
+import (
+	"maps"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// latencies is how long something took, many times over, with three digits.
+type latencies struct{ histogram *hdrhistogram.Histogram }
+
+// longest is what is longer still counts as.
+const longest = time.Hour
+
+func newLatencies() latencies {
+	return latencies{hdrhistogram.New(1, int64(longest), 3)}
+}
+
+func (l latencies) note(took time.Duration) {
+	_ = l.histogram.RecordValue(int64(min(max(took, 0), longest))) // which is within the bounds
+}
+
+// quantile is a share of what was noted, by its name in variants.
+type quantile struct {
+	name  string
+	value float64
+}
+
+var (
+	p50   = quantile{"p50", 0.5}
+	p99   = quantile{"p99", 0.99}
+	p999  = quantile{"p99.9", 0.999}
+	p9999 = quantile{"p99.99", 0.9999}
+	worst = quantile{"max", 1}
+)
+
+// curvePoints are the quantiles of a curve.
+var curvePoints = []float64{0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1}
+
+func (l latencies) seconds(value float64) float64 {
+	return time.Duration(l.histogram.ValueAtPercentile(100 * value)).Seconds()
+}
+
+// curve is pairs of a quantile and its seconds.
+func (l latencies) curve() [][2]float64 {
+	points := make([][2]float64, len(curvePoints))
+	for i, value := range curvePoints {
+		points[i] = [2]float64{value, l.seconds(value)}
+	}
+	return points
+}
+
+// report writes the rows of these quantiles. That of the median carries the whole curve.
+func (l latencies) report(out *output, workload, prefix string, quantiles []quantile, extra map[string]any) error {
+	for _, q := range quantiles {
+		r := row{Workload: workload, Variant: prefix + q.name, Unit: "s", Value: l.seconds(q.value), Extra: extra}
+		if q == p50 {
+			r.Extra = maps.Clone(extra)
+			r.Extra["curve"] = l.curve()
+		}
+		if err := out.row(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+//! The workload memory: resident bytes for each key on one fresh engine. First everything known and idle, over what the
+//! process had before (`idle`: the objects and the lists are made before; what kube-rs' store clones is its own). Then 1,
+//! 2 and 8 pending updates of every key, over idle (`pending-1`…); the updates are the objects of one list over and over,
+//! since what an object takes does not matter here. When these are handled, the peak of a relist, over its start
+//! (`relist-peak`).
+//!
+//! Resident is also what the allocator keeps for later. So this runs in a process of its own, mimalloc gives pages back at
+//! once there (`protocol/child.rs`), and every step is done by threads that end with it, since a thread keeps free
+//! pages too. What remains is what lies free between what is used.
+
+use std::sync::Arc;
+use std::thread;
+
+use serde_json::Map;
+
+use super::Workload;
+use super::child::{ChildArgs, ChildError};
+use super::events::resume;
+use super::memory::{MemoryMark, resident};
+use crate::data::{Plan, Source, build};
+use crate::engines::{Counts, ListEngine};
+use crate::protocol::{Line, Output, Row};
+
+/// How many updates of every key are pending.
+const PENDING: [usize; 3] = [1, 2, 8];
+
+/// How an engine takes an update.
+pub(super) type Offer<E, T> = fn(&E, Arc<T>);
+
+/// Runs all variants on one engine; those of pending updates if there is a way to offer them.
+pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
+    args: &ChildArgs,
+    source: &S,
+    new: impl Fn() -> E,
+    offer: Option<Offer<E, S::Object>>,
+    out: &mut Output,
+) -> Result<(), ChildError> {
+    let objects = args.objects;
+    out.progress("building lists")?;
+    let built = [build(source, &Plan::same(objects)), build(source, &Plan::same(objects))];
+    let lists = built.each_ref().map(|list| E::List::from(list));
+
+    out.progress("memory idle")?;
+    let before = resident();
+    let engine = new();
+    apart(|| relist(&engine, lists[0].clone()));
+    let idle = resident();
+    out.line(&Line::Row(row(objects, "idle", idle, before)))?;
+
+    if let Some(offer) = offer {
+        let mut offered = 0;
+        for pending in PENDING {
+            out.progress(&format!("memory pending-{pending}"))?;
+            apart(|| {
+                for object in (offered..pending).flat_map(|_| &built[1]) {
+                    offer(&engine, object.clone());
+                }
+            });
+            offered = pending;
+            out.line(&Line::Row(row(objects, &format!("pending-{pending}"), resident(), idle)))?;
+        }
+        let (counts, updates) = (apart(|| engine.drain()), offered * objects);
+        if counts != (Counts { updates, ..Counts::default() }) {
+            return Err(format!("memory: {counts:?} of {updates} updates").into());
+        }
+    }
+
+    out.progress("memory relist-peak")?;
+    let list = lists[0].clone();
+    let mark = MemoryMark::set(objects);
+    apart(|| relist(&engine, list));
+    let mut extra = Map::new();
+    mark.add_to(&mut extra);
+    let peak = row(objects, "relist-peak", mark.peak_over_start(), 0);
+    Ok(out.line(&Line::Row(Row { extra, ..peak }))?)
+}
+
+fn relist<T, E: ListEngine<T>>(engine: &E, list: E::List) {
+    engine.replace(list, "1");
+    engine.drain();
+}
+
+/// Does a step in a thread of its own.
+fn apart<R: Send>(step: impl FnOnce() -> R + Send) -> R {
+    thread::scope(|scope| resume(scope.spawn(step).join()))
+}
+
+/// The growth of so many keys. Of a few it may be less than none.
+#[expect(clippy::cast_precision_loss, reason = "bytes are far below 2^53")]
+fn row(objects: usize, variant: &str, bytes: u64, base: u64) -> Row {
+    Row::new(Workload::Memory, variant, "B", (bytes as f64 - base as f64) / objects as f64)
+}

@@ -1,0 +1,146 @@
+//! How long a get of a random key takes, in an idle store, and while relists go on back to back: each replaced and drained
+//! before the next. Then only gets that begin during a relist count.
+//!
+//! Each get is timed by itself, so that two readings of the clock (some 50 ns) are in the figures of every engine alike.
+//! What was got is let go of outside the clock: in Go that is nothing.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Map;
+
+use super::Workload;
+use super::child::{ChildArgs, ChildError};
+use super::events::resume;
+use super::latency::{Latencies, MAX, P50, P99_9, P99_99};
+use super::memory::MemoryMark;
+use crate::data::{Plan, Source, build, uniform_key};
+use crate::engines::StoreEngine;
+use crate::protocol::{Line, Output};
+
+/// How many threads read.
+const READERS: [usize; 2] = [1, 4];
+/// The idle store is read for this part of the time.
+const IDLE_PART: u32 = 4;
+
+/// Runs all variants on one engine.
+pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
+    args: &ChildArgs,
+    source: &S,
+    engine: &E,
+    out: &mut Output,
+) -> Result<(), ChildError> {
+    let objects = args.objects;
+    out.progress("building lists")?;
+    let built = build(source, &Plan::same(objects));
+    let keys: Vec<_> = (0..objects).map(|draw| engine.key(&built[uniform_key(draw, objects)])).collect();
+    let lists = [E::List::from(&built), E::List::from(&build(source, &Plan::same(objects)))];
+    drop(built);
+    engine.replace(lists[0].clone(), "1");
+    engine.drain();
+    for readers in READERS {
+        for prefix in ["idle-", ""] {
+            let variant = format!("{prefix}{readers}-thread-");
+            out.progress(&format!("readers {variant}"))?;
+            let state = State::default();
+            let memory = MemoryMark::set(objects);
+            let (replaces, gets) = thread::scope(|scope| {
+                let reader = |number| {
+                    let (keys, state) = (&keys, &state);
+                    scope.spawn(move || read(engine, keys, number * objects / readers, state))
+                };
+                let threads: Vec<_> = (0..readers).map(reader).collect();
+                let replaces = if prefix.is_empty() {
+                    relist(engine, &lists, args.length, &state)
+                } else {
+                    state.counts.store(true, Ordering::Relaxed);
+                    thread::sleep(args.length / IDLE_PART);
+                    0
+                };
+                state.over.store(true, Ordering::Relaxed);
+                let mut gets = Gets::new();
+                for thread in threads {
+                    gets.add(&resume(thread.join()));
+                }
+                (replaces, gets)
+            });
+            if gets.misses > 0 {
+                return Err(format!("readers {variant}: {} gets missed a key that is always known", gets.misses).into());
+            }
+            if gets.took.len() == 0 {
+                return Err("readers: no get began in time, more --seconds or --objects are needed".into());
+            }
+            let mut extra = Map::new();
+            memory.add_to(&mut extra);
+            extra.insert("gets".into(), gets.took.len().into());
+            extra.insert("replaces".into(), replaces.into());
+            extra.insert("misses".into(), gets.misses.into());
+            // With more threads than cores the longest get is the one whose thread was not scheduled.
+            let quantiles = if readers == 1 { &[P50, P99_9, P99_99, MAX][..] } else { &[P50, P99_9, P99_99] };
+            let rows = gets.took.rows(Workload::Readers, &variant, quantiles, &extra);
+            rows.into_iter().try_for_each(|row| out.line(&Line::Row(row)))?;
+        }
+    }
+    Ok(())
+}
+
+/// What the readers are told.
+#[derive(Default)]
+struct State {
+    /// Gets that begin now count.
+    counts: AtomicBool,
+    over: AtomicBool,
+}
+
+/// What readers found.
+struct Gets {
+    took: Latencies,
+    misses: usize,
+}
+
+impl Gets {
+    fn new() -> Self {
+        Self { took: Latencies::new(), misses: 0 }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.took += &other.took;
+        self.misses += other.misses;
+    }
+}
+
+/// Gets all keys over and over, beginning with one of them.
+fn read<T, E: StoreEngine<T>>(engine: &E, keys: &[E::Key], first: usize, state: &State) -> Gets {
+    let mut gets = Gets::new();
+    for key in keys.iter().cycle().skip(first) {
+        if state.over.load(Ordering::Relaxed) {
+            break;
+        }
+        let counts = state.counts.load(Ordering::Relaxed);
+        let began = Instant::now();
+        let found = black_box(engine.get(black_box(key)));
+        let took = began.elapsed();
+        if counts {
+            gets.took.note(took);
+        }
+        gets.misses += usize::from(found.is_none());
+    }
+    gets
+}
+
+/// Relists back to back for so long, and at least once; says how often.
+fn relist<T, E: StoreEngine<T>>(engine: &E, lists: &[E::List; 2], length: Duration, state: &State) -> usize {
+    let start = Instant::now();
+    let mut replaces = 0;
+    while replaces == 0 || start.elapsed() < length {
+        let list = lists[(replaces + 1) % 2].clone();
+        state.counts.store(true, Ordering::Relaxed);
+        engine.replace(list, "1");
+        engine.drain();
+        state.counts.store(false, Ordering::Relaxed);
+        replaces += 1;
+    }
+    replaces
+}

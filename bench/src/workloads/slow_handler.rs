@@ -1,0 +1,121 @@
+//! What a handler that takes its time does to the adds: updates of uniform keys, offered singly and back to back by one
+//! producer, to one and to several consumers. The handler is busy, as one that computes is; one that does nothing is the
+//! control.
+
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Map;
+
+use super::Workload;
+use super::child::{ChildArgs, ChildError, add_outcome};
+use super::events::{ratio, resume};
+use super::latency::{Latencies, MAX, P50, P99, P99_9};
+use super::memory::MemoryMark;
+use crate::data::{Plan, Source, build, uniform_key};
+use crate::engines::{Counts, QueueEngine};
+use crate::protocol::{Line, Output, Row};
+
+/// Microseconds that the handler takes.
+const WORK: [u64; 3] = [0, 1, 10];
+const CONSUMERS: [usize; 2] = [1, 4];
+/// More would only take longer: the slowest handler is busy for a second with these.
+const MOST_EVENTS: usize = 100_000;
+
+/// Runs all variants, each on an engine of its own.
+pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
+    args: &ChildArgs,
+    source: &S,
+    new: impl Fn() -> E,
+    out: &mut Output,
+) -> Result<(), ChildError> {
+    let objects = args.objects;
+    out.progress("building objects")?;
+    let filling = build(source, &Plan::same(objects));
+    let indexes = (0..MOST_EVENTS.min(2 * objects)).map(|event| uniform_key(event, objects)).collect();
+    let events = build(source, &Plan::events(indexes));
+    for micros in WORK {
+        for consumers in CONSUMERS {
+            let variant = format!("{micros}us-{consumers}-consumer{}-", if consumers > 1 { "s" } else { "" });
+            out.progress(&format!("slow-handler {variant}"))?;
+            let engine = new();
+            engine.replace(filling.clone(), "1");
+            engine.drain();
+            let offered = events.clone();
+
+            let memory = MemoryMark::set(objects);
+            let (elapsed, counts, adds) = drive(&engine, offered, consumers, Duration::from_micros(micros));
+
+            let mut extra = Map::new();
+            memory.add_to(&mut extra);
+            if counts != (Counts { updates: events.len(), ..Counts::default() }) {
+                return Err(format!("slow-handler {variant}: {counts:?} of {} updates", events.len()).into());
+            }
+            add_outcome::<S>(counts, &engine, &mut extra);
+            extra.insert("events".into(), events.len().into());
+            extra.insert("consumers".into(), consumers.into());
+            let mut rows = adds.rows(Workload::SlowHandler, &format!("{variant}add-"), &[P50, P99, P99_9, MAX], &extra);
+            let rate = ratio(events.len(), 1) / elapsed.as_secs_f64();
+            rows.push(Row { extra, ..Row::new(Workload::SlowHandler, &format!("{variant}rate"), "1/s", rate) });
+            rows.into_iter().try_for_each(|row| out.line(&Line::Row(row)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Offers and handles all events: the time, the counts, and how long the adds took.
+fn drive<T: Send + Sync, E: QueueEngine<T>>(
+    engine: &E,
+    events: Vec<Arc<T>>,
+    consumers: usize,
+    work: Duration,
+) -> (Duration, Counts, Latencies) {
+    let barrier = &Barrier::new(consumers + 2);
+    thread::scope(|scope| {
+        let consumer = |_| {
+            scope.spawn(move || {
+                let mut counts = Counts::default();
+                barrier.wait();
+                engine.consume(|event| {
+                    counts.note(event);
+                    be_busy(work);
+                });
+                counts
+            })
+        };
+        let consumers: Vec<_> = (0..consumers).map(consumer).collect();
+        let producer = scope.spawn(move || {
+            let mut adds = Latencies::new();
+            barrier.wait();
+            for event in events {
+                let began = Instant::now();
+                engine.update(event);
+                adds.note(began.elapsed());
+            }
+            adds
+        });
+        // Read first: once the others run, this thread may get no core for a while.
+        let start = Instant::now();
+        barrier.wait();
+        let adds = resume(producer.join());
+        engine.close();
+        let mut counts = Counts::default();
+        for consumer in consumers {
+            counts += resume(consumer.join());
+        }
+        (start.elapsed(), counts, adds)
+    })
+}
+
+/// Turns by the clock. That a thread which has lost its core gains time by it is a thing of milliseconds, and so of few
+/// handlers.
+fn be_busy(work: Duration) {
+    if work.is_zero() {
+        return;
+    }
+    let start = Instant::now();
+    while start.elapsed() < work {
+        std::hint::spin_loop();
+    }
+}

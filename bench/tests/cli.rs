@@ -42,8 +42,8 @@ fn a_small_run_ends_with_tables_and_json() {
     }
     let report: Value = serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
     let rows = report["rows"].as_array().expect("rows");
-    for workload in ["initial", "relist", "churn"] {
-        assert_eq!(rows.iter().filter(|row| row["workload"] == workload).count(), 5, "{workload}");
+    for (workload, variants) in [("initial", 5), ("relist", 5 + 4), ("churn", 5)] {
+        assert_eq!(rows.iter().filter(|row| row["workload"] == workload).count(), variants, "{workload}");
     }
     assert_eq!(rows.iter().filter(|row| row["workload"] == "events").count(), 4 * 12);
     assert_eq!(rows.iter().filter(|row| row["workload"] == "stall").count(), 4 * 16);
@@ -78,7 +78,7 @@ fn a_store_without_a_queue_does_what_it_can() {
 #[test]
 fn what_cannot_be_done_is_said() {
     let cases = [
-        ("--engine abacus", "deltafifo-skip, mutex, dashmap, floor"),
+        ("--engine abacus", "deltafifo-skip, deltafifo-1-thread, deltafifo-lane, mutex, dashmap, floor"),
         ("--workload nap", "initial, relist, churn, events, stall, readers, slow-handler, memory"),
         ("--objects 0", "--objects"),
         ("--rounds 0", "--rounds"),

@@ -20,14 +20,25 @@ pub struct DeltaFifoEngine<T, M, const SKIP: bool> {
 }
 
 impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
-    /// An empty one.
-    ///
-    /// # Panics
-    /// Never: an indexer without indexes of its own is always built.
+    /// An empty one, with a thread for each core.
     pub fn new(meta: M) -> Self {
-        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        Self::with(meta, thread::available_parallelism().map_or(1, NonZero::get), false)
+    }
+
+    /// An empty one that joins relists on one thread and drains them on one.
+    pub fn one_thread(meta: M) -> Self {
+        Self::with(meta, 1, false)
+    }
+
+    /// An empty one whose live events pass the backlog of a relist.
+    pub fn with_lane(meta: M) -> Self {
+        Self::with(meta, thread::available_parallelism().map_or(1, NonZero::get), true)
+    }
+
+    fn with(meta: M, threads: usize, live_lane: bool) -> Self {
         let store = Indexer::builder(KeyFunc::meta_namespace(meta)).build().expect("no index is given twice");
-        Self { fifo: DeltaFifo::over(store).relist_threads(threads).skip_unchanged(SKIP).build(), threads }
+        let fifo = DeltaFifo::over(store).relist_threads(threads).skip_unchanged(SKIP).live_lane(live_lane).build();
+        Self { fifo, threads }
     }
 }
 

@@ -159,6 +159,8 @@ impl<H: Hold, M: Meta<H::Object> + Default + 'static> Default for KubeWriterEngi
 
 impl<H: Hold, M: Meta<H::Object> + Default + 'static> ListEngine<H::Object> for KubeWriterEngine<H, M> {
     const MAKES_DELTAS: bool = false;
+    // The events that a list is made into stay, and their objects with them.
+    const OWNS_LISTS: bool = false;
     type List = Events<H, M>;
 
     fn replace(&self, events: Events<H, M>, _version: &str) {

@@ -67,6 +67,9 @@ pub trait ListEngine<T>: Send + Sync {
     /// Whether its handler is told of anything at all.
     const MAKES_DELTAS: bool = true;
 
+    /// Whether it keeps a list's objects themselves, so that they are freed when nobody else has them.
+    const OWNS_LISTS: bool = true;
+
     /// A list as the engine takes it; made of the objects outside every clock.
     type List: for<'a> From<&'a [Arc<T>]> + Clone + Send + Sync;
 

@@ -12,6 +12,10 @@ pub enum EngineName {
     DeltaFifo,
     /// The same, unchanged objects skipped.
     DeltaFifoSkip,
+    /// The same on one thread.
+    DeltaFifoOneThread,
+    /// The same with a lane for live events.
+    DeltaFifoLane,
     /// The classic design.
     Mutex,
     /// The design that people expect to win.
@@ -32,9 +36,11 @@ pub enum EngineName {
 
 impl EngineName {
     /// All of them, in the order of the tables.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::DeltaFifo,
         Self::DeltaFifoSkip,
+        Self::DeltaFifoOneThread,
+        Self::DeltaFifoLane,
         Self::Mutex,
         Self::DashMap,
         Self::Floor,
@@ -51,6 +57,8 @@ impl EngineName {
         match self {
             Self::DeltaFifo => "deltafifo",
             Self::DeltaFifoSkip => "deltafifo-skip",
+            Self::DeltaFifoOneThread => "deltafifo-1-thread",
+            Self::DeltaFifoLane => "deltafifo-lane",
             Self::Mutex => "mutex",
             Self::DashMap => "dashmap",
             Self::Floor => "floor",
@@ -74,12 +82,13 @@ impl EngineName {
         !matches!(self, Self::KubeWriter | Self::KubeWriterArc)
     }
 
-    /// Whether it can do a workload: the floor and kube-rs' store have no queue, the floor answers nobody while it is
+    /// Whether it can do a workload, and is another engine by it than the one it is a kind of: the floor and kube-rs' store have no queue, the floor answers nobody while it is
     /// written, and the relists of an informer are paced by its own waiting.
     #[must_use]
     pub fn can(self, workload: Workload) -> bool {
         match self {
-            Self::Floor => workload.is_list(),
+            Self::Floor | Self::DeltaFifoOneThread => workload.is_list(),
+            Self::DeltaFifoLane => workload == Workload::Stall,
             Self::KubeWriter | Self::KubeWriterArc => {
                 workload.is_list() || matches!(workload, Workload::Readers | Workload::Memory)
             }
@@ -94,6 +103,10 @@ impl EngineName {
         match self {
             Self::DeltaFifo => format!("deltafifo {}: queue fused with its store", locked("deltafifo")),
             Self::DeltaFifoSkip => format!("deltafifo {}: the same, unchanged objects skipped", locked("deltafifo")),
+            Self::DeltaFifoOneThread => format!("deltafifo {}: the same on one thread", locked("deltafifo")),
+            Self::DeltaFifoLane => {
+                format!("deltafifo {}: the same, live events pass the backlog of relists", locked("deltafifo"))
+            }
             Self::Mutex => format!(
                 "the classic design in Rust: parking_lot {}, hashbrown {}, foldhash {}",
                 locked("parking_lot"),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::footprint::{self, Offer};
 use super::lists::Lists;
-use super::{Workload, events, readers, slow_handler, stall};
+use super::{Workload, events, owned, readers, slow_handler, stall};
 use crate::data::{Generated, Pods, Source};
 use crate::digest::Digest;
 use crate::engines::dashmap::DashMapEngine;
@@ -60,6 +60,10 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
     match args.engine {
         EngineName::DeltaFifo => run_queue(args, source, DeltaFifoEngine::<_, _, false>::new, &mut out)?,
         EngineName::DeltaFifoSkip => run_queue(args, source, DeltaFifoEngine::<_, _, true>::new, &mut out)?,
+        EngineName::DeltaFifoOneThread => {
+            run_queue(args, source, DeltaFifoEngine::<_, _, false>::one_thread, &mut out)?;
+        }
+        EngineName::DeltaFifoLane => run_queue(args, source, DeltaFifoEngine::<_, _, false>::with_lane, &mut out)?,
         EngineName::Mutex => run_queue(args, source, MutexEngine::new, &mut out)?,
         EngineName::DashMap => run_queue(args, source, DashMapEngine::new, &mut out)?,
         EngineName::Floor => {
@@ -135,6 +139,10 @@ fn run_lists<S: Source, E: ListEngine<S::Object>>(
 ) -> Result<(), ChildError> {
     let lists = Lists::build(args, source, out)?;
     for row in lists.run::<S, _>(args, &engine, out)? {
+        out.line(&Line::Row(row))?;
+    }
+    if E::OWNS_LISTS && args.asks(Workload::Relist) {
+        let row = owned::run(args, source, &engine, out)?;
         out.line(&Line::Row(row))?;
     }
     leave((lists, engine));

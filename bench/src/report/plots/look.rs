@@ -21,6 +21,8 @@ pub const TEXT: Ink = ink((0x76, 0x76, 0x76), "#1f2328", "#e6edf3");
 pub const GRID: Ink = ink((0x80, 0x80, 0x80), "#8c959f", "#768390");
 const DELTAFIFO: Ink = ink((0x1f, 0x78, 0xd1), "#0757ba", "#58a6ff");
 const SKIP: Ink = ink((0x3d, 0x93, 0xc2), "#2e8bc0", "#8fd0f5");
+const ONE_THREAD: Ink = ink((0x2f, 0x8c, 0x96), "#1b7c83", "#76d7de");
+const LANE: Ink = ink((0x5b, 0x6e, 0xe8), "#4350d6", "#a3b0ff");
 const MUTEX: Ink = ink((0xc7, 0x6b, 0x0a), "#b35900", "#f0a044");
 const DASHMAP: Ink = ink((0x2b, 0x8a, 0x50), "#1a7f37", "#4ac26b");
 const FLOOR: Ink = ink((0x86, 0x80, 0x78), "#6e6a64", "#b0aaa0");
@@ -31,8 +33,23 @@ const GO_REAL: Ink = ink((0xcf, 0x5c, 0x92), "#b8336f", "#ff8fc0");
 const GO_INFORMER: Ink = ink((0xa5, 0x66, 0x4e), "#87452c", "#d9a38c");
 const UNKNOWN: Ink = ink((0x70, 0x7b, 0x8a), "#57606a", "#9aa5b1");
 
-const ALL: [Ink; 13] =
-    [TEXT, GRID, DELTAFIFO, SKIP, MUTEX, DASHMAP, FLOOR, WRITER, WRITER_ARC, GO_DELTA, GO_REAL, GO_INFORMER, UNKNOWN];
+const ALL: [Ink; 15] = [
+    TEXT,
+    GRID,
+    DELTAFIFO,
+    SKIP,
+    ONE_THREAD,
+    LANE,
+    MUTEX,
+    DASHMAP,
+    FLOOR,
+    WRITER,
+    WRITER_ARC,
+    GO_DELTA,
+    GO_REAL,
+    GO_INFORMER,
+    UNKNOWN,
+];
 
 /// What stands at a measured point.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,6 +62,8 @@ pub enum Mark {
     Lozenge,
     Up,
     Down,
+    Right,
+    Left,
     Plus,
     Cross,
 }
@@ -63,6 +82,8 @@ pub fn look(engine: &str) -> Look {
     let (ink, mark) = match engine {
         "deltafifo" => (DELTAFIFO, Mark::Disc),
         "deltafifo-skip" => (SKIP, Mark::Ring),
+        "deltafifo-1-thread" => (ONE_THREAD, Mark::Left),
+        "deltafifo-lane" => (LANE, Mark::Right),
         "mutex" => (MUTEX, Mark::Square),
         "dashmap" => (DASHMAP, Mark::Diamond),
         "floor" => (FLOOR, Mark::Plus),

@@ -53,7 +53,7 @@ pub(super) struct Join {
 /// One object on its way to its slot.
 struct Entry<T> {
     hash: u64,
-    /// Only `None` once pushed, or found unchanged.
+    /// Only `None` once pushed.
     object: Option<Arc<T>>,
     /// Its place in the stride.
     index: u32,
@@ -232,9 +232,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         arena: &[u8],
         queued: &mut Vec<(u32, Ticket<T>)>,
     ) {
-        if join.skip_unchanged {
-            self.skip_unchanged(join, entries, group, arena);
-        }
+        let changed;
+        let group = if join.skip_unchanged {
+            changed = self.skip_unchanged(join, entries, group, arena);
+            &changed
+        } else {
+            group
+        };
         let table = &self.core.table;
         let Some(&first) = group.first() else { return };
         let lock = table.shard(entries[first as usize].hash);
@@ -298,10 +302,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.uncounted(objects_left(entries, group), join.marks);
     }
 
-    /// Takes out of the group what is known, idle and of an equal version, once it is stamped. The versions are compared
-    /// with no lock held.
-    fn skip_unchanged(&self, join: &Join, entries: &mut [Entry<T>], group: &[u32], arena: &[u8]) {
-        let Some(&first) = group.first() else { return };
+    /// What is left of the group without what is known, idle and of an equal version, once that is stamped. The versions
+    /// are compared with no lock held. What is left out stays in its entry until the next stride, and so is freed in list
+    /// order, in which it was made: freed shard by shard it costs twice as much.
+    fn skip_unchanged(&self, join: &Join, entries: &[Entry<T>], group: &[u32], arena: &[u8]) -> Vec<u32> {
+        let Some(&first) = group.first() else { return Vec::new() };
         let shard = self.core.table.shard(entries[first as usize].hash).read();
         bring_first_near(&shard, entries, group, arena);
         let mut known = Vec::with_capacity(group.len());
@@ -321,21 +326,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         for known in known.iter().flatten() {
             meta.version(known).inspect(|version| prefetch(version.as_ptr()));
         }
-        for &number in group {
-            entries[number as usize].object.as_ref().inspect(|object| prefetch(Arc::as_ptr(object)));
-        }
-        let mut kept = Vec::new();
+        let mut changed = Vec::new();
         for (&number, known) in group.iter().zip(known) {
-            let entry = &mut entries[number as usize];
+            let entry = &entries[number as usize];
             // A key that is listed twice, first changed, is about to be pending.
-            if known.is_some_and(|known| self.is_unchanged(&known, Some(entry.version(arena))))
-                && !kept.contains(&entry.hash)
+            let is_listed_changed = || changed.iter().any(|&other: &u32| entries[other as usize].hash == entry.hash);
+            if !known.is_some_and(|known| self.is_unchanged(&known, Some(entry.version(arena)))) || is_listed_changed()
             {
-                drop(entry.object.take());
-            } else {
-                kept.push(entry.hash);
+                changed.push(number);
             }
         }
+        changed
     }
 
     /// The third step.

@@ -1,13 +1,18 @@
-//! The hot paths under criterion: an update of a known idle key, an update of a pending key, a pop that applies, and a
-//! relist of 100,000. Everything is measured over a fused store that knows 100,000 objects; what a measurement needs or
-//! leaves behind is prepared and released outside the clock.
+//! The hot paths under criterion, each over every engine with a queue: an update of a known idle key, an update of a
+//! pending key, a pop that applies, and a relist of 100,000. Every engine's store knows 100,000 objects; what a
+//! measurement needs or leaves behind is prepared and released outside the clock. Plots are in `criterion/report` of
+//! the build directory.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use deltafifo::{DeltaFifo, Indexer, KeyFunc};
+use criterion::measurement::WallTime;
+use criterion::{Bencher, BenchmarkGroup, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use deltafifo_bench::data::{Generated, Object, ObjectAccess, Plan, build};
+use deltafifo_bench::engines::dashmap::DashMapEngine;
+use deltafifo_bench::engines::deltafifo::DeltaFifoEngine;
+use deltafifo_bench::engines::mutex_engine::MutexEngine;
+use deltafifo_bench::engines::{EngineName, QueueEngine};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -16,43 +21,29 @@ const KNOWN: usize = 100_000;
 /// Single operations are measured in rounds of so many, since one is shorter than a look at the clock.
 const ROUND: usize = 1_000;
 
-type Fifo = DeltaFifo<Object, ObjectAccess>;
+type DeltaFifo = DeltaFifoEngine<Object, ObjectAccess, false>;
+type Mutex = MutexEngine<Object, ObjectAccess>;
+type DashMap = DashMapEngine<Object, ObjectAccess>;
 
 fn objects() -> Vec<Arc<Object>> {
     build(&Generated { objects: KNOWN }, &Plan::same(KNOWN))
 }
 
-/// A queue over a store that knows all objects.
-fn filled() -> Fifo {
-    let store = Indexer::builder(KeyFunc::meta_namespace(ObjectAccess)).build().expect("no index is given twice");
-    let fifo = DeltaFifo::over(store).build();
-    fifo.replace(objects(), "1").expect("every object has a name");
-    drain(&fifo);
-    fifo
-}
-
-fn drain(fifo: &Fifo) {
-    while let Some(mut batch) = fifo.try_pop_batch(1024) {
-        while let Some(mut item) = batch.next() {
-            item.apply(|_| ()).expect("the store is fused");
-        }
-    }
-}
-
-/// Time of `rounds` rounds of `work`, with `before` and `after` of each outside the clock.
-fn timed<S>(
+/// Time of `rounds` rounds of `work`. What is before, what is after, and the release of what it returns are outside the
+/// clock.
+fn timed<S, R>(
     rounds: u64,
     mut before: impl FnMut(u64) -> S,
-    mut work: impl FnMut(S),
-    mut after: impl FnMut(),
+    mut work: impl FnMut(S) -> R,
+    mut after: impl FnMut(R),
 ) -> Duration {
     let mut total = Duration::ZERO;
     for round in 0..rounds {
         let state = before(round);
         let start = Instant::now();
-        work(state);
+        let left = work(state);
         total += start.elapsed();
-        after();
+        after(left);
     }
     total
 }
@@ -63,59 +54,107 @@ fn updates(objects: &[Arc<Object>], round: u64) -> Vec<Arc<Object>> {
     (first..first + ROUND).map(|at| objects[at * 7919 % KNOWN].clone()).collect()
 }
 
-fn single_operations(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("one key");
-    group.throughput(Throughput::Elements(ROUND as u64));
-    let objects = objects();
-    let offer = |fifo: &Fifo, updates: Vec<Arc<Object>>| {
-        for object in updates {
-            fifo.update(object).expect("every object has a name");
-        }
-    };
+fn offer(engine: &impl QueueEngine<Object>, updates: Vec<Arc<Object>>) {
+    for object in updates {
+        engine.update(object);
+    }
+}
 
-    let fifo = filled();
-    group.bench_function("update, known and idle", |bencher| {
-        bencher.iter_custom(|rounds| {
-            timed(rounds, |round| updates(&objects, round), |updates| offer(&fifo, updates), || drain(&fifo))
-        });
+fn update_idle<E: QueueEngine<Object>>(bencher: &mut Bencher<'_>, engine: &E) {
+    let objects = objects();
+    let drain = |()| _ = engine.drain();
+    bencher.iter_custom(|rounds| {
+        let prepare = |round| updates(&objects, round);
+        timed(rounds, prepare, |updates| offer(engine, updates), drain)
     });
-    group.bench_function("update, pending", |bencher| {
+}
+
+fn update_pending<E: QueueEngine<Object>>(bencher: &mut Bencher<'_>, engine: &E) {
+    let objects = objects();
+    let drain = |()| _ = engine.drain();
+    bencher.iter_custom(|rounds| {
         let prepare = |round| {
-            offer(&fifo, updates(&objects, round));
+            offer(engine, updates(&objects, round));
             updates(&objects, round)
         };
-        bencher.iter_custom(|rounds| timed(rounds, prepare, |updates| offer(&fifo, updates), || drain(&fifo)));
+        timed(rounds, prepare, |updates| offer(engine, updates), drain)
     });
-    group.bench_function("pop and apply, one by one", |bencher| {
-        let pop = |()| {
-            while let Some(mut item) = fifo.try_pop() {
-                item.apply(|_| ()).expect("the store is fused");
-            }
+}
+
+fn pop<E: QueueEngine<Object>>(bencher: &mut Bencher<'_>, engine: &E) {
+    let objects = objects();
+    bencher.iter_custom(|rounds| {
+        let pop_all = |()| while engine.try_pop(|_| ()) {};
+        timed(rounds, |round| offer(engine, updates(&objects, round)), pop_all, drop)
+    });
+}
+
+/// On as many threads as the engine likes. Both lists outlive the clock, so that no engine pays for freeing objects.
+fn relist<E: QueueEngine<Object>>(bencher: &mut Bencher<'_>, engine: &E) {
+    let mut known = objects();
+    engine.replace(known.clone(), "1");
+    engine.drain();
+    bencher.iter_custom(|rounds| {
+        let prepare = |_| {
+            let list = objects();
+            let old = std::mem::replace(&mut known, list.clone());
+            (list, old)
         };
-        bencher.iter_custom(|rounds| timed(rounds, |round| offer(&fifo, updates(&objects, round)), pop, || ()));
+        let relist = |(list, old)| {
+            engine.replace(list, "2");
+            engine.drain();
+            old
+        };
+        timed(rounds, prepare, relist, drop)
     });
-    group.bench_function("pop and apply, in a batch", |bencher| {
-        let pop = |()| drain(&fifo);
-        bencher.iter_custom(|rounds| timed(rounds, |round| offer(&fifo, updates(&objects, round)), pop, || ()));
-    });
+}
+
+/// One measurement, in the form it has for an engine.
+type Measure<E> = fn(&mut Bencher<'_>, &E);
+
+/// The same measurement over every engine.
+fn compare(
+    mut group: BenchmarkGroup<'_, WallTime>,
+    deltafifo: Measure<DeltaFifo>,
+    mutex: Measure<Mutex>,
+    dashmap: Measure<DashMap>,
+) {
+    measure(&mut group, EngineName::DeltaFifo, &DeltaFifo::new(ObjectAccess), deltafifo);
+    measure(&mut group, EngineName::Mutex, &Mutex::new(ObjectAccess), mutex);
+    measure(&mut group, EngineName::DashMap, &DashMap::new(ObjectAccess), dashmap);
     group.finish();
 }
 
-fn relist(criterion: &mut Criterion) {
+/// With the engine's store filled.
+fn measure<E: QueueEngine<Object>>(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    name: EngineName,
+    engine: &E,
+    measure: Measure<E>,
+) {
+    engine.replace(objects(), "1");
+    engine.drain();
+    group.bench_function(name.name(), |bencher| measure(bencher, engine));
+}
+
+fn one_key(criterion: &mut Criterion) {
+    compare(rounds_of(criterion, "update, known and idle"), update_idle, update_idle, update_idle);
+    compare(rounds_of(criterion, "update, pending"), update_pending, update_pending, update_pending);
+    compare(rounds_of(criterion, "pop and apply, one by one"), pop, pop, pop);
+}
+
+fn rounds_of<'a>(criterion: &'a mut Criterion, operation: &str) -> BenchmarkGroup<'a, WallTime> {
+    let mut group = criterion.benchmark_group(operation);
+    group.throughput(Throughput::Elements(ROUND as u64));
+    group
+}
+
+fn whole_list(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("relist of 100,000 known objects");
-    group.throughput(Throughput::Elements(KNOWN as u64)).sample_size(20);
-    let fifo = filled();
-    group.bench_function("join, drain and free the old, one thread", |bencher| {
-        bencher.iter_custom(|rounds| {
-            let relist = |list| {
-                fifo.replace(list, "2").expect("every object has a name");
-                drain(&fifo);
-            };
-            timed(rounds, |_| objects(), relist, || ())
-        });
-    });
-    group.finish();
+    // Flat, since an iteration is long.
+    group.throughput(Throughput::Elements(KNOWN as u64)).sampling_mode(SamplingMode::Flat).sample_size(20);
+    compare(group, relist, relist, relist);
 }
 
-criterion_group!(benches, single_operations, relist);
+criterion_group!(benches, one_key, whole_list);
 criterion_main!(benches);

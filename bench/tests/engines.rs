@@ -80,6 +80,22 @@ fn lists_meet_what_is_pending(engine: &impl QueueEngine<Object>) {
     engine.drain();
 }
 
+/// One key a pop, with all that happened to it, in the order of the first offers.
+fn pops_take_one_key(engine: &impl QueueEngine<Object>) {
+    let same = list(&Plan::same(OBJECTS));
+    for index in [5, 3, 5] {
+        engine.update(same[index].clone());
+    }
+    let pop = || {
+        let mut counts = Counts::default();
+        engine.try_pop(|event| counts.note(event)).then_some(counts)
+    };
+    assert_eq!(pop(), Some(Counts { adds: 1, updates: 1, deletes: 0 }));
+    assert_eq!(pop(), Some(Counts { adds: 1, updates: 0, deletes: 0 }));
+    assert_eq!(pop(), None);
+    assert_eq!(stored(engine), digest([3, 5].into_iter().map(|index| &*same[index])));
+}
+
 /// Three producers, each with its own keys, and three consumers: the last update of every object wins.
 fn events_arrive_in_order(engine: &impl QueueEngine<Object>, burst: usize) {
     let same = list(&Plan::same(OBJECTS));
@@ -122,6 +138,7 @@ fn a_queue_does_everything<E: QueueEngine<Object> + StoreEngine<Object>>(new: im
     gets_give_what_is_known(&new(ObjectAccess));
     lists_are_joined(&new(ObjectAccess));
     lists_meet_what_is_pending(&new(ObjectAccess));
+    pops_take_one_key(&new(ObjectAccess));
     for burst in [1, 64] {
         events_arrive_in_order(&new(ObjectAccess), burst);
     }

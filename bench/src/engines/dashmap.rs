@@ -205,9 +205,7 @@ impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for DashMapEngine<T, M> {
                 .map(|_| {
                     scope.spawn(|| {
                         let mut counts = Counts::default();
-                        while let Some(key) = self.ready.try_pop() {
-                            self.handle(&key, &mut |event| counts.note(event));
-                        }
+                        while self.try_pop(|event| counts.note(event)) {}
                         counts
                     })
                 })
@@ -244,6 +242,12 @@ impl<T: Send + Sync, M: Meta<T>> QueueEngine<T> for DashMapEngine<T, M> {
         // An open relist does not delete what comes in meanwhile.
         let generation = self.generation.load(Ordering::SeqCst);
         self.push(key, DeltaType::Updated, object, generation);
+    }
+
+    fn try_pop(&self, mut handler: impl FnMut(&Event<'_, T>)) -> bool {
+        let Some(key) = self.ready.try_pop() else { return false };
+        self.handle(&key, &mut handler);
+        true
     }
 
     fn consume(&self, mut handler: impl FnMut(&Event<'_, T>)) -> usize {

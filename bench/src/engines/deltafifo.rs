@@ -113,6 +113,12 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> QueueEngine<T> for DeltaFifoE
         assert!(updated.is_ok(), "every object has a name: {updated:?}");
     }
 
+    fn try_pop(&self, mut handler: impl FnMut(&Event<'_, T>)) -> bool {
+        let Some(item) = self.fifo.try_pop() else { return false };
+        apply(item, &mut handler);
+        true
+    }
+
     fn consume(&self, mut handler: impl FnMut(&Event<'_, T>)) -> usize {
         let mut pops = 0;
         while let Ok(mut batch) = self.fifo.pop_batch(BURST) {

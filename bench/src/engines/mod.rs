@@ -108,6 +108,9 @@ pub trait QueueEngine<T>: ListEngine<T, List = Vec<Arc<T>>> {
         }
     }
 
+    /// Pops one key, applies it to the store and calls the handler; false when nothing is pending.
+    fn try_pop(&self, handler: impl FnMut(&Event<'_, T>)) -> bool;
+
     /// Pops, applies to the store and calls the handler until the queue is closed and empty; says how often it popped.
     /// Several threads may be in here at once.
     fn consume(&self, handler: impl FnMut(&Event<'_, T>)) -> usize;

@@ -44,7 +44,7 @@ impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for MutexEngine<T, M> {
 
     fn drain(&self) -> Counts {
         let mut counts = Counts::default();
-        while self.fifo.try_pop(|item| self.apply(item, &mut |event| counts.note(event))).is_some() {}
+        while self.try_pop(|event| counts.note(event)) {}
         counts
     }
 
@@ -71,6 +71,10 @@ impl<T: Send + Sync, M: Meta<T>> QueueEngine<T> for MutexEngine<T, M> {
     fn update(&self, object: Arc<T>) {
         let updated = self.fifo.update(object);
         assert!(updated.is_ok(), "every object has a name: {updated:?}");
+    }
+
+    fn try_pop(&self, mut handler: impl FnMut(&Event<'_, T>)) -> bool {
+        self.fifo.try_pop(|item| self.apply(item, &mut handler)).is_some()
     }
 
     fn consume(&self, mut handler: impl FnMut(&Event<'_, T>)) -> usize {

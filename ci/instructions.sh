@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Instructions of the hot paths (`bench/benches/instructions.rs`), counted by callgrind: none may take 2 % more than
+# `bench/instructions.txt` says. `instructions.sh record` writes that file anew; it belongs to the commit that made the
+# difference, whose message says why it is worth it.
+#
+# Proves: on one thread and without contention these paths execute no more instructions than when the file was written.
+# Says nothing about time, cache misses, contention or other paths. Counts are those of one compiler: what another one
+# makes of the same code is told, and fails nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. ci/common.sh
+baseline=bench/instructions.txt
+
+valgrind --version >/dev/null 2>&1 || { apt-get update && apt-get install --yes valgrind; } >/dev/null 2>&1 ||
+  skip "valgrind cannot be installed"
+# The runner must have the very version of the crate. How fast it is does not matter, how long it builds does.
+version=$(cargo pkgid --locked gungraun | sed 's/.*@//')
+[[ $(gungraun-runner --version 2>/dev/null) == "gungraun-runner $version" ]] ||
+  CARGO_PROFILE_DEV_DEBUG=none cargo install --quiet --locked --debug "gungraun-runner@$version" ||
+  skip "gungraun-runner $version cannot be installed"
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+cargo bench --quiet -p deltafifo-bench --bench instructions -- --color=never \
+  --callgrind-args=--cache-sim=no --callgrind-metrics=ir >"$log" || { cat "$log"; exit 1; }
+# "instructions::hot_paths::update idle:(...)", and then "  Instructions:  10368277|N/A".
+counts=$(awk '/^[^ ]/ { name = $1 "." $2; sub(/^.*::/, "", name); sub(/:.*/, "", name) }
+  $1 == "Instructions:" { print name, $2 + 0 }' "$log")
+[[ -n $counts ]] || { cat "$log"; echo "nothing was counted" >&2; exit 1; }
+
+compiler="# $(rustc -V), $(rustc -vV | sed -n 's/^host: //p')"
+if [[ ${1:-} == record ]]; then
+  title="# Instructions of 10,000 operations each, as \`ci/instructions.sh record\` found them."
+  printf '%s\n' "$title" "$compiler" "$counts" | tee "$baseline"
+  exit 0
+fi
+
+# 1 if a count is above the limit, 2 if the baseline has other names.
+status=0
+awk -v percent=2 '
+  BEGIN { printf "%-20s %12s %12s %9s\n", "instructions", "baseline", "now", "" }
+  /^#/ { next }
+  FILENAME != "-" { was[$1] = $2; next }
+  !($1 in was) { printf "%-20s %12s %12d  not in the baseline\n", $1, "", $2; names = 2; next }
+  {
+    more = ($2 / was[$1] - 1) * 100
+    verdict = more > percent ? "  too many" : more < -percent ? "  fewer: record them" : ""
+    if (more > percent) above = 1
+    printf "%-20s %12d %12d %+8.2f%%%s\n", $1, was[$1], $2, more, verdict
+    delete was[$1]
+  }
+  END {
+    for (name in was) { printf "%-20s %12d %12s  not counted\n", name, was[name], ""; names = 2 }
+    exit names ? names : above
+  }' "$baseline" - <<<"$counts" || status=$?
+
+if ((status == 1)) && ! grep -qxF "$compiler" "$baseline"; then
+  skip "the baseline was made by another compiler (this is ${compiler#\# }); record one: ci/instructions.sh record"
+elif ((status)); then
+  echo "if this is as it should be, record it: ci/instructions.sh record" >&2
+  exit 1
+fi
+echo "ok: no path takes 2 % more instructions"

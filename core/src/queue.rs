@@ -33,12 +33,6 @@ pub(crate) enum Lane {
     Backlog,
 }
 
-impl Lane {
-    pub(crate) fn of<T>(pending: &Pending<T>) -> Self {
-        if pending.is_live() { Self::Live } else { Self::Backlog }
-    }
-}
-
 /// Of so many turns in a row one is the backlog's, however much is live.
 const TURNS: usize = 8;
 
@@ -82,8 +76,15 @@ impl<T> ReadyQueue<T> {
         self.backlog = Some(SegQueue::new());
     }
 
+    /// Which way a delta goes.
+    #[inline]
+    pub(crate) fn lane_of(&self, pending: &Pending<T>) -> Lane {
+        if self.backlog.is_none() || pending.is_live() { Lane::Live } else { Lane::Backlog }
+    }
+
     /// The place in the queue of a slot after a push, if it is to have a new one: to be pushed on the same lane. With the
     /// shard's lock held since before the push.
+    #[inline]
     pub(crate) fn ticket(&self, lane: Lane, slot: &Slot<T>, pushed: Pushed<T>) -> Option<Ticket<T>> {
         match pushed {
             Pushed::Queue(slot) => self.ticket_of(lane, slot),
@@ -93,6 +94,7 @@ impl<T> ReadyQueue<T> {
     }
 
     /// The place of a slot that is not in the queue yet. None: an old place of its own is its place again.
+    #[inline]
     pub(crate) fn ticket_of(&self, lane: Lane, slot: QueuedSlot<T>) -> Option<Ticket<T>> {
         if self.backlog.is_some() && lane == Lane::Backlog { slot.into_backlog() } else { Some(Ticket::Queued(slot)) }
     }

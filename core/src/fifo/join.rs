@@ -191,9 +191,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             };
             let key = &arena[at..];
             let (hash, len) = (table.hash(key), key.len());
+            let mut version = 0;
             if join.skip_unchanged {
                 // Written down here, where the object is at hand, so that the join need not come back to its strings.
                 arena.extend_from_slice(keys.meta().version(&object).unwrap_or_default().as_bytes());
+                version = narrow(arena.len() - at - len);
             }
             entries[Table::<T>::shard_of(hash) * threads / SHARDS].push(Entry {
                 hash,
@@ -201,7 +203,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 index: narrow(index),
                 at: narrow(at),
                 len: narrow(len),
-                version: narrow(arena.len() - at - len),
+                version,
             });
         }
     }
@@ -242,7 +244,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let table = &self.core.table;
         let Some(&first) = group.first() else { return };
         let lock = table.shard(entries[first as usize].hash);
-        let mut absent = Vec::new();
+        let (lane, mut absent) = (join.lane(), Vec::new());
         // Counted before the pushes: a mark that is taken before it is counted could end the initial population early.
         self.counted(objects_left(entries, group), join.marks);
 
@@ -264,7 +266,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             self.list_elsewhere(generation, key);
             slot.stamp(generation);
             let pushed = slot.push(join.pending(object), Rule::Always);
-            queued.extend(self.queue.ticket(join.lane(), slot, pushed).map(|ticket| (entry.index, ticket)));
+            if let Some(ticket) = self.queue.ticket(lane, slot, pushed) {
+                queued.push((entry.index, ticket));
+            }
         }
         drop(shard);
 
@@ -283,7 +287,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 let slot = table.find_or_insert(&mut shard, entry.hash, key, generation);
                 slot.stamp(generation);
                 let pushed = slot.push(join.pending(object), Rule::Always);
-                queued.extend(self.queue.ticket(join.lane(), slot, pushed).map(|ticket| (entry.index, ticket)));
+                if let Some(ticket) = self.queue.ticket(lane, slot, pushed) {
+                    queued.push((entry.index, ticket));
+                }
             }
         }
     }

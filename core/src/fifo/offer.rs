@@ -7,7 +7,6 @@ use std::ops::DerefMut;
 use super::{DeltaFifo, Known};
 use crate::error::{KeyError, OfferError};
 use crate::key::{KeyBuf, as_str};
-use crate::queue::Lane;
 use crate::shard::Shard;
 use crate::slot::{Pending, Pushed, Rule, Slot, State, What};
 use crate::sync::{Arc, Ordering, mutant};
@@ -143,7 +142,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         missing: Missing,
     ) -> bool {
         let weight = pending.weight();
-        let lane = Lane::of(&pending);
+        let lane = self.queue.lane_of(&pending);
         let open = self.stamp_of_offer(key, rule);
         self.list_elsewhere(open, key);
         let slot = if missing == Missing::Ignore {

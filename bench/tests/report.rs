@@ -93,7 +93,8 @@ fn the_page_has_every_engine_and_every_figure() {
         }
     }
     // The least, the median and the most of one row each, as text.
-    let figures = ["5.00 ms", "10.00 ms", "20.00 ms", "3.000 M/s", "576.0 B", "9.00 ms", "200.0 ns", "7 MB", "1,000,000"];
+    let figures =
+        ["5.00 ms", "10.00 ms", "20.00 ms", "3.000 M/s", "576.0 B", "9.00 ms", "200.0 ns", "7 MB", "1,000,000"];
     for figure in figures {
         assert!(page.contains(&format!(">{figure}<")), "no {figure}");
     }

@@ -71,9 +71,9 @@ impl<T> ReadyQueue<T> {
         }
     }
 
-    /// Gives live events a lane of their own.
-    pub(crate) fn open_lane(&mut self) {
-        self.backlog = Some(SegQueue::new());
+    /// Whether live events have a lane of their own.
+    pub(crate) fn set_lane(&mut self, live: bool) {
+        self.backlog = live.then(SegQueue::new);
     }
 
     /// Which way a delta goes.
@@ -126,13 +126,14 @@ impl<T> ReadyQueue<T> {
         }
     }
 
-    /// Puts slots that were taken out, oldest first, back at the front; how many. The caller wakes.
+    /// Puts slots that were taken out, oldest first, back at the front of where they came from; how many. The caller wakes.
     pub(crate) fn give_back(&self, slots: VecDeque<Ticket<T>>) -> usize {
         let given = slots.len();
         // Most batches are handled to their end, and leave the head alone.
         if given > 0 {
-            let run = &mut self.head.lock().run;
+            let mut head = self.head.lock();
             for slot in slots.into_iter().rev() {
+                let run = if matches!(slot, Ticket::Backlog(_)) { &mut head.backlog } else { &mut head.run };
                 mutant!(GivenBackBehind => run.push_back(slot); run.push_front(slot));
             }
         }
@@ -184,6 +185,11 @@ impl<T> ReadyQueue<T> {
         }
         head.turns = 0;
         next(backlog, &mut head.backlog).or_else(|| next(&self.tail, &mut head.run))
+    }
+
+    /// The backlog's turn brought an entry that was stale: the next turn is the backlog's again.
+    pub(crate) fn repeat_turn(&self) {
+        self.head.lock().turns = TURNS - 1;
     }
 
     /// Repeats `attempt` until it brings something, sleeping between.

@@ -128,7 +128,7 @@ fn the_initial_population_ends_with_its_last_item_whichever_way_it_went() {
 }
 
 #[test]
-fn keys_of_a_batch_are_not_passed_any_more_and_those_left_go_back() {
+fn what_is_left_of_a_batch_goes_back_to_where_it_came_from() {
     let rig = laned(Mode::Fused, &[]);
     rig.fifo.replace(vec![obj("a", 1), obj("b", 1), obj("c", 1)], "1").unwrap();
     rig.fifo.update(obj("b", 2)).unwrap();
@@ -138,7 +138,33 @@ fn keys_of_a_batch_are_not_passed_any_more_and_those_left_go_back() {
     assert_eq!(first.key(), "b");
     first.done();
     drop(batch);
-    assert_eq!(rig.drain(), ["a: R1", "c: R1"]);
+    rig.fifo.add(obj("live", 1)).unwrap();
+    assert_eq!(rig.drain(), ["live: A1", "a: R1", "c: R1"]);
+}
+
+#[test]
+fn a_live_event_takes_its_key_out_of_a_batch_that_has_not_come_to_it() {
+    let rig = laned(Mode::Fused, &[]);
+    rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();
+    let mut batch = rig.fifo.try_pop_batch(10).unwrap();
+    rig.fifo.update(obj("b", 2)).unwrap();
+    assert_eq!(rig.handle().as_deref(), Some("b: R1 U2"));
+    assert_eq!(batch.next().map(|item| item.key().to_owned()).as_deref(), Some("a"));
+    assert!(batch.next().is_none(), "b has been handed out");
+}
+
+#[test]
+fn stale_entries_do_not_use_up_the_turns_of_the_backlog() {
+    let rig = laned(Mode::Fused, &[]);
+    rig.fifo.replace(vec![obj("s1", 1), obj("s2", 1), obj("old", 1)], "1").unwrap();
+    for key in ["s1", "s2"] {
+        rig.fifo.update(obj(key, 2)).unwrap();
+        rig.handle();
+    }
+    (0..30).for_each(|number| rig.fifo.add(obj(&format!("live-{number:02}"), 1)).unwrap());
+    let drained = rig.drain();
+    let at = drained.iter().position(|shown| shown.starts_with("old")).unwrap();
+    assert!(at < 8, "it came after {at} others: {drained:?}");
 }
 
 #[test]

@@ -20,7 +20,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Takes up to `max` keys in order; blocks while the queue is empty and open. A `max` of 0 counts as 1.
     ///
     /// Each key's deltas are taken just before its handler, so until then it counts as pending, for itself and for
-    /// others; but no other consumer gets it before this batch is dropped.
+    /// others; but no other consumer gets it before this batch is dropped, unless it came from a relist and something live
+    /// is offered for it in a queue with a lane for that.
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.

@@ -28,7 +28,7 @@ mod settle;
 use crate::error::{BoxError, Closed, KeyError};
 use crate::key::{KeyBuf, as_str};
 use crate::queue::{Lane, ReadyQueue};
-use crate::slot::{QueuedSlot, Ticket};
+use crate::slot::{QueuedSlot, StaleSlot, Ticket};
 use crate::store::Core;
 use crate::sync::{Arc, AtomicBool, Event, Listener, SHARDS, mutant};
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, KnownObjects, Meta};
@@ -67,7 +67,7 @@ enum Known<T> {
 ///
 /// # Key order
 /// Across keys the order is that of the single offers. It is not promised against a relist or batch in progress, nor
-/// for keys whose handler was running.
+/// for keys whose handler was running, nor with a [lane for live events](DeltaFifoBuilder::live_lane).
 pub struct DeltaFifo<T, M> {
     core: Arc<Core<T, M>>,
     known: Known<T>,
@@ -291,13 +291,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     }
 
     /// Whether live events (offers, batches of them, and what goes back after a handler) pass what relists and resyncs have
-    /// queued: a key that waits in that backlog is handed out as soon as something is offered for it, with all that is
-    /// pending, in order. Of eight pops in a row at least one is the backlog's while it has any. Off by default: then keys
-    /// are handed out first in, first out, as in client-go, and an update offered after a relist of a million waits for it.
+    /// queued: a key that waits in that backlog joins the live keys when something is offered for it, and is handed out in
+    /// their order with all that is pending for it, oldest first. Of eight pops in a row at least one is the backlog's while
+    /// it has any. Off by default: then keys are handed out first in, first out, as in client-go, and an update offered
+    /// after a relist of a million waits for it.
+    ///
+    /// An update that meets the very push of a relist on its key, or the end of its handler, may wait with the backlog all
+    /// the same. Where very many live keys wait, one that was next in the backlog comes later by joining them.
     pub fn live_lane(mut self, live: bool) -> Self {
-        if live {
-            self.fifo.queue.open_lane();
-        }
+        self.fifo.queue.set_lane(live);
         self
     }
 
@@ -338,7 +340,15 @@ impl<T, M> DeltaFifo<T, M> {
     /// The slot whose turn in the queue has come; none when it went another way (`slot/lane.rs`).
     #[inline]
     fn redeem(&self, ticket: Ticket<T>) -> Option<QueuedSlot<T>> {
-        ticket.redeem().or_else(|stale| self.core.table.leave(stale).ok_or(())).ok()
+        ticket.redeem().map_or_else(|stale| self.give_up(stale), Some)
+    }
+
+    fn give_up(&self, stale: StaleSlot<T>) -> Option<QueuedSlot<T>> {
+        let revived = self.core.table.leave(stale);
+        if revived.is_none() {
+            self.queue.repeat_turn();
+        }
+        revived
     }
 }
 

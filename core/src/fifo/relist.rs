@@ -72,6 +72,15 @@ impl Relists {
     }
 }
 
+/// What the sweep of some shards came to.
+struct Swept<T> {
+    deleted: usize,
+    /// Counted, and not deleted: the key was neither pending nor known.
+    skipped: usize,
+    /// To be queued.
+    queued: Vec<Ticket<T>>,
+}
+
 /// What a committed relist did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
@@ -330,27 +339,23 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let shards = self.core.table.shards();
         let parts = shards.chunks(shards.len().div_ceil(self.relist_threads)).collect();
         let swept = on_threads(parts, |shards| self.sweep_shards(shards, generation, marks));
-        let deleted = swept.iter().map(|(deleted, _)| deleted).sum();
-        let queued: Vec<_> = swept.into_iter().flat_map(|(_, queued)| queued).collect();
+        let deleted = swept.iter().map(|swept| swept.deleted).sum();
+        let skipped = swept.iter().map(|swept| swept.skipped).sum();
+        let queued: Vec<_> = swept.into_iter().flat_map(|swept| swept.queued).collect();
         self.publish_walk(queued);
+        // Last: it may run wakers, and should one panic, everything is queued.
+        self.uncounted(skipped, marks);
         deleted
     }
 
-    /// Deletes in some of the shards; gives how many were deleted, and the slots that are to be queued.
-    fn sweep_shards(
-        &self,
-        shards: &[CachePadded<RwLock<Shard<T>>>],
-        generation: u32,
-        marks: bool,
-    ) -> (usize, Vec<Ticket<T>>) {
-        let mut queued = Vec::new();
-        let mut deleted = 0;
+    /// Deletes in some of the shards.
+    fn sweep_shards(&self, shards: &[CachePadded<RwLock<Shard<T>>>], generation: u32, marks: bool) -> Swept<T> {
+        let mut swept = Swept { deleted: 0, skipped: 0, queued: Vec::new() };
         for shard in shards {
             let shard = shard.write();
             if !mutant!(SweepNeverLooks => true; self.relists.is_current(generation)) {
                 break;
             }
-            let mut skipped = 0;
             shard.for_each_near(|slot| {
                 if slot.stamped() >= generation {
                     return;
@@ -359,19 +364,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 self.counted(1, marks);
                 let pushed = slot.push(Pending::new(What::Swept(None)).initial(marks), Rule::IfExists);
                 if matches!(pushed, Pushed::Skipped(_)) {
-                    skipped += 1;
+                    swept.skipped += 1;
                     return;
                 }
-                queued.extend(self.queue.ticket(Lane::Backlog, slot, pushed));
+                swept.queued.extend(self.queue.ticket(Lane::Backlog, slot, pushed));
                 slot.stamp(generation);
                 // Else a store elsewhere that still knows the key would have it deleted once more.
                 self.list_elsewhere(generation, slot.key().as_bytes());
-                deleted += 1;
+                swept.deleted += 1;
             });
-            drop(shard);
-            self.uncounted(skipped, marks);
         }
-        (deleted, queued)
+        swept
     }
 
     /// Deletes what a store elsewhere knows and the relist did not list, after the sweep of the table. A key that the store

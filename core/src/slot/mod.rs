@@ -30,7 +30,7 @@
 //!
 //! 1. A `QueuedSlot` exists only while the word is a list (or `PEEK`), a `RunningSlot` only while it is `RUNNING` or a
 //!    list over `RUNNING`: only the transition that enters such a state makes the token, and only consuming the token
-//!    leaves it.
+//!    leaves it. In a backlog the token is turned into a note (`RUN`), which only one compare-exchange turns back.
 //! 2. A slot is freed only by dropping its owner when the word is `EMPTY` or `GONE`, no `IndexedSlot` is counted and no
 //!    backlog's entry noted. By 1 no queued or running token exists then; a `&Slot` cannot, since it borrows the owner that is being dropped.
 //! 3. A forgotten token keeps its slot from being freed: a leak, never a dangling pointer.

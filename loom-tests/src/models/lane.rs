@@ -61,6 +61,27 @@ pub const MODELS: &[Model] = &[
         outcomes: &["[=a1 ~a2]", "[=a1] [~a2]", "[~a2 =a1]", "[~a2] [=a1]"],
         body: passed_for_a_sleeper,
     },
+    Model {
+        name: "lane::relist_and_burst",
+        bound: Some(3), // 1.1 s
+        at_least: 6870,
+        outcomes: &["[=a1 ~a2], stored: a2, slots: 1", "[~a2 =a1], stored: a1, slots: 1"],
+        body: relist_and_burst,
+    },
+    Model {
+        name: "lane::settled_passed_and_left",
+        bound: Some(1), // 34 s with 2
+        at_least: 1,
+        outcomes: &["[=a1 ~a2] [=a3 ~a4], stored: a4, slots: 1", "[=a1 ~a2] [=a3] [~a4], stored: a4, slots: 1"],
+        body: settled_passed_and_left,
+    },
+    Model {
+        name: "lane::unknown_and_listed",
+        bound: None,
+        at_least: 190,
+        outcomes: &["[=a1 -a1] [=a3], stored: a3, slots: 1"],
+        body: unknown_and_listed,
+    },
 ];
 
 /// A relist has brought `a`, which waits in the backlog.
@@ -157,4 +178,38 @@ fn passed_for_a_sleeper() -> String {
     log.add(&sleeper.join().unwrap());
     drain(&fifo, &log, false);
     log.text()
+}
+
+/// Both push under the shared lock: whichever comes second finds the other's delta, or its entry.
+fn relist_and_burst() -> String {
+    let (fifo, log) = (Arc::new(fused_with(&[Object::new("a", 0)]).live_lane(true).build()), Log::default());
+    let relist = beside(&fifo, |fifo| drop(fifo.replace(vec![Object::new("a", 1)], "1")));
+    fifo.update_batch(vec![Object::new("a", 2)]).unwrap();
+    relist.join().unwrap();
+    rest_with_slots(&fifo, &log)
+}
+
+/// Settle makes an old entry good again, a live push passes it, and a consumer comes to it.
+fn settled_passed_and_left() -> String {
+    let (fifo, log) = (passed(), Arc::new(Log::default()));
+    let item = fifo.try_pop().unwrap();
+    log.add(&show(item.deltas(), item.key()));
+    fifo.replace(vec![Object::new("a", 3)], "2").unwrap();
+    let consumer = pop_in_the_log(&fifo, &log);
+    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 4)).unwrap());
+    end(item, true);
+    producer.join().unwrap();
+    consumer.join().unwrap();
+    rest_with_slots(&fifo, &log)
+}
+
+/// A slot that is only kept for its entry is listed again while a consumer comes to that.
+fn unknown_and_listed() -> String {
+    let (fifo, log) = (backlog(), Arc::new(Log::default()));
+    fifo.delete(Object::new("a", 1)).unwrap();
+    pop_one(&fifo, &log, true);
+    let consumer = pop_in_the_log(&fifo, &log);
+    fifo.replace(vec![Object::new("a", 3)], "2").unwrap();
+    consumer.join().unwrap();
+    rest_with_slots(&fifo, &log)
 }

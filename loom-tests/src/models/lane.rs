@@ -71,14 +71,14 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "lane::settled_passed_and_left",
         bound: Some(1), // 34 s with 2
-        at_least: 1,
+        at_least: 7220,
         outcomes: &["[=a1 ~a2] [=a3 ~a4], stored: a4, slots: 1", "[=a1 ~a2] [=a3] [~a4], stored: a4, slots: 1"],
         body: settled_passed_and_left,
     },
     Model {
         name: "lane::unknown_and_listed",
         bound: None,
-        at_least: 190,
+        at_least: 1530,
         outcomes: &["[=a1 -a1] [=a3], stored: a3, slots: 1"],
         body: unknown_and_listed,
     },

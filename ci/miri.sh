@@ -5,7 +5,7 @@
 # Proves: in the executions it chose, no undefined behaviour (wild or freed memory, data races, wrong provenance), no
 # leak. It also shows threads values that are stale by the memory model, which x86 never does. Says nothing about
 # executions it did not choose. Left out: tests that start a process or forget a guard (they say so themselves), and
-# slow.rs, which is about the clock.
+# `engine/slow.rs`, which is about the clock.
 #
 # Provenance is permissive: a link of a slot's list names the next by its exposed address (`core/src/slot/word.rs` says
 # why it must), and parking_lot makes pointers from integers for threads that wait. Addresses that were freed are given
@@ -33,17 +33,16 @@ some() {
 }
 
 if [ "${1:-}" = quick ]; then
-  some 4 --test races an_offer
-  reuse="$reusing" some 2 --test races made_again
-  some 1 --test running a_delete
+  some 4 --test engine races::an_offer
+  reuse="$reusing" some 2 --test engine races::made_again
+  some 1 --test engine running::a_delete
   echo "ok: the quick part"
   exit 0
 fi
 seeds=${MIRI_SEEDS:-4}
-under "$seeds" --test races
-reuse="$reusing" some "$seeds" --test races made_again
-under 1 --lib --test semantics --test replace --test running --test relist --test store --test blocking --test lane --test model \
-  --test indexed
+under "$seeds" --test engine races::
+reuse="$reusing" some "$seeds" --test engine races::made_again
+under 1 --lib --test engine -- --skip slow:: --skip races::
 # One round each: a queue of every kind.
 for plan in 0 1 2 3 4 5 6 7 8; do STRESS_SEED=$plan under 1 --test stress; done
 echo "ok: races for $seeds seeds, stress for a round of each plan, the others for one seed"

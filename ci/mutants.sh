@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # cargo-mutants on core's safe code: it changes one thing at a time and runs the tests, which must notice. What they do
 # not notice is a place that no test looks at. `mutants.sh [FILE...]`: those files of core/src, all of them by default
-# (hours on two cores; a file of logic, such as core/src/fifo/settle.rs, takes some minutes).
+# (two hours on two cores; a file of logic, such as core/src/fifo/settle.rs, takes some minutes).
 #
 # Proves that the tests look at what each line does; not that what they demand is right. Left out: the slot and the
 # facade, whose defects are orderings and races, which these changes do not make and the models' own mutants do; and what
-# `.cargo/mutants.toml` names, each with the reason why nothing could notice it. Survivors fail it. One that runs for too
-# long (a queue that hands out nothing) counts as noticed.
+# `.cargo/mutants.toml` names, each with the reason why nothing could notice it. Survivors fail it. A test that waits for
+# ever (a queue that hands out nothing) is ended by nextest, see `.config/nextest.toml`, and has noticed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/common.sh
 
 cargo mutants --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-mutants ||
   skip "cargo-mutants cannot be installed"
+cargo nextest --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-nextest ||
+  skip "cargo-nextest cannot be installed"
 
 files=()
 for file in "$@"; do files+=(--file "$file"); done
@@ -21,10 +23,10 @@ mkdir -p "$output"
 # Its copy of the tree has a build directory of its own, built without what only a debugger needs. The stress is left out:
 # it finds what the others find, slower.
 status=0
-env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=none PROPTEST_CASES=32 cargo mutants --package deltafifo "${files[@]}" --output "$output" \
+env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=none PROPTEST_CASES=32 NEXTEST_PROFILE=mutants \
+  cargo mutants --package deltafifo "${files[@]}" --output "$output" --test-tool nextest \
   --exclude 'core/src/slot/**' --exclude 'core/src/sync/**' --exclude core/src/sync.rs \
-  --timeout "${MUTANT_TIMEOUT:-60}" --no-shuffle --colors never -- \
-  --lib --test semantics --test running --test replace --test relist --test races --test store --test blocking --test lane --test model --test indexed ||
+  --timeout 120 --no-shuffle --colors never -- --lib --test engine ||
   status=$?
 for what in caught timeout unviable missed; do
   printf '%-9s %5d\n' "$what" "$(wc -l <"$output/mutants.out/$what.txt")"

@@ -93,6 +93,15 @@ impl<T> ReadyQueue<T> {
         }
     }
 
+    /// Queues a slot after a push, if it is to have a new place; how many consumers to wake for it. As for
+    /// [`ticket`](Self::ticket).
+    #[inline]
+    pub(crate) fn enter(&self, lane: Lane, slot: &Slot<T>, pushed: Pushed<T>) -> usize {
+        let Some(ticket) = self.ticket(lane, slot, pushed) else { return 0 };
+        self.push(lane, ticket);
+        1
+    }
+
     /// The place of a slot that is not in the queue yet. None: an old place of its own is its place again.
     #[inline]
     pub(crate) fn ticket_of(&self, lane: Lane, slot: QueuedSlot<T>) -> Option<Ticket<T>> {

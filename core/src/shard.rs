@@ -168,7 +168,7 @@ impl<T> Shard<T> {
         };
         let bucket = &mut self.buckets[number];
         bucket.tags[place] = EMPTY;
-        let owner = bucket.slots[place].take();
+        let Some(owner) = bucket.slots[place].take() else { unreachable!("located right above") };
         self.len -= 1;
         let mut passed = self.home(hash);
         while passed != number {
@@ -178,7 +178,7 @@ impl<T> Shard<T> {
             }
             passed = (passed + 1) & (self.buckets.len() - 1);
         }
-        Ok(owner)
+        Ok(Some(owner))
     }
 
     /// Brings near the bucket that `find` will look at first.
@@ -188,20 +188,22 @@ impl<T> Shard<T> {
         }
     }
 
+    /// The slot that `find` will probably look at.
+    fn likely(&self, hash: u64) -> Option<&Slot<T>> {
+        let (bucket, place) = self.locate(hash, |_| true)?;
+        self.buckets[bucket].slots[place].as_deref()
+    }
+
     /// Brings near the slot that `find` will probably look at. Worth it when the bucket already is.
     pub(crate) fn prefetch_slot(&self, hash: u64) {
-        if let Some((bucket, place)) = self.locate(hash, |_| true)
-            && let Some(slot) = &self.buckets[bucket].slots[place]
-        {
-            prefetch::<Slot<T>>(&raw const **slot);
+        if let Some(slot) = self.likely(hash) {
+            prefetch::<Slot<T>>(slot);
         }
     }
 
     /// Brings near the known object of that slot. Worth it when the slot already is.
     pub(crate) fn prefetch_known(&self, hash: u64) {
-        if let Some((bucket, place)) = self.locate(hash, |_| true)
-            && let Some(slot) = &self.buckets[bucket].slots[place]
-        {
+        if let Some(slot) = self.likely(hash) {
             slot.prefetch_known();
         }
     }

@@ -22,7 +22,7 @@ pub struct DeltaFifoEngine<T, M, const SKIP: bool> {
 impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
     /// An empty one, with a thread for each core.
     pub fn new(meta: M) -> Self {
-        Self::with(meta, thread::available_parallelism().map_or(1, NonZero::get), false)
+        Self::with(meta, every_core(), false)
     }
 
     /// An empty one that joins relists on one thread and drains them on one.
@@ -32,7 +32,7 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
 
     /// An empty one whose live events pass the backlog of a relist.
     pub fn with_lane(meta: M) -> Self {
-        Self::with(meta, thread::available_parallelism().map_or(1, NonZero::get), true)
+        Self::with(meta, every_core(), true)
     }
 
     fn with(meta: M, threads: usize, live_lane: bool) -> Self {
@@ -40,6 +40,10 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
         let fifo = DeltaFifo::over(store).relist_threads(threads).skip_unchanged(SKIP).live_lane(live_lane).build();
         Self { fifo, threads }
     }
+}
+
+fn every_core() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 fn apply<T: Send + Sync, M: Meta<T>>(mut item: Popped<'_, T, M>, handler: &mut impl FnMut(&Event<'_, T>)) {

@@ -1,6 +1,7 @@
 //! What a child process does: one engine, the workloads asked for, the rows on standard output.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -152,6 +153,14 @@ fn run_lists<S: Source, E: ListEngine<S::Object>>(
 /// Leaves what is not needed any more to the end of the process, which frees millions of objects at once.
 fn leave<V>(value: V) {
     std::mem::forget(value);
+}
+
+/// An engine that knows a list.
+pub(super) fn filled<T, E: QueueEngine<T>>(new: impl Fn() -> E, list: &[Arc<T>]) -> E {
+    let engine = new();
+    engine.replace(list.to_vec(), "1");
+    engine.drain();
+    engine
 }
 
 /// Writes down what the handler counted and what the store holds.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Map;
 
 use super::Workload;
-use super::child::{ChildArgs, ChildError, add_outcome};
+use super::child::{ChildArgs, ChildError, add_outcome, filled};
 use super::memory::MemoryMark;
 use crate::data::{Plan, Source, Zipf, build, uniform_key};
 use crate::engines::{Counts, QueueEngine};
@@ -36,9 +36,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
             for burst in [1, BURST] {
                 let variant = format!("{keys}-{threads}x{threads}{}", if burst > 1 { "-burst" } else { "" });
                 out.progress(&format!("events {variant}"))?;
-                let engine = new();
-                engine.replace(filling.clone(), "1");
-                engine.drain();
+                let engine = filled(&new, &filling);
                 let shares = partition(&events, &indexes, threads, burst);
 
                 let memory = MemoryMark::set(objects);

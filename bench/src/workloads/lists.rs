@@ -44,26 +44,39 @@ impl<T: Send + Sync> Lists<T> {
             let version = (5_000_000 + at).to_string();
             let given = E::List::from(list);
 
-            let memory = MemoryMark::set(args.objects);
-            let start = Instant::now();
-            engine.replace(given, &version);
-            let counts = engine.drain();
-            let elapsed = start.elapsed();
-
-            let mut extra = Map::new();
-            memory.add_to(&mut extra);
-            let told = expected(*workload, args.objects, E::SKIPS_UNCHANGED);
-            let expected = if E::MAKES_DELTAS { told } else { Counts::default() };
-            if counts != expected {
-                return Err(format!("{workload}: {counts:?}, expected {expected:?}").into());
-            }
+            let (mut row, counts) = measure(args, engine, given, &version, *workload, "")?;
             if args.asks(*workload) {
-                add_outcome::<S>(counts, engine, &mut extra);
-                rows.push(Row { extra, ..Row::new(*workload, "", "s", elapsed.as_secs_f64()) });
+                add_outcome::<S>(counts, engine, &mut row.extra);
+                rows.push(row);
             }
         }
         Ok(rows)
     }
+}
+
+/// Gives an engine a list, and drains it, by the clock: the row, and what the handler counted, which must be as expected.
+pub(super) fn measure<T, E: ListEngine<T>>(
+    args: &ChildArgs,
+    engine: &E,
+    given: E::List,
+    version: &str,
+    workload: Workload,
+    variant: &str,
+) -> Result<(Row, Counts), ChildError> {
+    let memory = MemoryMark::set(args.objects);
+    let start = Instant::now();
+    engine.replace(given, version);
+    let counts = engine.drain();
+    let elapsed = start.elapsed();
+
+    let mut extra = Map::new();
+    memory.add_to(&mut extra);
+    let told = expected(workload, args.objects, E::SKIPS_UNCHANGED);
+    let expected = if E::MAKES_DELTAS { told } else { Counts::default() };
+    if counts != expected {
+        return Err(format!("{workload} {variant}: {counts:?}, expected {expected:?}").into());
+    }
+    Ok((Row { extra, ..Row::new(workload, variant, "s", elapsed.as_secs_f64()) }, counts))
 }
 
 /// What a handler must see.

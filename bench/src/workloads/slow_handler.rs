@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Map;
 
 use super::Workload;
-use super::child::{ChildArgs, ChildError, add_outcome};
+use super::child::{ChildArgs, ChildError, add_outcome, filled};
 use super::events::{ratio, resume};
 use super::latency::{Latencies, MAX, P50, P99, P99_9};
 use super::memory::MemoryMark;
@@ -39,9 +39,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
         for consumers in CONSUMERS {
             let variant = format!("{micros}us-{consumers}-consumer{}-", if consumers > 1 { "s" } else { "" });
             out.progress(&format!("slow-handler {variant}"))?;
-            let engine = new();
-            engine.replace(filling.clone(), "1");
-            engine.drain();
+            let engine = filled(&new, &filling);
             let offered = events.clone();
 
             let memory = MemoryMark::set(objects);

@@ -13,7 +13,7 @@ use serde_json::Map;
 
 use self::offers::Offers;
 use super::Workload;
-use super::child::{ChildArgs, ChildError};
+use super::child::{ChildArgs, ChildError, filled};
 use super::latency::{MAX, P50, P99, P99_9, Quantile};
 use super::memory::MemoryMark;
 use super::pace::exact_wake_ups;
@@ -73,14 +73,6 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
         twin.close();
         result
     })
-}
-
-/// An engine that knows a list.
-fn filled<T, E: QueueEngine<T>>(new: impl Fn() -> E, list: &[Arc<T>]) -> E {
-    let engine = new();
-    engine.replace(list.to_vec(), "1");
-    engine.drain();
-    engine
 }
 
 /// Replaces back to back in one queue for as long as the offers to the target go on; says how many replaces were made.

@@ -165,17 +165,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             drop(skipped);
             return false;
         }
-        let ticket = self.queue.ticket(lane, slot, pushed);
-        let wakes = usize::from(ticket.is_some());
-        mutant!(QueuedAfterUnlock => if let Some(ticket) = ticket {
+        mutant!(QueuedAfterUnlock => if matches!(pushed, Pushed::Queue(_)) {
+            let ticket = self.queue.ticket(lane, slot, pushed);
             drop(shard);
-            self.queue.push(lane, ticket);
+            ticket.into_iter().for_each(|ticket| self.queue.push(lane, ticket));
             self.queue.wake(1);
             return true;
         });
-        if let Some(ticket) = ticket {
-            self.queue.push(lane, ticket);
-        }
+        let wakes = self.queue.enter(lane, slot, pushed);
         drop(shard);
         self.depth.add(weight);
         if let Some(running) = asking {

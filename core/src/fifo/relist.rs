@@ -264,11 +264,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         let pushed = slot.map(|slot| (slot, slot.push(pending, Rule::IfIdle)));
         match pushed {
             Some((slot, pushed @ (Pushed::Queue(_) | Pushed::Joined))) => {
-                let ticket = fifo.queue.ticket(Lane::Backlog, slot, pushed);
-                let wakes = usize::from(ticket.is_some());
-                if let Some(ticket) = ticket {
-                    fifo.queue.push(Lane::Backlog, ticket);
-                }
+                let wakes = fifo.queue.enter(Lane::Backlog, slot, pushed);
                 drop(shard);
                 mutant!(ProbeWakesNobody => return);
                 fifo.queue.wake(wakes);

@@ -59,6 +59,7 @@ impl Holds {
     }
 
     fn lane(&self) -> u32 {
+        // Relaxed: asked by who runs the slot under the shard's lock, or holds the entry: both have an order to the last change.
         self.0.load(Ordering::Relaxed) & LANE
     }
 
@@ -114,9 +115,7 @@ pub(crate) struct BacklogSlot<T> {
 }
 
 /// An entry that was found stale: it still keeps its slot from being freed, until it is given up under the shard's lock.
-pub(crate) struct StaleSlot<T> {
-    slot: NonNull<Slot<T>>,
-}
+pub(crate) struct StaleSlot<T>(BacklogSlot<T>);
 
 /// What giving up a stale entry came to.
 #[must_use]
@@ -145,27 +144,21 @@ impl<T> BacklogSlot<T> {
 }
 
 impl<T> StaleSlot<T> {
-    fn slot(&self) -> &Slot<T> {
-        // SAFETY: as for `BacklogSlot`: the note is taken back only when this token is consumed.
-        let slot = unsafe { self.slot.as_ref() };
-        sync::assert_alive(slot);
-        slot
-    }
-
     pub(crate) fn key(&self) -> &str {
-        self.slot().key()
+        self.0.slot().key()
     }
 
     /// Gives the entry up. The caller holds the slot's shard exclusively, so that an idle slot stays idle.
     pub(crate) fn leave(self) -> Left<T> {
-        let slot = self.slot();
+        let Self(entry) = self;
+        let slot = entry.slot();
         // The word first: what is known of an idle slot does not change. Claimed before the note is taken back, after
         // which nothing but that token would keep the slot.
         let is_unknown = slot.state() == State::Idle && !slot.is_known();
         if is_unknown && slot.word.claim() {
             let left = slot.holds.change(STALE, NONE);
             debug_assert!(left, "a claimed slot is in no backlog but by this token");
-            return Left::Unknown(RunningSlot { slot: self.slot });
+            return Left::Unknown(RunningSlot { slot: entry.slot });
         }
         loop {
             debug_assert!(slot.holds.is_in_backlog(), "an entry is noted until it is given up");
@@ -173,7 +166,7 @@ impl<T> StaleSlot<T> {
                 return Left::Nothing;
             }
             if slot.holds.change(RUN, NONE) {
-                return Left::Revived(QueuedSlot { slot: self.slot });
+                return Left::Revived(QueuedSlot { slot: entry.slot });
             }
             // A settle has just queued the slot, by this entry.
         }
@@ -212,12 +205,10 @@ impl<T> Ticket<T> {
     pub(crate) fn redeem(self) -> Result<QueuedSlot<T>, StaleSlot<T>> {
         match self {
             Self::Queued(queued) => Ok(queued),
-            Self::Backlog(BacklogSlot { slot }) => {
-                let entry = BacklogSlot { slot };
-                let taken = mutant!(StaleIsTaken => {
-                    entry.slot().holds.change(STALE, NONE) || entry.slot().holds.change(RUN, NONE)
-                }; entry.slot().holds.change(RUN, NONE));
-                if taken { Ok(QueuedSlot { slot }) } else { Err(StaleSlot { slot }) }
+            Self::Backlog(entry) => {
+                let holds = &entry.slot().holds;
+                mutant!(StaleIsTaken => if holds.change(STALE, NONE) { return Ok(QueuedSlot { slot: entry.slot }); });
+                if holds.change(RUN, NONE) { Ok(QueuedSlot { slot: entry.slot }) } else { Err(StaleSlot(entry)) }
             }
         }
     }

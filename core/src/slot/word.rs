@@ -217,7 +217,7 @@ impl<T> Word<T> {
     /// address as `seen`, and the provenance that `seen`, read earlier, may not have.
     fn change(&self, seen: Raw, new: Raw) -> Result<Raw, Raw> {
         // Acquire on failure too: the state just read is acted on. A push that finds the slot idle now looks at what it
-        // knows, which the settle that made it idle has released (tests/races.rs, under Miri).
+        // knows, which the settle that made it idle has released (tests/engine/races.rs, under Miri).
         self.word.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire)
     }
 

@@ -1,5 +1,5 @@
 //! What the tests share: the queues and objects of the oracle, and ways to run a future and to see that work ends.
-#![allow(dead_code, unused_imports)] // Each test file uses a part of it.
+#![allow(dead_code, unused_imports)] // Each of the two programs uses a part of it.
 
 use std::future::Future;
 use std::pin::pin;

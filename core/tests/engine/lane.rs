@@ -1,8 +1,6 @@
 //! The lane for live events: who passes what waits in a relist's backlog, and what becomes of the entries they leave.
 
-mod common;
-
-use common::{MODES, Mode, Rig, obj};
+use crate::common::{MODES, Mode, Rig, obj};
 
 fn laned(mode: Mode, known: &[&str]) -> Rig {
     let known: Vec<_> = known.iter().map(|key| obj(key, 1)).collect();

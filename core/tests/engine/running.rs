@@ -1,13 +1,11 @@
 //! Keys in flight: what arrives while a handler runs acts as if it came just after it, and no end of a handler harms the
 //! queue. A guard held open is the running handler.
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use common::{Fifo, Guard, KNOWING, MODES, Mode, Rig, deltas, obj, show, tombstone};
+use crate::common::{Fifo, Guard, KNOWING, MODES, Mode, Rig, deltas, obj, show, tombstone};
 use deltafifo::DeltaType::{Added, Sync};
 use deltafifo::{DeltaFifo, Indexer, KeyFunc, NoMeta, ProcessError, StoreError};
 

@@ -1,12 +1,10 @@
 //! Relists in pieces, and unchanged objects.
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use common::{KNOWING, MODES, Mode, Obj, ObjMeta, Rig, deltas, keys, nameless, obj, show, versioned};
+use crate::common::{KNOWING, MODES, Mode, Obj, ObjMeta, Rig, deltas, keys, nameless, obj, show, versioned};
 use deltafifo::DeltaType::Added;
 use deltafifo::{BoxError, DeltaFifo, Indexer, KeyError, KeyFunc, KnownObjects, OfferError, Refused, RelistError};
 
@@ -477,7 +475,7 @@ fn a_key_function_that_panics_in_a_large_page_loses_nothing_that_was_queued() {
         let calls = Arc::new(AtomicUsize::new(0));
         let panics_at = count - 10;
         let counter = calls.clone();
-        let keys = KeyFunc::custom(common::ObjMeta, move |object: &Obj| {
+        let keys = KeyFunc::custom(ObjMeta, move |object: &Obj| {
             assert!(counter.fetch_add(1, Ordering::Relaxed) != panics_at, "expected by this test");
             Ok(object.name.clone())
         });

@@ -4,13 +4,11 @@
 //! then does must still be in some order with the handler. Over a fused store the two only run at once, many times; under
 //! Miri, which shows a thread old values where the memory model allows it, a few times are enough.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, mpsc};
 use std::thread;
 
-use common::{Mode, Rig, ends, obj};
+use crate::common::{Mode, Rig, ends, obj};
 
 /// Runs `offer` on a thread, and `meanwhile` here between the store's next answer (to a look-up, or to a listing) and the
 /// offer's getting it; or after the offer, should it not ask. Everything pending is handled at the end of `meanwhile`,

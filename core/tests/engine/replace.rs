@@ -1,10 +1,8 @@
 //! client-go's `Replace` and the initial population, row by row, on one thread.
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use common::{KNOWING, MODES, Mode, Rig, nameless, obj, tombstone};
+use crate::common::{KNOWING, MODES, Mode, Rig, nameless, obj, tombstone};
 use deltafifo::{OfferError, RelistError};
 
 #[test]

@@ -1,7 +1,5 @@
 //! Waiting: for items, for room, for the sync; on threads and as futures.
 
-mod common;
-
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
@@ -11,8 +9,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Fifo, Mode, Rig, block_on, ends, obj};
-use deltafifo::{Closed, PopError};
+use crate::common::{Fifo, Mode, Rig, block_on, deltas, ends, obj, show};
+use deltafifo::{Closed, DeltaType, PopError};
 
 fn fifo() -> Arc<Fifo> {
     Rig::new(Mode::Fused).fifo
@@ -36,7 +34,7 @@ fn a_blocked_pop_wakes_for_every_kind_of_offer() {
         (|fifo| fifo.update_batch(vec![obj("b", 1)]).unwrap(), "b"),
         (|fifo| assert!(fifo.replace(vec![obj("c", 1), obj("k", 1)], "1").is_ok()), "c"),
         (|fifo| assert!(fifo.replace(vec![], "2").is_ok()), "k"),
-        (|fifo| fifo.add_if_not_present(common::deltas([(deltafifo::DeltaType::Added, obj("d", 1))])).unwrap(), "d"),
+        (|fifo| fifo.add_if_not_present(deltas([(DeltaType::Added, obj("d", 1))])).unwrap(), "d"),
         (Fifo::resync, "k"),
     ];
     ends(move || {
@@ -222,7 +220,7 @@ fn a_cancelled_handler_gives_its_key_to_another() {
         assert!(fifo.try_pop().is_none());
     }
     let guard = block_on(fifo.pop_async()).unwrap();
-    assert_eq!(common::show(guard.deltas()), "A1");
+    assert_eq!(show(guard.deltas()), "A1");
     guard.done();
 }
 

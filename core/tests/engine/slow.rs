@@ -1,13 +1,11 @@
 //! Slow handlers are reported through `tracing`, with the key and how much waits.
 
-mod common;
-
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use common::{Mode, Rig, obj};
+use crate::common::{Mode, Rig, obj};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};

@@ -1,13 +1,11 @@
 //! The store and its indexes, alone and fused with a queue.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
-use common::{Obj, ObjMeta, ends, keys, nameless, obj, tombstone};
+use crate::common::{Obj, ObjMeta, deltas, ends, keys, nameless, obj, tombstone};
 use deltafifo::{
     BoxError, Change, Delta, DeltaFifo, DeltaType, ExplicitKey, IndexError, Indexer, KeyFunc, NAMESPACE_INDEX,
     StoreError,
@@ -219,7 +217,7 @@ fn apply_tells_old_and_new_and_keeps_the_indexes() {
 #[test]
 fn a_delete_of_what_is_pending_and_not_stored_tells_no_old() {
     let fifo = DeltaFifo::over(indexed()).build();
-    fifo.add_if_not_present(common::deltas([(DeltaType::Deleted, obj("a", 1))])).unwrap();
+    fifo.add_if_not_present(deltas([(DeltaType::Deleted, obj("a", 1))])).unwrap();
     let mut guard = fifo.pop().unwrap();
     guard.apply(|change| assert!(matches!(change, Change::Deleted { old: None, .. }))).unwrap();
     guard.done();

@@ -1,10 +1,8 @@
 //! client-go's `DeltaFIFO`, row by row of the table of semantics, on one thread.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{KNOWING, MODES, Mode, Obj, Rig, deltas, nameless, obj, show, tombstone, versioned};
+use crate::common::{KNOWING, MODES, Mode, Obj, Rig, deltas, nameless, obj, show, show_one, tombstone, versioned};
 use deltafifo::DeltaType::{Added, Deleted, Replaced, Sync, Updated};
 use deltafifo::{
     Closed, Delta, DeltaFifo, Deltas, ExplicitKey, KeyError, KeyFunc, NoMeta, OfferError, PopError, RelistError,
@@ -349,7 +347,7 @@ fn get_and_list_copy_what_is_pending() {
         let mut keys = rig.fifo.list_keys();
         keys.sort();
         assert_eq!(keys, ["a", "ns/b"]);
-        let mut newest: Vec<_> = rig.fifo.list().iter().map(common::show_one).collect();
+        let mut newest: Vec<_> = rig.fifo.list().iter().map(show_one).collect();
         newest.sort();
         assert_eq!(newest, ["A3", "U2"]);
         // A copy: the queue's own is untouched, and the copy holds its objects.

@@ -1,0 +1,15 @@
+//! The engine's behaviour, a file for each side of it. One program, so that a change of the engine is linked once.
+
+mod blocking;
+#[path = "../common/mod.rs"]
+mod common;
+mod indexed;
+mod lane;
+mod model;
+mod races;
+mod relist;
+mod replace;
+mod running;
+mod semantics;
+mod slow;
+mod store;

@@ -198,7 +198,7 @@ impl<T> ReadyQueue<T> {
 
     /// The backlog's turn brought an entry that was stale: the next turn is the backlog's again.
     pub(crate) fn repeat_turn(&self) {
-        self.head.lock().turns = TURNS - 1;
+        self.head.lock().turns = TURNS;
     }
 
     /// Repeats `attempt` until it brings something, sleeping between.

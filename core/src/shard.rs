@@ -31,6 +31,13 @@ pub(crate) struct Shard<T> {
     len: usize,
 }
 
+/// Where a slot lies, for as long as the shard is held.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    bucket: usize,
+    slot: usize,
+}
+
 fn tag(hash: u64) -> u8 {
     (hash >> 56) as u8 | 1
 }
@@ -73,50 +80,63 @@ impl<T> Shard<T> {
         low & (self.buckets.len() - 1)
     }
 
-    /// Bucket and place of what `is` accepts among the slots with this hash's tag.
-    fn locate(&self, hash: u64, is: impl Fn(&SlotOwner<T>) -> bool) -> Option<(usize, usize)> {
+    /// The place of what `is` accepts among the slots with this hash's tag.
+    #[inline]
+    fn locate(&self, hash: u64, is: impl Fn(&SlotOwner<T>) -> bool) -> Option<Place> {
         if self.buckets.is_empty() {
             return None;
         }
-        let mut number = self.home(hash);
+        let mut bucket = self.home(hash);
         for _ in 0..self.buckets.len() {
-            let bucket = &self.buckets[number];
-            if let Some(place) = bucket.places(tag(hash)).find(|&place| bucket.slots[place].as_ref().is_some_and(&is)) {
-                return Some((number, place));
+            let Bucket { slots, passed, .. } = &self.buckets[bucket];
+            let mut places = self.buckets[bucket].places(tag(hash));
+            if let Some(slot) = places.find(|&place| slots[place].as_ref().is_some_and(&is)) {
+                return Some(Place { bucket, slot });
             }
-            if bucket.passed == 0 {
+            if *passed == 0 {
                 return None;
             }
-            number = (number + 1) & (self.buckets.len() - 1);
+            bucket = (bucket + 1) & (self.buckets.len() - 1);
         }
         None
     }
 
+    /// The place of `key`'s slot.
+    #[inline]
+    pub(crate) fn place_of(&self, hash: u64, key: &[u8]) -> Option<Place> {
+        self.locate(hash, |slot| slot.key().as_bytes() == key)
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, place: Place) -> &SlotOwner<T> {
+        let owner = self.buckets[place.bucket].slots[place.slot].as_ref();
+        owner.unwrap_or_else(|| unreachable!("a place is of a slot that is there"))
+    }
+
+    #[inline]
     pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<&Slot<T>> {
         self.find_owner(hash, key).map(|owner| &**owner)
     }
 
     pub(crate) fn find_owner(&self, hash: u64, key: &[u8]) -> Option<&SlotOwner<T>> {
-        let (bucket, place) = self.locate(hash, |slot| slot.key().as_bytes() == key)?;
-        self.buckets[bucket].slots[place].as_ref()
+        self.place_of(hash, key).map(|place| self.at(place))
     }
 
     /// Puts a slot in that is not there yet. `rehash` gives the hash of a slot when the map has to grow.
-    pub(crate) fn insert(&mut self, hash: u64, slot: SlotOwner<T>, rehash: impl Fn(&Slot<T>) -> u64) -> &SlotOwner<T> {
+    pub(crate) fn insert(&mut self, hash: u64, slot: SlotOwner<T>, rehash: impl Fn(&Slot<T>) -> u64) -> Place {
         self.reserve(1, rehash);
-        let (bucket, place) = self.place(hash, slot);
-        self.buckets[bucket].slots[place].as_ref().unwrap_or_else(|| unreachable!("placed right above"))
+        self.put(hash, slot)
     }
 
-    fn place(&mut self, hash: u64, slot: SlotOwner<T>) -> (usize, usize) {
+    fn put(&mut self, hash: u64, slot: SlotOwner<T>) -> Place {
         let mut number = self.home(hash);
         loop {
             let bucket = &mut self.buckets[number];
-            if let Some(place) = bucket.free() {
-                bucket.tags[place] = tag(hash);
-                bucket.slots[place] = Some(slot);
+            if let Some(free) = bucket.free() {
+                bucket.tags[free] = tag(hash);
+                bucket.slots[free] = Some(slot);
                 self.len += 1;
-                return (number, place);
+                return Place { bucket: number, slot: free };
             }
             bucket.passed = bucket.passed.saturating_add(1);
             number = (number + 1) & (self.buckets.len() - 1);
@@ -146,7 +166,7 @@ impl<T> Shard<T> {
             }
             for slot in &mut old.buckets[number].slots {
                 if let Some(slot) = slot.take() {
-                    self.place(rehash(&slot), slot);
+                    self.put(rehash(&slot), slot);
                 }
             }
         }
@@ -163,15 +183,15 @@ impl<T> Shard<T> {
             return running.idle().map(|()| None);
         }
         let gone: GoneSlot<T> = running.retire()?;
-        let Some((number, place)) = self.locate(hash, |slot| slot.is(&gone)) else {
+        let Some(place) = self.locate(hash, |slot| slot.is(&gone)) else {
             unreachable!("a slot stays in its shard until it is retired, and that happens once")
         };
-        let bucket = &mut self.buckets[number];
-        bucket.tags[place] = EMPTY;
-        let Some(owner) = bucket.slots[place].take() else { unreachable!("located right above") };
+        let bucket = &mut self.buckets[place.bucket];
+        bucket.tags[place.slot] = EMPTY;
+        let Some(owner) = bucket.slots[place.slot].take() else { unreachable!("located right above") };
         self.len -= 1;
         let mut passed = self.home(hash);
-        while passed != number {
+        while passed != place.bucket {
             let bucket = &mut self.buckets[passed];
             if bucket.passed != UNCOUNTED {
                 bucket.passed -= 1;
@@ -190,8 +210,7 @@ impl<T> Shard<T> {
 
     /// The slot that `find` will probably look at.
     fn likely(&self, hash: u64) -> Option<&Slot<T>> {
-        let (bucket, place) = self.locate(hash, |_| true)?;
-        self.buckets[bucket].slots[place].as_deref()
+        self.locate(hash, |_| true).map(|place| &**self.at(place))
     }
 
     /// Brings near the slot that `find` will probably look at. Worth it when the bucket already is.
@@ -213,18 +232,17 @@ impl<T> Shard<T> {
     }
 
     /// Every slot, brought near a few steps before it is visited.
-    pub(crate) fn for_each_near(&self, mut visit: impl FnMut(&Slot<T>)) {
+    pub(crate) fn slots_near(&self) -> impl Iterator<Item = &Slot<T>> {
         const AHEAD: usize = 12;
         let mut ahead = self.slots();
         for slot in ahead.by_ref().take(AHEAD) {
             prefetch::<Slot<T>>(slot);
         }
-        for slot in self.slots() {
+        self.slots().inspect(move |_| {
             if let Some(next) = ahead.next() {
                 prefetch::<Slot<T>>(next);
             }
-            visit(slot);
-        }
+        })
     }
 }
 
@@ -241,7 +259,9 @@ mod tests {
 
     fn keys(shard: &Shard<u64>) -> BTreeSet<String> {
         let mut keys = BTreeSet::new();
-        shard.for_each_near(|slot| assert!(keys.insert(slot.key().to_owned()), "a slot is visited once"));
+        for slot in shard.slots_near() {
+            assert!(keys.insert(slot.key().to_owned()), "a slot is visited once");
+        }
         keys
     }
 
@@ -257,8 +277,8 @@ mod tests {
             assert_eq!(found.is_some(), expected.contains(&key), "step {step}");
             match found {
                 None => {
-                    let slot = shard.insert(hash(&key), SlotOwner::new(&key, 0), |slot| hash(slot.key()));
-                    assert_eq!(slot.key(), key);
+                    let place = shard.insert(hash(&key), SlotOwner::new(&key), |slot| hash(slot.key()));
+                    assert_eq!(shard.at(place).key(), key);
                     expected.insert(key);
                 }
                 Some(running) => {

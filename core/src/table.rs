@@ -1,14 +1,21 @@
 //! Which slot belongs to a key: a sharded hash table that says that a slot exists, and nothing else about it.
 //!
-//! One hash serves the choice of the shard, the bucket (low bits) and the tag (top bits). It is seeded at random, since names are chosen by strangers. A shard's lock protects which slots exist and, through the
-//! borrow rules, their lifetime: a `&Slot` borrows the shard that is held. No user code ever runs under it.
+//! One hash serves the choice of the shard, the bucket (low bits) and the tag (top bits). It is seeded at random, since
+//! names are chosen by strangers. A shard's lock protects which slots exist and, through the borrow rules, their lifetime: a
+//! `&Slot` borrows the shard that is held. No user code ever runs under it. It is held in three ways:
+//!
+//! | held | by | beside it |
+//! | --- | --- | --- |
+//! | `read` | readers of the store, a relist's pages, batches of offers | any number of them, one offer |
+//! | `upgradable_read` | an offer of a key that has a slot | those, but no other offer: their order is the queue's |
+//! | `write` | who makes or frees a slot, deletes what was not listed, or copies what is pending | nobody |
 
 use std::hash::{BuildHasher, Hasher};
 
 use crossbeam::utils::CachePadded;
 
 use crate::key::as_str;
-use crate::shard::Shard;
+use crate::shard::{Place, Shard};
 use crate::slot::{Left, QueuedSlot, RunningSlot, SlotOwner, StaleSlot};
 use crate::sync::{RandomState, RwLock, SHARDS, mutant};
 
@@ -45,19 +52,11 @@ impl<T> Table<T> {
         &self.shards
     }
 
-    /// Finds the slot of `key` or makes one born with `stamp`. The shard must be the hash's.
-    pub(crate) fn find_or_insert<'a>(
-        &self,
-        shard: &'a mut Shard<T>,
-        hash: u64,
-        key: &[u8],
-        stamp: u32,
-    ) -> &'a SlotOwner<T> {
-        if shard.find_owner(hash, key).is_none() {
-            let slot = SlotOwner::new(as_str(key), stamp);
-            return shard.insert(hash, slot, |slot| self.hash(slot.key().as_bytes()));
-        }
-        shard.find_owner(hash, key).unwrap_or_else(|| unreachable!("found right above, under the same borrow"))
+    /// Finds the slot of `key` or makes one. The shard must be the hash's.
+    pub(crate) fn find_or_insert(&self, shard: &mut Shard<T>, hash: u64, key: &[u8]) -> Place {
+        shard
+            .place_of(hash, key)
+            .unwrap_or_else(|| shard.insert(hash, SlotOwner::new(as_str(key)), |slot| self.hash(slot.key().as_bytes())))
     }
 
     /// Makes room for `objects` slots in all, spread evenly.

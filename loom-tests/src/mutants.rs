@@ -84,7 +84,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::RunningDecidesNothing | Mutant::RunningIsDecidedAtOnce => &["running"],
         Mutant::RetireFromEmpty => &["retire"],
         Mutant::PutBackBehind | Mutant::CancelledIsLost => &["requeue"],
-        Mutant::QueuedAfterUnlock | Mutant::ResyncQueuesAfterUnlock => &["order"],
+        Mutant::OffersLetOffersIn | Mutant::QueuedAfterUnlock | Mutant::ResyncQueuesAfterUnlock => &["order"],
         Mutant::CloseIsToldFirst | Mutant::WaitsWithoutASecondLook => &["waiting"],
         Mutant::SettleDoesNotWake
         | Mutant::OfferDoesNotWake

@@ -284,7 +284,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 let Some(object) = entry.object.take() else { continue };
                 let key = entry.key(arena);
                 self.list_elsewhere(generation, key);
-                let slot = table.find_or_insert(&mut shard, entry.hash, key, generation);
+                let place = table.find_or_insert(&mut shard, entry.hash, key);
+                let slot = shard.at(place);
                 slot.stamp(generation);
                 let pushed = slot.push(join.pending(object), Rule::Always);
                 if let Some(ticket) = self.queue.ticket(lane, slot, pushed) {

@@ -2,7 +2,7 @@
 //!
 //! | file | what lives there |
 //! | --- | --- |
-//! | `offer` | add, update, delete, `add_if_not_present`: one key, under its shard's exclusive lock |
+//! | `offer` | add, update, delete, `add_if_not_present`: one key, with its shard held against other offers |
 //! | `relist`, `join` | replace and relists in pieces; the join of a page with the table |
 //! | `listed` | what a relist listed, for a store elsewhere |
 //! | `resync` | Sync for what is known and idle |

@@ -1,14 +1,15 @@
-//! Offers of one object: each pushes under its shard's exclusive lock, so a slot has one such pusher at a time, and joins
-//! the queue before the lock is released, so the order across keys is that of the offers. User code (key function,
-//! transformer, known objects, the objects' drop) runs before or after the lock.
+//! Offers of one object: each pushes with its shard held against other offers, so a slot has one such pusher at a time, and
+//! joins the queue before the shard is released, so the order across keys is that of the offers. A relist's pages, batches
+//! and readers may be in the shard meanwhile. User code (key function, transformer, known objects, the objects' drop) runs
+//! before or after that.
 
-use std::ops::DerefMut;
+use std::ops::{Deref, DerefMut};
 
 use super::{DeltaFifo, Known};
 use crate::error::{KeyError, OfferError};
 use crate::key::{KeyBuf, as_str};
-use crate::shard::Shard;
-use crate::slot::{Pending, Pushed, Rule, Slot, State, What};
+use crate::shard::{Place, Shard};
+use crate::slot::{Pending, Pushed, Rule, RunningSlot, Slot, SlotOwner, State, What};
 use crate::sync::{Arc, Ordering, mutant};
 use crate::{DeltaObject, DeltaType, Deltas, KeySource, Meta};
 
@@ -128,11 +129,21 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// The one way of a single delta onto its slot.
     pub(super) fn push(&self, key: &[u8], pending: Pending<T>, rule: Rule, missing: Missing) {
         let hash = self.core.table.hash(key);
-        self.push_locked(self.core.table.shard(hash).write(), hash, key, pending, rule, missing);
+        let lock = self.core.table.shard(hash);
+        // Not exclusively: a relist's thread that lost its core with the shard in its hands would keep offers waiting.
+        let shard = lock.upgradable_read();
+        if let Some(place) = shard.place_of(hash, key) {
+            self.push_at(shard, place, key, pending, rule, missing);
+            return;
+        }
+        drop(shard);
+        if missing != Missing::Ignore {
+            self.push_or_insert(lock.write(), hash, key, pending, rule, missing);
+        }
     }
 
-    /// The same with the shard's lock held already; it is released. Whether the delta counts, as far as is known by then.
-    pub(super) fn push_locked(
+    /// The same, whether the key has a slot or not, with the shard held exclusively; it is released.
+    pub(super) fn push_or_insert(
         &self,
         mut shard: impl DerefMut<Target = Shard<T>>,
         hash: u64,
@@ -141,25 +152,24 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         rule: Rule,
         missing: Missing,
     ) -> bool {
-        let weight = pending.weight();
-        let lane = self.queue.lane_of(&pending);
-        let open = self.stamp_of_offer(key, rule);
-        self.list_elsewhere(open, key);
-        let slot = if missing == Missing::Ignore {
-            let Some(slot) = shard.find_owner(hash, key) else {
-                drop(shard);
-                drop(pending);
-                return false;
-            };
-            slot
-        } else {
-            self.core.table.find_or_insert(&mut shard, hash, key, open)
-        };
-        if open != 0 {
-            slot.stamp(open);
-        }
-        let asking = if missing == Missing::Ask { slot.claim() } else { None };
-        let pushed = slot.push(pending, rule);
+        let place = self.core.table.find_or_insert(&mut shard, hash, key);
+        self.push_at(shard, place, key, pending, rule, missing)
+    }
+
+    /// The same for a slot of a shard that is held against other offers; it is released. Whether the delta counts, as far as
+    /// is known by then.
+    fn push_at(
+        &self,
+        shard: impl Deref<Target = Shard<T>>,
+        place: Place,
+        key: &[u8],
+        pending: Pending<T>,
+        rule: Rule,
+        missing: Missing,
+    ) -> bool {
+        let (weight, lane) = (pending.weight(), self.queue.lane_of(&pending));
+        let slot = shard.at(place);
+        let (asking, pushed) = self.push_onto(slot, key, pending, rule, missing);
         if let skipped @ Pushed::Skipped(_) = pushed {
             drop(shard);
             drop(skipped);
@@ -174,6 +184,28 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         });
         let wakes = self.queue.enter(lane, slot, pushed);
         drop(shard);
+        self.was_pushed(weight, asking, wakes)
+    }
+
+    fn push_onto(
+        &self,
+        slot: &SlotOwner<T>,
+        key: &[u8],
+        pending: Pending<T>,
+        rule: Rule,
+        missing: Missing,
+    ) -> (Option<RunningSlot<T>>, Pushed<T>) {
+        let open = self.stamp_of_offer(key, rule);
+        self.list_elsewhere(open, key);
+        if open != 0 {
+            slot.stamp(open);
+        }
+        let asking = if missing == Missing::Ask { slot.claim() } else { None };
+        (asking, slot.push(pending, rule))
+    }
+
+    /// The end of an offer, with no lock held.
+    fn was_pushed(&self, weight: usize, asking: Option<RunningSlot<T>>, wakes: usize) -> bool {
         self.depth.add(weight);
         if let Some(running) = asking {
             return self.settle(running, None).is_queued;

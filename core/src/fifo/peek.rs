@@ -51,9 +51,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     fn peek_all<R>(&self, what: impl Fn(&str, Deltas<T>) -> Option<R>) -> Vec<R> {
         let mut found = Vec::new();
         for shard in self.core.table.shards() {
-            let mut copies = Vec::new();
             let shard = shard.write();
-            shard.for_each_near(|slot| copies.extend(Copied::of(slot).map(|copied| (slot.key().to_owned(), copied))));
+            let copies: Vec<_> =
+                shard.slots_near().filter_map(|slot| Some((slot.key().to_owned(), Copied::of(slot)?))).collect();
             drop(shard);
             found.extend(copies.into_iter().filter_map(|(key, copied)| what(&key, copied.resolve(&key)?)));
         }

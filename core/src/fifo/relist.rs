@@ -348,27 +348,32 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     fn sweep_shards(&self, shards: &[CachePadded<RwLock<Shard<T>>>], generation: u32, marks: bool) -> Swept<T> {
         let mut swept = Swept { deleted: 0, skipped: 0, queued: Vec::new() };
         for shard in shards {
+            // Most have nothing to delete. Looked at first with the lock shared, which keeps nobody waiting: stamps only grow,
+            // and a slot that is made after the look comes after the sweep.
+            if shard.read().slots_near().all(|slot| slot.stamped() >= generation) {
+                continue;
+            }
             let shard = shard.write();
             if !mutant!(SweepNeverLooks => true; self.relists.is_current(generation)) {
                 break;
             }
-            shard.for_each_near(|slot| {
+            for slot in shard.slots_near() {
                 if slot.stamped() >= generation {
-                    return;
+                    continue;
                 }
                 // Counted before the push: see `join_group`.
                 self.counted(1, marks);
                 let pushed = slot.push(Pending::new(What::Swept(None)).initial(marks), Rule::IfExists);
                 if matches!(pushed, Pushed::Skipped(_)) {
                     swept.skipped += 1;
-                    return;
+                    continue;
                 }
                 swept.queued.extend(self.queue.ticket(Lane::Backlog, slot, pushed));
                 slot.stamp(generation);
                 // Else a store elsewhere that still knows the key would have it deleted once more.
                 self.list_elsewhere(generation, slot.key().as_bytes());
                 swept.deleted += 1;
-            });
+            }
         }
         swept
     }
@@ -400,7 +405,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             self.initial.marked(usize::from(marks));
             let pending = Pending::new(What::Swept(None)).initial(marks);
             deleted +=
-                usize::from(self.push_locked(shard, hash, key.as_bytes(), pending, Rule::IfExists, Missing::Ask));
+                usize::from(self.push_or_insert(shard, hash, key.as_bytes(), pending, Rule::IfExists, Missing::Ask));
         }
         deleted
     }

@@ -26,16 +26,16 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         for shard in self.core.table.shards() {
             let shard = shard.write();
             let mut pushed = 0;
-            shard.for_each_near(|slot| {
+            for slot in shard.slots_near() {
                 let pending = Pending::new(What::Again(DeltaType::Sync, None));
                 let told = slot.push(pending, Rule::IfIdle);
                 match told {
                     Pushed::Queue(_) => idle.extend(self.queue.ticket(Lane::Backlog, slot, told)),
                     Pushed::Joined => running(slot.key()),
-                    Pushed::Skipped(_) => return,
+                    Pushed::Skipped(_) => continue,
                 }
                 pushed += 1;
-            });
+            }
             self.depth.add(pushed);
             if self.ordered_walks {
                 continue;

@@ -96,8 +96,8 @@ impl<T> Slot<T> {
 
     /// Raises the stamp to `generation`. Stamps only grow, so a late, older relist cannot take a listing back.
     pub(crate) fn stamp(&self, generation: u32) {
-        // Relaxed: the sweep that reads stamps holds the shard's lock exclusively, and every stamp is made under that
-        // lock (shared or exclusive), whose hand-over orders them.
+        // Relaxed: the sweep that acts on stamps holds the shard's lock exclusively, and every stamp is made under that
+        // lock (shared or exclusive), whose hand-over orders them. An older one, seen before, only makes it look again.
         self.stamp.fetch_max(generation, Ordering::Relaxed);
     }
 
@@ -125,8 +125,8 @@ impl<T> Slot<T> {
         self.holds.indexed()
     }
 
-    /// Offers `pending` as `rule` has it. The caller holds the shard's lock; for any rule but [`Rule::Always`] exclusively,
-    /// so that what an idle slot knows cannot change under it.
+    /// Offers `pending` as `rule` has it. The caller holds the shard's lock; for any rule but [`Rule::Always`] against other
+    /// offers, so that what an idle slot knows is not deleted under it: a relist's pages and batches delete nothing.
     pub(crate) fn push(&self, pending: Pending<T>, rule: Rule) -> Pushed<T> {
         match self.word.push(pending, rule, || self.is_known()) {
             word::Push::Entered => Pushed::Queue(QueuedSlot { slot: NonNull::from(self) }),
@@ -164,12 +164,12 @@ unsafe impl<T: Send + Sync> Send for SlotOwner<T> {}
 unsafe impl<T: Send + Sync> Sync for SlotOwner<T> {}
 
 impl<T> SlotOwner<T> {
-    /// An idle slot that knows nothing, born with `stamp`.
-    pub(crate) fn new(key: &str, stamp: u32) -> Self {
+    /// An idle slot that knows nothing.
+    pub(crate) fn new(key: &str) -> Self {
         let slot = Box::new(Slot {
             word: Word::new(),
             known: Known::new(),
-            stamp: StampCell::new(stamp),
+            stamp: StampCell::new(0),
             holds: Holds::new(),
             name: Name::new(key),
         });

@@ -148,7 +148,10 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             let mut shard = core.table.shard(hash).write();
             let is_stored = new.is_some();
             let now = match &new {
-                Some(_) => core.table.find_or_insert(&mut shard, hash, key, 0).known(),
+                Some(_) => {
+                    let place = core.table.find_or_insert(&mut shard, hash, key);
+                    shard.at(place).known()
+                }
                 None => shard.find(hash, key).and_then(Slot::known),
             };
             let unchanged = now.as_ref().map(Arc::as_ptr) == old.as_ref().map(Arc::as_ptr);

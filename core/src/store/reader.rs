@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::Core;
 use crate::error::{BoxError, IndexError, KeyError};
 use crate::key::KeyBuf;
+use crate::slot::Slot;
 use crate::sync::Arc;
 use crate::{KeySource, KnownObjects, Meta, NAMESPACE_INDEX};
 
@@ -54,7 +55,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     pub fn list(&self) -> Vec<Arc<T>> {
         let mut objects = Vec::with_capacity(self.len());
         for shard in self.core.table.shards() {
-            shard.read().for_each_near(|slot| objects.extend(slot.known()));
+            objects.extend(shard.read().slots_near().filter_map(Slot::known));
         }
         objects
     }
@@ -64,11 +65,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     pub fn list_keys(&self) -> Vec<String> {
         let mut keys = Vec::with_capacity(self.len());
         for shard in self.core.table.shards() {
-            shard.read().for_each_near(|slot| {
-                if slot.is_known() {
-                    keys.push(slot.key().to_owned());
-                }
-            });
+            let shard = shard.read();
+            keys.extend(shard.slots_near().filter(|slot| slot.is_known()).map(|slot| slot.key().to_owned()));
         }
         keys
     }

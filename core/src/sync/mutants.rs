@@ -41,6 +41,7 @@ mutants! {
     PutBackBehind: "what is put back stands behind what came meanwhile",
     SettleDoesNotWake: "settle queues a slot and wakes nobody",
     CancelledIsLost: "a guard dropped without a verdict loses its deltas",
+    OffersLetOffersIn: "an offer holds its shard as a reader does",
     QueuedAfterUnlock: "an offer joins the queue after the shard's lock",
     OfferDoesNotWake: "an offer wakes nobody",
     OffersDoNotStamp: "an offer during a relist does not count as listed",
@@ -101,7 +102,7 @@ pub(crate) fn is(mutant: Mutant) -> bool {
 pub fn slots<T: Send + Sync, M: Meta<T>>(fifo: &DeltaFifo<T, M>) -> usize {
     let mut slots = 0;
     for shard in fifo.store().core.table.shards() {
-        shard.write().for_each_near(|_| slots += 1);
+        slots += shard.write().slots_near().count();
     }
     slots
 }

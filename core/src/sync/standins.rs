@@ -4,13 +4,14 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher};
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use super::imp::model::sync as model;
 use super::imp::model::sync::atomic::{AtomicUsize, Ordering};
+use super::mutants::mutant;
 
 /// `parking_lot::Mutex` without poisoning.
 pub(crate) struct Mutex<T>(model::Mutex<T>);
@@ -26,19 +27,42 @@ impl<T> Mutex<T> {
 }
 
 /// `parking_lot::RwLock` without poisoning.
-pub(crate) struct RwLock<T>(model::RwLock<T>);
+pub(crate) struct RwLock<T> {
+    lock: model::RwLock<T>,
+    upgradable: model::Mutex<()>,
+}
+
+/// A reader of whom there is one at a time. That it could become the writer is not needed.
+pub(crate) struct RwLockUpgradableReadGuard<'a, T> {
+    // Released first.
+    shared: model::RwLockReadGuard<'a, T>,
+    _upgradable: Option<model::MutexGuard<'a, ()>>,
+}
 
 impl<T> RwLock<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self(model::RwLock::new(value))
+        Self { lock: model::RwLock::new(value), upgradable: model::Mutex::new(()) }
     }
 
     pub(crate) fn read(&self) -> model::RwLockReadGuard<'_, T> {
-        self.0.read().unwrap()
+        self.lock.read().unwrap()
+    }
+
+    pub(crate) fn upgradable_read(&self) -> RwLockUpgradableReadGuard<'_, T> {
+        let upgradable = mutant!(OffersLetOffersIn => None; Some(self.upgradable.lock().unwrap()));
+        RwLockUpgradableReadGuard { shared: self.read(), _upgradable: upgradable }
     }
 
     pub(crate) fn write(&self) -> model::RwLockWriteGuard<'_, T> {
-        self.0.write().unwrap()
+        self.lock.write().unwrap()
+    }
+}
+
+impl<T> Deref for RwLockUpgradableReadGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.shared
     }
 }
 

@@ -381,7 +381,7 @@ fn a_batch_dropped_half_way_gives_the_rest_back_in_order() {
             rig.fifo.add(obj(key, 1)).unwrap();
         }
         let mut batch = rig.fifo.pop_batch(4).unwrap();
-        assert_eq!(batch.len(), 4);
+        assert_eq!((batch.len(), batch.is_empty()), (4, false));
         batch.next().unwrap().done();
         let held = batch.next().unwrap();
         rig.fifo.update(obj("c", 2)).unwrap();
@@ -391,6 +391,28 @@ fn a_batch_dropped_half_way_gives_the_rest_back_in_order() {
         held.requeue();
         assert_eq!(rig.drain(), ["c: A1 U2", "d: A1", "e: A1", "f: A1", "b: A1"], "{mode:?}");
         assert_eq!(rig.fifo.pending_deltas(), 0);
+    }
+}
+
+#[test]
+fn a_batch_is_never_longer_than_asked_and_begins_with_what_is_oldest() {
+    for mode in MODES {
+        let rig = Rig::new(mode);
+        rig.fifo.add(obj("a", 1)).unwrap();
+        rig.fifo.add(obj("b", 1)).unwrap();
+        // A run of its own in the queue.
+        rig.fifo.add_batch(["c", "d", "e", "f", "g"].map(|key| obj(key, 1)).to_vec()).unwrap();
+        let mut handled = Vec::new();
+        while let Some(mut batch) = rig.fifo.try_pop_batch(4) {
+            let mut keys = String::new();
+            while let Some(popped) = batch.next() {
+                keys.push_str(popped.key());
+                popped.done();
+            }
+            assert!(batch.is_empty());
+            handled.push(keys);
+        }
+        assert_eq!(handled, ["abcd", "efg"], "{mode:?}");
     }
 }
 

@@ -1,6 +1,8 @@
 //! Two producers, two keys: a key offered before another one stands before it. What is promised is that and no more: two
 //! offers that overlap may stand either way.
 
+use loom::sync::Arc;
+
 use crate::explore::Model;
 use crate::rig::{Fifo, Log, Object, bare, beside, drain, fused};
 
@@ -8,16 +10,23 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "order::across_shards",
         bound: Some(5), // 5.5 s
-        at_least: 17_390,
+        at_least: 31_000,
         outcomes: &["[+a1 +a2] [+b3]", "[+a2 +a1] [+b3]"],
         body: across_shards,
     },
     Model {
         name: "order::in_a_shard",
         bound: Some(5), // 10.4 s
-        at_least: 19_230,
+        at_least: 42_000,
         outcomes: &["[+a1 +a2] [+c3]", "[+a2 +a1] [+c3]"],
         body: in_a_shard,
+    },
+    Model {
+        name: "order::in_a_shard_of_known_keys",
+        bound: Some(5), // 3.7 s
+        at_least: 25_700,
+        outcomes: &["[~a1 ~a2] [~c3]", "[~a2 ~a1] [~c3]"],
+        body: in_a_shard_of_known_keys,
     },
     Model {
         name: "order::overlapping",
@@ -36,22 +45,35 @@ pub const MODELS: &[Model] = &[
 ];
 
 /// Whoever is first to offer `a`, it stands in the queue when `second` is offered.
-fn behind(second: &'static str) -> String {
-    let (fifo, log) = (bare(), Log::default());
-    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
-    fifo.add(Object::new("a", 2)).unwrap();
-    fifo.add(Object::new(second, 3)).unwrap();
+fn behind(fifo: &Arc<Fifo>, offer: fn(&Fifo, Arc<Object>), second: &'static str) -> String {
+    let log = Log::default();
+    let producer = beside(fifo, move |fifo| offer(fifo, Object::new("a", 1)));
+    offer(fifo, Object::new("a", 2));
+    offer(fifo, Object::new(second, 3));
     producer.join().unwrap();
-    drain(&fifo, &log, false);
+    drain(fifo, &log, false);
     log.text()
 }
 
+fn add(fifo: &Fifo, object: Arc<Object>) {
+    fifo.add(object).unwrap();
+}
+
+fn update(fifo: &Fifo, object: Arc<Object>) {
+    fifo.update(object).unwrap();
+}
+
 fn across_shards() -> String {
-    behind("b")
+    behind(&bare(), add, "b")
 }
 
 fn in_a_shard() -> String {
-    behind("c")
+    behind(&bare(), add, "c")
+}
+
+/// They have slots, which offers find without keeping a relist's threads out.
+fn in_a_shard_of_known_keys() -> String {
+    behind(&fused(&[Object::new("a", 0), Object::new("c", 0)]), update, "c")
 }
 
 fn overlapping() -> String {

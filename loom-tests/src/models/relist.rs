@@ -11,7 +11,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "relist::a_new_key_between",
         bound: None,
-        at_least: 40_480,
+        at_least: 21_400,
         outcomes: &["[+a1], stored: a1"],
         body: a_new_key_between,
     },
@@ -38,8 +38,8 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "relist::commit_superseded",
-        bound: None,
-        at_least: 20_150,
+        bound: Some(6), // 5 s; without one more than 360,000 schedules
+        at_least: 27_000,
         outcomes: &[
             "1 deleted, seen: [-a1], [-a1 =a2]",
             "superseded, seen: [-a1], [-a1 =a2]",

@@ -4,7 +4,7 @@ use deltafifo::DeltaFifo;
 use loom::sync::Arc;
 
 use crate::explore::Model;
-use crate::rig::{Access, Fifo, Log, Object, beside, end, fused, rest, show};
+use crate::rig::{Access, Fifo, Log, Object, beside, end, fused, pop_and_show, rest, show};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -56,6 +56,20 @@ pub const MODELS: &[Model] = &[
         outcomes: &["[-a1], stored: "],
         body: resync_while_it_deletes,
     },
+    Model {
+        name: "running::delete_beside_a_batch_and_a_consumer",
+        bound: Some(3), // 13 s
+        at_least: 66_800,
+        outcomes: &[
+            ", [-a1 ~a2], stored: a2",
+            ", [~a2 -a1], stored: ",
+            "[-a1 ~a2], , stored: a2",
+            "[-a1], [~a2], stored: a2",
+            "[~a2 -a1], , stored: ",
+            "[~a2], [-a1], stored: ",
+        ],
+        body: delete_beside_a_batch_and_a_consumer,
+    },
 ];
 
 /// A handler of `a` that is about to add it, or to delete it; meanwhile `others` are called.
@@ -89,6 +103,18 @@ fn replace(fifo: &Fifo) {
 
 fn delete_while_it_adds() -> String {
     while_it(true, &[delete])
+}
+
+/// The batch pushes under the lock that the delete holds against other offers only: what it knows of an idle slot must
+/// not go away meanwhile.
+fn delete_beside_a_batch_and_a_consumer() -> String {
+    let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
+    let batch = beside(&fifo, |fifo| fifo.update_batch(vec![Object::new("a", 2)]).unwrap());
+    let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
+    delete(&fifo);
+    batch.join().unwrap();
+    let first = consumer.join().unwrap();
+    format!("{first}, {}", rest(&fifo, &log))
 }
 
 fn delete_while_it_deletes() -> String {

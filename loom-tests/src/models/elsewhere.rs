@@ -27,7 +27,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "elsewhere::sweep",
         bound: None,
-        at_least: 82_140,
+        at_least: 152_000,
         outcomes: &["1 deleted, [~a2 -a2], , stored: ", "1 deleted, [~a2], [-a2], stored: "],
         body: sweep,
     },
@@ -41,14 +41,14 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "elsewhere::an_update_between",
         bound: Some(5), // 39.0 s
-        at_least: 157_600,
+        at_least: 127_800,
         outcomes: &["0 deleted, [~a2], stored: a2", "1 deleted, [-a1 ~a2], stored: a2"],
         body: an_update_between,
     },
     Model {
         name: "elsewhere::commit_superseded",
         bound: Some(2), // 2.1 s
-        at_least: 9670,
+        at_least: 7900,
         outcomes: &["committed, [+b1], stored: a1 b1", "superseded, [+b1], stored: a1 b1"],
         body: commit_superseded,
     },

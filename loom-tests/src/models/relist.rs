@@ -18,7 +18,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "relist::an_update_between",
         bound: None,
-        at_least: 29_780,
+        at_least: 69_700,
         outcomes: &["[-a1 ~a2], stored: a2", "[~a2], stored: a2"],
         body: an_update_between,
     },
@@ -83,7 +83,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "relist::late_stamp",
         bound: None,
-        at_least: 1660,
+        at_least: 6600,
         outcomes: &["kept, [=a2]", "superseded, [=a2]"],
         body: late_stamp,
     },

@@ -29,7 +29,7 @@ for part in "${parts[@]}"; do
   log=$(mktemp)
   if run "$part" 2>&1 | tee "$log"; then outcome=held; else outcome=FAILED failed=1; fi
   # A fuzz target's figures stand in the line before the last.
-  said=$(grep -v '^$' "$log" | tail -n 2 | sed -E 's/ +/ /g' | paste -sd ';' | cut -c 1-150)
+  said=$(grep -v '^$' "$log" | tail -n 2 | sed -E 's/ +/ /g; s/^(.{80}).*/\1…/' | paste -sd ';')
   if [[ $outcome == held ]] && grep -q '^skipped:' "$log"; then outcome=skipped; fi
   line=$(printf '%-16s %-8s %6.1f min  %s  %s  %s' "$part" "$outcome" \
     "$(awk -v s=$((SECONDS - from)) 'BEGIN { print s / 60 }')" "$(git rev-parse --short HEAD)" "$(date -u +%F)" "$said")

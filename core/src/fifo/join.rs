@@ -26,11 +26,11 @@ use crate::table::Table;
 use crate::{DeltaType, Meta};
 
 /// Objects that one thread takes on at a time: their keys then still lie in its cache when they are joined.
-const PIECE: usize = 1 << 14;
+const PIECE: usize = 16_384;
 /// Bytes of a key that room is made for.
 const USUAL_KEY: usize = 40;
 /// A page smaller than this is not worth a thread.
-const WORTH_THREADS: usize = 1 << 13;
+const WORTH_THREADS: usize = 8_192;
 /// How far ahead of the object in hand its line is brought near, its strings, its bucket and its slot.
 const OBJECT_AHEAD: usize = 16;
 const STRING_AHEAD: usize = 8;
@@ -103,7 +103,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Unpublished<'_, T, M> {
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     pub(super) fn join(&self, join: &Join, page: Vec<Arc<T>>) -> Result<Vec<Refused>, RelistError> {
-        let threads = if page.len() < WORTH_THREADS { 1 } else { self.relist_threads };
+        let (threads, longest_stride) = self.scale_of(page.len());
         let size = PIECE.min(page.len().div_ceil(threads));
         let mut pieces: Vec<_> = (0..threads).map(|_| Piece::new(size, threads)).collect();
         let mut shares: Vec<_> = (0..threads).map(|_| Share::new(self, join.lane(), size)).collect();
@@ -112,7 +112,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let mut done = 0;
         let mut left_out = Vec::new();
         while rest.len() > 0 {
-            let stride = rest.len().min(PIECE * threads);
+            let stride = rest.len().min(longest_stride);
             let each = stride.div_ceil(threads);
             for (number, piece) in pieces.iter_mut().enumerate() {
                 piece.first = number * each;
@@ -150,6 +150,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             done += stride;
         }
         Ok(left_out)
+    }
+
+    /// On how many threads a page is joined, and how much of it at a time.
+    fn scale_of(&self, page: usize) -> (usize, usize) {
+        let threads = if page < WORTH_THREADS { 1 } else { self.relist_threads };
+        (threads, PIECE * threads)
     }
 
     /// The first step: keys, hashes, transformer; the entries divided by whose shard they are.

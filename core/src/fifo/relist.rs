@@ -1,7 +1,6 @@
 //! Relists: begin, offer pages as they come, commit (deletions happen here) or abandon (nothing is deleted).
 //!
-//! What a relist lists is stamped with its generation; while it is open adds and updates stamp too, and new slots are
-//! born stamped. At commit, what holds an older stamp is deleted. One relist is current: a later begin supersedes.
+//! What a relist lists is stamped with its generation; while it is open adds and updates stamp too. At commit, what holds an older stamp is deleted. One relist is current: a later begin supersedes.
 
 use crossbeam::utils::CachePadded;
 
@@ -44,14 +43,21 @@ impl Relists {
         self.open.load(Ordering::Acquire)
     }
 
-    /// Begins a relist; `claim` belongs to that step. Its generation, what `claim` said, and whether another one was open.
-    fn begin<R>(&self, claim: impl FnOnce() -> R) -> (u32, R, bool) {
+    /// Begins a relist; `claim` belongs to that step. Its generation, and what `claim` said. `wait` waits for what the shards'
+    /// holders push; in between no relist is current, so that nothing that an older one still pushes comes after an offer that
+    /// counts as listed by this one.
+    fn begin<R>(&self, claim: impl FnOnce() -> R, wait: impl FnOnce()) -> (u32, R) {
         let mut last = self.last.lock();
-        let supersedes = self.open() != 0;
         last.generation = last.generation.checked_add(1).unwrap_or_else(|| unreachable!("four billion relists"));
-        // Release, paired with `open`.
+        let claimed = claim();
+        if self.open() != 0 {
+            let meanwhile = mutant!(BegunBeforeItWaits => last.generation; 0);
+            // Release, paired with `open`, here and below.
+            self.open.store(meanwhile, Ordering::Release);
+            wait();
+        }
         self.open.store(last.generation, Ordering::Release);
-        (last.generation, claim(), supersedes)
+        (last.generation, claimed)
     }
 
     /// Ends a relist if it is still the current one; `step`, which may change the version, belongs to that.
@@ -120,13 +126,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn begin_replace(&self) -> Relist<'_, T, M> {
-        let (generation, marks, supersedes) = self.relists.begin(|| self.initial.claim());
-        mutant!(BeginPassesNoLock => return Relist { fifo: self, generation, marks, over: false });
-        if supersedes {
-            // Through every shard's lock once: what the older relist still pushes comes before this one's first object,
-            // since it looks, with the lock held, whether it is current.
-            self.core.table.shards().iter().for_each(|shard| drop(shard.write()));
-        }
+        let (generation, marks) = self.relists.begin(
+            || self.initial.claim(),
+            || {
+                mutant!(BeginPassesNoLock => return);
+                // Through every shard's lock once: an older relist looks, with the lock held, whether it is current.
+                self.core.table.shards().iter().for_each(|shard| drop(shard.write()));
+            },
+        );
         Relist { fifo: self, generation, marks, over: false }
     }
 

@@ -11,8 +11,8 @@
 //! | `STALE` | there is an entry, and the slot went another way | a relist's push on the slot idle again (`RUN`); who comes to the entry, under the shard's lock (none) |
 //!
 //! So at most one entry names a slot, and with `RUN` in it that entry is the slot's one `QueuedSlot`. A slot becomes `RUN`
-//! after its push, before the shard's lock is released, so that a live push under that lock finds it; only where settle
-//! queues a slot again a live push may come in between, and then waits with the backlog.
+//! after its push, before the shard's lock is released; a live push that comes in between (an offer or a batch beside a
+//! relist's page, or where settle queues a slot again) waits with the backlog.
 
 use std::ptr::NonNull;
 

@@ -70,6 +70,21 @@ pub const MODELS: &[Model] = &[
         body: probe_superseded,
     },
     Model {
+        name: "relist::an_update_beside_a_page_superseded",
+        bound: Some(2), // 4.7 s; with 3 more than 300,000 schedules
+        at_least: 18_600,
+        outcomes: &[
+            "[-a0 ~a2], stored: a2",
+            "[=a1 -a1 ~a2], stored: a2",
+            "[=a1 ~a2 -a2], stored: ",
+            "[=a1 ~a2], stored: a2",
+            "[~a2 -a2], stored: ",
+            "[~a2 =a1 -a1], stored: ",
+            "[~a2], stored: a2",
+        ],
+        body: an_update_beside_a_page_superseded,
+    },
+    Model {
         name: "relist::older_page_on_top",
         bound: Some(4), // 7.3 s
         at_least: 18_060,
@@ -236,6 +251,19 @@ fn two_sleepers_share_a_run() -> String {
     let one = wait_and_show(&fifo);
     producer.join().unwrap();
     format!("{one} {}", other.join().unwrap())
+}
+
+/// What is listed by the newer relist only because it was offered meanwhile is not hidden under the older one's page.
+fn an_update_beside_a_page_superseded() -> String {
+    let (fifo, log) = (fused(&[Object::new("a", 0)]), Log::default());
+    let mut older = fifo.begin_replace();
+    let newer = beside(&fifo, |fifo| fifo.begin_replace().commit("2").unwrap().deleted);
+    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
+    let _ = older.offer(vec![Object::new("a", 1)]);
+    drop(older);
+    newer.join().unwrap();
+    producer.join().unwrap();
+    rest(&fifo, &log)
 }
 
 /// The older page finds its key's slot, as the newer does, and both hold the shard shared.

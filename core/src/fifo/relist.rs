@@ -49,7 +49,6 @@ impl Relists {
     fn begin<R>(&self, claim: impl FnOnce() -> R, wait: impl FnOnce()) -> (u32, R) {
         let mut last = self.last.lock();
         last.generation = last.generation.checked_add(1).unwrap_or_else(|| unreachable!("four billion relists"));
-        let claimed = claim();
         if self.open() != 0 {
             let meanwhile = mutant!(BegunBeforeItWaits => last.generation; 0);
             // Release, paired with `open`, here and below.
@@ -57,7 +56,8 @@ impl Relists {
             wait();
         }
         self.open.store(last.generation, Ordering::Release);
-        (last.generation, claimed)
+        // After that: an offer that finds the population claimed must count as listed.
+        (last.generation, claim())
     }
 
     /// Ends a relist if it is still the current one; `step`, which may change the version, belongs to that.

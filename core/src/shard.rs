@@ -115,11 +115,7 @@ impl<T> Shard<T> {
 
     #[inline]
     pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<&Slot<T>> {
-        self.find_owner(hash, key).map(|owner| &**owner)
-    }
-
-    pub(crate) fn find_owner(&self, hash: u64, key: &[u8]) -> Option<&SlotOwner<T>> {
-        self.place_of(hash, key).map(|place| self.at(place))
+        self.place_of(hash, key).map(|place| &**self.at(place))
     }
 
     /// Puts a slot in that is not there yet. `rehash` gives the hash of a slot when the map has to grow.
@@ -273,7 +269,7 @@ mod tests {
         for step in 0..20_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let key = ((state >> 33) % 300).to_string();
-            let found = shard.find_owner(hash(&key), key.as_bytes()).map(SlotOwner::claim);
+            let found = shard.place_of(hash(&key), key.as_bytes()).map(|place| shard.at(place).claim());
             assert_eq!(found.is_some(), expected.contains(&key), "step {step}");
             match found {
                 None => {

@@ -158,9 +158,14 @@ fn leave<V>(value: V) {
 /// An engine that knows a list.
 pub(super) fn filled<T, E: QueueEngine<T>>(new: impl Fn() -> E, list: &[Arc<T>]) -> E {
     let engine = new();
-    engine.replace(list.to_vec(), "1");
-    engine.drain();
+    relist(&engine, list.to_vec());
     engine
+}
+
+/// A relist that is not measured.
+pub(super) fn relist<T, E: ListEngine<T>>(engine: &E, list: E::List) {
+    engine.replace(list, "1");
+    engine.drain();
 }
 
 /// Writes down what the handler counted and what the store holds.

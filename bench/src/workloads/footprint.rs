@@ -14,7 +14,7 @@ use std::thread;
 use serde_json::Map;
 
 use super::Workload;
-use super::child::{ChildArgs, ChildError};
+use super::child::{ChildArgs, ChildError, relist};
 use super::events::resume;
 use super::memory::{MemoryMark, resident};
 use crate::data::{Plan, Source, build};
@@ -73,11 +73,6 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
     mark.add_to(&mut extra);
     let peak = row(objects, "relist-peak", mark.peak_over_start(), 0);
     Ok(out.line(&Line::Row(Row { extra, ..peak }))?)
-}
-
-fn relist<T, E: ListEngine<T>>(engine: &E, list: E::List) {
-    engine.replace(list, "1");
-    engine.drain();
 }
 
 /// Does a step in a thread of its own.

@@ -1,7 +1,7 @@
 //! A relist whose lists belong to the engine alone, so that handling the new objects frees the old.
 
 use super::Workload;
-use super::child::{ChildArgs, ChildError, add_outcome};
+use super::child::{ChildArgs, ChildError, add_outcome, relist};
 use super::lists::measure;
 use crate::data::{Plan, Source, build};
 use crate::engines::ListEngine;
@@ -15,8 +15,7 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
     out: &mut Output,
 ) -> Result<Row, ChildError> {
     out.progress("relist owned")?;
-    engine.replace(E::List::from(&build(source, &Plan::same(args.objects))), "6000000");
-    engine.drain();
+    relist(engine, E::List::from(&build(source, &Plan::same(args.objects))));
     let given = E::List::from(&build(source, &Plan::same(args.objects)));
     let (mut row, counts) = measure(args, engine, given, "6000001", Workload::Relist, "owned")?;
     add_outcome::<S>(counts, engine, &mut row.extra);

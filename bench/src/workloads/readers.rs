@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::Map;
 
 use super::Workload;
-use super::child::{ChildArgs, ChildError};
+use super::child::{ChildArgs, ChildError, relist};
 use super::events::resume;
 use super::latency::{Latencies, MAX, P50, P99_9, P99_99};
 use super::memory::MemoryMark;
@@ -38,8 +38,7 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
     let keys: Vec<_> = (0..objects).map(|draw| engine.key(&built[uniform_key(draw, objects)])).collect();
     let lists = [E::List::from(&built), E::List::from(&build(source, &Plan::same(objects)))];
     drop(built);
-    engine.replace(lists[0].clone(), "1");
-    engine.drain();
+    relist(engine, lists[0].clone());
     for readers in READERS {
         for prefix in ["idle-", ""] {
             let variant = format!("{prefix}{readers}-thread-");
@@ -53,7 +52,7 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
                 };
                 let threads: Vec<_> = (0..readers).map(reader).collect();
                 let replaces = if prefix.is_empty() {
-                    relist(engine, &lists, args.length, &state)
+                    keep_relisting(engine, &lists, args.length, &state)
                 } else {
                     state.counts.store(true, Ordering::Relaxed);
                     thread::sleep(args.length / IDLE_PART);
@@ -131,14 +130,13 @@ fn read<T, E: StoreEngine<T>>(engine: &E, keys: &[E::Key], first: usize, state: 
 }
 
 /// Relists back to back for so long, and at least once; says how often.
-fn relist<T, E: StoreEngine<T>>(engine: &E, lists: &[E::List; 2], length: Duration, state: &State) -> usize {
+fn keep_relisting<T, E: StoreEngine<T>>(engine: &E, lists: &[E::List; 2], length: Duration, state: &State) -> usize {
     let start = Instant::now();
     let mut replaces = 0;
     while replaces == 0 || start.elapsed() < length {
         let list = lists[(replaces + 1) % 2].clone();
         state.counts.store(true, Ordering::Relaxed);
-        engine.replace(list, "1");
-        engine.drain();
+        relist(engine, list);
         state.counts.store(false, Ordering::Relaxed);
         replaces += 1;
     }

@@ -9,7 +9,7 @@ use super::{DeltaFifo, Known};
 use crate::error::{KeyError, OfferError};
 use crate::key::{KeyBuf, as_str};
 use crate::shard::{Place, Shard};
-use crate::slot::{Pending, Pushed, Rule, RunningSlot, Slot, SlotOwner, State, What};
+use crate::slot::{Pending, Pushed, Rule, Slot, State, What};
 use crate::sync::{Arc, Ordering, mutant};
 use crate::{DeltaObject, DeltaType, Deltas, KeySource, Meta};
 
@@ -168,8 +168,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         missing: Missing,
     ) -> bool {
         let (weight, lane) = (pending.weight(), self.queue.lane_of(&pending));
+        let open = self.stamp_of_offer(key, rule);
+        self.list_elsewhere(open, key);
         let slot = shard.at(place);
-        let (asking, pushed) = self.push_onto(slot, key, pending, rule, missing);
+        if open != 0 {
+            slot.stamp(open);
+        }
+        let asking = if missing == Missing::Ask { slot.claim() } else { None };
+        let pushed = slot.push(pending, rule);
         if let skipped @ Pushed::Skipped(_) = pushed {
             drop(shard);
             drop(skipped);
@@ -184,28 +190,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         });
         let wakes = self.queue.enter(lane, slot, pushed);
         drop(shard);
-        self.was_pushed(weight, asking, wakes)
-    }
-
-    fn push_onto(
-        &self,
-        slot: &SlotOwner<T>,
-        key: &[u8],
-        pending: Pending<T>,
-        rule: Rule,
-        missing: Missing,
-    ) -> (Option<RunningSlot<T>>, Pushed<T>) {
-        let open = self.stamp_of_offer(key, rule);
-        self.list_elsewhere(open, key);
-        if open != 0 {
-            slot.stamp(open);
-        }
-        let asking = if missing == Missing::Ask { slot.claim() } else { None };
-        (asking, slot.push(pending, rule))
-    }
-
-    /// The end of an offer, with no lock held.
-    fn was_pushed(&self, weight: usize, asking: Option<RunningSlot<T>>, wakes: usize) -> bool {
         self.depth.add(weight);
         if let Some(running) = asking {
             return self.settle(running, None).is_queued;

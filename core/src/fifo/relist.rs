@@ -8,7 +8,7 @@ use super::{DeltaFifo, Known};
 use crate::error::{OfferError, RelistError};
 use crate::queue::Lane;
 use crate::shard::Shard;
-use crate::slot::{Pending, Pushed, Rule, State, Ticket, What};
+use crate::slot::{Pending, Pushed, Rule, Slot, State, Ticket, What};
 use crate::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RwLock, mutant};
 use crate::{DeltaType, Meta};
 
@@ -447,7 +447,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// What an idle slot knows. The word first: what is known while the word says idle, or after, is at least as new.
-    pub(super) fn known_if_idle(&self, slot: &crate::slot::Slot<T>) -> Option<Arc<T>> {
+    pub(super) fn known_if_idle(&self, slot: &Slot<T>) -> Option<Arc<T>> {
         mutant!(SkipIgnoresTheHandler => return slot.known());
         if matches!(self.known, Known::Fused) && slot.state() == State::Idle { slot.known() } else { None }
     }

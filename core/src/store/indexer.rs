@@ -7,7 +7,7 @@ use super::index::{Index, Values};
 use super::{Core, IndexReader, NAMESPACE_INDEX};
 use crate::error::{BoxError, IndexError, KeyError, StoreError};
 use crate::key::KeyBuf;
-use crate::slot::{Slot, SlotOwner};
+use crate::slot::SlotOwner;
 use crate::sync::{self, Arc};
 use crate::{KeyFunc, KeySource, Meta};
 
@@ -147,26 +147,22 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             let plan = core.plan(name, old.as_deref(), new.as_deref(), entries);
             let mut shard = core.table.shard(hash).write();
             let is_stored = new.is_some();
-            let now = match &new {
-                Some(_) => {
-                    let place = core.table.find_or_insert(&mut shard, hash, key);
-                    shard.at(place).known()
-                }
-                None => shard.find(hash, key).and_then(Slot::known),
+            let place = if is_stored {
+                Some(core.table.find_or_insert(&mut shard, hash, key))
+            } else {
+                shard.place_of(hash, key)
             };
+            let owner = place.map(|place| shard.at(place));
+            let now = owner.and_then(|owner| owner.known());
             let unchanged = now.as_ref().map(Arc::as_ptr) == old.as_ref().map(Arc::as_ptr);
-            let claimed = if unchanged { shard.find_owner(hash, key).and_then(SlotOwner::claim) } else { None };
+            let claimed = if unchanged { owner.and_then(SlotOwner::claim) } else { None };
             let Some(mut running) = claimed else {
                 drop(shard);
                 sync::spin(&mut tries);
                 continue;
             };
             let replaced = core.carry_out(&plan, &mut running, new.take());
-            let retired = if is_stored {
-                running.idle().map_err(drop).map(|()| None)
-            } else {
-                shard.retire(hash, running).map_err(drop).map(Some)
-            };
+            let retired = if is_stored { running.idle().map(|()| None) } else { shard.retire(hash, running) };
             debug_assert!(retired.is_ok(), "a store alone has no pushers");
             drop(shard);
             drop((retired, replaced, now, old));

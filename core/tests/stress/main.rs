@@ -75,11 +75,12 @@ fn round(seed: u64, tally: &Tally) {
         for reader in readers {
             reader.join().unwrap();
         }
-        offered.push(relists::last(world));
+        let last = relists::last(world, &offered);
+        offered.push(last);
         world.rig.fifo.close();
         (offered, consumers.into_iter().flat_map(|consumer| consumer.join().unwrap()).collect())
     });
-    verdict::compare(world, &offered, handled);
+    verdict::compare(world, &offered, handled, tally);
 }
 
 #[test]
@@ -87,6 +88,9 @@ fn everything_at_once() {
     let time = Duration::from_secs(setting("STRESS_SECS", 30));
     let (first, began, tally) = (setting("STRESS_SEED", 0), Instant::now(), Arc::new(Tally::default()));
     let mut memory = memory::Watch::default();
+    if !cfg!(miri) {
+        memory::warm();
+    }
     for seed in first.. {
         // Every plan has its turn, and the last turn is not cut short. (Under Miri a round takes minutes: one a run.)
         let enough = if cfg!(miri) { 1 } else { PLANS };

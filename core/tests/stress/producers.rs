@@ -16,7 +16,7 @@ pub fn produce(world: &World, producer: usize) -> Offered {
     let mut n = 0;
     for _ in 0..world.plan.offers {
         n += 1;
-        let number = Plan::owned(producer).start + dice.below(Plan::owned(producer).len());
+        let mut number = Plan::owned(producer).start + dice.below(Plan::owned(producer).len());
         let made = object(number, n);
         offered.objects.push(Arc::downgrade(&made));
         let mut kind = match truth.get(&number) {
@@ -27,7 +27,21 @@ pub fn produce(world: &World, producer: usize) -> Offered {
         match (kind, dice.roll(6)) {
             ('A', 0) => fifo.add_batch(vec![made]).unwrap(),
             ('A', _) => fifo.add(made).unwrap(),
-            ('U', 0) => fifo.update_batch(vec![made]).unwrap(),
+            ('U', 0) => {
+                let mut batch = vec![made];
+                let mut others: Vec<_> = truth.keys().copied().collect();
+                others.sort_unstable();
+                for _ in 0..dice.roll(4) {
+                    offered.told.push((number, Told { kind, n }, false));
+                    truth.insert(number, n);
+                    n += 1;
+                    number = others[dice.below(others.len())];
+                    let made = object(number, n);
+                    offered.objects.push(Arc::downgrade(&made));
+                    batch.push(made);
+                }
+                fifo.update_batch(batch).unwrap();
+            }
             ('U', 1) => {
                 // Counts only when nothing is pending, so it may be left out; what follows may not.
                 fifo.add_if_not_present(deltas([(DeltaType::Added, made)])).unwrap();

@@ -5,14 +5,15 @@ use std::thread;
 
 use super::common::{Mode, Obj};
 use super::plan::{classes, key, number};
-use super::world::{CloseOnPanic, World};
+use super::world::{CloseOnPanic, RELISTED, World};
 use deltafifo::{DeltaType, KnownObjects};
 
 /// What one reader has seen.
 struct Reader<'w> {
     world: &'w World,
-    /// The newest object of each key. Every way to read a key goes to the same place, so none may lead back.
-    newest: HashMap<usize, u64>,
+    /// The newest object of each key and of each of its writers, its owner and the relists. Every way to read a key goes to
+    /// the same place, so none may lead back.
+    newest: HashMap<(usize, bool), u64>,
     synced: bool,
 }
 
@@ -44,7 +45,7 @@ pub fn read(world: &World, reader: u64) {
 impl Reader<'_> {
     fn see(&mut self, object: &Obj, how: &str) {
         let key = format!("{}/{}", object.ns, object.name);
-        let newest = self.newest.entry(number(&key)).or_default();
+        let newest = self.newest.entry((number(&key), object.n >= RELISTED)).or_default();
         assert!(object.n >= *newest, "{key}: {how} gives {}, this reader has seen {newest} before", object.n);
         *newest = object.n;
     }
@@ -109,11 +110,11 @@ impl Reader<'_> {
     fn pending(&mut self, key: &str) {
         let Some(deltas) = self.world.rig.fifo.get_by_key(key) else { return };
         assert!(!deltas.is_empty(), "{key} is pending with nothing");
-        let mut newest = 0;
+        let mut newest = HashMap::new();
         for delta in deltas.iter().filter(|delta| delta.kind != DeltaType::Deleted) {
             let n = delta.object.object().unwrap().n;
+            let newest = newest.insert(n >= RELISTED, n).unwrap_or_default();
             assert!(n >= newest, "{key}: {n} is pending behind {newest}");
-            newest = n;
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Relists of the keys that no producer owns, which keep the producers'. Two threads make them: one all the time, the
-//! other now and then, which supersedes the first one's.
+//! Relists of the keys that no producer owns, and of some that one owns, of which they keep the rest. Two threads make
+//! them: one all the time, the other now and then, which supersedes the first one's.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -9,7 +10,7 @@ use super::PRODUCERS;
 use super::common::{Obj, ObjMeta};
 use super::plan::{Dice, Plan, key, object};
 use super::verdict::Tally;
-use super::world::{CloseOnPanic, Offered, World};
+use super::world::{CloseOnPanic, Offered, RELISTED, World};
 use deltafifo::{Relist, RelistError};
 
 /// How a relist ends, should another one not end it before.
@@ -19,6 +20,8 @@ enum End {
     Abandoned,
     /// By one of the same thread: left to the other thread alone it may never happen.
     Superseded,
+    /// Committed, and what it does not list of the shared keys is deleted.
+    Last,
 }
 
 /// Relists until the producers are done.
@@ -31,7 +34,8 @@ pub fn relist(world: &World, relister: u64, tally: &Tally) -> Offered {
             thread::yield_now();
         }
         let (relist, n) = begin(world);
-        let listed = list(world, n, &mut dice);
+        let mut listed = share(n, &mut dice);
+        listed.extend(list(world, n, &mut dice));
         let end = match dice.roll(10) {
             0 | 1 => End::Abandoned,
             2 => End::Superseded,
@@ -50,14 +54,17 @@ pub fn relist(world: &World, relister: u64, tally: &Tally) -> Offered {
     offered
 }
 
-/// The last relist, which nothing supersedes: from here on handlers lose nothing.
-pub fn last(world: &World) -> Offered {
+/// The last relist, which nothing supersedes: from here on handlers lose nothing. The keys that relists share with their
+/// owners become what these say.
+pub fn last(world: &World, owners: &[Offered]) -> Offered {
     world.mend();
     let (mut dice, mut offered) = (world.dice(299), Offered::default());
     let (relist, n) = begin(world);
     offered.truth = list(world, n, &mut dice);
-    let listed = offered.truth.clone();
-    offer(world, relist, &listed, End::Committed, &mut dice, &mut offered).unwrap();
+    let owned = owners.iter().flat_map(|owner| &owner.truth).copied();
+    let shared: Vec<_> = owned.filter(|&(number, _)| Plan::is_shared(number)).collect();
+    let listed = [shared, offered.truth.clone()].concat();
+    offer(world, relist, &listed, End::Last, &mut dice, &mut offered).unwrap();
     offered
 }
 
@@ -67,7 +74,13 @@ fn begin(world: &World) -> (Relist<'_, Obj, ObjMeta>, u64) {
     (world.rig.fifo.begin_replace(), *relists)
 }
 
-/// What relist `n` lists: a part of the keys, each with an object that is not older than in relists before.
+/// What relist `n` lists of the keys that it shares with their owners.
+fn share(n: u64, dice: &mut Dice) -> Vec<(usize, u64)> {
+    let shared = (0..Plan::owned(PRODUCERS - 1).end).filter(|&number| Plan::is_shared(number) && dice.roll(2) == 0);
+    shared.map(|number| (number, RELISTED + n / 2)).collect()
+}
+
+/// What relist `n` lists of its own keys: a part of the keys, each with an object that is not older than in relists before.
 fn list(world: &World, n: u64, dice: &mut Dice) -> Vec<(usize, u64)> {
     let listed = world.plan.unowned().filter(|_| dice.roll(4) > 0);
     listed.map(|number| (number, 1 + n / (1 + number as u64 % 5))).collect()
@@ -82,7 +95,9 @@ fn offer(
     offered: &mut Offered,
 ) -> Result<(), RelistError> {
     relist.expect(world.plan.keys());
-    for number in 0..Plan::owned(PRODUCERS - 1).end {
+    let is_listed: HashSet<_> = listed.iter().map(|&(number, _)| number).collect();
+    let is_left = |number: &usize| is_listed.contains(number) || end == End::Last && Plan::is_shared(*number);
+    for number in (0..Plan::owned(PRODUCERS - 1).end).filter(|number| !is_left(number)) {
         relist.keep(&key(number))?;
     }
     for page in listed.chunks(world.plan.page) {
@@ -101,12 +116,12 @@ fn offer(
         }
         offered.objects.extend(objects.iter().map(Arc::downgrade));
         assert!(relist.offer(objects)?.is_empty(), "nothing of it can be refused");
-        if end != End::Committed && dice.roll(4) == 0 {
+        if matches!(end, End::Abandoned | End::Superseded) && dice.roll(4) == 0 {
             break;
         }
     }
     match end {
-        End::Committed => return relist.commit("1").map(drop),
+        End::Committed | End::Last => return relist.commit("1").map(drop),
         End::Abandoned => relist.abandon(),
         End::Superseded => {
             begin(world).0.abandon();

@@ -7,7 +7,7 @@ use super::PRODUCERS;
 use super::common::Mode;
 use super::consumers::told;
 use super::plan::{Plan, key, number};
-use super::world::{Handled, Offered, Told, World};
+use super::world::{Handled, Offered, RELISTED, Told, World};
 
 /// How often things happened that the stress is there for.
 #[derive(Debug, Default)]
@@ -21,6 +21,10 @@ pub struct Tally {
     pub panicked: AtomicUsize,
     pub lost: AtomicUsize,
     pub syncs: AtomicUsize,
+    /// What relists brought of keys that have an owner.
+    pub shared: AtomicUsize,
+    /// Keys with an owner that the last relist deleted.
+    pub swept: AtomicUsize,
 }
 
 impl Tally {
@@ -36,13 +40,15 @@ impl Tally {
             &self.panicked,
             &self.lost,
             &self.syncs,
+            &self.shared,
+            &self.swept,
         ];
         assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) > 0), "{self:?}");
     }
 }
 
 /// Compares what was offered with what was handled and what is stored, then takes the world down.
-pub fn compare(world: World, offered: &[Offered], mut handled: Vec<Handled>) {
+pub fn compare(world: World, offered: &[Offered], mut handled: Vec<Handled>, tally: &Tally) {
     // Consumers end when the queue is closed and empty, and take again themselves what they put back. But one may have
     // found it empty while another still had in hand what it then put back and took at once.
     let left = drain(&world);
@@ -53,7 +59,7 @@ pub fn compare(world: World, offered: &[Offered], mut handled: Vec<Handled>) {
     assert_eq!(fifo.pending_deltas(), 0);
     assert!(fifo.list_keys().is_empty() && fifo.list().is_empty() && fifo.try_pop().is_none());
     assert!(world.keys.iter().all(|key| key.handlers.load(Ordering::Relaxed) == 0));
-    compare_order(offered, handled);
+    compare_order(offered, handled, tally);
     compare_store(&world, offered);
     // The store, and it alone, holds its objects; nothing else is held, and then nothing at all.
     let objects: Vec<_> = offered.iter().flat_map(|offered| &offered.objects).collect();
@@ -77,8 +83,8 @@ fn drain(world: &World) -> Vec<Handled> {
 }
 
 /// Per key of a producer, what was handled is what was offered, in order. Only this may be missing: all but one of
-/// deletions in a row, and an add-if-not-present.
-fn compare_order(offered: &[Offered], mut handled: Vec<Handled>) {
+/// deletions in a row, and an add-if-not-present. What relists list stands between it, the older before the newer.
+fn compare_order(offered: &[Offered], mut handled: Vec<Handled>, tally: &Tally) {
     let mut expected: HashMap<usize, Vec<(Told, bool)>> = HashMap::new();
     for &(key, told, optional) in offered.iter().flat_map(|offered| &offered.told) {
         expected.entry(key).or_default().push((told, optional));
@@ -88,15 +94,41 @@ fn compare_order(offered: &[Offered], mut handled: Vec<Handled>) {
     for handled in handled.iter().filter(|handled| handled.key < Plan::owned(PRODUCERS - 1).end) {
         seen.entry(handled.key).or_default().extend(&handled.told);
     }
-    for (number, expected) in expected {
-        let seen = seen.remove(&number).unwrap_or_default();
+    for number in 0..Plan::owned(PRODUCERS - 1).end {
+        let expected = expected.remove(&number).unwrap_or_default();
+        let mut seen = seen.remove(&number).unwrap_or_default();
+        let relists = take_listed(&mut seen);
+        tally.shared.fetch_add(relists.len(), Ordering::Relaxed);
+        assert!(relists.is_empty() || Plan::is_shared(number), "{}: kept, and listed by {relists:?}", key(number));
+        assert!(relists.is_sorted(), "{}: a relist's object comes after a newer one's: {relists:?}", key(number));
+        // What is deleted after all that its owner has done was deleted by the last relist.
+        let is_swept = Plan::is_shared(number)
+            && seen.last().is_some_and(|last| last.kind == 'D')
+            && matches(&expected, &seen[..seen.len() - 1]).is_ok();
+        if is_swept {
+            tally.swept.fetch_add(1, Ordering::Relaxed);
+            continue;
+        }
         if let Err((at, place)) = matches(&expected, &seen) {
             let offered = &expected[at.saturating_sub(3)..(at + 4).min(expected.len())];
             let handled = &seen[place.saturating_sub(3)..(place + 4).min(seen.len())];
             panic!("{}: of what was offered, …{offered:?}…, was handled …{handled:?}…", key(number));
         }
     }
-    assert!(seen.is_empty(), "handled, but never offered: {seen:?}");
+}
+
+/// Takes out of what was handled of a key what relists brought, and says which relists did.
+fn take_listed(seen: &mut Vec<Told>) -> Vec<u64> {
+    let last = seen.len().saturating_sub(1);
+    let listed = seen.iter().enumerate().filter(|(_, told)| told.kind == 'R');
+    // The last relist brings what the owner has offered, under the owner's number.
+    let number = |(place, told): (usize, &Told)| match told.n.checked_sub(RELISTED) {
+        None if place == last => u64::MAX,
+        relist => relist.expect("a relist before the last brings its own objects"),
+    };
+    let relists = listed.map(number).collect();
+    seen.retain(|told| told.kind != 'R');
+    relists
 }
 
 /// Where they differ, in both.

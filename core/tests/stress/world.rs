@@ -40,6 +40,9 @@ pub struct Told {
     pub n: u64,
 }
 
+/// Added to the number of what a relist lists of a producer's key: the producers' numbers are lower.
+pub const RELISTED: u64 = 1_000_000;
+
 /// What a thread that offers has to say at its end.
 #[derive(Default)]
 pub struct Offered {

@@ -15,7 +15,7 @@ use deltafifo::{
     Change, Closed, DeltaFifo, DeltaFifoBuilder, DeltaType, Deltas, Indexer, KeyFunc, Meta, Popped, mutants,
 };
 
-const VERSIONS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+pub const VERSIONS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
 /// An object that notices when it is seen before it is finished.
 pub struct Object {
@@ -65,9 +65,16 @@ pub const PARITY: &str = "parity";
 
 /// A queue fused with a store that has that index.
 pub fn indexed() -> Arc<Fifo> {
+    Arc::new(indexed_with(|builder| builder))
+}
+
+/// The same, with what `options` adds.
+pub fn indexed_with(
+    options: impl FnOnce(DeltaFifoBuilder<Object, Access>) -> DeltaFifoBuilder<Object, Access>,
+) -> Fifo {
     let store = Indexer::builder(KeyFunc::meta_namespace(Access));
     let store = store.index(PARITY, |object: &Object| Ok(vec![parity(object).to_owned()])).build().unwrap();
-    Arc::new(DeltaFifo::over(store).build())
+    options(DeltaFifo::over(store)).build()
 }
 
 pub fn parity(object: &Object) -> &'static str {

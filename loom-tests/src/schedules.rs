@@ -2,24 +2,26 @@
 //! preemptions at unlikely places. What the models show of a few steps, this shows of many together.
 //!
 //! The oracle: each producer owns its keys, so what the handlers saw of a key must be what its producer offered, in
-//! order, compressed only as client-go does; and the store must end as the last offer left it. A schedule that fails is
-//! printed, and `--replay` runs it again.
+//! order, compressed only as client-go does; and the store must end as the last offer left it. Relists list some of the
+//! producers' keys besides: what they bring stands between what the producer offered. A schedule that fails is printed,
+//! and `--replay` runs it again.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::Mutex as StdMutex;
+use std::sync::{Arc as StdArc, Mutex as StdMutex};
 use std::time::Instant;
 
-use deltafifo::{DeltaType, mutants};
+use deltafifo::{BoxError, DeltaFifo, DeltaType, KeyFunc, KnownObjects, Relist, RelistError, mutants};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::Arc;
 use shuttle::{Config, FailurePersistence, Runner, thread};
 
-use crate::rig::{Exclusive, Fifo, Item, Object, PARITY, indexed, mutant, parity, stored};
+use crate::rig::{Access, Exclusive, Fifo, Item, Object, PARITY, VERSIONS, indexed_with, mutant, parity};
 
-/// Keys of the producers, two for each, in different shards; then those of the relists.
+/// Keys of the producers, two for each, in different shards, the second also listed by relists; then those of the relists.
 const OWNED: [[&str; 2]; 3] = [["a", "b"], ["c", "d"], ["e", "f"]];
+const SHARED: [&str; 3] = ["b", "d", "f"];
 const LISTED: [&str; 3] = ["x", "y", "z"];
 const OFFERS: usize = 25;
 const RELISTS: usize = 6;
@@ -79,123 +81,222 @@ enum Step {
 #[derive(Default)]
 struct Key {
     offered: Vec<Step>,
+    /// Without what relists brought, for keys that a producer owns.
     handled: Vec<Step>,
-    exclusive: Arc<Exclusive>,
+    /// The last that was handled, whoever brought it.
+    last: Option<Step>,
+    exclusive: StdArc<Exclusive>,
 }
 
-/// std's locks: they must not order what the queue fails to order.
-type Keys = Arc<StdMutex<BTreeMap<&'static str, Key>>>;
+/// A store elsewhere. The same lock as for the keys, for the same reason.
+#[derive(Default)]
+struct Outside(StdMutex<BTreeMap<String, Arc<Object>>>);
+
+impl KnownObjects<Object> for Outside {
+    fn list_keys(&self) -> Vec<String> {
+        self.0.lock().unwrap().keys().cloned().collect()
+    }
+
+    fn get_by_key(&self, key: &str) -> Result<Option<Arc<Object>>, BoxError> {
+        Ok(self.0.lock().unwrap().get(key).cloned())
+    }
+}
+
+/// A queue of one of the kinds that there are, chosen with the schedule.
+struct World {
+    fifo: Fifo,
+    /// Where its objects are, if it is not fused with its store.
+    outside: Option<StdArc<Outside>>,
+    /// std's lock, which must not order what the queue fails to order; so nothing of shuttle's is done while it is held.
+    keys: StdMutex<BTreeMap<&'static str, Key>>,
+}
+
+impl World {
+    fn new() -> Self {
+        let all = OWNED.iter().flatten().chain(&LISTED);
+        let keys = StdMutex::new(all.map(|key| (*key, Key::default())).collect());
+        let fused = |fifo| Self { fifo, outside: None, keys: StdMutex::default() };
+        let world = match thread_rng().gen_range(0..5) {
+            0 => {
+                let outside = StdArc::new(Outside::default());
+                let builder = DeltaFifo::builder(KeyFunc::meta_namespace(Access)).known_objects(outside.clone());
+                let fifo = builder.live_lane(thread_rng().gen_bool(0.5)).build();
+                Self { fifo, outside: Some(outside), keys: StdMutex::default() }
+            }
+            1 => fused(indexed_with(|builder| builder.live_lane(true))),
+            2 => fused(indexed_with(|builder| builder.live_lane(true).skip_unchanged(true))),
+            3 => fused(indexed_with(|builder| builder.notify_unchanged(true))),
+            _ => fused(indexed_with(|builder| builder)),
+        };
+        Self { keys, ..world }
+    }
+
+    fn apply(&self, item: &mut Item<'_>) {
+        let Some(outside) = &self.outside else { return item.apply(|_| {}).unwrap() };
+        let mut objects = outside.0.lock().unwrap();
+        for delta in item.deltas() {
+            match delta.object.object() {
+                Some(object) if delta.kind != DeltaType::Deleted => {
+                    objects.insert(item.key().to_owned(), object.clone())
+                }
+                _ => objects.remove(item.key()),
+            };
+        }
+    }
+
+    /// What the store holds, sorted: `a1 b2`.
+    fn stored(&self) -> String {
+        let objects = match &self.outside {
+            Some(outside) => outside.0.lock().unwrap().values().cloned().collect(),
+            None => self.fifo.store().list(),
+        };
+        let mut stored: Vec<_> = objects.iter().map(|object| format!("{}{}", object.key, object.read())).collect();
+        stored.sort_unstable();
+        stored.join(" ")
+    }
+}
 
 fn everything() {
-    let fifo = indexed();
-    let all = OWNED.iter().flatten().chain(&LISTED);
-    let keys: Keys = Arc::new(StdMutex::new(all.map(|key| (*key, Key::default())).collect()));
-
+    let world = Arc::new(World::new());
+    let beside = |work: Box<dyn FnOnce(&World) + Send>| {
+        let world = world.clone();
+        thread::spawn(move || work(&world))
+    };
     let mut workers = Vec::new();
     for owned in OWNED {
-        let (fifo, keys) = (fifo.clone(), keys.clone());
-        workers.push(thread::spawn(move || produce(&fifo, &keys, owned)));
+        workers.push(beside(Box::new(move |world| produce(world, owned))));
     }
     for relister in 0..2 {
-        let fifo = fifo.clone();
-        workers.push(thread::spawn(move || relist(&fifo, relister)));
+        workers.push(beside(Box::new(move |world| relist(world, relister))));
     }
-    let reader = fifo.clone();
-    workers.push(thread::spawn(move || read(&reader)));
-    let consumers: Vec<_> = (0..2)
-        .map(|_| {
-            let (fifo, keys) = (fifo.clone(), keys.clone());
-            thread::spawn(move || while consume(&fifo, &keys) {})
-        })
-        .collect();
+    workers.push(beside(Box::new(read)));
+    let consumers = [(); 2].map(|()| beside(Box::new(|world| while consume(world) {})));
 
     workers.into_iter().for_each(|worker| worker.join().unwrap());
-    let mut last = fifo.begin_replace();
-    OWNED.iter().flatten().for_each(|key| last.keep(key).unwrap());
-    last.offer(vec![Object::new("x", 1)]).unwrap();
-    last.commit("last").unwrap();
+    let fifo = &world.fifo;
+    let expected = last(&world);
     fifo.close();
     consumers.into_iter().for_each(|consumer| consumer.join().unwrap());
     // What a consumer put back when the others had gone already.
     while let Some(item) = fifo.try_pop() {
-        handled(item, &keys);
+        handled(item, &world);
     }
 
     assert_eq!(fifo.pending_deltas(), 0);
     assert!(fifo.has_synced());
-    let mut expected = vec!["x1".to_owned()];
-    for (key, steps) in keys.lock().unwrap().iter().filter(|(key, _)| !LISTED.contains(key)) {
-        assert!(explains(&steps.offered, &steps.handled), "{key}: {:?} was {:?}", steps.offered, steps.handled);
-        if let Some(Step::Written(number)) = steps.offered.last() {
-            expected.push(format!("{key}{number}"));
-        }
+    for (key, steps) in world.keys.lock().unwrap().iter().filter(|(key, _)| !LISTED.contains(key)) {
+        let explained = if SHARED.contains(key) { explains_shared } else { explains };
+        assert!(explained(&steps.offered, &steps.handled), "{key}: {:?} was {:?}", steps.offered, steps.handled);
     }
-    expected.sort_unstable();
-    assert_eq!(stored(&fifo), expected.join(" "));
+    assert_eq!(world.stored(), expected.join(" "));
 }
 
-fn produce(fifo: &Fifo, keys: &Keys, owned: [&'static str; 2]) {
+/// The last relist, when all else is offered: what must be stored after it. It keeps what only producers write; what they
+/// have left of the shared keys it lists, and so deletes what only relists have brought.
+fn last(world: &World) -> Vec<String> {
+    let left = |(key, notes): (&&'static str, &Key)| (*key, notes.offered.last().copied());
+    let left: Vec<_> = world.keys.lock().unwrap().iter().map(left).filter(|(key, _)| !LISTED.contains(key)).collect();
+    let (mut relist, mut page) = (world.fifo.begin_replace(), vec![Object::new("x", 1)]);
+    let mut expected = vec!["x1".to_owned()];
+    for (key, last) in left {
+        if !SHARED.contains(&key) {
+            relist.keep(key).unwrap();
+        }
+        if let Some(Step::Written(number)) = last {
+            expected.push(format!("{key}{number}"));
+            if SHARED.contains(&key) {
+                page.push(Object::new(key, number));
+            }
+        }
+    }
+    relist.offer(page).unwrap();
+    relist.commit("last").unwrap();
+    expected.sort_unstable();
+    expected
+}
+
+fn produce(world: &World, owned: [&'static str; 2]) {
     for number in 1..=OFFERS {
         let key = owned[thread_rng().gen_range(0..2)];
         let dice = thread_rng().gen_range(0..8);
         let step = if dice < 6 { Step::Written(number) } else { Step::Deleted };
-        keys.lock().unwrap().get_mut(key).unwrap().offered.push(step);
+        world.keys.lock().unwrap().get_mut(key).unwrap().offered.push(step);
         let object = Object::new(key, number);
         match dice {
-            0..3 => fifo.add(object).unwrap(),
-            3..5 => fifo.update(object).unwrap(),
-            5 => fifo.update_batch(vec![object]).unwrap(),
-            _ => fifo.delete(object).unwrap(),
+            0..3 => world.fifo.add(object).unwrap(),
+            3..5 => world.fifo.update(object).unwrap(),
+            5 => world.fifo.update_batch(vec![object]).unwrap(),
+            _ => world.fifo.delete(object).unwrap(),
         }
     }
 }
 
-/// Lists keys of its own, and keeps the producers'; two of these supersede each other.
-fn relist(fifo: &Fifo, relister: usize) {
+/// Lists keys of its own and some of the producers', and keeps the others; two of these supersede each other.
+fn relist(world: &World, relister: usize) {
     for number in 0..RELISTS {
-        let mut relist = fifo.begin_replace();
-        let kept = OWNED.iter().flatten().all(|key| relist.keep(key).is_ok());
-        let page: Vec<_> = LISTED
-            .iter()
-            .filter(|_| thread_rng().gen_bool(0.6))
-            .map(|key| Object::new(key, 100 * relister + number))
-            .collect();
-        let offered = relist.offer(page).is_ok();
-        if kept && offered && thread_rng().gen_bool(0.8) {
-            // Superseded: the other's commit is to come.
-            let _ = relist.commit("some");
-        }
-        fifo.resync();
+        let relist = world.fifo.begin_replace();
+        // Now and then the version that is known already.
+        let number = if thread_rng().gen_bool(0.7) { number } else { 100 * (1 + relister) + number };
+        // Superseded: the other's commit is to come.
+        let _ = offer(relist, number);
+        world.fifo.resync();
     }
 }
 
-fn read(fifo: &Fifo) {
-    let store = fifo.store();
+fn offer(mut relist: Relist<'_, Object, Access>, number: usize) -> Result<(), RelistError> {
+    let (mut listed, mut kept) = (Vec::new(), Vec::new());
+    for key in OWNED.iter().flatten().chain(&LISTED) {
+        match SHARED.contains(key) || LISTED.contains(key) {
+            true if thread_rng().gen_bool(0.6) => listed.push(*key),
+            _ if !LISTED.contains(key) => kept.push(*key),
+            _ => {}
+        }
+    }
+    for key in kept {
+        relist.keep(key)?;
+    }
+    for page in listed.chunks(4) {
+        let version = VERSIONS.get(number).copied().unwrap_or_default();
+        let asked: Vec<_> = page.iter().map(|key| (*key, version)).collect();
+        let needed = if thread_rng().gen_bool(0.3) { relist.probe(&asked)? } else { vec![true; page.len()] };
+        let page = page.iter().zip(needed).filter(|(_, needed)| *needed).map(|(key, _)| Object::new(key, number));
+        relist.offer(page.collect())?;
+    }
+    if thread_rng().gen_bool(0.8) {
+        relist.commit("some")?;
+    }
+    Ok(())
+}
+
+fn read(world: &World) {
+    let (fifo, store) = (&world.fifo, world.fifo.store());
     for _ in 0..LOOKS {
         for value in ["even", "odd"] {
-            for object in store.by_index(PARITY, value).unwrap() {
+            for object in if world.outside.is_none() { store.by_index(PARITY, value).unwrap() } else { Vec::new() } {
                 object.read();
                 assert_eq!(parity(&object), value, "an object under a value that it does not have");
             }
         }
         store.get_by_key("a").inspect(|object| assert_eq!(object.key, "a"));
-        if let Some(deltas) = fifo.get_by_key("a") {
-            assert!(!deltas.is_empty());
+        for key in ["a", "b"] {
+            if let Some(deltas) = fifo.get_by_key(key) {
+                assert!(!deltas.is_empty());
+            }
         }
         fifo.list_keys();
     }
 }
 
 /// Takes some; `false` once the queue is closed and empty.
-fn consume(fifo: &Fifo, keys: &Keys) -> bool {
+fn consume(world: &World) -> bool {
     if thread_rng().gen_bool(0.5) {
-        let Ok(item) = fifo.pop() else { return false };
-        handle(item, keys);
+        let Ok(item) = world.fifo.pop() else { return false };
+        handle(item, world);
         return true;
     }
-    let Ok(mut batch) = fifo.pop_batch(3) else { return false };
+    let Ok(mut batch) = world.fifo.pop_batch(3) else { return false };
     while let Some(item) = batch.next() {
-        handle(item, keys);
+        handle(item, world);
         if thread_rng().gen_bool(0.1) {
             break;
         }
@@ -203,37 +304,49 @@ fn consume(fifo: &Fifo, keys: &Keys) -> bool {
     true
 }
 
-fn handle(item: Item<'_>, keys: &Keys) {
+fn handle(item: Item<'_>, world: &World) {
     match thread_rng().gen_range(0..10) {
         0 => item.requeue(),
         1 => drop(item),
-        _ => handled(item, keys),
+        _ => handled(item, world),
     }
 }
 
-fn handled(mut item: Item<'_>, keys: &Keys) {
+fn handled(mut item: Item<'_>, world: &World) {
     let key = OWNED.iter().flatten().chain(&LISTED).copied().find(|key| *key == item.key()).unwrap();
-    let exclusive = keys.lock().unwrap()[key].exclusive.clone();
+    let exclusive = world.keys.lock().unwrap()[key].exclusive.clone();
     exclusive.handle(|| {
         assert!(!item.deltas().is_empty(), "a pop without deltas");
-        let mut steps = Vec::new();
-        let mut keys = keys.lock().unwrap();
-        let known = keys[key].handled.last().copied();
+        let mut keys = world.keys.lock().unwrap();
+        let notes = keys.get_mut(key).unwrap();
+        let known = notes.last;
         for delta in item.deltas() {
+            let step = match delta.kind {
+                DeltaType::Deleted => Step::Deleted,
+                _ => Step::Written(delta.object.object().unwrap().number),
+            };
             match delta.kind {
-                DeltaType::Deleted => steps.push(Step::Deleted),
-                DeltaType::Sync => {
-                    let synced = delta.object.object().map(|object| Step::Written(object.number));
-                    assert!(LISTED.contains(&key) || synced == known, "{key} was {known:?}, and synced as {synced:?}");
-                }
-                _ => steps.push(Step::Written(delta.object.object().unwrap().number)),
+                DeltaType::Sync => assert_eq!(Some(step), known, "a stale Sync of {key}"),
+                DeltaType::Replaced => assert!(LISTED.contains(&key) || SHARED.contains(&key), "{key} was only kept"),
+                _ => notes.handled.push(step),
             }
+            notes.last = Some(step);
         }
-        keys.get_mut(key).unwrap().handled.extend(steps);
         drop(keys);
-        item.apply(|_| {}).unwrap();
+        world.apply(&mut item);
     });
     item.done();
+}
+
+/// As [`explains`], for a key that relists list and delete too: a deletion may come of what a relist brought, before the
+/// first write, and the last of all may be a relist's own.
+fn explains_shared(offered: &[Step], handled: &[Step]) -> bool {
+    let explained = |handled: &[Step]| {
+        let first = |steps: &[Step]| steps.iter().take_while(|step| **step == Step::Deleted).count();
+        let (before, seen) = (first(offered), first(handled));
+        seen <= before && explains(&offered[before..], &handled[seen..])
+    };
+    explained(handled) || handled.split_last().is_some_and(|(last, rest)| *last == Step::Deleted && explained(rest))
 }
 
 /// Whether handlers may have seen `handled` of a key whose only producer made `offered`: every write, in order; a

@@ -23,7 +23,8 @@ pub struct Model {
     /// (`sync/gated.rs`), and an offer some forty. It is as high as lets all of them together end within some minutes; the time
     /// that it took, on a busy machine with two cores, stands beside it.
     pub bound: Option<usize>,
-    /// Fewer iterations mean that it no longer explores what it did.
+    /// Fewer iterations mean that it no longer explores what it did: what it took when it was last measured, rounded down.
+    /// A change that takes steps out of a path lowers it, and so does a defect that does.
     pub at_least: usize,
     /// All outcomes, no more and no fewer.
     pub outcomes: &'static [&'static str],

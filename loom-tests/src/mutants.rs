@@ -73,6 +73,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::OffersDoNotStamp
         | Mutant::OldPageGoesOn
         | Mutant::SweepNeverLooks
+        | Mutant::SweepDecidesByItsLook
         | Mutant::BegunBeforeItWaits
         | Mutant::BeginPassesNoLock
         | Mutant::SkipIgnoresTheHandler

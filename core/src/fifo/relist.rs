@@ -365,7 +365,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 break;
             }
             for slot in shard.slots_near() {
-                if slot.stamped() >= generation {
+                if mutant!(SweepDecidesByItsLook => false; slot.stamped() >= generation) {
                     continue;
                 }
                 // Counted before the push: see `join_group`.
@@ -401,8 +401,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             });
             let shard = table.shard(hash).write();
             mutant!(SweepAsksTooEarly => if !self.relists.is_current(generation) { break; });
-            let is_swept = shard.find(hash, key.as_bytes()).is_some_and(|slot| slot.stamped() >= generation);
-            if is_swept || self.is_listed_elsewhere(generation, key.as_bytes()) {
+            if self.is_listed_elsewhere(generation, key.as_bytes()) {
                 continue;
             }
             // After that look: a newer relist's first key takes the place of what this one listed.

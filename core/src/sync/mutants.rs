@@ -51,6 +51,7 @@ mutants! {
     MarksEndAtTake: "the initial population ends when its last item is taken, not handled",
     OldPageGoesOn: "a page of a superseded relist is pushed to its end",
     SweepNeverLooks: "a superseded relist sweeps on",
+    SweepDecidesByItsLook: "a sweep deletes by what it saw with the shard shared",
     BegunBeforeItWaits: "offers count as listed by a begin that an older relist's pages may still come after",
     BeginPassesNoLock: "a begin does not wait for what an older relist is pushing",
     SkipIgnoresTheHandler: "an object counts as unchanged while a handler changes it",

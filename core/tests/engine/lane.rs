@@ -111,6 +111,18 @@ fn a_key_that_was_deleted_past_the_backlog_comes_back_and_goes_again() {
 }
 
 #[test]
+fn a_commit_does_not_delete_what_is_only_kept_for_its_entry() {
+    let rig = laned(Mode::Fused, &[]);
+    rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();
+    rig.fifo.delete(obj("b", 1)).unwrap();
+    assert_eq!(rig.handle().as_deref(), Some("b: R1 D1"));
+    assert_eq!(rig.fifo.replace(vec![obj("a", 2)], "2").unwrap().deleted, 0);
+    assert_eq!(rig.fifo.pending_deltas(), 2);
+    assert_eq!(rig.drain(), ["a: R1 R2"]);
+    assert_eq!(rig.fifo.pending_deltas(), 0);
+}
+
+#[test]
 fn the_initial_population_ends_with_its_last_item_whichever_way_it_went() {
     let rig = laned(Mode::Fused, &[]);
     rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();

@@ -396,3 +396,11 @@ fn deltas_can_be_copied_printed_and_asked_for_both_ends() {
         assert!(printed.contains(part), "no {part} in {printed}");
     }
 }
+
+#[test]
+fn an_item_prints_as_its_key_and_deltas() {
+    let fifo = Rig::new(Mode::Nowhere).fifo;
+    fifo.add(obj("a", 7)).unwrap();
+    let printed = format!("{:?}", fifo.try_pop().unwrap());
+    assert!(printed.contains("Popped") && printed.contains("\"a\"") && printed.contains("Added"), "{printed}");
+}

@@ -28,7 +28,7 @@ pub const MODELS: &[Model] = &[
     Model { name: "batch::given_back_wakes", bound: None, at_least: 29, outcomes: &["[+a1]"], body: given_back_wakes },
     Model {
         name: "batch::two_of_them",
-        bound: Some(4), // 1.5 s
+        bound: Some(5), // 1.5 s
         at_least: 7_930,
         outcomes: &[
             ", , [+a1] [+b1] [+c1]",
@@ -41,7 +41,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "batch::of_the_initial_list",
-        bound: Some(5), // 0.7 s
+        bound: Some(6), // 0.7 s
         at_least: 3600,
         outcomes: &["0 in batches", "2 in batches"],
         body: of_the_initial_list,

@@ -3,7 +3,7 @@
 use loom::thread;
 
 use crate::explore::Model;
-use crate::rig::{Object, beside, fused, pop_and_show};
+use crate::rig::{Object, beside, end_and_show, fused, pop_and_show, wait_and_show};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -19,6 +19,27 @@ pub const MODELS: &[Model] = &[
         at_least: 100,
         outcomes: &["[+a1]", "nothing"],
         body: queue_dropped_by_the_last,
+    },
+    Model {
+        name: "handles::dropped_beside_a_relist",
+        bound: None,
+        at_least: 51_000,
+        outcomes: &["[=a2]", "nothing"],
+        body: dropped_beside_a_relist,
+    },
+    Model {
+        name: "handles::dropped_beside_a_batch",
+        bound: None,
+        at_least: 280,
+        outcomes: &["[+a1]"],
+        body: dropped_beside_a_batch,
+    },
+    Model {
+        name: "handles::dropped_beside_a_sleeper",
+        bound: Some(4), // 1 s
+        at_least: 1,
+        outcomes: &["[+a1] closed"],
+        body: dropped_beside_a_sleeper,
     },
 ];
 
@@ -43,4 +64,37 @@ fn queue_dropped_by_the_last() -> String {
     drop(fifo);
     let seen = consumer.join().unwrap();
     if seen.is_empty() { "nothing".to_owned() } else { seen }
+}
+
+/// A relist that replaces one object and deletes another, and a consumer, of which the last takes the queue down.
+fn dropped_beside_a_relist() -> String {
+    let fifo = fused(&[Object::new("a", 1), Object::new("b", 1)]);
+    let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
+    fifo.replace(vec![Object::new("a", 2)], "1").unwrap();
+    drop(fifo);
+    let seen = consumer.join().unwrap();
+    if seen.is_empty() { "nothing".to_owned() } else { seen }
+}
+
+/// Of a batch one key is handled and the other given back, perhaps by who is the last to have the queue.
+fn dropped_beside_a_batch() -> String {
+    let fifo = fused(&[Object::new("b", 1)]);
+    fifo.add_batch(vec![Object::new("a", 1), Object::new("b", 2)]).unwrap();
+    let consumer = beside(&fifo, |fifo| {
+        let mut batch = fifo.try_pop_batch(2).unwrap();
+        end_and_show(Ok(batch.next().unwrap()))
+    });
+    fifo.update(Object::new("b", 3)).unwrap();
+    drop(fifo);
+    consumer.join().unwrap()
+}
+
+/// A sleeper, and who ends its sleep and goes.
+fn dropped_beside_a_sleeper() -> String {
+    let fifo = fused(&[]);
+    let sleeper = beside(&fifo, |fifo| format!("{} {}", wait_and_show(fifo), wait_and_show(fifo)));
+    fifo.add(Object::new("a", 1)).unwrap();
+    fifo.close();
+    drop(fifo);
+    sleeper.join().unwrap()
 }

@@ -63,14 +63,14 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "lane::relist_and_burst",
-        bound: Some(3), // 1.1 s
+        bound: Some(4), // 1.1 s
         at_least: 6870,
         outcomes: &["[=a1 ~a2], stored: a2, slots: 1", "[~a2 =a1], stored: a1, slots: 1"],
         body: relist_and_burst,
     },
     Model {
         name: "lane::settled_passed_and_left",
-        bound: Some(1), // 34 s with 2
+        bound: Some(2), // 34 s
         at_least: 7220,
         outcomes: &["[=a1 ~a2] [=a3 ~a4], stored: a4, slots: 1", "[=a1 ~a2] [=a3] [~a4], stored: a4, slots: 1"],
         body: settled_passed_and_left,

@@ -20,7 +20,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "peek::get_and_settle",
-        bound: Some(5), // 4.9 s
+        bound: Some(6), // 4.9 s
         at_least: 22_760,
         outcomes: &["[~a2], seen: [~a2]", "[~a2], seen: nothing"],
         body: get_and_settle,

@@ -104,7 +104,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "relist::unchanged_while_it_changes",
-        bound: Some(5), // 3.4 s
+        bound: Some(6), // 3.4 s
         at_least: 8300,
         outcomes: &["[~a2 =a1], stored: a1", "[~a2] [=a1], stored: a1"],
         body: unchanged_while_it_changes,

@@ -8,14 +8,14 @@ use crate::rig::{Fifo, Item, Log, Object, bare, beside, drain, pop_one, show};
 pub const MODELS: &[Model] = &[
     Model {
         name: "requeue::against_a_push",
-        bound: Some(5), // 1.8 s
+        bound: Some(6), // 1.8 s
         at_least: 8320,
         outcomes: &["[+a1] [+a1 ~a2]", "[+a1] [+a1] [~a2]"],
         body: against_a_push,
     },
     Model {
         name: "requeue::cancelled",
-        bound: Some(5), // 1.8 s
+        bound: Some(6), // 1.8 s
         at_least: 8320,
         outcomes: &["[+a1] [+a1 ~a2]", "[+a1] [+a1] [~a2]"],
         body: cancelled,

@@ -15,7 +15,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "retire::two_consumers_and_a_push",
-        bound: Some(3), // 1.3 s
+        bound: Some(4), // 1.3 s
         at_least: 4130,
         outcomes: &["[+a1 +a2]", "[+a1] [+a2]"],
         body: two_consumers_and_a_push,

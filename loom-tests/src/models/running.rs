@@ -23,7 +23,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "running::delete_and_update",
-        bound: Some(4), // 3.0 s
+        bound: Some(5), // 3.0 s
         at_least: 6020,
         outcomes: &["[-a1] [~a2 -a1], stored: ", "[-a1] [~a2], stored: a2"],
         body: delete_and_update,
@@ -41,6 +41,20 @@ pub const MODELS: &[Model] = &[
         at_least: 5,
         outcomes: &["[-a1], stored: "],
         body: replace_while_it_deletes,
+    },
+    Model {
+        name: "running::listed_while_it_adds",
+        bound: None,
+        at_least: 1,
+        outcomes: &["[+a1] [=a2], stored: a2"],
+        body: listed_while_it_adds,
+    },
+    Model {
+        name: "running::listed_while_it_deletes",
+        bound: None,
+        at_least: 1,
+        outcomes: &["[-a1] [=a2], stored: a2"],
+        body: listed_while_it_deletes,
     },
     Model {
         name: "running::resync_while_it_adds",
@@ -101,6 +115,10 @@ fn replace(fifo: &Fifo) {
     fifo.replace(Vec::<Arc<Object>>::new(), "1").unwrap();
 }
 
+fn list(fifo: &Fifo) {
+    fifo.replace(vec![Object::new("a", 2)], "1").unwrap();
+}
+
 fn delete_while_it_adds() -> String {
     while_it(true, &[delete])
 }
@@ -131,6 +149,14 @@ fn replace_while_it_adds() -> String {
 
 fn replace_while_it_deletes() -> String {
     while_it(false, &[replace])
+}
+
+fn listed_while_it_adds() -> String {
+    while_it(true, &[list])
+}
+
+fn listed_while_it_deletes() -> String {
+    while_it(false, &[list])
 }
 
 fn resync_while_it_adds() -> String {

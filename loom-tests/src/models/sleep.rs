@@ -35,7 +35,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "sleep::two_sleepers_and_close",
-        bound: Some(3), // 1.2 s
+        bound: Some(4), // 1.2 s
         at_least: 6560,
         outcomes: &["closed closed"],
         body: two_sleepers_and_close,
@@ -66,7 +66,7 @@ pub const MODELS: &[Model] = &[
     Model { name: "sleep::probe_wakes", bound: None, at_least: 1740, outcomes: &["[=a1]"], body: probe_wakes },
     Model {
         name: "sleep::sweep_wakes_two",
-        bound: Some(2), // 1.1 s
+        bound: Some(3), // 1.1 s
         at_least: 4060,
         outcomes: &["[-a1] [-b1]", "[-b1] [-a1]"],
         body: sweep_wakes_two,

@@ -30,7 +30,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "waiting::two_handlers_and_an_observer",
-        bound: Some(3), // 0.2 s
+        bound: Some(4), // 0.2 s
         at_least: 930,
         outcomes: &["not yet", "synced"],
         body: two_handlers_and_an_observer,

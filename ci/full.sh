@@ -22,6 +22,9 @@ parts=("$@")
 if ((!$#)); then
   parts=(models shuttle stress sanitizers miri fuzz-operations fuzz-handlers fuzz-indexer fuzz-keys fuzz-files mutants)
 fi
+# What is not committed is said: this file alone may differ.
+commit=$(git rev-parse --short HEAD)
+if [[ -n $(git status --porcelain -- . ':!ci/full.txt') ]]; then commit+=+changes; fi
 touch ci/full.txt
 failed=0
 for part in "${parts[@]}"; do
@@ -32,7 +35,7 @@ for part in "${parts[@]}"; do
   said=$(grep -v '^$' "$log" | tail -n 2 | sed -E 's/ +/ /g; s/^(.{80}).*/\1…/' | paste -sd ';')
   if [[ $outcome == held ]] && grep -q '^skipped:' "$log"; then outcome=skipped; fi
   line=$(printf '%-16s %-8s %6.1f min  %s  %s  %s' "$part" "$outcome" \
-    "$(awk -v s=$((SECONDS - from)) 'BEGIN { print s / 60 }')" "$(git rev-parse --short HEAD)" "$(date -u +%F)" "$said")
+    "$(awk -v s=$((SECONDS - from)) 'BEGIN { print s / 60 }')" "$commit" "$(date -u +%F)" "$said")
   # Parts may run side by side.
   exec 9>>ci/full.txt
   flock 9

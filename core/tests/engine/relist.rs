@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::common::{KNOWING, MODES, Mode, Obj, ObjMeta, Rig, deltas, keys, nameless, obj, show, versioned};
 use deltafifo::DeltaType::Added;
 use deltafifo::{
-    BoxError, DeltaFifo, Indexer, KeyError, KeyFunc, KnownObjects, Meta, OfferError, Refused, RelistError,
+    BoxError, DeltaFifo, Indexer, KeyError, KeyFunc, KnownObjects, Meta, NoMeta, OfferError, Refused, RelistError,
 };
 
 #[test]
@@ -357,6 +357,31 @@ fn skip_unchanged_queues_only_what_changed_and_sweeps_as_ever() {
     assert_eq!(rig.fifo.replace(list, "1").unwrap().deleted, 1);
     assert_eq!(rig.drain(), ["busy: U1 R1", "changed: R2", "none: R2", "new: R1", "gone: D(1)"]);
     assert_eq!(rig.fifo.replace(vec![obj("same", 1)], "2").unwrap().deleted, 4);
+}
+
+/// Names, and nothing else.
+struct Names;
+
+impl Meta<Obj> for Names {
+    fn namespace<'a>(&self, _object: &'a Obj) -> Option<&'a str> {
+        None
+    }
+
+    fn name<'a>(&self, object: &'a Obj) -> Option<&'a str> {
+        Some(&object.name)
+    }
+}
+
+#[test]
+fn an_accessor_that_tells_no_versions_has_nothing_skipped() {
+    let object = obj("x", 1);
+    assert_eq!((Names.version(&object), Names.uid(&object)), (None, None));
+    assert_eq!((NoMeta.namespace(&object), NoMeta.name(&object)), (None, None));
+    let store = Indexer::builder(KeyFunc::meta_namespace(Names)).build().unwrap();
+    store.add(object.clone()).unwrap();
+    let fifo = DeltaFifo::over(store).skip_unchanged(true).build();
+    fifo.replace(vec![object], "1").unwrap();
+    assert_eq!(show(fifo.try_pop().unwrap().deltas()), "R1");
 }
 
 #[test]

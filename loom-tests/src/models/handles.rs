@@ -36,8 +36,8 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "handles::dropped_beside_a_sleeper",
-        bound: Some(4), // 1 s
-        at_least: 1,
+        bound: Some(4), // 0.8 s
+        at_least: 5260,
         outcomes: &["[+a1] closed"],
         body: dropped_beside_a_sleeper,
     },

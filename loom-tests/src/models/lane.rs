@@ -10,7 +10,7 @@ use crate::rig::{Fifo, Log, Object, beside, drain, end, fused_with, pop_one, res
 pub const MODELS: &[Model] = &[
     Model {
         name: "lane::passed_while_popped",
-        bound: Some(5), // 5.7 s
+        bound: Some(5), // 4.6 s
         at_least: 20_750,
         outcomes: &["[=a1 ~a2], stored: a2, slots: 1", "[=a1] [~a2], stored: a2, slots: 1"],
         body: passed_while_popped,
@@ -24,14 +24,14 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "lane::deleted_and_stale",
-        bound: Some(4), // 8 s
+        bound: Some(4), // 6.1 s
         at_least: 22_590,
         outcomes: &["[=a1 -a1], stored: , slots: 0"],
         body: deleted_and_stale,
     },
     Model {
         name: "lane::passed_by_two",
-        bound: Some(2), // 4.2 s
+        bound: Some(2), // 4.0 s
         at_least: 8640,
         outcomes: &[
             "[=a1 ~a2 ~a2], stored: a2, slots: 1",
@@ -49,29 +49,29 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "lane::revived_by_settle",
-        bound: Some(4), // 27.9 s
+        bound: Some(4), // 28 s
         at_least: 73_680,
         outcomes: &["[=a1 ~a2] [=a3], stored: a3, slots: 1"],
         body: revived_by_settle,
     },
     Model {
         name: "lane::passed_for_a_sleeper",
-        bound: Some(2), // 3.4 s
+        bound: Some(2), // 3.8 s
         at_least: 11_510,
         outcomes: &["[=a1 ~a2]", "[=a1] [~a2]", "[~a2 =a1]", "[~a2] [=a1]"],
         body: passed_for_a_sleeper,
     },
     Model {
         name: "lane::relist_and_burst",
-        bound: Some(4), // 1.1 s
-        at_least: 6870,
+        bound: Some(4), // 19 s
+        at_least: 75_900,
         outcomes: &["[=a1 ~a2], stored: a2, slots: 1", "[~a2 =a1], stored: a1, slots: 1"],
         body: relist_and_burst,
     },
     Model {
         name: "lane::settled_passed_and_left",
-        bound: Some(2), // 34 s
-        at_least: 7220,
+        bound: Some(2), // 52 s
+        at_least: 140_000,
         outcomes: &["[=a1 ~a2] [=a3 ~a4], stored: a4, slots: 1", "[=a1 ~a2] [=a3] [~a4], stored: a4, slots: 1"],
         body: settled_passed_and_left,
     },

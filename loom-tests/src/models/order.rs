@@ -9,28 +9,28 @@ use crate::rig::{Fifo, Log, Object, bare, beside, drain, fused};
 pub const MODELS: &[Model] = &[
     Model {
         name: "order::across_shards",
-        bound: Some(5), // 5.5 s
+        bound: Some(5), // 5.3 s
         at_least: 31_000,
         outcomes: &["[+a1 +a2] [+b3]", "[+a2 +a1] [+b3]"],
         body: across_shards,
     },
     Model {
         name: "order::in_a_shard",
-        bound: Some(5), // 10.4 s
+        bound: Some(5), // 11 s
         at_least: 42_000,
         outcomes: &["[+a1 +a2] [+c3]", "[+a2 +a1] [+c3]"],
         body: in_a_shard,
     },
     Model {
         name: "order::in_a_shard_of_known_keys",
-        bound: Some(5), // 3.7 s
+        bound: Some(5), // 5.4 s
         at_least: 25_700,
         outcomes: &["[~a1 ~a2] [~c3]", "[~a2 ~a1] [~c3]"],
         body: in_a_shard_of_known_keys,
     },
     Model {
         name: "order::overlapping",
-        bound: Some(5), // 3.5 s
+        bound: Some(5), // 0.8 s
         at_least: 6090,
         outcomes: &["[+a1] [+b1]", "[+b1] [+a1]"],
         body: overlapping,

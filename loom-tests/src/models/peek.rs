@@ -20,8 +20,8 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "peek::get_and_settle",
-        bound: Some(6), // 4.9 s
-        at_least: 22_760,
+        bound: Some(6), // 12 s
+        at_least: 64_600,
         outcomes: &["[~a2], seen: [~a2]", "[~a2], seen: nothing"],
         body: get_and_settle,
     },

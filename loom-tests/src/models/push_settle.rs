@@ -7,8 +7,8 @@ pub const MODELS: &[Model] = &[
     Model { name: "push_settle::one_push", bound: None, at_least: 360, outcomes: &["[+a1] [~a2]"], body: one_push },
     Model {
         name: "push_settle::two_pushes",
-        bound: Some(6), // 5.9 s
-        at_least: 18_290,
+        bound: Some(6), // 22 s
+        at_least: 90_700,
         outcomes: &["[+a1] [~a2 ~a3]", "[+a1] [~a2] [~a3]"],
         body: two_pushes,
     },

@@ -8,21 +8,21 @@ use crate::rig::{Fifo, Item, Log, Object, bare, beside, drain, pop_one, show};
 pub const MODELS: &[Model] = &[
     Model {
         name: "requeue::against_a_push",
-        bound: Some(6), // 1.8 s
-        at_least: 8320,
+        bound: Some(6), // 5.0 s
+        at_least: 24_400,
         outcomes: &["[+a1] [+a1 ~a2]", "[+a1] [+a1] [~a2]"],
         body: against_a_push,
     },
     Model {
         name: "requeue::cancelled",
-        bound: Some(6), // 1.8 s
-        at_least: 8320,
+        bound: Some(6), // 4.8 s
+        at_least: 24_400,
         outcomes: &["[+a1] [+a1 ~a2]", "[+a1] [+a1] [~a2]"],
         body: cancelled,
     },
     Model {
         name: "requeue::against_two_pushes",
-        bound: Some(4), // 8.6 s
+        bound: Some(4), // 5.2 s
         at_least: 22_570,
         outcomes: &["[+a1] [+a1 ~a2 -a3]", "[+a1] [+a1 ~a2]", "[+a1] [+a1] [~a2 -a3]"],
         body: against_two_pushes,

@@ -23,8 +23,8 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "running::delete_and_update",
-        bound: Some(5), // 3.0 s
-        at_least: 6020,
+        bound: Some(5), // 14 s
+        at_least: 43_900,
         outcomes: &["[-a1] [~a2 -a1], stored: ", "[-a1] [~a2], stored: a2"],
         body: delete_and_update,
     },
@@ -72,7 +72,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "running::delete_beside_a_batch_and_a_consumer",
-        bound: Some(3), // 13 s
+        bound: Some(3), // 22 s
         at_least: 66_800,
         outcomes: &[
             ", [-a1 ~a2], stored: a2",

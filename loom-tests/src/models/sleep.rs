@@ -28,15 +28,15 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "sleep::two_sleepers_and_two_adds",
-        bound: Some(3), // 12.0 s
+        bound: Some(3), // 9.9 s
         at_least: 41_060,
         outcomes: &["[+a1] [+b1]", "[+b1] [+a1]"],
         body: two_sleepers_and_two_adds,
     },
     Model {
         name: "sleep::two_sleepers_and_close",
-        bound: Some(4), // 1.2 s
-        at_least: 6560,
+        bound: Some(4), // 10 s
+        at_least: 66_700,
         outcomes: &["closed closed"],
         body: two_sleepers_and_close,
     },
@@ -56,7 +56,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "sleep::cancelled",
-        bound: Some(3), // 3.6 s
+        bound: Some(3), // 3.5 s
         at_least: 14_610,
         outcomes: &["[+a1] [+b1]", "cancelled [+a1]"],
         body: cancelled,
@@ -66,8 +66,8 @@ pub const MODELS: &[Model] = &[
     Model { name: "sleep::probe_wakes", bound: None, at_least: 1740, outcomes: &["[=a1]"], body: probe_wakes },
     Model {
         name: "sleep::sweep_wakes_two",
-        bound: Some(3), // 1.1 s
-        at_least: 4060,
+        bound: Some(3), // 29 s
+        at_least: 98_800,
         outcomes: &["[-a1] [-b1]", "[-b1] [-a1]"],
         body: sweep_wakes_two,
     },

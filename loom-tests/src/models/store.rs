@@ -16,14 +16,14 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "store::get_and_delete",
-        bound: Some(5), // 9.4 s
+        bound: Some(5), // 3.4 s
         at_least: 19_210,
         outcomes: &["a1 then nothing", "nothing then nothing"],
         body: get_and_delete,
     },
     Model {
         name: "store::list_and_delete",
-        bound: Some(5), // 15.0 s
+        bound: Some(5), // 4.4 s
         at_least: 25_420,
         outcomes: &[" then ", "a1 then "],
         body: list_and_delete,

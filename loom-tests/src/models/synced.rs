@@ -25,7 +25,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "synced::an_add_between",
-        bound: Some(4), // 11.7 s
+        bound: Some(4), // 4.8 s
         at_least: 21_540,
         outcomes: &["not yet, a! c", "not yet, c a!", "synced, a c", "synced, c a"],
         body: an_add_between,

@@ -30,8 +30,8 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "waiting::two_handlers_and_an_observer",
-        bound: Some(4), // 0.2 s
-        at_least: 930,
+        bound: Some(4), // 1.2 s
+        at_least: 4660,
         outcomes: &["not yet", "synced"],
         body: two_handlers_and_an_observer,
     },

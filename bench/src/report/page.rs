@@ -80,6 +80,7 @@ fn plots(section: &Section) -> Markup {
 
 fn table(report: &Report, workload: &str) -> Markup {
     let rows: Vec<_> = report.rows.iter().filter(|row| row.workload == workload).collect();
+    let has_variants = rows.iter().any(|row| !row.variant.is_empty());
     let against = base(&rows).map_or("-", |base| &base.engine);
     html! {
         h3 { (workload) }
@@ -87,24 +88,26 @@ fn table(report: &Report, workload: &str) -> Markup {
             table {
                 thead {
                     tr {
-                        th { "variant" } th { "engine" } th.number { "objects" } th.number { "median" } th.number { "min" }
+                        @if has_variants { th { "variant" } }
+                        th { "engine" } th.number { "objects" } th.number { "median" } th.number { "min" }
                         th.number { "max" } th.number { "÷ " (against) } th.number { "peak − start" }
                     }
                 }
                 @for group in groups(&rows) {
-                    tbody { @for row in &group { (line(row, base(&group))) } }
+                    tbody { @for row in &group { (line(row, base(&group), has_variants)) } }
                 }
             }
         }
     }
 }
 
-fn line(row: &Summary, base: Option<&Summary>) -> Markup {
+fn line(row: &Summary, base: Option<&Summary>, has_variants: bool) -> Markup {
     let figure = |value| figure(value, &row.unit);
     let ratio = base.and_then(|base| row.times_slower_than(base)).map_or_else(|| "-".to_owned(), times);
     html! {
         tr {
-            td { (row.variant) } td { (row.engine) } td.number { (count(row.objects)) }
+            @if has_variants { td { (row.variant) } }
+            td { (row.engine) } td.number { (count(row.objects)) }
             td.number { (figure(row.median)) } td.number { (figure(row.min)) } td.number { (figure(row.max)) }
             td.number { (ratio) } td.number { (row.peak_over_start().map_or_else(|| "-".to_owned(), bytes)) }
         }

@@ -17,7 +17,10 @@ cargo nextest --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-
   skip "cargo-nextest cannot be installed"
 
 files=()
-for file in "$@"; do files+=(--file "$file"); done
+for file in "$@"; do
+  compgen -G "$file" >/dev/null || { echo "there is no $file" >&2; exit 1; }
+  files+=(--file "$file")
+done
 output=${CARGO_TARGET_DIR:-target}
 mkdir -p "$output"
 # Its copy of the tree has a build directory of its own, built without what only a debugger needs. The stress is left out:
@@ -33,6 +36,10 @@ for what in caught timeout unviable missed; do
 done
 # Its status tells a timeout before a survivor, so the list is asked: 2 is a survivor, 3 a timeout, anything else an error.
 if ((status != 0 && status != 2 && status != 3)); then exit "$status"; fi
+if [[ ! -s $output/mutants.out/caught.txt ]]; then
+  echo "no mutant was caught: nothing was tried" >&2
+  exit 1
+fi
 if [[ -s $output/mutants.out/missed.txt ]]; then
   cat "$output/mutants.out/missed.txt"
   exit 1

@@ -71,6 +71,8 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::OldValuesLeftLate => &["store"],
         Mutant::StampIsStored
         | Mutant::OffersDoNotStamp
+        | Mutant::BatchesDoNotStamp
+        | Mutant::DeltasDoNotStamp
         | Mutant::OldPageGoesOn
         | Mutant::SweepNeverLooks
         | Mutant::SweepDecidesByItsLook
@@ -100,6 +102,10 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::CloseWakesNobody
         | Mutant::ClosedIsLookedAtLast => &["sleep"],
         Mutant::MarksEndBeforeCommit
+        | Mutant::AbandonForgetsTheOffer
+        | Mutant::OfferForgetsTheClaim
+        | Mutant::AbandonTellsNobody
+        | Mutant::LeftOutKeepsItsMark
         | Mutant::DrainedIsAskedOnce
         | Mutant::MarksHandNothingOn
         | Mutant::TakesAreCounted

@@ -102,7 +102,7 @@ impl KnownObjects<Object> for Outside {
     }
 }
 
-/// A queue of one of the kinds that there are, chosen with the schedule.
+/// A queue of one of the kinds that there are, chosen with the schedule. There is room in it when it is empty.
 struct World {
     fifo: Fifo,
     /// Where its objects are, if it is not fused with its store.
@@ -120,13 +120,13 @@ impl World {
             0 => {
                 let outside = StdArc::new(Outside::default());
                 let builder = DeltaFifo::builder(KeyFunc::meta_namespace(Access)).known_objects(outside.clone());
-                let fifo = builder.live_lane(thread_rng().gen_bool(0.5)).build();
+                let fifo = builder.live_lane(thread_rng().gen_bool(0.5)).high_water(1).build();
                 Self { fifo, outside: Some(outside), keys: StdMutex::default() }
             }
-            1 => fused(indexed_with(|builder| builder.live_lane(true))),
-            2 => fused(indexed_with(|builder| builder.live_lane(true).skip_unchanged(true))),
-            3 => fused(indexed_with(|builder| builder.notify_unchanged(true))),
-            _ => fused(indexed_with(|builder| builder)),
+            1 => fused(indexed_with(|builder| builder.high_water(1).live_lane(true))),
+            2 => fused(indexed_with(|builder| builder.high_water(1).live_lane(true).skip_unchanged(true))),
+            3 => fused(indexed_with(|builder| builder.high_water(1).notify_unchanged(true))),
+            _ => fused(indexed_with(|builder| builder.high_water(1))),
         };
         Self { keys, ..world }
     }
@@ -175,6 +175,8 @@ fn everything() {
     workers.into_iter().for_each(|worker| worker.join().unwrap());
     let fifo = &world.fifo;
     let expected = last(&world);
+    // Not closed before the consumers have taken all, which wakes them whether they were told of a key or not.
+    fifo.ready().unwrap();
     fifo.close();
     consumers.into_iter().for_each(|consumer| consumer.join().unwrap());
     // What a consumer put back when the others had gone already.
@@ -189,6 +191,8 @@ fn everything() {
         assert!(explained(&steps.offered, &steps.handled), "{key}: {:?} was {:?}", steps.offered, steps.handled);
     }
     assert_eq!(world.stored(), expected.join(" "));
+    let known = if world.outside.is_none() { expected.len() } else { 0 };
+    assert_eq!(mutants::slots(fifo), known, "a slot of nothing is kept");
 }
 
 /// The last relist, when all else is offered: what must be stored after it. It keeps what only producers write; what they

@@ -38,7 +38,7 @@ fn text(bytes: &mut Bytes<'_>) -> Option<String> {
     let length = usize::from(bytes.next()?);
     // The highest lengths stand for a long text: the fuzzer would seldom write one out.
     if length >= 250 {
-        return Some("k".repeat(LONGEST - length));
+        return Some("k".repeat(LONGEST - (255 - length)));
     }
     let text: Option<Vec<u8>> = (0..length).map(|_| bytes.next()).collect();
     Some(String::from_utf8_lossy(&text?).into_owned())

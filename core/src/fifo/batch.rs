@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use super::initial::Marks;
+use super::news::News;
 use super::pop::{SLOW, report_slow};
 use super::{DeltaFifo, Popped};
 use crate::Meta;
@@ -161,9 +162,9 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Batch<'_, T, M> {
     fn drop(&mut self) {
         // Before any waker runs: should one panic, the keys are back.
         let given = self.fifo.queue.give_back(std::mem::take(&mut self.slots));
-        self.fifo.depth.subtract(self.weight);
+        let room = self.fifo.depth.subtract(self.weight);
         mutant!(GivenBackWakesNobody => return);
-        self.fifo.queue.wake(given);
+        self.fifo.tell(&News { queued: given, room, synced: false });
         if let Some(elapsed) = self.started.map(|started| started.elapsed())
             && elapsed > SLOW
         {

@@ -22,14 +22,16 @@ impl Depth {
         self.pending.fetch_add(count(deltas), Ordering::Relaxed);
     }
 
-    pub(super) fn subtract(&self, deltas: usize) {
-        if deltas > 0 {
-            // AcqRel, so that the crossing of the mark and the waiters' second look have an order.
-            let before = self.pending.fetch_sub(count(deltas), Ordering::AcqRel);
-            if before >= self.high_water && before - count(deltas) < self.high_water {
-                self.announce();
-            }
+    /// Whether it fell below the mark by this, which the caller [`announce`](Self::announce)s.
+    #[must_use]
+    #[inline]
+    pub(super) fn subtract(&self, deltas: usize) -> bool {
+        if deltas == 0 {
+            return false;
         }
+        // AcqRel, so that the crossing of the mark and the waiters' second look have an order.
+        let before = self.pending.fetch_sub(count(deltas), Ordering::AcqRel);
+        before >= self.high_water && before - count(deltas) < self.high_water
     }
 
     pub(super) fn pending(&self) -> usize {

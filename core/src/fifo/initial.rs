@@ -62,7 +62,7 @@ impl Initial {
         if self.phase.load(Ordering::Relaxed) < DRAINING
             && self.advance(|phase| match phase {
                 UNPOPULATED => Some(SYNCED),
-                CLAIMED => Some(TOUCHED),
+                CLAIMED => mutant!(OfferForgetsTheClaim => None; Some(TOUCHED)),
                 _ => None,
             })
         {
@@ -90,7 +90,7 @@ impl Initial {
     pub(super) fn abandon(&self) -> bool {
         self.advance(|phase| match phase {
             CLAIMED => Some(UNPOPULATED),
-            TOUCHED => Some(SYNCED),
+            TOUCHED => mutant!(AbandonForgetsTheOffer => None; Some(SYNCED)),
             _ => None,
         })
     }
@@ -103,19 +103,20 @@ impl Initial {
         }
     }
 
-    /// The handlers of `marks` of them have ended, whatever the end was.
-    pub(super) fn settled(&self, marks: usize) {
-        if marks > 0 {
-            // AcqRel: Release hands on what the handler did, Acquire pairs with `commit`.
-            let order = mutant!(MarksHandNothingOn => Ordering::Acquire; Ordering::AcqRel);
-            let before = self.outstanding.fetch_sub(count(marks), order);
-            mutant!(MarksEndBeforeCommit => if before == count(marks) {
-                let _ = self.advance(|phase| (phase < SYNCED).then_some(SYNCED));
-            });
-            if before == count(marks) && self.phase() == DRAINING && self.is_drained() && self.finish() {
-                self.announce();
-            }
+    /// The handlers of `marks` of them have ended, whatever the end was. Whether to [`announce`](Self::announce).
+    #[must_use]
+    #[inline]
+    pub(super) fn settled(&self, marks: usize) -> bool {
+        if marks == 0 {
+            return false;
         }
+        // AcqRel: Release hands on what the handler did, Acquire pairs with `commit`.
+        let order = mutant!(MarksHandNothingOn => Ordering::Acquire; Ordering::AcqRel);
+        let before = self.outstanding.fetch_sub(count(marks), order);
+        mutant!(MarksEndBeforeCommit => if before == count(marks) {
+            let _ = self.advance(|phase| (phase < SYNCED).then_some(SYNCED));
+        });
+        before == count(marks) && self.phase() == DRAINING && self.is_drained() && self.finish()
     }
 
     /// Whether no mark is left, asked in DRAINING, in which none is added any more. Whoever took the last one before that
@@ -175,7 +176,9 @@ impl<'f> Marks<'f> {
 impl Drop for Marks<'_> {
     fn drop(&mut self) {
         // Relaxed: nobody else holds it any more.
-        self.initial.settled(self.taken.load(Ordering::Relaxed));
+        if self.initial.settled(self.taken.load(Ordering::Relaxed)) {
+            self.initial.announce();
+        }
     }
 }
 

@@ -305,14 +305,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     fn generation_of(&self, join: &Join) -> Option<u32> {
         mutant!(OldPageGoesOn => if join.generation != 0 { return Some(join.generation); });
         match join.generation {
-            0 => Some(self.relists.open()),
+            0 => Some(mutant!(BatchesDoNotStamp => 0; self.relists.open())),
             generation => self.relists.is_current(generation).then_some(generation),
         }
     }
 
     /// Takes the objects of a group that are not pushed after all out of the counts.
     fn leave_out(&self, join: &Join, entries: &[Entry<T>], group: &[u32]) {
-        self.uncounted(objects_left(entries, group), join.marks);
+        self.tell(&self.uncounted(objects_left(entries, group), join.marks));
     }
 
     /// What is left of the group without what is known, idle and of an equal version, once that is stamped. The versions

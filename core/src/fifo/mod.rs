@@ -17,6 +17,7 @@ mod depth;
 mod initial;
 mod join;
 mod listed;
+mod news;
 mod offer;
 mod peek;
 mod pop;
@@ -215,9 +216,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             self.depth.announce();
             return self.queue.close();
         });
-        self.queue.close();
-        self.initial.announce();
-        self.depth.announce();
+        news::each([&|| self.queue.close(), &|| self.initial.announce(), &|| self.depth.announce()]);
     }
 
     /// Whether [`close`](Self::close) was called.
@@ -226,15 +225,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.queue.is_closed()
     }
 
-    /// Queues slots whose pushes are over, in key order if walks are to be ordered.
-    fn publish_walk(&self, mut slots: Vec<Ticket<T>>) {
+    /// Queues slots whose pushes are over, in key order if walks are to be ordered. The caller wakes so many.
+    fn push_walk(&self, mut slots: Vec<Ticket<T>>) -> usize {
         if self.ordered_walks {
             slots.sort_unstable_by(|a, b| a.key().cmp(b.key()));
         }
         let count = slots.len();
         self.queue.push_run(Lane::Backlog, slots);
-        mutant!(WalkWakesOne => return self.queue.wake(count.min(1)));
-        self.queue.wake(count);
+        mutant!(WalkWakesOne => count.min(1); count)
     }
 }
 

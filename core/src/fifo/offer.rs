@@ -192,7 +192,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         drop(shard);
         self.depth.add(weight);
         if let Some(running) = asking {
-            return self.settle(running, None).is_queued;
+            return self.settle(running, None, 0).is_queued;
         }
         mutant!(OfferDoesNotWake => return true);
         self.queue.wake(wakes);
@@ -203,6 +203,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// only if it was listed before. Asked with the shard's lock held.
     fn stamp_of_offer(&self, key: &[u8], rule: Rule) -> u32 {
         mutant!(OffersDoNotStamp => return 0);
+        mutant!(DeltasDoNotStamp => if rule == Rule::IfAbsent { return 0 });
         let open = self.relists.open();
         let writes = matches!(rule, Rule::Always | Rule::IfAbsent);
         if writes || self.is_listed_elsewhere(open, key) { open } else { 0 }

@@ -51,7 +51,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let (mut popped, weight) = self.take(slot);
         // A waker that panics in here cancels the item; it is not the item's handler.
         let was_panicking = std::mem::replace(&mut popped.was_panicking, true);
-        self.depth.subtract(weight);
+        if self.depth.subtract(weight) {
+            self.depth.announce();
+        }
         popped.was_panicking = was_panicking;
         popped.started = sync::now();
         Some(popped)
@@ -103,7 +105,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 (resolved.deltas, resolved.marks, resolved.weight, resolved.folded)
             }
         };
-        mutant!(MarksEndAtTake => self.initial.settled(marks));
+        mutant!(MarksEndAtTake => if self.initial.settled(marks) { self.initial.announce() });
         let popped = Popped {
             fifo: self,
             slot: Some(running),
@@ -284,12 +286,11 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
         // What is not put back is dropped with the fields, last: should an object's drop panic, its key is settled.
         let front = put_back.then(|| std::mem::take(&mut self.deltas));
         mutant!(CancelledIsLost => {
-            drop(self.fifo.settle(running, None));
+            drop(self.fifo.settle(running, None, 0));
             return;
         });
-        let settled = self.fifo.settle(running, front);
-        mutant!(TakesAreCounted => if self.marks == 0 { self.fifo.initial.settled(1) });
-        self.fifo.initial.settled(self.marks);
+        let marks = mutant!(TakesAreCounted => self.marks.max(1); self.marks);
+        let settled = self.fifo.settle(running, front, marks);
         drop(self.batch.take());
         drop(settled);
     }

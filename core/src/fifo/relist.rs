@@ -13,6 +13,7 @@ use crate::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RwLock, mutant};
 use crate::{DeltaType, Meta};
 
 use super::join::{Join, on_threads};
+use super::news::News;
 use super::offer::Missing;
 
 /// A server says how many objects are to come: beyond this it is not believed, and the table grows as they do.
@@ -278,7 +279,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
             }
             Some((_, Pushed::Skipped(_))) | None => {
                 drop(shard);
-                fifo.uncounted(1, self.marks);
+                fifo.tell(&fifo.uncounted(1, self.marks));
             }
         }
     }
@@ -317,6 +318,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         let synced = self.fifo.relists.end(self.generation, step);
         self.fifo.forget_listed(self.generation);
         if synced.ok_or(RelistError::Superseded)? {
+            mutant!(AbandonTellsNobody => return Ok(()));
             self.fifo.initial.announce();
         }
         Ok(())
@@ -345,9 +347,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let deleted = swept.iter().map(|swept| swept.deleted).sum();
         let skipped = swept.iter().map(|swept| swept.skipped).sum();
         let queued: Vec<_> = swept.into_iter().flat_map(|swept| swept.queued).collect();
-        self.publish_walk(queued);
-        // Last: it may run wakers, and should one panic, everything is queued.
-        self.uncounted(skipped, marks);
+        let queued = self.push_walk(queued);
+        self.tell(&News { queued, ..self.uncounted(skipped, marks) });
         deleted
     }
 
@@ -439,10 +440,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// `deltas` of those counted were not pushed after all. With no lock held: it may run wakers.
-    pub(super) fn uncounted(&self, deltas: usize, marks: bool) {
-        self.depth.subtract(deltas);
-        self.initial.settled(if marks { deltas } else { 0 });
+    /// `deltas` of those counted were not pushed after all.
+    pub(super) fn uncounted(&self, deltas: usize, marks: bool) -> News {
+        let room = self.depth.subtract(deltas);
+        News { queued: 0, room, synced: self.initial.settled(if marks { deltas } else { 0 }) }
     }
 
     /// What an idle slot knows. The word first: what is known while the word says idle, or after, is at least as new.

@@ -53,7 +53,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             mutant!(ResyncWakesNobody => continue);
             self.queue.wake(count);
         }
-        self.publish_walk(idle);
+        let queued = self.push_walk(idle);
+        self.queue.wake(queued);
     }
 
     fn resync_elsewhere(&self, objects: &dyn KnownObjects<T>) {

@@ -7,6 +7,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::news::News;
 use super::{DeltaFifo, Known};
 use crate::queue::Lane;
 use crate::slot::{Pending, Rule, RunningSlot, What};
@@ -14,8 +15,9 @@ use crate::sync::{Arc, mutant};
 use crate::{Deltas, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Settles `running`. `front`, if any, goes back in front of what came meanwhile.
-    pub(super) fn settle(&self, running: RunningSlot<T>, front: Option<Deltas<T>>) -> Settled<T> {
+    /// Settles `running`, and `marks` of the initial population with it. `front`, if any, goes back in front of what came
+    /// meanwhile.
+    pub(super) fn settle(&self, running: RunningSlot<T>, front: Option<Deltas<T>>, marks: usize) -> Settled<T> {
         let mut kept = Vec::new();
         if let Some(deltas) = front.filter(|deltas| !deltas.is_empty()) {
             let sealed = Pending::new(What::Sealed(deltas.into_iter().collect()));
@@ -23,31 +25,34 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             kept.push(sealed);
         }
         let mut settled = Settled { is_queued: false, left_out: LeftOut::default() };
-        settled.is_queued = self.end(running, kept, &mut settled.left_out);
-        // Wakers, and below the objects' drop, are user code: the slot has ended by then.
-        self.depth.subtract(settled.left_out.weight);
-        self.initial.settled(settled.left_out.marks);
+        let queued = self.end(running, kept, &mut settled.left_out);
+        settled.is_queued = queued.is_some();
+        let news = News {
+            queued: mutant!(SettleDoesNotWake => 0; queued.unwrap_or(0)),
+            room: self.depth.subtract(settled.left_out.weight),
+            synced: self.initial.settled(marks + mutant!(LeftOutKeepsItsMark => 0; settled.left_out.marks)),
+        };
+        self.tell(&news);
         settled
     }
 
-    /// Ends `running`, with `kept` in front of what was pushed over it. Whether the slot is queued again.
-    fn end(&self, mut running: RunningSlot<T>, mut kept: Vec<Pending<T>>, left_out: &mut LeftOut<T>) -> bool {
+    /// Ends `running`, with `kept` in front of what was pushed over it. If the slot is queued again, for how many consumers
+    /// that is news.
+    fn end(&self, mut running: RunningSlot<T>, mut kept: Vec<Pending<T>>, left_out: &mut LeftOut<T>) -> Option<usize> {
         loop {
             if kept.is_empty() {
                 let ended = if running.is_known() { running.idle() } else { self.core.table.retire(running) };
                 match ended {
-                    Ok(()) => return false,
+                    Ok(()) => return None,
                     Err(again) => running = again,
                 }
             } else {
                 let lane = if kept.iter().any(Pending::is_live) { Lane::Live } else { Lane::Backlog };
                 match running.requeue(kept) {
                     Ok(slot) => {
-                        let Some(ticket) = self.queue.ticket_of(lane, slot) else { return true };
+                        let Some(ticket) = self.queue.ticket_of(lane, slot) else { return Some(0) };
                         self.queue.push(lane, ticket);
-                        mutant!(SettleDoesNotWake => return true);
-                        self.queue.wake(1);
-                        return true;
+                        return Some(1);
                     }
                     Err((again, unsent)) => (running, kept) = (again, unsent),
                 }

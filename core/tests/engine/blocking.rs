@@ -336,3 +336,41 @@ fn a_batch_that_meets_a_waker_that_panics_gives_its_keys_back() {
 fn a_pop_that_meets_a_waker_that_panics_puts_its_deltas_back() {
     over_a_bad_waker(1, |fifo| drop(fifo.try_pop()));
 }
+
+/// A task that waits for a key and cannot be woken, while `work` is done; afterwards everything is handled.
+fn over_a_bad_consumer(fifo: &Fifo, work: impl FnOnce()) {
+    let waker = Waker::from(Arc::new(Panics));
+    let mut waiting = Box::pin(fifo.pop_async());
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(catch_unwind(AssertUnwindSafe(work)).is_err(), "there was a waker");
+    std::mem::forget(waiting); // As above.
+    while let Some(mut item) = fifo.try_pop() {
+        item.apply(|_| ()).unwrap();
+        item.done();
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "forgets a future, which leaks by design")]
+fn a_handlers_end_that_meets_a_waker_that_panics_still_ends_the_initial_population() {
+    let fifo = fifo();
+    fifo.replace(vec![obj("a", 1)], "1").unwrap();
+    let mut item = fifo.try_pop().unwrap();
+    fifo.update(obj("a", 2)).unwrap();
+    item.apply(|_| ()).unwrap();
+    over_a_bad_consumer(&fifo, || item.done());
+    assert!(fifo.has_synced());
+    assert_eq!(fifo.pending_deltas(), 0);
+}
+
+/// Each of those who wait hears of a close, also when another's waker panics.
+#[test]
+#[cfg_attr(miri, ignore = "forgets a future, which leaks by design")]
+fn a_close_that_meets_a_waker_that_panics_is_told_to_the_others() {
+    let fifo = fifo();
+    let wakes = Arc::new(Wakes::default());
+    let mut synced = Box::pin(fifo.wait_for_sync_async());
+    assert!(synced.as_mut().poll(&mut Context::from_waker(&Waker::from(wakes.clone()))).is_pending());
+    over_a_bad_consumer(&fifo, || fifo.close());
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
+}

@@ -1,5 +1,6 @@
 //! A relist in pieces, committed, abandoned and superseded, against pops and offers.
 
+use deltafifo::{Delta, DeltaType};
 use loom::sync::Arc;
 
 use crate::explore::Model;
@@ -14,6 +15,20 @@ pub const MODELS: &[Model] = &[
         at_least: 21_400,
         outcomes: &["[+a1], stored: a1"],
         body: a_new_key_between,
+    },
+    Model {
+        name: "relist::a_batch_of_a_new_key_between",
+        bound: None,
+        at_least: 36_500,
+        outcomes: &["[+a1], stored: a1"],
+        body: a_batch_of_a_new_key_between,
+    },
+    Model {
+        name: "relist::deltas_of_a_new_key_between",
+        bound: None,
+        at_least: 23_500,
+        outcomes: &["[+a1], stored: a1"],
+        body: deltas_of_a_new_key_between,
     },
     Model {
         name: "relist::an_update_between",
@@ -126,13 +141,28 @@ pub const MODELS: &[Model] = &[
 ];
 
 /// A key that came after the begin is not swept by the commit.
-fn a_new_key_between() -> String {
+fn new_between(offer: fn(&Fifo)) -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let relist = fifo.begin_replace();
-    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
+    let producer = beside(&fifo, offer);
     relist.commit("1").unwrap();
     producer.join().unwrap();
     rest(&fifo, &log)
+}
+
+fn a_new_key_between() -> String {
+    new_between(|fifo| fifo.add(Object::new("a", 1)).unwrap())
+}
+
+fn a_batch_of_a_new_key_between() -> String {
+    new_between(|fifo| fifo.add_batch(vec![Object::new("a", 1)]).unwrap())
+}
+
+fn deltas_of_a_new_key_between() -> String {
+    new_between(|fifo| {
+        let added = Delta::new(DeltaType::Added, Object::new("a", 1));
+        fifo.add_if_not_present([added].into_iter().collect()).unwrap();
+    })
 }
 
 /// Nor is a known one that is written after it.

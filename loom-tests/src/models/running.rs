@@ -45,14 +45,14 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "running::listed_while_it_adds",
         bound: None,
-        at_least: 1,
+        at_least: 28,
         outcomes: &["[+a1] [=a2], stored: a2"],
         body: listed_while_it_adds,
     },
     Model {
         name: "running::listed_while_it_deletes",
         bound: None,
-        at_least: 1,
+        at_least: 6,
         outcomes: &["[-a1] [=a2], stored: a2"],
         body: listed_while_it_deletes,
     },

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::Arc;
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Log, Object, beside, fused};
+use crate::rig::{Fifo, Log, Object, beside, drain, end, fused, rest, show};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -31,6 +31,27 @@ pub const MODELS: &[Model] = &[
         body: an_add_between,
     },
     Model { name: "synced::waiting_for_it", bound: None, at_least: 680, outcomes: &["a1"], body: waiting_for_it },
+    Model {
+        name: "synced::abandoned_beside_an_add",
+        bound: None,
+        at_least: 1020,
+        outcomes: &["[+a1]"],
+        body: abandoned_beside_an_add,
+    },
+    Model {
+        name: "synced::waiting_beside_an_abandoned_one",
+        bound: Some(3), // 1.9 s
+        at_least: 10_500,
+        outcomes: &["[+a1]"],
+        body: waiting_beside_an_abandoned_one,
+    },
+    Model {
+        name: "synced::left_out_with_its_handler",
+        bound: None,
+        at_least: 2520,
+        outcomes: &["[-a1], stored: "],
+        body: left_out_with_its_handler,
+    },
 ];
 
 /// Handlers that have ended, for keys of the relist. std's: it must hand nothing on.
@@ -112,4 +133,43 @@ fn waiting_for_it() -> String {
     item.apply(|_| {}).unwrap();
     item.done();
     waiter.join().unwrap()
+}
+
+/// An add populates, although a relist had claimed to.
+fn abandoned_beside_an_add() -> String {
+    let (fifo, log) = (fused(&[]), Log::default());
+    let relist = fifo.begin_replace();
+    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
+    relist.abandon();
+    producer.join().unwrap();
+    assert!(fifo.has_synced(), "never synced");
+    drain(&fifo, &log, true);
+    log.text()
+}
+
+/// And whoever of the two makes it so says it.
+fn waiting_beside_an_abandoned_one() -> String {
+    let (fifo, log) = (fused(&[]), Log::default());
+    let relist = fifo.begin_replace();
+    let waiter = beside(&fifo, |fifo| fifo.wait_for_sync().unwrap());
+    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
+    relist.abandon();
+    producer.join().unwrap();
+    waiter.join().unwrap();
+    drain(&fifo, &log, true);
+    log.text()
+}
+
+/// The relist deletes what a handler is deleting: its mark is left out with the deletion, and ends all the same.
+fn left_out_with_its_handler() -> String {
+    let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
+    let relist = fifo.begin_replace();
+    fifo.delete(Object::new("a", 1)).unwrap();
+    let item = fifo.try_pop().unwrap();
+    log.add(&show(item.deltas(), item.key()));
+    let waiter = beside(&fifo, |fifo| fifo.wait_for_sync().unwrap());
+    relist.commit("1").unwrap();
+    end(item, true);
+    waiter.join().unwrap();
+    rest(&fifo, &log)
 }

@@ -111,7 +111,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::TakesAreCounted
         | Mutant::MarksEndAtTake => &["synced"],
         Mutant::GivenBackWakesNobody | Mutant::GivenBackBehind => &["batch"],
-        Mutant::SweepLooksUnlocked | Mutant::SweepAsksTooEarly | Mutant::OlderListWins => &["elsewhere"],
+        Mutant::SweepLooksUnlocked | Mutant::OlderListWins => &["elsewhere"],
         Mutant::PassLeavesTheEntry
         | Mutant::StaleIsTaken
         | Mutant::StaleIsLeftThere

@@ -401,13 +401,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 continue;
             });
             let shard = table.shard(hash).write();
-            mutant!(SweepAsksTooEarly => if !self.relists.is_current(generation) { break; });
+            // While this lock is held that stays so: a newer relist's begin passes it before a key takes the place of what
+            // this one listed.
+            if !self.relists.is_current(generation) {
+                break;
+            }
             if self.is_listed_elsewhere(generation, key.as_bytes()) {
                 continue;
-            }
-            // After that look: a newer relist's first key takes the place of what this one listed.
-            if !mutant!(SweepAsksTooEarly => true; self.relists.is_current(generation)) {
-                break;
             }
             self.initial.marked(usize::from(marks));
             let pending = Pending::new(What::Swept(None)).initial(marks);

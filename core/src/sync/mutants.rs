@@ -77,7 +77,6 @@ mutants! {
     WalkWakesOne: "a sweep wakes one consumer",
     OldProbeTells: "a superseded relist still tells of what is unchanged",
     ProbeWakesNobody: "what a probe tells of wakes nobody",
-    SweepAsksTooEarly: "a sweep of a store elsewhere asks whether its relist is current before it looks what was listed",
     OlderListWins: "an older relist's keys take the place of a newer one's, over a store elsewhere",
     GivenBackWakesNobody: "what is left of a batch goes back and wakes nobody",
     GivenBackBehind: "what is left of a batch goes to the end of the head",

@@ -45,5 +45,10 @@ STRESS_SECS=$seconds asan --test stress
 
 echo "== thread"
 export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp halt_on_error=1"
+if report=$(under thread --test stress -- --ignored --exact a_race 2>&1) || ! grep -q 'ThreadSanitizer: data race' <<<"$report"; then
+  echo "$report"
+  echo "a race that was made on purpose was not found: race detection does not work here" >&2
+  exit 1
+fi
 STRESS_SECS=$seconds under thread --test stress
 echo "ok: stress for $seconds s under each"

@@ -11,6 +11,7 @@
 //! | `readers` | what can be seen of the store and of the queue meanwhile |
 //! | `verdict` | what must hold when all is over |
 //! | `memory` | how many bytes are allocated |
+//! | `race` | a race made on purpose, for the sanitizers' own test |
 //!
 //! A failure prints the round's seed; `STRESS_SEED` begins with it. The seed fixes what each thread does, not how the
 //! threads interleave: that is for the models and for shuttle.
@@ -21,6 +22,7 @@ mod consumers;
 mod memory;
 mod plan;
 mod producers;
+mod race;
 mod readers;
 mod relists;
 mod verdict;
@@ -109,6 +111,13 @@ fn everything_at_once() {
     if !cfg!(miri) {
         memory.assert_that_it_is_back();
     }
+}
+
+/// Shows that race detection works where `ThreadSanitizer` runs: `ci/sanitizers.sh` runs this, and it must be found.
+#[test]
+#[ignore = "races on purpose"]
+fn a_race() {
+    race::run();
 }
 
 /// Shows that leak detection works where the sanitizers run: `ci/sanitizers.sh` runs this, and it must be found.

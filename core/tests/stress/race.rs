@@ -1,0 +1,24 @@
+//! A data race, made on purpose.
+#![allow(unsafe_code)] // There is none without.
+
+use std::cell::UnsafeCell;
+use std::thread;
+
+struct Shared(UnsafeCell<u64>);
+
+// SAFETY: it is not; that is what it is for. A sanitizer must say so, and nothing else may run this.
+unsafe impl Sync for Shared {}
+
+pub fn run() {
+    let shared = Shared(UnsafeCell::new(0));
+    let count = |shared: &Shared| {
+        for _ in 0..1_000 {
+            // SAFETY: none, as above.
+            unsafe { *std::hint::black_box(shared.0.get()) += 1 };
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| count(&shared));
+        scope.spawn(|| count(&shared));
+    });
+}

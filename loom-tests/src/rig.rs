@@ -224,8 +224,12 @@ pub fn beside<R: Send + 'static>(fifo: &Arc<Fifo>, work: impl FnOnce(&Fifo) -> R
 
 /// What the store holds, sorted: `a1 b2`.
 pub fn stored(fifo: &Fifo) -> String {
-    let mut objects: Vec<_> =
-        fifo.store().list().iter().map(|object| format!("{}{}", object.key, object.read())).collect();
-    objects.sort_unstable();
-    objects.join(" ")
+    show_all(&fifo.store().list())
+}
+
+/// Sorted. Reads every object.
+pub fn show_all(objects: &[Arc<Object>]) -> String {
+    let mut shown: Vec<_> = objects.iter().map(|object| format!("{}{}", object.key, object.read())).collect();
+    shown.sort_unstable();
+    shown.join(" ")
 }

@@ -11,13 +11,15 @@ use std::process::ExitCode;
 use std::sync::{Arc as StdArc, Mutex as StdMutex};
 use std::time::Instant;
 
-use deltafifo::{BoxError, DeltaFifo, DeltaType, KeyFunc, KnownObjects, Relist, RelistError, mutants};
+use deltafifo::{
+    BoxError, DeltaFifo, DeltaFifoBuilder, DeltaType, KeyFunc, KnownObjects, Relist, RelistError, mutants,
+};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::Arc;
 use shuttle::{Config, FailurePersistence, Runner, thread};
 
-use crate::rig::{Access, Exclusive, Fifo, Item, Object, PARITY, VERSIONS, indexed_with, mutant, parity};
+use crate::rig::{Access, Exclusive, Fifo, Item, Object, PARITY, VERSIONS, indexed_with, mutant, parity, show_all};
 
 /// Keys of the producers, two for each, in different shards, the second also listed by relists; then those of the relists.
 const OWNED: [[&str; 2]; 3] = [["a", "b"], ["c", "d"], ["e", "f"]];
@@ -115,20 +117,25 @@ impl World {
     fn new() -> Self {
         let all = OWNED.iter().flatten().chain(&LISTED);
         let keys = StdMutex::new(all.map(|key| (*key, Key::default())).collect());
-        let fused = |fifo| Self { fifo, outside: None, keys: StdMutex::default() };
-        let world = match thread_rng().gen_range(0..5) {
-            0 => {
-                let outside = StdArc::new(Outside::default());
-                let builder = DeltaFifo::builder(KeyFunc::meta_namespace(Access)).known_objects(outside.clone());
-                let fifo = builder.live_lane(thread_rng().gen_bool(0.5)).high_water(1).build();
-                Self { fifo, outside: Some(outside), keys: StdMutex::default() }
+        let kind = thread_rng().gen_range(0..5);
+        let options = |builder: DeltaFifoBuilder<Object, Access>| {
+            let builder = builder.high_water(1);
+            match kind {
+                0 => builder.live_lane(thread_rng().gen_bool(0.5)),
+                1 => builder.live_lane(true),
+                2 => builder.live_lane(true).skip_unchanged(true),
+                3 => builder.notify_unchanged(true),
+                _ => builder,
             }
-            1 => fused(indexed_with(|builder| builder.high_water(1).live_lane(true))),
-            2 => fused(indexed_with(|builder| builder.high_water(1).live_lane(true).skip_unchanged(true))),
-            3 => fused(indexed_with(|builder| builder.high_water(1).notify_unchanged(true))),
-            _ => fused(indexed_with(|builder| builder.high_water(1))),
         };
-        Self { keys, ..world }
+        let outside = (kind == 0).then(StdArc::<Outside>::default);
+        let fifo = match &outside {
+            Some(outside) => {
+                options(DeltaFifo::builder(KeyFunc::meta_namespace(Access)).known_objects(outside.clone())).build()
+            }
+            None => indexed_with(options),
+        };
+        Self { fifo, outside, keys }
     }
 
     fn apply(&self, item: &mut Item<'_>) {
@@ -146,13 +153,10 @@ impl World {
 
     /// What the store holds, sorted: `a1 b2`.
     fn stored(&self) -> String {
-        let objects = match &self.outside {
+        show_all(&match &self.outside {
             Some(outside) => outside.0.lock().unwrap().values().cloned().collect(),
             None => self.fifo.store().list(),
-        };
-        let mut stored: Vec<_> = objects.iter().map(|object| format!("{}{}", object.key, object.read())).collect();
-        stored.sort_unstable();
-        stored.join(" ")
+        })
     }
 }
 

@@ -8,7 +8,6 @@ use super::DeltaFifo;
 use crate::Meta;
 
 /// See the module.
-#[derive(Default)]
 #[must_use = "somebody may be waiting for it"]
 pub(super) struct News {
     /// Keys that were queued.

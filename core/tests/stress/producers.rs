@@ -1,10 +1,9 @@
 //! Producers: each owns its keys, so what is handled of one is what its owner offered, in order.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use super::common::{block_on, deltas, tombstone};
-use super::plan::{Plan, key, object};
+use super::plan::{Plan, key};
 use super::world::{CloseOnPanic, Offered, Told, World};
 use deltafifo::DeltaType;
 
@@ -17,8 +16,7 @@ pub fn produce(world: &World, producer: usize) -> Offered {
     for _ in 0..world.plan.offers {
         n += 1;
         let mut number = Plan::owned(producer).start + dice.below(Plan::owned(producer).len());
-        let made = object(number, n);
-        offered.objects.push(Arc::downgrade(&made));
+        let made = offered.make(number, n);
         let mut kind = match truth.get(&number) {
             None => 'A',
             Some(_) if dice.roll(3) == 0 => 'D',
@@ -36,8 +34,7 @@ pub fn produce(world: &World, producer: usize) -> Offered {
                     truth.insert(number, n);
                     n += 1;
                     number = others[dice.below(others.len())];
-                    let made = object(number, n);
-                    offered.objects.push(Arc::downgrade(&made));
+                    let made = offered.make(number, n);
                     batch.push(made);
                 }
                 fifo.update_batch(batch).unwrap();
@@ -47,8 +44,7 @@ pub fn produce(world: &World, producer: usize) -> Offered {
                 fifo.add_if_not_present(deltas([(DeltaType::Added, made)])).unwrap();
                 offered.told.push((number, Told { kind: 'A', n }, true));
                 n += 1;
-                let made = object(number, n);
-                offered.objects.push(Arc::downgrade(&made));
+                let made = offered.make(number, n);
                 fifo.update(made).unwrap();
             }
             ('U', 2) => {
@@ -63,8 +59,7 @@ pub fn produce(world: &World, producer: usize) -> Offered {
                 fifo.delete(made).unwrap();
                 offered.told.push((number, Told { kind, n }, false));
                 n += 1;
-                let made = object(number, n);
-                offered.objects.push(Arc::downgrade(&made));
+                let made = offered.make(number, n);
                 fifo.delete(tombstone(&key(number), Some(made))).unwrap();
             }
             _ => fifo.delete(made).unwrap(),

@@ -2,13 +2,12 @@
 //! them: one all the time, the other now and then, which supersedes the first one's.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
 use super::PRODUCERS;
 use super::common::{Obj, ObjMeta};
-use super::plan::{Dice, Plan, key, object};
+use super::plan::{Dice, Plan, key};
 use super::verdict::Tally;
 use super::world::{CloseOnPanic, Offered, RELISTED, World};
 use deltafifo::{Relist, RelistError};
@@ -111,10 +110,9 @@ fn offer(
         };
         for (place, &(number, n)) in page.iter().enumerate() {
             if probed.as_ref().is_none_or(|needed| needed[place]) {
-                objects.push(object(number, n));
+                objects.push(offered.make(number, n));
             }
         }
-        offered.objects.extend(objects.iter().map(Arc::downgrade));
         assert!(relist.offer(objects)?.is_empty(), "nothing of it can be refused");
         if matches!(end, End::Abandoned | End::Superseded) && dice.roll(4) == 0 {
             break;

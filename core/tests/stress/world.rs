@@ -2,11 +2,11 @@
 //! threads, and so hide from the sanitizers, and from chance, what the queue itself fails to order.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 
 use super::common::{Obj, Rig};
-use super::plan::{Dice, Plan};
+use super::plan::{Dice, Plan, object};
 
 pub struct World {
     pub plan: Plan,
@@ -52,6 +52,15 @@ pub struct Offered {
     pub truth: Vec<(usize, u64)>,
     /// Every object that was made.
     pub objects: Vec<Weak<Obj>>,
+}
+
+impl Offered {
+    /// An object, noted.
+    pub fn make(&mut self, number: usize, n: u64) -> Arc<Obj> {
+        let made = object(number, n);
+        self.objects.push(Arc::downgrade(&made));
+        made
+    }
 }
 
 /// One handler's turn with a key of a producer.

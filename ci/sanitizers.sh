@@ -28,27 +28,23 @@ under() { # sanitizer, test arguments...
     CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo +nightly test --quiet -Zbuild-std --target "$target" -p deltafifo "$@"
 }
 
-# Leak detection stops the process with ptrace, which some containers forbid: then it would not say so in the report.
-# So a leak is made first, and must be found, by the same build that then runs the stress.
-asan() { ASAN_OPTIONS=detect_leaks=1 under address "$@"; }
+# What was made wrong on purpose must be found, by the same build that then runs the stress.
+finds() { # sanitizer, the ignored test, what the report says of it
+  local report
+  if report=$(under "$1" --test stress -- --ignored --exact "$2" 2>&1) || ! grep -q "$3" <<<"$report"; then
+    echo "$report"
+    echo "$2 was made on purpose and not found: the $1 sanitizer does not work here" >&2
+    exit 1
+  fi
+}
+
+export STRESS_SECS=$seconds TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp halt_on_error=1" ASAN_OPTIONS=detect_leaks=1
 echo "== address, leaks"
-if report=$(asan --test stress -- --ignored --exact a_leak 2>&1); then
-  echo "$report"
-  echo "a leak that was made on purpose was not found: leak detection does not work here" >&2
-  exit 1
-fi
-if ! grep -q 'LeakSanitizer: detected memory leaks' <<<"$report"; then
-  echo "$report" >&2
-  exit 1
-fi
-STRESS_SECS=$seconds asan --test stress
+# Leak detection stops the process with ptrace, which some containers forbid: then it would not say so in the report.
+finds address a_leak 'LeakSanitizer: detected memory leaks'
+under address --test stress
 
 echo "== thread"
-export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp halt_on_error=1"
-if report=$(under thread --test stress -- --ignored --exact a_race 2>&1) || ! grep -q 'ThreadSanitizer: data race' <<<"$report"; then
-  echo "$report"
-  echo "a race that was made on purpose was not found: race detection does not work here" >&2
-  exit 1
-fi
-STRESS_SECS=$seconds under thread --test stress
+finds thread a_race 'ThreadSanitizer: data race'
+under thread --test stress
 echo "ok: stress for $seconds s under each"

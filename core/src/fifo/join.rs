@@ -251,7 +251,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let Some(&first) = group.first() else { return };
         let lock = table.shard(entries[first as usize].hash);
         let (lane, mut absent) = (join.lane(), Vec::new());
-        // Counted before the pushes: a mark that is taken before it is counted could end the initial population early.
+        // Counted first, so that the depth never seems less than what is queued. (Marks decide nothing before the commit.)
         self.counted(objects_left(entries, group), join.marks);
 
         let shard = lock.read();

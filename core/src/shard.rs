@@ -216,9 +216,9 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Brings near the known object of that slot. Worth it when the slot already is.
-    pub(crate) fn prefetch_known(&self, hash: u64) {
-        if let Some(slot) = self.likely(hash) {
+    /// Brings near the known object of that slot, if it will be asked for its version. Worth it when the slot already is.
+    pub(crate) fn prefetch_unnoted(&self, hash: u64) {
+        if let Some(slot) = self.likely(hash).filter(|slot| !slot.has_noted()) {
             slot.prefetch_known();
         }
     }

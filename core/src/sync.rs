@@ -14,7 +14,7 @@ mod imp {
     pub(crate) use foldhash::fast::RandomState;
     pub(crate) use parking_lot::{Mutex, RwLock};
     pub(crate) use std::sync::Arc;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
     pub(crate) use std::sync::atomic::{AtomicPtr as WordCell, AtomicPtr as KnownCell, AtomicU32 as StampCell};
     use std::time::Instant;
 
@@ -87,7 +87,7 @@ mod imp {
     #[cfg(deltafifo_shuttle)]
     pub(crate) use shuttle as model;
 
-    pub(crate) use super::gated::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicUsize};
+    pub(crate) use super::gated::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub(crate) use super::mutants::{KnownCell, StampCell, WordCell, mutant};
     pub(crate) use super::standins::{
         Event, EventListener, IntoNotification, Listener, Mutex, RandomState, RwLock, SegQueue, assert_alive, free, now,

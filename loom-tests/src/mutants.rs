@@ -79,6 +79,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::BegunBeforeItWaits
         | Mutant::BeginPassesNoLock
         | Mutant::SkipIgnoresTheHandler
+        | Mutant::NoteReadBeforeTheWord
         | Mutant::RunWakesOne
         | Mutant::OldProbeTells
         | Mutant::RunPublishedLate => &["relist"],
@@ -116,6 +117,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::StaleIsTaken
         | Mutant::StaleIsLeftThere
         | Mutant::RetiredInBacklog
+        | Mutant::NoteOutlivesTheObject
         | Mutant::RevivedTwice => &["lane"],
         Mutant::DroppedQueueForgets => &["handles"],
     }

@@ -15,6 +15,7 @@
 use std::panic::resume_unwind;
 use std::thread;
 
+use super::relist::Look;
 use super::{DeltaFifo, Refused};
 use crate::error::{OfferError, RelistError};
 use crate::key::as_str;
@@ -322,30 +323,31 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let Some(&first) = group.first() else { return Vec::new() };
         let shard = self.core.table.shard(entries[first as usize].hash).read();
         bring_first_near(&shard, entries, group, arena);
-        let mut known = Vec::with_capacity(group.len());
+        let mut looks = Vec::with_capacity(group.len());
         for (place, &number) in group.iter().enumerate() {
             bring_near(&shard, entries, group, arena, place);
             if let Some(&ahead) = group.get(place + KNOWN_AHEAD) {
-                shard.prefetch_known(entries[ahead as usize].hash);
+                shard.prefetch_unnoted(entries[ahead as usize].hash);
             }
             let entry = &entries[number as usize];
-            known.push(shard.find(entry.hash, entry.key(arena)).and_then(|slot| {
+            looks.push(shard.find(entry.hash, entry.key(arena)).map_or(Look::Needed, |slot| {
                 slot.stamp(join.generation);
-                self.known_if_idle(slot)
+                self.look(slot, entry.version(arena))
             }));
         }
         drop(shard);
         let meta = self.core.keys.meta();
-        for known in known.iter().flatten() {
-            meta.version(known).inspect(|version| prefetch(version.as_ptr()));
+        for look in &looks {
+            if let Look::Idle(known) = look {
+                meta.version(known).inspect(|version| prefetch(version.as_ptr()));
+            }
         }
         let mut changed = Vec::new();
-        for (&number, known) in group.iter().zip(known) {
+        for (&number, look) in group.iter().zip(looks) {
             let entry = &entries[number as usize];
             // A key that is listed twice, first changed, is about to be pending.
             let is_listed_changed = || changed.iter().any(|&other: &u32| entries[other as usize].hash == entry.hash);
-            if !known.is_some_and(|known| self.is_unchanged(&known, Some(entry.version(arena)))) || is_listed_changed()
-            {
+            if !self.is_unchanged(look, entry.version(arena)) || is_listed_changed() {
                 changed.push(number);
             }
         }

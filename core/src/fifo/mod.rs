@@ -309,6 +309,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
 
     /// Whether a relist queues nothing for an object that is known, idle and of an equal, non-empty version. Off by
     /// default, as in client-go. Needs a fused store.
+    ///
+    /// [`Popped::apply`] then notes versions beside the keys, so that a relist, or a probe, need not touch the
+    /// known objects: numbers of up to 16 digits, as Kubernetes has them, for keys of up to 32 or more than 39 bytes. For
+    /// all others the accessor is asked for the version of the known object.
     pub fn skip_unchanged(mut self, skip: bool) -> Self {
         self.fifo.skip_unchanged = skip;
         self

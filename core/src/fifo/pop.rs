@@ -321,6 +321,10 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> 
                         Some(old) => Change::Updated { old, new: &new, kind },
                     });
                 }
+                // Last: the accessor is user code, and may panic.
+                if self.fifo.skip_unchanged {
+                    self.fifo.note_version(self.running);
+                }
             }
             last => {
                 let (old, error) = self.fifo.core.apply(self.running, None);

@@ -8,7 +8,7 @@ use super::{DeltaFifo, Known};
 use crate::error::{OfferError, RelistError};
 use crate::queue::Lane;
 use crate::shard::Shard;
-use crate::slot::{Pending, Pushed, Rule, Slot, State, Ticket, What};
+use crate::slot::{Pending, Pushed, Rule, RunningSlot, Slot, State, Ticket, What, version_number};
 use crate::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RwLock, mutant};
 use crate::{DeltaType, Meta};
 
@@ -249,11 +249,11 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         }
         for (&hash, (key, version)) in hashes.iter().zip(group) {
             fifo.list_key(self.generation, hash, key.as_bytes());
-            let idle = {
+            let look = {
                 let shard = table.shard(hash).read();
-                shard.find(hash, key.as_bytes()).and_then(|slot| fifo.known_if_idle(slot))
+                shard.find(hash, key.as_bytes()).map_or(Look::Needed, |slot| fifo.look(slot, version))
             };
-            let unchanged = idle.is_some_and(|object| fifo.is_unchanged(&object, Some(version)));
+            let unchanged = fifo.is_unchanged(look, version);
             if unchanged && fifo.notify_unchanged {
                 self.tell_again(hash, key);
             }
@@ -446,17 +446,49 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         News { queued: 0, room, synced: self.initial.settled(if marks { deltas } else { 0 }) }
     }
 
-    /// What an idle slot knows. The word first: what is known while the word says idle, or after, is at least as new.
-    pub(super) fn known_if_idle(&self, slot: &Slot<T>) -> Option<Arc<T>> {
-        mutant!(SkipIgnoresTheHandler => return slot.known());
-        if matches!(self.known, Known::Fused) && slot.state() == State::Idle { slot.known() } else { None }
+    /// A look, with the shard's lock held, at a slot whose object was listed with `version`.
+    pub(super) fn look(&self, slot: &Slot<T>, version: &str) -> Look<T> {
+        mutant!(SkipIgnoresTheHandler => return slot.known().map_or(Look::Needed, Look::Idle));
+        let number = version_number(version);
+        mutant!(NoteReadBeforeTheWord => if slot.is_noted(number) {
+            return if slot.state() == State::Idle { Look::Noted } else { Look::Needed };
+        });
+        // The word first: what is known, or noted, while it says idle, or after, is at least as new.
+        if !matches!(self.known, Known::Fused) || slot.state() != State::Idle {
+            return Look::Needed;
+        }
+        if slot.is_noted(number) {
+            return Look::Noted;
+        }
+        slot.known().map_or(Look::Needed, Look::Idle)
     }
 
-    /// Whether a known object is of `version`, as received. Called with no lock held: the accessor is user code.
-    pub(super) fn is_unchanged(&self, known: &T, version: Option<&str>) -> bool {
+    /// Whether the object of that look is of `version`, as received. Called with no lock held: the accessor is user code.
+    pub(super) fn is_unchanged(&self, look: Look<T>, version: &str) -> bool {
         // Acquire, paired with the transformer's Release.
         !self.versions_altered.load(Ordering::Acquire)
-            && version.is_some_and(|version| !version.is_empty())
-            && self.core.keys.meta().version(known) == version
+            && !version.is_empty()
+            && match look {
+                Look::Noted => true,
+                Look::Idle(known) => self.core.keys.meta().version(&known) == Some(version),
+                Look::Needed => false,
+            }
     }
+
+    /// Notes in the slot the version of what it knows, so that a relist need not look at the object.
+    #[inline(never)] // Only queues that skip what is unchanged need it.
+    pub(super) fn note_version(&self, running: &mut RunningSlot<T>) {
+        let number = running.known_ref().and_then(|known| self.core.keys.meta().version(&known).map(version_number));
+        running.note_version(number.unwrap_or(0));
+    }
+}
+
+/// What a relist that skips what is unchanged finds under a key.
+pub(super) enum Look<T> {
+    /// An idle slot, which knows an object that is noted to be of that version.
+    Noted,
+    /// An idle slot, and what it knows.
+    Idle(Arc<T>),
+    /// Nothing that can be skipped.
+    Needed,
 }

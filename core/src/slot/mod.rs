@@ -40,6 +40,7 @@
 mod defects;
 mod known;
 mod lane;
+#[cfg_attr(any(deltafifo_loom, deltafifo_shuttle), path = "name/standin.rs")]
 mod name;
 mod pending;
 mod prefetch;
@@ -72,6 +73,17 @@ pub(crate) struct Slot<T> {
 }
 
 const _: () = assert!(sync::MODEL || size_of::<Slot<u64>>() == 64, "a slot is one cache line");
+
+/// The number that a version is, if it is written as Kubernetes writes it, in at most 16 digits; 0 for any other. So two
+/// versions of one number, but 0, are equal.
+pub(crate) fn version_number(version: &str) -> u64 {
+    match version.as_bytes() {
+        digits @ [b'1'..=b'9', ..] if digits.len() <= 16 && digits.iter().all(u8::is_ascii_digit) => {
+            digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
+        }
+        _ => 0,
+    }
+}
 
 /// What became of a push.
 #[must_use]
@@ -118,6 +130,17 @@ impl<T> Slot<T> {
 
     pub(crate) fn is_known(&self) -> bool {
         self.known.is_some()
+    }
+
+    /// Whether the version of what is known is noted.
+    pub(crate) fn has_noted(&self) -> bool {
+        self.name.version() != 0
+    }
+
+    /// Whether what is known is noted to be of the version with this [number](version_number). The caller has seen the slot
+    /// idle. If not, the object itself has to tell.
+    pub(crate) fn is_noted(&self, number: u64) -> bool {
+        number != 0 && self.name.version() == number
     }
 
     /// In how many places of indexes it stands.
@@ -269,9 +292,19 @@ impl<T> RunningSlot<T> {
         self.slot().known.read()
     }
 
-    /// Changes what is known and hands back what was, to be released when no lock is held.
+    /// Changes what is known and hands back what was, to be released when no lock is held. Its version is not noted.
     pub(crate) fn swap_known(&mut self, object: Option<Arc<T>>) -> Option<Arc<T>> {
+        mutant!(NoteOutlivesTheObject => return self.slot().known.swap(object));
+        // First, so that no note is found beside an object that it is not of.
+        if self.slot().has_noted() {
+            self.slot().name.note_version(0);
+        }
         self.slot().known.swap(object)
+    }
+
+    /// Notes the [number](version_number) of the version of what is known.
+    pub(crate) fn note_version(&mut self, number: u64) {
+        self.slot().name.note_version(number);
     }
 
     /// What is known, without touching its reference count.

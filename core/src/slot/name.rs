@@ -1,60 +1,123 @@
-//! The key inside the slot: up to 39 bytes in the slot's own line, longer ones in a box of their own.
+//! The key inside the slot, up to 39 bytes of it in the slot's own line, and the number of the known object's version.
+//!
+//! | key | where it stands | room for a version |
+//! | --- | --- | --- |
+//! | up to 32 bytes | in `head` | yes |
+//! | 33 to 39 bytes | in `head`, its end in `tail` | no |
+//! | longer | in a box, to which `head` points | yes |
 
 use std::mem::ManuallyDrop;
+use std::slice;
 
-const INLINE: usize = 39;
-const HEAP: u8 = u8::MAX;
+use crate::sync::{AtomicU64, Ordering};
+
+const HEAD: usize = 32;
+const INLINE: usize = HEAD + 7;
+const BOXED: u8 = u8::MAX;
 
 #[repr(C)]
-struct Heap {
-    key: ManuallyDrop<Box<str>>,
-    _pad: [u8; INLINE - size_of::<Box<str>>()],
-    tag: u8,
+pub(super) struct Name {
+    head: Head,
+    /// The last byte is the tag, which never changes: the length of an inline key, or [`BOXED`]. The seven before it are
+    /// the end of a key of more than [`HEAD`] inline bytes, and then do not change either; else they are the number of a
+    /// version, or 0. As a number it is little-endian on every machine.
+    tail: AtomicU64,
 }
 
-/// The last byte of both is the tag: the length of an inline key, or [`HEAP`].
 #[repr(C)]
-pub(super) union Name {
-    inline: [u8; INLINE + 1],
-    heap: ManuallyDrop<Heap>,
+union Head {
+    inline: [u8; HEAD],
+    boxed: ManuallyDrop<Box<str>>,
 }
 
-const _: () = assert!(size_of::<Name>() == INLINE + 1 && size_of::<Heap>() == INLINE + 1);
+const _: () = assert!(size_of::<Name>() == INLINE + 1);
 
 impl Name {
     pub(super) fn new(key: &str) -> Self {
+        let (mut head, mut tail) = ([0; HEAD], [0; 8]);
         if let Some(length) = u8::try_from(key.len()).ok().filter(|&length| usize::from(length) <= INLINE) {
-            let mut inline = [0; INLINE + 1];
-            inline[..key.len()].copy_from_slice(key.as_bytes());
-            inline[INLINE] = length;
-            return Self { inline };
+            let (start, end) = key.as_bytes().split_at(key.len().min(HEAD));
+            head[..start.len()].copy_from_slice(start);
+            tail[..end.len()].copy_from_slice(end);
+            tail[7] = length;
+            return Self { head: Head { inline: head }, tail: AtomicU64::new(u64::from_ne_bytes(tail)) };
         }
-        let key = ManuallyDrop::new(key.into());
-        Self { heap: ManuallyDrop::new(Heap { key, _pad: [0; INLINE - size_of::<Box<str>>()], tag: HEAP }) }
+        tail[7] = BOXED;
+        let head = Head { boxed: ManuallyDrop::new(key.into()) };
+        Self { head, tail: AtomicU64::new(u64::from_ne_bytes(tail)) }
     }
 
-    fn tag(&self) -> u8 {
-        // SAFETY: both variants initialise their last byte, which is the tag, at the same offset (repr(C), sizes
-        // asserted above).
-        unsafe { self.inline[INLINE] }
+    /// The tail's bytes.
+    fn tail(&self) -> [u8; 8] {
+        // Relaxed: the tag never changes, and who asks for a version has an order to it by the slot's word.
+        self.tail.load(Ordering::Relaxed).to_ne_bytes()
     }
 
     pub(super) fn as_str(&self) -> &str {
-        let tag = self.tag();
-        if tag == HEAP {
-            // SAFETY: the tag says that `heap` was written; it never changes after `new`.
-            return unsafe { &self.heap.key };
+        let tag = self.tail()[7];
+        if tag == BOXED {
+            // SAFETY: the tag says that `boxed` was written; it never changes after `new`.
+            return unsafe { &self.head.boxed };
         }
-        // SAFETY: 1. The tag says that `inline` was written. 2. Its first `tag` bytes are a whole `&str`'s, copied.
-        unsafe { std::str::from_utf8_unchecked(&self.inline[..usize::from(tag)]) }
+        // SAFETY: 1. The tag says that `inline` was written. 2. `head` and `tail` lie side by side (repr(C), size asserted
+        // above), and the pointer is to both. 3. With a tag above HEAD nobody writes to `tail` (`note_version`), with a
+        // lower one the slice ends before it. 4. These bytes are a whole `&str`'s, copied.
+        unsafe {
+            std::str::from_utf8_unchecked(slice::from_raw_parts((&raw const *self).cast::<u8>(), usize::from(tag)))
+        }
     }
+
+    /// The number of the known object's version, or 0.
+    #[inline]
+    pub(super) fn version(&self) -> u64 {
+        let tail = u64::from_le_bytes(self.tail());
+        // Without the tag. Nothing there is the frequent case of a queue that notes no versions.
+        let version = tail << 8 >> 8;
+        if version != 0 && has_room(tail.to_le_bytes()[7]) { version } else { 0 }
+    }
+
+    /// Notes a version's number, of at most 56 bits, or 0 for none. By who runs the slot.
+    pub(super) fn note_version(&self, version: u64) {
+        let [.., tag] = self.tail();
+        if has_room(tag) {
+            let mut tail = version.to_le_bytes();
+            debug_assert_eq!(tail[7], 0, "16 digits have less than 56 bits");
+            tail[7] = tag;
+            // Relaxed: published by the slot's word.
+            self.tail.store(u64::from_ne_bytes(tail), Ordering::Relaxed);
+        }
+    }
+}
+
+fn has_room(tag: u8) -> bool {
+    tag == BOXED || usize::from(tag) <= HEAD
 }
 
 impl Drop for Name {
     fn drop(&mut self) {
-        if self.tag() == HEAP {
-            // SAFETY: 1. The tag says that `heap` was written. 2. It is dropped once, here.
-            unsafe { ManuallyDrop::drop(&mut (*self.heap).key) };
+        if self.tail()[7] == BOXED {
+            // SAFETY: 1. The tag says that `boxed` was written. 2. It is dropped once, here.
+            unsafe { ManuallyDrop::drop(&mut self.head.boxed) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_every_length_and_their_versions_leave_each_other_alone() {
+        let text: String = ('a'..='z').cycle().take(300).collect();
+        for length in [0, 1, 31, 32, 33, 38, 39, 40, 41, 254, 255, 256, 300] {
+            let key = &text[..length];
+            let name = Name::new(key);
+            assert_eq!((name.as_str(), name.version()), (key, 0), "{length} bytes");
+            for version in [1, 9_999_999_999_999_999, 0, 7] {
+                name.note_version(version);
+                let noted = if (33..=39).contains(&length) { 0 } else { version };
+                assert_eq!((name.as_str(), name.version()), (key, noted), "{length} bytes");
+            }
         }
     }
 }

@@ -60,6 +60,8 @@ mutants! {
     SweepDecidesByItsLook: "a sweep deletes by what it saw with the shard shared",
     BegunBeforeItWaits: "offers count as listed by a begin that an older relist's pages may still come after",
     BeginPassesNoLock: "a begin does not wait for what an older relist is pushing",
+    NoteReadBeforeTheWord: "a noted version is read before the slot is seen idle",
+    NoteOutlivesTheObject: "a deleted object's version stays noted",
     SkipIgnoresTheHandler: "an object counts as unchanged while a handler changes it",
     RunPublishedLate: "a run is popped first and published after",
     NoSecondLook: "a consumer sleeps without a second look",

@@ -111,6 +111,19 @@ fn a_key_that_was_deleted_past_the_backlog_comes_back_and_goes_again() {
 }
 
 #[test]
+fn what_is_only_kept_for_its_entry_is_of_no_version() {
+    let rig = Rig::with(Mode::Fused, |builder| builder.live_lane(true).skip_unchanged(true));
+    rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();
+    rig.fifo.update(obj("b", 2)).unwrap();
+    assert_eq!(rig.handle().as_deref(), Some("b: R1 U2"));
+    rig.fifo.delete(obj("b", 2)).unwrap();
+    assert_eq!(rig.handle().as_deref(), Some("b: D2"));
+    rig.fifo.replace(vec![obj("b", 2), obj("a", 1)], "2").unwrap();
+    assert_eq!(rig.drain(), ["a: R1 R1", "b: R2"]);
+    assert_eq!(rig.stored(), ["a=1", "b=2"]);
+}
+
+#[test]
 fn a_commit_does_not_delete_what_is_only_kept_for_its_entry() {
     let rig = laned(Mode::Fused, &[]);
     rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();

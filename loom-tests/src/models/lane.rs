@@ -82,6 +82,13 @@ pub const MODELS: &[Model] = &[
         outcomes: &["[=a1 -a1] [=a3], stored: a3, slots: 1"],
         body: unknown_and_listed,
     },
+    Model {
+        name: "lane::listed_as_it_was",
+        bound: None,
+        at_least: 2830,
+        outcomes: &["[=a1 -a1] [=a1], stored: a1, slots: 1"],
+        body: listed_as_it_was,
+    },
 ];
 
 /// A relist has brought `a`, which waits in the backlog.
@@ -210,6 +217,19 @@ fn unknown_and_listed() -> String {
     pop_one(&fifo, &log, true);
     let consumer = pop_in_the_log(&fifo, &log);
     fifo.replace(vec![Object::new("a", 3)], "2").unwrap();
+    consumer.join().unwrap();
+    rest_with_slots(&fifo, &log)
+}
+
+/// The same, listed with the version that it had, where what is unchanged is skipped.
+fn listed_as_it_was() -> String {
+    let fifo = Arc::new(fused_with(&[]).live_lane(true).skip_unchanged(true).build());
+    fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
+    let log = Arc::new(Log::default());
+    fifo.delete(Object::new("a", 1)).unwrap();
+    pop_one(&fifo, &log, true);
+    let consumer = pop_in_the_log(&fifo, &log);
+    fifo.replace(vec![Object::new("a", 1)], "2").unwrap();
     consumer.join().unwrap();
     rest_with_slots(&fifo, &log)
 }

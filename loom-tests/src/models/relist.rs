@@ -113,7 +113,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "relist::late_stamp",
         bound: None,
-        at_least: 13_000,
+        at_least: 9100,
         outcomes: &["kept, [=a2]", "superseded, [=a2]"],
         body: late_stamp,
     },
@@ -123,6 +123,13 @@ pub const MODELS: &[Model] = &[
         at_least: 29_100,
         outcomes: &["[~a2 =a1], stored: a1", "[~a2] [=a1], stored: a1"],
         body: unchanged_while_it_changes,
+    },
+    Model {
+        name: "relist::noted_while_it_changes",
+        bound: Some(5), // 6 s
+        at_least: 9100,
+        outcomes: &["[~a2 =a1], stored: a1", "[~a2] [=a1], stored: a1"],
+        body: noted_while_it_changes,
     },
     Model {
         name: "relist::two_sleepers_share_a_run",
@@ -264,6 +271,20 @@ fn late_stamp() -> String {
 /// The update was offered before: whatever its handler is at, what the relist lists comes after.
 fn unchanged_while_it_changes() -> String {
     let (fifo, log) = (Arc::new(fused_with(&[Object::new("a", 1)]).skip_unchanged(true).build()), Log::default());
+    fifo.update(Object::new("a", 2)).unwrap();
+    let relister = beside(&fifo, |fifo| {
+        fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
+    });
+    pop_one(&fifo, &log, true);
+    relister.join().unwrap();
+    rest(&fifo, &log)
+}
+
+/// The same, with the known object's version noted in its slot.
+fn noted_while_it_changes() -> String {
+    let (fifo, log) = (Arc::new(fused_with(&[]).skip_unchanged(true).build()), Log::default());
+    fifo.add(Object::new("a", 1)).unwrap();
+    pop_one(&fifo, &Log::default(), true);
     fifo.update(Object::new("a", 2)).unwrap();
     let relister = beside(&fifo, |fifo| {
         fifo.replace(vec![Object::new("a", 1)], "1").unwrap();

@@ -1,0 +1,26 @@
+//! In models the key and the number of the version stand side by side: the checkers' atomics have no bytes to share.
+
+use crate::sync::{AtomicU64, Ordering};
+
+pub(super) struct Name {
+    key: Box<str>,
+    version: AtomicU64,
+}
+
+impl Name {
+    pub(super) fn new(key: &str) -> Self {
+        Self { key: key.into(), version: AtomicU64::new(0) }
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.key
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_version(&self, version: u64) {
+        self.version.store(version, Ordering::Relaxed);
+    }
+}

@@ -1,8 +1,8 @@
 # What the scripts share; they source it.
 
-# Ends a script whose tools cannot be had. Not an error, and never an ok.
+# Ends a script whose tools cannot be had. Not an error, and never an ok. `.ci/run` is told by the file SKIPPED.
 skip() { # why
-  echo "skipped: $*"
+  echo "skipped: $*" | tee -a "${SKIPPED:-/dev/null}"
   exit 0
 }
 

@@ -41,7 +41,7 @@ for target in "${targets[@]}"; do
   executions=$(sed -nE 's/^stat::number_of_executed_units: *//p' "$log")
   rate=$(sed -nE 's/^stat::average_exec_per_sec: *//p' "$log")
   printf '%-12s %12s %10s %8s %8s\n' "$target" "${executions:-?}" "${rate:-?}" "${cov:-?}" "${ft:-?}"
-  if ((ended)) || [[ -z $executions ]]; then
+  if ((ended)) || ((${executions:-0} == 0)); then
     tail -n 60 "$log"
     failed+=("$target")
   fi

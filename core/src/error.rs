@@ -1,5 +1,8 @@
 //! Every error of the crate. The messages say what happened to which key and what to do about it.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 /// An error of a user's function.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -145,10 +148,22 @@ fn at(version: Option<&str>) -> String {
 }
 
 /// The message of a panic.
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     panic
         .downcast_ref::<&str>()
         .map(|message| (*message).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned())
+}
+
+/// Drops what a panic brought, which may panic in its turn.
+pub(crate) fn discard(panic: Box<dyn Any + Send>) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(another);
+    }
+}
+
+/// Runs a stranger's code (a waker, what listens to the log) that must not end what it is told of. `None`: it panicked.
+pub(crate) fn unharmed<R>(told: impl FnOnce() -> R) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(told)).map_err(discard).ok()
 }

@@ -98,6 +98,7 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
     }
 
     /// Appends the key of `object` to `buffer`.
+    #[inline]
     pub(crate) fn write(&self, object: &T, buffer: &mut impl KeySink) -> Result<(), KeyError> {
         if let Some(custom) = &self.custom {
             buffer.put(custom(object).map_err(KeyError::Function)?.as_bytes());
@@ -135,12 +136,14 @@ pub(crate) trait KeySink {
 }
 
 impl KeySink for KeyBuf {
+    #[inline]
     fn put(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
     }
 }
 
 impl KeySink for Vec<u8> {
+    #[inline]
     fn put(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
     }

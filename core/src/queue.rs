@@ -97,6 +97,10 @@ impl<T> ReadyQueue<T> {
     /// [`ticket`](Self::ticket).
     #[inline]
     pub(crate) fn enter(&self, lane: Lane, slot: &Slot<T>, pushed: Pushed<T>) -> usize {
+        mutant!(PassWakesNobody => if let Pushed::Joined = pushed {
+            self.ticket(lane, slot, pushed).into_iter().for_each(|ticket| self.push(lane, ticket));
+            return 0;
+        });
         let Some(ticket) = self.ticket(lane, slot, pushed) else { return 0 };
         self.push(lane, ticket);
         1

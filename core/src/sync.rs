@@ -9,8 +9,9 @@
 
 #[cfg(not(any(deltafifo_loom, deltafifo_shuttle)))]
 mod imp {
+    pub(crate) use super::event::{Event, EventListener, Listener};
     pub(crate) use crossbeam::queue::SegQueue;
-    pub(crate) use event_listener::{Event, EventListener, IntoNotification, Listener};
+    pub(crate) use event_listener::IntoNotification;
     pub(crate) use foldhash::fast::RandomState;
     pub(crate) use parking_lot::{Mutex, RwLock};
     pub(crate) use std::sync::Arc;
@@ -73,6 +74,8 @@ mod imp {
     pub(crate) use mutant;
 }
 
+#[cfg(not(any(deltafifo_loom, deltafifo_shuttle)))]
+mod event;
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod gated;
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]

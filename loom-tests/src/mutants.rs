@@ -80,6 +80,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::BeginPassesNoLock
         | Mutant::SkipIgnoresTheHandler
         | Mutant::NoteReadBeforeTheWord
+        | Mutant::KnownReadBeforeTheWord
         | Mutant::RunWakesOne
         | Mutant::OldProbeTells
         | Mutant::RunPublishedLate => &["relist"],
@@ -92,6 +93,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::OffersLetOffersIn | Mutant::QueuedAfterUnlock | Mutant::ResyncQueuesAfterUnlock => &["order"],
         Mutant::CloseIsToldFirst | Mutant::WaitsWithoutASecondLook => &["waiting"],
         Mutant::SettleDoesNotWake
+        | Mutant::SettledBacklogWakesNobody
         | Mutant::OfferDoesNotWake
         | Mutant::NoSecondLook
         | Mutant::AsyncNoSecondLook
@@ -118,6 +120,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::StaleIsLeftThere
         | Mutant::RetiredInBacklog
         | Mutant::NoteOutlivesTheObject
+        | Mutant::PassWakesNobody
         | Mutant::RevivedTwice => &["lane"],
         Mutant::DroppedQueueForgets => &["handles"],
     }

@@ -141,8 +141,10 @@ impl<'f> Pair<'f> {
             Op::Batch(places) => {
                 let objects = self.list(places);
                 let offered = fifo.update_batch(objects.clone());
-                // A batch populates the queue whatever is in it, as an add that fails does.
-                let _ = self.model.update(crate::nameless());
+                // A batch populates the queue also when its first object is refused, as an add that fails does.
+                if !objects.is_empty() {
+                    let _ = self.model.update(crate::nameless());
+                }
                 let sound = objects.into_iter().map_while(|object| self.model.update(object).ok()).count();
                 assert_eq!(offered.is_ok(), sound == places.len());
             }

@@ -26,7 +26,9 @@ mod resolve;
 mod resync;
 mod settle;
 
-use crate::error::{BoxError, Closed, KeyError};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::error::{BoxError, Closed, KeyError, discard};
 use crate::key::{KeyBuf, as_str};
 use crate::queue::{Lane, ReadyQueue};
 use crate::slot::{QueuedSlot, StaleSlot, Ticket};
@@ -216,7 +218,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             self.depth.announce();
             return self.queue.close();
         });
-        news::each([&|| self.queue.close(), &|| self.initial.announce(), &|| self.depth.announce()]);
+        self.queue.close();
+        self.initial.announce();
+        self.depth.announce();
     }
 
     /// Whether [`close`](Self::close) was called.
@@ -358,12 +362,20 @@ impl<T, M> Drop for DeltaFifo<T, M> {
     /// Releases what is pending, so that the slots can be freed with the table. (A forgotten [`Popped`] leaks its key.)
     fn drop(&mut self) {
         mutant!(DroppedQueueForgets => return);
+        let mut panic = None;
         while let Some(ticket) = self.queue.try_pop() {
             let Some(slot) = self.redeem(ticket) else { continue };
             let (running, taken) = slot.take();
-            drop(taken);
+            // One object's drop that panics must not keep the others.
+            let dropped = catch_unwind(AssertUnwindSafe(|| drop(taken)));
+            panic = panic.or(dropped.err());
             let idle = running.idle();
             debug_assert!(idle.is_ok(), "nobody pushes on a queue that is being dropped");
+        }
+        match panic {
+            Some(panic) if std::thread::panicking() => discard(panic),
+            Some(panic) => resume_unwind(panic),
+            None => {}
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::initial::Marks;
 use super::resolve::resolve;
 use super::{DeltaFifo, Known};
-use crate::error::{Closed, PopError, ProcessError, StoreError, panic_message};
+use crate::error::{Closed, PopError, ProcessError, StoreError, discard, panic_message, unharmed};
 use crate::slot::{QueuedSlot, RunningSlot, Taken};
 use crate::sync::{self, Arc, mutant};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
@@ -85,6 +85,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 let error =
                     ProcessError::Panicked { key: popped.key().to_owned(), message: panic_message(panic.as_ref()) };
                 popped.panicked();
+                discard(panic);
                 return Err(error);
             }
         };
@@ -264,7 +265,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
 
     /// The handler panicked, and the panic was caught.
     pub(super) fn panicked(mut self) {
-        tracing::error!(key = self.key(), "a handler panicked; its deltas are not put back");
+        unharmed(|| tracing::error!(key = self.key(), "a handler panicked; its deltas are not put back"));
         self.verdict = Verdict::Handled;
     }
 }
@@ -280,7 +281,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
             report_slow(running.key(), elapsed, self.fifo.pending_deltas());
         }
         if panicked {
-            tracing::error!(key = running.key(), "a handler panicked; its deltas are not put back");
+            unharmed(|| tracing::error!(key = running.key(), "a handler panicked; its deltas are not put back"));
         }
         let put_back = !panicked && self.verdict != Verdict::Handled;
         // What is not put back is dropped with the fields, last: should an object's drop panic, its key is settled.
@@ -341,13 +342,15 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> 
 impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Drop for Applying<'_, T, M, F> {
     fn drop(&mut self) {
         // Perhaps a panic is under way already: another one, of user code, must not become an abort.
-        while catch_unwind(AssertUnwindSafe(|| self.next(false))).unwrap_or(true) {}
+        while unharmed(|| self.next(false)).unwrap_or(true) {}
     }
 }
 
 pub(super) fn report_slow(key: &str, elapsed: Duration, depth: usize) {
     if depth > SLOW_DEPTH {
-        tracing::warn!(key, depth, elapsed_ms = elapsed.as_millis(), "a slow handler holds up the queue");
+        unharmed(|| {
+            tracing::warn!(key, depth, elapsed_ms = elapsed.as_millis(), "a slow handler holds up the queue");
+        });
     }
 }
 

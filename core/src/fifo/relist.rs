@@ -162,6 +162,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     fn offer_batch(&self, kind: DeltaType, objects: Vec<Arc<T>>) -> Result<(), RelistError> {
+        if objects.is_empty() {
+            return Ok(());
+        }
         self.initial.touch();
         let join = Join { kind, generation: 0, marks: false, skip_unchanged: false, stops_at_refused: true };
         self.join(&join, objects).map(drop)
@@ -449,6 +452,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// A look, with the shard's lock held, at a slot whose object was listed with `version`.
     pub(super) fn look(&self, slot: &Slot<T>, version: &str) -> Look<T> {
         mutant!(SkipIgnoresTheHandler => return slot.known().map_or(Look::Needed, Look::Idle));
+        mutant!(KnownReadBeforeTheWord => {
+            let known = slot.known().map_or(Look::Needed, Look::Idle);
+            return if slot.state() == State::Idle { known } else { Look::Needed };
+        });
         let number = version_number(version);
         mutant!(NoteReadBeforeTheWord => if slot.is_noted(number) {
             return if slot.state() == State::Idle { Look::Noted } else { Look::Needed };

@@ -5,10 +5,9 @@
 //! instead, there would be empty pops. A slot that ends with nothing known is retired by its owner, still running: after
 //! EMPTY another consumer could push, take and free it in between.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use super::news::News;
 use super::{DeltaFifo, Known};
+use crate::error::unharmed;
 use crate::queue::Lane;
 use crate::slot::{Pending, Rule, RunningSlot, What};
 use crate::sync::{Arc, mutant};
@@ -52,6 +51,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                     Ok(slot) => {
                         let Some(ticket) = self.queue.ticket_of(lane, slot) else { return Some(0) };
                         self.queue.push(lane, ticket);
+                        mutant!(SettledBacklogWakesNobody => if lane == Lane::Backlog { return Some(0); });
                         return Some(1);
                     }
                     Err((again, unsent)) => (running, kept) = (again, unsent),
@@ -107,14 +107,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             Known::Elsewhere { objects, .. } => objects,
         };
         // A slot is settled in destructors too: a panic of the store's must not become an abort.
-        let found = catch_unwind(AssertUnwindSafe(|| objects.get_by_key(running.key())));
-        let Ok(Ok(found)) = found else {
-            tracing::error!(key = running.key(), "known objects failed while a handler's end was settled");
+        let found = unharmed(|| objects.get_by_key(running.key()));
+        let Some(Ok(found)) = found else {
+            unharmed(|| tracing::error!(key = running.key(), "known objects failed while a handler's end was settled"));
             return otherwise;
         };
         let known = found.is_some();
         if !known && matches!(pending.what, What::Again(..)) {
-            tracing::debug!(key = running.key(), "a listed key has no object any more; it is not synced");
+            unharmed(|| tracing::debug!(key = running.key(), "a listed key has no object any more; it is not synced"));
         }
         left_out.objects.extend(match &mut pending.what {
             What::Swept(object) | What::Again(_, object) => std::mem::replace(object, found),

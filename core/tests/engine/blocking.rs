@@ -1,7 +1,6 @@
 //! Waiting: for items, for room, for the sync; on threads and as futures.
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -290,86 +289,4 @@ fn waiting_for_the_sync_ends_with_the_last_initial_handler() {
         fifo.wait_for_sync().unwrap();
         block_on(fifo.wait_for_sync_async()).unwrap();
     });
-}
-
-/// A future whose task cannot be woken: it waits for room in a full queue.
-struct Panics;
-
-impl Wake for Panics {
-    fn wake(self: Arc<Self>) {
-        // Without the hook: it is meant.
-        resume_unwind(Box::new("a waker that panics"));
-    }
-}
-
-/// `work` wakes the task of `waiting`, which panics.
-fn while_it_waits<F: Future>(waiting: F, work: impl FnOnce()) {
-    let waker = Waker::from(Arc::new(Panics));
-    let mut waiting = Box::pin(waiting);
-    assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    assert!(catch_unwind(AssertUnwindSafe(work)).is_err(), "there was a waker");
-    // event-listener's count of its listeners is wrong by now, and its drop would say so.
-    std::mem::forget(waiting);
-}
-
-/// `work` meets a waker that panics, on a queue of `deltas` that is full with them.
-fn over_a_bad_waker(deltas: u64, work: impl FnOnce(&Fifo)) {
-    let fifo = Rig::with(Mode::Nowhere, |builder| builder.high_water(usize::try_from(deltas).unwrap())).fifo;
-    for n in 0..deltas {
-        fifo.add(obj(&format!("key-{n}"), n)).unwrap();
-    }
-    while_it_waits(fifo.ready_async(), || work(&fifo));
-    let left = fifo.list_keys();
-    assert!(!left.is_empty(), "what was taken is back");
-    for _ in left {
-        fifo.try_pop().expect("what is pending can be popped").done();
-    }
-}
-
-#[test]
-#[cfg_attr(miri, ignore = "forgets a future, which leaks by design")]
-fn a_batch_that_meets_a_waker_that_panics_gives_its_keys_back() {
-    over_a_bad_waker(2, |fifo| {
-        let mut batch = fifo.try_pop_batch(2).unwrap();
-        batch.next().unwrap().done();
-        drop(batch);
-    });
-}
-
-#[test]
-#[cfg_attr(miri, ignore = "forgets a future, which leaks by design")]
-fn a_pop_that_meets_a_waker_that_panics_puts_its_deltas_back() {
-    over_a_bad_waker(1, |fifo| drop(fifo.try_pop()));
-}
-
-/// A task that waits for a key and cannot be woken, while `work` is done; afterwards everything is handled.
-fn over_a_bad_consumer(rig: &Rig, work: impl FnOnce()) {
-    while_it_waits(rig.fifo.pop_async(), work);
-    rig.drain();
-}
-
-#[test]
-#[cfg_attr(miri, ignore = "forgets a future, which leaks by design")]
-fn a_handlers_end_that_meets_a_waker_that_panics_still_ends_the_initial_population() {
-    let rig = Rig::new(Mode::Fused);
-    let fifo = &rig.fifo;
-    fifo.replace(vec![obj("a", 1)], "1").unwrap();
-    let mut item = fifo.try_pop().unwrap();
-    fifo.update(obj("a", 2)).unwrap();
-    item.apply(|_| ()).unwrap();
-    over_a_bad_consumer(&rig, || item.done());
-    assert!(fifo.has_synced());
-    assert_eq!(fifo.pending_deltas(), 0);
-}
-
-/// Each of those who wait hears of a close, also when another's waker panics.
-#[test]
-#[cfg_attr(miri, ignore = "forgets a future, which leaks by design")]
-fn a_close_that_meets_a_waker_that_panics_is_told_to_the_others() {
-    let rig = Rig::new(Mode::Fused);
-    let wakes = Arc::new(Wakes::default());
-    let mut synced = Box::pin(rig.fifo.wait_for_sync_async());
-    assert!(synced.as_mut().poll(&mut Context::from_waker(&Waker::from(wakes.clone()))).is_pending());
-    over_a_bad_consumer(&rig, || rig.fifo.close());
-    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
 }

@@ -13,3 +13,4 @@ mod running;
 mod semantics;
 mod slow;
 mod store;
+mod wakers;

@@ -1,7 +1,7 @@
 //! Keys in flight: what arrives while a handler runs acts as if it came just after it, and no end of a handler harms the
 //! queue. A guard held open is the running handler.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
@@ -501,4 +501,34 @@ fn a_sync_behind_something_over_a_running_handler_will_not_count_and_is_not_show
             assert_eq!(rig.drain(), ["x: U3"]);
         });
     }
+}
+
+#[test]
+fn a_panic_whose_payload_panics_when_it_is_dropped_goes_no_further() {
+    struct Payload;
+    impl Drop for Payload {
+        fn drop(&mut self) {
+            resume_unwind(Box::new("a payload"));
+        }
+    }
+    let rig = Rig::new(Mode::Fused);
+    (1..=3).for_each(|n| rig.fifo.add(obj(&format!("key-{n}"), n)).unwrap());
+    let fails = |_: &mut Guard<'_>| -> Result<(), ()> { resume_unwind(Box::new(Payload)) };
+    assert!(rig.fifo.process(fails).is_err());
+    assert_eq!(rig.fifo.process_batch(2, fails).unwrap().failures.len(), 2);
+    assert_eq!(rig.fifo.pending_deltas(), 0);
+}
+
+#[test]
+fn a_queue_that_is_dropped_releases_all_though_one_object_panics() {
+    struct Numbered(u64, #[allow(dead_code)] Bomb);
+    let fifo = DeltaFifo::builder(KeyFunc::custom(NoMeta, |object: &Numbered| Ok(object.0.to_string()))).build();
+    let mut released = Vec::new();
+    for number in 0..10 {
+        let object = Arc::new(Numbered(number, Bomb { armed: number == 3 }));
+        released.push(Arc::downgrade(&object));
+        fifo.add(object).unwrap();
+    }
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(fifo))).is_err());
+    assert!(released.iter().all(|object| object.strong_count() == 0));
 }

@@ -82,6 +82,18 @@ fn add_and_update_populate_even_when_the_key_fails() {
 }
 
 #[test]
+fn a_batch_of_nothing_is_no_add() {
+    for mode in MODES {
+        let rig = Rig::new(mode);
+        rig.fifo.add_batch(vec![]).unwrap();
+        rig.fifo.update_batch(vec![]).unwrap();
+        assert!(!rig.fifo.has_synced(), "{mode:?}: nothing was offered");
+        rig.fifo.update_batch(vec![nameless()]).unwrap_err();
+        assert!(rig.fifo.has_synced(), "{mode:?}: as an add whose key fails");
+    }
+}
+
+#[test]
 fn a_delete_without_a_key_does_not_populate_but_an_ignored_one_does() {
     for mode in MODES {
         let rig = Rig::new(mode);

@@ -1,6 +1,8 @@
 //! Slow handlers are reported through `tracing`, with the key and how much waits.
 
 use std::fmt::Debug;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -96,4 +98,50 @@ fn a_slow_batch_is_reported_also_when_it_empties_the_queue() {
     });
     assert_eq!(warnings.len(), 1);
     assert_eq!((warnings[0].key.as_str(), warnings[0].depth), ("k0", 20), "the first of the batch, and what waited");
+}
+
+/// A log that panics with whatever it is told.
+struct Fails(Arc<AtomicUsize>);
+
+impl Subscriber for Fails {
+    fn enabled(&self, _metadata: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn event(&self, _event: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        resume_unwind(Box::new("a log that panics"));
+    }
+
+    fn new_span(&self, _span: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _span: &Id, _values: &Record<'_>) {}
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+    fn enter(&self, _span: &Id) {}
+    fn exit(&self, _span: &Id) {}
+}
+
+#[test]
+fn a_log_that_panics_keeps_no_key() {
+    let rig = Rig::new(Mode::Fused);
+    let told = Arc::new(AtomicUsize::new(0));
+    rig.fifo.replace((0..20).map(|n| obj(&format!("k{n}"), n)).collect(), "1").unwrap();
+    tracing::subscriber::with_default(Fails(told.clone()), || {
+        let slow = rig.fifo.pop().unwrap();
+        thread::sleep(SLOW);
+        slow.done();
+        assert!(rig.fifo.process(|_| -> Result<(), ()> { resume_unwind(Box::new("a handler")) }).is_err());
+        let mut batch = rig.fifo.pop_batch(2).unwrap();
+        thread::sleep(SLOW);
+        while let Some(item) = batch.next() {
+            item.done();
+        }
+    });
+    assert_eq!(told.load(Ordering::SeqCst), 3);
+    rig.drain();
+    assert!(rig.fifo.has_synced());
+    rig.fifo.replace((0..20).map(|n| obj(&format!("k{n}"), n)).collect(), "2").unwrap();
+    assert_eq!(rig.drain().len(), 20, "no key is kept");
 }

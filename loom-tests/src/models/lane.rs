@@ -83,6 +83,13 @@ pub const MODELS: &[Model] = &[
         body: unknown_and_listed,
     },
     Model {
+        name: "lane::passed_out_of_a_batch",
+        bound: None,
+        at_least: 670,
+        outcomes: &["[=b1 ~b2]"],
+        body: passed_out_of_a_batch,
+    },
+    Model {
         name: "lane::listed_as_it_was",
         bound: None,
         at_least: 2830,
@@ -232,4 +239,16 @@ fn listed_as_it_was() -> String {
     fifo.replace(vec![Object::new("a", 1)], "2").unwrap();
     consumer.join().unwrap();
     rest_with_slots(&fifo, &log)
+}
+
+/// A batch has the whole backlog; what is live for one of its keys is for whoever sleeps.
+fn passed_out_of_a_batch() -> String {
+    let fifo = Arc::new(fused_with(&[]).live_lane(true).build());
+    fifo.replace(vec![Object::new("a", 1), Object::new("b", 1)], "1").unwrap();
+    let batch = fifo.try_pop_batch(2).unwrap();
+    let sleeper = beside(&fifo, wait_and_show);
+    fifo.update(Object::new("b", 2)).unwrap();
+    let shown = sleeper.join().unwrap();
+    drop(batch);
+    shown
 }

@@ -72,6 +72,13 @@ pub const MODELS: &[Model] = &[
         body: sweep_wakes_two,
     },
     Model { name: "sleep::settle_wakes", bound: None, at_least: 38, outcomes: &["[~a2]"], body: settle_wakes },
+    Model {
+        name: "sleep::settled_sync_wakes",
+        bound: None,
+        at_least: 1,
+        outcomes: &["[:a1]"],
+        body: settled_sync_wakes,
+    },
 ];
 
 /// A consumer that takes one key, or learns that there is none to come.
@@ -178,6 +185,17 @@ fn sweep_wakes_two() -> String {
     let (one, other) = (sleeper(&fifo), sleeper(&fifo));
     fifo.begin_replace().commit("1").unwrap();
     format!("{} {}", one.join().unwrap(), other.join().unwrap())
+}
+
+/// So is what a resync brought.
+fn settled_sync_wakes() -> String {
+    let fifo = fused(&[Object::new("a", 1)]);
+    fifo.update(Object::new("a", 1)).unwrap();
+    let item = fifo.try_pop().unwrap();
+    fifo.resync();
+    let sleeper = sleeper(&fifo);
+    item.done();
+    sleeper.join().unwrap()
 }
 
 /// What came over the running handler is for whoever sleeps.

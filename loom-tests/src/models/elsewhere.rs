@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use deltafifo::{BoxError, DeltaFifo, DeltaType, KeyFunc, KnownObjects};
+use deltafifo::mutants::slots;
+use deltafifo::{BoxError, DeltaFifo, DeltaFifoBuilder, DeltaType, KeyFunc, KnownObjects};
 use loom::sync::{Arc, Mutex};
 
 use crate::explore::Model;
@@ -66,6 +67,20 @@ pub const MODELS: &[Model] = &[
         outcomes: &["[~a2], , stored: a2", "[~a2], [:a2], stored: a2"],
         body: resync,
     },
+    Model {
+        name: "elsewhere::passed_and_listed",
+        bound: Some(4), // 3 s
+        at_least: 26_200,
+        outcomes: &["[=a1 ~a2 =a3], , stored: a3, slots: 0", "[=a1 ~a2], [=a3], stored: a3, slots: 0"],
+        body: passed_and_listed,
+    },
+    Model {
+        name: "elsewhere::deleted_past_and_listed",
+        bound: Some(4), // 3 s
+        at_least: 24_800,
+        outcomes: &["[=a1 -a1 =a3], , stored: a3, slots: 0", "[=a1 -a1], [=a3], stored: a3, slots: 0"],
+        body: deleted_past_and_listed,
+    },
 ];
 
 #[derive(Clone)]
@@ -112,12 +127,17 @@ impl Outside {
 }
 
 fn known(objects: &[Arc<Object>]) -> (Arc<Fifo>, Outside) {
+    let (builder, outside) = over(objects);
+    (Arc::new(builder.build()), outside)
+}
+
+fn over(objects: &[Arc<Object>]) -> (DeltaFifoBuilder<Object, Access>, Outside) {
     let stored = objects.iter().map(|object| (object.key.to_owned(), object.clone())).collect();
     let outside = Outside(Arc::new(Mutex::new(stored)));
     // loom's Arc cannot be coerced.
     let shared: std::sync::Arc<dyn KnownObjects<Object>> = std::sync::Arc::new(outside.clone());
     let builder = DeltaFifo::builder(KeyFunc::meta_namespace(Access)).known_objects(Arc::from_std(shared));
-    (Arc::new(builder.build()), outside)
+    (builder, outside)
 }
 
 /// Lets `work` meet a handler that may run; all that was handled, and the store.
@@ -205,4 +225,23 @@ fn resync() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     fifo.update(Object::new("a", 2)).unwrap();
     beside_a_handler(&fifo, &outside, DeltaFifo::resync)
+}
+
+/// What passed the backlog is handled while a relist lists the key again: its old entry is its place, and nothing is left.
+fn passed_and_listed() -> String {
+    live_and_listed(|fifo| fifo.update(Object::new("a", 2)).unwrap())
+}
+
+/// The same with a deletion: nothing but the old entry keeps the slot.
+fn deleted_past_and_listed() -> String {
+    live_and_listed(|fifo| fifo.delete(Object::new("a", 1)).unwrap())
+}
+
+fn live_and_listed(live: impl FnOnce(&Fifo)) -> String {
+    let (builder, outside) = over(&[]);
+    let fifo = Arc::new(builder.live_lane(true).build());
+    fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
+    live(&fifo);
+    let handled = beside_a_handler(&fifo, &outside, |fifo| drop(fifo.replace(vec![Object::new("a", 3)], "2")));
+    format!("{handled}, slots: {}", slots(&fifo))
 }

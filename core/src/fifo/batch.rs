@@ -161,7 +161,6 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
 
 impl<T: Send + Sync, M: Meta<T>> Drop for Batch<'_, T, M> {
     fn drop(&mut self) {
-        // Before any waker runs: should one panic, the keys are back.
         let given = self.fifo.queue.give_back(std::mem::take(&mut self.slots));
         let room = self.fifo.depth.subtract(self.weight);
         mutant!(GivenBackWakesNobody => return);

@@ -378,7 +378,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             self.queue.push_run(lane, run);
         }
         mutant!(RunWakesOne => return self.queue.wake(count.min(1)));
-        // After all of them: a waker that panics must not keep a pending slot out of the queue.
+        // After all of them: a waker runs what its task does next.
         self.queue.wake(count);
     }
 }

@@ -49,12 +49,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             }
         };
         let (mut popped, weight) = self.take(slot);
-        // A waker that panics in here cancels the item; it is not the item's handler.
-        let was_panicking = std::mem::replace(&mut popped.was_panicking, true);
         if self.depth.subtract(weight) {
             self.depth.announce();
         }
-        popped.was_panicking = was_panicking;
         popped.started = sync::now();
         Some(popped)
     }

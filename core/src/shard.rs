@@ -288,4 +288,37 @@ mod tests {
             }
         }
     }
+
+    /// All keys collide.
+    fn crowd(slots: u64) -> Shard<u64> {
+        let mut shard = Shard::new();
+        for key in 0..slots {
+            shard.insert(0, SlotOwner::new(&key.to_string()), |_| 0);
+        }
+        shard
+    }
+
+    fn retire(shard: &mut Shard<u64>, key: u64) {
+        let key = key.to_string();
+        let place = shard.place_of(0, key.as_bytes()).expect("it is there");
+        let running = shard.at(place).claim().expect("it is idle");
+        assert!(matches!(shard.retire(0, running), Ok(Some(_))));
+    }
+
+    #[test]
+    fn who_leaves_is_no_longer_counted_as_passing() {
+        let mut shard = crowd(200);
+        assert!(shard.buckets[0].passed > 0);
+        (0..200).for_each(|key| retire(&mut shard, key));
+        assert!(shard.buckets.iter().all(|bucket| bucket.passed == 0), "look-ups end at once again");
+    }
+
+    #[test]
+    fn a_bucket_that_too_many_passed_to_be_counted_keeps_the_last_of_them_findable() {
+        let (slots, left) = (300, 5);
+        let mut shard = crowd(slots);
+        assert_eq!(shard.buckets[0].passed, UNCOUNTED);
+        (0..slots - left).for_each(|key| retire(&mut shard, key));
+        assert!((slots - left..slots).all(|key| shard.place_of(0, key.to_string().as_bytes()).is_some()));
+    }
 }

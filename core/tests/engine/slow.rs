@@ -1,4 +1,5 @@
-//! Slow handlers are reported through `tracing`, with the key and how much waits.
+//! What is told to the log, through `tracing`: slow handlers, with the key and how much waits; and what a log that panics
+//! may harm, which is nothing.
 
 use std::fmt::Debug;
 use std::panic::resume_unwind;
@@ -7,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{Mode, Rig, obj};
+use crate::common::{Mode, ObjMeta, Rig, obj};
+use deltafifo::{Indexer, KeyFunc};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -144,4 +146,16 @@ fn a_log_that_panics_keeps_no_key() {
     assert!(rig.fifo.has_synced());
     rig.fifo.replace((0..20).map(|n| obj(&format!("k{n}"), n)).collect(), "2").unwrap();
     assert_eq!(rig.drain().len(), 20, "no key is kept");
+}
+
+#[test]
+fn a_sound_index_logs_nothing() {
+    let told = Arc::new(AtomicUsize::new(0));
+    let builder = Indexer::builder(KeyFunc::meta_namespace(ObjMeta));
+    let store = builder.index("parity", |object| Ok(vec![(object.n % 2).to_string()])).build().unwrap();
+    tracing::subscriber::with_default(Fails(told.clone()), || {
+        (1..4).for_each(|n| store.update(obj("x", n)).unwrap());
+        store.delete(&*obj("x", 3)).unwrap();
+    });
+    assert_eq!(told.load(Ordering::SeqCst), 0);
 }

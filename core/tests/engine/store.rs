@@ -429,3 +429,16 @@ fn two_index_functions_that_fail_in_turn_leave_nothing_behind() {
     assert_eq!(store.list_index_func_values("one").unwrap(), ["2"]);
     assert_eq!(store.list_index_func_values("other").unwrap(), [""; 0], "it has an object under a value of before");
 }
+
+#[test]
+fn an_index_takes_and_loses_what_any_number_of_threads_write() {
+    let store = Indexer::builder(KeyFunc::meta_namespace(ObjMeta)).build().unwrap();
+    for n in 0..80 {
+        thread::scope(|scope| drop(scope.spawn(|| store.add(obj(&format!("ns/{n}"), n)).unwrap())));
+    }
+    assert_eq!(store.by_index(NAMESPACE_INDEX, "ns").unwrap().len(), 80);
+    for n in 0..80 {
+        thread::scope(|scope| drop(scope.spawn(|| store.delete(&*obj(&format!("ns/{n}"), n)).unwrap())));
+    }
+    assert!(store.list_index_func_values(NAMESPACE_INDEX).unwrap().is_empty());
+}

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
-use crate::common::{Obj, ObjMeta, deltas, ends, keys, nameless, obj, tombstone};
+use crate::common::{Obj, ObjMeta, deltas, ends, keys, nameless, obj, show, tombstone};
 use deltafifo::{
     BoxError, Change, Delta, DeltaFifo, DeltaType, ExplicitKey, IndexError, Indexer, KeyFunc, NAMESPACE_INDEX,
     StoreError,
@@ -441,4 +441,25 @@ fn an_index_takes_and_loses_what_any_number_of_threads_write() {
         thread::scope(|scope| drop(scope.spawn(|| store.delete(&*obj(&format!("ns/{n}"), n)).unwrap())));
     }
     assert!(store.list_index_func_values(NAMESPACE_INDEX).unwrap().is_empty());
+}
+
+#[test]
+fn a_reader_serves_another_queue_as_its_known_objects() {
+    let store = Indexer::builder(KeyFunc::meta_namespace(ObjMeta)).build().unwrap();
+    store.add(obj("kept", 1)).unwrap();
+    store.add(obj("gone", 1)).unwrap();
+    let known = Arc::new(store.reader());
+    let fifo = DeltaFifo::builder(KeyFunc::meta_namespace(ObjMeta)).known_objects(known).build();
+    assert_eq!(fifo.replace(vec![obj("kept", 2)], "1").unwrap().deleted, 1);
+    fifo.resync();
+    let shown: Vec<_> = std::iter::from_fn(|| fifo.try_pop())
+        .map(|item| {
+            let shown = format!("{}: {}", item.key(), show(item.deltas()));
+            item.done();
+            shown
+        })
+        .collect();
+    assert_eq!(shown, ["kept: R2", "gone: D(1)"]);
+    fifo.resync();
+    assert_eq!(fifo.list_keys().len(), 2, "what the store knows");
 }

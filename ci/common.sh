@@ -11,3 +11,9 @@ need_nightly() {
   cargo +nightly --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal >/dev/null 2>&1 ||
     skip "there is no nightly toolchain, and it cannot be installed"
 }
+
+# Runs a test command, silently: it must end well, and there must have been tests in it.
+tested() { # command...
+  local said
+  said=$("$@" 2>&1) && grep -q '^test result: ok. [1-9]' <<<"$said" || { echo "$said" >&2; return 1; }
+}

@@ -26,24 +26,18 @@ under() { # seeds, test arguments...
     cargo +nightly miri test --quiet -p deltafifo "$@"
 }
 reusing="-Zmiri-address-reuse-rate=1.0 -Zmiri-address-reuse-cross-thread-rate=1.0 -Zmiri-preemption-rate=0.2"
-# Whatever is chosen must still be the name of something.
-some() {
-  local said
-  said=$(under "$@" 2>&1) && grep -q '^test result: ok. [1-9]' <<<"$said" || { echo "$said"; return 1; }
-}
-
 if [ "${1:-}" = quick ]; then
-  some 4 --test engine races::an_offer
-  reuse="$reusing" some 2 --test engine made_again
-  some 1 --test engine running::a_delete
+  tested under 4 --test engine races::an_offer
+  reuse="$reusing" tested under 2 --test engine made_again
+  tested under 1 --test engine running::a_delete
   echo "ok: the quick part"
   exit 0
 fi
 seeds=${MIRI_SEEDS:-4}
-some "$seeds" --test engine races::
-reuse="$reusing" some "$seeds" --test engine made_again
-some 1 --lib
-some 1 --test engine -- --skip slow:: --skip races::
+tested under "$seeds" --test engine races::
+reuse="$reusing" tested under "$seeds" --test engine made_again
+tested under 1 --lib
+tested under 1 --test engine -- --skip slow:: --skip races::
 # One round each: a queue of every kind.
-for plan in 0 1 2 3 4 5 6 7 8; do STRESS_SEED=$plan some 1 --test stress; done
+for plan in 0 1 2 3 4 5 6 7 8; do STRESS_SEED=$plan tested under 1 --test stress; done
 echo "ok: races for $seeds seeds, stress for a round of each plan, the others for one seed"

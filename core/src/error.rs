@@ -147,13 +147,15 @@ fn at(version: Option<&str>) -> String {
     version.map_or_else(String::new, |version| format!(" at version {version:?}"))
 }
 
-/// The message of a panic.
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
-    panic
+/// The message of a panic, whose payload ends here.
+pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
+    let message = panic
         .downcast_ref::<&str>()
         .map(|message| (*message).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned())
+        .unwrap_or_else(|| "no message".to_owned());
+    discard(panic);
+    message
 }
 
 /// Drops what a panic brought, which may panic in its turn.

@@ -9,7 +9,7 @@ use super::news::News;
 use super::pop::{SLOW, report_slow};
 use super::{DeltaFifo, Popped};
 use crate::Meta;
-use crate::error::{Closed, PopError, ProcessError, discard, panic_message};
+use crate::error::{Closed, PopError, ProcessError, panic_message};
 use crate::slot::Ticket;
 use crate::sync::{self, Arc, mutant};
 
@@ -73,9 +73,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                     report.failures.push(ProcessError::Handler { key, source });
                 }
                 Err(panic) => {
-                    let (key, message) = (popped.key().to_owned(), panic_message(panic.as_ref()));
+                    let (key, message) = (popped.key().to_owned(), panic_message(panic));
                     popped.panicked();
-                    discard(panic);
                     report.failures.push(ProcessError::Panicked { key, message });
                     continue;
                 }

@@ -19,14 +19,12 @@ pub(super) struct News {
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     #[inline]
     pub(super) fn tell(&self, news: &News) {
-        if news.queued > 0 || news.room || news.synced {
-            self.queue.wake(news.queued);
-            if news.room {
-                self.depth.announce();
-            }
-            if news.synced {
-                self.initial.announce();
-            }
+        self.queue.wake(news.queued);
+        if news.room {
+            self.depth.announce();
+        }
+        if news.synced {
+            self.initial.announce();
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::initial::Marks;
 use super::resolve::resolve;
 use super::{DeltaFifo, Known};
-use crate::error::{Closed, PopError, ProcessError, StoreError, discard, panic_message, unharmed};
+use crate::error::{Closed, PopError, ProcessError, StoreError, panic_message, unharmed};
 use crate::slot::{QueuedSlot, RunningSlot, Taken};
 use crate::sync::{self, Arc, mutant};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
@@ -79,10 +79,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(source)) => Err(ProcessError::Handler { key: popped.key().to_owned(), source }),
             Err(panic) => {
-                let error =
-                    ProcessError::Panicked { key: popped.key().to_owned(), message: panic_message(panic.as_ref()) };
+                let error = ProcessError::Panicked { key: popped.key().to_owned(), message: panic_message(panic) };
                 popped.panicked();
-                discard(panic);
                 return Err(error);
             }
         };

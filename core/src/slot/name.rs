@@ -68,12 +68,10 @@ impl Name {
     }
 
     /// The number of the known object's version, or 0.
-    #[inline]
     pub(super) fn version(&self) -> u64 {
-        let tail = u64::from_le_bytes(self.tail());
-        // Without the tag. Nothing there is the frequent case of a queue that notes no versions.
-        let version = tail << 8 >> 8;
-        if version != 0 && has_room(tail.to_le_bytes()[7]) { version } else { 0 }
+        let mut tail = self.tail();
+        let tag = std::mem::take(&mut tail[7]);
+        if has_room(tag) { u64::from_le_bytes(tail) } else { 0 }
     }
 
     /// Notes a version's number, of at most 56 bits, or 0 for none. By who runs the slot.

@@ -7,7 +7,7 @@ use crossbeam::utils::CachePadded;
 use hashbrown::HashTable;
 
 use super::Leave;
-use crate::error::{BoxError, discard, panic_message};
+use crate::error::{BoxError, panic_message};
 use crate::slot::{IndexedSlot, RunningSlot};
 use crate::sync::{self, Arc, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, RandomState, RwLock};
 
@@ -25,11 +25,8 @@ impl<T> Index<T> {
     pub(super) fn values_of(&self, object: &T) -> Result<Vec<String>, BoxError> {
         // An index function that panics has failed, like one that returns an error: the store must not be left half
         // changed.
-        let mut values = catch_unwind(AssertUnwindSafe(|| (self.function)(object))).unwrap_or_else(|panic| {
-            let message = panic_message(panic.as_ref());
-            discard(panic);
-            Err(format!("it panicked: {message}").into())
-        })?;
+        let mut values = catch_unwind(AssertUnwindSafe(|| (self.function)(object)))
+            .unwrap_or_else(|panic| Err(format!("it panicked: {}", panic_message(panic)).into()))?;
         values.sort_unstable();
         values.dedup();
         Ok(values)

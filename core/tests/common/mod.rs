@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -31,6 +32,26 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
             Poll::Pending => thread::park(),
         }
     }
+}
+
+/// What a waker does.
+struct Does<F>(F);
+
+impl<F: Fn() + Send + Sync> Wake for Does<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+/// A waker, and how often it was called.
+pub fn waker(does: impl Fn() + Send + Sync + 'static) -> (Waker, Arc<AtomicUsize>) {
+    let called = Arc::new(AtomicUsize::new(0));
+    let count = called.clone();
+    let does = Does(move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        does();
+    });
+    (Waker::from(Arc::new(does)), called)
 }
 
 /// Runs `work`, which must end: turns a deadlock into a failure instead of a hanging run.

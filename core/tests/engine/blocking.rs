@@ -2,27 +2,17 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{Fifo, Mode, Rig, block_on, deltas, ends, obj, show};
+use crate::common::{Fifo, Mode, Rig, block_on, deltas, ends, obj, show, waker};
 use deltafifo::{Closed, DeltaType, PopError};
 
 fn fifo() -> Arc<Fifo> {
     Rig::new(Mode::Fused).fifo
-}
-
-/// Counts how often it is woken.
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::AcqRel);
-    }
 }
 
 #[test]
@@ -187,18 +177,17 @@ fn futures_and_guards_can_move_between_threads() {
 #[test]
 fn a_dropped_async_pop_takes_nothing_and_passes_its_wake_up_on() {
     let fifo = fifo();
-    let (first, second) = (Arc::new(Wakes::default()), Arc::new(Wakes::default()));
-    let (first_waker, second_waker) = (Waker::from(first.clone()), Waker::from(second.clone()));
+    let ((first_waker, first), (second_waker, second)) = (waker(|| ()), waker(|| ()));
     let mut staying = pin!(fifo.pop_async());
     {
         let mut dropped = pin!(fifo.pop_async());
         assert!(dropped.as_mut().poll(&mut Context::from_waker(&first_waker)).is_pending());
         assert!(staying.as_mut().poll(&mut Context::from_waker(&second_waker)).is_pending());
         fifo.add(obj("a", 1)).unwrap();
-        assert_eq!(first.0.load(Ordering::Acquire) + second.0.load(Ordering::Acquire), 1, "one key wakes one");
-        assert_eq!(first.0.load(Ordering::Acquire), 1, "the one that waited longest");
+        assert_eq!(first.load(Ordering::Acquire) + second.load(Ordering::Acquire), 1, "one key wakes one");
+        assert_eq!(first.load(Ordering::Acquire), 1, "the one that waited longest");
     }
-    assert_eq!(second.0.load(Ordering::Acquire), 1, "the wake-up that came to the dropped one is passed on");
+    assert_eq!(second.load(Ordering::Acquire), 1, "the wake-up that came to the dropped one is passed on");
     let Poll::Ready(popped) = staying.as_mut().poll(&mut Context::from_waker(&second_waker)) else {
         panic!("the key is there")
     };
@@ -234,15 +223,14 @@ fn ready_waits_for_fewer_than_the_high_water_mark() {
         fifo.add(obj("b", 1)).unwrap();
         fifo.add(obj("b", 2)).unwrap();
         let mut waiting = pin!(fifo.ready_async());
-        let wakes = Arc::new(Wakes::default());
-        let wake = Waker::from(wakes.clone());
+        let (wake, wakes) = waker(|| ());
         assert!(waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending());
         thread::scope(|scope| {
             let ready = scope.spawn(|| fifo.ready());
             fifo.pop().unwrap().done();
             ready.join().unwrap().unwrap();
         });
-        assert_eq!(wakes.0.load(Ordering::Acquire), 1);
+        assert_eq!(wakes.load(Ordering::Acquire), 1);
         assert_eq!(waiting.as_mut().poll(&mut Context::from_waker(&wake)), Poll::Ready(Ok(())));
         // Above again, by a requeue; then closed.
         fifo.add(obj("c", 1)).unwrap();
@@ -271,8 +259,7 @@ fn waiting_for_the_sync_ends_with_the_last_initial_handler() {
     ends(|| {
         let fifo = fifo();
         let mut waiting = pin!(fifo.wait_for_sync_async());
-        let wakes = Arc::new(Wakes::default());
-        let wake = Waker::from(wakes.clone());
+        let (wake, wakes) = waker(|| ());
         thread::scope(|scope| {
             let synced = scope.spawn(|| fifo.wait_for_sync());
             assert!(waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending());
@@ -283,7 +270,7 @@ fn waiting_for_the_sync_ends_with_the_last_initial_handler() {
             guard.done();
             synced.join().unwrap().unwrap();
         });
-        assert!(wakes.0.load(Ordering::Acquire) > 0);
+        assert!(wakes.load(Ordering::Acquire) > 0);
         assert_eq!(waiting.as_mut().poll(&mut Context::from_waker(&wake)), Poll::Ready(Ok(())));
         fifo.close();
         fifo.wait_for_sync().unwrap();

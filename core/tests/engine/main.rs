@@ -13,4 +13,5 @@ mod running;
 mod semantics;
 mod slow;
 mod store;
+mod unchanged;
 mod wakers;

@@ -17,10 +17,6 @@ use tracing::{Event, Level, Metadata, Subscriber};
 /// Longer than a handler may take unreported. The handler's slowness is what is tested; nothing waits for it.
 const SLOW: Duration = Duration::from_millis(110);
 
-/// Keeps the warnings' fields.
-#[derive(Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<Warning>>>);
-
 #[derive(Clone, Default)]
 struct Warning {
     key: String,
@@ -43,15 +39,16 @@ impl Visit for Warning {
     fn record_debug(&mut self, _field: &Field, _value: &dyn Debug) {}
 }
 
-impl Subscriber for Warnings {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::WARN
+/// A log that does this with what it is told.
+struct Log<F>(F);
+
+impl<F: Fn(&Event<'_>) + 'static> Subscriber for Log<F> {
+    fn enabled(&self, _metadata: &Metadata<'_>) -> bool {
+        true
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut warning = Warning::default();
-        event.record(&mut warning);
-        self.0.lock().unwrap().push(warning);
+        (self.0)(event);
     }
 
     fn new_span(&self, _span: &Attributes<'_>) -> Id {
@@ -66,11 +63,19 @@ impl Subscriber for Warnings {
 
 /// What is reported while `handle` works on a queue of `keys` keys.
 fn reported(keys: u64, handle: impl FnOnce(&Rig)) -> Vec<Warning> {
-    let warnings = Warnings::default();
+    let warnings = Arc::<Mutex<Vec<Warning>>>::default();
+    let kept = warnings.clone();
+    let log = Log(move |event: &Event<'_>| {
+        if *event.metadata().level() == Level::WARN {
+            let mut warning = Warning::default();
+            event.record(&mut warning);
+            kept.lock().unwrap().push(warning);
+        }
+    });
     let rig = Rig::new(Mode::Fused);
     (0..keys).for_each(|n| rig.fifo.add(obj(&format!("k{n}"), n)).unwrap());
-    tracing::subscriber::with_default(warnings.clone(), || handle(&rig));
-    warnings.0.lock().unwrap().clone()
+    tracing::subscriber::with_default(log, || handle(&rig));
+    warnings.lock().unwrap().clone()
 }
 
 #[test]
@@ -102,35 +107,23 @@ fn a_slow_batch_is_reported_also_when_it_empties_the_queue() {
     assert_eq!((warnings[0].key.as_str(), warnings[0].depth), ("k0", 20), "the first of the batch, and what waited");
 }
 
-/// A log that panics with whatever it is told.
-struct Fails(Arc<AtomicUsize>);
-
-impl Subscriber for Fails {
-    fn enabled(&self, _metadata: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn event(&self, _event: &Event<'_>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
+/// How often a log that panics with whatever it is told was told something while `work` was done.
+fn told_to_a_bad_log(work: impl FnOnce()) -> usize {
+    let told = Arc::new(AtomicUsize::new(0));
+    let count = told.clone();
+    let log = Log(move |_: &Event<'_>| {
+        count.fetch_add(1, Ordering::SeqCst);
         resume_unwind(Box::new("a log that panics"));
-    }
-
-    fn new_span(&self, _span: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _span: &Id, _values: &Record<'_>) {}
-    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
-    fn enter(&self, _span: &Id) {}
-    fn exit(&self, _span: &Id) {}
+    });
+    tracing::subscriber::with_default(log, work);
+    told.load(Ordering::SeqCst)
 }
 
 #[test]
 fn a_log_that_panics_keeps_no_key() {
     let rig = Rig::new(Mode::Fused);
-    let told = Arc::new(AtomicUsize::new(0));
     rig.fifo.replace((0..20).map(|n| obj(&format!("k{n}"), n)).collect(), "1").unwrap();
-    tracing::subscriber::with_default(Fails(told.clone()), || {
+    let told = told_to_a_bad_log(|| {
         let slow = rig.fifo.pop().unwrap();
         thread::sleep(SLOW);
         slow.done();
@@ -141,7 +134,7 @@ fn a_log_that_panics_keeps_no_key() {
             item.done();
         }
     });
-    assert_eq!(told.load(Ordering::SeqCst), 3);
+    assert_eq!(told, 3);
     rig.drain();
     assert!(rig.fifo.has_synced());
     rig.fifo.replace((0..20).map(|n| obj(&format!("k{n}"), n)).collect(), "2").unwrap();
@@ -150,12 +143,11 @@ fn a_log_that_panics_keeps_no_key() {
 
 #[test]
 fn a_sound_index_logs_nothing() {
-    let told = Arc::new(AtomicUsize::new(0));
     let builder = Indexer::builder(KeyFunc::meta_namespace(ObjMeta));
     let store = builder.index("parity", |object| Ok(vec![(object.n % 2).to_string()])).build().unwrap();
-    tracing::subscriber::with_default(Fails(told.clone()), || {
+    let told = told_to_a_bad_log(|| {
         (1..4).for_each(|n| store.update(obj("x", n)).unwrap());
         store.delete(&*obj("x", 3)).unwrap();
     });
-    assert_eq!(told.load(Ordering::SeqCst), 0);
+    assert_eq!(told, 0);
 }

@@ -3,32 +3,12 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::common::{Fifo, Mode, Rig, ends, obj};
+use crate::common::{Fifo, Mode, Rig, ends, obj, waker};
 use deltafifo::Closed;
-
-/// What a waker does.
-struct Does<F>(F);
-
-impl<F: Fn() + Send + Sync> Wake for Does<F> {
-    fn wake(self: Arc<Self>) {
-        (self.0)();
-    }
-}
-
-/// A waker, and how often it was called.
-fn waker(does: impl Fn() + Send + Sync + 'static) -> (Waker, Arc<AtomicUsize>) {
-    let called = Arc::new(AtomicUsize::new(0));
-    let count = called.clone();
-    let does = Does(move || {
-        count.fetch_add(1, Ordering::SeqCst);
-        does();
-    });
-    (Waker::from(Arc::new(does)), called)
-}
 
 fn panics() {
     // Without the hook: it is meant.
@@ -147,19 +127,6 @@ fn the_task_of_a_waker_that_panicked_goes_on() {
     let mut waiting = waits(fifo.pop_async(), &bad);
     fifo.add(obj("a", 1)).unwrap();
     assert!(matches!(poll(&mut waiting), Poll::Ready(Ok(_))));
-}
-
-#[test]
-fn a_notification_that_is_not_used_goes_to_the_next_task() {
-    let fifo = Rig::new(Mode::Fused).fifo;
-    let ((first, _), (second, woken)) = (waker(|| ()), waker(|| ()));
-    let one = waits(fifo.pop_async(), &first);
-    let mut other = waits(fifo.pop_async(), &second);
-    fifo.add(obj("a", 1)).unwrap();
-    assert_eq!(woken.load(Ordering::SeqCst), 0);
-    drop(one);
-    assert_eq!(woken.load(Ordering::SeqCst), 1);
-    assert!(matches!(poll(&mut other), Poll::Ready(Ok(_))));
 }
 
 #[test]

@@ -219,26 +219,24 @@ fn settled_passed_and_left() -> String {
 
 /// A slot that is only kept for its entry is listed again while a consumer comes to that.
 fn unknown_and_listed() -> String {
-    let (fifo, log) = (backlog(), Arc::new(Log::default()));
-    fifo.delete(Object::new("a", 1)).unwrap();
-    pop_one(&fifo, &log, true);
-    let consumer = pop_in_the_log(&fifo, &log);
-    fifo.replace(vec![Object::new("a", 3)], "2").unwrap();
-    consumer.join().unwrap();
-    rest_with_slots(&fifo, &log)
+    deleted_and_listed(&backlog(), 3)
 }
 
 /// The same, listed with the version that it had, where what is unchanged is skipped.
 fn listed_as_it_was() -> String {
     let fifo = Arc::new(fused_with(&[]).live_lane(true).skip_unchanged(true).build());
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
+    deleted_and_listed(&fifo, 1)
+}
+
+fn deleted_and_listed(fifo: &Arc<Fifo>, number: usize) -> String {
     let log = Arc::new(Log::default());
     fifo.delete(Object::new("a", 1)).unwrap();
-    pop_one(&fifo, &log, true);
-    let consumer = pop_in_the_log(&fifo, &log);
-    fifo.replace(vec![Object::new("a", 1)], "2").unwrap();
+    pop_one(fifo, &log, true);
+    let consumer = pop_in_the_log(fifo, &log);
+    fifo.replace(vec![Object::new("a", number)], "2").unwrap();
     consumer.join().unwrap();
-    rest_with_slots(&fifo, &log)
+    rest_with_slots(fifo, &log)
 }
 
 /// A batch has the whole backlog; what is live for one of its keys is for whoever sleeps.

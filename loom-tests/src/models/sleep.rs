@@ -75,7 +75,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "sleep::settled_sync_wakes",
         bound: None,
-        at_least: 1,
+        at_least: 38,
         outcomes: &["[:a1]"],
         body: settled_sync_wakes,
     },
@@ -187,23 +187,23 @@ fn sweep_wakes_two() -> String {
     format!("{} {}", one.join().unwrap(), other.join().unwrap())
 }
 
-/// So is what a resync brought.
-fn settled_sync_wakes() -> String {
-    let fifo = fused(&[Object::new("a", 1)]);
-    fifo.update(Object::new("a", 1)).unwrap();
-    let item = fifo.try_pop().unwrap();
-    fifo.resync();
-    let sleeper = sleeper(&fifo);
-    item.done();
-    sleeper.join().unwrap()
-}
-
 /// What came over the running handler is for whoever sleeps.
 fn settle_wakes() -> String {
     let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();
     let item = fifo.try_pop().unwrap();
     fifo.update(Object::new("a", 2)).unwrap();
+    let sleeper = sleeper(&fifo);
+    item.done();
+    sleeper.join().unwrap()
+}
+
+/// So is what a resync brought.
+fn settled_sync_wakes() -> String {
+    let fifo = fused(&[Object::new("a", 1)]);
+    fifo.update(Object::new("a", 1)).unwrap();
+    let item = fifo.try_pop().unwrap();
+    fifo.resync();
     let sleeper = sleeper(&fifo);
     item.done();
     sleeper.join().unwrap()

@@ -16,10 +16,12 @@ impl Name {
         &self.key
     }
 
+    /// Relaxed, as in the type that ships: the slot's word has the order.
     pub(super) fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
 
+    /// Relaxed, as `version`.
     pub(super) fn note_version(&self, version: u64) {
         self.version.store(version, Ordering::Relaxed);
     }

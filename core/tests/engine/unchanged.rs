@@ -1,0 +1,231 @@
+//! Unchanged objects: probed, skipped, told again.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::common::{Mode, Obj, ObjMeta, Rig, obj, show, versioned};
+use deltafifo::{DeltaFifo, Indexer, KeyFunc, Meta, NoMeta};
+
+#[test]
+fn probe_asks_for_what_is_not_known_idle_and_of_an_equal_version() {
+    let known = [obj("same", 1), obj("changed", 1), obj("pending", 1), obj("running", 1), versioned("none", 1, "")];
+    let rig = Rig::knowing(Mode::Fused, &known, |builder| builder);
+    rig.fifo.update(obj("running", 1)).unwrap();
+    let guard = rig.fifo.pop().unwrap();
+    rig.fifo.update(obj("pending", 1)).unwrap();
+    let mut relist = rig.fifo.begin_replace();
+    let probed =
+        [("same", "1"), ("changed", "2"), ("pending", "1"), ("running", "1"), ("none", ""), ("new", "1"), ("same", "")];
+    assert_eq!(relist.probe(&probed).unwrap(), [false, true, true, true, true, true, true]);
+    // All of them are listed by that, also those whose object never comes.
+    guard.done();
+    assert_eq!(relist.commit("1").unwrap().deleted, 0);
+    assert_eq!(rig.drain(), ["pending: U1"], "an unchanged object is told to nobody");
+    for mode in [Mode::Elsewhere, Mode::Nowhere] {
+        let rig = Rig::knowing(mode, &[obj("same", 1), obj("gone", 1)], |builder| builder);
+        let mut relist = rig.fifo.begin_replace();
+        assert_eq!(relist.probe(&[("same", "1")]).unwrap(), [true], "only a fused store can tell");
+        assert_eq!(relist.commit("1").unwrap().deleted, usize::from(mode == Mode::Elsewhere));
+    }
+}
+
+#[test]
+fn notify_unchanged_tells_the_known_object_again() {
+    let rig = Rig::knowing(Mode::Fused, &[obj("a", 1), obj("b", 1)], |builder| builder.notify_unchanged(true));
+    let mut relist = rig.fifo.begin_replace();
+    assert_eq!(relist.probe(&[("a", "1"), ("b", "2")]).unwrap(), [false, true]);
+    assert_eq!(rig.fifo.pending_deltas(), 1);
+    relist.keep("b").unwrap();
+    relist.commit("1").unwrap();
+    assert!(!rig.fifo.has_synced());
+    let guard = rig.fifo.pop().unwrap();
+    assert!(guard.is_in_initial_list());
+    assert!(Arc::ptr_eq(guard.deltas()[0].object.object().unwrap(), &rig.fifo.store().get_by_key("a").unwrap()));
+    guard.requeue();
+    assert!(rig.fifo.has_synced());
+    assert_eq!(rig.drain(), ["a: R1"]);
+}
+
+#[test]
+fn skip_unchanged_queues_only_what_changed_and_sweeps_as_ever() {
+    let known = [obj("same", 1), obj("changed", 1), obj("gone", 1), obj("busy", 1), versioned("none", 1, "")];
+    let rig = Rig::knowing(Mode::Fused, &known, |builder| builder.skip_unchanged(true));
+    rig.fifo.update(obj("busy", 1)).unwrap();
+    let list = vec![obj("same", 1), obj("changed", 2), obj("busy", 1), versioned("none", 2, ""), obj("new", 1)];
+    assert_eq!(rig.fifo.replace(list, "1").unwrap().deleted, 1);
+    assert_eq!(rig.drain(), ["busy: U1 R1", "changed: R2", "none: R2", "new: R1", "gone: D(1)"]);
+    assert_eq!(rig.fifo.replace(vec![obj("same", 1)], "2").unwrap().deleted, 4);
+}
+
+/// Names, and nothing else.
+struct Names;
+
+impl Meta<Obj> for Names {
+    fn namespace<'a>(&self, _object: &'a Obj) -> Option<&'a str> {
+        None
+    }
+
+    fn name<'a>(&self, object: &'a Obj) -> Option<&'a str> {
+        Some(&object.name)
+    }
+}
+
+#[test]
+fn an_accessor_that_tells_no_versions_has_nothing_skipped() {
+    let object = obj("x", 1);
+    assert_eq!((Names.version(&object), Names.uid(&object)), (None, None));
+    assert_eq!((NoMeta.namespace(&object), NoMeta.name(&object)), (None, None));
+    let store = Indexer::builder(KeyFunc::meta_namespace(Names)).build().unwrap();
+    store.add(object.clone()).unwrap();
+    let fifo = DeltaFifo::over(store).skip_unchanged(true).build();
+    fifo.replace(vec![object], "1").unwrap();
+    assert_eq!(show(fifo.try_pop().unwrap().deltas()), "R1");
+}
+
+/// The objects' own accessor, which lets a test know of every version it is asked for.
+struct Watched<F>(F);
+
+impl<F: Fn(&Obj) + Send + Sync + 'static> Meta<Obj> for Watched<F> {
+    fn namespace<'a>(&self, object: &'a Obj) -> Option<&'a str> {
+        ObjMeta.namespace(object)
+    }
+
+    fn name<'a>(&self, object: &'a Obj) -> Option<&'a str> {
+        ObjMeta.name(object)
+    }
+
+    fn version<'a>(&self, object: &'a Obj) -> Option<&'a str> {
+        (self.0)(object);
+        ObjMeta.version(object)
+    }
+}
+
+/// A queue that skips what is unchanged, with that accessor.
+fn watched<F: Fn(&Obj) + Send + Sync + 'static>(asked: F) -> DeltaFifo<Obj, Watched<F>> {
+    let store = Indexer::builder(KeyFunc::meta_namespace(Watched(asked))).build().unwrap();
+    DeltaFifo::over(store).skip_unchanged(true).build()
+}
+
+#[test]
+fn a_noted_version_and_one_that_the_object_tells_skip_the_same() {
+    let longest = "9".repeat(16);
+    for length in [1, 32, 33, 39, 40] {
+        for version in
+            ["1", "7301", &longest, "0", "007", "+7", "7x", "x", "99999999999999999999", "18446744073709551617"]
+        {
+            let asked = Arc::<AtomicUsize>::default();
+            let count = asked.clone();
+            let fifo = watched(move |object| {
+                count.fetch_add(usize::from(object.n == 1), Ordering::Relaxed);
+            });
+            let key = "k".repeat(length);
+            let lists = |version: &str| {
+                fifo.replace(vec![versioned(&key, 2, version)], "2").unwrap();
+                let mut shown = Vec::new();
+                while let Some(mut item) = fifo.try_pop() {
+                    shown.push(show(item.deltas()));
+                    item.apply(|_| ()).unwrap();
+                    item.done();
+                }
+                shown
+            };
+            fifo.add(versioned(&key, 1, version)).unwrap();
+            assert_eq!(lists(version), ["A1 R2"], "{length} bytes, {version:?}");
+            fifo.update(versioned(&key, 1, version)).unwrap();
+            fifo.pop().unwrap().apply(|_| ()).unwrap();
+            asked.store(0, Ordering::Relaxed);
+            assert_eq!(lists(version), [""; 0], "{length} bytes, {version:?}: unchanged");
+            let is_noted = (length <= 32 || length > 39) && ["1", "7301", &longest].contains(&version);
+            assert_eq!(asked.load(Ordering::Relaxed) == 0, is_noted, "{length} bytes, {version:?}: who told");
+            let mut relist = fifo.begin_replace();
+            assert_eq!(relist.probe(&[(&key, version)]).unwrap(), [false], "{length} bytes, {version:?}");
+            drop(relist);
+            for other in ["2", "07301", "17301", "", "8446744073709551617"] {
+                assert_eq!(lists(other), ["R2"], "{length} bytes, {other:?} after another");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_accessor_that_panics_when_a_version_is_noted_does_so_after_the_handler() {
+    let (fifo, panics) = brittle();
+    fifo.add(obj(&unnoted(77), 1)).unwrap();
+    fifo.update(obj(&unnoted(77), 2)).unwrap();
+    panics.store(true, Ordering::Relaxed);
+    let mut told = 0;
+    let mut item = fifo.pop().unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| item.apply(|_| told += 1))).is_err());
+    item.done();
+    assert_eq!(told, 1);
+    assert_eq!(fifo.store().get_by_key(&unnoted(77)).map(|object| object.n), Some(2), "the rest is applied, untold");
+    assert_eq!((fifo.pending_deltas(), fifo.has_synced()), (0, true));
+}
+
+#[test]
+fn skip_unchanged_does_not_skip_the_second_of_two_states_in_one_list() {
+    let rig = Rig::knowing(Mode::Fused, &[obj("x", 1)], |builder| builder.skip_unchanged(true));
+    rig.fifo.replace(vec![obj("x", 2), obj("x", 1)], "1").unwrap();
+    assert_eq!(rig.drain(), ["x: R2 R1"], "x is pending when its second state is listed");
+    assert_eq!(rig.stored(), ["x=1"]);
+}
+
+#[test]
+fn versions_that_a_transformer_changed_are_never_unchanged() {
+    for skip in [false, true] {
+        let rig = Rig::with(Mode::Fused, |builder| {
+            let builder = builder.skip_unchanged(skip);
+            builder.transformer(|object: Arc<Obj>| Ok(versioned(&object.name, object.n, "rewritten")))
+        });
+        rig.know([obj("x", 1)]);
+        let mut relist = rig.fifo.begin_replace();
+        assert_eq!(relist.probe(&[("x", "rewritten"), ("x", "1")]).unwrap(), [true, true]);
+        relist.offer(vec![versioned("x", 2, "rewritten")]).unwrap();
+        relist.commit("1").unwrap();
+        assert_eq!(rig.drain(), ["x: R2"]);
+    }
+}
+
+/// So long that a slot has no room to note a version, and the object is asked.
+fn unnoted(place: usize) -> String {
+    format!("p-{place:034}")
+}
+
+/// A queue whose accessor, once it is switched on, cannot tell the version of one object.
+fn brittle() -> (DeltaFifo<Obj, impl Meta<Obj>>, Arc<AtomicBool>) {
+    let panics = Arc::<AtomicBool>::default();
+    let is_on = panics.clone();
+    let fifo = watched(move |object| {
+        let panics = object.name == unnoted(77) && object.n == 1 && is_on.load(Ordering::Relaxed);
+        assert!(!panics, "expected by this test");
+    });
+    (fifo, panics)
+}
+
+#[test]
+fn an_accessor_that_panics_in_the_midst_of_a_page_loses_nothing_that_was_pushed() {
+    let page = |n: u64| (0..200).map(|place| obj(&unnoted(place), n)).collect::<Vec<_>>();
+    // Where among the others the panic comes is up to the hash, which is seeded for each queue.
+    for _ in 0..4 {
+        let (fifo, panics) = brittle();
+        for object in page(1) {
+            fifo.add(object).unwrap();
+        }
+        let handle_all = || {
+            let mut handled = 0;
+            while let Some(mut popped) = fifo.try_pop() {
+                popped.apply(|_| ()).unwrap();
+                popped.done();
+                handled += 1;
+            }
+            handled
+        };
+        assert_eq!(handle_all(), 200);
+        panics.store(true, Ordering::Relaxed);
+        assert!(catch_unwind(AssertUnwindSafe(|| fifo.replace(page(2), "1"))).is_err());
+        let pending = fifo.list_keys().len();
+        assert_eq!(handle_all(), pending, "what is pending is in the queue");
+        assert_eq!(fifo.pending_deltas(), 0);
+    }
+}

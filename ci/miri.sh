@@ -34,12 +34,14 @@ if [ "${1:-}" = quick ]; then
   exit 0
 fi
 seeds=${MIRI_SEEDS:-4}
+# The longest part, beside the others: an interpreter uses one core.
+tested under 1 --test engine -- --skip slow:: --skip races:: &
+engine=$!
+# Whatever fails, nothing goes on behind the caller.
+trap wait EXIT
 tested under "$seeds" --test engine races::
 reuse="$reusing" tested under "$seeds" --test engine made_again
 tested under 1 --lib
-# The longest part, an hour, beside the others: an interpreter uses one core.
-tested under 1 --test engine -- --skip slow:: --skip races:: &
-engine=$!
 # One round each: a queue of every kind.
 for plan in 0 1 2 3 4 5 6 7 8; do STRESS_SEED=$plan tested under 1 --test stress; done
 wait "$engine"

@@ -18,9 +18,9 @@ use std::thread;
 use super::relist::Look;
 use super::{DeltaFifo, Refused};
 use crate::error::{OfferError, RelistError};
-use crate::key::as_str;
 use crate::queue::Lane;
 use crate::shard::Shard;
+use crate::slot::Version;
 use crate::slot::{Pending, Rule, Ticket, prefetch};
 use crate::sync::{Arc, GROUP, RUN, SHARDS, mutant};
 use crate::table::Table;
@@ -58,11 +58,14 @@ struct Entry<T> {
     object: Option<Arc<T>>,
     /// Its place in the stride.
     index: u32,
-    /// Where its piece's arena holds the key, and right after it the version if unchanged objects are skipped.
+    /// Where its piece's arena holds the key, and right after it the version if unchanged objects are skipped: the text, of
+    /// this length, or the [`NUMBER`].
     at: u32,
     len: u32,
     version: u32,
 }
+
+const NUMBER: u32 = u32::MAX;
 
 /// A piece of a stride: what one thread takes through the first step. The buffers are kept from stride to stride, since
 /// fresh memory costs more than the work done in it.
@@ -165,13 +168,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let Piece { objects, first, arena, entries, refused } = piece;
         let threads = entries.len();
         arena.clear();
-        entries.iter_mut().for_each(Vec::clear);
+        entries.iter_mut().for_each(clear_near);
         let mut rest = objects.drain(..);
         for index in *first.. {
             let Some(object) = rest.next() else { break };
             let ahead = rest.as_slice();
             if let Some(object) = ahead.get(OBJECT_AHEAD) {
-                prefetch(Arc::as_ptr(object));
+                bring_object_near(object);
             }
             if let Some(object) = ahead.get(STRING_AHEAD) {
                 keys.meta().name(object).inspect(|name| prefetch(name.as_ptr()));
@@ -201,8 +204,16 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let mut version = 0;
             if join.skip_unchanged {
                 // Written down here, where the object is at hand, so that the join need not come back to its strings.
-                arena.extend_from_slice(keys.meta().version(&object).unwrap_or_default().as_bytes());
-                version = narrow(arena.len() - at - len);
+                match Version::of(keys.meta().version(&object).unwrap_or_default()) {
+                    Version::Number(number) => {
+                        arena.extend_from_slice(&number.to_ne_bytes());
+                        version = NUMBER;
+                    }
+                    Version::Text(text) => {
+                        arena.extend_from_slice(text);
+                        version = narrow(text.len());
+                    }
+                }
             }
             entries[Table::<T>::shard_of(hash) * threads / SHARDS].push(Entry {
                 hash,
@@ -324,16 +335,20 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let shard = self.core.table.shard(entries[first as usize].hash).read();
         bring_first_near(&shard, entries, group, arena);
         let mut looks = Vec::with_capacity(group.len());
+        let mut is_noted = true;
         for (place, &number) in group.iter().enumerate() {
             bring_near(&shard, entries, group, arena, place);
-            if let Some(&ahead) = group.get(place + KNOWN_AHEAD) {
+            if let Some(&ahead) = group.get(place + KNOWN_AHEAD).filter(|_| !is_noted) {
                 shard.prefetch_unnoted(entries[ahead as usize].hash);
             }
             let entry = &entries[number as usize];
-            looks.push(shard.find(entry.hash, entry.key(arena)).map_or(Look::Needed, |slot| {
+            let look = shard.find(entry.hash, entry.key(arena)).map_or(Look::Needed, |slot| {
                 slot.stamp(join.generation);
                 self.look(slot, entry.version(arena))
-            }));
+            });
+            // Either all of a kind have room for a note, or many have not.
+            is_noted &= !matches!(look, Look::Idle(_));
+            looks.push(look);
         }
         drop(shard);
         let meta = self.core.keys.meta();
@@ -383,6 +398,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 }
 
+/// Empties it. The counts of what was left out as unchanged are brought near before they go down.
+fn clear_near<T>(entries: &mut Vec<Entry<T>>) {
+    for place in 0..entries.len() {
+        if let Some(object) = entries.get(place + OBJECT_AHEAD).and_then(|ahead| ahead.object.as_ref()) {
+            prefetch(Arc::as_ptr(object));
+        }
+        entries[place].object = None;
+    }
+    entries.clear();
+}
+
 /// How many objects of a group are still to be pushed.
 fn objects_left<T>(entries: &[Entry<T>], group: &[u32]) -> usize {
     group.iter().filter(|&&place| entries[place as usize].object.is_some()).count()
@@ -408,6 +434,17 @@ fn bring_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], arena: &
     }
 }
 
+/// Brings near what an accessor will probably read of an object. Where its metadata lies is the compiler's choice: all of a
+/// small object, the beginning of a large one.
+fn bring_object_near<T>(object: &Arc<T>) {
+    const LINE: usize = 64;
+    const MOST: usize = 4 * LINE;
+    let start = Arc::as_ptr(object).cast::<u8>();
+    for at in (0..size_of::<T>().min(MOST)).step_by(LINE) {
+        prefetch(start.wrapping_add(at));
+    }
+}
+
 fn bring_slot_near<T>(shard: &Shard<T>, entry: &Entry<T>, arena: &[u8]) {
     shard.prefetch_slot(entry.hash);
     prefetch(entry.key(arena).as_ptr());
@@ -428,8 +465,12 @@ impl<T> Entry<T> {
         &arena[self.at as usize..][..self.len as usize]
     }
 
-    fn version<'a>(&self, arena: &'a [u8]) -> &'a str {
-        as_str(&arena[(self.at + self.len) as usize..][..self.version as usize])
+    fn version<'a>(&self, arena: &'a [u8]) -> Version<'a> {
+        let rest = &arena[(self.at + self.len) as usize..];
+        match rest.first_chunk() {
+            Some(number) if self.version == NUMBER => Version::Number(u64::from_ne_bytes(*number)),
+            _ => Version::Text(&rest[..self.version as usize]),
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use super::{DeltaFifo, Known};
 use crate::error::{OfferError, RelistError};
 use crate::queue::Lane;
 use crate::shard::Shard;
-use crate::slot::{Pending, Pushed, Rule, RunningSlot, Slot, State, Ticket, What, version_number};
+use crate::slot::Version;
+use crate::slot::{Pending, Pushed, Rule, RunningSlot, Slot, State, Ticket, What};
 use crate::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RwLock, mutant};
 use crate::{DeltaType, Meta};
 
@@ -251,6 +252,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
             table.shard(hash).read().prefetch_bucket(hash);
         }
         for (&hash, (key, version)) in hashes.iter().zip(group) {
+            let version = Version::of(version);
             fifo.list_key(self.generation, hash, key.as_bytes());
             let look = {
                 let shard = table.shard(hash).read();
@@ -450,34 +452,33 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// A look, with the shard's lock held, at a slot whose object was listed with `version`.
-    pub(super) fn look(&self, slot: &Slot<T>, version: &str) -> Look<T> {
+    pub(super) fn look(&self, slot: &Slot<T>, version: Version<'_>) -> Look<T> {
         mutant!(SkipIgnoresTheHandler => return slot.known().map_or(Look::Needed, Look::Idle));
         mutant!(KnownReadBeforeTheWord => {
             let known = slot.known().map_or(Look::Needed, Look::Idle);
             return if slot.state() == State::Idle { known } else { Look::Needed };
         });
-        let number = version_number(version);
-        mutant!(NoteReadBeforeTheWord => if slot.is_noted(number) {
+        mutant!(NoteReadBeforeTheWord => if slot.is_noted(version.number()) {
             return if slot.state() == State::Idle { Look::Noted } else { Look::Needed };
         });
         // The word first: what is known, or noted, while it says idle, or after, is at least as new.
         if !matches!(self.known, Known::Fused) || slot.state() != State::Idle {
             return Look::Needed;
         }
-        if slot.is_noted(number) {
+        if slot.is_noted(version.number()) {
             return Look::Noted;
         }
         slot.known().map_or(Look::Needed, Look::Idle)
     }
 
     /// Whether the object of that look is of `version`, as received. Called with no lock held: the accessor is user code.
-    pub(super) fn is_unchanged(&self, look: Look<T>, version: &str) -> bool {
+    pub(super) fn is_unchanged(&self, look: Look<T>, version: Version<'_>) -> bool {
         // Acquire, paired with the transformer's Release.
         !self.versions_altered.load(Ordering::Acquire)
             && !version.is_empty()
             && match look {
                 Look::Noted => true,
-                Look::Idle(known) => self.core.keys.meta().version(&known) == Some(version),
+                Look::Idle(known) => self.core.keys.meta().version(&known).map(Version::of) == Some(version),
                 Look::Needed => false,
             }
     }
@@ -485,8 +486,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Notes in the slot the version of what it knows, so that a relist need not look at the object.
     #[inline(never)] // Only queues that skip what is unchanged need it.
     pub(super) fn note_version(&self, running: &mut RunningSlot<T>) {
-        let number = running.known_ref().and_then(|known| self.core.keys.meta().version(&known).map(version_number));
-        running.note_version(number.unwrap_or(0));
+        let number =
+            |known: &T| self.core.keys.meta().version(known).map_or(0, |version| Version::of(version).number());
+        let number = running.known_ref().map_or(0, |known| number(&known));
+        running.note_version(number);
     }
 }
 

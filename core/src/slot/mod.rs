@@ -44,6 +44,7 @@ mod lane;
 mod name;
 mod pending;
 mod prefetch;
+mod version;
 mod word;
 
 use std::marker::PhantomData;
@@ -57,6 +58,7 @@ pub(crate) use lane::{Left, StaleSlot, Ticket};
 use name::Name;
 pub(crate) use pending::{Pending, Rule, What};
 pub(crate) use prefetch::prefetch;
+pub(crate) use version::Version;
 use word::Word;
 pub(crate) use word::{State, Taken};
 
@@ -73,17 +75,6 @@ pub(crate) struct Slot<T> {
 }
 
 const _: () = assert!(sync::MODEL || size_of::<Slot<u64>>() == 64, "a slot is one cache line");
-
-/// The number that a version is, if it is written as Kubernetes writes it, in at most 16 digits; 0 for any other. So two
-/// versions of one number, but 0, are equal.
-pub(crate) fn version_number(version: &str) -> u64 {
-    match version.as_bytes() {
-        digits @ [b'1'..=b'9', ..] if digits.len() <= 16 && digits.iter().all(u8::is_ascii_digit) => {
-            digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
-        }
-        _ => 0,
-    }
-}
 
 /// What became of a push.
 #[must_use]
@@ -137,7 +128,7 @@ impl<T> Slot<T> {
         self.name.version() != 0
     }
 
-    /// Whether what is known is noted to be of the version with this [number](version_number). The caller has seen the slot
+    /// Whether what is known is noted to be of the version with this number, if not 0. The caller has seen the slot
     /// idle. If not, the object itself has to tell.
     pub(crate) fn is_noted(&self, number: u64) -> bool {
         number != 0 && self.name.version() == number
@@ -302,7 +293,7 @@ impl<T> RunningSlot<T> {
         self.slot().known.swap(object)
     }
 
-    /// Notes the [number](version_number) of the version of what is known.
+    /// Notes the number of the version of what is known, or 0 for none.
     pub(crate) fn note_version(&mut self, number: u64) {
         self.slot().name.note_version(number);
     }

@@ -101,28 +101,28 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
     #[inline]
     pub(crate) fn write(&self, object: &T, buffer: &mut impl KeySink) -> Result<(), KeyError> {
         if let Some(custom) = &self.custom {
-            buffer.put(custom(object).map_err(KeyError::Function)?.as_bytes());
+            buffer.put(&custom(object).map_err(KeyError::Function)?);
             return Ok(());
         }
         let name = self.meta.name(object).filter(|name| !name.is_empty()).ok_or(KeyError::NoName)?;
         if let Some(namespace) = self.meta.namespace(object).filter(|namespace| !namespace.is_empty()) {
-            buffer.put(namespace.as_bytes());
-            buffer.put(b"/");
+            buffer.put(namespace);
+            buffer.put("/");
         }
-        buffer.put(name.as_bytes());
+        buffer.put(name);
         Ok(())
     }
 
     pub(crate) fn write_source(&self, source: &KeySource<'_, T>, buffer: &mut KeyBuf) -> Result<(), KeyError> {
         match source {
             KeySource::Object(object) => self.write(object, buffer)?,
-            KeySource::Tombstone(tombstone) => buffer.put(tombstone.key.as_bytes()),
-            KeySource::Explicit(ExplicitKey(key)) => buffer.put(key.as_bytes()),
+            KeySource::Tombstone(tombstone) => buffer.put(&tombstone.key),
+            KeySource::Explicit(ExplicitKey(key)) => buffer.put(key),
             KeySource::Deltas(deltas) => {
                 let newest = deltas.newest().ok_or(KeyError::ZeroLengthDeltas)?;
                 match &newest.object {
                     crate::DeltaObject::Object(object) => self.write(object, buffer)?,
-                    crate::DeltaObject::Tombstone(tombstone) => buffer.put(tombstone.key.as_bytes()),
+                    crate::DeltaObject::Tombstone(tombstone) => buffer.put(&tombstone.key),
                 }
             }
         }
@@ -132,20 +132,20 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
 
 /// Where keys are written: a stack buffer for one key, an arena for a page of them.
 pub(crate) trait KeySink {
-    fn put(&mut self, bytes: &[u8]);
+    fn put(&mut self, text: &str);
 }
 
 impl KeySink for KeyBuf {
     #[inline]
-    fn put(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
+    fn put(&mut self, text: &str) {
+        self.extend_from_slice(text.as_bytes());
     }
 }
 
-impl KeySink for Vec<u8> {
+impl KeySink for String {
     #[inline]
-    fn put(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
+    fn put(&mut self, text: &str) {
+        self.push_str(text);
     }
 }
 

@@ -14,7 +14,6 @@ use std::hash::{BuildHasher, Hasher};
 
 use crossbeam::utils::CachePadded;
 
-use crate::key::as_str;
 use crate::shard::{Place, Shard};
 use crate::slot::{Left, QueuedSlot, RunningSlot, SlotOwner, StaleSlot};
 use crate::sync::{RandomState, RwLock, SHARDS, mutant};
@@ -53,10 +52,10 @@ impl<T> Table<T> {
     }
 
     /// Finds the slot of `key` or makes one. The shard must be the hash's.
-    pub(crate) fn find_or_insert(&self, shard: &mut Shard<T>, hash: u64, key: &[u8]) -> Place {
+    pub(crate) fn find_or_insert(&self, shard: &mut Shard<T>, hash: u64, key: &str) -> Place {
         shard
-            .place_of(hash, key)
-            .unwrap_or_else(|| shard.insert(hash, SlotOwner::new(as_str(key)), |slot| self.hash(slot.key().as_bytes())))
+            .place_of(hash, key.as_bytes())
+            .unwrap_or_else(|| shard.insert(hash, SlotOwner::new(key), |slot| self.hash(slot.key().as_bytes())))
     }
 
     /// Makes room for `objects` slots in all, spread evenly.

@@ -58,14 +58,11 @@ struct Entry<T> {
     object: Option<Arc<T>>,
     /// Its place in the stride.
     index: u32,
-    /// Where its piece's arena holds the key, and right after it the version if unchanged objects are skipped: the text, of
-    /// this length, or the [`NUMBER`].
+    /// Where its piece's arena holds the key, and right after it the version if unchanged objects are skipped.
     at: u32,
     len: u32,
     version: u32,
 }
-
-const NUMBER: u32 = u32::MAX;
 
 /// A piece of a stride: what one thread takes through the first step. The buffers are kept from stride to stride, since
 /// fresh memory costs more than the work done in it.
@@ -75,7 +72,7 @@ struct Piece<T> {
     /// Place of the first object in the stride.
     first: usize,
     /// The keys, one after another.
-    arena: Vec<u8>,
+    arena: String,
     /// Per joining thread, in list order.
     entries: Vec<Vec<Entry<T>>>,
     /// What was refused, by its place in the stride. Where the page stops at it, it is the last that was looked at.
@@ -130,7 +127,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 let parts = pieces.iter_mut().filter(|piece| piece.first < end);
                 share.entries.extend(parts.map(|piece| std::mem::take(&mut piece.entries[number])));
             }
-            let arenas: Vec<&[u8]> = pieces.iter().map(|piece| piece.arena.as_slice()).collect();
+            let arenas: Vec<&str> = pieces.iter().map(|piece| piece.arena.as_str()).collect();
             on_threads(shares.iter_mut().collect(), |share: &mut Share<'_, T, M>| {
                 self.join_share(join, share, &arenas);
             });
@@ -184,7 +181,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             }
             let at = arena.len();
             let keyed = keys.write(&object, arena).map_err(OfferError::from);
-            let object = match keyed.and_then(|()| self.transform(&arena[at..], object)) {
+            let object = match keyed.and_then(|()| self.transform(&arena.as_bytes()[at..], object)) {
                 Ok(object) => object,
                 Err(error) => {
                     let has_key = matches!(error, OfferError::Transform { .. });
@@ -193,27 +190,20 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                         break;
                     }
                     if has_key {
-                        self.list_key(join.generation, table.hash(&arena[at..]), &arena[at..]);
+                        let key = &arena.as_bytes()[at..];
+                        self.list_key(join.generation, table.hash(key), key);
                     }
                     arena.truncate(at);
                     continue;
                 }
             };
-            let key = &arena[at..];
+            let key = &arena.as_bytes()[at..];
             let (hash, len) = (table.hash(key), key.len());
             let mut version = 0;
             if join.skip_unchanged {
                 // Written down here, where the object is at hand, so that the join need not come back to its strings.
-                match Version::of(keys.meta().version(&object).unwrap_or_default()) {
-                    Version::Number(number) => {
-                        arena.extend_from_slice(&number.to_ne_bytes());
-                        version = NUMBER;
-                    }
-                    Version::Text(text) => {
-                        arena.extend_from_slice(text);
-                        version = narrow(text.len());
-                    }
-                }
+                arena.push_str(keys.meta().version(&object).unwrap_or_default());
+                version = narrow(arena.len() - at - len);
             }
             entries[Table::<T>::shard_of(hash) * threads / SHARDS].push(Entry {
                 hash,
@@ -227,7 +217,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// The second step, for the shards of one thread: piece by piece, so that every key keeps its list order.
-    fn join_share(&self, join: &Join, share: &mut Share<'_, T, M>, arenas: &[&[u8]]) {
+    fn join_share(&self, join: &Join, share: &mut Share<'_, T, M>, arenas: &[&str]) {
         let Share { entries, order, queued } = share;
         for (entries, arena) in entries.iter_mut().zip(arenas) {
             sort_by_shard(entries, order);
@@ -249,7 +239,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         join: &Join,
         entries: &mut [Entry<T>],
         group: &[u32],
-        arena: &[u8],
+        arena: &str,
         queued: &mut Vec<(u32, Ticket<T>)>,
     ) {
         let changed;
@@ -300,9 +290,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             for number in absent {
                 let entry = &mut entries[number as usize];
                 let Some(object) = entry.object.take() else { continue };
-                let key = entry.key(arena);
-                self.list_elsewhere(generation, key);
-                let place = table.find_or_insert(&mut shard, entry.hash, key);
+                let name = entry.name(arena);
+                self.list_elsewhere(generation, name.as_bytes());
+                let place = table.find_or_insert(&mut shard, entry.hash, name);
                 let slot = shard.at(place);
                 slot.stamp(generation);
                 let pushed = slot.push(join.pending(object), Rule::Always);
@@ -330,7 +320,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// What is left of the group without what is known, idle and of an equal version, once that is stamped. The versions
     /// are compared with no lock held. What is left out stays in its entry until the next stride, and so is freed in list
     /// order, in which it was made: freed shard by shard it costs twice as much.
-    fn skip_unchanged(&self, join: &Join, entries: &[Entry<T>], group: &[u32], arena: &[u8]) -> Vec<u32> {
+    fn skip_unchanged(&self, join: &Join, entries: &[Entry<T>], group: &[u32], arena: &str) -> Vec<u32> {
         let Some(&first) = group.first() else { return Vec::new() };
         let shard = self.core.table.shard(entries[first as usize].hash).read();
         bring_first_near(&shard, entries, group, arena);
@@ -415,7 +405,7 @@ fn objects_left<T>(entries: &[Entry<T>], group: &[u32]) -> usize {
 }
 
 /// Brings near what the first objects of a group will touch.
-fn bring_first_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], arena: &[u8]) {
+fn bring_first_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], arena: &str) {
     for &number in group.iter().take(BUCKET_AHEAD) {
         shard.prefetch_bucket(entries[number as usize].hash);
     }
@@ -425,7 +415,7 @@ fn bring_first_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], ar
 }
 
 /// Brings near what the objects some steps after `place` will touch: first the bucket, a few steps later slot and key.
-fn bring_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], arena: &[u8], place: usize) {
+fn bring_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], arena: &str, place: usize) {
     if let Some(&ahead) = group.get(place + BUCKET_AHEAD) {
         shard.prefetch_bucket(entries[ahead as usize].hash);
     }
@@ -445,7 +435,7 @@ fn bring_object_near<T>(object: &Arc<T>) {
     }
 }
 
-fn bring_slot_near<T>(shard: &Shard<T>, entry: &Entry<T>, arena: &[u8]) {
+fn bring_slot_near<T>(shard: &Shard<T>, entry: &Entry<T>, arena: &str) {
     shard.prefetch_slot(entry.hash);
     prefetch(entry.key(arena).as_ptr());
 }
@@ -461,16 +451,16 @@ impl Join {
 }
 
 impl<T> Entry<T> {
-    fn key<'a>(&self, arena: &'a [u8]) -> &'a [u8] {
+    fn key<'a>(&self, arena: &'a str) -> &'a [u8] {
+        &arena.as_bytes()[self.at as usize..][..self.len as usize]
+    }
+
+    fn name<'a>(&self, arena: &'a str) -> &'a str {
         &arena[self.at as usize..][..self.len as usize]
     }
 
-    fn version<'a>(&self, arena: &'a [u8]) -> Version<'a> {
-        let rest = &arena[(self.at + self.len) as usize..];
-        match rest.first_chunk() {
-            Some(number) if self.version == NUMBER => Version::Number(u64::from_ne_bytes(*number)),
-            _ => Version::Text(&rest[..self.version as usize]),
-        }
+    fn version<'a>(&self, arena: &'a str) -> Version<'a> {
+        Version::of(&arena.as_bytes()[(self.at + self.len) as usize..][..self.version as usize])
     }
 }
 
@@ -496,7 +486,7 @@ impl<T> Piece<T> {
     /// comes from fresh memory.
     fn new(size: usize, threads: usize) -> Self {
         let entries = (0..threads).map(|_| Vec::with_capacity(with_slack(size / threads))).collect();
-        let arena = Vec::with_capacity(size * USUAL_KEY);
+        let arena = String::with_capacity(size * USUAL_KEY);
         Self { objects: Vec::with_capacity(size), first: 0, arena, entries, refused: Vec::new() }
     }
 }

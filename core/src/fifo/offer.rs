@@ -152,7 +152,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         rule: Rule,
         missing: Missing,
     ) -> bool {
-        let place = self.core.table.find_or_insert(&mut shard, hash, key);
+        let place = self.core.table.find_or_insert(&mut shard, hash, as_str(key));
         self.push_at(shard, place, key, pending, rule, missing)
     }
 

@@ -252,7 +252,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
             table.shard(hash).read().prefetch_bucket(hash);
         }
         for (&hash, (key, version)) in hashes.iter().zip(group) {
-            let version = Version::of(version);
+            let version = Version::of(version.as_bytes());
             fifo.list_key(self.generation, hash, key.as_bytes());
             let look = {
                 let shard = table.shard(hash).read();
@@ -478,7 +478,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             && !version.is_empty()
             && match look {
                 Look::Noted => true,
-                Look::Idle(known) => self.core.keys.meta().version(&known).map(Version::of) == Some(version),
+                Look::Idle(known) => {
+                    self.core.keys.meta().version(&known).is_some_and(|known| Version::of(known.as_bytes()) == version)
+                }
                 Look::Needed => false,
             }
     }
@@ -486,8 +488,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Notes in the slot the version of what it knows, so that a relist need not look at the object.
     #[inline(never)] // Only queues that skip what is unchanged need it.
     pub(super) fn note_version(&self, running: &mut RunningSlot<T>) {
-        let number =
-            |known: &T| self.core.keys.meta().version(known).map_or(0, |version| Version::of(version).number());
+        let number = |known: &T| {
+            self.core.keys.meta().version(known).map_or(0, |version| Version::of(version.as_bytes()).number())
+        };
         let number = running.known_ref().map_or(0, |known| number(&known));
         running.note_version(number);
     }

@@ -10,8 +10,8 @@ pub(crate) enum Version<'a> {
 }
 
 impl<'a> Version<'a> {
-    pub(crate) fn of(text: &'a str) -> Self {
-        match text.as_bytes() {
+    pub(crate) fn of(text: &'a [u8]) -> Self {
+        match text {
             digits @ [b'1'..=b'9', ..] if digits.len() <= 16 && digits.iter().all(u8::is_ascii_digit) => {
                 Self::Number(digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
             }
@@ -40,10 +40,10 @@ mod tests {
     #[test]
     fn only_what_kubernetes_would_write_is_a_number() {
         for (text, number) in [("1", 1), ("70", 70), ("9999999999999999", 9_999_999_999_999_999)] {
-            assert_eq!(Version::of(text), Version::Number(number), "{text}");
+            assert_eq!(Version::of(text.as_bytes()), Version::Number(number), "{text}");
         }
         for text in ["", "0", "07", "7a", "-1", " 1", "10000000000000000", "é"] {
-            assert_eq!(Version::of(text), Version::Text(text.as_bytes()), "{text:?}");
+            assert_eq!(Version::of(text.as_bytes()), Version::Text(text.as_bytes()), "{text:?}");
         }
     }
 }

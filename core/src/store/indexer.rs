@@ -148,7 +148,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             let mut shard = core.table.shard(hash).write();
             let is_stored = new.is_some();
             let place = if is_stored {
-                Some(core.table.find_or_insert(&mut shard, hash, key))
+                Some(core.table.find_or_insert(&mut shard, hash, name))
             } else {
                 shard.place_of(hash, key)
             };

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Miri on core's tests. `miri.sh quick`: the slot's races and a part of the rest, a few minutes; `miri.sh`: everything
-# that makes sense under it, for as many seeds as `MIRI_SEEDS` says (4).
+# Miri on core's tests. `miri.sh quick`: the slot's races and a part of the rest, a few minutes; `miri.sh races`, `engine`
+# or `stress`, or all of them without an argument: everything that makes sense under it, an hour or more. Races run for as
+# many seeds as `MIRI_SEEDS` says (4), which use as many cores; an interpreter of one seed uses one.
 #
 # Proves: in the executions it chose, no undefined behaviour (wild or freed memory, data races, wrong provenance), no
 # leak. It also shows threads values that are stale by the memory model, which x86 never does. Says nothing about
@@ -26,23 +27,29 @@ under() { # seeds, test arguments...
     cargo +nightly miri test --quiet -p deltafifo "$@"
 }
 reusing="-Zmiri-address-reuse-rate=1.0 -Zmiri-address-reuse-cross-thread-rate=1.0 -Zmiri-preemption-rate=0.2"
-if [ "${1:-}" = quick ]; then
-  tested under 4 --test engine races::an_offer
-  reuse="$reusing" tested under 2 --test engine made_again
-  tested under 1 --test engine running::a_delete
-  echo "ok: the quick part"
-  exit 0
-fi
 seeds=${MIRI_SEEDS:-4}
-# The longest part, beside the others: an interpreter uses one core.
-tested under 1 --test engine -- --skip slow:: --skip races:: &
-engine=$!
-# Whatever fails, nothing goes on behind the caller.
-trap wait EXIT
-tested under "$seeds" --test engine races::
-reuse="$reusing" tested under "$seeds" --test engine made_again
-tested under 1 --lib
-# One round each: a queue of every kind.
-for plan in 0 1 2 3 4 5 6 7 8; do STRESS_SEED=$plan tested under 1 --test stress; done
-wait "$engine"
-echo "ok: races for $seeds seeds, stress for a round of each plan, the others for one seed"
+case ${1:-all} in
+  quick)
+    tested under 4 --test engine races::an_offer
+    reuse="$reusing" tested under 2 --test engine made_again
+    tested under 1 --test engine running::a_delete
+    echo "ok: the quick part"
+    ;;
+  races)
+    tested under "$seeds" --test engine races::
+    reuse="$reusing" tested under "$seeds" --test engine made_again
+    echo "ok: races for $seeds seeds, with addresses given out again at once too"
+    ;;
+  engine)
+    tested under 1 --lib
+    tested under 1 --test engine -- --skip slow:: --skip races::
+    echo "ok: the other tests of the engine for one seed"
+    ;;
+  stress)
+    # One round each: a queue of every kind.
+    for plan in 0 1 2 3 4 5 6 7 8; do STRESS_SEED=$plan tested under 1 --test stress; done
+    echo "ok: stress for a round of each plan"
+    ;;
+  all) for part in races engine stress; do ../ci/miri.sh "$part"; done ;;
+  *) echo "no such part: $1" >&2; exit 2 ;;
+esac

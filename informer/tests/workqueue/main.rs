@@ -1,0 +1,12 @@
+//! The work queue's behaviour, a file for each side of it; client-go's and controller-runtime's own tests are among them.
+
+mod common;
+mod delays;
+mod guards;
+mod limiters;
+mod metrics;
+mod priorities;
+mod queue;
+mod recorder;
+mod shut_down;
+mod wake;

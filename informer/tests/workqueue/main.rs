@@ -5,6 +5,7 @@ mod delays;
 mod guards;
 mod limiters;
 mod metrics;
+mod model;
 mod priorities;
 mod queue;
 mod recorder;

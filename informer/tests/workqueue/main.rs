@@ -10,4 +10,5 @@ mod priorities;
 mod queue;
 mod recorder;
 mod shut_down;
+mod stress;
 mod wake;

@@ -1,0 +1,69 @@
+//! Making a queue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::keeper::Keeper;
+use super::limiter::{RateLimiter, default_controller_rate_limiter};
+use super::metrics::Metrics;
+use super::shared::Shared;
+use super::{Key, WorkQueue};
+
+/// A queue could not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The queue has a task of its own, which keeps time.
+    #[error("a work queue needs a tokio runtime for the task that keeps its time: build it within one")]
+    NoRuntime,
+}
+
+/// What a queue is made of: [`WorkQueue::builder`].
+#[must_use = "build() makes the queue"]
+pub struct Builder<K> {
+    name: Option<String>,
+    limiter: Option<Box<dyn RateLimiter<K>>>,
+}
+
+impl<K: Key> Builder<K> {
+    pub(super) fn new() -> Self {
+        Self { name: None, limiter: None }
+    }
+
+    /// Gives the queue a name, and with it metrics (client-go's: an unnamed queue has none): `workqueue_depth`,
+    /// `workqueue_adds_total`, `workqueue_queue_duration_seconds`, `workqueue_work_duration_seconds`,
+    /// `workqueue_unfinished_work_seconds`, `workqueue_longest_running_processor_seconds` and `workqueue_retries_total`,
+    /// with the label `name`, through the facade of the crate `metrics`.
+    ///
+    /// They go to the recorder that is installed when the queue is built. With a name each operation reads the clock.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// What decides how long a key waits that is added [rate-limited](WorkQueue::add_rate_limited); by default
+    /// [`default_controller_rate_limiter`].
+    pub fn rate_limiter(mut self, limiter: impl RateLimiter<K> + 'static) -> Self {
+        self.limiter = Some(Box::new(limiter));
+        self
+    }
+
+    /// Makes the queue, and a task of the current tokio runtime that keeps its time. The queue may be used from anywhere,
+    /// but keys wait only while that runtime lives. The task ends with the queue.
+    ///
+    /// # Errors
+    /// [`BuildError::NoRuntime`] outside of a tokio runtime.
+    ///
+    /// # Panics
+    /// On a runtime without timers (`enable_time`), as tokio's timers do.
+    pub fn build(self) -> Result<WorkQueue<K>, BuildError> {
+        Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
+        // Here rather than in the task, where nobody would see it.
+        drop(tokio::time::sleep(Duration::ZERO));
+        let limiter = self.limiter.unwrap_or_else(|| Box::new(default_controller_rate_limiter()));
+        let shared = Arc::new(Shared::new(limiter, self.name.map(Metrics::new)));
+        Ok(WorkQueue { _keeper: Keeper::spawn(Arc::clone(&shared)), shared })
+    }
+}

@@ -1,0 +1,59 @@
+//! Times that keys wait for, earliest first. It knows places, not keys.
+
+use std::collections::BTreeMap;
+
+use tokio::time::Instant;
+
+use super::shard::Place;
+
+/// One waiting: which time, and a number that no other waiting has, so that a late look cannot take another's for it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Delay {
+    pub(super) at: Instant,
+    number: u64,
+}
+
+#[derive(Default)]
+pub(super) struct Delays {
+    waiting: BTreeMap<Delay, Place>,
+    number: u64,
+}
+
+impl Delays {
+    /// Whose key waits from now on until `at`, and whether no other is earlier.
+    pub(super) fn insert(&mut self, at: Instant, place: Place) -> (Delay, bool) {
+        self.number += 1;
+        let delay = Delay { at, number: self.number };
+        self.waiting.insert(delay, place);
+        (delay, self.waiting.first_key_value().is_some_and(|(first, _)| *first == delay))
+    }
+
+    pub(super) fn remove(&mut self, delay: Delay) {
+        self.waiting.remove(&delay);
+    }
+
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.waiting.first_key_value().map(|(delay, _)| delay.at)
+    }
+
+    /// Takes out what is due, earliest first, at most `max`.
+    pub(super) fn due(&mut self, now: Instant, max: usize) -> Vec<(Delay, Place)> {
+        let mut due = Vec::new();
+        while due.len() < max
+            && let Some(first) = self.waiting.first_entry()
+            && first.key().at <= now
+        {
+            due.push(first.remove_entry());
+        }
+        due
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.waiting.clear();
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}

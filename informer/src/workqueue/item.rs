@@ -1,0 +1,84 @@
+//! The guard of a key that is being processed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::Key;
+use super::shard::Place;
+use super::shared::Shared;
+
+/// A key that was taken: while this lives, nobody else gets the key. Ended by [`done`](Self::done) or by dropping it, also
+/// when the thread unwinds, so that a reconciler that panics does not keep its key for ever.
+///
+/// Nothing is queued again by that: who fails, or fears to panic, adds the key before the end. Forgotten
+/// (`mem::forget`), it keeps its key, and nothing else, for ever. It may outlive the queue.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use deltafifo_informer::workqueue::{AddOptions, WorkQueue};
+///
+/// let queue = WorkQueue::builder().build()?;
+/// queue.add_with("web", AddOptions::new().priority(-100));
+/// if let Some(item) = queue.try_get() {
+///     assert_eq!((*item.key(), item.priority()), ("web", -100));
+///     // It failed: again later, as important as it was.
+///     queue.add_with(*item.key(), AddOptions::new().priority(item.priority()).rate_limited());
+///     item.done();
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "dropped, the key is done"]
+pub struct Item<K: Key> {
+    key: K,
+    priority: i32,
+    claim: Claim<K>,
+}
+
+impl<K: Key> Item<K> {
+    pub(super) fn new(claim: Claim<K>, key: K, priority: i32) -> Self {
+        Self { key, priority, claim }
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// The highest priority that this processing was asked for with (controller-runtime `GetWithPriority`).
+    #[must_use]
+    pub fn priority(&self) -> i32 {
+        self.priority
+    }
+
+    /// Processed (client-go `Done`). If the key was added meanwhile, it is queued again.
+    pub fn done(self) {
+        drop(self.claim);
+    }
+}
+
+impl<K: Key + fmt::Debug> fmt::Debug for Item<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Item").field("key", &self.key).field("priority", &self.priority).finish_non_exhaustive()
+    }
+}
+
+/// The right to process a key, which ends with it.
+pub(super) struct Claim<K: Key> {
+    shared: Arc<Shared<K>>,
+    place: Place,
+}
+
+impl<K: Key> Claim<K> {
+    pub(super) fn new(shared: Arc<Shared<K>>, place: Place) -> Self {
+        Self { shared, place }
+    }
+}
+
+impl<K: Key> Drop for Claim<K> {
+    fn drop(&mut self) {
+        self.shared.end(self.place);
+    }
+}

@@ -1,0 +1,51 @@
+//! The queue's own task: it queues keys whose time has come, and tells what is unfinished.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{AbortHandle, yield_now};
+use tokio::time::{Instant, timeout_at};
+
+use super::Key;
+use super::shared::Shared;
+
+/// How often it is told what is unfinished (client-go's period).
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// The task, which ends with this.
+pub(super) struct Keeper(AbortHandle);
+
+impl Keeper {
+    /// Within a tokio runtime.
+    pub(super) fn spawn<K: Key>(shared: Arc<Shared<K>>) -> Self {
+        Self(tokio::spawn(keep(shared)).abort_handle())
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn keep<K: Key>(shared: Arc<Shared<K>>) {
+    let mut tell_at = shared.has_metrics().then(|| Instant::now() + PERIOD);
+    while !shared.is_shutting_down() {
+        let now = Instant::now();
+        if tell_at.is_some_and(|at| at <= now) {
+            shared.tell_of_unfinished(now);
+            tell_at = Some(now + PERIOD);
+        }
+        if shared.queue_due(now) {
+            yield_now().await;
+            continue;
+        }
+        // Who adds an earlier time after this look leaves a permit, with which the sleep ends at once.
+        let earlier = shared.keeper.notified();
+        match shared.next_due().into_iter().chain(tell_at).min() {
+            // Whether it was woken or the time has come, it looks again.
+            Some(at) => drop(timeout_at(at, earlier).await),
+            None => earlier.await,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Limiters made of others.
+
+use std::time::Duration;
+
+use super::RateLimiter;
+
+/// The longest delay of several limiters, each of which is asked (client-go `TypedMaxOfRateLimiter`).
+pub struct MaxOfRateLimiter<K>(Vec<Box<dyn RateLimiter<K>>>);
+
+impl<K> MaxOfRateLimiter<K> {
+    /// Of none at all, no delay.
+    #[must_use]
+    pub fn new(limiters: Vec<Box<dyn RateLimiter<K>>>) -> Self {
+        Self(limiters)
+    }
+}
+
+impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
+    fn when(&self, key: &K) -> Duration {
+        self.0.iter().map(|limiter| limiter.when(key)).max().unwrap_or_default()
+    }
+
+    fn forget(&self, key: &K) {
+        self.0.iter().for_each(|limiter| limiter.forget(key));
+    }
+
+    fn num_requeues(&self, key: &K) -> u32 {
+        self.0.iter().map(|limiter| limiter.num_requeues(key)).max().unwrap_or_default()
+    }
+}
+
+/// Another limiter's delay, but never more than a maximum (client-go `TypedWithMaxWaitRateLimiter`).
+pub struct WithMaxWaitRateLimiter<L> {
+    limiter: L,
+    max: Duration,
+}
+
+impl<L> WithMaxWaitRateLimiter<L> {
+    /// What `limiter` says, at most `max`.
+    #[must_use]
+    pub fn new(limiter: L, max: Duration) -> Self {
+        Self { limiter, max }
+    }
+}
+
+impl<K, L: RateLimiter<K>> RateLimiter<K> for WithMaxWaitRateLimiter<L> {
+    fn when(&self, key: &K) -> Duration {
+        self.limiter.when(key).min(self.max)
+    }
+
+    fn forget(&self, key: &K) {
+        self.limiter.forget(key);
+    }
+
+    fn num_requeues(&self, key: &K) -> u32 {
+        self.limiter.num_requeues(key)
+    }
+}
+
+/// Another limiter's delay and a random part of it more, so that keys that failed together do not come back together
+/// (as client-go's `wait.Jitter`).
+pub struct JitteredRateLimiter<L> {
+    limiter: L,
+    percent: u32,
+}
+
+impl<L> JitteredRateLimiter<L> {
+    /// What `limiter` says, and up to `percent` of it on top, each amount as likely as any other.
+    #[must_use]
+    pub fn new(limiter: L, percent: u32) -> Self {
+        Self { limiter, percent }
+    }
+}
+
+impl<K, L: RateLimiter<K>> RateLimiter<K> for JitteredRateLimiter<L> {
+    fn when(&self, key: &K) -> Duration {
+        let delay = self.limiter.when(key);
+        let most = (delay / 100).saturating_mul(self.percent);
+        // More than 584 years are not worth the precision.
+        let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+        delay.saturating_add(Duration::from_nanos(fastrand::u64(0..=most)))
+    }
+
+    fn forget(&self, key: &K) {
+        self.limiter.forget(key);
+    }
+
+    fn num_requeues(&self, key: &K) -> u32 {
+        self.limiter.num_requeues(key)
+    }
+}

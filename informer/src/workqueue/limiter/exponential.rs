@@ -1,0 +1,42 @@
+//! Each failure doubles the key's delay.
+
+use std::time::Duration;
+
+use super::super::Key;
+use super::RateLimiter;
+use super::failures::Failures;
+
+/// A nanosecond doubled so often is longer than any `Duration`.
+const DOUBLINGS: u32 = 94;
+
+/// A delay per key, doubled with each failure (client-go `TypedItemExponentialFailureRateLimiter`).
+///
+/// A key that failed takes room, O(1), until it is forgotten.
+pub struct ItemExponentialFailureRateLimiter<K> {
+    failures: Failures<K>,
+    base: Duration,
+    max: Duration,
+}
+
+impl<K: Key> ItemExponentialFailureRateLimiter<K> {
+    /// `base` after the first failure, and never more than `max`.
+    #[must_use]
+    pub fn new(base: Duration, max: Duration) -> Self {
+        Self { failures: Failures::new(), base, max }
+    }
+}
+
+impl<K: Key> RateLimiter<K> for ItemExponentialFailureRateLimiter<K> {
+    fn when(&self, key: &K) -> Duration {
+        let doublings = self.failures.count(key).min(DOUBLINGS);
+        (0..doublings).fold(self.base, |delay, _| delay.saturating_mul(2)).min(self.max)
+    }
+
+    fn forget(&self, key: &K) {
+        self.failures.forget(key);
+    }
+
+    fn num_requeues(&self, key: &K) -> u32 {
+        self.failures.of(key)
+    }
+}

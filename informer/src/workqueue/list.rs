@@ -1,0 +1,98 @@
+//! A doubly linked list over the places of a [`Slab`], so that what is in the middle can leave at once. A value may be in
+//! several lists, with links for each: the functions are told which.
+
+use super::slab::Slab;
+
+/// No place.
+const END: u32 = u32::MAX;
+
+/// A value's neighbours in one list.
+#[derive(Clone, Copy)]
+pub(super) struct Links {
+    before: u32,
+    after: u32,
+}
+
+impl Links {
+    /// Of a value in no list.
+    pub(super) const NONE: Self = Self { before: END, after: END };
+}
+
+/// Which links of a value are meant.
+pub(super) type Which<T> = fn(&mut T) -> &mut Links;
+
+pub(super) struct List {
+    first: u32,
+    last: u32,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { first: END, last: END }
+    }
+}
+
+impl List {
+    pub(super) fn first(&self) -> Option<u32> {
+        (self.first != END).then_some(self.first)
+    }
+
+    pub(super) fn push<T>(&mut self, slab: &mut Slab<T>, place: u32, which: Which<T>) {
+        *which(&mut slab[place]) = Links { before: self.last, after: END };
+        match self.last {
+            END => self.first = place,
+            last => which(&mut slab[last]).after = place,
+        }
+        self.last = place;
+    }
+
+    pub(super) fn unlink<T>(&mut self, slab: &mut Slab<T>, place: u32, which: Which<T>) {
+        let Links { before, after } = std::mem::replace(which(&mut slab[place]), Links::NONE);
+        match before {
+            END => self.first = after,
+            before => which(&mut slab[before]).after = after,
+        }
+        match after {
+            END => self.last = before,
+            after => which(&mut slab[after]).before = before,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn links(links: &mut Links) -> &mut Links {
+        links
+    }
+
+    /// The same from both ends.
+    fn places(list: &List, slab: &Slab<Links>) -> Vec<u32> {
+        let walk = |from: u32, next: fn(&Links) -> u32| {
+            std::iter::successors(Some(from).filter(|&place| place != END), move |&place| {
+                Some(next(&slab[place])).filter(|&next| next != END)
+            })
+        };
+        let forth: Vec<_> = walk(list.first, |links| links.after).collect();
+        let mut back: Vec<_> = walk(list.last, |links| links.before).collect();
+        back.reverse();
+        assert_eq!(forth, back);
+        forth
+    }
+
+    #[test]
+    fn first_middle_and_last_can_leave() {
+        let (mut slab, mut list) = (Slab::default(), List::default());
+        let made: Vec<_> = (0..5).map(|_| slab.insert(Links::NONE)).collect();
+        for &place in &made {
+            list.push(&mut slab, place, links);
+        }
+        for (leaves, left) in [(2, vec![0, 1, 3, 4]), (0, vec![1, 3, 4]), (4, vec![1, 3]), (1, vec![3]), (3, vec![])] {
+            list.unlink(&mut slab, leaves, links);
+            assert_eq!(places(&list, &slab), left);
+        }
+        list.push(&mut slab, 3, links);
+        assert_eq!(places(&list, &slab), [3]);
+    }
+}

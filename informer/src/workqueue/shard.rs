@@ -1,0 +1,102 @@
+//! The keys of one shard: which of them have an entry, and where it is.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashTable;
+use tokio::time::Instant;
+
+use super::delays::Delay;
+use super::entry::{Added, Ended, Entry, Schedule};
+use super::slab::Slab;
+
+/// Where a key's entry is, for as long as it has one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) shard: u8,
+    pub(super) slot: u32,
+}
+
+pub(super) struct Shard<K> {
+    /// Slots by hash of their key.
+    table: HashTable<u32>,
+    entries: Slab<Entry<K>>,
+    /// When each processing began, for metrics.
+    started: BTreeMap<u32, Instant>,
+    /// Nothing is added any more.
+    closed: bool,
+}
+
+impl<K> Default for Shard<K> {
+    fn default() -> Self {
+        Self { table: HashTable::new(), entries: Slab::default(), started: BTreeMap::new(), closed: false }
+    }
+}
+
+impl<K: Eq> Shard<K> {
+    pub(super) fn find(&self, hash: u64, key: &K) -> Option<u32> {
+        self.table.find(hash, |&slot| self.entries[slot].key == *key).copied()
+    }
+
+    /// Makes an entry for a key that has none. Its hash is kept, so that no key is hashed again when the table grows.
+    pub(super) fn insert(&mut self, hash: u64, key: K) -> u32 {
+        let slot = self.entries.insert(Entry::new(key, hash));
+        self.table.insert_unique(hash, slot, |&slot| self.entries[slot].hash);
+        slot
+    }
+}
+
+impl<K> Shard<K> {
+    pub(super) fn entry(&mut self, slot: u32) -> &mut Entry<K> {
+        &mut self.entries[slot]
+    }
+
+    /// As [`Entry::due`], of an entry that may be gone since.
+    pub(super) fn due(&mut self, place: Place, delay: Delay, since: Option<Instant>, schedule: &Schedule) -> Added {
+        match self.entries.get_mut(place.slot) {
+            Some(entry) if !self.closed => entry.due(place, delay, since, schedule),
+            _ => Added::Quietly,
+        }
+    }
+
+    /// The key, its priority, and since when it was dirty.
+    pub(super) fn take(&mut self, slot: u32, now: Option<Instant>) -> (K, i32, Option<Instant>)
+    where
+        K: Clone,
+    {
+        self.started.extend(now.map(|now| (slot, now)));
+        let entry = &mut self.entries[slot];
+        let (priority, since) = entry.take();
+        // Last: should it panic, the key is processed by who panics.
+        (entry.key.clone(), priority, since)
+    }
+
+    /// Ends a processing: also when it began, and the key if its entry is gone with it, to be dropped outside.
+    pub(super) fn end(&mut self, place: Place, schedule: &Schedule) -> (Ended, Option<Instant>, Option<K>) {
+        let ended = self.entries[place.slot].end(place, schedule);
+        let key = ended.idle.then(|| self.remove(place.slot));
+        (ended, self.started.remove(&place.slot), key)
+    }
+
+    fn remove(&mut self, slot: u32) -> K {
+        let Entry { key, hash, .. } = self.entries.remove(slot);
+        match self.table.find_entry(hash, |&found| found == slot) {
+            Ok(found) => drop(found.remove()),
+            Err(_) => unreachable!("an entry is in the table"),
+        }
+        key
+    }
+
+    /// When each processing began.
+    pub(super) fn started(&self) -> impl Iterator<Item = Instant> {
+        self.started.values().copied()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Refuses what is added from now on, and lets no time come any more: entries that wait stay as they are.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+    }
+}

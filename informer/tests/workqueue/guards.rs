@@ -1,0 +1,152 @@
+//! Items, and strangers' code that panics.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
+
+use deltafifo_informer::workqueue::{
+    AddOptions, BucketRateLimiter, BuildError, Builder, Item, ItemExponentialFailureRateLimiter,
+    ItemFastSlowRateLimiter, JitteredRateLimiter, MaxOfRateLimiter, RateLimiter, WithMaxWaitRateLimiter, WorkQueue,
+};
+
+use crate::common::{Queue, idle, ms, next, queue, rest, spawn};
+use crate::wake::poll;
+
+#[tokio::test]
+async fn everything_may_go_from_thread_to_thread() {
+    fn all<T: Send + Sync>() {}
+    fn is_send(_: impl Send) {}
+    all::<WorkQueue<String>>();
+    all::<Item<String>>();
+    all::<AddOptions>();
+    all::<BuildError>();
+    all::<Box<dyn RateLimiter<String>>>();
+    all::<ItemExponentialFailureRateLimiter<String>>();
+    all::<ItemFastSlowRateLimiter<String>>();
+    all::<BucketRateLimiter>();
+    all::<MaxOfRateLimiter<String>>();
+    all::<WithMaxWaitRateLimiter<BucketRateLimiter>>();
+    all::<JitteredRateLimiter<BucketRateLimiter>>();
+    all::<Builder<String>>();
+    let queue = queue::<String>();
+    is_send(queue.get());
+    is_send(queue.shut_down_with_drain());
+}
+
+#[tokio::test]
+async fn a_dropped_item_is_done() {
+    let queue = queue();
+    queue.add("foo");
+    let item = queue.try_get();
+    queue.add("foo");
+    drop(item);
+    assert_eq!(rest(&queue), ["foo"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconciler_that_panics_or_is_aborted_keeps_no_key() {
+    let queue = queue();
+    queue.add("panics");
+    queue.add("aborted");
+    let panics = spawn(&queue, async |queue: Queue| {
+        let _item = queue.get().await;
+        resume_unwind(Box::new("a reconciler that panics"));
+    });
+    let aborted = spawn(&queue, async |queue: Queue| {
+        let _item = queue.get().await;
+        std::future::pending::<()>().await;
+    });
+    idle().await;
+    queue.add("aborted");
+    queue.add("panics");
+    assert!(panics.await.is_err_and(|error| error.is_panic()));
+    aborted.abort();
+    assert!(aborted.await.is_err_and(|error| error.is_cancelled()));
+    assert_eq!(rest(&queue), ["panics", "aborted"]);
+}
+
+#[tokio::test]
+async fn an_item_may_outlive_its_queue() {
+    let queue = queue();
+    queue.add("foo");
+    let item = queue.try_get().unwrap();
+    drop(queue);
+    assert_eq!(format!("{item:?}"), r#"Item { key: "foo", priority: 0, .. }"#);
+    item.done();
+}
+
+/// A key whose clone panics once.
+#[derive(Debug)]
+struct Fragile(Arc<AtomicBool>);
+
+impl Clone for Fragile {
+    fn clone(&self) -> Self {
+        if self.0.swap(false, Ordering::SeqCst) {
+            resume_unwind(Box::new("a clone that panics"));
+        }
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl PartialEq for Fragile {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Fragile {}
+
+impl std::hash::Hash for Fragile {
+    fn hash<H: std::hash::Hasher>(&self, _state: &mut H) {}
+}
+
+#[tokio::test]
+async fn a_key_whose_clone_panics_is_not_kept() {
+    let (queue, fragile) = (queue(), Arc::new(AtomicBool::new(true)));
+    queue.add(Fragile(Arc::clone(&fragile)));
+    assert!(catch_unwind(AssertUnwindSafe(|| queue.try_get())).is_err());
+    assert_eq!(Arc::strong_count(&fragile), 1, "it was taken, and that was all");
+    queue.add(Fragile(fragile));
+    assert!(queue.try_get().is_some());
+}
+
+/// The waker of a task on a poor executor.
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        resume_unwind(Box::new("a waker that panics"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_harms_neither_an_add_nor_the_keeper_nor_a_done() {
+    let queue = queue();
+    let waker = Waker::from(Arc::new(Panics));
+    let sleep = || {
+        let mut sleeper = Box::pin(queue.get());
+        assert!(poll(&mut sleeper, &waker).is_none());
+        sleeper
+    };
+
+    let sleeper = sleep();
+    queue.add("added");
+    drop(sleeper);
+    let item = queue.try_get().unwrap();
+
+    let sleeper = sleep();
+    queue.add("added");
+    item.done();
+    drop(sleeper);
+    assert_eq!(rest(&queue), ["added"]);
+
+    let sleeper = sleep();
+    queue.add_after("later", ms(1));
+    idle().await;
+    idle().await;
+    drop(sleeper);
+    assert_eq!(rest(&queue), ["later"]);
+    queue.add_after("still later", ms(1));
+    assert_eq!(next(&queue).await, Some("still later"), "the keeper lives");
+}

@@ -1,0 +1,186 @@
+//! The end: adds are ignored, getters woken, and who drains waits (client-go `queue_test.go`).
+
+use deltafifo_informer::workqueue::{AddOptions, WorkQueue};
+use tokio::runtime::Handle;
+
+use crate::common::{Queue, idle, ms, next, pass, queue, rest, spawn};
+use crate::wake::Sleeper;
+
+#[tokio::test(start_paused = true)]
+async fn shut_down_wakes_every_getter_and_each_gets_none() {
+    let queue = queue();
+    let getters: Vec<_> = (0..40).map(|_| spawn(&queue, async |queue: Queue| next(&queue).await)).collect();
+    idle().await;
+    assert!(!queue.is_shutting_down());
+    queue.shut_down();
+    assert!(queue.is_shutting_down());
+    for getter in getters {
+        assert_eq!(getter.await.unwrap(), None);
+    }
+    assert_eq!(next(&queue).await, None);
+    assert_eq!(next(&queue).await, None);
+}
+
+#[tokio::test]
+async fn what_is_queued_is_still_taken_and_then_there_is_nothing() {
+    let queue = queue();
+    queue.add("foo");
+    queue.add("bar");
+    queue.shut_down();
+    assert_eq!(next(&queue).await, Some("foo"));
+    assert_eq!(next(&queue).await, Some("bar"));
+    assert_eq!(next(&queue).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn adds_after_the_end_are_ignored_and_waiting_keys_forgotten() {
+    let queue = queue();
+    queue.add_after("waits", ms(10));
+    queue.add("queued");
+    let item = queue.try_get().unwrap();
+    queue.add_after("queued", ms(10));
+    queue.shut_down();
+    queue.add("foo");
+    queue.add("waits");
+    queue.add("queued");
+    queue.add_after("bar", ms(10));
+    queue.add_rate_limited("baz");
+    queue.add_with("high", AddOptions::new().priority(1));
+    pass(ms(100)).await;
+    item.done();
+    assert_eq!(next(&queue).await, None);
+}
+
+#[tokio::test]
+async fn a_key_added_during_its_processing_is_processed_again_after_the_end() {
+    let queue = queue();
+    queue.add("foo");
+    let item = queue.try_get().unwrap();
+    queue.add("foo");
+    queue.shut_down();
+    assert_eq!(next(&queue).await, None, "for whoever does not process");
+    item.done();
+    assert_eq!(next(&queue).await, Some("foo"));
+    assert_eq!(next(&queue).await, None);
+}
+
+#[tokio::test]
+async fn a_drain_waits_until_every_key_in_process_is_done() {
+    let queue = queue();
+    queue.add("foo");
+    queue.add("bar");
+    let items = (queue.try_get().unwrap(), queue.try_get().unwrap());
+    let mut drain = Sleeper::of(queue.shut_down_with_drain());
+    assert_eq!(next(&queue).await, None);
+    items.0.done();
+    assert!(!drain.is_woken());
+    items.1.done();
+    assert!(drain.is_woken());
+    assert!(drain.poll().is_some());
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_what_is_queued_and_for_what_is_added_in_process() {
+    let queue = queue();
+    queue.add("foo");
+    let item = queue.try_get().unwrap();
+    queue.add("foo");
+    queue.add("bar");
+    let mut drain = Sleeper::of(queue.shut_down_with_drain());
+    item.done();
+    assert_eq!(next(&queue).await, Some("bar"));
+    assert!(!drain.is_woken());
+    let again = queue.try_get().unwrap();
+    assert_eq!(*again.key(), "foo");
+    assert!(!drain.is_woken());
+    again.done();
+    assert!(drain.poll().is_some());
+    assert_eq!(next(&queue).await, None);
+}
+
+#[tokio::test]
+async fn shut_down_waits_for_nobody() {
+    let queue = queue();
+    queue.add("foo");
+    let item = queue.try_get();
+    queue.shut_down();
+    assert_eq!(next(&queue).await, None);
+    drop(item);
+}
+
+#[tokio::test]
+async fn shut_down_ends_a_drain_though_keys_are_in_process() {
+    let queue = queue();
+    queue.add("foo");
+    let item = queue.try_get();
+    let mut drains = [Sleeper::of(queue.shut_down_with_drain()), Sleeper::of(queue.shut_down_with_drain())];
+    queue.shut_down();
+    assert!(drains.iter_mut().all(|drain| drain.is_woken() && drain.poll().is_some()));
+    // And one may wait again.
+    let mut drain = Sleeper::of(queue.shut_down_with_drain());
+    drop(item);
+    assert!(drain.poll().is_some());
+}
+
+#[tokio::test]
+async fn a_drain_of_an_idle_queue_ends_at_once_though_keys_wait_for_a_time() {
+    let queue = queue();
+    queue.add_after("later", ms(10_000));
+    queue.shut_down_with_drain().await;
+    queue.shut_down_with_drain().await;
+}
+
+#[tokio::test]
+async fn a_drain_begins_when_it_is_asked_for_and_not_when_it_is_awaited() {
+    let queue = queue();
+    let drain = queue.shut_down_with_drain();
+    queue.add("late");
+    assert!(rest(&queue).is_empty());
+    drain.await;
+}
+
+/// controller-runtime issue 3538, on real threads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn workers_that_add_and_get_all_return_after_shut_down() {
+    for round in 0..50 {
+        let queue = queue();
+        let workers: Vec<_> = (0..20)
+            .map(|worker| {
+                spawn(&queue, async move |queue| {
+                    for n in 0.. {
+                        queue.add_with((worker * 7 + n) % 1000, AddOptions::new().priority(n % 100));
+                        if queue.get().await.is_none() {
+                            return;
+                        }
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..round {
+            tokio::task::yield_now().await;
+        }
+        queue.shut_down();
+        for worker in workers {
+            tokio::time::timeout(ms(20_000), worker).await.expect("it returns").unwrap();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_queues_task_ends_with_it() {
+    let tasks = Handle::current().metrics();
+    let queue = queue::<u32>();
+    idle().await;
+    assert_eq!(tasks.num_alive_tasks(), 1);
+    queue.shut_down();
+    idle().await;
+    assert_eq!(tasks.num_alive_tasks(), 0, "shut down");
+
+    let dropped = WorkQueue::<u32>::builder().name("named").build().unwrap();
+    dropped.add_after(1, ms(10_000));
+    idle().await;
+    assert_eq!(tasks.num_alive_tasks(), 1);
+    drop(dropped);
+    idle().await;
+    assert_eq!(tasks.num_alive_tasks(), 0, "dropped");
+}

@@ -24,6 +24,8 @@ use crate::protocol::{Line, Output};
 const READERS: [usize; 2] = [1, 4];
 /// The idle store is read for this part of the time.
 const IDLE_PART: u32 = 4;
+/// For so many times as long it goes on while no get has counted yet: a busy machine may give a reader no turn before.
+const PATIENCE: u32 = 100;
 
 /// Runs all variants on one engine.
 pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
@@ -55,7 +57,10 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
                     keep_relisting(engine, &lists, args.length, &state)
                 } else {
                     state.counts.store(true, Ordering::Relaxed);
-                    thread::sleep(args.length / IDLE_PART);
+                    let (start, length) = (Instant::now(), args.length / IDLE_PART);
+                    while state.goes_on(start, length) {
+                        thread::sleep(length);
+                    }
                     0
                 };
                 state.over.store(true, Ordering::Relaxed);
@@ -90,7 +95,16 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
 struct State {
     /// Gets that begin now count.
     counts: AtomicBool,
+    /// One has.
+    counted: AtomicBool,
     over: AtomicBool,
+}
+
+impl State {
+    fn goes_on(&self, start: Instant, length: Duration) -> bool {
+        let enough = if self.counted.load(Ordering::Relaxed) { length } else { length * PATIENCE };
+        start.elapsed() < enough
+    }
 }
 
 /// What readers found.
@@ -113,6 +127,7 @@ impl Gets {
 /// Gets all keys over and over, beginning with one of them.
 fn read<T, E: StoreEngine<T>>(engine: &E, keys: &[E::Key], first: usize, state: &State) -> Gets {
     let mut gets = Gets::new();
+    let mut told = false;
     for key in keys.iter().cycle().skip(first) {
         if state.over.load(Ordering::Relaxed) {
             break;
@@ -123,6 +138,10 @@ fn read<T, E: StoreEngine<T>>(engine: &E, keys: &[E::Key], first: usize, state: 
         let took = began.elapsed();
         if counts {
             gets.took.note(took);
+            if !told {
+                state.counted.store(true, Ordering::Relaxed);
+                told = true;
+            }
         }
         gets.misses += usize::from(found.is_none());
     }
@@ -133,7 +152,7 @@ fn read<T, E: StoreEngine<T>>(engine: &E, keys: &[E::Key], first: usize, state: 
 fn keep_relisting<T, E: StoreEngine<T>>(engine: &E, lists: &[E::List; 2], length: Duration, state: &State) -> usize {
     let start = Instant::now();
     let mut replaces = 0;
-    while replaces == 0 || start.elapsed() < length {
+    while replaces == 0 || state.goes_on(start, length) {
         let list = lists[(replaces + 1) % 2].clone();
         state.counts.store(true, Ordering::Relaxed);
         relist(engine, list);

@@ -51,4 +51,9 @@ impl Delays {
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
     }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
 }

@@ -92,7 +92,10 @@ mod shard;
 mod sharded;
 mod shared;
 mod slab;
+mod sleep;
 mod strangers;
+#[cfg(test)]
+mod tests;
 
 use std::hash::Hash;
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use super::keeper::Keeper;
 use super::line::Phase;
 use super::options::AddOptions;
 use super::shared::{Shared, Taken};
+use super::sleep::sleep_until_some;
 
 /// A queue of keys to be processed, each by one at a time (client-go `TypedRateLimitingInterface`, controller-runtime
 /// `PriorityQueue`). What it does with a key, how long a key may wait, and what everything costs is said in the docs of
@@ -88,19 +88,7 @@ impl<K: Key> WorkQueue<K> {
     pub async fn get(&self) -> Option<Item<K>> {
         // Who always finds a key never sleeps, and would keep other tasks from their turn.
         consume_budget().await;
-        loop {
-            if let Some(end) = self.look() {
-                return end;
-            }
-            let mut woken = pin!(self.shared.ready.notified());
-            // From here on every add wakes this future or another, so after another look it may sleep. Dropped when it
-            // has been woken, it wakes another: tokio's `Notify` sees to that.
-            woken.as_mut().enable();
-            if let Some(end) = self.look() {
-                return end;
-            }
-            woken.await;
-        }
+        sleep_until_some(&self.shared.ready, || self.look()).await
     }
 
     /// What `get` ends with, if it may end.
@@ -174,16 +162,7 @@ impl<K: Key> WorkQueue<K> {
     #[must_use = "the queue is shut down; the future waits for what is being processed"]
     pub fn shut_down_with_drain(&self) -> impl Future<Output = ()> + Send {
         self.shared.end_with(Phase::Draining);
-        async {
-            loop {
-                let mut ended = pin!(self.shared.drained.notified());
-                ended.as_mut().enable();
-                if !self.shared.is_draining() {
-                    return;
-                }
-                ended.await;
-            }
-        }
+        sleep_until_some(&self.shared.drained, || (!self.shared.is_draining()).then_some(()))
     }
 
     /// Whether it was shut down, one way or the other (client-go `ShuttingDown`).

@@ -150,11 +150,19 @@ async fn a_delay_may_be_longer_than_all_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn thousands_of_keys_may_come_at_once() {
+async fn thousands_of_keys_may_come_at_once_and_leave_others_their_turn() {
     let queue = queue::<u32>();
+    let worker = spawn(&queue, async |queue: Arc<WorkQueue<_>>| {
+        let item = queue.get().await;
+        (item.map(|item| *item.key()), queue.len())
+    });
+    idle().await;
     (0..3000).for_each(|key| queue.add_after(key, ms(10)));
     pass(ms(10)).await;
-    assert!(rest(&queue).into_iter().eq(0..3000));
+    let (first, queued) = worker.await.unwrap();
+    assert_eq!(first, Some(0));
+    assert!(queued < 1000, "{queued} before the worker had its turn");
+    assert!(rest(&queue).into_iter().eq(1..3000));
 }
 
 #[tokio::test(start_paused = true)]

@@ -129,6 +129,9 @@ async fn a_bucket_of_odd_measures_does_what_they_say() {
     says(&BucketRateLimiter::new(Duration::ZERO, 0), "any", &[0, 0]);
     let never = BucketRateLimiter::new(Duration::MAX, u32::MAX);
     assert!((0..10).all(|_| never.when(&"any") == Duration::ZERO));
+    let far = BucketRateLimiter::new(Duration::from_secs(u64::MAX / 8), 0);
+    let delays: Vec<_> = (0..10).map(|_| far.when(&"any")).collect();
+    assert!(delays.is_sorted(), "{delays:?}");
     let never = BucketRateLimiter::new(Duration::MAX, 0);
     assert!((0..10).all(|_| never.when(&"any") == Duration::MAX));
 }

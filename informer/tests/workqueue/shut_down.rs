@@ -170,6 +170,7 @@ async fn workers_that_add_and_get_all_return_after_shut_down() {
 async fn the_queues_task_ends_with_it() {
     let tasks = Handle::current().metrics();
     let queue = queue::<u32>();
+    idle().await;
     assert_eq!(tasks.num_alive_tasks(), 1);
     queue.shut_down();
     idle().await;

@@ -28,14 +28,8 @@ impl<K: Key> ItemExponentialFailureRateLimiter<K> {
 
 impl<K: Key> RateLimiter<K> for ItemExponentialFailureRateLimiter<K> {
     fn when(&self, key: &K) -> Duration {
-        let mut delay = self.base;
-        for _ in 0..self.failures.count(key).min(DOUBLINGS) {
-            if delay >= self.max {
-                break;
-            }
-            delay = delay.saturating_mul(2);
-        }
-        delay.min(self.max)
+        let doublings = self.failures.count(key).min(DOUBLINGS);
+        (0..doublings).fold(self.base, |delay, _| delay.saturating_mul(2)).min(self.max)
     }
 
     fn forget(&self, key: &K) {

@@ -55,10 +55,10 @@
 //! # Locks
 //!
 //! Entries are in 64 shards by hash, each with a mutex: an add of a key that is dirty already, the most frequent by far
-//! when there is much to do, touches nothing else. The order of keys is behind one mutex, held for a few list
-//! operations; times that keys wait for are behind another. A shard's lock may be held while one of these two is taken,
-//! never the reverse, and never both. Under a shard's lock the only foreign code is the key's `Eq` and `Clone`; wakers,
-//! metrics and rate limiters are called with no lock held.
+//! when there is much to do, touches nothing else unless it raises the key. The order of keys is behind one mutex, held
+//! for a few list operations when a key is queued, taken and done; times that keys wait for are behind another. A
+//! shard's lock may be held while one of these two is taken, never the reverse, and never both. Under a shard's lock the
+//! only foreign code is the key's `Eq` and `Clone`; wakers, metrics and rate limiters are called with no lock held.
 //!
 //! # Cost
 //!

@@ -122,6 +122,48 @@ pub enum StoreError {
     },
 }
 
+/// A label selector that Kubernetes would not take, either.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SelectorError {
+    /// Something else should stand there.
+    #[error("character {at} of the selector: found {found}, expected {expected}")]
+    Syntax {
+        /// Where, in characters from 1.
+        at: usize,
+        /// What stands there.
+        found: String,
+        /// What may stand there.
+        expected: &'static str,
+    },
+    /// A label's key breaks the rules.
+    #[error("label key {key:?} {fault}, as in example.com/my-name or my-name")]
+    Key {
+        /// The key.
+        key: String,
+        /// What is wrong, and how it should be.
+        fault: &'static str,
+    },
+    /// A label's value breaks the rules.
+    #[error("value {value:?} of label {key:?} {fault}, as in my-value, my_value or 12345")]
+    Value {
+        /// The label's key.
+        key: String,
+        /// The value.
+        value: String,
+        /// What is wrong, and how it should be.
+        fault: &'static str,
+    },
+    /// `>` and `<` compare whole numbers.
+    #[error("label {key:?} is compared with {value:?}: after > or < write a whole number of at most 64 bits")]
+    Number {
+        /// The label's key.
+        key: String,
+        /// What it is compared with.
+        value: String,
+    },
+}
+
 /// A question to an index that does not exist, or whose function failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -6,6 +6,7 @@
 //! * [`Indexer`]: the store with its indexes, fused with the queue by sharing its slots, so that an item applies itself
 //!   without another look-up; or alone.
 //! * [`Relist`]: a relist in pieces, as pages arrive, with the deletions found at its commit.
+//! * [`Lister`]: reads by namespace and by label [`Selector`].
 //!
 //! It knows no Kubernetes crate and no async runtime: metadata comes through a [`Meta`] accessor.
 //!
@@ -64,12 +65,14 @@ mod table;
 pub use sync::mutants;
 
 pub use delta::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
-pub use error::{BoxError, Closed, IndexError, KeyError, OfferError, PopError, ProcessError, RelistError, StoreError};
+pub use error::{
+    BoxError, Closed, IndexError, KeyError, OfferError, PopError, ProcessError, RelistError, SelectorError, StoreError,
+};
 pub use fifo::{Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Failure, Popped, Refused, Relist};
 pub use key::{ExplicitKey, KeyFunc, KeySource};
 pub use known::KnownObjects;
-pub use meta::{Meta, NoMeta};
-pub use store::{IndexReader, Indexer, IndexerBuilder, NAMESPACE_INDEX};
+pub use meta::{Labels, Meta, NoMeta};
+pub use store::{IndexReader, Indexer, IndexerBuilder, Lister, NAMESPACE_INDEX, NamespaceLister, Selector};
 
 /// The README's example is a test.
 #[cfg(doctest)]

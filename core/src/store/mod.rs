@@ -7,6 +7,7 @@
 
 mod index;
 mod indexer;
+mod lister;
 mod reader;
 
 use std::borrow::Cow;
@@ -19,6 +20,7 @@ use crate::{KeyFunc, Meta};
 use index::Index;
 pub(crate) use index::Values;
 pub use indexer::{Indexer, IndexerBuilder};
+pub use lister::{Lister, NamespaceLister, Selector};
 pub use reader::IndexReader;
 
 /// Name of the built-in index by namespace (client-go `NamespaceIndex`); cluster-scoped objects have the value `""`.

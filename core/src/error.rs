@@ -120,7 +120,57 @@ pub enum StoreError {
         /// Key of the item.
         key: String,
     },
+    /// A queue that is written as a store refused the object; nothing was queued.
+    #[error(transparent)]
+    Refused(OfferError),
+    /// The relist of a queue that is written as a store stopped.
+    #[error(transparent)]
+    Relist(#[from] RelistError),
+    /// A heap that is written as a store takes nothing after its close.
+    #[error(transparent)]
+    Heap(HeapError),
 }
+
+impl From<OfferError> for StoreError {
+    fn from(error: OfferError) -> Self {
+        match error {
+            OfferError::Key(error) => Self::Key(error),
+            error @ OfferError::Transform { .. } => Self::Refused(error),
+        }
+    }
+}
+
+impl From<HeapError> for StoreError {
+    fn from(error: HeapError) -> Self {
+        match error {
+            HeapError::Key(error) => Self::Key(error),
+            error @ (HeapError::Closed | HeapError::NotFound { .. }) => Self::Heap(error),
+        }
+    }
+}
+
+/// A [`Heap`](crate::Heap) was not changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HeapError {
+    /// An object has no key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// Something was added after the close.
+    #[error("the heap is closed and takes nothing any more: stop adding, or make another heap")]
+    Closed,
+    /// There is nothing to delete.
+    #[error("the heap has nothing under key {key:?} to delete: it was never added, or is popped already")]
+    NotFound {
+        /// Key of the object.
+        key: String,
+    },
+}
+
+/// What a handler behind a [`Queue`](crate::Queue) returned.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct HandlerError(#[from] pub BoxError);
 
 /// A label selector that Kubernetes would not take, either.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -7,6 +7,8 @@
 //!   without another look-up; or alone.
 //! * [`Relist`]: a relist in pieces, as pages arrive, with the deletions found at its commit.
 //! * [`Lister`]: reads by namespace and by label [`Selector`].
+//! * [`ReflectorStore`], [`Store`], [`Queue`]: what a reflector feeds, a reader reads and a controller pops, whichever of
+//!   these it is: the two above, [`Fifo`], [`Heap`].
 //!
 //! It knows no Kubernetes crate and no async runtime: metadata comes through a [`Meta`] accessor.
 //!
@@ -53,6 +55,8 @@ mod key;
 mod known;
 mod meta;
 mod queue;
+mod queues;
+mod roles;
 mod shard;
 mod slot;
 mod store;
@@ -66,12 +70,15 @@ pub use sync::mutants;
 
 pub use delta::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 pub use error::{
-    BoxError, Closed, IndexError, KeyError, OfferError, PopError, ProcessError, RelistError, SelectorError, StoreError,
+    BoxError, Closed, HandlerError, HeapError, IndexError, KeyError, OfferError, PopError, ProcessError, RelistError,
+    SelectorError, StoreError,
 };
 pub use fifo::{Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Failure, Popped, Refused, Relist};
 pub use key::{ExplicitKey, KeyFunc, KeySource};
 pub use known::KnownObjects;
 pub use meta::{Labels, Meta, NoMeta};
+pub use queues::{Fifo, Heap, KeyedQueue};
+pub use roles::{ItemHandler, Queue, ReflectorStore, Store};
 pub use store::{IndexReader, Indexer, IndexerBuilder, Lister, NAMESPACE_INDEX, NamespaceLister, Selector};
 
 /// The README's example is a test.

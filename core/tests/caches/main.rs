@@ -3,5 +3,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod fifo;
+mod heap;
 mod lister;
+mod queues;
 mod selector;

@@ -8,7 +8,7 @@
 //! * [`Relist`]: a relist in pieces, as pages arrive, with the deletions found at its commit.
 //! * [`Lister`]: reads by namespace and by label [`Selector`].
 //! * [`ReflectorStore`], [`Store`], [`Queue`]: what a reflector feeds, a reader reads and a controller pops, whichever of
-//!   these it is: the two above, [`Fifo`], [`Heap`].
+//!   these it is: the two above, [`Fifo`], [`Heap`], [`ExpirationCache`], [`UndeltaStore`].
 //!
 //! It knows no Kubernetes crate and no async runtime: metadata comes through a [`Meta`] accessor.
 //!
@@ -48,6 +48,7 @@
 //! (client-go's contract), so a key whose handler is stuck grows by one delta an offer: see
 //! [`DeltaFifoBuilder::high_water`] for a bound.
 
+mod clock;
 mod delta;
 mod error;
 mod fifo;
@@ -79,7 +80,10 @@ pub use known::KnownObjects;
 pub use meta::{Labels, Meta, NoMeta};
 pub use queues::{Fifo, Heap, KeyedQueue};
 pub use roles::{ItemHandler, Queue, ReflectorStore, Store};
-pub use store::{IndexReader, Indexer, IndexerBuilder, Lister, NAMESPACE_INDEX, NamespaceLister, Selector};
+pub use store::{
+    ExpirationCache, IndexReader, Indexer, IndexerBuilder, Lister, NAMESPACE_INDEX, NamespaceLister, Selector,
+    UndeltaStore,
+};
 
 /// The README's example is a test.
 #[cfg(doctest)]

@@ -1,10 +1,14 @@
 //! What stands around the engine: the lister, the caches, and the queues of newest objects. A file for each, with
 //! client-go's own tests of it among others.
 
+mod clock;
 #[path = "../common/mod.rs"]
 mod common;
+mod expiration;
 mod fifo;
 mod heap;
 mod lister;
 mod queues;
 mod selector;
+mod stores;
+mod undelta;

@@ -172,6 +172,29 @@ pub enum HeapError {
 #[error(transparent)]
 pub struct HandlerError(#[from] pub BoxError);
 
+/// A [`MutationCache`](crate::MutationCache) cannot answer, or did not keep a write.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MutationError {
+    /// The object has no key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// No such index.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// What is newer can only be said of versions that are decimal numbers.
+    #[error(
+        "key {key:?} has the version {version:?}, which is no decimal number, so it cannot be said what is newer: let the \
+         accessor's `version` give the object's resourceVersion"
+    )]
+    Version {
+        /// Key of the object.
+        key: String,
+        /// Its version, empty if it has none.
+        version: String,
+    },
+}
+
 /// A label selector that Kubernetes would not take, either.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -6,7 +6,8 @@
 //! * [`Indexer`]: the store with its indexes, fused with the queue by sharing its slots, so that an item applies itself
 //!   without another look-up; or alone.
 //! * [`Relist`]: a relist in pieces, as pages arrive, with the deletions found at its commit.
-//! * [`Lister`]: reads by namespace and by label [`Selector`].
+//! * [`Lister`]: reads by namespace and by label [`Selector`]. [`MutationCache`]: one's own writes over the store until the
+//!   watch has brought them.
 //! * [`ReflectorStore`], [`Store`], [`Queue`]: what a reflector feeds, a reader reads and a controller pops, whichever of
 //!   these it is: the two above, [`Fifo`], [`Heap`], [`ExpirationCache`], [`UndeltaStore`].
 //!
@@ -63,6 +64,7 @@ mod slot;
 mod store;
 mod sync;
 mod table;
+mod version;
 
 /// For the models of `loom-tests`; not there otherwise.
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
@@ -71,8 +73,8 @@ pub use sync::mutants;
 
 pub use delta::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 pub use error::{
-    BoxError, Closed, HandlerError, HeapError, IndexError, KeyError, OfferError, PopError, ProcessError, RelistError,
-    SelectorError, StoreError,
+    BoxError, Closed, HandlerError, HeapError, IndexError, KeyError, MutationError, OfferError, PopError, ProcessError,
+    RelistError, SelectorError, StoreError,
 };
 pub use fifo::{Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Failure, Popped, Refused, Relist};
 pub use key::{ExplicitKey, KeyFunc, KeySource};
@@ -81,8 +83,8 @@ pub use meta::{Labels, Meta, NoMeta};
 pub use queues::{Fifo, Heap, KeyedQueue};
 pub use roles::{ItemHandler, Queue, ReflectorStore, Store};
 pub use store::{
-    ExpirationCache, IndexReader, Indexer, IndexerBuilder, Lister, NAMESPACE_INDEX, NamespaceLister, Selector,
-    UndeltaStore,
+    ExpirationCache, IndexReader, Indexer, IndexerBuilder, Lister, MutationCache, MutationCacheBuilder,
+    NAMESPACE_INDEX, NamespaceLister, Selector, UndeltaStore,
 };
 
 /// The README's example is a test.

@@ -9,6 +9,7 @@ mod expiration;
 mod index;
 mod indexer;
 mod lister;
+mod mutation;
 mod reader;
 mod undelta;
 
@@ -24,6 +25,7 @@ use index::Index;
 pub(crate) use index::Values;
 pub use indexer::{Indexer, IndexerBuilder};
 pub use lister::{Lister, NamespaceLister, Selector};
+pub use mutation::{MutationCache, MutationCacheBuilder};
 pub use reader::IndexReader;
 pub use undelta::UndeltaStore;
 

@@ -8,6 +8,7 @@ mod expiration;
 mod fifo;
 mod heap;
 mod lister;
+mod mutation;
 mod queues;
 mod selector;
 mod stores;

@@ -195,6 +195,23 @@ pub enum MutationError {
     },
 }
 
+/// Objects that a store holds were changed in place.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cache {cache:?}: {count} of the objects watched were changed in place, after they were stored: store a changed copy \
+     instead. The first was {before} and is {now}"
+)]
+pub struct Altered {
+    /// Name of the detector.
+    pub cache: String,
+    /// How many objects.
+    pub count: usize,
+    /// The first one's snapshot when it was stored.
+    pub before: String,
+    /// And now.
+    pub now: String,
+}
+
 /// A label selector that Kubernetes would not take, either.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

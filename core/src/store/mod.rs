@@ -5,6 +5,7 @@
 //! `Indexer`), only popped items do, each for the one key whose handler it is. Either way one writer per key at a time,
 //! so an index never holds an object under two states' values. Index functions are user code and run before any lock.
 
+mod detector;
 mod expiration;
 mod index;
 mod indexer;
@@ -20,6 +21,7 @@ use crate::slot::RunningSlot;
 use crate::sync::{Arc, mutant};
 use crate::table::Table;
 use crate::{KeyFunc, Meta};
+pub use detector::CacheMutationDetector;
 pub use expiration::ExpirationCache;
 use index::Index;
 pub(crate) use index::Values;

@@ -4,6 +4,7 @@
 mod clock;
 #[path = "../common/mod.rs"]
 mod common;
+mod detector;
 mod expiration;
 mod fifo;
 mod heap;

@@ -120,6 +120,138 @@ pub enum StoreError {
         /// Key of the item.
         key: String,
     },
+    /// A queue that is written as a store refused the object; nothing was queued.
+    #[error(transparent)]
+    Refused(OfferError),
+    /// The relist of a queue that is written as a store stopped.
+    #[error(transparent)]
+    Relist(#[from] RelistError),
+    /// A heap that is written as a store takes nothing after its close.
+    #[error(transparent)]
+    Heap(HeapError),
+}
+
+impl From<OfferError> for StoreError {
+    fn from(error: OfferError) -> Self {
+        match error {
+            OfferError::Key(error) => Self::Key(error),
+            error @ OfferError::Transform { .. } => Self::Refused(error),
+        }
+    }
+}
+
+impl From<HeapError> for StoreError {
+    fn from(error: HeapError) -> Self {
+        match error {
+            HeapError::Key(error) => Self::Key(error),
+            error @ (HeapError::Closed | HeapError::NotFound { .. }) => Self::Heap(error),
+        }
+    }
+}
+
+/// A [`Heap`](crate::Heap) was not changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HeapError {
+    /// An object has no key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// Something was added after the close.
+    #[error("the heap is closed and takes nothing any more: stop adding, or make another heap")]
+    Closed,
+    /// There is nothing to delete.
+    #[error("the heap has nothing under key {key:?} to delete: it was never added, or is popped already")]
+    NotFound {
+        /// Key of the object.
+        key: String,
+    },
+}
+
+/// What a handler behind a [`Queue`](crate::Queue) returned.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct HandlerError(#[from] pub BoxError);
+
+/// A [`MutationCache`](crate::MutationCache) cannot answer, or did not keep a write.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MutationError {
+    /// The object has no key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// No such index.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// What is newer can only be said of versions that are decimal numbers.
+    #[error(
+        "key {key:?} has the version {version:?}, which is no decimal number, so it cannot be said what is newer: let the \
+         accessor's `version` give the object's resourceVersion"
+    )]
+    Version {
+        /// Key of the object.
+        key: String,
+        /// Its version, empty if it has none.
+        version: String,
+    },
+}
+
+/// Objects that a store holds were changed in place.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cache {cache:?}: {count} of the objects watched were changed in place, after they were stored: store a changed copy \
+     instead. The first was {before} and is {now}"
+)]
+pub struct Altered {
+    /// Name of the detector.
+    pub cache: String,
+    /// How many objects.
+    pub count: usize,
+    /// The first one's snapshot when it was stored.
+    pub before: String,
+    /// And now.
+    pub now: String,
+}
+
+/// A label selector that Kubernetes would not take, either.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SelectorError {
+    /// Something else should stand there.
+    #[error("character {at} of the selector: found {found}, expected {expected}")]
+    Syntax {
+        /// Where, in characters from 1.
+        at: usize,
+        /// What stands there.
+        found: String,
+        /// What may stand there.
+        expected: &'static str,
+    },
+    /// A label's key breaks the rules.
+    #[error("label key {key:?} {fault}, as in example.com/my-name or my-name")]
+    Key {
+        /// The key.
+        key: String,
+        /// What is wrong, and how it should be.
+        fault: &'static str,
+    },
+    /// A label's value breaks the rules.
+    #[error("value {value:?} of label {key:?} {fault}, as in my-value, my_value or 12345")]
+    Value {
+        /// The label's key.
+        key: String,
+        /// The value.
+        value: String,
+        /// What is wrong, and how it should be.
+        fault: &'static str,
+    },
+    /// `>` and `<` compare whole numbers.
+    #[error("label {key:?} is compared with {value:?}: after > or < write a whole number of at most 64 bits")]
+    Number {
+        /// The label's key.
+        key: String,
+        /// What it is compared with.
+        value: String,
+    },
 }
 
 /// A question to an index that does not exist, or whose function failed.

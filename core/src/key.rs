@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use crate::error::{BoxError, KeyError};
-use crate::{DeletedFinalStateUnknown, Deltas, Meta};
+use crate::{DeletedFinalStateUnknown, DeltaObject, Deltas, Meta};
 
 /// A buffer that holds most keys without an allocation (Kubernetes allows 63 + 1 + 253 bytes; nearly all are shorter).
 pub(crate) type KeyBuf = SmallVec<[u8; 128]>;
@@ -34,6 +34,15 @@ impl<'a, T> From<&'a T> for KeySource<'a, T> {
 impl<'a, T> From<&'a DeletedFinalStateUnknown<T>> for KeySource<'a, T> {
     fn from(tombstone: &'a DeletedFinalStateUnknown<T>) -> Self {
         KeySource::Tombstone(tombstone)
+    }
+}
+
+impl<'a, T> From<&'a DeltaObject<T>> for KeySource<'a, T> {
+    fn from(object: &'a DeltaObject<T>) -> Self {
+        match object {
+            DeltaObject::Object(object) => KeySource::Object(object),
+            DeltaObject::Tombstone(tombstone) => KeySource::Tombstone(tombstone),
+        }
     }
 }
 
@@ -113,6 +122,13 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
         Ok(())
     }
 
+    /// The key of an object, a tombstone, deltas or an explicit key.
+    pub(crate) fn key_of(&self, source: &KeySource<'_, T>) -> Result<String, KeyError> {
+        let mut buffer = KeyBuf::new();
+        self.write_source(source, &mut buffer)?;
+        Ok(as_str(&buffer).to_owned())
+    }
+
     pub(crate) fn write_source(&self, source: &KeySource<'_, T>, buffer: &mut KeyBuf) -> Result<(), KeyError> {
         match source {
             KeySource::Object(object) => self.write(object, buffer)?,
@@ -121,8 +137,8 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
             KeySource::Deltas(deltas) => {
                 let newest = deltas.newest().ok_or(KeyError::ZeroLengthDeltas)?;
                 match &newest.object {
-                    crate::DeltaObject::Object(object) => self.write(object, buffer)?,
-                    crate::DeltaObject::Tombstone(tombstone) => buffer.put(&tombstone.key),
+                    DeltaObject::Object(object) => self.write(object, buffer)?,
+                    DeltaObject::Tombstone(tombstone) => buffer.put(&tombstone.key),
                 }
             }
         }

@@ -6,6 +6,10 @@
 //! * [`Indexer`]: the store with its indexes, fused with the queue by sharing its slots, so that an item applies itself
 //!   without another look-up; or alone.
 //! * [`Relist`]: a relist in pieces, as pages arrive, with the deletions found at its commit.
+//! * [`Lister`]: reads by namespace and by label [`Selector`]. [`MutationCache`]: one's own writes over the store until the
+//!   watch has brought them.
+//! * [`ReflectorStore`], [`Store`], [`Queue`]: what a reflector feeds, a reader reads and a controller pops, whichever of
+//!   these it is: the two above, [`Fifo`], [`Heap`], [`ExpirationCache`], [`UndeltaStore`].
 //!
 //! It knows no Kubernetes crate and no async runtime: metadata comes through a [`Meta`] accessor.
 //!
@@ -45,6 +49,7 @@
 //! (client-go's contract), so a key whose handler is stuck grows by one delta an offer: see
 //! [`DeltaFifoBuilder::high_water`] for a bound.
 
+mod clock;
 mod delta;
 mod error;
 mod fifo;
@@ -52,11 +57,14 @@ mod key;
 mod known;
 mod meta;
 mod queue;
+mod queues;
+mod roles;
 mod shard;
 mod slot;
 mod store;
 mod sync;
 mod table;
+mod version;
 
 /// For the models of `loom-tests`; not there otherwise.
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
@@ -64,12 +72,20 @@ mod table;
 pub use sync::mutants;
 
 pub use delta::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
-pub use error::{BoxError, Closed, IndexError, KeyError, OfferError, PopError, ProcessError, RelistError, StoreError};
+pub use error::{
+    Altered, BoxError, Closed, HandlerError, HeapError, IndexError, KeyError, MutationError, OfferError, PopError,
+    ProcessError, RelistError, SelectorError, StoreError,
+};
 pub use fifo::{Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Failure, Popped, Refused, Relist};
 pub use key::{ExplicitKey, KeyFunc, KeySource};
 pub use known::KnownObjects;
-pub use meta::{Meta, NoMeta};
-pub use store::{IndexReader, Indexer, IndexerBuilder, NAMESPACE_INDEX};
+pub use meta::{Labels, Meta, NoMeta};
+pub use queues::{Fifo, Heap, KeyedQueue};
+pub use roles::{ItemHandler, Queue, ReflectorStore, Store};
+pub use store::{
+    CacheMutationDetector, ExpirationCache, IndexReader, Indexer, IndexerBuilder, Lister, MutationCache,
+    MutationCacheBuilder, NAMESPACE_INDEX, NamespaceLister, Selector, UndeltaStore,
+};
 
 /// The README's example is a test.
 #[cfg(doctest)]

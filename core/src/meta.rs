@@ -37,6 +37,28 @@ pub trait Meta<T>: Send + Sync + 'static {
     }
 }
 
+/// Gives an object's labels, for accessors that know them. A [`Lister`](crate::Lister) whose accessor does selects by label;
+/// nothing else needs it.
+///
+/// ```
+/// use deltafifo::{Labels, Meta};
+///
+/// struct Pod { name: String, labels: std::collections::BTreeMap<String, String> }
+///
+/// struct PodMeta;
+/// impl Meta<Pod> for PodMeta {
+///     fn namespace<'a>(&self, _: &'a Pod) -> Option<&'a str> { None }
+///     fn name<'a>(&self, pod: &'a Pod) -> Option<&'a str> { Some(&pod.name) }
+/// }
+/// impl Labels<Pod> for PodMeta {
+///     fn label<'a>(&self, pod: &'a Pod, key: &str) -> Option<&'a str> { pod.labels.get(key).map(String::as_str) }
+/// }
+/// ```
+pub trait Labels<T>: Meta<T> {
+    /// The value of label `key`; `None` when the object does not have it. An empty value is a value.
+    fn label<'a>(&self, object: &'a T, key: &str) -> Option<&'a str>;
+}
+
 /// An accessor that knows nothing, for queues whose custom [key function](crate::KeyFunc::custom) says all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoMeta;

@@ -5,9 +5,14 @@
 //! `Indexer`), only popped items do, each for the one key whose handler it is. Either way one writer per key at a time,
 //! so an index never holds an object under two states' values. Index functions are user code and run before any lock.
 
+mod detector;
+mod expiration;
 mod index;
 mod indexer;
+mod lister;
+mod mutation;
 mod reader;
+mod undelta;
 
 use std::borrow::Cow;
 
@@ -16,10 +21,15 @@ use crate::slot::RunningSlot;
 use crate::sync::{Arc, mutant};
 use crate::table::Table;
 use crate::{KeyFunc, Meta};
+pub use detector::CacheMutationDetector;
+pub use expiration::ExpirationCache;
 use index::Index;
 pub(crate) use index::Values;
 pub use indexer::{Indexer, IndexerBuilder};
+pub use lister::{Lister, NamespaceLister, Selector};
+pub use mutation::{MutationCache, MutationCacheBuilder};
 pub use reader::IndexReader;
+pub use undelta::UndeltaStore;
 
 /// Name of the built-in index by namespace (client-go `NamespaceIndex`); cluster-scoped objects have the value `""`.
 pub const NAMESPACE_INDEX: &str = "namespace";

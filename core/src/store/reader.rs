@@ -88,19 +88,23 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// # Errors
     /// [`IndexError`] when there is no such index, or its function fails for `object`.
     pub fn index(&self, name: &str, object: &T) -> Result<Vec<Arc<T>>, IndexError> {
-        let values = if name == NAMESPACE_INDEX {
-            vec![self.core.keys.meta().namespace(object).unwrap_or_default().to_owned()]
-        } else {
-            let index = self.core.indexes.iter().find(|index| index.name == name);
-            let index = index.ok_or_else(|| IndexError::Unknown(name.to_owned()))?;
-            index.values_of(object).map_err(|source| IndexError::Function { index: name.to_owned(), source })?
-        };
+        let values = self.index_values(name, object)?;
         let mut seen = HashSet::new();
         let mut objects = Vec::new();
         for value in &values {
             objects.extend(self.by_index(name, value)?.into_iter().filter(|object| seen.insert(Arc::as_ptr(object))));
         }
         Ok(objects)
+    }
+
+    /// The values that index `name` has for `object`, stored or not.
+    pub(crate) fn index_values(&self, name: &str, object: &T) -> Result<Vec<String>, IndexError> {
+        if name == NAMESPACE_INDEX {
+            return Ok(vec![self.core.keys.meta().namespace(object).unwrap_or_default().to_owned()]);
+        }
+        let index = self.core.indexes.iter().find(|index| index.name == name);
+        let index = index.ok_or_else(|| IndexError::Unknown(name.to_owned()))?;
+        index.values_of(object).map_err(|source| IndexError::Function { index: name.to_owned(), source })
     }
 
     /// Every stored object with `value` in index `name`. O(answers).

@@ -1,0 +1,213 @@
+//! What a reflector writes to, what a reader reads, and what a controller pops: client-go's `ReflectorStore`, `Store` and
+//! `Queue`. All three can be trait objects, so that a reflector need not know which store it feeds.
+//!
+//! The types' own methods say the same with more precise errors, and more; these are for code that serves any of them.
+
+use crate::error::{Closed, HandlerError, KeyError, ProcessError, StoreError};
+use crate::sync::Arc;
+use crate::{BoxError, DeltaFifo, DeltaObject, Deltas, Indexer, Meta};
+
+/// What a reflector feeds (client-go `ReflectorStore`): any store, and any queue.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deltafifo::{DeltaFifo, Fifo, Indexer, KeyFunc, NoMeta, ReflectorStore};
+///
+/// let keys = || KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
+/// let (store, fifo) = (Indexer::builder(keys()).build()?, Fifo::new(keys()));
+/// let deltas = DeltaFifo::builder(keys()).build();
+/// let fed: [&dyn ReflectorStore<String>; 3] = [&store, &fifo, &deltas];
+/// for store in fed {
+///     store.replace(vec![Arc::new("a".to_owned()), Arc::new("b".to_owned())], "7")?;
+///     store.delete(Arc::new("a".to_owned()).into())?;
+/// }
+/// assert_eq!((store.list_keys().len(), fifo.len(), deltas.list_keys().len()), (1, 1, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait ReflectorStore<T>: Send + Sync {
+    /// A new object.
+    ///
+    /// # Errors
+    /// [`StoreError`] says what was not done, or not completely.
+    fn add(&self, object: Arc<T>) -> Result<(), StoreError>;
+
+    /// A changed object.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    fn update(&self, object: Arc<T>) -> Result<(), StoreError>;
+
+    /// An object is gone. That of a key which is not there is no error.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    fn delete(&self, object: DeltaObject<T>) -> Result<(), StoreError>;
+
+    /// These are all objects, as of `version`; whatever else is there is gone.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError>;
+
+    /// Tells of everything known once more, where there is somebody to tell; in a plain store it does nothing.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    fn resync(&self) -> Result<(), StoreError>;
+}
+
+/// A store of objects by key (client-go `Store`). Of a [`Fifo`](crate::Fifo) and a [`Heap`](crate::Heap) it holds what is
+/// queued. A [`DeltaFifo`] is none: it holds deltas, and its objects are in [its store](DeltaFifo::store).
+pub trait Store<T>: ReflectorStore<T> {
+    /// All objects, in no particular order.
+    fn list(&self) -> Vec<Arc<T>>;
+
+    /// All keys, in no particular order.
+    fn list_keys(&self) -> Vec<String>;
+
+    /// What is stored under the key of `object`.
+    ///
+    /// # Errors
+    /// [`KeyError`] when it has no key.
+    fn get(&self, object: &T) -> Result<Option<Arc<T>>, KeyError>;
+
+    /// The object under `key`.
+    fn get_by_key(&self, key: &str) -> Option<Arc<T>>;
+}
+
+/// A handler behind a [`Queue`]: gets an item, and whether it is of the initial population.
+pub type ItemHandler<'h, Item> = dyn FnMut(&Item, bool) -> Result<(), BoxError> + 'h;
+
+/// A queue that a controller pops (client-go `Queue`).
+///
+/// ```
+/// use std::sync::Arc;
+/// use deltafifo::{DeltaFifo, Deltas, KeyFunc, NoMeta, Queue};
+///
+/// fn run(queue: &dyn Queue<String, Item = Deltas<String>>) -> usize {
+///     let mut handled = 0;
+///     while queue.process(&mut |deltas, _initial| Ok(handled += deltas.len())).is_ok() {}
+///     handled
+/// }
+///
+/// let fifo = DeltaFifo::builder(KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()))).build();
+/// fifo.add(Arc::new("a".to_owned()))?;
+/// fifo.update(Arc::new("a".to_owned()))?;
+/// fifo.close();
+/// assert_eq!(run(&fifo), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Queue<T>: ReflectorStore<T> {
+    /// What a handler gets: the deltas of a key, or its newest object.
+    type Item;
+
+    /// Takes the next key and calls `handler` with what is queued for it (client-go `Pop`); blocks while the queue is
+    /// empty and open. What was handled is not put back, whatever the handler returned.
+    ///
+    /// # Errors
+    /// [`ProcessError`]: the queue is closed and empty, or the handler failed or panicked.
+    fn process(&self, handler: &mut ItemHandler<'_, Self::Item>) -> Result<(), ProcessError<HandlerError>>;
+
+    /// Closes it: what is queued is still popped, then pops say [`Closed`].
+    fn close(&self);
+
+    /// Whether [`close`](Self::close) was called.
+    fn is_closed(&self) -> bool;
+
+    /// Whether the initial population has been handled. Once true it stays true.
+    fn has_synced(&self) -> bool;
+
+    /// Blocks until [`has_synced`](Self::has_synced) (client-go `HasSyncedChecker`).
+    ///
+    /// # Errors
+    /// [`Closed`] when the queue is closed before.
+    fn wait_for_sync(&self) -> Result<(), Closed>;
+}
+
+impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for Indexer<T, M> {
+    fn add(&self, object: Arc<T>) -> Result<(), StoreError> {
+        self.add(object)
+    }
+
+    fn update(&self, object: Arc<T>) -> Result<(), StoreError> {
+        self.update(object)
+    }
+
+    fn delete(&self, object: DeltaObject<T>) -> Result<(), StoreError> {
+        self.delete(&object)
+    }
+
+    fn replace(&self, list: Vec<Arc<T>>, _version: &str) -> Result<(), StoreError> {
+        self.replace(list)
+    }
+
+    fn resync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> Store<T> for Indexer<T, M> {
+    fn list(&self) -> Vec<Arc<T>> {
+        self.reader().list()
+    }
+
+    fn list_keys(&self) -> Vec<String> {
+        self.reader().list_keys()
+    }
+
+    fn get(&self, object: &T) -> Result<Option<Arc<T>>, KeyError> {
+        self.reader().get(object)
+    }
+
+    fn get_by_key(&self, key: &str) -> Option<Arc<T>> {
+        self.reader().get_by_key(key)
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for DeltaFifo<T, M> {
+    fn add(&self, object: Arc<T>) -> Result<(), StoreError> {
+        Ok(self.add(object)?)
+    }
+
+    fn update(&self, object: Arc<T>) -> Result<(), StoreError> {
+        Ok(self.update(object)?)
+    }
+
+    fn delete(&self, object: DeltaObject<T>) -> Result<(), StoreError> {
+        Ok(self.delete(object)?)
+    }
+
+    fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError> {
+        self.replace(list, version)?;
+        Ok(())
+    }
+
+    fn resync(&self) -> Result<(), StoreError> {
+        self.resync();
+        Ok(())
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> Queue<T> for DeltaFifo<T, M> {
+    type Item = Deltas<T>;
+
+    fn process(&self, handler: &mut ItemHandler<'_, Deltas<T>>) -> Result<(), ProcessError<HandlerError>> {
+        self.process(|item| Ok(handler(item.deltas(), item.is_in_initial_list())?))
+    }
+
+    fn close(&self) {
+        self.close();
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_closed()
+    }
+
+    fn has_synced(&self) -> bool {
+        self.has_synced()
+    }
+
+    fn wait_for_sync(&self) -> Result<(), Closed> {
+        self.wait_for_sync()
+    }
+}

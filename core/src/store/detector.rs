@@ -1,0 +1,97 @@
+//! Finds objects that were changed in place after they were stored.
+
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+use crate::clock::{Clock, system};
+use crate::error::Altered;
+use crate::sync::{Arc, Mutex};
+
+/// client-go's.
+const RETAINED: Duration = Duration::from_secs(2 * 60);
+
+/// For tests: watches objects that a store shares, and says when one was changed in place (client-go
+/// `MutationDetector`). In Rust that takes interior mutability (a `Mutex`, a `Cell`, an atomic) behind the `Arc`, which
+/// nothing forbids.
+///
+/// It keeps each object with a snapshot of your making: a copy, a digest, the fields that count. What is given to it is
+/// watched for 2 to 4 minutes, as in client-go, and kept for as long: costly, and not for production. Whoever runs it
+/// [compares](Self::compare_objects) every second or so, and fails by the error.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use deltafifo::CacheMutationDetector;
+///
+/// let detector = CacheMutationDetector::new("pods", |pod: &Mutex<String>| pod.lock().unwrap().clone());
+/// let pod = Arc::new(Mutex::new("v1".to_owned()));
+/// detector.add_object(pod.clone());
+/// assert!(detector.compare_objects().is_ok());
+/// pod.lock().unwrap().push('!');
+/// assert!(detector.compare_objects().unwrap_err().to_string().contains("The first was \"v1\" and is \"v1!\""));
+/// ```
+pub struct CacheMutationDetector<T, S> {
+    cache: String,
+    snapshot: Box<dyn Fn(&T) -> S + Send + Sync>,
+    clock: Clock,
+    watched: Mutex<Watched<T, S>>,
+}
+
+/// Two generations: the older one ends when the newer has its age.
+struct Watched<T, S> {
+    newer: Vec<Arc<(Arc<T>, S)>>,
+    older: Vec<Arc<(Arc<T>, S)>>,
+    /// When the newer one began.
+    since: Option<Instant>,
+}
+
+impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
+    /// A detector that watches nothing yet. `cache` is its name in messages; `snapshot` is compared with later ones of the
+    /// same object, and runs with no lock held.
+    pub fn new(cache: &str, snapshot: impl Fn(&T) -> S + Send + Sync + 'static) -> Self {
+        let watched = Watched { newer: Vec::new(), older: Vec::new(), since: None };
+        Self { cache: cache.to_owned(), snapshot: Box::new(snapshot), clock: system(), watched: Mutex::new(watched) }
+    }
+
+    /// Takes the time from `clock`, for tests.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
+        self.clock = Box::new(clock);
+        self
+    }
+
+    /// Watches `object`, as it is now. O(1) and the snapshot.
+    pub fn add_object(&self, object: Arc<T>) {
+        let snapshot = (self.snapshot)(&object);
+        self.watched.lock().newer.push(Arc::new((object, snapshot)));
+    }
+
+    /// Compares all objects watched with what they were. O(watched), and as many snapshots.
+    ///
+    /// # Errors
+    /// [`Altered`]: some were changed. They stay so, hence the next comparison says it again.
+    pub fn compare_objects(&self) -> Result<(), Altered> {
+        let mut changes = self.watched().into_iter().filter_map(|watched| {
+            let (object, before) = &*watched;
+            let now = (self.snapshot)(object);
+            (now != *before).then(|| (format!("{before:?}"), format!("{now:?}")))
+        });
+        match changes.next() {
+            Some((before, now)) => Err(Altered { cache: self.cache.clone(), count: 1 + changes.count(), before, now }),
+            None => Ok(()),
+        }
+    }
+
+    /// All that is watched; what has been for long enough ends.
+    fn watched(&self) -> Vec<Arc<(Arc<T>, S)>> {
+        let now = (self.clock)();
+        let mut released = Vec::new();
+        let mut watched = self.watched.lock();
+        let since = *watched.since.get_or_insert(now);
+        if now.saturating_duration_since(since) > RETAINED {
+            let newer = std::mem::take(&mut watched.newer);
+            released.extend(std::mem::replace(&mut watched.older, newer));
+            watched.since = Some(now);
+        }
+        watched.older.iter().chain(&watched.newer).cloned().collect()
+    }
+}

@@ -1,0 +1,230 @@
+//! A store whose objects expire, lazily: whoever comes to one that has expired takes it out.
+//!
+//! The policy is a user's code, asked with no lock held. By the time it has answered another object may stand under the
+//! key: each has a number of its own, and only the one that was judged is taken out.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use crate::clock::{Clock, system};
+use crate::error::{KeyError, StoreError};
+use crate::sync::{Arc, Mutex};
+use crate::{DeltaObject, KeyFunc, KeySource, Meta, ReflectorStore, Store};
+
+type Policy<T> = Box<dyn Fn(&T, Duration) -> bool + Send + Sync>;
+
+/// A store whose objects expire (client-go `ExpirationCache`): what has expired is not given any more, and removed by the
+/// read that comes to it.
+///
+/// What nobody reads stays, and [`list_keys`](Self::list_keys) names it: a list now and then removes all of it. Storing an
+/// object again makes it new. One lock for all; reads take it, too.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use deltafifo::{ExpirationCache, KeyFunc, NoMeta};
+///
+/// let keys = || KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
+/// let tokens = ExpirationCache::with_ttl(keys(), Duration::from_secs(600));
+/// tokens.add(Arc::new("a".to_owned()))?;
+/// assert!(tokens.get_by_key("a").is_some());
+///
+/// // A policy of your own sees the object and its age.
+/// let short = ExpirationCache::new(keys(), |name: &String, age| name.len() > 1 || age > Duration::from_secs(5));
+/// short.add(Arc::new("long".to_owned()))?;
+/// assert!(short.list().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ExpirationCache<T, M> {
+    keys: KeyFunc<T, M>,
+    policy: Policy<T>,
+    clock: Clock,
+    stored: Mutex<Stored<T>>,
+}
+
+struct Stored<T> {
+    entries: HashMap<String, Entry<T>>,
+    /// The next entry's number.
+    numbers: u64,
+}
+
+struct Entry<T> {
+    object: Arc<T>,
+    since: Instant,
+    number: u64,
+}
+
+impl<T> Clone for Entry<T> {
+    fn clone(&self) -> Self {
+        Self { object: self.object.clone(), since: self.since, number: self.number }
+    }
+}
+
+impl<T> Stored<T> {
+    fn put(&mut self, key: String, object: Arc<T>, since: Instant) -> Option<Entry<T>> {
+        self.numbers += 1;
+        self.entries.insert(key, Entry { object, since, number: self.numbers })
+    }
+
+    /// Takes out what is under `key`, if it is still that one.
+    fn take_out(&mut self, key: &str, number: u64) -> Option<Entry<T>> {
+        let is_that_one = self.entries.get(key).is_some_and(|entry| entry.number == number);
+        if is_that_one { self.entries.remove(key) } else { None }
+    }
+}
+
+impl<T, M: Meta<T>> ExpirationCache<T, M> {
+    /// A store, empty. `expired` says of an object and its age whether it has expired; it runs with no lock held.
+    pub fn new(keys: KeyFunc<T, M>, expired: impl Fn(&T, Duration) -> bool + Send + Sync + 'static) -> Self {
+        let stored = Stored { entries: HashMap::new(), numbers: 0 };
+        Self { keys, policy: Box::new(expired), clock: system(), stored: Mutex::new(stored) }
+    }
+
+    /// A store whose objects expire when they are older than `ttl` (client-go `NewTTLStore`); never, if that is zero.
+    pub fn with_ttl(keys: KeyFunc<T, M>, ttl: Duration) -> Self {
+        Self::new(keys, move |_, age| !ttl.is_zero() && age > ttl)
+    }
+
+    /// Takes the time from `clock`, for tests.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
+        self.clock = Box::new(clock);
+        self
+    }
+
+    /// Stores `object` under its key, as of now, in place of what was there. O(1).
+    ///
+    /// # Errors
+    /// [`KeyError`]: nothing was stored.
+    pub fn add(&self, object: Arc<T>) -> Result<(), KeyError> {
+        let (key, now) = (self.keys.key(&object)?, (self.clock)());
+        let released = self.stored.lock().put(key, object, now);
+        drop(released);
+        Ok(())
+    }
+
+    /// The same as [`add`](Self::add) (as in client-go): the object is new again.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn update(&self, object: Arc<T>) -> Result<(), KeyError> {
+        self.add(object)
+    }
+
+    /// Removes what is stored under the key of `of`. O(1).
+    ///
+    /// # Errors
+    /// [`KeyError`] when it has no key.
+    pub fn delete<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<(), KeyError>
+    where
+        T: 'a,
+    {
+        let key = self.keys.key_of(&of.into())?;
+        let released = self.stored.lock().entries.remove(&key);
+        drop(released);
+        Ok(())
+    }
+
+    /// Stores exactly `objects`, all as of now. O(objects + stored).
+    ///
+    /// # Errors
+    /// [`KeyError`]: nothing was changed.
+    pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), KeyError> {
+        let keys = objects.iter().map(|object| self.keys.key(object)).collect::<Result<Vec<_>, _>>()?;
+        let now = (self.clock)();
+        let mut duplicates = Vec::new();
+        let mut before = HashMap::with_capacity(objects.len());
+        let mut stored = self.stored.lock();
+        std::mem::swap(&mut stored.entries, &mut before);
+        for (key, object) in keys.into_iter().zip(objects) {
+            duplicates.extend(stored.put(key, object, now));
+        }
+        Ok(())
+    }
+
+    /// The object stored under the key of `of`, unless it has expired; then it is removed. O(1).
+    ///
+    /// # Errors
+    /// [`KeyError`] when it has no key.
+    pub fn get<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<Option<Arc<T>>, KeyError>
+    where
+        T: 'a,
+    {
+        Ok(self.get_by_key(&self.keys.key_of(&of.into())?))
+    }
+
+    /// The object stored under `key`, unless it has expired; then it is removed. O(1).
+    pub fn get_by_key(&self, key: &str) -> Option<Arc<T>> {
+        loop {
+            let entry = self.stored.lock().entries.get(key).cloned()?;
+            if !self.has_expired(&entry, (self.clock)()) {
+                return Some(entry.object);
+            }
+            // Another one, if it is not there any more.
+            let removed = self.stored.lock().take_out(key, entry.number);
+            if removed.is_some() {
+                return None;
+            }
+        }
+    }
+
+    /// All objects that have not expired, in no particular order; those that have are removed. O(stored).
+    pub fn list(&self) -> Vec<Arc<T>> {
+        let entries: Vec<_> =
+            self.stored.lock().entries.iter().map(|(key, entry)| (key.clone(), entry.clone())).collect();
+        let now = (self.clock)();
+        let live = |(key, entry): (String, Entry<T>)| {
+            if self.has_expired(&entry, now) { self.get_by_key(&key) } else { Some(entry.object) }
+        };
+        entries.into_iter().filter_map(live).collect()
+    }
+
+    /// All keys, also of what has expired and was not read since, in no particular order. O(stored).
+    pub fn list_keys(&self) -> Vec<String> {
+        self.stored.lock().entries.keys().cloned().collect()
+    }
+
+    fn has_expired(&self, entry: &Entry<T>, now: Instant) -> bool {
+        (self.policy)(&entry.object, now.saturating_duration_since(entry.since))
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for ExpirationCache<T, M> {
+    fn add(&self, object: Arc<T>) -> Result<(), StoreError> {
+        Ok(self.add(object)?)
+    }
+
+    fn update(&self, object: Arc<T>) -> Result<(), StoreError> {
+        Ok(self.update(object)?)
+    }
+
+    fn delete(&self, object: DeltaObject<T>) -> Result<(), StoreError> {
+        Ok(self.delete(&object)?)
+    }
+
+    fn replace(&self, list: Vec<Arc<T>>, _version: &str) -> Result<(), StoreError> {
+        Ok(self.replace(list)?)
+    }
+
+    fn resync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> Store<T> for ExpirationCache<T, M> {
+    fn list(&self) -> Vec<Arc<T>> {
+        self.list()
+    }
+
+    fn list_keys(&self) -> Vec<String> {
+        self.list_keys()
+    }
+
+    fn get(&self, object: &T) -> Result<Option<Arc<T>>, KeyError> {
+        self.get(object)
+    }
+
+    fn get_by_key(&self, key: &str) -> Option<Arc<T>> {
+        self.get_by_key(key)
+    }
+}

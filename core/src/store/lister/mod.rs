@@ -1,0 +1,140 @@
+//! Reading the store as a controller does: all objects, those of a namespace, those with certain labels.
+//!
+//! | file | what lives there |
+//! | --- | --- |
+//! | `selector` | which objects a label selector matches; its text |
+//! | `parse` | from text to a selector |
+//! | `label` | Kubernetes' rules for a label's key and value |
+
+mod label;
+mod parse;
+mod selector;
+
+use super::{IndexReader, NAMESPACE_INDEX};
+use crate::sync::Arc;
+use crate::{Labels, Meta};
+pub use selector::Selector;
+
+/// Lists and gets (client-go `Lister`, `GenericLister`). Cheap to clone, as the [`IndexReader`] that it is made of.
+///
+/// What is listed comes in no particular order, and as a read of several keys: see [`IndexReader`].
+///
+/// ```
+/// # use std::collections::BTreeMap;
+/// # use std::sync::Arc;
+/// # use deltafifo::{Indexer, KeyFunc, Labels, Lister, Meta, Selector};
+/// # struct Pod { name: &'static str, labels: BTreeMap<&'static str, &'static str> }
+/// # struct PodMeta;
+/// # impl Meta<Pod> for PodMeta {
+/// #     fn namespace<'a>(&self, _: &'a Pod) -> Option<&'a str> { Some("shop") }
+/// #     fn name<'a>(&self, pod: &'a Pod) -> Option<&'a str> { Some(pod.name) }
+/// # }
+/// # impl Labels<Pod> for PodMeta {
+/// #     fn label<'a>(&self, pod: &'a Pod, key: &str) -> Option<&'a str> { pod.labels.get(key).copied() }
+/// # }
+/// # let store = Indexer::builder(KeyFunc::meta_namespace(PodMeta)).build()?;
+/// # store.add(Arc::new(Pod { name: "web", labels: BTreeMap::from([("app", "web"), ("tier", "front")]) }))?;
+/// # store.add(Arc::new(Pod { name: "mail", labels: BTreeMap::new() }))?;
+/// let pods = Lister::new(store.reader());
+/// let front: Selector = "app in (web, till), tier!=back".parse()?;
+/// assert_eq!(pods.list().len(), 2);
+/// assert_eq!(pods.select(&front).len(), 1);
+/// assert_eq!(pods.namespace("shop").select(&front)[0].name, "web");
+/// assert!(pods.namespace("shop").get("mail").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Lister<T, M> {
+    reader: IndexReader<T, M>,
+}
+
+impl<T, M> Clone for Lister<T, M> {
+    fn clone(&self) -> Self {
+        Self { reader: self.reader.clone() }
+    }
+}
+
+impl<T, M: Meta<T>> Lister<T, M> {
+    /// A lister of what `reader` reads.
+    #[must_use]
+    pub fn new(reader: IndexReader<T, M>) -> Self {
+        Self { reader }
+    }
+
+    /// All objects. O(objects).
+    #[must_use]
+    pub fn list(&self) -> Vec<Arc<T>> {
+        self.reader.list()
+    }
+
+    /// The object of `key`; of a cluster-scoped one that is its name. O(1).
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<Arc<T>> {
+        self.reader.get_by_key(key)
+    }
+
+    /// The same for one namespace; `""` is all of them together (client-go `NamespaceAll`).
+    #[must_use]
+    pub fn namespace<'a>(&'a self, namespace: &'a str) -> NamespaceLister<'a, T, M> {
+        NamespaceLister { lister: self, namespace }
+    }
+}
+
+impl<T, M: Labels<T>> Lister<T, M> {
+    /// The objects that `selector` matches. O(objects): there is no index of labels; where one selector is asked often, an
+    /// [index](crate::IndexerBuilder::index) of its label saves the walk.
+    #[must_use]
+    pub fn select(&self, selector: &Selector) -> Vec<Arc<T>> {
+        self.matching(self.list(), selector)
+    }
+
+    fn matching(&self, mut objects: Vec<Arc<T>>, selector: &Selector) -> Vec<Arc<T>> {
+        let meta = self.reader.core.keys.meta();
+        objects.retain(|object| selector.matches(|key| meta.label(object, key)));
+        objects
+    }
+}
+
+/// A [`Lister`] of one namespace (client-go `NamespaceLister`); made by [`Lister::namespace`].
+pub struct NamespaceLister<'a, T, M> {
+    lister: &'a Lister<T, M>,
+    namespace: &'a str,
+}
+
+impl<T, M: Meta<T>> NamespaceLister<'_, T, M> {
+    /// All objects of the namespace. O(answers), by the namespace index.
+    #[must_use]
+    pub fn list(&self) -> Vec<Arc<T>> {
+        if self.namespace.is_empty() {
+            return self.lister.list();
+        }
+        self.indexed(self.namespace)
+    }
+
+    /// The object of that name; where the namespace is `""`, the cluster-scoped one. O(1), or O(objects of the namespace)
+    /// when a [key function](crate::KeyFunc::custom) of your own says what keys are.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Arc<T>> {
+        let reader = &self.lister.reader;
+        let keys = &reader.core.keys;
+        if !keys.key_has_namespace() {
+            return self.indexed(self.namespace).into_iter().find(|object| keys.meta().name(object) == Some(name));
+        }
+        if self.namespace.is_empty() {
+            return reader.get_by_key(name);
+        }
+        reader.get_by_key(&format!("{}/{name}", self.namespace))
+    }
+
+    /// The objects of a namespace in the index, in which `""` is cluster scope.
+    fn indexed(&self, namespace: &str) -> Vec<Arc<T>> {
+        self.lister.reader.by_index(NAMESPACE_INDEX, namespace).unwrap_or_default()
+    }
+}
+
+impl<T, M: Labels<T>> NamespaceLister<'_, T, M> {
+    /// The objects of the namespace that `selector` matches. O(objects of the namespace).
+    #[must_use]
+    pub fn select(&self, selector: &Selector) -> Vec<Arc<T>> {
+        self.lister.matching(self.list(), selector)
+    }
+}

@@ -1,0 +1,143 @@
+//! Which labels a selector matches, and how it is written.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{label, parse};
+use crate::SelectorError;
+
+/// A label selector (Kubernetes' `labels.Selector`): requirements that an object's labels must all meet.
+///
+/// | text | an object matches if its label |
+/// | --- | --- |
+/// | `a=b`, `a==b` | is there and is `b` |
+/// | `a!=b` | is not there, or is another than `b` |
+/// | `a in (x, y)` | is there and one of those |
+/// | `a notin (x, y)` | is not there, or none of those |
+/// | `a` | is there |
+/// | `!a` | is not there |
+/// | `a>5`, `a<5` | is there, and a whole number above or below |
+///
+/// Joined by commas. Nothing at all matches everything. A value may be empty: `a=`, `a in (x,)`. As text it is written
+/// in one form, with the keys in order, whatever form it was parsed from.
+///
+/// ```
+/// use deltafifo::Selector;
+///
+/// let selector: Selector = "tier notin (back), app == web".parse()?;
+/// assert_eq!(selector.to_string(), "app=web,tier!=back");
+/// assert!(selector.matches(|key| (key == "app").then_some("web")));
+///
+/// let error = "app ist web".parse::<Selector>().unwrap_err();
+/// assert_eq!(error.to_string(), "character 5 of the selector: found \"ist\", expected =, ==, !=, in, notin, > or <");
+/// # Ok::<(), deltafifo::SelectorError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    /// Sorted.
+    requirements: Vec<Requirement>,
+}
+
+/// What one label must be.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Requirement {
+    key: String,
+    test: Test,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Test {
+    /// One of these; sorted, each once.
+    In(Vec<String>),
+    /// There, and one of these, is what it must not be; the same.
+    NotIn(Vec<String>),
+    Exists,
+    Absent,
+    Above(i64),
+    Below(i64),
+}
+
+impl Requirement {
+    pub(super) fn new(key: String, mut test: Test) -> Result<Self, SelectorError> {
+        label::check_key(&key)?;
+        if let Test::In(values) | Test::NotIn(values) = &mut test {
+            values.iter().try_for_each(|value| label::check_value(&key, value))?;
+            values.sort_unstable();
+            values.dedup();
+        }
+        Ok(Self { key, test })
+    }
+
+    fn matches(&self, value: Option<&str>) -> bool {
+        let is_one_of = |values: &[String]| value.is_some_and(|value| values.iter().any(|one| one == value));
+        let number = || value.and_then(|value| value.parse::<i64>().ok());
+        match &self.test {
+            Test::In(values) => is_one_of(values),
+            Test::NotIn(values) => !is_one_of(values),
+            Test::Exists => value.is_some(),
+            Test::Absent => value.is_none(),
+            Test::Above(bound) => number().is_some_and(|number| number > *bound),
+            Test::Below(bound) => number().is_some_and(|number| number < *bound),
+        }
+    }
+}
+
+impl Selector {
+    /// The selector that all of `labels` are, with these values (client-go `SelectorFromSet`): what a Service's selector
+    /// means, for instance. Of none: everything matches.
+    ///
+    /// # Errors
+    /// [`SelectorError::Key`], [`SelectorError::Value`]: no object has such a label.
+    pub fn of_labels<K: Into<String>, V: Into<String>>(
+        labels: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, SelectorError> {
+        let requirement = |(key, value): (K, V)| Requirement::new(key.into(), Test::In(vec![value.into()]));
+        Ok(Self::all(labels.into_iter().map(requirement).collect::<Result<_, _>>()?))
+    }
+
+    pub(super) fn all(mut requirements: Vec<Requirement>) -> Self {
+        requirements.sort_unstable();
+        Self { requirements }
+    }
+
+    /// Whether labels meet it: `label` gives the value of a key, `None` when there is no such label.
+    pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.requirements.iter().all(|requirement| requirement.matches(label(&requirement.key)))
+    }
+}
+
+impl FromStr for Selector {
+    type Err = SelectorError;
+
+    fn from_str(text: &str) -> Result<Self, SelectorError> {
+        parse::selector(text)
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, requirement) in self.requirements.iter().enumerate() {
+            if number > 0 {
+                f.write_str(",")?;
+            }
+            requirement.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.key;
+        match &self.test {
+            Test::In(values) if values.len() == 1 => write!(f, "{key}={}", values[0]),
+            Test::NotIn(values) if values.len() == 1 => write!(f, "{key}!={}", values[0]),
+            Test::In(values) => write!(f, "{key} in ({})", values.join(",")),
+            Test::NotIn(values) => write!(f, "{key} notin ({})", values.join(",")),
+            Test::Exists => write!(f, "{key}"),
+            Test::Absent => write!(f, "!{key}"),
+            Test::Above(bound) => write!(f, "{key}>{bound}"),
+            Test::Below(bound) => write!(f, "{key}<{bound}"),
+        }
+    }
+}

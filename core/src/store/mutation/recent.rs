@@ -1,0 +1,70 @@
+//! Values by key, each for a time, at most so many of them: the one not used for longest makes room.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Instant;
+
+pub(super) struct Recent<V> {
+    capacity: usize,
+    entries: HashMap<String, Entry<V>>,
+    /// Keys by their last use.
+    by_use: BTreeMap<u64, String>,
+    uses: u64,
+}
+
+struct Entry<V> {
+    value: V,
+    /// `None`: for ever.
+    until: Option<Instant>,
+    last_use: u64,
+}
+
+impl<V> Entry<V> {
+    fn is_over(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| until < now)
+    }
+}
+
+impl<V> Recent<V> {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { capacity, entries: HashMap::new(), by_use: BTreeMap::new(), uses: 0 }
+    }
+
+    /// The value of `key`, which is used by that. One whose time is over goes to `released`. O(log n).
+    pub(super) fn get(&mut self, key: &str, now: Instant, released: &mut Vec<V>) -> Option<&V> {
+        if self.entries.get(key)?.is_over(now) {
+            released.extend(self.remove(key));
+            return None;
+        }
+        let entry = self.entries.get_mut(key)?;
+        self.uses += 1;
+        let key = self.by_use.remove(&std::mem::replace(&mut entry.last_use, self.uses))?;
+        self.by_use.insert(self.uses, key);
+        Some(&entry.value)
+    }
+
+    /// Puts a value in, until a time; what it displaces goes to `released`. O(log n).
+    pub(super) fn put(&mut self, key: &str, value: V, until: Option<Instant>, released: &mut Vec<V>) {
+        released.extend(self.remove(key));
+        if self.entries.len() >= self.capacity
+            && let Some((_, oldest)) = self.by_use.pop_first()
+        {
+            released.extend(self.entries.remove(&oldest).map(|entry| entry.value));
+        }
+        self.uses += 1;
+        self.by_use.insert(self.uses, key.to_owned());
+        self.entries.insert(key.to_owned(), Entry { value, until, last_use: self.uses });
+    }
+
+    /// O(log n).
+    pub(super) fn remove(&mut self, key: &str) -> Option<V> {
+        let entry = self.entries.remove(key)?;
+        self.by_use.remove(&entry.last_use);
+        Some(entry.value)
+    }
+
+    /// What is there now, used last last. Uses none of it. O(n).
+    pub(super) fn iter(&self, now: Instant) -> impl Iterator<Item = (&str, &V)> {
+        let entries = self.by_use.values().filter_map(|key| self.entries.get_key_value(key));
+        entries.filter(move |(_, entry)| !entry.is_over(now)).map(|(key, entry)| (key.as_str(), &entry.value))
+    }
+}

@@ -1,0 +1,136 @@
+//! A store that tells of its whole state after every change.
+//!
+//! Who changes it pushes the state, or leaves that to whoever is pushing just then: pushes come one after another, each
+//! with what the store holds when its turn has come, and none of them under a lock.
+
+use crate::error::{KeyError, StoreError};
+use crate::sync::{Arc, Mutex};
+use crate::{DeltaObject, ReflectorStore, Store};
+
+/// A store that hands its whole state to a function after every change (client-go `UndeltaStore`): from a stream of changes
+/// back to states.
+///
+/// Every change that succeeds is followed by one push, with the state at that time or a later one; the last push has the
+/// last state. They come one at a time: while one thread pushes, it pushes for the others, too, whose calls return at
+/// once. Reads and resyncs push nothing. A push costs O(stored).
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use deltafifo::{Indexer, KeyFunc, NoMeta, ReflectorStore, UndeltaStore};
+///
+/// let sizes = Arc::new(Mutex::new(Vec::new()));
+/// let seen = sizes.clone();
+/// let store = Indexer::builder(KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()))).build()?;
+/// let store = UndeltaStore::new(store, move |state| seen.lock().unwrap().push(state.len()));
+/// store.add(Arc::new("a".to_owned()))?;
+/// store.replace(vec![Arc::new("b".to_owned()), Arc::new("c".to_owned())], "5")?;
+/// assert_eq!(*sizes.lock().unwrap(), [1, 2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct UndeltaStore<T, S> {
+    store: S,
+    push: Box<dyn Fn(Vec<Arc<T>>) + Send + Sync>,
+    turns: Mutex<Turns>,
+}
+
+struct Turns {
+    /// Pushes still to come.
+    due: usize,
+    /// Whether a thread is at it.
+    pushing: bool,
+}
+
+/// A thread pushes. Should a push panic, the next change goes on with what is due.
+struct Pushing<'a> {
+    turns: &'a Mutex<Turns>,
+    is_over: bool,
+}
+
+impl Pushing<'_> {
+    /// Whether there is one more push to make.
+    fn next(&mut self) -> bool {
+        let mut turns = self.turns.lock();
+        self.is_over = turns.due == 0;
+        turns.pushing = !self.is_over;
+        turns.due = turns.due.saturating_sub(1);
+        !self.is_over
+    }
+}
+
+impl Drop for Pushing<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.turns.lock().pushing = false;
+        }
+    }
+}
+
+impl<T, S: Store<T>> UndeltaStore<T, S> {
+    /// Over `store`, which from here on is to be changed through this only. `push` gets all objects, in no particular
+    /// order; it runs with no lock held.
+    pub fn new(store: S, push: impl Fn(Vec<Arc<T>>) + Send + Sync + 'static) -> Self {
+        Self { store, push: Box::new(push), turns: Mutex::new(Turns { due: 0, pushing: false }) }
+    }
+
+    /// The store beneath, for reading.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Pushes, if `changed` says that something was changed. What is only missing in an index is.
+    fn told(&self, changed: Result<(), StoreError>) -> Result<(), StoreError> {
+        if matches!(changed, Ok(()) | Err(StoreError::Index { .. })) {
+            let mut turns = self.turns.lock();
+            turns.due += 1;
+            let is_my_turn = !std::mem::replace(&mut turns.pushing, true);
+            drop(turns);
+            if is_my_turn {
+                let mut pushing = Pushing { turns: &self.turns, is_over: false };
+                while pushing.next() {
+                    (self.push)(self.store.list());
+                }
+            }
+        }
+        changed
+    }
+}
+
+impl<T, S: Store<T>> ReflectorStore<T> for UndeltaStore<T, S> {
+    fn add(&self, object: Arc<T>) -> Result<(), StoreError> {
+        self.told(self.store.add(object))
+    }
+
+    fn update(&self, object: Arc<T>) -> Result<(), StoreError> {
+        self.told(self.store.update(object))
+    }
+
+    fn delete(&self, object: DeltaObject<T>) -> Result<(), StoreError> {
+        self.told(self.store.delete(object))
+    }
+
+    fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError> {
+        self.told(self.store.replace(list, version))
+    }
+
+    fn resync(&self) -> Result<(), StoreError> {
+        self.store.resync()
+    }
+}
+
+impl<T, S: Store<T>> Store<T> for UndeltaStore<T, S> {
+    fn list(&self) -> Vec<Arc<T>> {
+        self.store.list()
+    }
+
+    fn list_keys(&self) -> Vec<String> {
+        self.store.list_keys()
+    }
+
+    fn get(&self, object: &T) -> Result<Option<Arc<T>>, KeyError> {
+        self.store.get(object)
+    }
+
+    fn get_by_key(&self, key: &str) -> Option<Arc<T>> {
+        self.store.get_by_key(key)
+    }
+}

@@ -1,0 +1,49 @@
+//! Versions that compare: decimal numbers of any length, as Kubernetes has them. Anything else is no version here.
+
+use std::cmp::Ordering;
+
+/// A version as a number; its digits without leading zeros.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ResourceVersion(Box<str>);
+
+impl ResourceVersion {
+    /// `None` when `text` is anything but decimal digits.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| Self(text.trim_start_matches('0').into()))
+    }
+}
+
+impl Ord for ResourceVersion {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.len().cmp(&other.0.len()).then_with(|| self.0.cmp(&other.0))
+    }
+}
+
+impl PartialOrd for ResourceVersion {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ResourceVersion;
+
+    #[test]
+    fn versions_compare_as_numbers_of_any_length() {
+        let version = |text: &str| ResourceVersion::parse(text).unwrap();
+        assert!(version("9") < version("10"));
+        assert!(version("0") < version("1"));
+        assert!(version("18446744073709551616") > version("18446744073709551615"), "more than 64 bits");
+        assert_eq!(version("007"), version("7"));
+        assert_eq!(version("000"), version("0"));
+    }
+
+    #[test]
+    fn anything_but_digits_is_no_version() {
+        for text in ["", "-1", "+1", "1.0", " 1", "1a", "٣"] {
+            assert_eq!(ResourceVersion::parse(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The store whose objects expire.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use crate::clock::Hands;
+use crate::common::{Obj, ObjMeta, keys, nameless, obj};
+use deltafifo::{ExpirationCache, ExplicitKey};
+use deltafifo_oracle::strategy::config;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+type Cache = ExpirationCache<Obj, ObjMeta>;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A store whose objects expire after so many seconds, and its clock.
+fn with_ttl(seconds: u64) -> (Cache, Hands) {
+    let hands = Hands::new();
+    (ExpirationCache::with_ttl(keys(), SECOND * u32::try_from(seconds).unwrap()).clock(hands.clock()), hands)
+}
+
+fn numbers(cache: &Cache) -> Vec<u64> {
+    let mut numbers: Vec<_> = cache.list().iter().map(|object| object.n).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+fn sorted_keys(cache: &Cache) -> Vec<String> {
+    let mut keys = cache.list_keys();
+    keys.sort();
+    keys
+}
+
+#[test]
+fn what_has_expired_is_not_got_and_removed_by_that() {
+    let cache = ExpirationCache::new(keys(), |_: &Obj, _| true);
+    cache.add(obj("foo", 1)).unwrap();
+    assert_eq!(cache.list_keys(), ["foo"], "nobody has looked yet");
+    assert!(cache.get(&*obj("foo", 1)).unwrap().is_none());
+    assert!(cache.list_keys().is_empty());
+    cache.add(obj("foo", 1)).unwrap();
+    assert!(cache.get_by_key("foo").is_none());
+    assert!(cache.list_keys().is_empty());
+}
+
+#[test]
+fn a_key_that_has_expired_can_be_added_again() {
+    let (cache, hands) = with_ttl(30);
+    cache.add(obj("foo", 1)).unwrap();
+    hands.move_on(31 * SECOND);
+    assert!(cache.get(&*obj("foo", 0)).unwrap().is_none());
+    cache.add(obj("foo", 2)).unwrap();
+    assert_eq!(cache.get_by_key("foo").unwrap().n, 2);
+}
+
+#[test]
+fn a_list_has_what_has_not_expired_and_removes_the_rest() {
+    let cache = ExpirationCache::new(keys(), |object: &Obj, _| object.name != "foo1");
+    for (key, n) in [("foo", 0), ("foo1", 1), ("foo2", 2)] {
+        cache.add(obj(key, n)).unwrap();
+    }
+    assert_eq!(sorted_keys(&cache), ["foo", "foo1", "foo2"]);
+    assert_eq!(numbers(&cache), [1]);
+    assert_eq!(cache.list_keys(), ["foo1"]);
+}
+
+#[test]
+fn an_object_expires_when_it_is_older_than_the_ttl_and_never_with_none() {
+    let (cache, hands) = with_ttl(30);
+    cache.add(obj("foo", 1)).unwrap();
+    hands.move_on(30 * SECOND);
+    assert_eq!(cache.get_by_key("foo").unwrap().n, 1, "exactly as old");
+    hands.move_on(Duration::from_nanos(1));
+    assert!(cache.get_by_key("foo").is_none());
+    let (cache, hands) = with_ttl(0);
+    cache.add(obj("foo", 1)).unwrap();
+    hands.move_on(1_000_000 * SECOND);
+    assert_eq!(numbers(&cache), [1]);
+}
+
+#[test]
+fn an_update_and_a_list_make_objects_new() {
+    let (cache, hands) = with_ttl(10);
+    cache.add(obj("a", 1)).unwrap();
+    cache.add(obj("b", 1)).unwrap();
+    hands.move_on(8 * SECOND);
+    cache.update(obj("a", 2)).unwrap();
+    hands.move_on(8 * SECOND);
+    assert_eq!(numbers(&cache), [2]);
+    cache.replace(vec![obj("a", 3), obj("c", 4), obj("a", 5)]).unwrap();
+    hands.move_on(8 * SECOND);
+    assert_eq!(numbers(&cache), [4, 5]);
+    cache.delete(ExplicitKey("c")).unwrap();
+    assert_eq!(numbers(&cache), [5]);
+    hands.move_on(3 * SECOND);
+    assert!(numbers(&cache).is_empty());
+}
+
+#[test]
+fn an_object_without_a_key_changes_nothing() {
+    let (cache, _) = with_ttl(10);
+    cache.add(obj("a", 1)).unwrap();
+    cache.replace(vec![obj("b", 1), nameless()]).unwrap_err();
+    assert_eq!(cache.list_keys(), ["a"]);
+}
+
+#[test]
+fn what_is_stored_while_the_policy_judges_is_not_removed_with_what_it_judged() {
+    let this: Arc<OnceLock<Cache>> = Arc::new(OnceLock::new());
+    let stored = this.clone();
+    let cache = this.get_or_init(|| {
+        ExpirationCache::new(keys(), move |object: &Obj, _| {
+            if object.n < 3 {
+                stored.get().unwrap().add(obj("a", object.n + 1)).unwrap();
+            }
+            object.n < 3
+        })
+    });
+    cache.add(obj("a", 1)).unwrap();
+    assert_eq!(cache.get_by_key("a").unwrap().n, 3);
+    cache.add(obj("a", 1)).unwrap();
+    assert_eq!(numbers(cache), [3]);
+}
+
+#[test]
+fn a_policy_that_panics_removes_nothing() {
+    let fails = Arc::new(Mutex::new(true));
+    let told = fails.clone();
+    let cache = ExpirationCache::new(keys(), move |_: &Obj, _| {
+        let fails = *told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        assert!(!fails, "expected by this test");
+        false
+    });
+    cache.add(obj("a", 1)).unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| cache.get_by_key("a"))).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| cache.list())).is_err());
+    *fails.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = false;
+    assert_eq!(numbers(&cache), [1]);
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Add(u8),
+    Delete(u8),
+    Replace(Vec<u8>),
+    Get(u8),
+    List,
+    MoveOn(u64),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let key = || 0..5_u8;
+    prop_oneof![
+        4 => key().prop_map(Op::Add),
+        1 => key().prop_map(Op::Delete),
+        1 => vec(key(), 0..4).prop_map(Op::Replace),
+        3 => key().prop_map(Op::Get),
+        1 => Just(Op::List),
+        3 => (0..5_u64).prop_map(Op::MoveOn),
+    ]
+}
+
+const TTL: u64 = 5;
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn it_answers_as_a_map_of_times_does(ops in vec(op(), 0..50)) {
+        let (cache, hands) = with_ttl(TTL);
+        // By key: the object's number, and since when it is there.
+        let mut map = BTreeMap::<u8, (u64, u64)>::new();
+        let mut now = 0;
+        for (n, op) in (1..).zip(ops) {
+            let object = |key: u8| obj(&key.to_string(), n);
+            match op {
+                Op::Add(key) => {
+                    cache.add(object(key)).unwrap();
+                    map.insert(key, (n, now));
+                }
+                Op::Delete(key) => {
+                    cache.delete(&*object(key)).unwrap();
+                    map.remove(&key);
+                }
+                Op::Replace(keys) => {
+                    cache.replace(keys.iter().map(|key| object(*key)).collect()).unwrap();
+                    map = keys.into_iter().map(|key| (key, (n, now))).collect();
+                }
+                Op::Get(key) => {
+                    if map.get(&key).is_some_and(|(_, since)| now - since > TTL) {
+                        map.remove(&key);
+                    }
+                    let got = cache.get_by_key(&key.to_string()).map(|object| object.n);
+                    prop_assert_eq!(got, map.get(&key).map(|(n, _)| *n));
+                }
+                Op::List => {
+                    map.retain(|_, (_, since)| now - *since <= TTL);
+                    let mut expected: Vec<_> = map.values().map(|(n, _)| *n).collect();
+                    expected.sort_unstable();
+                    prop_assert_eq!(numbers(&cache), expected);
+                }
+                Op::MoveOn(seconds) => {
+                    now += seconds;
+                    hands.move_on(Duration::from_secs(seconds));
+                }
+            }
+            prop_assert_eq!(sorted_keys(&cache), map.keys().map(ToString::to_string).collect::<Vec<_>>());
+        }
+    }
+}

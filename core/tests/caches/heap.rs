@@ -1,0 +1,313 @@
+//! The queue of newest objects, the least first.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::common::{Obj, ObjMeta, ends, keys, nameless, obj, tombstone};
+use deltafifo::{Closed, ExplicitKey, Heap, HeapError};
+use deltafifo_oracle::strategy::config;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn heap() -> Heap<Obj, ObjMeta> {
+    Heap::new(keys(), |a, b| a.n < b.n)
+}
+
+fn filled<const N: usize>(objects: [(&str, u64); N]) -> Heap<Obj, ObjMeta> {
+    let heap = heap();
+    for (key, n) in objects {
+        heap.add(obj(key, n)).unwrap();
+    }
+    heap
+}
+
+/// What is popped until nothing is left.
+fn popped(heap: &Heap<Obj, ObjMeta>) -> Vec<u64> {
+    (0..heap.len()).map(|_| heap.pop().unwrap().n).collect()
+}
+
+const AMOUNT: u64 = if cfg!(miri) { 30 } else { 500 };
+
+#[test]
+fn what_two_producers_added_comes_in_ascending_order() {
+    let heap = heap();
+    thread::scope(|scope| {
+        scope.spawn(|| (1..=AMOUNT).rev().for_each(|n| heap.add(obj(&format!("a/{n}"), n)).unwrap()));
+        scope.spawn(|| (1..=AMOUNT).for_each(|n| heap.add(obj(&format!("b/{n}"), n)).unwrap()));
+    });
+    assert_eq!(popped(&heap), (1..=AMOUNT).flat_map(|n| [n, n]).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_add_puts_a_key_where_its_newest_object_belongs() {
+    let heap = filled([("foo", 10), ("bar", 1), ("baz", 11), ("zab", 30), ("foo", 13)]);
+    assert_eq!((heap.pop().unwrap().n, heap.pop().unwrap().n), (1, 11));
+    assert!(matches!(heap.delete(ExplicitKey("baz")), Err(HeapError::NotFound { key }) if key == "baz"));
+    heap.add(obj("foo", 14)).unwrap();
+    assert_eq!(popped(&heap), [14, 30]);
+}
+
+#[test]
+fn nothing_is_popped_before_a_bulk_is_added() {
+    ends(|| {
+        let heap = heap();
+        thread::scope(|scope| {
+            scope.spawn(|| heap.bulk_add((1..=AMOUNT).rev().map(|n| obj(&format!("a/{n}"), n))).unwrap());
+            (1..=AMOUNT).for_each(|n| assert_eq!(heap.pop().unwrap().n, n));
+        });
+    });
+}
+
+#[test]
+fn an_object_without_a_key_keeps_a_whole_bulk_out() {
+    let heap = heap();
+    assert!(matches!(heap.bulk_add([obj("a", 1), nameless()]), Err(HeapError::Key(_))));
+    assert!(heap.is_empty() && !heap.has_synced());
+}
+
+#[test]
+fn a_pop_of_an_empty_heap_ends_when_it_is_closed() {
+    ends(|| {
+        let heap = heap();
+        thread::scope(|scope| {
+            let popping = scope.spawn(|| heap.pop());
+            thread::sleep(Duration::from_millis(20));
+            heap.close();
+            assert_eq!(popping.join().unwrap(), Err(Closed));
+        });
+    });
+}
+
+#[test]
+fn add_if_not_present_leaves_what_is_queued() {
+    let heap = heap();
+    for (key, n) in [("foo", 10), ("bar", 1), ("baz", 11), ("zab", 30), ("foo", 13)] {
+        heap.add_if_not_present(obj(key, n)).unwrap();
+    }
+    assert_eq!(heap.len(), 4);
+    assert_eq!((heap.pop().unwrap().n, heap.pop().unwrap().n), (1, 10));
+    heap.add_if_not_present(obj("bar", 14)).unwrap();
+    assert_eq!(popped(&heap), [11, 14, 30]);
+}
+
+#[test]
+fn a_delete_takes_out_the_first_the_last_and_any_between() {
+    let heap = filled([("foo", 10), ("bar", 1), ("bal", 31), ("baz", 11)]);
+    heap.delete(&*obj("bar", 200)).unwrap();
+    assert_eq!(heap.pop().unwrap().n, 10);
+    heap.add(obj("zab", 30)).unwrap();
+    heap.add(obj("faz", 30)).unwrap();
+    assert!(matches!(heap.delete(&*obj("non-existent", 10)), Err(HeapError::NotFound { .. })));
+    assert!(matches!(heap.delete(&*nameless()), Err(HeapError::Key(_))));
+    assert_eq!(heap.len(), 4);
+    heap.delete(&tombstone("bal", None)).unwrap();
+    heap.delete(ExplicitKey("zab")).unwrap();
+    assert_eq!(popped(&heap), [11, 30]);
+}
+
+#[test]
+fn an_update_moves_a_key_to_the_head_or_back() {
+    let heap = filled([("foo", 10), ("bar", 1), ("bal", 31), ("baz", 11)]);
+    heap.update(obj("baz", 0)).unwrap();
+    assert_eq!(heap.pop().unwrap().name, "baz");
+    heap.update(obj("bar", 100)).unwrap();
+    assert_eq!(popped(&heap), [10, 31, 100]);
+}
+
+#[test]
+fn queued_objects_are_got_and_listed() {
+    let heap = heap();
+    assert!(heap.list().is_empty() && heap.list_keys().is_empty());
+    let objects = BTreeMap::from([("foo", 10), ("bar", 1), ("bal", 30), ("baz", 11), ("faz", 30)]);
+    for (key, n) in &objects {
+        heap.add(obj(key, *n)).unwrap();
+    }
+    assert_eq!(heap.get(&*obj("baz", 0)).unwrap().unwrap().n, 11);
+    assert_eq!(heap.get_by_key("faz").unwrap().n, 30);
+    assert!(heap.get(&*obj("non-existing", 0)).unwrap().is_none());
+    assert!(heap.get_by_key("non-existing").is_none());
+    assert!(heap.get(&*nameless()).is_err());
+    let list = heap.list();
+    let listed: BTreeMap<_, _> = list.iter().map(|object| (&*object.name, object.n)).collect();
+    assert_eq!((list.len(), listed), (5, objects));
+    let mut keys = heap.list_keys();
+    keys.sort();
+    assert_eq!(keys, ["bal", "bar", "baz", "faz", "foo"]);
+}
+
+#[test]
+fn a_closed_heap_takes_nothing_and_hands_out_what_it_has() {
+    let heap = filled([("foo", 10)]);
+    assert!(!heap.is_closed());
+    heap.close();
+    assert!(heap.is_closed());
+    assert!(matches!(heap.add(obj("test", 1)), Err(HeapError::Closed)));
+    assert!(matches!(heap.add_if_not_present(obj("test", 1)), Err(HeapError::Closed)));
+    assert!(matches!(heap.bulk_add([obj("test", 1)]), Err(HeapError::Closed)));
+    assert!(matches!(heap.replace(vec![obj("test", 1)]), Err(HeapError::Closed)));
+    assert_eq!(heap.list_keys(), ["foo"]);
+    assert_eq!(heap.pop().unwrap().n, 10);
+    assert_eq!(heap.pop(), Err(Closed));
+}
+
+#[test]
+fn among_equals_the_key_that_came_first_is_first() {
+    let heap = heap();
+    let names: Vec<_> = (0..20).map(|n| format!("{:02}", n * 7 % 20)).collect();
+    for name in &names {
+        heap.add(obj(name, 5)).unwrap();
+    }
+    heap.update(obj(&names[3], 5)).unwrap();
+    assert_eq!(names, (0..20).map(|_| heap.pop().unwrap().name.clone()).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_order_function_that_panics_loses_no_object_and_no_waiting_pop() {
+    let panics = Arc::new(AtomicBool::new(false));
+    let told = panics.clone();
+    let heap = Heap::new(keys(), move |a: &Obj, b: &Obj| {
+        assert!(!told.load(Ordering::SeqCst), "expected by this test");
+        a.n < b.n
+    });
+    for n in [5, 3, 8, 1] {
+        heap.add(obj(&n.to_string(), n)).unwrap();
+    }
+    panics.store(true, Ordering::SeqCst);
+    let panicked = |act: &dyn Fn()| assert!(catch_unwind(AssertUnwindSafe(act)).is_err());
+    panicked(&|| drop(heap.pop()));
+    panicked(&|| drop(heap.add(obj("7", 7))));
+    panicked(&|| drop(heap.update(obj("5", 0))));
+    panicked(&|| drop(heap.delete(ExplicitKey("1"))));
+    panicked(&|| drop(heap.process(|_, _| Ok::<_, Closed>(()))));
+    assert_eq!(heap.len(), 5);
+    panicked(&|| drop(heap.replace(vec![obj("a", 3), obj("b", 2), obj("c", 1)])));
+    assert_eq!(heap.len(), 3);
+    panics.store(false, Ordering::SeqCst);
+    for (key, n) in [("a", 6), ("b", 5), ("c", 4), ("d", 7)] {
+        heap.update(obj(key, n)).unwrap();
+    }
+    let mut all = popped(&heap);
+    all.sort_unstable();
+    assert_eq!(all, [4, 5, 6, 7], "each of them once");
+}
+
+/// One operation on a few keys.
+#[derive(Clone, Debug)]
+enum Op {
+    Add(u8, u64),
+    AddIfNotPresent(u8, u64),
+    BulkAdd(Vec<(u8, u64)>),
+    Delete(u8),
+    Pop,
+    /// With adds of that key while its handler runs.
+    Process(Vec<(u8, u64)>),
+    Replace(Vec<(u8, u64)>),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let object = || (0..12_u8, 0..9_u64);
+    prop_oneof![
+        4 => object().prop_map(|(key, n)| Op::Add(key, n)),
+        1 => object().prop_map(|(key, n)| Op::AddIfNotPresent(key, n)),
+        1 => vec(object(), 0..6).prop_map(Op::BulkAdd),
+        2 => (0..12_u8).prop_map(Op::Delete),
+        2 => Just(Op::Pop),
+        1 => vec(object(), 0..4).prop_map(Op::Process),
+        1 => vec(object(), 0..9).prop_map(Op::Replace),
+    ]
+}
+
+/// The heap as a list that is searched from end to end: in the order in which keys came.
+#[derive(Default)]
+struct Plain {
+    objects: Vec<(u8, u64)>,
+}
+
+impl Plain {
+    fn add_all(&mut self, objects: Vec<(u8, u64)>) {
+        for (key, n) in objects {
+            self.add(key, n, false);
+        }
+    }
+
+    fn add(&mut self, key: u8, n: u64, keeps: bool) {
+        match self.objects.iter_mut().find(|(other, _)| *other == key) {
+            Some(_) if keeps => {}
+            Some(object) => object.1 = n,
+            None => self.objects.push((key, n)),
+        }
+    }
+
+    fn delete(&mut self, key: u8) -> bool {
+        let before = self.objects.len();
+        self.objects.retain(|(other, _)| *other != key);
+        self.objects.len() < before
+    }
+
+    fn pop(&mut self) -> (u8, u64) {
+        let least = self.objects.iter().map(|(_, n)| *n).min().unwrap();
+        let first = self.objects.iter().position(|(_, n)| *n == least).unwrap();
+        self.objects.remove(first)
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_heap_answers_as_a_search_does(ops in vec(op(), 0..60)) {
+        let (heap, mut plain) = (heap(), Plain::default());
+        let object = |(key, n): (u8, u64)| obj(&key.to_string(), n);
+        let spelled = |object: &Obj| (object.name.parse::<u8>().unwrap(), object.n);
+        for op in ops {
+            match op {
+                Op::Add(key, n) => {
+                    heap.add(object((key, n))).unwrap();
+                    plain.add(key, n, false);
+                }
+                Op::AddIfNotPresent(key, n) => {
+                    heap.add_if_not_present(object((key, n))).unwrap();
+                    plain.add(key, n, true);
+                }
+                Op::BulkAdd(objects) => {
+                    heap.bulk_add(objects.iter().copied().map(object)).unwrap();
+                    plain.add_all(objects);
+                }
+                Op::Delete(key) => {
+                    prop_assert_eq!(heap.delete(ExplicitKey(&key.to_string())).is_ok(), plain.delete(key));
+                }
+                Op::Replace(objects) => {
+                    heap.replace(objects.iter().copied().map(object).collect()).unwrap();
+                    plain = Plain::default();
+                    plain.add_all(objects);
+                }
+                Op::Pop | Op::Process(_) if plain.objects.is_empty() => prop_assert!(heap.is_empty()),
+                Op::Pop => prop_assert_eq!(spelled(&heap.pop().unwrap()), plain.pop()),
+                Op::Process(meanwhile) => {
+                    let expected = plain.pop();
+                    let popped = heap.process(|popped, _| {
+                        for (_, n) in &meanwhile {
+                            heap.add(object((expected.0, *n))).unwrap();
+                        }
+                        Ok::<_, Closed>(spelled(popped))
+                    });
+                    prop_assert_eq!(popped.unwrap(), expected);
+                    plain.add_all(meanwhile.into_iter().map(|(_, n)| (expected.0, n)).collect());
+                }
+            }
+            let mut listed: Vec<_> = heap.list().iter().map(|object| spelled(object)).collect();
+            listed.sort_unstable();
+            let mut expected = plain.objects.clone();
+            expected.sort_unstable();
+            prop_assert_eq!(listed, expected);
+        }
+        while !plain.objects.is_empty() {
+            prop_assert_eq!(spelled(&heap.pop().unwrap()), plain.pop());
+        }
+        prop_assert!(heap.is_empty());
+    }
+}

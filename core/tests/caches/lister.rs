@@ -1,0 +1,140 @@
+//! The lister, over a store and over a queue's.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use deltafifo::{DeltaFifo, Indexer, KeyFunc, Labels, Lister, Meta, Selector};
+
+struct Pod {
+    namespace: &'static str,
+    name: String,
+    labels: BTreeMap<&'static str, &'static str>,
+}
+
+fn pod(key: &'static str, labels: &[(&'static str, &'static str)]) -> Arc<Pod> {
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+    Arc::new(Pod { namespace, name: name.to_owned(), labels: labels.iter().copied().collect() })
+}
+
+/// Counts how often it is asked for a label.
+#[derive(Clone, Default)]
+struct PodMeta {
+    asked: Arc<AtomicUsize>,
+}
+
+impl Meta<Pod> for PodMeta {
+    fn namespace<'a>(&self, pod: &'a Pod) -> Option<&'a str> {
+        Some(pod.namespace)
+    }
+
+    fn name<'a>(&self, pod: &'a Pod) -> Option<&'a str> {
+        Some(&pod.name)
+    }
+}
+
+impl Labels<Pod> for PodMeta {
+    fn label<'a>(&self, pod: &'a Pod, key: &str) -> Option<&'a str> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        pod.labels.get(key).copied()
+    }
+}
+
+fn store(keys: KeyFunc<Pod, PodMeta>) -> Indexer<Pod, PodMeta> {
+    let store = Indexer::builder(keys).build().unwrap();
+    let pods = [
+        pod("shop/web", &[("app", "web"), ("tier", "front")]),
+        pod("shop/till", &[("app", "till"), ("tier", "back")]),
+        pod("shop/mail", &[]),
+        pod("test/web", &[("app", "web")]),
+        pod("node", &[("tier", "back")]),
+    ];
+    store.replace(pods.to_vec()).unwrap();
+    store
+}
+
+fn selector(text: &str) -> Selector {
+    text.parse().unwrap()
+}
+
+fn names(pods: &[Arc<Pod>]) -> Vec<String> {
+    let mut names: Vec<_> = pods.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn all_objects_are_listed_or_those_that_a_selector_matches() {
+    let pods = Lister::new(store(KeyFunc::meta_namespace(PodMeta::default())).reader());
+    assert_eq!(names(&pods.list()), ["/node", "shop/mail", "shop/till", "shop/web", "test/web"]);
+    assert_eq!(pods.select(&Selector::default()).len(), 5);
+    assert_eq!(names(&pods.select(&selector("app=web"))), ["shop/web", "test/web"]);
+    assert_eq!(names(&pods.select(&selector("app!=web"))), ["/node", "shop/mail", "shop/till"]);
+    assert_eq!(names(&pods.select(&selector("tier in (front, back), app"))), ["shop/till", "shop/web"]);
+    assert!(pods.select(&selector("app=none")).is_empty());
+}
+
+#[test]
+fn of_many_objects_exactly_the_matching_ones_are_listed() {
+    let count: usize = if cfg!(miri) { 100 } else { 10_000 };
+    let store = Indexer::builder(KeyFunc::meta_namespace(PodMeta::default())).build().unwrap();
+    for n in 0..count {
+        let labels = if n.is_multiple_of(10) { BTreeMap::from([("match", "true")]) } else { BTreeMap::new() };
+        store.add(Arc::new(Pod { namespace: "", name: format!("obj-{n}"), labels })).unwrap();
+    }
+    let pods = Lister::new(store.reader());
+    assert_eq!(pods.select(&selector("match=true")).len(), count / 10);
+    assert_eq!(pods.list().len(), count);
+    assert!(pods.select(&selector("nomatch=true")).is_empty());
+}
+
+#[test]
+fn a_namespace_has_its_objects_and_the_empty_one_has_all() {
+    let pods = Lister::new(store(KeyFunc::meta_namespace(PodMeta::default())).reader());
+    assert_eq!(names(&pods.namespace("shop").list()), ["shop/mail", "shop/till", "shop/web"]);
+    assert_eq!(names(&pods.namespace("shop").select(&selector("tier"))), ["shop/till", "shop/web"]);
+    assert!(pods.namespace("none").list().is_empty());
+    assert_eq!(pods.namespace("").list().len(), 5);
+    assert_eq!(names(&pods.namespace("").select(&selector("tier=back"))), ["/node", "shop/till"]);
+}
+
+#[test]
+fn only_what_may_match_is_looked_at() {
+    let meta = PodMeta::default();
+    let pods = Lister::new(store(KeyFunc::meta_namespace(meta.clone())).reader());
+    assert_eq!(pods.select(&Selector::default()).len(), 5);
+    assert_eq!(meta.asked.load(Ordering::Relaxed), 0, "everything matches");
+    assert_eq!(pods.namespace("test").select(&selector("app=web")).len(), 1);
+    assert_eq!(meta.asked.load(Ordering::Relaxed), 1, "no full scan");
+}
+
+#[test]
+fn an_object_is_got_by_its_name_under_any_key_function() {
+    let by_name = KeyFunc::custom(PodMeta::default(), |pod: &Pod| Ok(format!("{}-{}", pod.name, pod.namespace)));
+    for keys in [KeyFunc::meta_namespace(PodMeta::default()), by_name] {
+        let pods = Lister::new(store(keys).reader()).clone();
+        assert_eq!(pods.namespace("shop").get("web").unwrap().labels["tier"], "front");
+        assert!(!pods.namespace("test").get("web").unwrap().labels.contains_key("tier"));
+        assert_eq!(pods.namespace("").get("node").unwrap().name, "node");
+        for (namespace, name) in [("shop", "node"), ("", "web"), ("none", "web"), ("shop", "")] {
+            assert!(pods.namespace(namespace).get(name).is_none(), "{namespace}/{name}");
+        }
+    }
+    let pods = Lister::new(store(KeyFunc::meta_namespace(PodMeta::default())).reader());
+    assert_eq!(pods.get("node").unwrap().name, "node");
+    assert_eq!(pods.get("shop/web").unwrap().name, "web");
+    assert!(pods.get("web").is_none());
+}
+
+#[test]
+fn a_lister_of_a_queues_store_sees_what_is_applied() {
+    let fifo = DeltaFifo::over(store(KeyFunc::meta_namespace(PodMeta::default()))).build();
+    let pods = Lister::new(fifo.store());
+    fifo.update(pod("shop/mail", &[("app", "mail")])).unwrap();
+    fifo.delete(pod("shop/web", &[])).unwrap();
+    assert_eq!(names(&pods.namespace("shop").select(&selector("app"))), ["shop/till", "shop/web"]);
+    while let Some(mut item) = fifo.try_pop() {
+        item.apply(|_| ()).unwrap();
+    }
+    assert_eq!(names(&pods.namespace("shop").select(&selector("app"))), ["shop/mail", "shop/till"]);
+}

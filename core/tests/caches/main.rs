@@ -1,0 +1,16 @@
+//! What stands around the engine: the lister, the caches, and the queues of newest objects. A file for each, with
+//! client-go's own tests of it among others.
+
+mod clock;
+#[path = "../common/mod.rs"]
+mod common;
+mod detector;
+mod expiration;
+mod fifo;
+mod heap;
+mod lister;
+mod mutation;
+mod queues;
+mod selector;
+mod stores;
+mod undelta;

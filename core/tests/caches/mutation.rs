@@ -1,0 +1,248 @@
+//! Own writes over a store that the watch brings up to date.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Hands;
+use deltafifo::{
+    BoxError, DeletedFinalStateUnknown, DeltaObject, ExplicitKey, IndexError, Indexer, KeyFunc, Meta, MutationCache,
+    MutationCacheBuilder, MutationError, NAMESPACE_INDEX,
+};
+
+#[derive(Debug, PartialEq)]
+struct Pod {
+    name: &'static str,
+    uid: &'static str,
+    version: &'static str,
+    node: &'static str,
+}
+
+struct PodMeta;
+
+impl Meta<Pod> for PodMeta {
+    fn namespace<'a>(&self, _: &'a Pod) -> Option<&'a str> {
+        Some("ns")
+    }
+
+    fn name<'a>(&self, pod: &'a Pod) -> Option<&'a str> {
+        Some(pod.name)
+    }
+
+    fn version<'a>(&self, pod: &'a Pod) -> Option<&'a str> {
+        Some(pod.version)
+    }
+
+    fn uid<'a>(&self, pod: &'a Pod) -> Option<&'a str> {
+        Some(pod.uid)
+    }
+}
+
+type Cache = MutationCache<Pod, PodMeta>;
+
+fn pod_on(name: &'static str, uid: &'static str, version: &'static str, node: &'static str) -> Arc<Pod> {
+    Arc::new(Pod { name, uid, version, node })
+}
+
+fn pod(uid: &'static str, version: &'static str) -> Arc<Pod> {
+    pod_on("pod", uid, version, "n1")
+}
+
+fn store() -> Indexer<Pod, PodMeta> {
+    let node = |pod: &Pod| match pod.node {
+        "none" => Err(BoxError::from("it has no node")),
+        node => Ok(vec![node.to_owned()]),
+    };
+    Indexer::builder(KeyFunc::meta_namespace(PodMeta)).index("node", node).build().unwrap()
+}
+
+fn build(
+    options: impl FnOnce(MutationCacheBuilder<Pod, PodMeta>) -> MutationCacheBuilder<Pod, PodMeta>,
+) -> (Indexer<Pod, PodMeta>, Cache) {
+    let store = store();
+    let cache = options(MutationCache::builder(store.reader())).build();
+    (store, cache)
+}
+
+/// The version got under the one key.
+fn version(cache: &Cache) -> Option<&'static str> {
+    cache.get_by_key("ns/pod").unwrap().map(|pod| pod.version)
+}
+
+fn on_node(cache: &Cache, node: &str) -> Vec<(&'static str, &'static str)> {
+    let mut pods: Vec<_> = cache.by_index("node", node).unwrap().iter().map(|pod| (pod.name, pod.version)).collect();
+    pods.sort_unstable();
+    pods
+}
+
+#[test]
+fn the_newer_one_of_the_stores_object_and_an_own_write_is_given() {
+    let (store, cache) = build(|cache| cache);
+    store.add(pod("1", "9")).unwrap();
+    assert_eq!(version(&cache), Some("9"));
+    cache.mutation(pod("1", "10")).unwrap();
+    assert_eq!(version(&cache), Some("10"), "versions are numbers, not text");
+    cache.mutation(pod("1", "8")).unwrap();
+    assert_eq!(version(&cache), Some("10"), "an older answer came late");
+    store.update(pod("1", "10")).unwrap();
+    let got = cache.get_by_key("ns/pod").unwrap().unwrap();
+    assert!(Arc::ptr_eq(&got, &store.get_by_key("ns/pod").unwrap()), "as new: the store's own");
+    store.update(pod("1", "7")).unwrap();
+    assert_eq!(version(&cache), Some("7"), "the write was forgotten when the store had caught up");
+}
+
+#[test]
+fn an_own_write_is_forgotten_when_the_store_tells_of_something_as_new() {
+    for (told, left) in [("2", "1"), ("3", "1"), ("1", "2")] {
+        let (store, cache) = build(|cache| cache);
+        cache.mutation(pod("uid-1", "2")).unwrap();
+        cache.on_add_or_update(&pod("uid-1", told)).unwrap();
+        store.add(pod("uid-1", "1")).unwrap();
+        assert_eq!(version(&cache), Some(left), "told of {told}");
+    }
+}
+
+#[test]
+fn an_own_write_is_forgotten_when_its_object_or_a_newer_one_is_deleted() {
+    for (uid, deleted, left) in
+        [("uid-1", "1", None), ("uid-2", "3", None), ("uid-other", "1", Some("3")), ("", "1", Some("3"))]
+    {
+        let (store, cache) = build(|cache| cache.include_adds(true));
+        store.add(pod("uid-1", "2")).unwrap();
+        cache.mutation(pod(if uid.is_empty() { "" } else { "uid-1" }, "3")).unwrap();
+        store.delete(ExplicitKey("ns/pod")).unwrap();
+        cache.on_delete(&pod(uid, deleted).into()).unwrap();
+        assert_eq!(version(&cache), left, "{uid} {deleted}");
+    }
+}
+
+#[test]
+fn a_late_answer_does_not_bring_back_what_was_deleted_since() {
+    let (store, cache) = build(|cache| cache.include_adds(true));
+    store.add(pod("uid-1", "1")).unwrap();
+    let updated = pod("uid-1", "2");
+    store.update(updated.clone()).unwrap();
+    store.delete(&*updated).unwrap();
+    cache.on_add_or_update(&updated).unwrap();
+    cache.on_delete(&updated.clone().into()).unwrap();
+    cache.mutation(updated).unwrap();
+    assert_eq!(version(&cache), None);
+    cache.mutation(pod("uid-1", "3")).unwrap();
+    assert_eq!(version(&cache), None, "the same object");
+    cache.mutation(pod("uid-2", "2")).unwrap();
+    assert_eq!(version(&cache), None, "as old as the deletion");
+    cache.mutation(pod("uid-2", "3")).unwrap();
+    assert_eq!(version(&cache), Some("3"), "another object of that name");
+}
+
+#[test]
+fn a_late_answer_does_not_hide_what_took_the_objects_place() {
+    let (store, cache) = build(|cache| cache.include_adds(true));
+    let (updated, replacement) = (pod("uid-1", "2"), pod("uid-2", "3"));
+    store.add(replacement.clone()).unwrap();
+    cache.on_add_or_update(&updated).unwrap();
+    cache.on_delete(&updated.clone().into()).unwrap();
+    cache.on_add_or_update(&replacement).unwrap();
+    cache.mutation(updated).unwrap();
+    assert_eq!(cache.get_by_key("ns/pod").unwrap(), Some(replacement));
+}
+
+#[test]
+fn a_tombstone_counts_by_the_object_that_it_holds() {
+    let gone = |obj| DeltaObject::from(DeletedFinalStateUnknown { key: "ns/pod".into(), obj });
+    let (_store, cache) = build(|cache| cache.include_adds(true));
+    cache.mutation(pod("uid-1", "2")).unwrap();
+    cache.on_delete(&gone(None)).unwrap();
+    assert_eq!(version(&cache), Some("2"), "nothing follows from it");
+    cache.on_delete(&gone(Some(pod("uid-1", "1")))).unwrap();
+    assert_eq!((version(&cache), on_node(&cache, "n1")), (None, vec![]));
+}
+
+#[test]
+fn what_the_store_does_not_have_counts_only_if_asked_for() {
+    let (_store, cache) = build(|cache| cache);
+    cache.mutation(pod("uid-1", "2")).unwrap();
+    assert_eq!((version(&cache), on_node(&cache, "n1")), (None, vec![]));
+    let (_store, cache) = build(|cache| cache.include_adds(true));
+    cache.mutation(pod("uid-1", "2")).unwrap();
+    assert_eq!((version(&cache), on_node(&cache, "n1")), (Some("2"), vec![("pod", "2")]));
+    assert_eq!(cache.by_index(NAMESPACE_INDEX, "ns").unwrap().len(), 1);
+    assert!(cache.by_index(NAMESPACE_INDEX, "other").unwrap().is_empty());
+}
+
+#[test]
+fn an_index_has_own_writes_under_their_own_values() {
+    for include_adds in [false, true] {
+        let (store, cache) = build(|cache| cache.include_adds(include_adds));
+        for (name, node) in [("a", "n1"), ("b", "n1"), ("c", "n1"), ("d", "n2"), ("e", "n1")] {
+            store.add(pod_on(name, name, "5", node)).unwrap();
+        }
+        cache.mutation(pod_on("a", "a", "6", "n1")).unwrap();
+        cache.mutation(pod_on("b", "b", "6", "n2")).unwrap();
+        cache.mutation(pod_on("c", "c", "4", "n2")).unwrap();
+        cache.mutation(pod_on("d", "d", "6", "n1")).unwrap();
+        cache.mutation(pod_on("e", "e", "6", "none")).unwrap();
+        assert_eq!(on_node(&cache, "n1"), [("a", "6"), ("c", "5"), ("d", "6")]);
+        assert_eq!(on_node(&cache, "n2"), [("b", "6")]);
+        assert!(matches!(cache.by_index("nope", "n1"), Err(MutationError::Index(IndexError::Unknown(_)))));
+    }
+}
+
+#[test]
+fn a_deletion_that_is_remembered_hides_nothing_of_the_store() {
+    let (store, cache) = build(|cache| cache.include_adds(true));
+    cache.on_delete(&pod("uid-1", "3").into()).unwrap();
+    assert_eq!((version(&cache), on_node(&cache, "n1")), (None, vec![]));
+    store.add(pod("uid-2", "2")).unwrap();
+    assert_eq!((version(&cache), on_node(&cache, "n1")), (Some("2"), vec![("pod", "2")]));
+}
+
+#[test]
+fn an_own_write_is_kept_for_its_time_and_while_there_is_room() {
+    let hands = Hands::new();
+    let (store, cache) = build(|cache| cache.ttl(Duration::from_secs(10)).clock(hands.clock()));
+    store.add(pod("1", "1")).unwrap();
+    cache.mutation(pod("1", "2")).unwrap();
+    hands.move_on(Duration::from_secs(10));
+    assert_eq!((version(&cache), on_node(&cache, "n1")), (Some("2"), vec![("pod", "2")]));
+    hands.move_on(Duration::from_nanos(1));
+    assert_eq!(on_node(&cache, "n1"), [("pod", "1")]);
+    assert_eq!(version(&cache), Some("1"));
+
+    let (_store, cache) = build(|cache| cache.include_adds(true).capacity(2).ttl(Duration::MAX));
+    let has = |name: &str| cache.get_by_key(&format!("ns/{name}")).unwrap().is_some();
+    cache.mutation(pod_on("a", "a", "1", "n1")).unwrap();
+    cache.mutation(pod_on("b", "b", "1", "n1")).unwrap();
+    assert!(has("a"));
+    cache.mutation(pod_on("c", "c", "1", "n1")).unwrap();
+    cache.mutation(pod_on("c", "c", "2", "n1")).unwrap();
+    assert_eq!(on_node(&cache, "n1"), [("a", "1"), ("c", "2")], "b was not asked for longest");
+    let (_store, cache) = build(|cache| cache.include_adds(true).capacity(0));
+    cache.mutation(pod("1", "1")).unwrap();
+    assert_eq!(version(&cache), Some("1"), "at least one");
+}
+
+#[test]
+fn a_version_that_is_no_number_is_an_error_once_it_is_to_be_compared() {
+    let (store, cache) = build(|cache| cache);
+    let is_version = |error: MutationError, given: &str| match error {
+        MutationError::Version { key, version } => assert_eq!((key.as_str(), version.as_str()), ("ns/pod", given)),
+        error => panic!("{error}"),
+    };
+    is_version(cache.mutation(pod("1", "")).unwrap_err(), "");
+    is_version(cache.mutation(pod("1", "1.5")).unwrap_err(), "1.5");
+    is_version(cache.on_delete(&pod("1", "x").into()).unwrap_err(), "x");
+    store.add(pod("1", "x")).unwrap();
+    cache.on_add_or_update(&pod("1", "x")).unwrap();
+    assert_eq!((version(&cache), on_node(&cache, "n1")), (Some("x"), vec![("pod", "x")]), "nothing to compare with");
+    cache.mutation(pod("1", "5")).unwrap();
+    is_version(cache.get_by_key("ns/pod").unwrap_err(), "x");
+    is_version(cache.by_index("node", "n1").unwrap_err(), "x");
+    is_version(cache.on_add_or_update(&pod("1", "x")).unwrap_err(), "x");
+    let key = cache.mutation(pod_on("", "1", "1", "n1")).unwrap_err();
+    assert!(matches!(key, MutationError::Key(_)));
+    assert_eq!(
+        cache.mutation(pod("1", "v1")).unwrap_err().to_string(),
+        "key \"ns/pod\" has the version \"v1\", which is no decimal number, so it cannot be said what is newer: let the \
+         accessor's `version` give the object's resourceVersion"
+    );
+}

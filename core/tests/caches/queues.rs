@@ -1,0 +1,132 @@
+//! Every queue as a controller pops it: through the trait alone.
+
+use std::sync::Arc;
+use std::thread;
+
+use crate::common::{Obj, ends, keys, obj};
+use deltafifo::{Closed, DeltaFifo, Deltas, Fifo, Heap, Indexer, ProcessError, Queue};
+
+/// What a handler is told of: the newest object.
+trait Newest {
+    fn newest(&self) -> Arc<Obj>;
+}
+
+impl Newest for Arc<Obj> {
+    fn newest(&self) -> Arc<Obj> {
+        self.clone()
+    }
+}
+
+impl Newest for Deltas<Obj> {
+    fn newest(&self) -> Arc<Obj> {
+        self.newest().and_then(|delta| delta.object.object().cloned()).unwrap()
+    }
+}
+
+/// Runs one test on a queue of every kind; objects come by their numbers.
+macro_rules! on_every_queue {
+    ($test:ident) => {
+        $test(&DeltaFifo::over(Indexer::builder(keys()).build().unwrap()).build());
+        $test(&Fifo::new(keys()));
+        $test(&Heap::new(keys(), |a: &Obj, b: &Obj| a.n < b.n));
+    };
+}
+
+#[test]
+fn every_queue_hands_out_each_key_once_with_its_newest_object() {
+    fn test<Item: Newest>(queue: &dyn Queue<Obj, Item = Item>) {
+        let mut seen = Vec::new();
+        for (key, n) in [("a", 1), ("b", 3), ("a", 2)] {
+            queue.update(obj(key, n)).unwrap();
+        }
+        assert!(!queue.is_closed());
+        queue.close();
+        assert!(queue.is_closed());
+        let closed = loop {
+            let processed = queue.process(&mut |item, _| {
+                seen.push((item.newest().name.clone(), item.newest().n));
+                Ok(())
+            });
+            if let Err(error) = processed {
+                break error;
+            }
+        };
+        assert!(matches!(closed, ProcessError::Closed(Closed)));
+        assert_eq!(seen, [("a".to_owned(), 2), ("b".to_owned(), 3)]);
+    }
+    on_every_queue!(test);
+}
+
+#[test]
+fn every_queue_is_synced_when_the_handlers_of_the_first_list_have_ended() {
+    fn test<Item: Newest>(queue: &dyn Queue<Obj, Item = Item>) {
+        assert!(!queue.has_synced());
+        queue.replace(vec![obj("a", 1), obj("b", 2)], "1").unwrap();
+        queue.add(obj("c", 3)).unwrap();
+        let mut told = Vec::new();
+        for _ in 0..3 {
+            queue
+                .process(&mut |item, initial| {
+                    told.push((item.newest().name.clone(), initial, queue.has_synced()));
+                    Ok(())
+                })
+                .unwrap();
+        }
+        let expected = [("a", true, false), ("b", true, false), ("c", false, true)];
+        assert_eq!(told, expected.map(|(key, initial, synced)| (key.to_owned(), initial, synced)));
+        queue.wait_for_sync().unwrap();
+    }
+    on_every_queue!(test);
+}
+
+#[test]
+fn a_handler_that_fails_or_panics_is_told_of_and_takes_nothing_down() {
+    fn test<Item: Newest>(queue: &dyn Queue<Obj, Item = Item>) {
+        queue.replace(vec![obj("a", 1), obj("b", 2)], "1").unwrap();
+        let failed = queue.process(&mut |_, _| Err("not today".into())).unwrap_err();
+        assert_eq!(failed.to_string(), "the handler of key \"a\" failed: not today");
+        let _: &dyn std::error::Error = &failed;
+        let panicked = queue.process(&mut |_, _| panic!("expected by this test")).unwrap_err();
+        assert!(
+            matches!(panicked, ProcessError::Panicked { key, message } if key == "b" && message.contains("expected"))
+        );
+        assert!(queue.has_synced(), "whatever their end was");
+        queue.add(obj("b", 3)).unwrap();
+        let mut seen = 0;
+        queue
+            .process(&mut |item, _| {
+                seen = item.newest().n;
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(seen, 3);
+    }
+    on_every_queue!(test);
+}
+
+#[test]
+fn whoever_waits_for_a_queue_learns_that_it_is_synced_or_closed() {
+    fn test<Item: Newest>(queue: &dyn Queue<Obj, Item = Item>) {
+        queue.replace(vec![obj("a", 1)], "1").unwrap();
+        thread::scope(|scope| {
+            let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| queue.wait_for_sync())).collect();
+            queue.process(&mut |_, _| Ok(())).unwrap();
+            assert!(waiting.into_iter().all(|waiting| waiting.join().unwrap() == Ok(())));
+        });
+    }
+    fn closed<Item: Newest>(queue: &dyn Queue<Obj, Item = Item>) {
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| queue.wait_for_sync());
+            let popping: Vec<_> = (0..10).map(|_| scope.spawn(|| queue.process(&mut |_, _| Ok(())))).collect();
+            queue.close();
+            assert_eq!(waiting.join().unwrap(), Err(Closed));
+            for popping in popping {
+                assert!(matches!(popping.join().unwrap(), Err(ProcessError::Closed(Closed))));
+            }
+        });
+    }
+    ends(|| {
+        on_every_queue!(test);
+        on_every_queue!(closed);
+    });
+}

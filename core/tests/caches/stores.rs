@@ -1,0 +1,124 @@
+//! Every store as a reflector feeds it and a reader reads it: through the traits alone.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::{Obj, ObjMeta, keys, nameless, obj, show, tombstone};
+use deltafifo::{
+    BoxError, DeltaFifo, ExpirationCache, Fifo, Heap, Indexer, KeyError, OfferError, ReflectorStore, RelistError,
+    Store, StoreError, UndeltaStore,
+};
+
+fn indexer() -> Indexer<Obj, ObjMeta> {
+    Indexer::builder(keys()).build().unwrap()
+}
+
+/// What can be read, and where it is.
+fn stores() -> Vec<(&'static str, Box<dyn Store<Obj>>)> {
+    vec![
+        ("Indexer", Box::new(indexer())),
+        ("Fifo", Box::new(Fifo::new(keys()))),
+        ("Heap", Box::new(Heap::new(keys(), |a: &Obj, b: &Obj| a.n < b.n))),
+        ("ExpirationCache", Box::new(ExpirationCache::with_ttl(keys(), Duration::from_secs(3600)))),
+        ("UndeltaStore", Box::new(UndeltaStore::new(indexer(), |_| ()))),
+    ]
+}
+
+fn numbers(store: &dyn Store<Obj>) -> BTreeSet<u64> {
+    let list = store.list();
+    let numbers: BTreeSet<_> = list.iter().map(|object| object.n).collect();
+    assert_eq!(numbers.len(), list.len());
+    assert_eq!(store.list_keys().into_iter().collect::<BTreeSet<_>>().len(), list.len());
+    numbers
+}
+
+#[test]
+fn every_store_holds_the_newest_object_of_each_key() {
+    for (name, store) in stores() {
+        let store = &*store;
+        let stored = |key: &str| store.get_by_key(key).map(|object| object.n);
+        store.add(obj("foo", 1)).unwrap();
+        assert_eq!(store.get(&obj("foo", 0)).unwrap().unwrap().n, 1, "{name}");
+        store.update(obj("foo", 2)).unwrap();
+        assert_eq!(stored("foo").unwrap(), 2, "{name}");
+        store.delete(obj("foo", 0).into()).unwrap();
+        assert_eq!(stored("foo"), None, "{name}");
+        store.delete(obj("foo", 0).into()).unwrap();
+
+        for (key, n) in [("a", 1), ("ns/c", 2), ("e", 3)] {
+            store.add(obj(key, n)).unwrap();
+        }
+        assert_eq!(numbers(store), BTreeSet::from([1, 2, 3]), "{name}");
+        store.delete(tombstone("ns/c", None).into()).unwrap();
+        assert_eq!(numbers(store), BTreeSet::from([1, 3]), "{name}");
+
+        store.replace(vec![obj("foo", 7), obj("a", 8), obj("foo", 9)], "5").unwrap();
+        assert_eq!(numbers(store), BTreeSet::from([8, 9]), "{name}: what is listed twice has the later object");
+        store.resync().unwrap();
+        assert_eq!(numbers(store), BTreeSet::from([8, 9]), "{name}");
+        store.replace(vec![], "6").unwrap();
+        assert!(store.list().is_empty() && store.list_keys().is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn an_object_without_a_key_changes_no_store_and_no_queue() {
+    let deltas = DeltaFifo::builder(keys()).build();
+    let is_key = |error: StoreError| matches!(error, StoreError::Key(KeyError::NoName));
+    for (name, store) in stores() {
+        store.add(obj("a", 1)).unwrap();
+        assert!(is_key(store.add(nameless()).unwrap_err()), "{name}");
+        assert!(is_key(store.update(nameless()).unwrap_err()), "{name}");
+        assert!(is_key(store.delete(nameless().into()).unwrap_err()), "{name}");
+        assert!(is_key(store.replace(vec![obj("b", 1), nameless()], "1").unwrap_err()), "{name}");
+        assert!(store.get(&nameless()).is_err(), "{name}");
+        assert_eq!(store.list_keys(), ["a"], "{name}");
+    }
+    let deltas: &dyn ReflectorStore<Obj> = &deltas;
+    assert!(is_key(deltas.add(nameless()).unwrap_err()));
+    assert!(is_key(deltas.update(nameless()).unwrap_err()));
+    assert!(is_key(deltas.delete(nameless().into()).unwrap_err()));
+}
+
+#[test]
+fn a_delta_queue_is_fed_as_a_store_is() {
+    let fifo = DeltaFifo::over(indexer()).ordered_walks(true).build();
+    let fed: &dyn ReflectorStore<Obj> = &fifo;
+    fed.replace(vec![obj("a", 1), obj("b", 1)], "7").unwrap();
+    fed.add(obj("c", 1)).unwrap();
+    fed.update(obj("a", 2)).unwrap();
+    fed.delete(tombstone("b", None).into()).unwrap();
+    assert_eq!(fifo.resource_version().as_deref(), Some("7"));
+    for (key, shown) in [("a", "R1 U2"), ("b", "R1 D()"), ("c", "A1")] {
+        let mut item = fifo.try_pop().unwrap();
+        assert_eq!((item.key(), &*show(item.deltas())), (key, shown));
+        item.apply(|_| ()).unwrap();
+    }
+    fed.resync().unwrap();
+    assert_eq!(show(fifo.try_pop().unwrap().deltas()), "S2");
+}
+
+#[test]
+fn what_a_delta_queue_refuses_is_an_error_of_the_store() {
+    let refuse = |object: Arc<Obj>| if object.n == 13 { Err(BoxError::from("unlucky")) } else { Ok(object) };
+    let fifo = DeltaFifo::builder(keys()).transformer(refuse).build();
+    let fed: &dyn ReflectorStore<Obj> = &fifo;
+    let refused = fed.add(obj("a", 13)).unwrap_err();
+    assert!(matches!(&refused, StoreError::Refused(OfferError::Transform { key, .. }) if key == "a"));
+    assert!(refused.to_string().contains("unlucky"));
+    let stopped = fed.replace(vec![obj("a", 1), obj("b", 13)], "1").unwrap_err();
+    assert!(matches!(stopped, StoreError::Relist(RelistError::Refused { index: 1, .. })));
+    assert_eq!(fifo.list_keys(), ["a"]);
+}
+
+#[test]
+fn a_closed_heap_is_an_error_of_the_store_and_what_it_popped_before_is_none() {
+    let heap = Heap::new(keys(), |a: &Obj, b: &Obj| a.n < b.n);
+    let fed: &dyn ReflectorStore<Obj> = &heap;
+    fed.add(obj("a", 1)).unwrap();
+    heap.pop().unwrap();
+    fed.delete(obj("a", 1).into()).unwrap();
+    heap.close();
+    assert!(matches!(fed.add(obj("a", 1)), Err(StoreError::Heap(_))));
+}

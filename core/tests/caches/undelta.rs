@@ -1,0 +1,123 @@
+//! The store that pushes its whole state.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex, OnceLock};
+use std::thread;
+
+use crate::common::{Obj, ObjMeta, ends, keys, nameless, obj};
+use deltafifo::{BoxError, Indexer, ReflectorStore, Store, StoreError, UndeltaStore};
+
+type Undelta = UndeltaStore<Obj, Indexer<Obj, ObjMeta>>;
+
+/// The numbers of every state pushed so far.
+#[derive(Clone, Default)]
+struct Pushed(Arc<Mutex<Vec<Vec<u64>>>>);
+
+impl Pushed {
+    fn note(&self, state: &[Arc<Obj>]) {
+        let mut numbers: Vec<_> = state.iter().map(|object| object.n).collect();
+        numbers.sort_unstable();
+        self.0.lock().unwrap().push(numbers);
+    }
+
+    fn all(&self) -> Vec<Vec<u64>> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+fn indexer() -> Indexer<Obj, ObjMeta> {
+    let unlucky = |object: &Obj| if object.n == 1313 { Err(BoxError::from("unlucky")) } else { Ok(vec![]) };
+    Indexer::builder(keys()).index("unlucky", unlucky).build().unwrap()
+}
+
+fn undelta() -> (Undelta, Pushed) {
+    let pushed = Pushed::default();
+    let notes = pushed.clone();
+    (UndeltaStore::new(indexer(), move |state| notes.note(&state)), pushed)
+}
+
+#[test]
+fn every_change_pushes_the_whole_state() {
+    let (store, pushed) = undelta();
+    store.add(obj("a", 2)).unwrap();
+    store.update(obj("a", 1)).unwrap();
+    store.add(obj("b", 3)).unwrap();
+    store.delete(obj("a", 0).into()).unwrap();
+    store.replace(vec![obj("c", 4), obj("d", 5)], "0").unwrap();
+    store.replace(vec![], "1").unwrap();
+    assert_eq!(pushed.all(), [vec![2], vec![1], vec![1, 3], vec![3], vec![4, 5], vec![]]);
+}
+
+#[test]
+fn reads_and_resyncs_push_nothing() {
+    let (store, pushed) = undelta();
+    drop((store.list(), store.list_keys(), store.get_by_key("a"), store.get(&obj("a", 0))));
+    store.resync().unwrap();
+    assert!(store.store().is_empty() && pushed.all().is_empty());
+}
+
+#[test]
+fn a_change_that_fails_pushes_nothing_unless_only_an_index_failed() {
+    let (store, pushed) = undelta();
+    store.add(nameless()).unwrap_err();
+    store.update(nameless()).unwrap_err();
+    store.delete(nameless().into()).unwrap_err();
+    store.replace(vec![obj("a", 1), nameless()], "1").unwrap_err();
+    assert!(pushed.all().is_empty());
+    assert!(matches!(store.add(obj("a", 1313)), Err(StoreError::Index { .. })));
+    assert_eq!(pushed.all(), [[1313]], "it is stored");
+}
+
+#[test]
+fn a_push_may_change_the_store_and_is_followed_by_another() {
+    ends(|| {
+        let this: Arc<OnceLock<Undelta>> = Arc::new(OnceLock::new());
+        let (store, pushed) = (this.clone(), Pushed::default());
+        let notes = pushed.clone();
+        let undelta = this.get_or_init(|| {
+            UndeltaStore::new(indexer(), move |state| {
+                notes.note(&state);
+                if state.len() < 3 {
+                    let next = state.len() as u64 + 1;
+                    store.get().unwrap().add(obj(&next.to_string(), next)).unwrap();
+                }
+            })
+        });
+        undelta.add(obj("1", 1)).unwrap();
+        assert_eq!(pushed.all(), [vec![1], vec![1, 2], vec![1, 2, 3]]);
+    });
+}
+
+#[test]
+fn after_a_push_that_panics_the_next_change_pushes_again() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = calls.clone();
+    let store = UndeltaStore::new(indexer(), move |_| {
+        assert_ne!(count.fetch_add(1, Ordering::SeqCst), 0, "expected by this test");
+    });
+    assert!(catch_unwind(AssertUnwindSafe(|| store.add(obj("a", 1)))).is_err());
+    store.add(obj("b", 1)).unwrap();
+    assert_eq!((calls.load(Ordering::SeqCst), store.list_keys().len()), (2, 2));
+}
+
+#[test]
+fn of_many_threads_changes_each_is_pushed_and_the_last_push_has_the_last_state() {
+    let rounds: u64 = if cfg!(miri) { 5 } else { 300 };
+    let (store, pushed) = undelta();
+    let start = Barrier::new(3);
+    thread::scope(|scope| {
+        for writer in 0..3 {
+            let (store, start) = (&store, &start);
+            scope.spawn(move || {
+                start.wait();
+                (1..=rounds).for_each(|n| store.add(obj(&writer.to_string(), n)).unwrap());
+            });
+        }
+    });
+    let pushed = pushed.all();
+    assert_eq!(pushed.len() as u64, 3 * rounds);
+    assert_eq!(pushed.last().unwrap(), &[rounds; 3]);
+    let sums: Vec<u64> = pushed.iter().map(|state| state.iter().sum()).collect();
+    assert!(sums.is_sorted(), "no push has an older state than the one before it");
+}

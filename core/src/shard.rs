@@ -38,6 +38,18 @@ pub(crate) struct Place {
     slot: usize,
 }
 
+/// Where a walk goes on: the number of a home.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Cursor(usize);
+
+impl Cursor {
+    /// The next number of the same bits backwards: the highest of `last`'s bits is the first to be added to.
+    fn next(self, last: usize) -> Option<Self> {
+        let backwards = (self.0 | !last).reverse_bits().wrapping_add(1);
+        (backwards != 0).then(|| Self(backwards.reverse_bits()))
+    }
+}
+
 fn tag(hash: u64) -> u8 {
     (hash >> 56) as u8 | 1
 }
@@ -221,6 +233,43 @@ impl<T> Shard<T> {
         if let Some(slot) = self.likely(hash).filter(|slot| !slot.has_noted()) {
             slot.prefetch_known();
         }
+    }
+
+    /// Visits the slots of the next homes, `max` of them and a few more, and gives the place to go on from; the map may
+    /// change meanwhile. A slot that is there from the beginning of a walk to its end is visited once.
+    ///
+    /// Homes come in the order of their bits read backwards: then those of a map that has doubled follow each other whose
+    /// slots had one home before, and what is over stays over (the order in which Redis scans).
+    pub(crate) fn walk(
+        &self,
+        from: Cursor,
+        max: usize,
+        rehash: impl Fn(&Slot<T>) -> u64,
+        mut visit: impl FnMut(&Slot<T>, u64),
+    ) -> Option<Cursor> {
+        let last = self.buckets.len().checked_sub(1)?;
+        let mut visited = 0;
+        let mut next = Some(from);
+        while let Some(Cursor(home)) = next.filter(|_| visited < max) {
+            let home = home & last;
+            let mut number = home;
+            loop {
+                let bucket = &self.buckets[number];
+                for slot in bucket.slots.iter().flatten() {
+                    let hash = rehash(slot);
+                    if self.home(hash) == home {
+                        visit(slot, hash);
+                        visited += 1;
+                    }
+                }
+                number = (number + 1) & last;
+                if bucket.passed == 0 || number == home {
+                    break;
+                }
+            }
+            next = Cursor(home).next(last);
+        }
+        next
     }
 
     fn slots(&self) -> impl Iterator<Item = &Slot<T>> {

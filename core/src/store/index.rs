@@ -6,21 +6,46 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crossbeam::utils::CachePadded;
 use hashbrown::HashTable;
 
-use super::Leave;
+use super::apply::Leave;
 use crate::error::{BoxError, panic_message};
-use crate::slot::{IndexedSlot, RunningSlot};
-use crate::sync::{self, Arc, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, RandomState, RwLock};
+use crate::slot::{IndexedSlot, Slot};
+use crate::sync::{
+    self, Arc, AtomicBool, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, Ordering, RandomState, RwLock,
+};
 
-type IndexFn<T> = Box<dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync>;
+pub(super) type IndexFn<T> = Box<dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync>;
 
 /// A user's index: its function and its values.
 pub(crate) struct Index<T> {
     pub(super) name: String,
-    pub(super) function: IndexFn<T>,
+    function: IndexFn<T>,
     pub(super) values: Values<T>,
+    /// It could not be built, and is to have no entries any more.
+    given_up: AtomicBool,
 }
 
 impl<T> Index<T> {
+    pub(super) fn new(name: String, function: IndexFn<T>) -> Self {
+        Self { name, function, values: Values::new(), given_up: AtomicBool::new(false) }
+    }
+
+    /// Ends it. In turn, as who puts something in while it is being built.
+    pub(super) fn give_up(&self) {
+        // Relaxed: whoever asks has the turn, too.
+        self.given_up.store(true, Ordering::Relaxed);
+        self.values.clear();
+    }
+
+    /// Puts the slot in under `values`.
+    pub(super) fn join(&self, values: &[String], slot: &Slot<T>) {
+        // Relaxed: as in `give_up`. Of an index that is built it is false anyway.
+        if !self.given_up.load(Ordering::Relaxed) {
+            for value in values {
+                self.values.insert(value, slot);
+            }
+        }
+    }
+
     /// The values of `object`, sorted, each once.
     pub(super) fn values_of(&self, object: &T) -> Result<Vec<String>, BoxError> {
         // An index function that panics has failed, like one that returns an error: the store must not be left half
@@ -63,31 +88,31 @@ impl<T> Values<T> {
         &self.shards[first..first + SPREAD]
     }
 
-    pub(super) fn insert(&self, value: &str, running: &RunningSlot<T>) {
-        let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(running.address()));
+    pub(super) fn insert(&self, value: &str, slot: &Slot<T>) {
+        let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
         let mut shard = self.spread(of_value)[sync::thread_number() % SPREAD].write();
         shard
             .entry(of_value, |members| *members.value == *value, |members| self.hasher.hash_one(&*members.value))
             .or_insert_with(|| Members { value: value.into(), slots: HashTable::new() })
             .into_mut()
             .slots
-            .entry(of_slot, |slot| slot.address() == running.address(), |slot| self.hasher.hash_one(slot.address()))
-            .or_insert_with(|| running.indexed());
+            .entry(of_slot, |one| one.address() == slot.address(), |one| self.hasher.hash_one(one.address()))
+            .or_insert_with(|| slot.indexed());
     }
 
-    pub(super) fn leave(&self, leave: &Leave, running: &RunningSlot<T>) {
+    pub(super) fn leave(&self, leave: &Leave, slot: &Slot<T>) {
         match leave {
-            Leave::Values(values) => values.iter().for_each(|value| self.remove(value, running)),
-            Leave::Everything => self.remove_everywhere(running),
+            Leave::Values(values) => values.iter().for_each(|value| self.remove(value, slot)),
+            Leave::Everything => self.remove_everywhere(slot),
         }
     }
 
     /// Takes the slot out of every value. O(values).
-    fn remove_everywhere(&self, running: &RunningSlot<T>) {
-        let of_slot = self.hasher.hash_one(running.address());
+    fn remove_everywhere(&self, slot: &Slot<T>) {
+        let of_slot = self.hasher.hash_one(slot.address());
         for shard in &self.shards {
             shard.write().retain(|members| {
-                if let Ok(slot) = members.slots.find_entry(of_slot, |slot| slot.address() == running.address()) {
+                if let Ok(slot) = members.slots.find_entry(of_slot, |one| one.address() == slot.address()) {
                     slot.remove();
                 }
                 !members.slots.is_empty()
@@ -96,19 +121,23 @@ impl<T> Values<T> {
     }
 
     /// Takes the slot out of a value. It is in one of its shards, if in any.
-    pub(super) fn remove(&self, value: &str, running: &RunningSlot<T>) {
-        let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(running.address()));
+    pub(super) fn remove(&self, value: &str, slot: &Slot<T>) {
+        let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
         let (before, own_first) = self.spread(of_value).split_at(sync::thread_number() % SPREAD);
         for shard in own_first.iter().chain(before) {
             let mut shard = shard.write();
             let Ok(mut members) = shard.find_entry(of_value, |members| *members.value == *value) else { continue };
             let slots = &mut members.get_mut().slots;
-            let Ok(slot) = slots.find_entry(of_slot, |slot| slot.address() == running.address()) else { continue };
+            let Ok(slot) = slots.find_entry(of_slot, |one| one.address() == slot.address()) else { continue };
             slot.remove();
             if slots.is_empty() {
                 members.remove();
             }
         }
+    }
+
+    fn clear(&self) {
+        self.shards.iter().for_each(|shard| shard.write().clear());
     }
 
     /// Every slot of `value`, each while its shard is locked: afterwards slots may be freed.

@@ -4,7 +4,7 @@ use deltafifo::NAMESPACE_INDEX;
 use loom::sync::Arc;
 
 use crate::explore::Model;
-use crate::rig::{self, Fifo, Log, Object, PARITY, beside, fused, parity, pop_one};
+use crate::rig::{self, Fifo, Log, Object, PARITY, beside, by_parity, fused, pop_one};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -77,15 +77,7 @@ fn list(fifo: &Fifo) -> String {
 }
 
 fn by_index(fifo: &Fifo) -> String {
-    let mut found = String::new();
-    for value in ["even", "odd"] {
-        for object in fifo.store().by_index(PARITY, value).unwrap() {
-            object.read();
-            assert_eq!(parity(&object), value, "an object under a value that it does not have");
-            found.push_str(value);
-        }
-    }
-    found
+    by_parity(fifo, PARITY)
 }
 
 fn indexed() -> Arc<Fifo> {

@@ -158,6 +158,7 @@ impl<T> Slot<T> {
 
     /// Offers `pending` as `rule` has it. The caller holds the shard's lock; for any rule but [`Rule::Always`] against other
     /// offers, so that what an idle slot knows is not deleted under it: a relist's pages and batches delete nothing.
+    #[inline]
     pub(crate) fn push(&self, pending: Pending<T>, rule: Rule) -> Pushed<T> {
         match self.word.push(pending, rule, || self.is_known()) {
             word::Push::Entered => Pushed::Queue(QueuedSlot { slot: NonNull::from(self) }),

@@ -49,6 +49,7 @@
 //! (client-go's contract), so a key whose handler is stuck grows by one delta an offer: see
 //! [`DeltaFifoBuilder::high_water`] for a bound.
 
+mod buckets;
 mod clock;
 mod delta;
 mod error;

@@ -14,7 +14,8 @@ use std::hash::{BuildHasher, Hasher};
 
 use crossbeam::utils::CachePadded;
 
-use crate::shard::{Cursor, Place, Shard};
+use crate::buckets::{Cursor, Place};
+use crate::shard::Shard;
 use crate::slot::{Left, QueuedSlot, RunningSlot, Slot, SlotOwner, StaleSlot};
 use crate::sync::{RandomState, RwLock, SHARDS, mutant};
 

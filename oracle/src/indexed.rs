@@ -233,6 +233,9 @@ impl Both {
         keys.sort();
         assert!(keys.iter().eq(map.keys()), "{keys:?}");
         assert_eq!(sorted(reader.list()), sorted(map.values().cloned().collect()));
+        let mut visited = Vec::new();
+        reader.for_each(|object| visited.push(object.clone()));
+        assert_eq!(sorted(visited), sorted(map.values().cloned().collect()));
         for &index in &self.indexes {
             let mut by_value = BTreeMap::<String, Vec<(&String, &Arc<Obj>)>>::new();
             for (key, object) in map {
@@ -245,8 +248,11 @@ impl Both {
             for (value, entries) in &by_value {
                 let keys = reader.index_keys(index, value).expect("there is such an index");
                 assert!(keys.iter().eq(entries.iter().map(|(key, _)| *key)), "{index} {value}: {keys:?}");
-                let objects = entries.iter().map(|(_, object)| (*object).clone()).collect();
-                assert_eq!(sorted(reader.by_index(index, value).expect("there is such an index")), sorted(objects));
+                let objects = sorted(entries.iter().map(|(_, object)| (*object).clone()).collect());
+                assert_eq!(sorted(reader.by_index(index, value).expect("there is such an index")), objects);
+                let mut visited = Vec::new();
+                let visits = reader.for_each_by_index(index, value, |object| visited.push(object.clone()));
+                assert!(visits.is_ok() && sorted(visited) == objects, "{index} {value}");
             }
             assert!(reader.by_index(index, "no such value").is_ok_and(|objects| objects.is_empty()));
             match (reader.index(index, asked), values(index, asked)) {

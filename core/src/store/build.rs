@@ -15,8 +15,8 @@ use super::Core;
 use super::index::Index;
 use super::indexes::Indexers;
 use crate::Meta;
+use crate::buckets::Cursor;
 use crate::error::IndexError;
-use crate::shard::Cursor;
 use crate::sync::{Arc, GROUP, mutant};
 
 /// Objects found in one shard, and their keys.

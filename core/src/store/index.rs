@@ -7,10 +7,11 @@ use crossbeam::utils::CachePadded;
 use hashbrown::HashTable;
 
 use super::apply::Leave;
+use crate::buckets::{Buckets, Cursor, Entry};
 use crate::error::{BoxError, panic_message};
 use crate::slot::{IndexedSlot, Slot};
 use crate::sync::{
-    self, Arc, AtomicBool, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, Ordering, RandomState, RwLock,
+    self, Arc, AtomicBool, GROUP, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, Ordering, RandomState, RwLock,
 };
 
 pub(super) type IndexFn<T> = Box<dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync>;
@@ -70,10 +71,23 @@ pub(crate) struct Values<T> {
     shards: Box<[Shard<T>]>,
 }
 
-/// Some of the slots of a value.
+/// Some of the slots of a value, by address.
 struct Members<T> {
     value: Box<str>,
-    slots: HashTable<IndexedSlot<T>>,
+    slots: Buckets<IndexedSlot<T>>,
+}
+
+impl<T> Entry for IndexedSlot<T> {
+    /// The hash is that of the address.
+    fn prefetch(&self) {}
+}
+
+/// Where a walk over the slots of a value goes on.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Position {
+    /// Which of the value's shards.
+    shard: usize,
+    cursor: Cursor,
 }
 
 impl<T> Values<T> {
@@ -88,16 +102,20 @@ impl<T> Values<T> {
         &self.shards[first..first + SPREAD]
     }
 
+    fn hash_of(&self, slot: &IndexedSlot<T>) -> u64 {
+        self.hasher.hash_one(slot.address())
+    }
+
     pub(super) fn insert(&self, value: &str, slot: &Slot<T>) {
         let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
         let mut shard = self.spread(of_value)[sync::thread_number() % SPREAD].write();
-        shard
+        let members = shard
             .entry(of_value, |members| *members.value == *value, |members| self.hasher.hash_one(&*members.value))
-            .or_insert_with(|| Members { value: value.into(), slots: HashTable::new() })
-            .into_mut()
-            .slots
-            .entry(of_slot, |one| one.address() == slot.address(), |one| self.hasher.hash_one(one.address()))
-            .or_insert_with(|| slot.indexed());
+            .or_insert_with(|| Members { value: value.into(), slots: Buckets::new() })
+            .into_mut();
+        if members.slots.locate(of_slot, |one| one.address() == slot.address()).is_none() {
+            members.slots.insert(of_slot, slot.indexed(), |one| self.hash_of(one));
+        }
     }
 
     pub(super) fn leave(&self, leave: &Leave, slot: &Slot<T>) {
@@ -112,10 +130,10 @@ impl<T> Values<T> {
         let of_slot = self.hasher.hash_one(slot.address());
         for shard in &self.shards {
             shard.write().retain(|members| {
-                if let Ok(slot) = members.slots.find_entry(of_slot, |one| one.address() == slot.address()) {
-                    slot.remove();
+                if let Some(place) = members.slots.locate(of_slot, |one| one.address() == slot.address()) {
+                    drop(members.slots.take(of_slot, place));
                 }
-                !members.slots.is_empty()
+                members.slots.len() > 0
             });
         }
     }
@@ -128,9 +146,9 @@ impl<T> Values<T> {
             let mut shard = shard.write();
             let Ok(mut members) = shard.find_entry(of_value, |members| *members.value == *value) else { continue };
             let slots = &mut members.get_mut().slots;
-            let Ok(slot) = slots.find_entry(of_slot, |one| one.address() == slot.address()) else { continue };
-            slot.remove();
-            if slots.is_empty() {
+            let Some(place) = slots.locate(of_slot, |one| one.address() == slot.address()) else { continue };
+            drop(slots.take(of_slot, place));
+            if slots.len() == 0 {
                 members.remove();
             }
         }
@@ -150,6 +168,22 @@ impl<T> Values<T> {
                 members.slots.iter().for_each(&mut visit);
             }
         }
+    }
+
+    /// Visits some of the objects known under `value`, from `position` on: one shard is locked, for [`GROUP`] of them at
+    /// most and a few more. `None` at the end.
+    pub(super) fn walk(&self, value: &str, position: Position, mut visit: impl FnMut(Arc<T>)) -> Option<Position> {
+        let of_value = self.hasher.hash_one(value);
+        let Position { shard: number, cursor } = position;
+        let shard = self.spread(of_value).get(number)?.read();
+        let next = shard.find(of_value, |members| *members.value == *value).and_then(|members| {
+            let hash_of = |slot: &IndexedSlot<T>| self.hash_of(slot);
+            members.slots.walk(cursor, GROUP, hash_of, |slot, _| slot.known().into_iter().for_each(&mut visit))
+        });
+        Some(match next {
+            Some(cursor) => Position { shard: number, cursor },
+            None => Position { shard: number + 1, cursor: Cursor::default() },
+        })
     }
 
     /// The objects known under `value`.

@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 
+use super::index::Position;
 use super::{Core, Indexers, Values};
+use crate::buckets::Cursor;
 use crate::error::{BoxError, IndexError, KeyError};
 use crate::key::KeyBuf;
 use crate::slot::Slot;
-use crate::sync::Arc;
+use crate::sync::{Arc, GROUP};
 use crate::{KeySource, KnownObjects, Meta};
 
 /// Reads of a store (the reading half of client-go's `Indexer`). Cheap to clone; every clone sees the same store, whether
@@ -95,6 +97,32 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         keys
     }
 
+    /// Visits every object, in no particular order, without collecting them (client-go has no such call). O(n) in steps of
+    /// at most some 64 objects: between the steps nothing is locked, and `visit` runs then. An object that is stored all the
+    /// while is visited once, one that comes or goes meanwhile perhaps.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deltafifo::{Indexer, KeyFunc, NoMeta};
+    ///
+    /// let store = Indexer::builder(KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()))).build()?;
+    /// ["a", "bc"].map(|name| store.add(Arc::new(name.to_owned())));
+    /// let mut length = 0;
+    /// store.for_each(|name| length += name.len());
+    /// assert_eq!(length, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn for_each(&self, mut visit: impl FnMut(&Arc<T>)) {
+        let mut step = Vec::new();
+        for number in 0..self.core.table.shards().len() {
+            let mut cursor = Some(Cursor::default());
+            while let Some(from) = cursor {
+                cursor = self.core.table.walk(number, from, GROUP, |slot, _| step.extend(slot.known()));
+                step.drain(..).for_each(|object| visit(&object));
+            }
+        }
+    }
+
     /// How many objects are stored. O(namespaces).
     #[must_use]
     pub fn len(&self) -> usize {
@@ -127,6 +155,21 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// [`IndexError::Unknown`].
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, IndexError> {
         self.core.values(name, |values| values.objects(value))
+    }
+
+    /// Visits the objects with `value` in index `name` as [`for_each`](Self::for_each) does all of them. One that leaves the
+    /// value meanwhile and comes back may be visited twice, or not.
+    ///
+    /// # Errors
+    /// [`IndexError::Unknown`].
+    pub fn for_each_by_index(&self, name: &str, value: &str, mut visit: impl FnMut(&Arc<T>)) -> Result<(), IndexError> {
+        let mut step = Vec::new();
+        let mut position = Some(Position::default());
+        while let Some(from) = position {
+            position = self.core.values(name, |values| values.walk(value, from, |object| step.push(object)))?;
+            step.drain(..).for_each(|object| visit(&object));
+        }
+        Ok(())
     }
 
     /// The keys of the objects with `value` in index `name`, sorted.

@@ -512,3 +512,36 @@ fn a_transaction_names_what_failed_and_makes_the_rest() {
     assert_eq!(store.list_index_func_values("primes").unwrap(), ["2", "5"]);
     store.transaction([]).unwrap();
 }
+
+#[test]
+fn what_is_visited_may_change_the_store_and_what_stays_is_visited_once() {
+    let store = Indexer::builder(keys()).build().unwrap();
+    let stay = if cfg!(miri) { 150 } else { 3_000 };
+    (0..stay).for_each(|n| store.add(obj(&format!("ns/stays-{n}"), n)).unwrap());
+    let mut visited = Vec::new();
+    let mut visit = |object: &Arc<Obj>| {
+        if object.name.starts_with("stays") {
+            visited.push(object.n);
+            // Nothing is locked: others come, so that the maps grow, and some of them go.
+            (0..3).for_each(|other| store.add(obj(&format!("ns/other-{}-{other}", object.n), 0)).unwrap());
+            store.delete(ExplicitKey(&format!("ns/other-{}-0", object.n))).unwrap();
+        }
+    };
+    store.for_each(&mut visit);
+    visited.sort_unstable();
+    assert!(visited.iter().copied().eq(0..stay));
+    visited.clear();
+    let mut found = 0;
+    store
+        .for_each_by_index(NAMESPACE_INDEX, "ns", |object| {
+            found += 1;
+            if object.name.starts_with("stays") {
+                visited.push(object.n);
+                store.delete(ExplicitKey(&format!("ns/other-{}-1", object.n))).unwrap();
+            }
+        })
+        .unwrap();
+    visited.sort_unstable();
+    assert!(visited.iter().copied().eq(0..stay) && found > stay);
+    assert!(matches!(store.for_each_by_index("nope", "", |_| ()), Err(IndexError::Unknown(_))));
+}

@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use std::{iter, thread};
 
 use serde_json::Value;
 
@@ -157,4 +159,40 @@ fn what_was_measured_before_an_interrupt_is_written() {
         let page = fs::read_to_string(report.join("index.html")).expect("it was written");
         assert!(page.contains("ended before it was complete"));
     }
+}
+
+/// As the system does it when memory runs out.
+#[test]
+fn a_child_that_is_killed_costs_its_turn_only() {
+    let (json, report) = (scratch("killed.json"), scratch("killed"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_relist"));
+    command.args("--objects 500 --rounds 1 --seconds 60 --engine deltafifo,floor --workload relist,stall".split(' '));
+    command.arg("--json").arg(&json).arg("--report").arg(&report);
+    let tool = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the tool starts");
+    let stalls = iter::repeat_with(|| thread::sleep(Duration::from_millis(20))).find_map(|()| measuring(tool.id()));
+    let sent = Command::new("kill").args(["-KILL", &stalls.expect("a child")]).status().expect("there is a kill");
+    assert!(sent.success());
+    let run = tool.wait_with_output().expect("it ends");
+
+    let (stdout, stderr) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert_eq!(run.status.code(), Some(1), "{stderr}");
+    for said in ["FAILED: round 1/1: deltafifo, 500 objects: deltafifo was killed", "1 turns failed"] {
+        assert!(stderr.contains(said), "{stderr}");
+    }
+    assert!(stdout.contains("A turn failed: round 1/1: deltafifo"), "{stdout}");
+    let written: Value = serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
+    let rows = written["rows"].as_array().expect("rows");
+    let relist = |engine: &str| rows.iter().any(|row| row["engine"] == engine && row["workload"] == "relist");
+    assert!(relist("floor"), "the other engine had its turn");
+    assert!(relist("deltafifo"), "what it had told was complete");
+    assert_eq!(written["run"]["failed"].as_array().map(Vec::len), Some(1));
+    assert!(fs::read_to_string(report.join("index.html")).expect("it was written").contains("A turn failed"));
+}
+
+/// The child of the tool that has been at work for a second: by then it is in the long stall.
+fn measuring(tool: u32) -> Option<String> {
+    let children = fs::read_to_string(format!("/proc/{tool}/task/{tool}/children")).ok()?;
+    let child = children.split_whitespace().next()?;
+    let began = fs::metadata(format!("/proc/{child}")).ok()?.modified().ok()?;
+    (began.elapsed().ok()? > Duration::from_secs(1)).then(|| child.to_owned())
 }

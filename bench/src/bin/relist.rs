@@ -11,9 +11,9 @@ use std::time::Duration;
 use clap::Parser;
 use deltafifo_bench::data::Pods;
 use deltafifo_bench::engines::EngineName;
-use deltafifo_bench::protocol::{ChildFailed, GoPeer, Interrupt};
+use deltafifo_bench::protocol::{GoPeer, Interrupt};
 use deltafifo_bench::report::{Directory, Machine, Report, Run, Summary, check, print};
-use deltafifo_bench::rounds::{self, Plan, Unfinished};
+use deltafifo_bench::rounds::{self, Interrupted, Plan};
 use deltafifo_bench::workloads::{self, ChildArgs, Workload};
 use mimalloc::MiMalloc;
 
@@ -115,9 +115,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("relist: {error}");
-            let unfinished = error.downcast_ref::<Unfinished>();
-            let interrupted = unfinished.is_some_and(|error| matches!(error.why, ChildFailed::Interrupted));
-            if interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::FAILURE }
+            if error.is::<Interrupted>() { ExitCode::from(INTERRUPTED) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -199,13 +197,20 @@ fn parent(cli: Cli) -> Result<(), Error> {
     };
     // Not before: while Go builds, Ctrl-C has nothing to keep.
     let interrupt = Interrupt::catch()?;
-    let (mut run, mut machine, mut measured) = (Run::begins(plan.rounds), Machine::here(), Vec::new());
-    let ended = rounds::run(&plan, go.as_ref(), &interrupt, &mut machine, &mut measured);
-    run.complete = ended.is_ok();
-    outputs.write(&Report { run, machine, rows: Summary::of(&measured) })?;
+    let (mut run, mut machine) = (Run::begins(plan.rounds), Machine::here());
+    let outcome = rounds::run(&plan, go.as_ref(), &interrupt);
+    (run.complete, run.failed, machine.engines) = (outcome.is_complete(), outcome.failed, outcome.engines);
+    let failed = run.failed.len();
+    outputs.write(&Report { run, machine, rows: Summary::of(&outcome.measured) })?;
     // Last, so that a person sees what was measured.
-    ended?;
-    Ok(check(&measured)?)
+    if let Some(interrupted) = outcome.interrupted {
+        return Err(interrupted.into());
+    }
+    check(&outcome.measured)?;
+    if failed > 0 {
+        return Err(format!("{failed} turns failed, see above: their figures are missing, or of fewer rounds").into());
+    }
+    Ok(())
 }
 
 /// Those that are asked for, or all, as far as they can do any of the workloads here.

@@ -43,9 +43,7 @@ fn head(report: &Report) -> Markup {
     html! {
         h1 { "deltafifo and its peers" }
         p { code { (run.command) } }
-        @if !run.complete {
-            p.warning { "This run was ended before it was complete: some figures have fewer rounds than others, or are missing." }
-        }
+        @for warning in report.warnings() { p.warning { (warning) } }
         dl {
             dt { "Date" } dd { (run.date) }
             dt { "Rounds" } dd { (run.rounds) ", interleaved; medians" }

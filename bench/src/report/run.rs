@@ -16,6 +16,9 @@ pub struct Run {
     pub rounds: usize,
     /// Whether all of it was.
     pub complete: bool,
+    /// The turns that failed, and why.
+    #[serde(default)]
+    pub failed: Vec<String>,
 }
 
 impl Run {
@@ -30,6 +33,7 @@ impl Run {
             command: command.join(" "),
             rounds,
             complete: true,
+            failed: Vec::new(),
         }
     }
 }

@@ -40,6 +40,16 @@ impl Report {
         text
     }
 
+    /// What a reader must know before the figures.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings: Vec<_> = self.run.failed.iter().map(|failed| format!("A turn failed: {failed}")).collect();
+        if !self.run.complete {
+            let why = "This run was ended before it was complete: some figures have fewer rounds than others, or are missing.";
+            warnings.push(why.to_owned());
+        }
+        warnings
+    }
+
     /// The engines, in the order in which they were measured.
     #[must_use]
     pub fn engines(&self) -> Vec<&str> {

@@ -34,6 +34,9 @@ pub fn print(report: &Report) -> String {
         text.push_str(&table(&group, &engines));
     }
     text.push_str(&base_ratio(&report.rows));
+    for warning in report.warnings() {
+        let _ = writeln!(text, "\nWARNING: {warning}");
+    }
     text
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Turn {
     pub objects: usize,
     pub engine: EngineName,
     /// Whether it is about memory, which is measured in a process that has done nothing else.
-    memory: bool,
+    pub memory: bool,
 }
 
 impl Turn {
@@ -35,6 +35,11 @@ impl Turn {
             }
         }
         all
+    }
+
+    #[cfg(test)]
+    pub fn of(engine: EngineName, memory: bool) -> Self {
+        Self { round: 1, rounds: 1, objects: 10, engine, memory }
     }
 
     /// What is measured in it.
@@ -86,6 +91,11 @@ impl Turns {
     pub fn at(&self, turn: &Turn, at: &Progress) {
         let of = if at.total > 0 { format!(" {}/{}", at.done, at.total) } else { String::new() };
         self.bar.set_message(format!("{turn}: {}{of}", at.what));
+    }
+
+    /// Says at once what the report says again.
+    pub fn failed(&self, failed: &str) {
+        self.bar.suspend(|| eprintln!("FAILED: {failed}; going on with the other turns"));
     }
 
     pub fn end(&mut self, turn: &Turn) {

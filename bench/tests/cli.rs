@@ -134,13 +134,13 @@ fn what_was_measured_before_an_interrupt_is_written() {
     for of_a_terminal in [false, true] {
         let (json, report) = (scratch("interrupted.json"), scratch("interrupted"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_relist"));
-        command.args("--objects 500 --rounds 1000000 --engine floor,deltafifo --workload relist".split(' '));
+        command.args("--objects 500 --rounds 1000 --engine floor,deltafifo --workload relist".split(' '));
         command.arg("--json").arg(&json).arg("--report").arg(&report);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().expect("the tool starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("it is piped")).lines();
         // The second engine begins when the first has ended.
-        let begins = |line: &String| line.starts_with("round 1/1000000: deltafifo");
+        let begins = |line: &String| line.starts_with("round 1/1000: deltafifo");
         stderr.by_ref().map_while(Result::ok).find(begins).expect("a second turn");
         let to = if of_a_terminal { format!("-{}", child.id()) } else { child.id().to_string() };
         let sent = Command::new("kill").args(["-INT", "--", &to]).status().expect("there is a kill");

@@ -1,6 +1,8 @@
 //! The rounds of a run: in each, every engine has its turn in a process of its own, so that a slow spell of the machine
 //! meets all alike.
 
+mod guess;
+mod need;
 mod said;
 mod turns;
 
@@ -14,6 +16,7 @@ use crate::protocol::{ChildFailed, GoPeer, Interrupt, Line, Row, run_child};
 use crate::report::Machine;
 use crate::warm;
 use crate::workloads::{ChildArgs, Workload};
+pub use need::TooLarge;
 use said::Said;
 use turns::{Turn, Turns};
 
@@ -78,7 +81,7 @@ pub struct Interrupted {
 #[must_use]
 pub fn run(plan: &Plan, go: Option<&GoPeer>, interrupt: &Interrupt) -> Outcome {
     let all = Turn::all(plan);
-    let mut turns = Turns::new(&all);
+    let mut turns = Turns::new(&all, plan);
     let (mut outcome, mut said) = (Outcome::default(), Said::default());
     for (done, turn) in all.iter().enumerate() {
         turns.begin(turn, &all[done..]);

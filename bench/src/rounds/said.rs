@@ -28,7 +28,7 @@ impl Said {
     pub fn descriptions(self) -> BTreeMap<String, String> {
         let described = |(engine, Settings { time, memory })| {
             let description = match (time, memory) {
-                (Some(time), Some(memory)) if time != memory => format!("{time}; memory was measured of {memory}"),
+                (Some(time), Some(memory)) if time != memory => format!("{time}; where memory was measured: {memory}"),
                 (time, memory) => time.or(memory).unwrap_or_default(),
             };
             (engine, description)
@@ -55,7 +55,7 @@ mod tests {
         said.note(&Turn::of(EngineName::DashMap, true), "no times".to_owned());
         let of = said.descriptions();
         let go = &of["client-go-deltafifo"];
-        assert!(go.contains("go GOGC=400; memory was measured of") && go.ends_with("go GOGC=100"), "{go}");
+        assert!(go.contains("go GOGC=400; where memory was measured:") && go.ends_with("go GOGC=100"), "{go}");
         assert_eq!((of["mutex"].as_str(), of["dashmap"].as_str()), ("one and the same", "no times"));
     }
 }

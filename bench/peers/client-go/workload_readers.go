@@ -61,6 +61,11 @@ func runReaders(opts *options, data source, out *output) error {
 			}
 			extra := map[string]any{"gets": all.took.histogram.TotalCount(), "replaces": replaces, "misses": all.misses}
 			memory.addTo(extra)
+			// How many relists there were is the engine's; what the last one told is not.
+			engine.counts().addTo(extra)
+			if err := stored(engine.indexer(), extra); err != nil {
+				return err
+			}
 			quantiles := []quantile{p50, p999, p9999}
 			if readers == 1 { // with more threads than cores the longest get is that of a thread that was not scheduled
 				quantiles = append(quantiles, worst)

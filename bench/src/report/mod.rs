@@ -7,6 +7,7 @@ mod figure;
 mod machine;
 mod page;
 mod plots;
+mod remark;
 mod run;
 mod summary;
 mod table;

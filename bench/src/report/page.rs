@@ -4,6 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::figure::{bytes, count, figure, times};
 use super::plots::{Section, style_sheet};
+use super::remark::remark;
 use super::summary::distinct;
 use super::table::{base, groups};
 use super::{Report, Summary};
@@ -107,7 +108,7 @@ fn line(row: &Summary, base: Option<&Summary>, has_variants: bool) -> Markup {
     html! {
         tr {
             @if has_variants { td { (row.variant) } }
-            td { (row.engine) } td.number { (count(row.objects)) }
+            td { (row.engine) " " (remark(row)) } td.number { (count(row.objects)) }
             td.number { (figure(row.median)) } td.number { (figure(row.min)) } td.number { (figure(row.max)) }
             td.number { (ratio) } td.number { (row.peak_over_start().map_or_else(|| "-".to_owned(), bytes)) }
         }

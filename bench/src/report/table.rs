@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::figure::{bytes, figure};
+use super::remark::remark;
 use super::summary::distinct;
 use super::{Report, Summary};
 use crate::engines::EngineName;
@@ -77,11 +78,12 @@ fn table(rows: &[&Summary], engines: &[&str]) -> String {
         let peak = row.peak_over_start().map_or_else(|| "-".to_owned(), bytes);
         let _ = writeln!(
             text,
-            "  {engine:<26} {:>11} {:>23} {:>12} {:>15}",
+            "  {engine:<26} {:>11} {:>23} {:>12} {:>15} {}",
             figure(row.median),
             format!("{} .. {}", figure(row.min), figure(row.max)),
             peak,
-            row.times_slower_than(base).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2} ×"))
+            row.times_slower_than(base).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2} ×")),
+            remark(row)
         );
     }
     text

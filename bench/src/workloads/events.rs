@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use serde_json::Map;
 
 use super::Workload;
-use super::child::{ChildArgs, ChildError, add_outcome, filled};
+use super::child::{ChildArgs, ChildError, filled};
 use super::memory::MemoryMark;
+use super::outcome::add_outcome;
 use crate::data::{Plan, Source, Zipf, build, uniform_key};
 use crate::engines::{Counts, QueueEngine};
 use crate::protocol::{Line, Output, Row};

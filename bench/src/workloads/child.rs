@@ -62,6 +62,7 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
             run_queue(args, source, DeltaFifoEngine::<_, _, false>::one_thread, &mut out)?;
         }
         EngineName::DeltaFifoLane => run_queue(args, source, DeltaFifoEngine::<_, _, false>::with_lane, &mut out)?,
+        EngineName::DeltaFifoSingle => run_queue(args, source, DeltaFifoEngine::<_, _, false>::single, &mut out)?,
         EngineName::Mutex => run_queue(args, source, MutexEngine::new, &mut out)?,
         EngineName::DashMap => run_queue(args, source, DashMapEngine::new, &mut out)?,
         EngineName::Floor => {

@@ -33,7 +33,7 @@ func runReaders(opts *options, data source, out *output) error {
 			variant := fmt.Sprintf("%s%d-thread-", prefix, readers)
 			var phase readPhase
 			found := make(chan gets, readers)
-			memory := markMemory(opts.objects)
+			memory := markMemory(opts.objects, queueGrowth)
 			for reader := range readers {
 				go func() { found <- phase.read(engine.indexer(), keys, reader*len(keys)/readers) }()
 			}

@@ -61,7 +61,7 @@ func runStall(opts *options, data source, out *output) error {
 		}
 		phase.offers = newOffers(opts, data, progress)
 		phase.target.handler.offers.Store(phase.offers)
-		memory := markMemory(n)
+		memory := markMemory(n, queueGrowth)
 		replaces, err := offerDuringReplaces(opts.duration, first, lists, phase.target, phase.offers)
 		if err != nil {
 			return err

@@ -88,10 +88,7 @@ fn take(
     let Turn { engine, objects, .. } = *turn;
     let own = std::env::current_exe()
         .map_err(|source| ChildFailed::Start { program: "the program itself".into(), source })?;
-    // Not for the peers in Go: they take their memory over many seconds, in which it would be given away.
-    if !engine.is_go() {
-        warm::before_process(objects, Machine::available_bytes(), || !interrupt.asked());
-    }
+    warm::before_process(engine, objects, Machine::available_bytes(), || !interrupt.asked());
     let program = go.filter(|_| engine.is_go()).map_or(&own, |go| &go.program);
     let (input, length) = (plan.input.clone(), plan.length);
     let args = ChildArgs { engine, workloads: turn.workloads(plan), objects, input, length };

@@ -40,7 +40,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
                 let engine = filled(&new, &filling);
                 let shares = partition(&events, &indexes, threads, burst);
 
-                let memory = MemoryMark::set(objects);
+                let memory = MemoryMark::set(args);
                 let (elapsed, counts, pops) = drive(&engine, shares);
 
                 let mut extra = Map::new();

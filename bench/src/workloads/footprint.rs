@@ -71,7 +71,7 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
 
     out.progress("memory relist-peak")?;
     let list = lists[0].clone();
-    let mark = MemoryMark::set(objects);
+    let mark = MemoryMark::set(args);
     let counts = apart(|| relist(&engine, list));
     let mut peak = row(objects, "relist-peak", mark.peak_over_start(), 0, counts);
     mark.add_to(&mut peak.extra);

@@ -64,7 +64,7 @@ pub(super) fn measure<T, E: ListEngine<T>>(
     workload: Workload,
     variant: &str,
 ) -> Result<(Row, Counts), ChildError> {
-    let memory = MemoryMark::set(args.objects);
+    let memory = MemoryMark::set(args);
     let start = Instant::now();
     engine.replace(given, version);
     let counts = engine.drain();

@@ -48,7 +48,7 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
             let variant = format!("{prefix}{readers}-thread-");
             out.progress(&format!("readers {variant}"))?;
             let state = State::default();
-            let memory = MemoryMark::set(objects);
+            let memory = MemoryMark::set(args);
             let (told, gets) = thread::scope(|scope| {
                 let reader = |number| {
                     let (keys, state) = (&keys, &state);

@@ -43,7 +43,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
             let engine = filled(&new, &filling);
             let offered = events.clone();
 
-            let memory = MemoryMark::set(objects);
+            let memory = MemoryMark::set(args);
             let (elapsed, counts, adds) = drive(&engine, offered, consumers, Duration::from_micros(micros));
 
             let mut extra = Map::new();

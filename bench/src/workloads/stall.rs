@@ -61,7 +61,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
         let mut phases = || -> Result<(), ChildError> {
             for (prefix, (target, offers, _)) in ["", "control-"].into_iter().zip(queues) {
                 out.progress(&format!("stall {prefix}"))?;
-                let memory = MemoryMark::set(objects);
+                let memory = MemoryMark::set(args);
                 let replaces = offer_during_replaces(&first, &lists, target, offers, args.length);
                 offers.wait();
                 let mut extra = Map::new();

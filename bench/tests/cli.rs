@@ -80,7 +80,10 @@ fn a_store_without_a_queue_does_what_it_can() {
 #[test]
 fn what_cannot_be_done_is_said() {
     let cases = [
-        ("--engine abacus", "deltafifo-skip, deltafifo-1-thread, deltafifo-lane, mutex, dashmap, floor"),
+        (
+            "--engine abacus",
+            "deltafifo-skip, deltafifo-1-thread, deltafifo-lane, deltafifo-single, mutex, dashmap, floor",
+        ),
         ("--workload nap", "initial, relist, churn, events, stall, readers, slow-handler, memory"),
         ("--objects 0", "--objects"),
         ("--rounds 0", "--rounds"),

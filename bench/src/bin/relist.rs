@@ -32,8 +32,8 @@ struct Cli {
     /// Workloads, separated by commas: initial, relist, churn, events, stall, readers, slow-handler, memory, or all
     #[arg(long, value_name = "A,B", default_value = "initial,relist", value_parser = workloads_named)]
     workload: Named<Workload>,
-    /// Engines, separated by commas: deltafifo, deltafifo-skip, deltafifo-1-thread, deltafifo-lane, mutex, dashmap, floor,
-    /// kube-writer, kube-writer-arc, client-go-deltafifo, client-go-realfifo, client-go-informer; all that are there otherwise
+    /// Engines, separated by commas: deltafifo, deltafifo-skip, deltafifo-1-thread, deltafifo-lane, deltafifo-single, mutex,
+    /// dashmap, floor, kube-writer, kube-writer-arc, client-go-deltafifo, client-go-realfifo, client-go-informer; all that are there otherwise
     #[arg(long, value_name = "A,B", value_parser = engines_named)]
     engine: Option<Named<EngineName>>,
     /// How often everything is measured

@@ -3,11 +3,23 @@
 use serde_json::Value;
 
 use super::Summary;
+use super::figure::count;
 
 impl Summary {
     /// In words; empty if there is nothing.
     pub(super) fn remarks(&self) -> String {
         let mut remarks = Vec::new();
+        // A latency of few offers is not that of many: an open loop that got no turn has figures of what it did.
+        let number =
+            |name| self.extra.get(name).and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok());
+        if let (Some(made), Some(intended)) = (number("offers_made"), number("offers_intended"))
+            && made < intended
+        {
+            remarks.push(format!("only {} of {} offers made", count(made), count(intended)));
+        }
+        if let Some(unhandled) = number("unhandled").filter(|unhandled| *unhandled > 0) {
+            remarks.push(format!("{} unhandled", count(unhandled)));
+        }
         if let Some(deltas) = self.extra.get("deltas_per_pop").and_then(Value::as_f64) {
             remarks.push(format!("{deltas:.2} deltas per pop"));
         }
@@ -30,7 +42,25 @@ fn named_consumers(variant: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn remarks(extra: &Value) -> String {
+        let row = json!({
+            "workload": "stall", "variant": "add-p99", "engine": "mutex", "objects": 10, "unit": "s",
+            "min": 1.0, "median": 1.0, "max": 1.0, "extra": extra
+        });
+        serde_json::from_value::<Summary>(row).expect("a row").remarks()
+    }
+
+    #[test]
+    fn of_offers_only_what_is_missing_is_said() {
+        assert_eq!(remarks(&json!({})), "");
+        assert_eq!(remarks(&json!({ "offers_made": 5000, "offers_intended": 5000, "unhandled": 0 })), "");
+        let few = json!({ "offers_made": 47, "offers_intended": 5000, "unhandled": 3 });
+        assert_eq!(remarks(&few), "only 47 of 5,000 offers made, 3 unhandled");
+    }
 
     #[test]
     fn variants_name_their_consumers() {

@@ -112,10 +112,7 @@ fn take(
     measured: &mut Vec<Measured>,
 ) -> Result<String, ChildFailed> {
     let Turn { engine, objects, memory, .. } = *turn;
-    // Not for the peers in Go: they take their memory over many seconds, in which it would be given away.
-    if !engine.is_go() {
-        warm::before_process(objects, Machine::available_bytes(), || !interrupt.asked());
-    }
+    warm::before_process(engine, objects, Machine::available_bytes(), || !interrupt.asked());
     let command = match go.filter(|_| engine.is_go()) {
         // Memory is measured with what everybody has.
         Some(go) if memory => go.as_it_is(),

@@ -94,7 +94,7 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
             let Some(now) = slot.known() else { continue };
             if mutant!(BuiltFromWhatWas => true; Arc::ptr_eq(&now, object)) {
                 for (index, values) in self.new.iter().zip(values) {
-                    index.join(&values, slot);
+                    index.join_once(&values, slot);
                 }
                 seen.push(now);
             } else {

@@ -47,6 +47,16 @@ impl<T> Index<T> {
         }
     }
 
+    /// The same, for who builds the index: a writer may have put the slot in under some of them. In turn, so that none does
+    /// meanwhile.
+    pub(super) fn join_once(&self, values: &[String], slot: &Slot<T>) {
+        for value in values {
+            if !self.values.has(value, slot) {
+                self.values.insert(value, slot);
+            }
+        }
+    }
+
     /// The values of `object`, sorted, each once.
     pub(super) fn values_of(&self, object: &T) -> Result<Vec<String>, BoxError> {
         // An index function that panics has failed, like one that returns an error: the store must not be left half
@@ -151,7 +161,19 @@ impl<T> Values<T> {
             if slots.len() == 0 {
                 members.remove();
             }
+            return;
         }
+    }
+
+    /// Whether the slot is there, whoever has put it in.
+    fn has(&self, value: &str, slot: &Slot<T>) -> bool {
+        let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
+        self.spread(of_value).iter().any(|shard| {
+            let shard = shard.read();
+            let members = shard.find(of_value, |members| *members.value == *value);
+            members
+                .is_some_and(|members| members.slots.locate(of_slot, |one| one.address() == slot.address()).is_some())
+        })
     }
 
     fn clear(&self) {

@@ -177,3 +177,27 @@ fn indexes_come_while_consumers_write_and_readers_read() {
     assert_eq!(store.by_index("one-0", "all").unwrap().len(), store.len());
     assert_eq!(store.by_index("two-0", "all").unwrap().len(), store.len());
 }
+
+/// The one who writes puts it in, and the one who builds then comes with the same: from another thread, which puts entries
+/// elsewhere.
+#[test]
+fn what_is_written_while_an_index_is_built_stands_there_once() {
+    let store = Arc::new(Indexer::builder(keys()).build().unwrap());
+    (0..8).for_each(|n| store.add(obj(&format!("k{n}"), n)).unwrap());
+    let (writer, once) = (store.clone(), AtomicBool::new(false));
+    let parity = Indexers::new().index("parity", move |object: &Obj| {
+        if !once.swap(true, Ordering::Relaxed) {
+            thread::scope(|scope| {
+                for n in 0..8 {
+                    let writer = &writer;
+                    scope.spawn(move || writer.update(obj(&format!("k{n}"), n + 1)).unwrap());
+                }
+            });
+        }
+        Ok(vec![(object.n % 2).to_string()])
+    });
+    store.add_indexers(parity).unwrap();
+    check(&store, 8);
+    (0..8).for_each(|n| store.delete(ExplicitKey(&format!("k{n}"))).unwrap());
+    check(&store, 0);
+}

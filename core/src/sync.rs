@@ -18,7 +18,6 @@ mod imp {
     pub(crate) use std::sync::Arc;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
     pub(crate) use std::sync::atomic::{AtomicPtr as WordCell, AtomicPtr as KnownCell, AtomicU32 as StampCell};
-    use std::time::Instant;
 
     /// Whether this is a model: then nothing waits by the clock, and sizes are not what they are.
     pub(crate) const MODEL: bool = false;
@@ -49,12 +48,6 @@ mod imp {
         } else {
             std::thread::yield_now();
         }
-    }
-
-    /// The time, which a model does not have: what it does must not depend on it.
-    #[allow(clippy::unnecessary_wraps)] // A model has none.
-    pub(crate) fn now() -> Option<Instant> {
-        Some(Instant::now())
     }
 
     /// Nothing; a model tells when what was freed is touched.
@@ -95,7 +88,7 @@ mod imp {
     pub(crate) use super::mutants::{KnownCell, StampCell, WordCell, mutant};
     pub(crate) use super::standins::{
         ArcSwap, Event, EventListener, IntoNotification, Listener, Mutex, RandomState, RwLock, SegQueue, assert_alive,
-        free, now,
+        free,
     };
     pub(crate) use model::sync::Arc;
     pub(crate) use model::sync::atomic::Ordering;

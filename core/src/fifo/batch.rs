@@ -2,16 +2,16 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
 
 use super::initial::Marks;
 use super::news::News;
 use super::pop::{SLOW, report_slow};
 use super::{DeltaFifo, Popped};
 use crate::Meta;
+use crate::clock::Started;
 use crate::error::{Closed, PopError, ProcessError, panic_message};
 use crate::slot::Ticket;
-use crate::sync::{self, Arc, mutant};
+use crate::sync::{Arc, mutant};
 
 /// How many slots ahead of the one in hand the slot's line is brought near, and the counts of its known object.
 const SLOT_AHEAD: usize = 8;
@@ -42,7 +42,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             slot.prefetch();
         }
         let depth = self.pending_deltas();
-        Some(Batch { fifo: self, slots, marks: None, weight: 0, started: sync::now(), depth, first })
+        Some(Batch { fifo: self, slots, marks: None, weight: 0, started: Started::now(), depth, first })
     }
 
     /// The same for async callers. Dropping the future takes nothing.
@@ -107,7 +107,7 @@ pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
     /// with its handlers and not with this guard.
     marks: Option<Arc<Marks<'f>>>,
     weight: usize,
-    started: Option<Instant>,
+    started: Option<Started>,
     /// What was pending then, its own keys too.
     depth: usize,
     first: String,
@@ -164,7 +164,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Batch<'_, T, M> {
         let room = self.fifo.depth.subtract(self.weight);
         mutant!(GivenBackWakesNobody => return);
         self.fifo.tell(&News { queued: given, room, synced: false });
-        if let Some(elapsed) = self.started.map(|started| started.elapsed())
+        if let Some(elapsed) = self.started.map(Started::elapsed)
             && elapsed > SLOW
         {
             report_slow(&self.first, elapsed, self.depth);

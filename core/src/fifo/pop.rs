@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use super::initial::Marks;
 use super::resolve::resolve;
 use super::{DeltaFifo, Known};
+use crate::clock::Started;
 use crate::error::{Closed, PopError, ProcessError, StoreError, panic_message, unharmed};
 use crate::slot::{QueuedSlot, RunningSlot, Taken};
-use crate::sync::{self, Arc, mutant};
+use crate::sync::{Arc, mutant};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
 
 /// A handler slower than this, with more than [`SLOW_DEPTH`] deltas waiting, is reported (client-go's thresholds).
@@ -52,7 +53,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if self.depth.subtract(weight) {
             self.depth.announce();
         }
-        popped.started = sync::now();
+        popped.started = Started::now();
         Some(popped)
     }
 
@@ -145,7 +146,7 @@ pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     batch: Option<Arc<Marks<'f>>>,
     verdict: Verdict,
     was_panicking: bool,
-    pub(super) started: Option<Instant>,
+    pub(super) started: Option<Started>,
     /// Objects that are in no delta any more. Released last: should that panic, the key is settled.
     _folded: Vec<DeltaObject<T>>,
 }
@@ -270,7 +271,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
     fn drop(&mut self) {
         let Some(running) = self.slot.take() else { return };
         let panicked = !self.was_panicking && std::thread::panicking();
-        if let Some(elapsed) = self.started.map(|started| started.elapsed())
+        if let Some(elapsed) = self.started.map(Started::elapsed)
             && elapsed > SLOW
         {
             report_slow(running.key(), elapsed, self.fifo.pending_deltas());

@@ -70,6 +70,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         self.get_by_bytes(key.as_bytes())
     }
 
+    #[inline]
     fn get_by_bytes(&self, key: &[u8]) -> Option<Arc<T>> {
         let hash = self.core.table.hash(key);
         let shard = self.core.table.shard(hash).read();

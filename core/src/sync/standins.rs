@@ -370,8 +370,3 @@ pub(crate) fn assert_alive<T>(touched: &T) {
     let at = std::ptr::from_ref(touched).addr();
     FREED.with_borrow(|all| assert!(!all.iter().any(|freed| freed.contains(&at)), "what was freed is touched"));
 }
-
-/// None: an iteration that depended on the time would not be the same when it is tried again.
-pub(crate) fn now() -> Option<Instant> {
-    None
-}

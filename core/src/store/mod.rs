@@ -12,6 +12,7 @@ mod indexer;
 mod lister;
 mod mutation;
 mod reader;
+mod sole;
 mod undelta;
 
 use std::borrow::Cow;

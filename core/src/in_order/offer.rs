@@ -5,7 +5,7 @@ use super::InOrderFifo;
 use super::event::{Entry, Event, Keys, ReplacedAll};
 use crate::error::{OfferError, RelistError};
 use crate::key::{KeyBuf, as_str};
-use crate::sync::Arc;
+use crate::sync::{Arc, mutant};
 use crate::{Delta, DeltaObject, DeltaType, KeySource, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
@@ -67,13 +67,24 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         });
         let objects = objects.collect::<Result<Vec<_>, _>>()?;
         let marks = usize::from(self.initial.claim());
+        let list = Box::new(ReplacedAll::new(version, keys, objects));
+        let entry = Entry { event: Event::ReplacedAll(list), hash: None, marks };
         self.initial.marked(marks);
-        let list = ReplacedAll::new(version, keys, objects);
-        self.push(Entry { event: Event::ReplacedAll(Box::new(list)), hash: None, marks });
+        mutant!(CommittedWhenQueued => {
+            self.push(entry);
+            self.commit();
+            return Ok(());
+        });
+        // Before anybody can take it: what is taken behind it is to find the initial population ended.
+        self.commit();
+        self.push(entry);
+        Ok(())
+    }
+
+    fn commit(&self) {
         if self.initial.commit() {
             self.initial.announce();
         }
-        Ok(())
     }
 
     /// Queues a resync as one event (client-go `Resync`): in its turn everything known then is told once more, also what

@@ -122,8 +122,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
     /// applied untold. O(1) for a delta, O(listed + known) for a relist, O(known) for a resync.
     ///
     /// # Errors
-    /// [`StoreError::NoStore`]: nothing was applied, the event is still in hand. [`StoreError::Index`]: everything was; the
-    /// last index error.
+    /// [`StoreError::NoStore`]: nothing was applied, the event is still in hand. [`StoreError::NotIndexed`]: everything
+    /// was; the last index error.
     pub fn apply(&mut self, handler: impl FnMut(&str, Change<'_, T>)) -> Result<(), StoreError> {
         if !self.fifo.is_fused {
             let key = self.event().and_then(Event::key).unwrap_or(ALL);
@@ -154,6 +154,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
     /// Takes the event in hand, to be handled; the next one is in hand.
     fn take(&mut self) -> Option<Entry<T>> {
         let entry = std::mem::replace(&mut self.first, self.rest.pop_front())?;
+        self.broke = false;
         self.marks += entry.marks;
         self.weight += entry.weight();
         Some(entry)
@@ -198,15 +199,11 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Turn<'_, T, M> {
             }
             self.report_panic();
         }
-        mutant!(SyncedAfterTheTurn => {
-            self.fifo.log.release(std::iter::empty());
-            let _ = self.fifo.initial.settled(self.marks);
-            return;
-        });
         // While the turn lasts: who takes the next event is to find the initial population ended.
-        let synced = self.fifo.initial.settled(self.marks);
+        let synced = self.fifo.initial.settled(mutant!(SyncedAfterTheTurn => 0; self.marks));
         let room = self.fifo.depth.subtract(self.weight);
         self.fifo.log.release(self.first.take().into_iter().chain(std::mem::take(&mut self.rest)));
+        let synced = mutant!(SyncedAfterTheTurn => self.fifo.initial.settled(self.marks); synced);
         if room {
             self.fifo.depth.announce();
         }

@@ -162,7 +162,7 @@ fn an_index_that_fails_is_told_and_everything_else_is_done() {
     fifo.replace(list(&[("a", 1), ("b", 13), ("c", 3)]), "1").unwrap();
     let mut seen = 0;
     let failed = fifo.pop().unwrap().apply(|_, _| seen += 1);
-    assert!(matches!(failed, Err(StoreError::Index { key, .. }) if key == "b"));
+    assert!(matches!(failed, Err(StoreError::NotIndexed { key, .. }) if key == "b"));
     assert_eq!((seen, stored(&fifo).join(" ")), (3, "a1 b13 c3".to_owned()));
     assert_eq!(fifo.store().index_keys("parity", "3").unwrap(), ["c"]);
 }

@@ -44,7 +44,8 @@ impl<T, M: Meta<T>> Core<T, M> {
     }
 
     /// What is known and not `listed`, by key, in order. `generation` must be greater than it was for any list before.
-    /// O(listed + known), and no memory but for the answer: the slots of what is listed are stamped.
+    /// O(listed + known), and no memory but for the answer: the slots of what is listed are stamped. (Who stamps looks at the
+    /// stamps itself. Those of the writer before it came with the right to write.)
     pub(crate) fn unlisted<'k>(
         &self,
         generation: u32,

@@ -22,7 +22,7 @@ pub const MODELS: &[Model] = &[
         outcomes: &["[+a1]"],
         body: an_async_sleeper_and_an_add,
     },
-    Model { name: "in_order::cancelled", bound: Some(3), at_least: 1, outcomes: &["[+a1]", "cancelled [+a1]"], body: cancelled },
+    Model { name: "in_order::cancelled", bound: Some(3), at_least: 1, outcomes: &["[+a1] [+b1]", "cancelled [+a1]"], body: cancelled },
     Model {
         name: "in_order::two_sleepers_and_two_adds",
         bound: Some(3),
@@ -35,7 +35,7 @@ pub const MODELS: &[Model] = &[
         name: "in_order::given_back",
         bound: None,
         at_least: 1,
-        outcomes: &["[+a1] [+b1], then [~a2]", "[~a2], then [+a1] [+b1]"],
+        outcomes: &["[+a1] [+b1] [~a2], then ", "[+a1] [+b1], then [~a2]"],
         body: given_back,
     },
     Model {
@@ -56,7 +56,7 @@ pub const MODELS: &[Model] = &[
         name: "in_order::a_producer_and_batches",
         bound: None,
         at_least: 1,
-        outcomes: &["[+a1 +b1] [~a2]"],
+        outcomes: &["[+a1 +b1] [~a2]", "[+a1] [+b1 ~a2]"],
         body: a_producer_and_batches,
     },
     Model { name: "in_order::synced_by_its_turn", bound: None, at_least: 1, outcomes: &["[all a1]"], body: synced_by_its_turn },
@@ -148,27 +148,23 @@ fn an_async_sleeper_and_an_add() -> String {
     sleeper.join().unwrap()
 }
 
-/// A future that is dropped hands its wake-up on.
+/// A future that is dropped while it waits hands the news on to whoever sleeps behind it.
 fn cancelled() -> String {
     let fifo = bare();
-    let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());
-    let first = {
-        let mut first = pin!(fifo.pop_async());
-        match first.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(waited) => Some(end_and_show(waited)),
-            Poll::Pending => {
-                let second = beside(&fifo, wait_and_show);
-                // Dropped when the second may be waiting behind it.
-                return {
-                    producer.join().unwrap();
-                    drop(first);
-                    format!("cancelled {}", second.join().unwrap())
-                };
-            }
+    let impatient = beside(&fifo, |fifo| {
+        let mut waiting = pin!(fifo.pop_async());
+        match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(waited) => end_and_show(waited),
+            Poll::Pending => "cancelled".to_owned(),
         }
-    };
-    producer.join().unwrap();
-    first.unwrap()
+    });
+    let sleeper = beside(&fifo, wait_and_show);
+    fifo.add(Object::new("a", 1)).unwrap();
+    let impatient = impatient.join().unwrap();
+    if impatient != "cancelled" {
+        fifo.add(Object::new("b", 1)).unwrap();
+    }
+    format!("{impatient} {}", sleeper.join().unwrap())
 }
 
 /// One wake-up for each event is enough, and so is one for the end of a turn.

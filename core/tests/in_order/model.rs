@@ -112,8 +112,8 @@ struct Model {
     log: VecDeque<Noted>,
     store: BTreeMap<Key, u64>,
     populated: bool,
-    /// Events until the first relist has been handled.
-    initial: Option<usize>,
+    /// Events until the first relist has been handled, if that populated the queue.
+    initial: usize,
 }
 
 impl Model {
@@ -126,12 +126,12 @@ impl Model {
         self.log.push_back(Noted::All(list));
         if !self.populated {
             self.populated = true;
-            self.initial = Some(self.log.len());
+            self.initial = self.log.len();
         }
     }
 
     fn has_synced(&self) -> bool {
-        self.populated && self.initial.is_none()
+        self.populated && self.initial == 0
     }
 
     /// How many events a batch of at most `max` has.
@@ -148,9 +148,7 @@ impl Model {
     }
 
     fn take(&mut self) -> Noted {
-        if let Some(left) = &mut self.initial {
-            *left -= 1;
-        }
+        self.initial = self.initial.saturating_sub(1);
         self.log.pop_front().unwrap()
     }
 

@@ -17,7 +17,7 @@ use deltafifo::{Change, Event, InOrderFifo, Indexer, ProcessError, Turn};
 const PRODUCERS: u64 = 3;
 const KEYS: u64 = 8;
 const OFFERS: u64 = if cfg!(miri) { 20 } else { 400 };
-const ROUNDS: u64 = if cfg!(miri) { 1 } else { 40 };
+const ROUNDS: u64 = if cfg!(miri) { 1 } else { 15 };
 /// What relists list has numbers above all that producers offer.
 const LISTED: u64 = 1_000_000;
 

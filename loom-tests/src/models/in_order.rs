@@ -14,7 +14,13 @@ use crate::explore::Model;
 use crate::rig::{Access, Exclusive, Object, beside, show_all, sign};
 
 pub const MODELS: &[Model] = &[
-    Model { name: "in_order::a_sleeper_and_an_add", bound: None, at_least: 1, outcomes: &["[+a1]"], body: a_sleeper_and_an_add },
+    Model {
+        name: "in_order::a_sleeper_and_an_add",
+        bound: None,
+        at_least: 1,
+        outcomes: &["[+a1]"],
+        body: a_sleeper_and_an_add,
+    },
     Model {
         name: "in_order::an_async_sleeper_and_an_add",
         bound: None,
@@ -22,7 +28,13 @@ pub const MODELS: &[Model] = &[
         outcomes: &["[+a1]"],
         body: an_async_sleeper_and_an_add,
     },
-    Model { name: "in_order::cancelled", bound: Some(3), at_least: 1, outcomes: &["[+a1] [+b1]", "cancelled [+a1]"], body: cancelled },
+    Model {
+        name: "in_order::cancelled",
+        bound: Some(3),
+        at_least: 1,
+        outcomes: &["[+a1] [+b1]", "cancelled [+a1]"],
+        body: cancelled,
+    },
     Model {
         name: "in_order::two_sleepers_and_two_adds",
         bound: Some(3),
@@ -30,7 +42,13 @@ pub const MODELS: &[Model] = &[
         outcomes: &["[+a1] [+b1]", "[+b1] [+a1]"],
         body: two_sleepers_and_two_adds,
     },
-    Model { name: "in_order::two_turns", bound: None, at_least: 1, outcomes: &["[+a1] [+b1]", "[+b1] [+a1]"], body: two_turns },
+    Model {
+        name: "in_order::two_turns",
+        bound: None,
+        at_least: 1,
+        outcomes: &["[+a1] [+b1]", "[+b1] [+a1]"],
+        body: two_turns,
+    },
     Model {
         name: "in_order::given_back",
         bound: None,
@@ -59,7 +77,13 @@ pub const MODELS: &[Model] = &[
         outcomes: &["[+a1 +b1] [~a2]", "[+a1] [+b1 ~a2]"],
         body: a_producer_and_batches,
     },
-    Model { name: "in_order::synced_by_its_turn", bound: None, at_least: 1, outcomes: &["[all a1]"], body: synced_by_its_turn },
+    Model {
+        name: "in_order::synced_by_its_turn",
+        bound: None,
+        at_least: 1,
+        outcomes: &["[all a1]"],
+        body: synced_by_its_turn,
+    },
     Model {
         name: "in_order::behind_the_initial_list",
         bound: None,

@@ -82,6 +82,7 @@ impl<T> ReplacedAll<T> {
     }
 
     /// Every object with its key, in list order. Of a key that is listed twice the last one counts.
+    #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Arc<T>)> {
         self.keys.iter().zip(&self.objects)
     }

@@ -203,7 +203,9 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Turn<'_, T, M> {
         let synced = self.fifo.initial.settled(mutant!(SyncedAfterTheTurn => 0; self.marks));
         let room = self.fifo.depth.subtract(self.weight);
         self.fifo.log.release(self.first.take().into_iter().chain(std::mem::take(&mut self.rest)));
-        let synced = mutant!(SyncedAfterTheTurn => self.fifo.initial.settled(self.marks); synced);
+        mutant!(SyncedAfterTheTurn => if self.fifo.initial.settled(self.marks) {
+            self.fifo.initial.announce();
+        });
         if room {
             self.fifo.depth.announce();
         }

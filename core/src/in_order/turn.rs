@@ -7,14 +7,14 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
 
 use super::InOrderFifo;
 use super::event::{Entry, Event};
 use super::log::Taken;
+use crate::clock::Started;
 use crate::error::{ProcessError, StoreError, panic_message, unharmed};
 use crate::fifo::{SLOW, report_slow};
-use crate::sync::{self, mutant};
+use crate::sync::mutant;
 use crate::{Change, Meta};
 
 /// What stands for the key of an event that is about all of them.
@@ -61,7 +61,7 @@ pub struct Turn<'f, T: Send + Sync, M: Meta<T>> {
     /// Whether a panic came out of the last apply: its event is gone, and the one in hand has nothing to do with it.
     broke: bool,
     was_panicking: bool,
-    started: Option<Instant>,
+    started: Option<Started>,
     /// Passed. Released last, when the turn is over: that may panic.
     passed: Vec<Entry<T>>,
 }
@@ -78,7 +78,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
             told: None,
             broke: false,
             was_panicking: std::thread::panicking(),
-            started: sync::now(),
+            started: Started::now(),
             passed: Vec::new(),
         }
     }
@@ -212,7 +212,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Turn<'_, T, M> {
         if synced {
             self.fifo.initial.announce();
         }
-        if let Some(elapsed) = self.started.map(|started| started.elapsed())
+        if let Some(elapsed) = self.started.map(Started::elapsed)
             && elapsed > SLOW
         {
             report_slow(self.last_key(), elapsed, self.fifo.pending());

@@ -100,7 +100,8 @@ impl Noted {
             Noted::Delta(kind, key, n) => format!("k{key}:{kind}{n}"),
             Noted::Tombstone(key) => format!("k{key}:D(0)"),
             Noted::All(list) => {
-                format!("all@7{}", list.iter().map(|(key, n)| format!(" k{key}{n}")).collect::<String>())
+                let listed = list.iter().map(|(key, n)| format!(" k{key}{n}"));
+                format!("all@7{}", listed.collect::<String>())
             }
             Noted::Sync => "sync".to_owned(),
         }

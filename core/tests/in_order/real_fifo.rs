@@ -63,7 +63,9 @@ fn a_relist_deletes_what_is_only_queued_and_once() {
     ];
     for (offers, expected) in cases {
         let fifo = over(NONE);
-        offers.iter().for_each(|offer| offer(&fifo));
+        for offer in offers {
+            offer(&fifo);
+        }
         assert_eq!(told(&fifo), expected);
     }
 }
@@ -247,7 +249,9 @@ fn the_queue_is_synced_once_its_first_relist_is_handled_or_something_else_came_f
     ];
     for (number, (steps, expected)) in cases.into_iter().enumerate() {
         let fifo = bare();
-        steps.iter().for_each(|step| step(&fifo));
+        for step in steps {
+            step(&fifo);
+        }
         assert_eq!(fifo.has_synced(), expected, "case {number}");
     }
 }
@@ -298,8 +302,9 @@ fn an_object_without_a_key_is_refused_and_breaks_no_batch() {
 
 #[test]
 fn a_batch_is_of_different_keys_and_never_crosses_the_initial_lists_end() {
+    type Objects = Vec<Arc<Obj>>;
     let (a, b, c, d) = (|| obj("a", 5), || obj("b", 5), || obj("c", 5), || obj("d", 5));
-    let cases: [(Vec<Arc<Obj>>, Vec<Arc<Obj>>, usize, &[&[&str]]); 8] = [
+    let cases: [(Objects, Objects, usize, &[&[&str]]); 8] = [
         (vec![a(), b(), c()], vec![], 99, &[&["all@1 a5 b5 c5"]]),
         (vec![a(), b()], vec![c(), d()], 2, &[&["all@1 a5 b5"], &["c:U5", "d:U5"]]),
         (vec![a()], vec![a(), a()], 99, &[&["all@1 a5"], &["a:U5"], &["a:U5"]]),
@@ -312,7 +317,9 @@ fn a_batch_is_of_different_keys_and_never_crosses_the_initial_lists_end() {
     for (number, (listed, updated, max, expected)) in cases.into_iter().enumerate() {
         let fifo = bare();
         fifo.replace(listed, "1").unwrap();
-        updated.into_iter().for_each(|object| fifo.update(object).unwrap());
+        for object in updated {
+            fifo.update(object).unwrap();
+        }
         for (place, expected) in expected.iter().enumerate() {
             let turn = fifo.pop_batch(max).unwrap();
             assert_eq!(show_turn(&turn), *expected, "case {number}");

@@ -41,7 +41,9 @@ pub fn show_event(event: &Event<Obj>) -> String {
             let kind = &delta.kind.to_string()[..1];
             match &delta.object {
                 DeltaObject::Object(object) => format!("{key}:{kind}{}", object.n),
-                tombstone => format!("{key}:{kind}({})", tombstone.object().map_or(0, |object| object.n)),
+                tombstone @ DeltaObject::Tombstone(_) => {
+                    format!("{key}:{kind}({})", tombstone.object().map_or(0, |object| object.n))
+                }
             }
         }
         Event::ReplacedAll(list) => {

@@ -211,11 +211,15 @@ fn round(seed: u64) {
             (0..PRODUCERS).map(|producer| scope.spawn(move || produce(world, producer, &mut dice(producer)))).collect();
         let consuming: Vec<_> = (20..22).map(|thread| scope.spawn(move || consume(world, &mut dice(thread)))).collect();
         let reading: Vec<_> = (30..32).map(|thread| scope.spawn(move || read(world, &mut dice(thread)))).collect();
-        producing.into_iter().for_each(|producing| producing.join().unwrap());
+        for producing in producing {
+            producing.join().unwrap();
+        }
         world.is_over.store(true, Ordering::Relaxed);
         let wholes = relisting.join().unwrap();
         world.fifo.close();
-        reading.into_iter().for_each(|reading| reading.join().unwrap());
+        for reading in reading {
+            reading.join().unwrap();
+        }
         (wholes, consuming.into_iter().map(|consuming| consuming.join().unwrap()).collect::<Vec<_>>())
     });
     assert_eq!(world.fifo.pending(), 0);

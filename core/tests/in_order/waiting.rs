@@ -39,8 +39,10 @@ fn take(turn: deltafifo::Turn<'_, crate::common::Obj, crate::common::ObjMeta>) -
     shown
 }
 
+type Way = fn(&Fifo) -> Result<String, Closed>;
+
 /// Every way to wait for an event.
-const WAYS: [fn(&Fifo) -> Result<String, Closed>; 4] = [pop, pop_async, pop_batch, pop_deadline];
+const WAYS: [Way; 4] = [pop, pop_async, pop_batch, pop_deadline];
 
 #[test]
 fn a_blocked_pop_wakes_for_every_kind_of_offer() {

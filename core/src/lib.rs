@@ -49,12 +49,14 @@
 //! (client-go's contract), so a key whose handler is stuck grows by one delta an offer: see
 //! [`DeltaFifoBuilder::high_water`] for a bound.
 
+mod applied;
 mod clock;
 mod delta;
 mod error;
 mod fifo;
 mod key;
 mod known;
+mod ledger;
 mod meta;
 mod queue;
 mod queues;
@@ -74,7 +76,7 @@ pub use sync::mutants;
 pub use delta::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 pub use error::{
     Altered, BoxError, Closed, HandlerError, HeapError, IndexError, KeyError, MutationError, OfferError, PopError,
-    ProcessError, RelistError, SelectorError, StoreError,
+    ProcessError, RelistError, SelectorError, StoreError, VersionError, WaitError,
 };
 pub use fifo::{Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Failure, Popped, Refused, Relist};
 pub use key::{ExplicitKey, KeyFunc, KeySource};

@@ -5,7 +5,8 @@ use std::ops::Deref;
 
 use super::index::{Index, Values};
 use super::{Core, IndexReader, NAMESPACE_INDEX};
-use crate::error::{BoxError, IndexError, KeyError, StoreError};
+use crate::applied::{self, Source};
+use crate::error::{BoxError, IndexError, KeyError, StoreError, VersionError};
 use crate::key::KeyBuf;
 use crate::slot::SlotOwner;
 use crate::sync::{self, Arc};
@@ -31,6 +32,7 @@ use crate::{KeyFunc, KeySource, Meta};
 /// ```
 pub struct Indexer<T, M> {
     reader: IndexReader<T, M>,
+    source: Source,
 }
 
 /// Builds an [`Indexer`]; made by [`Indexer::builder`].
@@ -62,7 +64,8 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
             return Err(IndexError::Conflict(index.name.clone()));
         }
         let core = Arc::new(Core::new(self.keys, self.indexes));
-        Ok(Indexer { reader: IndexReader { core } })
+        let source = Source::of(&core.applied);
+        Ok(Indexer { reader: IndexReader { core }, source })
     }
 }
 
@@ -78,8 +81,19 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         self.reader.clone()
     }
 
-    pub(crate) fn into_core(self) -> Arc<Core<T, M>> {
-        self.reader.core
+    pub(crate) fn into_parts(self) -> (Arc<Core<T, M>>, Source) {
+        (self.reader.core, self.source)
+    }
+
+    /// Everything up to `version` has been written (client-go `Store.Bookmark`): the
+    /// [applied version](IndexReader::applied_version) rises to it at once, and who waits for it is told. A smaller one than
+    /// before changes nothing. O(1).
+    ///
+    /// # Errors
+    /// [`VersionError::NotANumber`].
+    pub fn bookmark(&self, version: &str) -> Result<(), VersionError> {
+        self.core.applied.raise(applied::parse(version)?);
+        Ok(())
     }
 
     /// Stores `object` under its key, in place of what was there. O(1) and the index functions.

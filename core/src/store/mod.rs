@@ -16,6 +16,7 @@ mod undelta;
 
 use std::borrow::Cow;
 
+use crate::applied::Applied;
 use crate::error::{StoreError, unharmed};
 use crate::slot::RunningSlot;
 use crate::sync::{Arc, mutant};
@@ -41,6 +42,7 @@ pub(crate) struct Core<T, M> {
     indexes: Vec<Index<T>>,
     pub(crate) table: Table<T>,
     pub(crate) keys: KeyFunc<T, M>,
+    pub(crate) applied: Arc<Applied>,
 }
 
 /// How the indexes of one key are to change: made by user code before, carried out around the swap of the object.
@@ -62,7 +64,8 @@ enum Leave {
 
 impl<T, M: Meta<T>> Core<T, M> {
     fn new(keys: KeyFunc<T, M>, indexes: Vec<Index<T>>) -> Self {
-        Self { namespaces: Values::new(), indexes, table: Table::new(), keys }
+        let applied = Arc::new(Applied::new());
+        Self { namespaces: Values::new(), indexes, table: Table::new(), keys, applied }
     }
 
     /// A core whose table serves a queue alone.

@@ -92,6 +92,17 @@ mutants! {
     StaleIsLeftThere: "who gives up the last entry of a slot that knows nothing leaves it in the table",
     RetiredInBacklog: "a slot is retired while a backlog has an entry for it",
     RevivedTwice: "a relist queues a slot once more whose stale entry is still in the queue",
+    HandlersHoldNothing: "a version is applied when what came before it is taken, not handled",
+    QueuedAgainIsNotParked: "what a handler's end queues again counts as offered after the markers before it",
+    PushedOverCountsFromTheEnd: "what was pushed over a handler counts as offered when it ended",
+    GivenBackIsNotParked: "what a batch gives back counts as offered after the markers that came meanwhile",
+    LateRunIsNotParked: "what a page queues behind a marker counts as offered after it, whoever pushed on it before",
+    JoinedAheadOfItsPlace: "a page that pushes on a slot does not wait for the offer that queues it",
+    ClaimHoldsNothing: "what is pushed while a store elsewhere is asked counts as applied",
+    PassedIsNotParked: "what passes the backlog counts as offered when it passed",
+    AppliedTellsNobody: "who waits for a version is not told that it is applied",
+    AppliedCloseTellsNobody: "who waits for a version is not told of the close",
+    AppliedWaitsWithoutASecondLook: "who waits for a version sleeps without a second look",
     DroppedQueueForgets: "a dropped queue does not release what is pending",
 }
 

@@ -50,6 +50,7 @@
 //! [`DeltaFifoBuilder::high_water`] for a bound.
 
 mod applied;
+mod buckets;
 mod clock;
 mod delta;
 mod error;
@@ -76,7 +77,7 @@ pub use sync::mutants;
 pub use delta::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 pub use error::{
     Altered, BoxError, Closed, HandlerError, HeapError, IndexError, KeyError, MutationError, OfferError, PopError,
-    ProcessError, RelistError, SelectorError, StoreError, VersionError, WaitError,
+    ProcessError, RelistError, SelectorError, StoreError, TransactionError, VersionError, WaitError,
 };
 pub use fifo::{Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Failure, Popped, Refused, Relist};
 pub use key::{ExplicitKey, KeyFunc, KeySource};
@@ -85,8 +86,8 @@ pub use meta::{Labels, Meta, NoMeta};
 pub use queues::{Fifo, Heap, KeyedQueue};
 pub use roles::{ItemHandler, Queue, ReflectorStore, Store};
 pub use store::{
-    CacheMutationDetector, ExpirationCache, IndexReader, Indexer, IndexerBuilder, Lister, MutationCache,
-    MutationCacheBuilder, NAMESPACE_INDEX, NamespaceLister, Selector, UndeltaStore,
+    CacheMutationDetector, ExpirationCache, IndexReader, Indexer, IndexerBuilder, Indexers, Lister, MutationCache,
+    MutationCacheBuilder, NAMESPACE_INDEX, NamespaceLister, Selector, Transaction, UndeltaStore,
 };
 
 /// The README's example is a test.

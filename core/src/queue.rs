@@ -116,9 +116,7 @@ impl<T> ReadyQueue<T> {
     pub(crate) fn ticket(&self, lane: Lane, slot: &Slot<T>, pushed: Pushed<T>) -> Option<Ticket<T>> {
         match pushed {
             Pushed::Queue(slot) => self.ticket_of(lane, slot),
-            Pushed::Joined if self.backlog.is_some() && lane == Lane::Live => {
-                self.pass(slot).map(Ticket::Queued)
-            }
+            Pushed::Joined if self.backlog.is_some() && lane == Lane::Live => self.pass(slot).map(Ticket::Queued),
             Pushed::Joined | Pushed::Skipped(_) => None,
         }
     }

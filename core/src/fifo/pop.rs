@@ -93,11 +93,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Takes what is pending in `slot`, with the hold of its place; the second value is what leaves the depth gauge.
     #[inline]
-    pub(super) fn take<'f>(
-        &'f self,
-        slot: QueuedSlot<T>,
-        held: Option<Held<'f, T, M>>,
-    ) -> (Popped<'f, T, M>, usize) {
+    pub(super) fn take<'f>(&'f self, slot: QueuedSlot<T>, held: Option<Held<'f, T, M>>) -> (Popped<'f, T, M>, usize) {
         let held = mutant!(HandlersHoldNothing => None; held).map(|held| self.adopt(&slot, held));
         let (running, taken) = slot.take();
         let (deltas, marks, weight, folded) = match taken {
@@ -231,7 +227,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
     /// that one are applied all the same, untold, so that the store does not fall behind.
     ///
     /// # Errors
-    /// [`StoreError::NoStore`]: nothing was applied. [`StoreError::Index`]: everything was; the last index error.
+    /// [`StoreError::NoStore`]: nothing was applied. [`StoreError::NotIndexed`]: everything was; the last index error.
     #[inline]
     pub fn apply(&mut self, handler: impl FnMut(Change<'_, T>)) -> Result<(), StoreError> {
         if !matches!(self.fifo.known, Known::Fused) {

@@ -178,12 +178,12 @@ impl<T> ReadyQueue<T> {
     pub(super) fn try_pop_tracked(&self, head: &mut Head<T>) -> Option<(Ticket<T>, Option<Epoch>)> {
         let ticket = self.next(head)?;
         let lane = Lane::of(&ticket);
-        let held = head.ledger.as_mut().map(|ledger| {
+        let epoch = head.ledger.as_mut().map(|ledger| {
             let epoch = ledger.head(lane as usize);
             ledger.hold(Some(epoch))
         });
         self.advance_head(head, lane);
-        Some((ticket, held))
+        Some((ticket, epoch))
     }
 
     /// Slots in order, with a hold for each stretch of them.
@@ -211,7 +211,9 @@ impl<T> ReadyQueue<T> {
     fn advance_head(&self, head: &mut Head<T>, lane: Lane) {
         let Some(ledger) = &mut head.ledger else { return };
         match &self.backlog {
-            Some(backlog) if lane == Lane::Backlog => advance(backlog, &mut head.backlog, || ledger.pass(Lane::Backlog as usize)),
+            Some(backlog) if lane == Lane::Backlog => {
+                advance(backlog, &mut head.backlog, || ledger.pass(Lane::Backlog as usize))
+            }
             _ => advance(&self.tail, &mut head.run, || ledger.pass(Lane::Live as usize)),
         }
     }

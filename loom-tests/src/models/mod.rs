@@ -1,5 +1,6 @@
 //! The models, one subject a file.
 
+mod applied;
 mod batch;
 mod build;
 mod elsewhere;
@@ -41,6 +42,7 @@ pub fn all() -> Vec<&'static Model> {
         batch::MODELS,
         elsewhere::MODELS,
         lane::MODELS,
+        applied::MODELS,
         handles::MODELS,
     ]
     .into_iter()

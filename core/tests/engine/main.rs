@@ -2,6 +2,7 @@
 
 mod applied;
 mod applied_model;
+mod applied_waits;
 mod blocking;
 #[path = "../common/mod.rs"]
 mod common;

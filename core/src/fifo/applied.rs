@@ -112,6 +112,7 @@ impl<T, M> DeltaFifo<T, M> {
     }
 
     /// The hold of a slot whose turn has come: its own if it was parked, else the one of its place.
+    #[inline(never)] // Other queues do not pay for it.
     pub(super) fn adopt<'f>(&'f self, slot: &QueuedSlot<T>, place: Held<'f, T, M>) -> Held<'f, T, M> {
         self.held(self.queue.unpark(slot)).map_or(place, Held::Alone)
     }

@@ -112,6 +112,7 @@ impl<T> ReadyQueue<T> {
     }
 
     /// Gives a hold up. What is complete by that, if anything.
+    #[inline(never)] // Other queues do not pay for it.
     pub(crate) fn release(&self, held: Epoch) -> Option<ResourceVersion> {
         self.with_ledger(|ledger| {
             ledger.release(held);

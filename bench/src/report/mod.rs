@@ -10,6 +10,7 @@ mod plots;
 mod run;
 mod summary;
 mod table;
+mod verdicts;
 pub mod versions;
 
 pub use check::{Disagreement, check};

@@ -6,6 +6,7 @@ use super::figure::{bytes, count, figure, times};
 use super::plots::{Section, style_sheet};
 use super::summary::distinct;
 use super::table::{base, groups};
+use super::verdicts::verdicts;
 use super::{Report, Summary};
 
 /// The whole page.
@@ -24,6 +25,7 @@ pub(super) fn page(report: &Report, sections: &[Section]) -> String {
             body {
                 header { (head(report)) }
                 main {
+                    @for verdict in verdicts(&report.rows) { p { (verdict) } }
                     @for section in sections { (plots(section)) }
                     h2 { "All figures" }
                     @if report.rows.is_empty() { p { "Nothing was measured." } }

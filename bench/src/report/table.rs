@@ -4,12 +4,9 @@ use std::fmt::Write;
 
 use super::figure::{bytes, figure};
 use super::summary::distinct;
+use super::verdicts::verdicts;
 use super::{Report, Summary};
 use crate::engines::EngineName;
-use crate::workloads::Workload;
-
-/// The least ratio of client-go-deltafifo to mutex: a baseline that were slower would flatter whoever is compared with it.
-const LEAST_BASE_RATIO: f64 = 2.3;
 
 /// The whole report. What an engine cannot do is a `-`.
 #[must_use]
@@ -33,7 +30,9 @@ pub fn print(report: &Report) -> String {
     for group in groups(&report.rows.iter().collect::<Vec<_>>()) {
         text.push_str(&table(&group, &engines));
     }
-    text.push_str(&base_ratio(&report.rows));
+    for verdict in verdicts(&report.rows) {
+        let _ = writeln!(text, "\n{verdict}");
+    }
     text
 }
 
@@ -85,22 +84,4 @@ fn table(rows: &[&Summary], engines: &[&str]) -> String {
         );
     }
     text
-}
-
-/// Of the largest relist that both have: fewer objects have more of other costs.
-fn base_ratio(rows: &[Summary]) -> String {
-    let relists = |engine: EngineName| {
-        rows.iter().filter(move |row| row.workload == Workload::Relist.name() && row.engine == engine.name())
-    };
-    let both = relists(EngineName::ClientGoDeltaFifo).filter_map(|go| {
-        let mutex = relists(EngineName::Mutex).find(|mutex| mutex.objects == go.objects)?;
-        Some((go, mutex))
-    });
-    let Some((go, mutex)) = both.max_by_key(|(go, _)| go.objects) else { return String::new() };
-    let Some(ratio) = go.times_slower_than(mutex) else { return String::new() };
-    let verdict = if ratio >= LEAST_BASE_RATIO { "as it must be" } else { "TOO SLOW A BASE for ratios to mutex" };
-    format!(
-        "\nbase of the ratios: mutex is {ratio:.2} × client-go-deltafifo on relist (at least \
-         {LEAST_BASE_RATIO}): {verdict}\n"
-    )
 }

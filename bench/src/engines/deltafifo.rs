@@ -11,7 +11,7 @@ use crate::data::node;
 
 /// How many keys a consumer takes at once while it drains a relist.
 const BATCH: usize = 1024;
-/// The same while it follows single updates: fewer, since no other consumer gets them meanwhile.
+/// The same while it follows updates: fewer, since no other consumer gets them meanwhile.
 const BURST: usize = 64;
 
 /// The index of [`DeltaFifoEngine::with_nodes`].
@@ -21,6 +21,8 @@ const NODE_INDEX: &str = "node";
 pub struct DeltaFifoEngine<T, M, const SKIP: bool> {
     fifo: DeltaFifo<T, M>,
     threads: usize,
+    /// Whether consumers that follow updates take key by key.
+    singly: bool,
 }
 
 impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
@@ -39,6 +41,11 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
         Self::with(store(meta), every_core(), true)
     }
 
+    /// An empty one whose consumers take key by key while they follow updates, as those of most other engines do.
+    pub fn single(meta: M) -> Self {
+        Self { singly: true, ..Self::new(meta) }
+    }
+
     /// An empty one with an index by node.
     pub fn with_nodes(meta: M) -> Self
     where
@@ -51,7 +58,7 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
     fn with(store: IndexerBuilder<T, M>, threads: usize, live_lane: bool) -> Self {
         let store = store.build().expect("no index is given twice");
         let fifo = DeltaFifo::over(store).relist_threads(threads).skip_unchanged(SKIP).live_lane(live_lane).build();
-        Self { fifo, threads }
+        Self { fifo, threads, singly: false }
     }
 }
 
@@ -152,6 +159,13 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> QueueEngine<T> for DeltaFifoE
 
     fn consume(&self, mut handler: impl FnMut(&Event<'_, T>)) -> usize {
         let mut pops = 0;
+        if self.singly {
+            while let Ok(item) = self.fifo.pop() {
+                apply(item, &mut handler);
+                pops += 1;
+            }
+            return pops;
+        }
         while let Ok(mut batch) = self.fifo.pop_batch(BURST) {
             while let Some(item) = batch.next() {
                 apply(item, &mut handler);

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::figure::{bytes, figure};
+use super::sanity::sanity;
 use super::summary::distinct;
-use super::verdicts::verdicts;
 use super::{Report, Summary};
 use crate::engines::EngineName;
 
@@ -30,8 +30,14 @@ pub fn print(report: &Report) -> String {
     for group in groups(&report.rows.iter().collect::<Vec<_>>()) {
         text.push_str(&table(&group, &engines));
     }
-    for verdict in verdicts(&report.rows) {
-        let _ = writeln!(text, "\n{verdict}");
+    for run in &report.runs {
+        let _ = writeln!(text, "\n{}", run.verdict.sentence());
+    }
+    for sentence in sanity(&report.rows) {
+        let _ = writeln!(text, "\n{sentence}");
+    }
+    for warning in report.warnings() {
+        let _ = writeln!(text, "\nWARNING: {warning}");
     }
     text
 }
@@ -41,7 +47,10 @@ pub(super) fn groups<'a>(rows: &[&'a Summary]) -> Vec<Vec<&'a Summary>> {
     let mut groups = Vec::new();
     for workload in distinct(rows.iter().map(|row| &row.workload)) {
         let rows: Vec<_> = rows.iter().copied().filter(|row| row.workload == *workload).collect();
-        for kind in distinct(rows.iter().map(|row| (row.objects, &row.variant))) {
+        let mut kinds = distinct(rows.iter().map(|row| (row.objects, &row.variant)));
+        // Those of joined files may come in any order.
+        kinds.sort_by_key(|(objects, _)| *objects);
+        for kind in kinds {
             groups.push(rows.iter().copied().filter(|row| (row.objects, &row.variant) == kind).collect());
         }
     }
@@ -74,14 +83,15 @@ fn table(rows: &[&Summary], engines: &[&str]) -> String {
         };
         let figure = |value| figure(value, &row.unit);
         let peak = row.peak_over_start().map_or_else(|| "-".to_owned(), bytes);
-        let _ = writeln!(
-            text,
-            "  {engine:<26} {:>11} {:>23} {:>12} {:>15}",
+        let line = format!(
+            "  {engine:<26} {:>11} {:>23} {:>12} {:>15}  {}",
             figure(row.median),
             format!("{} .. {}", figure(row.min), figure(row.max)),
             peak,
-            row.times_slower_than(base).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2} ×"))
+            row.times_slower_than(base).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2} ×")),
+            row.remarks()
         );
+        let _ = writeln!(text, "{}", line.trim_end());
     }
     text
 }

@@ -15,6 +15,7 @@ use super::Workload;
 use super::child::{ChildArgs, ChildError, filled};
 use super::events::ratio;
 use super::latency::{Latencies, MAX, P50, P99_9};
+use super::memory::MemoryMark;
 use crate::data::{Plan, Source, build, node, uniform_key};
 use crate::digest::Digest;
 use crate::engines::{IndexEngine, QueueEngine};
@@ -47,7 +48,9 @@ pub(super) fn run<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>
     for index in indexes {
         out.progress(&format!("queries {}", index.variant))?;
         let (values, mut extra) = index.check(&engine, &list)?;
+        let memory = MemoryMark::set(args);
         let (took, found) = index.measure(&engine, &values);
+        memory.add_to(&mut extra);
         extra.insert("calls".into(), CALLS.into());
         extra.insert("objects_per_call".into(), ratio(found, CALLS).into());
         let rows = took.rows(Workload::Queries, &format!("{}-", index.variant), &[P50, P99_9, MAX], &extra);

@@ -73,7 +73,7 @@ pub(super) fn run<S: Source, Q: WorkEngine>(
             let shares = (0..threads).map(|thread| keys.iter().skip(thread).step_by(threads).cloned().collect());
             let shares = shares.collect();
 
-            let memory = MemoryMark::set(args.objects);
+            let memory = MemoryMark::set(args);
             let (elapsed, taken) = drive(&queue, shares, shape, runtime.handle());
 
             let mut extra = Map::new();
@@ -81,7 +81,8 @@ pub(super) fn run<S: Source, Q: WorkEngine>(
             if taken != all {
                 return Err(format!("workqueue {variant}: {taken:?} was taken, {all:?} was added").into());
             }
-            extra.insert("keys".into(), keys.len().into());
+            extra.insert("taken".into(), taken.keys.into());
+            extra.insert("taken_digest".into(), format!("{:016x}", taken.ends).into());
             let rate = ratio(keys.len(), 1) / elapsed.as_secs_f64();
             out.line(&Line::Row(Row { extra, ..Row::new(Workload::WorkQueue, &variant, "1/s", rate) }))?;
         }

@@ -44,7 +44,7 @@ fn a_small_run_ends_with_tables_and_json() {
         "memory relist-peak",
         "memory pending-8",
         "dashmap 6.",
-        "readers during relists: a get of deltafifo takes",
+        "readers during relists of 2,000 objects: a get of deltafifo takes",
     ] {
         assert!(stdout.contains(word), "no {word:?} in {stdout}");
     }
@@ -60,7 +60,9 @@ fn a_small_run_ends_with_tables_and_json() {
     assert_eq!(queries.len(), 3 * 2 * 3, "deltafifo, mutex and dashmap, each with two indexes");
     assert!(queries.iter().all(|row| row["extra"]["answers"] == 2000), "{queries:?}");
     assert_eq!(rows.iter().filter(|row| row["workload"] == "slow-handler").count(), 4 * 30);
-    assert_eq!(rows.iter().filter(|row| row["workload"] == "workqueue").count(), 2 * 9);
+    let taken: Vec<_> = rows.iter().filter(|row| row["workload"] == "workqueue").collect();
+    assert_eq!(taken.len(), 2 * 9, "deltafifo and mutex, by three shapes and three numbers of threads");
+    assert!(taken.iter().all(|row| row["extra"]["taken"] == 2000), "{taken:?}");
     assert_eq!(rows.iter().filter(|row| row["workload"] == "memory").count(), 4 * 5);
     let curves = rows.iter().filter(|row| row["extra"]["curve"].as_array().is_some_and(|curve| curve.len() == 13));
     let distributions = 4 * (4 + 4 + 6) + 3 * 2;

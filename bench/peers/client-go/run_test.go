@@ -252,7 +252,7 @@ func TestWorkQueueTakesEverything(t *testing.T) {
 	var variants []string
 	for _, r := range rows {
 		variants = append(variants, r.Variant)
-		if r.Value <= 0 || r.Extra["keys"] != 5000.0 {
+		if r.Value <= 0 || r.Extra["taken"] != 5000.0 {
 			t.Errorf("%s: %v, %v", r.Variant, r.Value, r.Extra)
 		}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
@@ -42,7 +41,7 @@ func runQueries(opts *options, data source, out *output) error {
 		if err != nil {
 			return err
 		}
-		runtime.GC() // of what the check left
+		memory := markMemory(opts.objects, indexGrowth)
 		took, found := newLatencies(), 0
 		for call := range queryCalls {
 			value := values[uniformKey(call, len(values))]
@@ -54,6 +53,7 @@ func runQueries(opts *options, data source, out *output) error {
 			}
 			found += len(answer)
 		}
+		memory.addTo(extra)
 		extra["calls"], extra["objects_per_call"] = queryCalls, float64(found)/queryCalls
 		if err := took.report(out, "queries", index.variant+"-", []quantile{p50, p999, worst}, extra); err != nil {
 			return err

@@ -40,9 +40,9 @@ func runWorkQueue(opts *options, data source, out *output) error {
 			for i, key := range keys {
 				shares[i%threads] = append(shares[i%threads], key)
 			}
-			memory := markMemory(opts.objects)
+			memory := markMemory(opts.objects, keysGrowth)
 			elapsed, got := driveWork(workqueue.NewTyped[string](), shares, shape)
-			extra := map[string]any{"keys": len(keys)}
+			extra := map[string]any{"taken": got.keys, "taken_digest": fmt.Sprintf("%016x", got.ends)}
 			memory.addTo(extra)
 			if got != all {
 				return fmt.Errorf("workqueue %s: %v was taken, %v was added", variant, got, all)

@@ -100,9 +100,9 @@ fn alive_at_once(workload: Workload, engine: EngineName) -> u64 {
         Workload::Events => [3, 0, 5],
         Workload::Stall | Workload::SlowHandler => [3, 0, 6],
         Workload::Readers => [2, 5, 3],
-        Workload::Queries => [1, 0, 2],
-        // Keys without their objects, which Go's collector may leave for a while.
-        Workload::WorkQueue => [0, 0, 1],
+        Workload::Queries => [1, 0, 1],
+        // Keys without their objects.
+        Workload::WorkQueue => [0, 0, 0],
         Workload::Memory => [2, 6, 3],
     };
     match engine {

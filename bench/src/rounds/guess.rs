@@ -22,7 +22,7 @@ pub(super) fn seconds(plan: &Plan, turn: &Turn) -> f64 {
             Workload::Stall => (2.0 * length, [10.0, 50.0]),
             Workload::Readers => (2.5 * length, [10.0, 50.0]),
             // Every object is found thirty times, every key taken nine times.
-            Workload::Queries | Workload::WorkQueue => (0.1, [15.0, 60.0]),
+            Workload::Queries | Workload::WorkQueue => (0.1, [15.0, 40.0]),
             Workload::SlowHandler => (5.0, [10.0, 50.0]),
             Workload::Memory => (0.1, [10.0, 80.0]),
         };

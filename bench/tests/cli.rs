@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use std::{iter, thread};
 
 use serde_json::Value;
 
@@ -78,10 +80,16 @@ fn a_store_without_a_queue_does_what_it_can() {
 #[test]
 fn what_cannot_be_done_is_said() {
     let cases = [
-        ("--engine abacus", "deltafifo-skip, deltafifo-1-thread, deltafifo-lane, mutex, dashmap, floor"),
+        (
+            "--engine abacus",
+            "deltafifo-skip, deltafifo-1-thread, deltafifo-lane, deltafifo-single, mutex, dashmap, floor",
+        ),
         ("--workload nap", "initial, relist, churn, events, stall, readers, slow-handler, memory"),
         ("--objects 0", "--objects"),
         ("--rounds 0", "--rounds"),
+        ("--rounds 1000000000", "1..=1000"),
+        ("--workload all,nap", "nap"),
+        ("--engine floor --objects 1000000000000", "pass --objects"),
         ("--seconds 0", "--seconds"),
         ("--input no-such-file", "no-such-file"),
         ("--engine floor --objects 10 --json no/such/directory.json --rounds 1", "no/such/directory.json"),
@@ -132,13 +140,13 @@ fn what_was_measured_before_an_interrupt_is_written() {
     for of_a_terminal in [false, true] {
         let (json, report) = (scratch("interrupted.json"), scratch("interrupted"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_relist"));
-        command.args("--objects 500 --rounds 1000000 --engine floor,deltafifo --workload relist".split(' '));
+        command.args("--objects 500 --rounds 1000 --engine floor,deltafifo --workload relist".split(' '));
         command.arg("--json").arg(&json).arg("--report").arg(&report);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().expect("the tool starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("it is piped")).lines();
         // The second engine begins when the first has ended.
-        let begins = |line: &String| line.starts_with("round 1/1000000: deltafifo");
+        let begins = |line: &String| line.starts_with("round 1/1000: deltafifo");
         stderr.by_ref().map_while(Result::ok).find(begins).expect("a second turn");
         let to = if of_a_terminal { format!("-{}", child.id()) } else { child.id().to_string() };
         let sent = Command::new("kill").args(["-INT", "--", &to]).status().expect("there is a kill");
@@ -153,8 +161,112 @@ fn what_was_measured_before_an_interrupt_is_written() {
         assert!(stdout.contains("relist, 500 objects"), "{stdout}");
         let written: Value = serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
         assert!(written["rows"].as_array().is_some_and(|rows| rows.iter().any(|row| row["engine"] == "floor")));
-        assert_eq!(written["run"]["complete"], false);
+        assert_eq!(written["runs"][0]["complete"], false);
         let page = fs::read_to_string(report.join("index.html")).expect("it was written");
         assert!(page.contains("ended before it was complete"));
     }
+}
+
+/// As the system does it when memory runs out.
+#[test]
+fn a_child_that_is_killed_costs_its_turn_only() {
+    let (json, report) = (scratch("killed.json"), scratch("killed"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_relist"));
+    command.args("--objects 500 --rounds 1 --seconds 60 --engine deltafifo,floor --workload relist,stall".split(' '));
+    command.arg("--json").arg(&json).arg("--report").arg(&report);
+    let tool = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the tool starts");
+    let stalls = iter::repeat_with(|| thread::sleep(Duration::from_millis(20))).find_map(|()| measuring(tool.id()));
+    let sent = Command::new("kill").args(["-KILL", &stalls.expect("a child")]).status().expect("there is a kill");
+    assert!(sent.success());
+    let run = tool.wait_with_output().expect("it ends");
+
+    let (stdout, stderr) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert_eq!(run.status.code(), Some(1), "{stderr}");
+    for said in ["FAILED: round 1/1: deltafifo, 500 objects: deltafifo was killed", "turns that failed: 1"] {
+        assert!(stderr.contains(said), "{stderr}");
+    }
+    assert!(stdout.contains("A turn failed: round 1/1: deltafifo"), "{stdout}");
+    let written: Value = serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
+    let rows = written["rows"].as_array().expect("rows");
+    let relist = |engine: &str| rows.iter().any(|row| row["engine"] == engine && row["workload"] == "relist");
+    assert!(relist("floor"), "the other engine had its turn");
+    assert!(relist("deltafifo"), "what it had told was complete");
+    assert_eq!(written["runs"][0]["failed"].as_array().map(Vec::len), Some(1));
+    assert!(fs::read_to_string(report.join("index.html")).expect("it was written").contains("A turn failed"));
+}
+
+/// The child of the tool that has been at work for a second: by then it is in the long stall.
+fn measuring(tool: u32) -> Option<String> {
+    let children = fs::read_to_string(format!("/proc/{tool}/task/{tool}/children")).ok()?;
+    let child = children.split_whitespace().next()?;
+    let began = fs::metadata(format!("/proc/{child}")).ok()?.modified().ok()?;
+    (began.elapsed().ok()? > Duration::from_secs(1)).then(|| child.to_owned())
+}
+
+#[test]
+fn two_runs_become_one_report() {
+    let [few, many, report] = ["few.json", "many.json", "joined"].map(scratch);
+    for (objects, json) in [(300, &few), (600, &many)] {
+        let run = relist(&format!("--objects {objects} --rounds 1 --engine deltafifo,floor --json {}", json.display()));
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    }
+    let joined = relist(&format!("--from {} --from {} --report {}", many.display(), few.display(), report.display()));
+    let stdout = String::from_utf8_lossy(&joined.stdout);
+    assert!(joined.status.success(), "{}", String::from_utf8_lossy(&joined.stderr));
+    assert!(stdout.contains("relist, 300 objects") && stdout.contains("relist, 600 objects"), "{stdout}");
+    assert!(!stdout.contains("WARNING"), "{stdout}");
+    assert!(report.join("growth-relist.svg").exists());
+
+    // What has been joined can be joined again, and nothing twice.
+    let rows = report.join("rows.json");
+    assert!(relist(&format!("--from {}", rows.display())).status.success());
+    let twice = relist(&format!("--from {} {}", rows.display(), few.display()));
+    let stderr = String::from_utf8_lossy(&twice.stderr);
+    assert!(!twice.status.success() && stderr.contains("300 objects") && stderr.contains("few.json"), "{stderr}");
+
+    let other = fs::read_to_string(&few).expect("it was written").replace("\"cores\": ", "\"cores\": 99");
+    fs::write(&few, other).expect("it can be written");
+    let unlike = relist(&format!("--from {} --from {}", many.display(), few.display()));
+    let stdout = String::from_utf8_lossy(&unlike.stdout);
+    assert!(unlike.status.success() && stdout.contains("not measured alike: the number of cores"), "{stdout}");
+}
+
+#[test]
+fn the_files_are_written_whoever_reads_the_terminal() {
+    let json = scratch("unread.json");
+    let to = |stdout: &str| {
+        let _ = fs::remove_file(&json); // of the case before
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("\"$0\" --objects 100 --rounds 1 --engine floor --json \"$1\" {stdout}"));
+        command.arg(env!("CARGO_BIN_EXE_relist")).arg(&json).output().expect("there is a shell")
+    };
+    let closed = to("| true");
+    let stderr = String::from_utf8_lossy(&closed.stderr);
+    assert!(json.exists() && !stderr.contains("panicked") && !stderr.contains("Broken pipe"), "{stderr}");
+    let full = to("> /dev/full");
+    let stderr = String::from_utf8_lossy(&full.stderr);
+    assert!(json.exists() && !full.status.success() && stderr.contains("standard output"), "{stderr}");
+}
+
+#[test]
+fn an_interrupt_before_there_is_anything_keeps_what_was_there() {
+    let json = scratch("kept.json");
+    fs::write(&json, "of an earlier run").expect("it can be written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_relist"));
+    command.args("--objects 500 --rounds 1 --seconds 60 --engine deltafifo --workload stall".split(' '));
+    let mut tool = command.arg("--json").arg(&json).stderr(Stdio::null()).spawn().expect("the tool starts");
+    iter::repeat_with(|| thread::sleep(Duration::from_millis(20))).find_map(|()| measuring(tool.id()));
+    let sent = Command::new("kill").args(["-INT", &tool.id().to_string()]).status().expect("there is a kill");
+    assert!(sent.success());
+    assert_eq!(tool.wait().expect("it ends").code(), Some(130));
+    assert_eq!(fs::read_to_string(&json).expect("it is there"), "of an earlier run");
+}
+
+#[test]
+fn all_workloads_take_in_the_others_and_the_tool_says_its_version() {
+    let run = relist("--objects 100 --rounds 1 --engine floor --workload all,relist");
+    let stdout = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success() && stdout.contains("churn, 100 objects"), "{stdout}");
+    let version = relist("--version");
+    assert!(String::from_utf8_lossy(&version.stdout).contains(env!("CARGO_PKG_VERSION")));
 }

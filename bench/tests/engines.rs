@@ -179,3 +179,10 @@ fn deltafifo_that_skips_what_is_unchanged() {
     gets_give_what_is_known(&DeltaFifoEngine::<_, _, true>::new(ObjectAccess));
     events_arrive_in_order(&DeltaFifoEngine::<_, _, true>::new(ObjectAccess), 64);
 }
+
+#[test]
+fn deltafifo_that_pops_key_by_key() {
+    for burst in [1, 64] {
+        events_arrive_in_order(&DeltaFifoEngine::<_, _, false>::single(ObjectAccess), burst);
+    }
+}

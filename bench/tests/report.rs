@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use deltafifo_bench::engines::EngineName;
-use deltafifo_bench::report::{Directory, Report};
+use deltafifo_bench::report::{Directory, Report, Verdict};
 use serde_json::{Value, json};
 
 /// Quantiles that rows with a distribution have.
@@ -160,4 +160,47 @@ fn a_new_report_takes_the_place_of_an_old_one() {
     assert!(Directory::make(&path).is_ok());
     assert_eq!(fs::read_to_string(path.join("index.html")).expect("text"), long, "until it is written");
     assert!(!write(&[]).contains("mutex"));
+}
+
+#[test]
+fn what_was_said_on_the_terminal_is_on_the_page() {
+    let mut events = row("events", "uniform-4x4", "client-go-realfifo", 10, "1/s", 1e6);
+    events["extra"] = json!({ "deltas_per_pop": 1.5, "consumers": 1 });
+    let rows = [
+        row("relist", "", "mutex", 10, "s", 2.0),
+        row("relist", "", "client-go-deltafifo", 10, "s", 3.0),
+        row("relist", "", "deltafifo", 100_000, "s", 1.0),
+        row("relist", "", "deltafifo", 4_000_000, "s", 80.0),
+        events,
+    ];
+    let mut report = report(&rows);
+    report.runs[0].verdict = Verdict::Disagree("one is not the other".to_owned());
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reports/said");
+    Directory::make(&path).expect("it can be made").write(&report).expect("it can be written");
+    let page = fs::read_to_string(path.join("index.html")).expect("text");
+    for said in [
+        "mutex is 1.50 × client-go-deltafifo",
+        "TOO SLOW A BASE",
+        "2.00 × as long for one of 4,000,000 objects as for one of 100,000 (at most 1.5): IT GROWS TOO FAST",
+        "1.50 deltas per pop, 1 consumer",
+        "WORTH NOTHING: one is not the other",
+    ] {
+        assert!(page.contains(said), "no {said:?}");
+    }
+    let json = fs::read_to_string(path.join("rows.json")).expect("text");
+    assert!(json.contains("\"disagree\": \"one is not the other\""), "{json}");
+    let error = report.sound().expect_err("it is worth nothing");
+    assert!(error.to_string().contains("one is not the other"));
+}
+
+#[test]
+fn plots_have_the_size_that_most_engines_have() {
+    let rows = [
+        row("relist", "", "deltafifo", 10, "s", 1.0),
+        row("relist", "", "mutex", 10, "s", 1.0),
+        row("relist", "", "deltafifo", 40, "s", 1.0),
+    ];
+    let (_, plots) = write("widest", &rows);
+    let (_, relist) = plots.iter().find(|(name, _)| name == "relist").expect("it is drawn");
+    assert!(relist.contains("mutex"), "{relist}");
 }

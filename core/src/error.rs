@@ -104,9 +104,19 @@ pub enum StoreError {
     /// The object has no key; nothing was stored.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// An index function failed: the object is stored and in all other indexes, but not in this one.
-    #[error("index {index:?} failed for key {key:?}, which is stored but not in that index: {source}")]
+    /// An index function failed for what was to be stored; the store is as it was.
+    #[error("index {index:?} failed for key {key:?}, so it was not stored: {source}")]
     Index {
+        /// Name of the index.
+        index: String,
+        /// Key of the object.
+        key: String,
+        /// What the index function said.
+        source: BoxError,
+    },
+    /// An index function failed for what a watch has brought: it is stored and in all other indexes, but not in this one.
+    #[error("index {index:?} failed for key {key:?}, which is stored but not in that index: {source}")]
+    NotIndexed {
         /// Name of the index.
         index: String,
         /// Key of the object.
@@ -254,16 +264,43 @@ pub enum SelectorError {
     },
 }
 
+/// Some changes of a transaction could not be made; the others were.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} of {total} changes of the transaction failed, the others were made; the first, number {}: {}",
+    .failed.len(), .failed.first().map_or(0, |(number, _)| *number), first_of(.failed)
+)]
+pub struct TransactionError {
+    /// How many changes there were.
+    pub total: usize,
+    /// Those that failed, in order: the number of each, from 0, and why.
+    pub failed: Vec<(usize, StoreError)>,
+}
+
+fn first_of(failed: &[(usize, StoreError)]) -> String {
+    failed.first().map(|(_, error)| error.to_string()).unwrap_or_default()
+}
+
 /// A question to an index that does not exist, or whose function failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
     /// No index of that name.
-    #[error("there is no index {0:?}: name it when the indexer is built")]
+    #[error("there is no index {0:?}: name it when the indexer is built, or add it")]
     Unknown(String),
-    /// Two indexes of one name at build time; none was accepted.
-    #[error("index {0:?} is given twice, or is the built-in one: choose another name")]
+    /// Two indexes of one name; none was accepted.
+    #[error("index {0:?} is given twice, or is there already: choose another name")]
     Conflict(String),
+    /// The index function of a new index failed for a stored object; none was added.
+    #[error("index {index:?} failed for the object stored under key {key:?}: {source}; no index was added")]
+    Build {
+        /// Name of the index.
+        index: String,
+        /// Key of the object.
+        key: String,
+        /// What the index function said.
+        source: BoxError,
+    },
     /// The index function failed for the object that was asked about.
     #[error("index {index:?} failed for the object asked about: {source}")]
     Function {

@@ -1,13 +1,10 @@
 //! From an object to its key: the one place where keys are built. A key is written into a caller's buffer on the stack,
 //! hashed once, and then lives in the slot; no `String` is made on the way.
 
-use smallvec::SmallVec;
+use std::ops::Deref;
 
 use crate::error::{BoxError, KeyError};
 use crate::{DeletedFinalStateUnknown, DeltaObject, Deltas, Meta};
-
-/// A buffer that holds most keys without an allocation (Kubernetes allows 63 + 1 + 253 bytes; nearly all are shorter).
-pub(crate) type KeyBuf = SmallVec<[u8; 128]>;
 
 /// A key given instead of the object it belongs to (client-go `ExplicitKey`): it is its own key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,10 +148,51 @@ pub(crate) trait KeySink {
     fn put(&mut self, text: &str);
 }
 
+/// Nearly all keys are shorter (Kubernetes allows 63 + 1 + 253 bytes).
+const INLINE: usize = 128;
+
+/// One key while it is written, without an allocation for most. A `SmallVec` took 56 or 78 instructions a piece of a key,
+/// as the compiler liked, and an offer writes three (`bench/LOG.md`).
+pub(crate) struct KeyBuf {
+    inline: [u8; INLINE],
+    length: usize,
+    /// The key, if it is longer.
+    long: Vec<u8>,
+}
+
+impl KeyBuf {
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self { inline: [0; INLINE], length: 0, long: Vec::new() }
+    }
+
+    #[cold]
+    fn put_long(&mut self, text: &str) {
+        if let Some(all) = self.inline.get(..self.length) {
+            self.long.extend_from_slice(all);
+        }
+        self.long.extend_from_slice(text.as_bytes());
+    }
+}
+
+impl Deref for KeyBuf {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.inline.get(..self.length).unwrap_or(&self.long)
+    }
+}
+
 impl KeySink for KeyBuf {
     #[inline]
     fn put(&mut self, text: &str) {
-        self.extend_from_slice(text.as_bytes());
+        let end = self.length + text.len();
+        match self.inline.get_mut(self.length..end) {
+            Some(room) => room.copy_from_slice(text.as_bytes()),
+            None => self.put_long(text),
+        }
+        self.length = end;
     }
 }
 

@@ -49,6 +49,7 @@
 //! (client-go's contract), so a key whose handler is stuck grows by one delta an offer: see
 //! [`DeltaFifoBuilder::high_water`] for a bound.
 
+mod buckets;
 mod clock;
 mod delta;
 mod error;
@@ -74,7 +75,7 @@ pub use sync::mutants;
 pub use delta::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 pub use error::{
     Altered, BoxError, Closed, HandlerError, HeapError, IndexError, KeyError, MutationError, OfferError, PopError,
-    ProcessError, RelistError, SelectorError, StoreError,
+    ProcessError, RelistError, SelectorError, StoreError, TransactionError,
 };
 pub use fifo::{Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Failure, Popped, Refused, Relist};
 pub use key::{ExplicitKey, KeyFunc, KeySource};
@@ -83,8 +84,8 @@ pub use meta::{Labels, Meta, NoMeta};
 pub use queues::{Fifo, Heap, KeyedQueue};
 pub use roles::{ItemHandler, Queue, ReflectorStore, Store};
 pub use store::{
-    CacheMutationDetector, ExpirationCache, IndexReader, Indexer, IndexerBuilder, Lister, MutationCache,
-    MutationCacheBuilder, NAMESPACE_INDEX, NamespaceLister, Selector, UndeltaStore,
+    CacheMutationDetector, ExpirationCache, IndexReader, Indexer, IndexerBuilder, Indexers, Lister, MutationCache,
+    MutationCacheBuilder, NAMESPACE_INDEX, NamespaceLister, Selector, Transaction, UndeltaStore,
 };
 
 /// The README's example is a test.

@@ -10,6 +10,7 @@
 #[cfg(not(any(deltafifo_loom, deltafifo_shuttle)))]
 mod imp {
     pub(crate) use super::event::{Event, EventListener, Listener};
+    pub(crate) use arc_swap::ArcSwap;
     pub(crate) use crossbeam::queue::SegQueue;
     pub(crate) use event_listener::IntoNotification;
     pub(crate) use foldhash::fast::RandomState;
@@ -93,7 +94,8 @@ mod imp {
     pub(crate) use super::gated::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub(crate) use super::mutants::{KnownCell, StampCell, WordCell, mutant};
     pub(crate) use super::standins::{
-        Event, EventListener, IntoNotification, Listener, Mutex, RandomState, RwLock, SegQueue, assert_alive, free, now,
+        ArcSwap, Event, EventListener, IntoNotification, Listener, Mutex, RandomState, RwLock, SegQueue, assert_alive,
+        free, now,
     };
     pub(crate) use model::sync::Arc;
     pub(crate) use model::sync::atomic::Ordering;

@@ -14,8 +14,9 @@ use std::hash::{BuildHasher, Hasher};
 
 use crossbeam::utils::CachePadded;
 
-use crate::shard::{Place, Shard};
-use crate::slot::{Left, QueuedSlot, RunningSlot, SlotOwner, StaleSlot};
+use crate::buckets::{Cursor, Place};
+use crate::shard::Shard;
+use crate::slot::{Left, QueuedSlot, RunningSlot, Slot, SlotOwner, StaleSlot};
 use crate::sync::{RandomState, RwLock, SHARDS, mutant};
 
 /// Where in the hash the shard's number lies: above the bits that choose a bucket, below those of the tag.
@@ -56,6 +57,17 @@ impl<T> Table<T> {
         shard
             .place_of(hash, key.as_bytes())
             .unwrap_or_else(|| shard.insert(hash, SlotOwner::new(key), |slot| self.hash(slot.key().as_bytes())))
+    }
+
+    /// A step of a walk over a shard, which is held shared for it: see [`Shard::walk`].
+    pub(crate) fn walk(
+        &self,
+        shard: usize,
+        from: Cursor,
+        max: usize,
+        visit: impl FnMut(&Slot<T>, u64),
+    ) -> Option<Cursor> {
+        self.shards[shard].read().walk(from, max, |slot| self.hash(slot.key().as_bytes()), visit)
     }
 
     /// Makes room for `objects` slots in all, spread evenly.

@@ -122,6 +122,9 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::NoteOutlivesTheObject
         | Mutant::PassWakesNobody
         | Mutant::RevivedTwice => &["lane"],
+        Mutant::NoticeLeavesNothing | Mutant::BuiltOutOfTurn | Mutant::WrittenOutOfTurn | Mutant::BuiltFromWhatWas => {
+            &["build"]
+        }
         Mutant::DroppedQueueForgets => &["handles"],
     }
 }

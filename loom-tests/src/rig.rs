@@ -81,6 +81,19 @@ pub fn parity(object: &Object) -> &'static str {
     if object.number.is_multiple_of(2) { "even" } else { "odd" }
 }
 
+/// What an index by parity has, each under a value that it has.
+pub fn by_parity(fifo: &Fifo, index: &str) -> String {
+    let mut found = String::new();
+    for value in ["even", "odd"] {
+        for object in fifo.store().by_index(index, value).unwrap() {
+            object.read();
+            assert_eq!(parity(&object), value, "an object under a value that it does not have");
+            found.push_str(value);
+        }
+    }
+    found
+}
+
 /// A queue without a store.
 pub fn bare() -> Arc<Fifo> {
     Arc::new(DeltaFifo::builder(KeyFunc::meta_namespace(Access)).build())

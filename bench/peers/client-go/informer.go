@@ -95,7 +95,7 @@ func (s *memoryServer) List(options metav1.ListOptions) (runtime.Object, error) 
 func (s *memoryServer) ListWithContext(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	select {
 	case offer := <-s.lists:
-		memory := markMemory(offer.objects)
+		memory := markMemory(offer.objects, listGrowth)
 		if s.onList != nil {
 			s.onList()
 		}

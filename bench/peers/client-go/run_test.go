@@ -113,6 +113,9 @@ func TestEventsAllArriveInOrder(t *testing.T) {
 }
 
 func TestStallHasAllItsRows(t *testing.T) {
+	small := generated{objects: 5000}
+	filled := mustDigest(t, objects(small, samePlan(5000), noProgress))
+	twin := mustDigest(t, objects(small, hotPlan(5000), noProgress))
 	for _, engine := range engineNames[:2] {
 		rows := rowsOf(t, "--engine "+engine+" --workload stall --objects 5000 --seconds 0.5")
 		var variants []string
@@ -120,6 +123,13 @@ func TestStallHasAllItsRows(t *testing.T) {
 			variants = append(variants, r.Variant)
 			if r.Extra["unhandled"] != 0.0 || r.Extra["offers"] == 0.0 || r.Extra["replaces"] == 0.0 {
 				t.Errorf("%s %s: %v", engine, r.Variant, r.Extra)
+			}
+			want, length := filled, 5000.0
+			if strings.HasPrefix(r.Variant, "control-") {
+				want, length = twin, 1000.0
+			}
+			if r.Extra["store_digest"] != want || r.Extra["store_len"] != length {
+				t.Errorf("%s %s: the store holds %v, %v", engine, r.Variant, r.Extra["store_len"], r.Extra["store_digest"])
 			}
 		}
 		if fmt.Sprint(variants) != fmt.Sprint(stallVariants()) {
@@ -170,6 +180,7 @@ func curves(t *testing.T, rows []row) []string {
 }
 
 func TestReadersMissNothing(t *testing.T) {
+	same := mustDigest(t, objects(generated{objects: 5000}, samePlan(5000), noProgress))
 	const want = "[idle-1-thread-p50 idle-1-thread-p99.9 idle-1-thread-p99.99 idle-1-thread-max " +
 		"1-thread-p50 1-thread-p99.9 1-thread-p99.99 1-thread-max " +
 		"idle-4-thread-p50 idle-4-thread-p99.9 idle-4-thread-p99.99 4-thread-p50 4-thread-p99.9 4-thread-p99.99]"
@@ -184,6 +195,14 @@ func TestReadersMissNothing(t *testing.T) {
 				relists := r.Extra["replaces"] != 0.0
 				if r.Value <= 0 || r.Extra["gets"] == 0.0 || relists == strings.HasPrefix(r.Variant, "idle-") {
 					t.Errorf("%s: %v, %v", r.Variant, r.Value, r.Extra)
+				}
+				if strings.HasPrefix(r.Variant, "idle-1-") {
+					expectCounts(t, r, 5000, 0, 0, 5000)
+				} else {
+					expectCounts(t, r, 0, 5000, 0, 5000)
+				}
+				if r.Extra["store_digest"] != same {
+					t.Errorf("%s: digest %v", r.Variant, r.Extra["store_digest"])
 				}
 			}
 		})
@@ -211,6 +230,7 @@ func TestSlowHandlersSeeEverything(t *testing.T) {
 }
 
 func TestMemoryGrowsWithWhatIsPending(t *testing.T) {
+	same := mustDigest(t, objects(generated{objects: 20000}, samePlan(20000), noProgress))
 	for _, engine := range engineNames {
 		rows := rowsOf(t, "--engine "+engine+" --workload memory --objects 20000")
 		want := "[idle pending-1 pending-2 pending-8 relist-peak]"
@@ -219,6 +239,19 @@ func TestMemoryGrowsWithWhatIsPending(t *testing.T) {
 		}
 		if got := fmt.Sprint(curves(t, rows)); got != want {
 			t.Errorf("%s: rows %s", engine, got)
+		}
+		for _, r := range rows {
+			switch {
+			case r.Variant == "idle":
+				expectCounts(t, r, 20000, 0, 0, 20000)
+			case r.Variant == "relist-peak":
+				expectCounts(t, r, 0, 20000, 0, 20000)
+			default:
+				expectCounts(t, r, 0, 8*20000, 0, 20000)
+			}
+			if r.Extra["store_digest"] != same {
+				t.Errorf("%s %s: digest %v", engine, r.Variant, r.Extra["store_digest"])
+			}
 		}
 		// A key is a string of some 30 bytes, in a map.
 		if rows[0].Unit != "B" || rows[0].Value < 30 {

@@ -21,6 +21,7 @@ const (
 type offers struct {
 	objects   []any
 	start     time.Time
+	over      int64       // when the wait for the handler was
 	replacing atomic.Bool // a replace is running
 
 	// The producer's, read when it has ended. An offer counts if it began during a replace.
@@ -77,10 +78,12 @@ func (o *offers) wait() {
 	}
 }
 
-// report writes the rows of a phase. An offer that was not handled has its time up to now in the figures: it took at
-// least that.
+// end is when the figures are of: what is handled later was not handled in time.
+func (o *offers) end() { o.over = int64(time.Since(o.start)) }
+
+// report writes the rows of a phase. An offer that was not handled by its end has its time up to then in the figures: it
+// took at least that.
 func (o *offers) report(opts *options, out *output, prefix string, extra map[string]any) error {
-	now := int64(time.Since(o.start))
 	adds, handled := newLatencies(), newLatencies()
 	unhandled := 0
 	for seq := range o.made {
@@ -88,9 +91,9 @@ func (o *offers) report(opts *options, out *output, prefix string, extra map[str
 			continue
 		}
 		at := o.handledAt[seq].Load()
-		if at == 0 {
+		if at == 0 || at > o.over {
 			unhandled++
-			at = now
+			at = o.over
 		}
 		adds.note(time.Duration(o.took[seq]))
 		handled.note(time.Duration(at) - intended(seq))
@@ -115,14 +118,18 @@ func (o *offers) report(opts *options, out *output, prefix string, extra map[str
 	return nil
 }
 
-// stallHandler notes when the offers were handled, and does nothing with the events of relists.
-type stallHandler struct{ offers atomic.Pointer[offers] }
+// stallHandler notes when the offers were handled, and counts the updates, those of relists too.
+type stallHandler struct {
+	offers  atomic.Pointer[offers]
+	updates int // the consumer's, read when it has ended
+}
 
 func (h *stallHandler) OnAdd(any, bool) {}
 
 func (h *stallHandler) OnDelete(any) {}
 
 func (h *stallHandler) OnUpdate(_, object any) {
+	h.updates++
 	// Only offers have a version that starts with an e: the API's and the generated ones are numbers.
 	version := object.(metav1.Object).GetResourceVersion()
 	if version == "" || version[0] != 'e' {

@@ -139,7 +139,11 @@ func (r *eventRun) throughQueue() (float64, map[string]any, error) {
 			}
 		})
 	}
-	memory := markMemory(r.opts.objects)
+	growth := queueGrowth
+	if engine.singleConsumer {
+		growth = backlogGrowth
+	}
+	memory := markMemory(r.opts.objects, growth)
 	start := time.Now()
 	close(barrier)
 	select {
@@ -185,7 +189,7 @@ func (r *eventRun) throughInformer() (float64, map[string]any, error) {
 		updates[i] = e.object.(apiruntime.Object)
 	}
 	handler.expect(len(r.events))
-	memory := markMemory(r.opts.objects)
+	memory := markMemory(r.opts.objects, queueGrowth)
 	start := time.Now()
 	for _, object := range updates {
 		informer.watcher.Modify(object)

@@ -117,7 +117,7 @@ func (q queueLists) build(p plan, version string, progress func(done, total int)
 func (q queueLists) replace(list any, events int) (time.Duration, memoryMark, error) {
 	built := list.(versionedObjects)
 	q.handler.expect(events)
-	memory := markMemory(len(built.objects))
+	memory := markMemory(len(built.objects), listGrowth)
 	start := time.Now()
 	if err := q.engine.fill(q.handler, built.objects, built.version); err != nil {
 		return 0, memory, err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 )
 
@@ -10,6 +11,8 @@ import (
 // updates are the objects of one list over and over. These are bytes of the heap that are in use after a collection.
 // When the updates are handled, the peak of what is resident during a relist, over its start: that holds what a
 // collector has not collected yet, as it must.
+//
+// Every row has what its own step's handler counted, and what the store holds at the end: to look before would take memory.
 //
 // What is pending in an informer cannot be held there from outside, so it has no rows of that.
 func runMemory(opts *options, data source, out *output) error {
@@ -23,9 +26,11 @@ func runMemory(opts *options, data source, out *output) error {
 	for i := range lists {
 		lists[i] = engine.build(samePlan(n), "1", func(done, total int) { out.progress("building lists", done, total) })
 	}
-	report := func(variant string, bytes int64, extra map[string]any) error {
-		value := float64(bytes) / float64(n)
-		return out.row(row{Workload: "memory", Variant: variant, Unit: "B", Value: value, Extra: extra})
+	var rows []row
+	add := func(variant string, bytes int64) map[string]any {
+		extra := map[string]any{}
+		rows = append(rows, row{Workload: "memory", Variant: variant, Unit: "B", Value: float64(bytes) / float64(n), Extra: extra})
+		return extra
 	}
 
 	before := heapInUse()
@@ -33,9 +38,7 @@ func runMemory(opts *options, data source, out *output) error {
 		return err
 	}
 	idle := heapInUse()
-	if err := report("idle", idle-before, map[string]any{}); err != nil {
-		return err
-	}
+	engine.counts().addTo(add("idle", idle-before))
 
 	if queue, ok := engine.(queueLists); ok {
 		offered := 0
@@ -47,9 +50,7 @@ func runMemory(opts *options, data source, out *output) error {
 					}
 				}
 			}
-			if err := report(fmt.Sprintf("pending-%d", pending), heapInUse()-idle, map[string]any{}); err != nil {
-				return err
-			}
+			add(fmt.Sprintf("pending-%d", pending), heapInUse()-idle)
 		}
 		queue.handler.expect(offered * n)
 		for queue.handler.left > 0 {
@@ -60,17 +61,31 @@ func runMemory(opts *options, data source, out *output) error {
 		if queue.handler.updates != offered*n {
 			return fmt.Errorf("memory: %d of %d updates", queue.handler.updates, offered*n)
 		}
+		for _, pending := range rows[1:] {
+			queue.handler.addTo(pending.Extra)
+		}
 	}
 
 	_, memory, err := engine.replace(lists[0], n)
 	if err != nil {
 		return err
 	}
-	extra := map[string]any{}
+	extra := add("relist-peak", statusBytes("VmHWM")-memory.start)
 	memory.addTo(extra)
-	peak := statusBytes("VmHWM") - memory.start
+	engine.counts().addTo(extra)
 	runtime.KeepAlive(lists)
-	return report("relist-peak", peak, extra)
+
+	store := map[string]any{}
+	if err := stored(engine.indexer(), store); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		maps.Copy(r.Extra, store)
+		if err := out.row(r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // heapInUse is what lives. Finalizers are run after one collection, and what they let go of is collected by the next.

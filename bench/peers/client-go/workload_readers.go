@@ -33,7 +33,7 @@ func runReaders(opts *options, data source, out *output) error {
 			variant := fmt.Sprintf("%s%d-thread-", prefix, readers)
 			var phase readPhase
 			found := make(chan gets, readers)
-			memory := markMemory(opts.objects)
+			memory := markMemory(opts.objects, queueGrowth)
 			for reader := range readers {
 				go func() { found <- phase.read(engine.indexer(), keys, reader*len(keys)/readers) }()
 			}
@@ -61,6 +61,11 @@ func runReaders(opts *options, data source, out *output) error {
 			}
 			extra := map[string]any{"gets": all.took.histogram.TotalCount(), "replaces": replaces, "misses": all.misses}
 			memory.addTo(extra)
+			// How many relists there were is the engine's; what the last one told is not.
+			engine.counts().addTo(extra)
+			if err := stored(engine.indexer(), extra); err != nil {
+				return err
+			}
 			quantiles := []quantile{p50, p999, p9999}
 			if readers == 1 { // with more threads than cores the longest get is that of a thread that was not scheduled
 				quantiles = append(quantiles, worst)

@@ -124,7 +124,7 @@ func (r *slowRun) measure(
 ) error {
 	r.handler.expect(len(r.events))
 	adds := newLatencies()
-	memory := markMemory(r.opts.objects)
+	memory := markMemory(r.opts.objects, queueGrowth)
 	start := time.Now()
 	consume()
 	for _, e := range r.events {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,10 @@ func stallVariants() []string {
 // when the last one was applied: Replace returns in a microsecond there, and offering it back to back would queue
 // millions of lists that nobody could ever apply. For the same reason a relist counts as running until it was applied.
 // The control keeps the first queue's consumer, since without it such relists would not run at all.
+//
+// How many offers and relists there are is up to the engine. So after both phases each queue is given its first list
+// once more and drained: then all stores are to be the same, and each handler must have been told of every object of
+// every list and of every offer.
 func runStall(opts *options, data source, out *output) error {
 	if opts.engine == engineInformer {
 		return nil // its relists are paced by its own waiting, so they are never back to back
@@ -43,32 +48,46 @@ func runStall(opts *options, data source, out *output) error {
 	if err != nil {
 		return err
 	}
-	for _, phase := range []struct {
+	type phase struct {
 		prefix string
 		target *stallEngine
-	}{{"", first}, {"control-", twin}} {
+		offers *offers
+		extra  map[string]any
+	}
+	var measured []phase
+	for _, phase := range []phase{{prefix: "", target: first}, {prefix: "control-", target: twin}} {
 		if !opts.wantsPhase(phase.prefix) {
 			continue
 		}
-		offers := newOffers(opts, data, progress)
-		phase.target.handler.offers.Store(offers)
-		memory := markMemory(n)
-		replaces, err := offerDuringReplaces(opts.duration, first, lists, phase.target, offers)
+		phase.offers = newOffers(opts, data, progress)
+		phase.target.handler.offers.Store(phase.offers)
+		memory := markMemory(n, queueGrowth)
+		replaces, err := offerDuringReplaces(opts.duration, first, lists, phase.target, phase.offers)
 		if err != nil {
 			return err
 		}
-		offers.wait()
+		phase.offers.wait()
 		if err := errors.Join(first.failure(), twin.failure()); err != nil {
 			return err
 		}
-		extra := map[string]any{"replaces": replaces}
-		memory.addTo(extra)
-		if err := offers.report(opts, out, phase.prefix, extra); err != nil {
+		phase.offers.end()
+		first.expected += replaces * n
+		phase.target.expected += phase.offers.made
+		phase.extra = map[string]any{"replaces": replaces}
+		memory.addTo(phase.extra)
+		measured = append(measured, phase)
+	}
+	if err := errors.Join(first.finish(), twin.finish()); err != nil {
+		return err
+	}
+	for _, phase := range measured {
+		if err := stored(phase.target.store, phase.extra); err != nil {
+			return err
+		}
+		if err := phase.offers.report(opts, out, phase.prefix, phase.extra); err != nil {
 			return err
 		}
 	}
-	first.stop()
-	twin.stop()
 	runtime.KeepAlive(lists)
 	return nil
 }
@@ -88,8 +107,10 @@ func (o *options) wantsPhase(prefix string) bool {
 type stallEngine struct {
 	*queueEngine
 	handler  *stallHandler
+	filling  []any
+	expected int           // updates that the handler must be told of
 	replaced chan struct{} // a deferred relist was applied
-	stopping atomic.Bool
+	ended    chan struct{} // the consumer has
 	failed   atomic.Pointer[error]
 }
 
@@ -103,24 +124,33 @@ func startStallEngine(opts *options, filling []any) (*stallEngine, error) {
 	if err := engine.fill(counting, filling, "1"); err != nil {
 		return nil, err
 	}
-	stall := &stallEngine{queueEngine: engine, handler: &stallHandler{}, replaced: make(chan struct{}, 1)}
+	stall := &stallEngine{
+		queueEngine: engine, handler: &stallHandler{}, filling: filling,
+		replaced: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
 	engine.handler = stall.handler
 	engine.onReplaced = func() { stall.replaced <- struct{}{} }
 	go func() {
-		for !stall.stopping.Load() {
-			if err := engine.pop(); err != nil {
-				stall.failed.Store(&err)
-				return
-			}
+		defer close(stall.ended)
+		if err := engine.consume(); err != nil {
+			stall.failed.Store(&err)
 		}
 	}()
 	return stall, nil
 }
 
-// stop lets the consumer go after the delta it has, however many more there are.
-func (s *stallEngine) stop() {
-	s.stopping.Store(true)
+// finish gives the queue its first list once more, and waits until the consumer has handled all there is.
+func (s *stallEngine) finish() error {
+	if err := s.queue.Replace(s.filling, "1"); err != nil {
+		return err
+	}
 	s.queue.Close()
+	<-s.ended
+	s.expected += len(s.filling)
+	if s.handler.updates != s.expected {
+		return errors.Join(s.failure(), fmt.Errorf("stall: %d of %d updates", s.handler.updates, s.expected))
+	}
+	return s.failure()
 }
 
 func (s *stallEngine) failure() error {

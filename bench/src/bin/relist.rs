@@ -1,19 +1,17 @@
 //! Compares deltafifo with its peers on the same data in one run: see the package's documentation.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Write;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, value_parser};
 use deltafifo_bench::data::Pods;
 use deltafifo_bench::engines::EngineName;
-use deltafifo_bench::protocol::{ChildFailed, GoPeer, Interrupt};
-use deltafifo_bench::report::{Directory, Machine, Report, Run, Summary, check, print};
-use deltafifo_bench::rounds::{self, Plan, Unfinished};
+use deltafifo_bench::protocol::{GoPeer, Interrupt};
+use deltafifo_bench::report::{Machine, Outputs, Report, Run, Summary, Verdict, join};
+use deltafifo_bench::rounds::{self, Interrupted, Plan};
 use deltafifo_bench::workloads::{self, ChildArgs, Workload};
 use mimalloc::MiMalloc;
 
@@ -22,6 +20,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Measures relists of a million objects on deltafifo, on the classic designs and on the real client-go.
 #[derive(Parser)]
+#[command(name = "relist", version)]
 struct Cli {
     /// How many objects: 1000000 otherwise, or 50000 with --input, since a decoded pod takes 50 kB and is in every list.
     /// Several, as in 10000,100000,1000000, show how the time grows
@@ -33,13 +32,13 @@ struct Cli {
     /// Workloads, separated by commas: initial, relist, churn, events, stall, readers, slow-handler, memory, or all
     #[arg(long, value_name = "A,B", default_value = "initial,relist", value_parser = workloads_named)]
     workload: Named<Workload>,
-    /// Engines, separated by commas: deltafifo, deltafifo-skip, deltafifo-1-thread, deltafifo-lane, mutex, dashmap, floor,
-    /// kube-writer, kube-writer-arc, client-go-deltafifo, client-go-realfifo, client-go-informer; all that are there otherwise
+    /// Engines, separated by commas: deltafifo, deltafifo-skip, deltafifo-1-thread, deltafifo-lane, deltafifo-single, mutex,
+    /// dashmap, floor, kube-writer, kube-writer-arc, client-go-deltafifo, client-go-realfifo, client-go-informer; all that are there otherwise
     #[arg(long, value_name = "A,B", value_parser = engines_named)]
     engine: Option<Named<EngineName>>,
     /// How often everything is measured
-    #[arg(long, value_name = "R", default_value = "3")]
-    rounds: NonZero<usize>,
+    #[arg(long, value_name = "R", default_value = "3", value_parser = value_parser!(u16).range(1..=1000))]
+    rounds: u16,
     /// How long the stall workload offers, and readers read
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
     seconds: Duration,
@@ -50,8 +49,14 @@ struct Cli {
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
     /// Measure nothing, but take the figures that an earlier run wrote with --json
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["objects", "input", "workload", "engine", "rounds", "seconds"])]
-    from: Option<PathBuf>,
+    /// (several such files are joined)
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 1..,
+        conflicts_with_all = ["objects", "input", "workload", "engine", "rounds", "seconds"]
+    )]
+    from: Vec<PathBuf>,
     /// Measure one engine here and print the protocol: what each engine's own process is started with
     #[arg(long, hide = true)]
     child: bool,
@@ -74,7 +79,12 @@ impl Cli {
 struct Named<T>(Vec<T>);
 
 fn workloads_named(text: &str) -> Result<Named<Workload>, String> {
-    if text == "all" {
+    // The others must be names all the same.
+    let (all, others): (Vec<_>, Vec<_>) = text.split(',').partition(|name| name.trim() == "all");
+    if !all.is_empty() {
+        if !others.is_empty() {
+            choose("workload", &others.join(","), &Workload::ALL, |workload| workload.name())?;
+        }
         return Ok(Named(Workload::ALL.to_vec()));
     }
     choose("workload", text, &Workload::ALL, |workload| workload.name())
@@ -115,9 +125,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("relist: {error}");
-            let unfinished = error.downcast_ref::<Unfinished>();
-            let interrupted = unfinished.is_some_and(|error| matches!(error.why, ChildFailed::Interrupted));
-            if interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::FAILURE }
+            if error.is::<Interrupted>() { ExitCode::from(INTERRUPTED) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -133,59 +141,22 @@ fn child(cli: Cli) -> Result<(), Error> {
     workloads::run(&ChildArgs { engine, workloads: cli.workload.0, objects, input: cli.input, length: cli.seconds })
 }
 
-/// Refuses to make more objects than there is memory for: the system would end some process, perhaps another one.
-fn check_memory(objects: usize, are_pods: bool, lists: usize) -> Result<(), Error> {
-    /// What a decoded pod takes (measured: most of it are its managed fields).
-    const POD_BYTES: u64 = 51_000;
-    /// What a generated object takes, with its share of an engine (measured: most in client-go).
-    const GENERATED_BYTES: u64 = 1_200;
-    let each = lists as u64 * if are_pods { POD_BYTES } else { GENERATED_BYTES };
-    let most = Machine::available_bytes() / each;
-    if objects as u64 > most {
-        return Err(format!(
-            "{objects} objects in {lists} lists take about {} GB, which this machine does not have free: pass --objects \
-             {most} or fewer",
-            u128::from(each) * objects as u128 / 1_000_000_000
-        )
-        .into());
-    }
-    Ok(())
-}
-
-/// Where the figures go, beside the terminal. Opened before anything is measured, so that what cannot be written is said
-/// at once.
-struct Outputs {
-    json: Option<File>,
-    report: Option<Directory>,
-}
-
-impl Outputs {
-    fn open(json: Option<&Path>, report: Option<&Path>) -> Result<Self, Error> {
-        let create = |path: &Path| File::create(path).map_err(|error| format!("{}: {error}", path.display()));
-        Ok(Self { json: json.map(create).transpose()?, report: report.map(Directory::make).transpose()? })
-    }
-
-    fn write(self, report: &Report) -> Result<(), Error> {
-        println!("{}", print(report));
-        if let Some(mut json) = self.json {
-            json.write_all(report.json().as_bytes())?;
-        }
-        if let Some(directory) = self.report {
-            directory.write(report)?;
-        }
-        Ok(())
-    }
+/// A report with the name of its file.
+fn earlier(path: &Path) -> Result<(String, Report), Error> {
+    let name = path.display().to_string();
+    let report = Report::read(path)
+        .map_err(|error| format!("{name}: {error}: --from takes what --json wrote, or a report's rows.json"))?;
+    Ok((name, report))
 }
 
 fn parent(cli: Cli) -> Result<(), Error> {
-    if let Some(from) = &cli.from {
-        let report = Report::read(from).map_err(|error| format!("{}: {error}", from.display()))?;
-        return Outputs::open(cli.json.as_deref(), cli.report.as_deref())?.write(&report);
+    if let Some(report) = join(cli.from.iter().map(|path| earlier(path)).collect::<Result<_, _>>()?)? {
+        Outputs::open(cli.json.as_deref(), cli.report.as_deref())?.write(&report)?;
+        return Ok(report.sound()?);
     }
     if let Some(input) = &cli.input {
         Pods::read(input)?; // here, so that it is said once and at once
     }
-    check_memory(cli.most_objects(), cli.input.is_some(), cli.workload.0.len() + 1)?;
     let outputs = Outputs::open(cli.json.as_deref(), cli.report.as_deref())?;
     let objects = cli.objects().into_iter().collect();
     let (engines, go) = engines(cli.engine, &cli.workload.0)?;
@@ -194,18 +165,26 @@ fn parent(cli: Cli) -> Result<(), Error> {
         workloads: cli.workload.0,
         objects,
         input: cli.input,
-        rounds: cli.rounds.get(),
+        rounds: cli.rounds.into(),
         length: cli.seconds,
     };
+    plan.check_memory(Machine::available_bytes())?;
     // Not before: while Go builds, Ctrl-C has nothing to keep.
     let interrupt = Interrupt::catch()?;
-    let (mut run, mut machine, mut measured) = (Run::begins(plan.rounds), Machine::here(), Vec::new());
-    let ended = rounds::run(&plan, go.as_ref(), &interrupt, &mut machine, &mut measured);
-    run.complete = ended.is_ok();
-    outputs.write(&Report { run, machine, rows: Summary::of(&measured) })?;
+    let (mut run, mut machine) = (Run::begins(plan.rounds), Machine::here());
+    let outcome = rounds::run(&plan, go.as_ref(), &interrupt);
+    (run.complete, run.failed, machine.engines) = (outcome.is_complete(), outcome.failed, outcome.engines);
+    run.verdict = Verdict::of(&outcome.measured);
+    let report = Report::of(run, machine, Summary::of(&outcome.measured));
+    // Who asks for the end before there is anything keeps what was written before.
+    if !report.rows.is_empty() || outcome.interrupted.is_none() {
+        outputs.write(&report)?;
+    }
     // Last, so that a person sees what was measured.
-    ended?;
-    Ok(check(&measured)?)
+    match outcome.interrupted {
+        Some(interrupted) => Err(interrupted.into()),
+        None => Ok(report.sound()?),
+    }
 }
 
 /// Those that are asked for, or all, as far as they can do any of the workloads here.

@@ -65,12 +65,14 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
         }
     }
 
-    /// Appends a delta; the first one of a key puts it in the queue.
-    fn push(&self, key: Key, kind: DeltaType, object: Arc<T>, generation: u64) {
+    /// Appends a delta; the first one of a key puts it in the queue. The generation is asked for with the entry locked: an
+    /// offer that had read it before a relist, and came after the relist listed its key, would be deleted at its end.
+    fn push(&self, key: Key, kind: DeltaType, object: Arc<T>, generation: impl FnOnce() -> u64) {
         match self.pending.entry(key) {
-            Entry::Occupied(mut entry) => entry.get_mut().push(kind, object, generation),
+            Entry::Occupied(mut entry) => entry.get_mut().push(kind, object, generation()),
             Entry::Vacant(entry) => {
                 let key = entry.key().clone();
+                let generation = generation();
                 // The entry stays locked over the push, so that keys stand in the queue in the order of their offers.
                 let _entry = entry.insert(Pending { deltas: SmallVec::from_buf([(kind, object)]), generation });
                 self.ready.push(key);
@@ -88,7 +90,7 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
             .map(|known| (known.key().clone(), known.object.clone()))
             .collect();
         for (key, object) in known {
-            self.push(key, DeltaType::Deleted, object, generation);
+            self.push(key, DeltaType::Deleted, object, || generation);
         }
         for key in pending_before {
             if let Some(mut pending) = self.pending.get_mut(key)
@@ -192,7 +194,7 @@ impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for DashMapEngine<T, M> {
                 }
                 None => key.into(),
             });
-            self.push(key, DeltaType::Replaced, object, generation);
+            self.push(key, DeltaType::Replaced, object, || generation);
         }
         self.delete_unlisted(generation, &pending_before);
     }
@@ -240,8 +242,7 @@ impl<T: Send + Sync, M: Meta<T>> QueueEngine<T> for DashMapEngine<T, M> {
     fn update(&self, object: Arc<T>) {
         let key = with_key(&self.meta, &*object, |key| Key::from(key));
         // An open relist does not delete what comes in meanwhile.
-        let generation = self.generation.load(Ordering::SeqCst);
-        self.push(key, DeltaType::Updated, object, generation);
+        self.push(key, DeltaType::Updated, object, || self.generation.load(Ordering::SeqCst));
     }
 
     fn try_pop(&self, mut handler: impl FnMut(&Event<'_, T>)) -> bool {

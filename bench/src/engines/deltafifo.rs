@@ -10,13 +10,15 @@ use super::{Counts, Event, ListEngine, QueueEngine, StoreEngine};
 
 /// How many keys a consumer takes at once while it drains a relist.
 const BATCH: usize = 1024;
-/// The same while it follows single updates: fewer, since no other consumer gets them meanwhile.
+/// The same while it follows updates: fewer, since no other consumer gets them meanwhile.
 const BURST: usize = 64;
 
 /// See the module. `SKIP` leaves out what a relist brings unchanged.
 pub struct DeltaFifoEngine<T, M, const SKIP: bool> {
     fifo: DeltaFifo<T, M>,
     threads: usize,
+    /// Whether consumers that follow updates take key by key.
+    singly: bool,
 }
 
 impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
@@ -35,10 +37,15 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
         Self::with(meta, every_core(), true)
     }
 
+    /// An empty one whose consumers take key by key while they follow updates, as those of most other engines do.
+    pub fn single(meta: M) -> Self {
+        Self { singly: true, ..Self::new(meta) }
+    }
+
     fn with(meta: M, threads: usize, live_lane: bool) -> Self {
         let store = Indexer::builder(KeyFunc::meta_namespace(meta)).build().expect("no index is given twice");
         let fifo = DeltaFifo::over(store).relist_threads(threads).skip_unchanged(SKIP).live_lane(live_lane).build();
-        Self { fifo, threads }
+        Self { fifo, threads, singly: false }
     }
 }
 
@@ -125,6 +132,13 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> QueueEngine<T> for DeltaFifoE
 
     fn consume(&self, mut handler: impl FnMut(&Event<'_, T>)) -> usize {
         let mut pops = 0;
+        if self.singly {
+            while let Ok(item) = self.fifo.pop() {
+                apply(item, &mut handler);
+                pops += 1;
+            }
+            return pops;
+        }
         while let Ok(mut batch) = self.fifo.pop_batch(BURST) {
             while let Some(item) = batch.next() {
                 apply(item, &mut handler);

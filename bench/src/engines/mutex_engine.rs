@@ -73,6 +73,11 @@ impl<T: Send + Sync, M: Meta<T>> QueueEngine<T> for MutexEngine<T, M> {
         assert!(updated.is_ok(), "every object has a name: {updated:?}");
     }
 
+    fn update_burst(&self, objects: Vec<Arc<T>>) {
+        let updated = self.fifo.update_burst(objects);
+        assert!(updated.is_ok(), "every object has a name: {updated:?}");
+    }
+
     fn try_pop(&self, mut handler: impl FnMut(&Event<'_, T>)) -> bool {
         self.fifo.try_pop(|item| self.apply(item, &mut handler)).is_some()
     }

@@ -16,6 +16,8 @@ pub enum EngineName {
     DeltaFifoOneThread,
     /// The same with a lane for live events.
     DeltaFifoLane,
+    /// The same, popped key by key.
+    DeltaFifoSingle,
     /// The classic design.
     Mutex,
     /// The design that people expect to win.
@@ -36,11 +38,12 @@ pub enum EngineName {
 
 impl EngineName {
     /// All of them, in the order of the tables.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::DeltaFifo,
         Self::DeltaFifoSkip,
         Self::DeltaFifoOneThread,
         Self::DeltaFifoLane,
+        Self::DeltaFifoSingle,
         Self::Mutex,
         Self::DashMap,
         Self::Floor,
@@ -59,6 +62,7 @@ impl EngineName {
             Self::DeltaFifoSkip => "deltafifo-skip",
             Self::DeltaFifoOneThread => "deltafifo-1-thread",
             Self::DeltaFifoLane => "deltafifo-lane",
+            Self::DeltaFifoSingle => "deltafifo-single",
             Self::Mutex => "mutex",
             Self::DashMap => "dashmap",
             Self::Floor => "floor",
@@ -82,13 +86,14 @@ impl EngineName {
         !matches!(self, Self::KubeWriter | Self::KubeWriterArc)
     }
 
-    /// Whether it can do a workload, and is another engine by it than the one it is a kind of: the floor and kube-rs' store have no queue, the floor answers nobody while it is
-    /// written, and the relists of an informer are paced by its own waiting.
+    /// Whether it can do a workload, and is another engine by it than the one it is a kind of: the floor and kube-rs' store
+    /// have no queue, the floor answers nobody while it is written, and the relists of an informer are paced by its own waiting.
     #[must_use]
     pub fn can(self, workload: Workload) -> bool {
         match self {
             Self::Floor | Self::DeltaFifoOneThread => workload.is_list(),
             Self::DeltaFifoLane => workload == Workload::Stall,
+            Self::DeltaFifoSingle => matches!(workload, Workload::Events | Workload::Stall),
             Self::KubeWriter | Self::KubeWriterArc => {
                 workload.is_list() || matches!(workload, Workload::Readers | Workload::Memory)
             }
@@ -107,6 +112,7 @@ impl EngineName {
             Self::DeltaFifoLane => {
                 format!("deltafifo {}: the same, live events pass the backlog of relists", locked("deltafifo"))
             }
+            Self::DeltaFifoSingle => format!("deltafifo {}: the same, popped key by key", locked("deltafifo")),
             Self::Mutex => format!(
                 "the classic design in Rust: parking_lot {}, hashbrown {}, foldhash {}",
                 locked("parking_lot"),

@@ -1,16 +1,14 @@
 //! Runs one child process and reads what it says.
 
-use std::env;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 
-use super::{Interrupt, Line, Progress, Row};
-use crate::report::Machine;
-use crate::workloads::{ChildArgs, Workload};
+use super::{Interrupt, Line};
+use crate::workloads::ChildArgs;
 
 /// A child did not bring what it should.
 #[derive(Debug, thiserror::Error)]
@@ -51,36 +49,34 @@ pub enum ChildFailed {
         /// What it printed to standard error.
         message: String,
     },
+    /// It was killed.
+    #[error(
+        "{engine} was killed, as the system does where memory runs out: pass fewer --objects, or leave the engine out"
+    )]
+    Killed {
+        /// Which engine's child.
+        engine: &'static str,
+    },
     /// This process was asked to end.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// Runs a child to its end: its rows, and what it says it is. `program` is this binary again, or the peer in Go; they
-/// take the same arguments.
+/// Runs a child to its end, and returns what it says it is; its progress and its rows are told as they come. `command` starts
+/// this binary again, or the peer in Go; they take the same arguments.
 ///
 /// # Errors
-/// [`ChildFailed`]; what it had measured before is lost.
+/// [`ChildFailed`]; a row that was told before is complete all the same.
 pub fn run_child(
-    program: &Path,
+    mut command: Command,
     args: &ChildArgs,
     interrupt: &Interrupt,
-    mut progress: impl FnMut(&Progress),
-) -> Result<(Vec<Row>, String), ChildFailed> {
+    mut told: impl FnMut(Line),
+) -> Result<String, ChildFailed> {
     let engine = args.engine.name();
-    let mut command = Command::new(program);
-    if !args.engine.is_go() {
-        command.arg("--child");
-    }
-    if args.workloads.contains(&Workload::Memory) {
-        // What is free is given back at once, so that what is resident is in use.
-        command.env("MIMALLOC_PURGE_DELAY", "0");
-    } else if args.engine.is_go() {
-        best_of_go(&mut command);
-    }
     command.args(arguments(args)).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let started = interrupt.start(&mut command);
-    let started = started.map_err(|source| ChildFailed::Start { program: program.to_owned(), source })?;
+    let started = started.map_err(|source| ChildFailed::Start { program: command.get_program().into(), source })?;
     let (stdout, stderr) = started.ok_or(ChildFailed::Interrupted)?;
     // Read beside the rows: a child that says much on standard error would wait for ever.
     let message = thread::spawn(move || {
@@ -88,16 +84,14 @@ pub fn run_child(
         let read = stderr.map_or(Ok(0), |mut stderr| stderr.read_to_string(&mut message));
         read.map_or_else(|error| error.to_string(), |_| message.trim().to_owned())
     });
-    let (mut rows, mut done) = (Vec::new(), None);
+    let mut done = None;
     let read_all = || {
         let Some(stdout) = stdout else { return Ok(()) };
         for line in BufReader::new(stdout).lines() {
             let line = line.map_err(|source| ChildFailed::Read { engine, source })?;
             match serde_json::from_str(&line).map_err(|source| ChildFailed::Protocol { engine, line, source })? {
-                Line::Progress(at) => progress(&at),
-                Line::Row(row) => rows.push(row),
                 Line::Done(end) => done = Some(end.version),
-                Line::Version(_) => {}
+                line => told(line),
             }
         }
         Ok(())
@@ -108,9 +102,10 @@ pub fn run_child(
     }
     let status = interrupt.wait().map_err(|source| ChildFailed::Read { engine, source })?.unwrap_or_default();
     match (read, done) {
-        (Ok(()), Some(version)) if status.success() => Ok((rows, version)),
-        _ if interrupt.asked() || was_asked_to_end(status) => Err(ChildFailed::Interrupted),
+        (Ok(()), Some(version)) if status.success() => Ok(version),
+        _ if interrupt.asked() || (was_asked_to_end(status) && interrupt.asked_soon()) => Err(ChildFailed::Interrupted),
         (Err(failed), _) => Err(failed),
+        _ if status.signal() == Some(SIGKILL) => Err(ChildFailed::Killed { engine }),
         _ => {
             let message = message.join().unwrap_or_default();
             Err(ChildFailed::Ended { engine, status: status.to_string(), message })
@@ -118,19 +113,7 @@ pub fn run_child(
     }
 }
 
-/// The faster of two settings for the engines in Go, and a limit so that it cannot take more memory than there is. What the
-/// caller's environment says comes first.
-fn best_of_go(command: &mut Command) {
-    /// Collects when the heap is five times what was alive. With Go's default, 100, lists take a quarter longer
-    /// (BENCHMARKS.md).
-    const GOGC: &str = "400";
-    let limit = Machine::available_bytes() / 4 * 3;
-    for (name, value) in [("GOGC", GOGC.to_owned()), ("GOMEMLIMIT", limit.to_string())] {
-        if env::var_os(name).is_none() {
-            command.env(name, value);
-        }
-    }
-}
+const SIGKILL: i32 = 9;
 
 /// A terminal asks all its processes at once, and the child may end before this process knows. These are the numbers of
 /// SIGHUP, SIGINT and SIGTERM.

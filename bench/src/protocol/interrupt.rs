@@ -4,6 +4,8 @@ use std::io;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -36,6 +38,15 @@ impl Interrupt {
     #[must_use]
     pub fn asked(&self) -> bool {
         self.0.asked.load(Ordering::SeqCst)
+    }
+
+    /// The same, of somebody who may be asking just now.
+    pub(super) fn asked_soon(&self) -> bool {
+        let asked = |_| {
+            thread::sleep(Duration::from_millis(10));
+            self.asked()
+        };
+        (0..50).any(asked)
     }
 
     /// Starts a child whose output is piped, unless this process was asked to end.

@@ -4,20 +4,47 @@ use serde_json::Value;
 
 use crate::engines::EngineName;
 use crate::rounds::Measured;
+use crate::workloads::Workload;
 
-/// Two engines that should have done the same did not.
+/// What a row says of the end of its run.
+const STORE: [&str; 2] = ["store_len", "store_digest"];
+const COUNTS: [&str; 3] = ["adds", "updates", "deletes"];
+
+/// Why the figures of a run are worth nothing.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{workload} {variant}: {field} is {one} in {one_engine}, but {other} in {other_engine}: the figures of this run are worth nothing"
-)]
-pub struct Disagreement {
-    workload: String,
-    variant: String,
-    field: &'static str,
-    one_engine: EngineName,
-    one: Value,
-    other_engine: EngineName,
-    other: Value,
+pub enum Disagreement {
+    /// Two engines that should have done the same did not.
+    #[error(
+        "{workload} {variant}: {field} is {one} in {one_engine}, but {other} in {other_engine}: the figures of this run are worth nothing"
+    )]
+    Different {
+        /// Of this workload,
+        workload: String,
+        /// in this variant,
+        variant: String,
+        /// this
+        field: &'static str,
+        /// is in the first
+        one_engine: EngineName,
+        /// this,
+        one: Value,
+        /// but in the other
+        other_engine: EngineName,
+        /// that.
+        other: Value,
+    },
+    /// A row does not say what it ended with, so that nothing can be compared.
+    #[error("{workload} {variant}: {engine} does not say its {field}: the figures of this run are worth nothing")]
+    Missing {
+        /// Of this workload,
+        workload: String,
+        /// in this variant,
+        variant: String,
+        /// this engine
+        engine: EngineName,
+        /// lacks this.
+        field: &'static str,
+    },
 }
 
 /// Compares every row with the first of its workload, variant and number of objects.
@@ -25,32 +52,28 @@ pub struct Disagreement {
 /// # Errors
 /// The first [`Disagreement`].
 pub fn check(rows: &[Measured]) -> Result<(), Box<Disagreement>> {
-    for (at, Measured { engine, objects, row }) in rows.iter().enumerate() {
-        for field in ["store_len", "store_digest", "adds", "updates", "deletes"] {
-            let compared = |engine: EngineName| match field {
-                "store_len" | "store_digest" => true,
-                // What is unchanged makes no updates there; that engine's own process has checked the number.
-                "updates" if engine == EngineName::DeltaFifoSkip => false,
-                _ => engine.makes_deltas(),
+    for (at, measured) in rows.iter().enumerate() {
+        let Measured { engine, row, .. } = measured;
+        for field in fields(measured) {
+            let (workload, variant) = (row.workload.clone(), row.variant.clone());
+            let Some(other) = row.extra.get(field) else {
+                return Err(Box::new(Disagreement::Missing { workload, variant, engine: *engine, field }));
             };
-            // Bursts and single offers of the same events end alike, whoever offers them.
-            let first = rows[..at].iter().find(|earlier| {
-                compared(earlier.engine)
-                    && earlier.objects == *objects
-                    && earlier.row.workload == row.workload
-                    && keys(&earlier.row.variant) == keys(&row.variant)
-            });
-            let Some(first) = first.filter(|_| compared(*engine)) else { continue };
-            let (one, other) = (first.row.extra.get(field), row.extra.get(field));
+            let first =
+                rows[..at].iter().find(|earlier| end(earlier) == end(measured) && fields(earlier).any(|f| f == field));
+            // The first was looked at before: it has the field.
+            let Some((first, one)) = first.and_then(|first| Some((first, first.row.extra.get(field)?))) else {
+                continue;
+            };
             if one != other {
-                return Err(Box::new(Disagreement {
-                    workload: row.workload.clone(),
-                    variant: row.variant.clone(),
+                return Err(Box::new(Disagreement::Different {
+                    workload,
+                    variant,
                     field,
                     one_engine: first.engine,
-                    one: one.cloned().unwrap_or_default(),
+                    one: one.clone(),
                     other_engine: *engine,
-                    other: other.cloned().unwrap_or_default(),
+                    other: other.clone(),
                 }));
             }
         }
@@ -58,39 +81,80 @@ pub fn check(rows: &[Measured]) -> Result<(), Box<Disagreement>> {
     Ok(())
 }
 
-/// What decides the end of a run: of events the keys, not the threads or the bursts.
-fn keys(variant: &str) -> &str {
-    variant.split('-').next().unwrap_or_default()
+/// What a row must say, and must be the same in every engine that says it.
+fn fields(measured: &Measured) -> impl Iterator<Item = &'static str> {
+    let Measured { engine, row, .. } = measured;
+    // How often a stall run relists and offers is up to the engine; its own process has checked that all was handled.
+    let counts = engine.makes_deltas() && row.workload != Workload::Stall.name();
+    let counts = if counts { &COUNTS[..] } else { &[] };
+    // What is unchanged makes no updates there; that engine's own process has checked the number.
+    let skips = *engine == EngineName::DeltaFifoSkip;
+    STORE.iter().chain(counts).copied().filter(move |field| !(skips && *field == "updates"))
+}
+
+/// What decides the end of a run. Of events it is the keys, not the threads or the bursts: the same events end alike,
+/// whoever offers them.
+fn end(measured: &Measured) -> (&str, usize, &str) {
+    let Measured { objects, row, .. } = measured;
+    let variant = row.variant.as_str();
+    let keys = variant.split('-').next().filter(|_| row.workload == Workload::Events.name());
+    (&row.workload, *objects, keys.unwrap_or(variant))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::protocol::Row;
-    use crate::workloads::Workload;
 
-    fn row(engine: EngineName, variant: &str, updates: u64, digest: &str) -> Measured {
-        let mut row = Row::new(Workload::Relist, variant, "s", 1.0);
-        row.extra.insert("updates".into(), updates.into());
+    fn row(engine: EngineName, workload: Workload, variant: &str, updates: u64, digest: &str) -> Measured {
+        let mut row = Row::new(workload, variant, "s", 1.0);
+        for (field, count) in [("store_len", 10), ("adds", 0), ("updates", updates), ("deletes", 0)] {
+            row.extra.insert(field.into(), count.into());
+        }
         row.extra.insert("store_digest".into(), digest.into());
         Measured { engine, objects: 10, row }
     }
 
+    fn relist(engine: EngineName, updates: u64, digest: &str) -> Measured {
+        row(engine, Workload::Relist, "", updates, digest)
+    }
+
     #[test]
     fn engines_that_differ_are_found() {
-        let mutex = row(EngineName::Mutex, "", 5, "a");
-        assert!(check(&[mutex.clone(), row(EngineName::DashMap, "", 5, "a")]).is_ok());
-        assert!(check(&[mutex.clone(), row(EngineName::DeltaFifoSkip, "", 0, "a")]).is_ok());
-        assert!(check(&[row(EngineName::DeltaFifoSkip, "", 0, "a"), mutex.clone()]).is_ok());
-        for other in [row(EngineName::DashMap, "", 4, "a"), row(EngineName::DeltaFifoSkip, "", 0, "b")] {
+        let mutex = relist(EngineName::Mutex, 5, "a");
+        assert!(check(&[mutex.clone(), relist(EngineName::DashMap, 5, "a")]).is_ok());
+        assert!(check(&[mutex.clone(), relist(EngineName::DeltaFifoSkip, 0, "a")]).is_ok());
+        assert!(check(&[relist(EngineName::DeltaFifoSkip, 0, "a"), mutex.clone()]).is_ok());
+        for other in [relist(EngineName::DashMap, 4, "a"), relist(EngineName::DeltaFifoSkip, 0, "b")] {
             let message = check(&[mutex.clone(), other]).unwrap_err().to_string();
             assert!(message.contains("relist") && message.contains("mutex"), "{message}");
         }
-        assert!(check(&[mutex.clone(), row(EngineName::KubeWriter, "", 0, "a")]).is_ok());
-        assert!(check(&[mutex.clone(), row(EngineName::KubeWriter, "", 0, "b")]).is_err());
-        let events = [row(EngineName::Mutex, "zipf-1x1", 5, "a"), row(EngineName::DashMap, "zipf-2x2-burst", 5, "b")];
-        assert!(check(&events).is_err());
-        let more = Measured { objects: 20, ..row(EngineName::DashMap, "", 5, "b") };
+        assert!(check(&[mutex.clone(), relist(EngineName::KubeWriter, 0, "a")]).is_ok());
+        assert!(check(&[mutex.clone(), relist(EngineName::KubeWriter, 0, "b")]).is_err());
+        let more = Measured { objects: 20, ..relist(EngineName::DashMap, 5, "b") };
         assert!(check(&[mutex, more]).is_ok());
+    }
+
+    #[test]
+    fn events_of_the_same_keys_end_alike_and_other_variants_on_their_own() {
+        let two = |workload, one: &str, other: &str| {
+            check(&[row(EngineName::Mutex, workload, one, 5, "a"), row(EngineName::DashMap, workload, other, 5, "b")])
+        };
+        assert!(two(Workload::Events, "zipf-1x1", "zipf-2x2-burst").is_err());
+        assert!(two(Workload::Events, "zipf-1x1", "uniform-1x1").is_ok());
+        assert!(two(Workload::Readers, "idle-1-thread-p50", "idle-4-thread-p50").is_ok());
+        assert!(two(Workload::Readers, "idle-1-thread-p50", "idle-1-thread-p50").is_err());
+    }
+
+    #[test]
+    fn a_row_that_does_not_say_how_it_ended_is_found() {
+        for workload in Workload::ALL {
+            for field in STORE.into_iter().chain(COUNTS) {
+                let mut silent = row(EngineName::Mutex, workload, "", 5, "a");
+                silent.row.extra.remove(field);
+                let counts_vary = workload == Workload::Stall && COUNTS.contains(&field);
+                assert_eq!(check(&[silent]).is_ok(), counts_vary, "{workload}: {field}");
+            }
+        }
     }
 }

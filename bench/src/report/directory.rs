@@ -1,26 +1,29 @@
 //! Where a report is written: a page that needs nothing else, and beside it its plots and rows as files.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Report, page, plots};
+use super::{Report, file, page, plots};
 
 /// A directory for a report.
 #[derive(Debug)]
 pub struct Directory(PathBuf);
 
-/// A report cannot be written.
+/// Something of a report cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum Unwritable {
     /// The file or directory cannot be made.
-    #[error("the report cannot be written to {}: {source}", path.display())]
+    #[error("{} cannot be written: {source}", path.display())]
     Path {
         /// Which one.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
+    /// Standard output takes no more; the files are written by then.
+    #[error("standard output cannot be written: {0}")]
+    Terminal(io::Error),
     /// A plot cannot be drawn.
     #[error("a plot of the report cannot be drawn: {0}")]
     Draw(String),
@@ -32,9 +35,8 @@ impl Directory {
     /// # Errors
     /// [`Unwritable::Path`].
     pub fn make(path: &Path) -> Result<Self, Unwritable> {
-        fs::create_dir_all(path).map_err(at(path))?;
-        let page = path.join("index.html");
-        File::options().create(true).append(true).open(&page).map_err(at(&page))?;
+        fs::create_dir_all(path).map_err(file::at(path))?;
+        file::check(&path.join("index.html"))?;
         Ok(Self(path.to_owned()))
     }
 
@@ -52,12 +54,6 @@ impl Directory {
     }
 
     fn put(&self, name: &str, text: &str) -> Result<(), Unwritable> {
-        let path = self.0.join(name);
-        fs::write(&path, text).map_err(at(&path))
+        file::write(&self.0.join(name), text)
     }
-}
-
-fn at(path: &Path) -> impl FnOnce(io::Error) -> Unwritable {
-    let path = path.to_owned();
-    |source| Unwritable::Path { path, source }
 }

@@ -4,6 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::figure::{bytes, count, figure, times};
 use super::plots::{Section, style_sheet};
+use super::sanity::sanity;
 use super::summary::distinct;
 use super::table::{base, groups};
 use super::{Report, Summary};
@@ -39,20 +40,22 @@ pub(super) fn page(report: &Report, sections: &[Section]) -> String {
 }
 
 fn head(report: &Report) -> Markup {
-    let (run, machine) = (&report.run, &report.machine);
+    let machine = &report.machine;
     html! {
         h1 { "deltafifo and its peers" }
-        p { code { (run.command) } }
-        @if !run.complete {
-            p.warning { "This run was ended before it was complete: some figures have fewer rounds than others, or are missing." }
-        }
+        @for run in &report.runs { p { code { (run.command) } } }
+        @for warning in report.warnings() { p.warning { (warning) } }
         dl {
-            dt { "Date" } dd { (run.date) }
-            dt { "Rounds" } dd { (run.rounds) ", interleaved; medians" }
+            @for run in &report.runs {
+                dt { "Date" } dd { (run.date) ", commit " (run.commit) }
+                dt { "Check" } dd { (run.verdict.sentence()) }
+                dt { "Rounds" } dd { (run.rounds) ", interleaved; medians" }
+            }
             dt { "Machine" }
             dd { (machine.cpu) ", " (machine.cores) " cores, " (bytes(machine.memory_bytes)) ", Linux " (machine.kernel) }
             dt { "Allocator" } dd { (machine.allocator) " (engines in Rust)" }
         }
+        @for sentence in sanity(&report.rows) { p { (sentence) } }
         details {
             summary { "The engines and their versions" }
             dl {
@@ -81,6 +84,7 @@ fn plots(section: &Section) -> Markup {
 fn table(report: &Report, workload: &str) -> Markup {
     let rows: Vec<_> = report.rows.iter().filter(|row| row.workload == workload).collect();
     let has_variants = rows.iter().any(|row| !row.variant.is_empty());
+    let has_remarks = rows.iter().any(|row| !row.remarks().is_empty());
     let against = base(&rows).map_or("-", |base| &base.engine);
     html! {
         h3 { (workload) }
@@ -91,17 +95,18 @@ fn table(report: &Report, workload: &str) -> Markup {
                         @if has_variants { th { "variant" } }
                         th { "engine" } th.number { "objects" } th.number { "median" } th.number { "min" }
                         th.number { "max" } th.number { "÷ " (against) } th.number { "peak − start" }
+                        @if has_remarks { th { "remarks" } }
                     }
                 }
                 @for group in groups(&rows) {
-                    tbody { @for row in &group { (line(row, base(&group), has_variants)) } }
+                    tbody { @for row in &group { (line(row, base(&group), has_variants, has_remarks)) } }
                 }
             }
         }
     }
 }
 
-fn line(row: &Summary, base: Option<&Summary>, has_variants: bool) -> Markup {
+fn line(row: &Summary, base: Option<&Summary>, has_variants: bool, has_remarks: bool) -> Markup {
     let figure = |value| figure(value, &row.unit);
     let ratio = base.and_then(|base| row.times_slower_than(base)).map_or_else(|| "-".to_owned(), times);
     html! {
@@ -110,6 +115,7 @@ fn line(row: &Summary, base: Option<&Summary>, has_variants: bool) -> Markup {
             td { (row.engine) } td.number { (count(row.objects)) }
             td.number { (figure(row.median)) } td.number { (figure(row.min)) } td.number { (figure(row.max)) }
             td.number { (ratio) } td.number { (row.peak_over_start().map_or_else(|| "-".to_owned(), bytes)) }
+            @if has_remarks { td { (row.remarks()) } }
         }
     }
 }

@@ -1,9 +1,12 @@
 //! When and how a run was made.
 
 use std::env;
+use std::process::{Command, Stdio};
 
 use jiff::{Timestamp, Unit};
 use serde::{Deserialize, Serialize};
+
+use super::Verdict;
 
 /// What a reader needs to make the run again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -12,10 +15,19 @@ pub struct Run {
     pub date: String,
     /// How the tool was called.
     pub command: String,
+    /// Of which commit of the source; unknown in files of before this was written down.
+    #[serde(default = "unknown")]
+    pub commit: String,
     /// How often everything was to be measured.
     pub rounds: usize,
     /// Whether all of it was.
     pub complete: bool,
+    /// The turns that failed, and why.
+    #[serde(default)]
+    pub failed: Vec<String>,
+    /// Whether all engines did the same work.
+    #[serde(default)]
+    pub verdict: Verdict,
 }
 
 impl Run {
@@ -28,10 +40,25 @@ impl Run {
         Self {
             date: now.round(Unit::Second).unwrap_or(now).to_string(),
             command: command.join(" "),
+            commit: commit().unwrap_or_else(unknown),
             rounds,
             complete: true,
+            failed: Vec::new(),
+            verdict: Verdict::Unknown,
         }
     }
+}
+
+fn unknown() -> String {
+    "unknown".to_owned()
+}
+
+/// What the source is at now, with a mark if it was changed since.
+fn commit() -> Option<String> {
+    let mut git = Command::new("git");
+    git.args(["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty", "--exclude=*"]);
+    let said = git.stderr(Stdio::null()).output().ok().filter(|said| said.status.success())?;
+    Some(String::from_utf8_lossy(&said.stdout).trim().to_owned())
 }
 
 /// As a shell takes it.

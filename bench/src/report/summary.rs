@@ -1,51 +1,10 @@
 //! The rows of all rounds, and from them minimum, median and maximum.
 
-use std::fs::File;
-use std::io::{self, BufReader};
-use std::path::Path;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Machine, Run};
 use crate::engines::EngineName;
 use crate::rounds::Measured;
-
-/// All that was measured.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Report {
-    /// When and how.
-    pub run: Run,
-    /// Where.
-    pub machine: Machine,
-    /// What.
-    pub rows: Vec<Summary>,
-}
-
-impl Report {
-    /// Reads what `--json` wrote.
-    ///
-    /// # Errors
-    /// When the file cannot be read, or is something else.
-    pub fn read(path: &Path) -> io::Result<Self> {
-        Ok(serde_json::from_reader(BufReader::new(File::open(path)?))?)
-    }
-
-    /// What [`Self::read`] reads.
-    #[must_use]
-    pub fn json(&self) -> String {
-        // All keys are text, so that there is nothing that JSON could not hold.
-        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
-        text.push('\n');
-        text
-    }
-
-    /// The engines, in the order in which they were measured.
-    #[must_use]
-    pub fn engines(&self) -> Vec<&str> {
-        distinct(self.rows.iter().map(|row| row.engine.as_str()))
-    }
-}
 
 /// Each value once, in the order in which they first come.
 pub(super) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {

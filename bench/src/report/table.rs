@@ -3,13 +3,10 @@
 use std::fmt::Write;
 
 use super::figure::{bytes, figure};
+use super::sanity::sanity;
 use super::summary::distinct;
 use super::{Report, Summary};
 use crate::engines::EngineName;
-use crate::workloads::Workload;
-
-/// The least ratio of client-go-deltafifo to mutex: a baseline that were slower would flatter whoever is compared with it.
-const LEAST_BASE_RATIO: f64 = 2.3;
 
 /// The whole report. What an engine cannot do is a `-`.
 #[must_use]
@@ -33,7 +30,15 @@ pub fn print(report: &Report) -> String {
     for group in groups(&report.rows.iter().collect::<Vec<_>>()) {
         text.push_str(&table(&group, &engines));
     }
-    text.push_str(&base_ratio(&report.rows));
+    for run in &report.runs {
+        let _ = writeln!(text, "\n{}", run.verdict.sentence());
+    }
+    for sentence in sanity(&report.rows) {
+        let _ = writeln!(text, "\n{sentence}");
+    }
+    for warning in report.warnings() {
+        let _ = writeln!(text, "\nWARNING: {warning}");
+    }
     text
 }
 
@@ -42,7 +47,10 @@ pub(super) fn groups<'a>(rows: &[&'a Summary]) -> Vec<Vec<&'a Summary>> {
     let mut groups = Vec::new();
     for workload in distinct(rows.iter().map(|row| &row.workload)) {
         let rows: Vec<_> = rows.iter().copied().filter(|row| row.workload == *workload).collect();
-        for kind in distinct(rows.iter().map(|row| (row.objects, &row.variant))) {
+        let mut kinds = distinct(rows.iter().map(|row| (row.objects, &row.variant)));
+        // Those of joined files may come in any order.
+        kinds.sort_by_key(|(objects, _)| *objects);
+        for kind in kinds {
             groups.push(rows.iter().copied().filter(|row| (row.objects, &row.variant) == kind).collect());
         }
     }
@@ -75,32 +83,15 @@ fn table(rows: &[&Summary], engines: &[&str]) -> String {
         };
         let figure = |value| figure(value, &row.unit);
         let peak = row.peak_over_start().map_or_else(|| "-".to_owned(), bytes);
-        let _ = writeln!(
-            text,
-            "  {engine:<26} {:>11} {:>23} {:>12} {:>15}",
+        let line = format!(
+            "  {engine:<26} {:>11} {:>23} {:>12} {:>15}  {}",
             figure(row.median),
             format!("{} .. {}", figure(row.min), figure(row.max)),
             peak,
-            row.times_slower_than(base).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2} ×"))
+            row.times_slower_than(base).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2} ×")),
+            row.remarks()
         );
+        let _ = writeln!(text, "{}", line.trim_end());
     }
     text
-}
-
-/// Of the largest relist that both have: fewer objects have more of other costs.
-fn base_ratio(rows: &[Summary]) -> String {
-    let relists = |engine: EngineName| {
-        rows.iter().filter(move |row| row.workload == Workload::Relist.name() && row.engine == engine.name())
-    };
-    let both = relists(EngineName::ClientGoDeltaFifo).filter_map(|go| {
-        let mutex = relists(EngineName::Mutex).find(|mutex| mutex.objects == go.objects)?;
-        Some((go, mutex))
-    });
-    let Some((go, mutex)) = both.max_by_key(|(go, _)| go.objects) else { return String::new() };
-    let Some(ratio) = go.times_slower_than(mutex) else { return String::new() };
-    let verdict = if ratio >= LEAST_BASE_RATIO { "as it must be" } else { "TOO SLOW A BASE for ratios to mutex" };
-    format!(
-        "\nbase of the ratios: mutex is {ratio:.2} × client-go-deltafifo on relist (at least \
-         {LEAST_BASE_RATIO}): {verdict}\n"
-    )
 }

@@ -1,16 +1,23 @@
 //! The rounds of a run: in each, every engine has its turn in a process of its own, so that a slow spell of the machine
 //! meets all alike.
 
+mod guess;
+mod need;
+mod said;
 mod turns;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use crate::engines::EngineName;
-use crate::protocol::{ChildFailed, GoPeer, Interrupt, Row, run_child};
+use crate::protocol::{ChildFailed, GoPeer, Interrupt, Line, Row, run_child};
 use crate::report::Machine;
 use crate::warm;
 use crate::workloads::{ChildArgs, Workload};
+pub use need::TooLarge;
+use said::Said;
 use turns::{Turn, Turns};
 
 /// What a run is to measure.
@@ -41,41 +48,59 @@ pub struct Measured {
     pub row: Row,
 }
 
-/// A run that did not come to its end.
-#[derive(Debug, thiserror::Error)]
-#[error("{why}; {done} of {of} turns were done, and only those are reported")]
-pub struct Unfinished {
-    /// What ended it.
-    pub why: ChildFailed,
+/// What a run brought.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// All rows, also those of turns that ended before their time: a row that was told is complete.
+    pub measured: Vec<Measured>,
+    /// What the engines say they are, by their names.
+    pub engines: BTreeMap<String, String>,
+    /// The turns that failed, and why.
+    pub failed: Vec<String>,
+    /// How far it came, if this process was asked to end.
+    pub interrupted: Option<Interrupted>,
+}
+
+impl Outcome {
+    /// Whether everything was measured.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.failed.is_empty() && self.interrupted.is_none()
+    }
+}
+
+/// This process was asked to end.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("interrupted; {done} of {of} turns were done, and only what was measured by then is reported")]
+pub struct Interrupted {
     done: usize,
     of: usize,
 }
 
-/// Runs all children. Writes down in `machine` what they say they are, and in `measured` what the finished turns brought,
-/// also when not all of them can be had.
-///
-/// # Errors
-/// At the first child that fails, and when this process is asked to end.
-pub fn run(
-    plan: &Plan,
-    go: Option<&GoPeer>,
-    interrupt: &Interrupt,
-    machine: &mut Machine,
-    measured: &mut Vec<Measured>,
-) -> Result<(), Unfinished> {
+/// Runs all children. One that fails costs its turn, and nothing else.
+#[must_use]
+pub fn run(plan: &Plan, go: Option<&GoPeer>, interrupt: &Interrupt) -> Outcome {
     let all = Turn::all(plan);
-    let mut turns = Turns::new(&all);
+    let mut turns = Turns::new(&all, plan);
+    let (mut outcome, mut said) = (Outcome::default(), Said::default());
     for (done, turn) in all.iter().enumerate() {
         turns.begin(turn, &all[done..]);
-        let (rows, version) =
-            take(plan, turn, go, interrupt, &turns).map_err(|why| Unfinished { why, done, of: all.len() })?;
+        match take(plan, turn, go, interrupt, &turns, &mut outcome.measured) {
+            Ok(version) => said.note(turn, version),
+            Err(ChildFailed::Interrupted) => {
+                outcome.interrupted = Some(Interrupted { done, of: all.len() });
+                break;
+            }
+            Err(why) => {
+                let failed = format!("{turn}: {why}");
+                turns.failed(&failed);
+                outcome.failed.push(failed);
+            }
+        }
         turns.end(turn);
-        let Turn { engine, objects, .. } = *turn;
-        measured.extend(rows.into_iter().map(|row| Measured { engine, objects, row }));
-        let description = if engine.is_go() { format!("{}: {version}", engine.description()) } else { version };
-        machine.engines.insert(engine.to_string(), description);
     }
-    Ok(())
+    outcome.engines = said.descriptions();
+    outcome
 }
 
 fn take(
@@ -84,16 +109,34 @@ fn take(
     go: Option<&GoPeer>,
     interrupt: &Interrupt,
     turns: &Turns,
-) -> Result<(Vec<Row>, String), ChildFailed> {
-    let Turn { engine, objects, .. } = *turn;
-    let own = std::env::current_exe()
-        .map_err(|source| ChildFailed::Start { program: "the program itself".into(), source })?;
-    // Not for the peers in Go: they take their memory over many seconds, in which it would be given away.
-    if !engine.is_go() {
-        warm::before_process(objects, Machine::available_bytes(), || !interrupt.asked());
-    }
-    let program = go.filter(|_| engine.is_go()).map_or(&own, |go| &go.program);
+    measured: &mut Vec<Measured>,
+) -> Result<String, ChildFailed> {
+    let Turn { engine, objects, memory, .. } = *turn;
+    warm::before_process(engine, objects, Machine::available_bytes(), || !interrupt.asked());
+    let command = match go.filter(|_| engine.is_go()) {
+        // Memory is measured with what everybody has.
+        Some(go) if memory => go.as_it_is(),
+        Some(go) => go.at_its_best(),
+        None => own_child(memory)?,
+    };
     let (input, length) = (plan.input.clone(), plan.length);
     let args = ChildArgs { engine, workloads: turn.workloads(plan), objects, input, length };
-    run_child(program, &args, interrupt, |at| turns.at(turn, at))
+    run_child(command, &args, interrupt, |line| match line {
+        Line::Progress(at) => turns.at(turn, &at),
+        Line::Row(row) => measured.push(Measured { engine, objects, row }),
+        Line::Done(_) | Line::Version(_) => {}
+    })
+}
+
+/// What starts this binary as an engine's child.
+fn own_child(memory: bool) -> Result<Command, ChildFailed> {
+    let own = std::env::current_exe()
+        .map_err(|source| ChildFailed::Start { program: "the program itself".into(), source })?;
+    let mut command = Command::new(own);
+    command.arg("--child");
+    if memory {
+        // What is free is given back at once, so that what is resident is in use.
+        command.env("MIMALLOC_PURGE_DELAY", "0");
+    }
+    Ok(command)
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
-use super::Plan;
+use super::{Plan, guess};
 use crate::engines::EngineName;
 use crate::protocol::Progress;
 use crate::workloads::Workload;
@@ -19,7 +19,7 @@ pub(super) struct Turn {
     pub objects: usize,
     pub engine: EngineName,
     /// Whether it is about memory, which is measured in a process that has done nothing else.
-    memory: bool,
+    pub memory: bool,
 }
 
 impl Turn {
@@ -37,6 +37,11 @@ impl Turn {
         all
     }
 
+    #[cfg(test)]
+    pub fn of(engine: EngineName, memory: bool) -> Self {
+        Self { round: 1, rounds: 1, objects: 10, engine, memory }
+    }
+
     /// What is measured in it.
     pub fn workloads(&self, plan: &Plan) -> Vec<Workload> {
         let mine = |workload: &Workload| self.engine.can(*workload) && self.memory == (*workload == Workload::Memory);
@@ -44,7 +49,7 @@ impl Turn {
     }
 
     /// What is the same in every round, and takes about as long.
-    fn kind(&self) -> (&'static str, usize, bool) {
+    fn kind(&self) -> Kind {
         (self.engine.name(), self.objects, self.memory)
     }
 }
@@ -61,22 +66,31 @@ impl fmt::Display for Turn {
 pub(super) struct Turns {
     bar: ProgressBar,
     began: Instant,
-    took: BTreeMap<(&'static str, usize, bool), Duration>,
+    /// What each kind of turn is guessed to take, in seconds,
+    guessed: BTreeMap<Kind, f64>,
+    /// and what it took.
+    took: BTreeMap<Kind, Duration>,
 }
 
+/// What is the same in every round.
+type Kind = (&'static str, usize, bool);
+
 impl Turns {
-    pub fn new(all: &[Turn]) -> Self {
+    pub fn new(all: &[Turn], plan: &Plan) -> Self {
         let bar = ProgressBar::new(all.len() as u64);
         let style = ProgressStyle::with_template("{elapsed_precise} [{bar:30}] {pos}/{len}{prefix} {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_millis(200));
-        Self { bar, began: Instant::now(), took: BTreeMap::new() }
+        let guessed = all.iter().map(|turn| (turn.kind(), guess::seconds(plan, turn))).collect();
+        Self { bar, began: Instant::now(), guessed, took: BTreeMap::new() }
     }
 
     /// `ahead` begins with the turn itself.
     pub fn begin(&mut self, turn: &Turn, ahead: &[Turn]) {
         self.began = Instant::now();
-        let left = self.left(ahead).map_or_else(String::new, |left| format!(", about {} left", HumanDuration(left)));
+        let (left, known) = left(&self.guessed, &self.took, ahead);
+        let about = if known { "about" } else { "very roughly" };
+        let left = format!(", {about} {} left", HumanDuration(left));
         if self.bar.is_hidden() {
             eprintln!("{turn} ({:.0} s so far{left})", self.bar.elapsed().as_secs_f64());
         }
@@ -88,20 +102,52 @@ impl Turns {
         self.bar.set_message(format!("{turn}: {}{of}", at.what));
     }
 
+    /// Says at once what the report says again.
+    pub fn failed(&self, failed: &str) {
+        self.bar.suspend(|| eprintln!("FAILED: {failed}; going on with the other turns"));
+    }
+
     pub fn end(&mut self, turn: &Turn) {
         self.took.insert(turn.kind(), self.began.elapsed());
         self.bar.inc(1);
     }
+}
 
-    /// How long the turns ahead take, if each takes as long as in the last round. In the first nothing can be said: some
-    /// engines take forty times as long as others.
-    fn left(&self, ahead: &[Turn]) -> Option<Duration> {
-        ahead.iter().map(|turn| self.took.get(&turn.kind()).copied()).sum()
-    }
+/// How long the turns ahead take, if each takes as long as in the last round; and whether all of them are known from there.
+/// Others take what is guessed, times what the guesses of the known ones were wrong by.
+fn left(guessed: &BTreeMap<Kind, f64>, took: &BTreeMap<Kind, Duration>, ahead: &[Turn]) -> (Duration, bool) {
+    let guess = |kind: &Kind| guessed.get(kind).copied().unwrap_or(0.0);
+    let known: f64 = took.keys().map(guess).sum();
+    let pace = if known > 0.0 { took.values().sum::<Duration>().as_secs_f64() / known } else { 1.0 };
+    let each = |turn: &Turn| {
+        let kind = turn.kind();
+        took.get(&kind).map_or_else(|| pace * guess(&kind), Duration::as_secs_f64)
+    };
+    let seconds = ahead.iter().map(each).sum();
+    let left = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    (left, ahead.iter().all(|turn| took.contains_key(&turn.kind())))
 }
 
 impl Drop for Turns {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guess_is_made_at_once_and_gets_better() {
+        let turns = [EngineName::Floor, EngineName::Mutex].map(|engine| Turn::of(engine, false));
+        let guessed = turns.iter().zip([1.0, 3.0]).map(|(turn, guess)| (turn.kind(), guess)).collect();
+        let mut took = BTreeMap::new();
+        let seconds = |took: &_, ahead| left(&guessed, took, ahead);
+        assert_eq!(seconds(&took, &turns), (Duration::from_secs(4), false));
+        took.insert(turns[0].kind(), Duration::from_secs(2));
+        assert_eq!(seconds(&took, &turns[1..]), (Duration::from_secs(6), false), "twice as slow as guessed");
+        took.insert(turns[1].kind(), Duration::from_secs(5));
+        assert_eq!(seconds(&took, &turns), (Duration::from_secs(7), true));
     }
 }

@@ -4,13 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-
 use super::footprint::{self, Offer};
 use super::lists::Lists;
 use super::{Workload, events, owned, readers, slow_handler, stall};
 use crate::data::{Generated, Pods, Source};
-use crate::digest::Digest;
 use crate::engines::dashmap::DashMapEngine;
 use crate::engines::deltafifo::DeltaFifoEngine;
 use crate::engines::floor::{Floor, InOrder, Partitioned};
@@ -65,6 +62,7 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
             run_queue(args, source, DeltaFifoEngine::<_, _, false>::one_thread, &mut out)?;
         }
         EngineName::DeltaFifoLane => run_queue(args, source, DeltaFifoEngine::<_, _, false>::with_lane, &mut out)?,
+        EngineName::DeltaFifoSingle => run_queue(args, source, DeltaFifoEngine::<_, _, false>::single, &mut out)?,
         EngineName::Mutex => run_queue(args, source, MutexEngine::new, &mut out)?,
         EngineName::DashMap => run_queue(args, source, DashMapEngine::new, &mut out)?,
         EngineName::Floor => {
@@ -162,23 +160,8 @@ pub(super) fn filled<T, E: QueueEngine<T>>(new: impl Fn() -> E, list: &[Arc<T>])
     engine
 }
 
-/// A relist that is not measured.
-pub(super) fn relist<T, E: ListEngine<T>>(engine: &E, list: E::List) {
+/// A relist that is not measured; what the handler counted.
+pub(super) fn relist<T, E: ListEngine<T>>(engine: &E, list: E::List) -> Counts {
     engine.replace(list, "1");
-    engine.drain();
-}
-
-/// Writes down what the handler counted and what the store holds.
-pub(super) fn add_outcome<S: Source>(
-    counts: Counts,
-    engine: &impl ListEngine<S::Object>,
-    extra: &mut Map<String, Value>,
-) {
-    extra.insert("adds".into(), counts.adds.into());
-    extra.insert("updates".into(), counts.updates.into());
-    extra.insert("deletes".into(), counts.deletes.into());
-    let mut digest = Digest::default();
-    engine.for_each_known(|object| digest.add(&S::Meta::default(), object));
-    extra.insert("store_len".into(), digest.len().into());
-    extra.insert("store_digest".into(), digest.hex().into());
+    engine.drain()
 }

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use serde_json::Map;
 
 use super::Workload;
-use super::child::{ChildArgs, ChildError, add_outcome, filled};
+use super::child::{ChildArgs, ChildError, filled};
 use super::memory::MemoryMark;
+use super::outcome::add_outcome;
 use crate::data::{Plan, Source, Zipf, build, uniform_key};
 use crate::engines::{Counts, QueueEngine};
 use crate::protocol::{Line, Output, Row};
@@ -39,7 +40,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
                 let engine = filled(&new, &filling);
                 let shares = partition(&events, &indexes, threads, burst);
 
-                let memory = MemoryMark::set(objects);
+                let memory = MemoryMark::set(args);
                 let (elapsed, counts, pops) = drive(&engine, shares);
 
                 let mut extra = Map::new();

@@ -2,7 +2,8 @@
 //! process had before (`idle`: the objects and the lists are made before; what kube-rs' store clones is its own). Then 1,
 //! 2 and 8 pending updates of every key, over idle (`pending-1`…); the updates are the objects of one list over and over,
 //! since what an object takes does not matter here. When these are handled, the peak of a relist, over its start
-//! (`relist-peak`).
+//! (`relist-peak`). Every row has what its own step's handler counted, and what the store holds at the end: to look
+//! before would take memory.
 //!
 //! Resident is also what the allocator keeps for later. So this runs in a process of its own, mimalloc gives pages back at
 //! once there (`protocol/child.rs`), and every step is done by threads that end with it, since a thread keeps free
@@ -17,6 +18,7 @@ use super::Workload;
 use super::child::{ChildArgs, ChildError, relist};
 use super::events::resume;
 use super::memory::{MemoryMark, resident};
+use super::outcome::{add_counts, add_store};
 use crate::data::{Plan, Source, build};
 use crate::engines::{Counts, ListEngine};
 use crate::protocol::{Line, Output, Row};
@@ -43,12 +45,13 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
     out.progress("memory idle")?;
     let before = resident();
     let engine = new();
-    apart(|| relist(&engine, lists[0].clone()));
+    let counts = apart(|| relist(&engine, lists[0].clone()));
     let idle = resident();
-    out.line(&Line::Row(row(objects, "idle", idle, before)))?;
+    let mut rows = vec![row(objects, "idle", idle, before, counts)];
 
     if let Some(offer) = offer {
         let mut offered = 0;
+        let mut growths = Vec::new();
         for pending in PENDING {
             out.progress(&format!("memory pending-{pending}"))?;
             apart(|| {
@@ -57,22 +60,30 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
                 }
             });
             offered = pending;
-            out.line(&Line::Row(row(objects, &format!("pending-{pending}"), resident(), idle)))?;
+            growths.push((format!("pending-{pending}"), resident()));
         }
         let (counts, updates) = (apart(|| engine.drain()), offered * objects);
         if counts != (Counts { updates, ..Counts::default() }) {
             return Err(format!("memory: {counts:?} of {updates} updates").into());
         }
+        rows.extend(growths.iter().map(|(variant, bytes)| row(objects, variant, *bytes, idle, counts)));
     }
 
     out.progress("memory relist-peak")?;
     let list = lists[0].clone();
-    let mark = MemoryMark::set(objects);
-    apart(|| relist(&engine, list));
-    let mut extra = Map::new();
-    mark.add_to(&mut extra);
-    let peak = row(objects, "relist-peak", mark.peak_over_start(), 0);
-    Ok(out.line(&Line::Row(Row { extra, ..peak }))?)
+    let mark = MemoryMark::set(args);
+    let counts = apart(|| relist(&engine, list));
+    let mut peak = row(objects, "relist-peak", mark.peak_over_start(), 0, counts);
+    mark.add_to(&mut peak.extra);
+    rows.push(peak);
+
+    let mut store = Map::new();
+    add_store::<S>(&engine, &mut store);
+    for mut row in rows {
+        row.extra.extend(store.clone());
+        out.line(&Line::Row(row))?;
+    }
+    Ok(())
 }
 
 /// Does a step in a thread of its own.
@@ -82,6 +93,8 @@ fn apart<R: Send>(step: impl FnOnce() -> R + Send) -> R {
 
 /// The growth of so many keys. Of a few it may be less than none.
 #[expect(clippy::cast_precision_loss, reason = "bytes are far below 2^53")]
-fn row(objects: usize, variant: &str, bytes: u64, base: u64) -> Row {
-    Row::new(Workload::Memory, variant, "B", (bytes as f64 - base as f64) / objects as f64)
+fn row(objects: usize, variant: &str, bytes: u64, base: u64, counts: Counts) -> Row {
+    let mut row = Row::new(Workload::Memory, variant, "B", (bytes as f64 - base as f64) / objects as f64);
+    add_counts(counts, &mut row.extra);
+    row
 }

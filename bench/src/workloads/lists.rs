@@ -7,8 +7,9 @@ use std::time::Instant;
 use serde_json::Map;
 
 use super::Workload;
-use super::child::{ChildArgs, ChildError, add_outcome};
+use super::child::{ChildArgs, ChildError};
 use super::memory::MemoryMark;
+use super::outcome::add_outcome;
 use crate::data::{self, Plan, Source, added, changed, gone};
 use crate::engines::{Counts, ListEngine};
 use crate::protocol::{Output, Row};
@@ -63,7 +64,7 @@ pub(super) fn measure<T, E: ListEngine<T>>(
     workload: Workload,
     variant: &str,
 ) -> Result<(Row, Counts), ChildError> {
-    let memory = MemoryMark::set(args.objects);
+    let memory = MemoryMark::set(args);
     let start = Instant::now();
     engine.replace(given, version);
     let counts = engine.drain();
@@ -71,22 +72,22 @@ pub(super) fn measure<T, E: ListEngine<T>>(
 
     let mut extra = Map::new();
     memory.add_to(&mut extra);
-    let told = expected(workload, args.objects, E::SKIPS_UNCHANGED);
-    let expected = if E::MAKES_DELTAS { told } else { Counts::default() };
+    let expected = expected::<T, E>(workload, args.objects);
     if counts != expected {
         return Err(format!("{workload} {variant}: {counts:?}, expected {expected:?}").into());
     }
     Ok((Row { extra, ..Row::new(workload, variant, "s", elapsed.as_secs_f64()) }, counts))
 }
 
-/// What a handler must see.
-fn expected(workload: Workload, objects: usize, skips_unchanged: bool) -> Counts {
-    let same = if skips_unchanged { 0 } else { objects };
+/// What an engine's handler must see.
+pub(super) fn expected<T, E: ListEngine<T>>(workload: Workload, objects: usize) -> Counts {
+    let same = if E::SKIPS_UNCHANGED { 0 } else { objects };
     match workload {
+        _ if !E::MAKES_DELTAS => Counts::default(),
         Workload::Initial => Counts { adds: objects, ..Counts::default() },
         Workload::Churn => Counts {
             adds: added(objects),
-            updates: if skips_unchanged { changed(objects) } else { same - gone(objects) },
+            updates: if E::SKIPS_UNCHANGED { changed(objects) } else { same - gone(objects) },
             deletes: gone(objects),
         },
         _ => Counts { updates: same, ..Counts::default() },

@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::{Map, Value};
 
+use super::child::ChildArgs;
 use crate::warm;
 
 /// See the module.
@@ -14,9 +15,9 @@ pub struct MemoryMark {
 }
 
 impl MemoryMark {
-    /// Makes memory ready for `objects` objects and forgets the peak so far. Belongs right before the clock starts.
-    pub fn set(objects: usize) -> Self {
-        warm::before_clock(objects);
+    /// Makes memory ready for what the engine will take and forgets the peak so far. Belongs right before the clock starts.
+    pub fn set(args: &ChildArgs) -> Self {
+        warm::before_clock(args.engine, args.objects);
         // 5 resets the high-water mark to what is resident now. Some sandboxes do not let a process do that.
         let resettable = fs::write("/proc/self/clear_refs", "5").is_ok();
         Self { start: resident(), resettable }

@@ -6,6 +6,7 @@ mod footprint;
 mod latency;
 mod lists;
 mod memory;
+mod outcome;
 mod owned;
 mod pace;
 mod readers;

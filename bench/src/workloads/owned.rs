@@ -1,8 +1,9 @@
 //! A relist whose lists belong to the engine alone, so that handling the new objects frees the old.
 
 use super::Workload;
-use super::child::{ChildArgs, ChildError, add_outcome, relist};
+use super::child::{ChildArgs, ChildError, relist};
 use super::lists::measure;
+use super::outcome::add_outcome;
 use crate::data::{Plan, Source, build};
 use crate::engines::ListEngine;
 use crate::protocol::{Output, Row};

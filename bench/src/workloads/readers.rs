@@ -15,9 +15,11 @@ use super::Workload;
 use super::child::{ChildArgs, ChildError, relist};
 use super::events::resume;
 use super::latency::{Latencies, MAX, P50, P99_9, P99_99};
+use super::lists::expected;
 use super::memory::MemoryMark;
+use super::outcome::add_outcome;
 use crate::data::{Plan, Source, build, uniform_key};
-use crate::engines::StoreEngine;
+use crate::engines::{Counts, StoreEngine};
 use crate::protocol::{Line, Output};
 
 /// How many threads read.
@@ -40,20 +42,20 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
     let keys: Vec<_> = (0..objects).map(|draw| engine.key(&built[uniform_key(draw, objects)])).collect();
     let lists = [E::List::from(&built), E::List::from(&build(source, &Plan::same(objects)))];
     drop(built);
-    relist(engine, lists[0].clone());
+    let mut counts = relist(engine, lists[0].clone());
     for readers in READERS {
         for prefix in ["idle-", ""] {
             let variant = format!("{prefix}{readers}-thread-");
             out.progress(&format!("readers {variant}"))?;
             let state = State::default();
-            let memory = MemoryMark::set(objects);
-            let (replaces, gets) = thread::scope(|scope| {
+            let memory = MemoryMark::set(args);
+            let (told, gets) = thread::scope(|scope| {
                 let reader = |number| {
                     let (keys, state) = (&keys, &state);
                     scope.spawn(move || read(engine, keys, number * objects / readers, state))
                 };
                 let threads: Vec<_> = (0..readers).map(reader).collect();
-                let replaces = if prefix.is_empty() {
+                let told = if prefix.is_empty() {
                     keep_relisting(engine, &lists, args.length, &state)
                 } else {
                     state.counts.store(true, Ordering::Relaxed);
@@ -61,17 +63,21 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
                     while state.goes_on(start, length) {
                         thread::sleep(length);
                     }
-                    0
+                    Vec::new()
                 };
                 state.over.store(true, Ordering::Relaxed);
                 let mut gets = Gets::new();
                 for thread in threads {
                     gets.add(&resume(thread.join()));
                 }
-                (replaces, gets)
+                (told, gets)
             });
             if gets.misses > 0 {
                 return Err(format!("readers {variant}: {} gets missed a key that is always known", gets.misses).into());
+            }
+            let expected = expected::<S::Object, E>(Workload::Relist, objects);
+            if let Some(told) = told.iter().find(|told| **told != expected) {
+                return Err(format!("readers {variant}: {told:?} of a relist, expected {expected:?}").into());
             }
             if gets.took.len() == 0 {
                 return Err("readers: no get began in time, more --seconds or --objects are needed".into());
@@ -79,7 +85,10 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
             let mut extra = Map::new();
             memory.add_to(&mut extra);
             extra.insert("gets".into(), gets.took.len().into());
-            extra.insert("replaces".into(), replaces.into());
+            extra.insert("replaces".into(), told.len().into());
+            // How many relists there were is the engine's; what the last one told is not.
+            counts = told.last().copied().unwrap_or(counts);
+            add_outcome::<S>(counts, engine, &mut extra);
             extra.insert("misses".into(), gets.misses.into());
             // With more threads than cores the longest get is the one whose thread was not scheduled.
             let quantiles = if readers == 1 { &[P50, P99_9, P99_99, MAX][..] } else { &[P50, P99_9, P99_99] };
@@ -148,16 +157,21 @@ fn read<T, E: StoreEngine<T>>(engine: &E, keys: &[E::Key], first: usize, state: 
     gets
 }
 
-/// Relists back to back for so long, and at least once; says how often.
-fn keep_relisting<T, E: StoreEngine<T>>(engine: &E, lists: &[E::List; 2], length: Duration, state: &State) -> usize {
+/// Relists back to back for so long, and at least once: what the handler counted of each.
+fn keep_relisting<T, E: StoreEngine<T>>(
+    engine: &E,
+    lists: &[E::List; 2],
+    length: Duration,
+    state: &State,
+) -> Vec<Counts> {
     let start = Instant::now();
-    let mut replaces = 0;
-    while replaces == 0 || state.goes_on(start, length) {
-        let list = lists[(replaces + 1) % 2].clone();
+    let mut told = Vec::new();
+    while told.is_empty() || state.goes_on(start, length) {
+        let list = lists[(told.len() + 1) % 2].clone();
         state.counts.store(true, Ordering::Relaxed);
-        relist(engine, list);
+        let counts = relist(engine, list);
         state.counts.store(false, Ordering::Relaxed);
-        replaces += 1;
+        told.push(counts);
     }
-    replaces
+    told
 }

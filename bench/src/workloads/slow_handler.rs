@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use serde_json::Map;
 
 use super::Workload;
-use super::child::{ChildArgs, ChildError, add_outcome, filled};
+use super::child::{ChildArgs, ChildError, filled};
 use super::events::{ratio, resume};
 use super::latency::{Latencies, MAX, P50, P99, P99_9};
 use super::memory::MemoryMark;
+use super::outcome::add_outcome;
 use crate::data::{Plan, Source, build, uniform_key};
 use crate::engines::{Counts, QueueEngine};
 use crate::protocol::{Line, Output, Row};
@@ -42,7 +43,7 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
             let engine = filled(&new, &filling);
             let offered = events.clone();
 
-            let memory = MemoryMark::set(objects);
+            let memory = MemoryMark::set(args);
             let (elapsed, counts, adds) = drive(&engine, offered, consumers, Duration::from_micros(micros));
 
             let mut extra = Map::new();

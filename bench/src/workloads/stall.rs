@@ -1,6 +1,10 @@
 //! How long an update and its handling take while relists go on back to back in the same queue, and then, as a control,
 //! in an idle twin beside it: that is what sharing two cores costs by itself. The control keeps the first queue's
 //! consumer, so that the machine has the same to do.
+//!
+//! How many offers and relists there are is up to the engine. So after both phases each queue is given its first list once
+//! more and drained: then all stores are to be the same, and each handler must have been told of every object of every
+//! list and of every offer.
 
 mod offers;
 
@@ -14,11 +18,13 @@ use serde_json::Map;
 use self::offers::Offers;
 use super::Workload;
 use super::child::{ChildArgs, ChildError, filled};
+use super::events::resume;
 use super::latency::{MAX, P50, P99, P99_9, Quantile};
 use super::memory::MemoryMark;
+use super::outcome::add_store;
 use super::pace::exact_wake_ups;
 use crate::data::{Plan, Source, build};
-use crate::engines::{Event, QueueEngine};
+use crate::engines::{Counts, Event, QueueEngine};
 use crate::protocol::{Line, Output};
 
 const QUANTILES: [Quantile; 4] = [P50, P99, P99_9, MAX];
@@ -36,43 +42,62 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
     let hot = build(source, &Plan::hot(objects));
     let (first, twin) = (filled(&new, &lists[0]), filled(&new, &hot));
     let (stalled, control) = (Offers::new(source, args), Offers::new(source, args));
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for (engine, offers) in [(&first, &stalled), (&twin, &control)] {
-            let stop = &stop;
+    let queues = [(&first, &stalled, &lists[0]), (&twin, &control, &hot)];
+    let mut measured = Vec::new();
+    let mut listed = [0, hot.len()];
+    let counts = thread::scope(|scope| {
+        let consumers = queues.map(|(engine, offers, _)| {
             scope.spawn(move || {
+                let mut counts = Counts::default();
                 engine.consume(|event| {
-                    if let Event::Updated { new, .. } = event
-                        && !stop.load(Ordering::Relaxed)
-                    {
+                    counts.note(event);
+                    if let Event::Updated { new, .. } = event {
                         offers.note_handled::<S>(new);
                     }
                 });
-            });
-        }
+                counts
+            })
+        });
         let mut phases = || -> Result<(), ChildError> {
-            for (prefix, target, offers) in [("", &first, &stalled), ("control-", &twin, &control)] {
+            for (prefix, (target, offers, _)) in ["", "control-"].into_iter().zip(queues) {
                 out.progress(&format!("stall {prefix}"))?;
-                let memory = MemoryMark::set(objects);
+                let memory = MemoryMark::set(args);
                 let replaces = offer_during_replaces(&first, &lists, target, offers, args.length);
                 offers.wait();
                 let mut extra = Map::new();
                 memory.add_to(&mut extra);
                 extra.insert("replaces".into(), replaces.into());
-                for (what, latencies) in offers.figures(&mut extra)? {
-                    let rows = latencies.rows(Workload::Stall, &format!("{prefix}{what}"), &QUANTILES, &extra);
-                    rows.into_iter().try_for_each(|row| out.line(&Line::Row(row)))?;
-                }
+                listed[0] += replaces * objects;
+                let figures = offers.figures(&mut extra)?;
+                measured.push((prefix, figures, extra));
             }
-            Ok(())
+            Ok(out.progress("stall, the last lists")?)
         };
         let result = phases();
         // Whatever went wrong, the consumers must end for the scope to.
-        stop.store(true, Ordering::Relaxed);
-        first.close();
-        twin.close();
-        result
-    })
+        for (engine, _, list) in queues {
+            engine.replace(list.clone(), "1");
+            engine.close();
+        }
+        let counts = consumers.map(|consumer| resume(consumer.join()));
+        result.map(|()| counts)
+    })?;
+    listed[0] += objects;
+
+    for (at, (prefix, figures, mut extra)) in measured.into_iter().enumerate() {
+        let (engine, offers, _) = queues[at];
+        let expected = Counts { updates: listed[at] + offers.made(), ..Counts::default() };
+        // Which versions a relist brings unchanged depends on the offers before it.
+        if !E::SKIPS_UNCHANGED && counts[at] != expected {
+            return Err(format!("stall {prefix}: {:?}, expected {expected:?}", counts[at]).into());
+        }
+        add_store::<S>(engine, &mut extra);
+        for (what, latencies) in figures {
+            let rows = latencies.rows(Workload::Stall, &format!("{prefix}{what}"), &QUANTILES, &extra);
+            rows.into_iter().try_for_each(|row| out.line(&Line::Row(row)))?;
+        }
+    }
+    Ok(())
 }
 
 /// Replaces back to back in one queue for as long as the offers to the target go on; says how many replaces were made.

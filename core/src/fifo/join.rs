@@ -415,6 +415,7 @@ fn bring_first_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], ar
 }
 
 /// Brings near what the objects some steps after `place` will touch: first the bucket, a few steps later slot and key.
+#[inline]
 fn bring_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], arena: &str, place: usize) {
     if let Some(&ahead) = group.get(place + BUCKET_AHEAD) {
         shard.prefetch_bucket(entries[ahead as usize].hash);

@@ -6,9 +6,10 @@
 use std::ops::{Deref, DerefMut};
 
 use super::{DeltaFifo, Known};
+use crate::buckets::Place;
 use crate::error::{KeyError, OfferError};
 use crate::key::{KeyBuf, as_str};
-use crate::shard::{Place, Shard};
+use crate::shard::Shard;
 use crate::slot::{Pending, Pushed, Rule, Slot, State, What};
 use crate::sync::{Arc, Ordering, mutant};
 use crate::{DeltaObject, DeltaType, Deltas, KeySource, Meta};

@@ -220,7 +220,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
     /// that one are applied all the same, untold, so that the store does not fall behind.
     ///
     /// # Errors
-    /// [`StoreError::NoStore`]: nothing was applied. [`StoreError::Index`]: everything was; the last index error.
+    /// [`StoreError::NoStore`]: nothing was applied. [`StoreError::NotIndexed`]: everything was; the last index error.
     #[inline]
     pub fn apply(&mut self, handler: impl FnMut(Change<'_, T>)) -> Result<(), StoreError> {
         if !matches!(self.fifo.known, Known::Fused) {

@@ -1,8 +1,12 @@
 //! The known object of a slot: an `Option<Arc<T>>` that many read and one writes.
 //!
-//! The low bit of the pointer is a lock of a few instructions. A reader sets it, raises the count, clears it; the writer
-//! waits until it is clear and swaps the pointer with one compare-exchange. Without it a reader could raise the count
-//! of an object that the writer has just released.
+//! The two low bits of the pointer are flags. `BUSY` is a lock of a few instructions: a reader sets it, raises the count,
+//! clears it; the writer waits until it is clear and swaps the pointer with one compare-exchange. Without it a reader
+//! could raise the count of an object that the writer has just released.
+//!
+//! `NOTICED` is left by who [`notice`](Known::notice)s what is known, and makes the next swap fail: the writer is to look
+//! again at what the noticer did before, and [`heed`](Known::heed) it. So a noticer knows that what it saw stays until
+//! the writer has seen what the noticer did; no writer comes late with what it had decided before.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -13,6 +17,8 @@ use super::prefetch;
 use crate::sync::{self, Arc, KnownCell, Ordering, mutant};
 
 const BUSY: usize = 1;
+const NOTICED: usize = 2;
+const FLAGS: usize = BUSY | NOTICED;
 
 pub(super) struct Known<T> {
     pub(super) object: KnownCell<()>,
@@ -23,6 +29,11 @@ fn is_busy(object: *mut ()) -> bool {
     object.addr() & BUSY != 0
 }
 
+/// The object's own address.
+fn unflagged(object: *mut ()) -> *mut () {
+    object.map_addr(|address| address & !FLAGS)
+}
+
 impl<T> Known<T> {
     pub(super) fn new() -> Self {
         Self { object: KnownCell::new(ptr::null_mut()), _object: PhantomData }
@@ -30,17 +41,41 @@ impl<T> Known<T> {
 
     pub(super) fn is_some(&self) -> bool {
         // Acquire, paired with the Release of `swap`, so that who sees an object may act on it.
-        !self.object.load(Ordering::Acquire).is_null()
+        !unflagged(self.object.load(Ordering::Acquire)).is_null()
     }
 
     pub(super) fn read(&self) -> Option<Arc<T>> {
         mutant!(KnownReadUnlocked => return self.read_unlocked());
-        let mut tries = 0;
         // Relaxed: only a guess for the compare-exchange.
-        let mut seen = self.object.load(Ordering::Relaxed);
+        self.read_from(self.object.load(Ordering::Relaxed), 0)
+    }
+
+    /// Reads, and sees to it that the next swap fails unless the writer has seen by then what the caller did before.
+    pub(super) fn notice(&self) -> Option<Arc<T>> {
+        mutant!(NoticeLeavesNothing => return self.read());
+        loop {
+            // Relaxed: only a guess for the compare-exchange.
+            let seen = self.object.load(Ordering::Relaxed);
+            if !unflagged(seen).is_null() {
+                if let Some(object) = self.read_from(seen, NOTICED) {
+                    return Some(object);
+                }
+                continue;
+            }
+            let noticed = seen.map_addr(|address| address | NOTICED);
+            // Release, paired with the Acquire of `heed`; also when the flag was there already, from another noticer.
+            if self.object.compare_exchange_weak(seen, noticed, Ordering::Release, Ordering::Relaxed).is_ok() {
+                return None;
+            }
+        }
+    }
+
+    /// Reads, beginning with the guess `seen`, and leaves `flag`.
+    fn read_from(&self, mut seen: *mut (), flag: usize) -> Option<Arc<T>> {
+        let mut tries = 0;
         // What the exchange returns has the provenance of what is there now, which the guess may not have.
         let seen = loop {
-            if seen.is_null() {
+            if unflagged(seen).is_null() {
                 return None;
             }
             if is_busy(seen) {
@@ -55,26 +90,36 @@ impl<T> Known<T> {
                 Err(now) => seen = now,
             }
         };
-        // SAFETY: 1. `seen` came from `Arc::into_raw` in `swap`, and one count of it belongs to this cell. 2. While BUSY
+        let known = unflagged(seen).cast::<T>();
+        // SAFETY: 1. `known` came from `Arc::into_raw` in `swap`, and one count of it belongs to this cell. 2. While BUSY
         // is set no `swap` succeeds, so that count stands. 3. The count raised here is the one `from_raw` takes over.
         let object = unsafe {
-            Arc::increment_strong_count(seen.cast::<T>());
-            Arc::from_raw(seen.cast::<T>())
+            Arc::increment_strong_count(known);
+            Arc::from_raw(known)
         };
         // Release, paired with the AcqRel of the next `swap` (or `read`): the count is raised before the object can be
-        // released. Nobody else changes the pointer while BUSY is set.
-        self.object.swap(seen, Ordering::Release);
+        // released. And with the Acquire of `heed`, if there is a flag. Nobody else changes the pointer while BUSY is set.
+        self.object.swap(seen.map_addr(|address| address | flag), Ordering::Release);
         Some(object)
     }
 
-    pub(super) fn swap(&self, object: Option<Arc<T>>) -> Option<Arc<T>> {
+    /// Changes what is known and gives back what was. `Err`: somebody has noticed what is known since the writer last
+    /// looked; nothing was changed.
+    pub(super) fn swap(&self, object: Option<Arc<T>>) -> Result<Option<Arc<T>>, Option<Arc<T>>> {
         let new = object.map_or(ptr::null_mut(), |object| Arc::into_raw(object).cast::<()>().cast_mut());
-        assert!(!is_busy(new), "an Arc's pointer has a free low bit: std aligns its counts before the object");
+        assert!(
+            unflagged(new) == new,
+            "an Arc's pointer has two free low bits: std aligns its counts before the object"
+        );
         let mut tries = 0;
         // Relaxed: only a guess for the compare-exchange.
         let mut seen = self.object.load(Ordering::Relaxed);
         let seen = loop {
-            if is_busy(seen) {
+            if seen.addr() & FLAGS != 0 {
+                if !is_busy(seen) {
+                    // SAFETY: the count was given up right above, and nobody has seen the pointer.
+                    return Err(unsafe { Self::owned(new) });
+                }
                 sync::spin(&mut tries);
                 seen = self.object.load(Ordering::Relaxed);
                 continue;
@@ -88,7 +133,39 @@ impl<T> Known<T> {
         };
         // SAFETY: `seen` came from `Arc::into_raw` in an earlier `swap`, and its count, the cell's, is taken over once:
         // by the exchange the cell no longer holds it.
-        (!seen.is_null()).then(|| unsafe { Arc::from_raw(seen.cast::<T>()) })
+        Ok(unsafe { Self::owned(seen) })
+    }
+
+    /// # Safety
+    /// Null, or from `Arc::into_raw` with a count that nobody else will take over.
+    unsafe fn owned(object: *mut ()) -> Option<Arc<T>> {
+        // SAFETY: the caller's promise.
+        (!object.is_null()).then(|| unsafe { Arc::from_raw(object.cast::<T>()) })
+    }
+
+    /// Releases what is known, at the end of the slot.
+    pub(super) fn clear(&self) {
+        self.heed();
+        drop(self.swap(None));
+    }
+
+    /// Takes note of who has noticed what is known: what they did before is seen by the caller, the writer, after.
+    pub(super) fn heed(&self) {
+        let mut tries = 0;
+        // Relaxed: as in `borrow`; so the guess is of the provenance of what is there.
+        let mut seen = self.object.load(Ordering::Relaxed);
+        while seen.addr() & FLAGS != 0 {
+            if is_busy(seen) {
+                sync::spin(&mut tries);
+                seen = self.object.load(Ordering::Relaxed);
+                continue;
+            }
+            // Acquire, paired with the Release of `notice`.
+            match self.object.compare_exchange_weak(seen, unflagged(seen), Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
     }
 
     /// The object without touching its count.
@@ -104,6 +181,7 @@ impl<T> Known<T> {
             sync::spin(&mut tries);
             object = self.object.load(Ordering::Relaxed);
         }
+        let object = unflagged(object);
         // SAFETY: 1. `object` came from `Arc::into_raw` and the cell's count stands while nobody swaps, which the caller
         // promises. 2. `ManuallyDrop` keeps that count from being released here.
         (!object.is_null()).then(|| unsafe {
@@ -121,7 +199,7 @@ impl<T> Known<T> {
 
 impl<T> Drop for Known<T> {
     fn drop(&mut self) {
-        drop(self.swap(None));
+        self.clear();
     }
 }
 

@@ -33,13 +33,14 @@ impl Holds {
     }
 
     pub(super) fn indexed(&self) -> usize {
-        // Relaxed: who runs the slot makes and drops them all, and take, settle and the shard's lock hand that on.
-        (self.0.load(Ordering::Relaxed) & !LANE) as usize
+        // Acquire, paired with `index`: an index that is being built puts slots in that others run, and who runs one then
+        // sees that there is such an index. Their own they see anyway.
+        (self.0.load(Ordering::Acquire) & !LANE) as usize
     }
 
     pub(super) fn index(&self) {
-        // Relaxed: a new token is made from one that already keeps the slot alive.
-        self.0.fetch_add(1, Ordering::Relaxed);
+        // Release, paired with `indexed`. A new token is made from what already keeps the slot alive.
+        self.0.fetch_add(1, Ordering::Release);
     }
 
     pub(super) fn unindex(&self) {

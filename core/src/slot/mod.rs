@@ -23,7 +23,7 @@
 //! * `&Slot`: borrowed from an owner, hence for as long as the table's shard is held.
 //! * [`QueuedSlot`]: made by the push that leaves `EMPTY` and by settle's requeue; consumed by take.
 //! * [`RunningSlot`]: made by take (or by claiming an idle slot); consumed by settle. Its holder alone writes `known`.
-//! * [`IndexedSlot`]: counted in the slot; an index may read `known` through it.
+//! * [`IndexedSlot`]: made from a `&Slot` and counted in the slot; an index may read `known` through it.
 //! * [`Ticket`]: a place in the queue: a `QueuedSlot`, or an entry of a relist's backlog, noted in the slot ([`lane`]).
 //!
 //! From that alone the memory argument follows, whatever the table, the queue and the relist do:
@@ -114,6 +114,12 @@ impl<T> Slot<T> {
         self.known.read()
     }
 
+    /// The same, and the next change of it fails unless who makes it has seen by then what the caller did before. With the
+    /// slot's shard held, so that who makes a slot later has seen it anyway.
+    pub(crate) fn notice(&self) -> Option<Arc<T>> {
+        self.known.notice()
+    }
+
     /// Brings the counts of the known object near. Worth it when the slot's own line already is.
     pub(crate) fn prefetch_known(&self) {
         self.known.prefetch();
@@ -139,8 +145,20 @@ impl<T> Slot<T> {
         self.holds.indexed()
     }
 
+    /// A token for an index.
+    pub(crate) fn indexed(&self) -> IndexedSlot<T> {
+        self.holds.index();
+        IndexedSlot { slot: NonNull::from(self) }
+    }
+
+    /// The address, by which an index finds this slot's token.
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     /// Offers `pending` as `rule` has it. The caller holds the shard's lock; for any rule but [`Rule::Always`] against other
     /// offers, so that what an idle slot knows is not deleted under it: a relist's pages and batches delete nothing.
+    #[inline]
     pub(crate) fn push(&self, pending: Pending<T>, rule: Rule) -> Pushed<T> {
         match self.word.push(pending, rule, || self.is_known()) {
             word::Push::Entered => Pushed::Queue(QueuedSlot { slot: NonNull::from(self) }),
@@ -213,16 +231,17 @@ impl<T> Deref for SlotOwner<T> {
 
 impl<T> Drop for SlotOwner<T> {
     fn drop(&mut self) {
-        // The word first: once it is closed no running token exists, so no `IndexedSlot` can be made any more.
+        // The word first: once it is closed no running token exists, so no `IndexedSlot` can be made any more: from a
+        // `&Slot` of such a token, that is; another one borrows this owner.
         if !self.word.close() || self.holds.any() {
             return;
         }
         // SAFETY: 1. The pointer came from `Box::leak` and this is the only owner, so it is freed once. 2. `close` saw
         // EMPTY or GONE, so no queued or running token exists (module docs, 1), and none can be made: making one takes
         // a `&Slot` or a claim, which borrow this owner. 3. No `IndexedSlot` was counted after that, nor an entry of a
-        // backlog noted; making either takes a running or a queued token. 4. No `&Slot` exists, since each borrows this owner.
+        // backlog noted; making either takes a running or a queued token, or a `&Slot`. 4. No `&Slot` exists, since each borrows this owner.
         let slot = unsafe { Box::from_raw(self.slot.as_ptr()) };
-        sync::free(slot, |slot| drop(slot.known.swap(None)));
+        sync::free(slot, |slot| slot.known.clear());
     }
 }
 
@@ -263,7 +282,7 @@ unsafe impl<T: Send + Sync> Send for RunningSlot<T> {}
 unsafe impl<T: Send + Sync> Sync for RunningSlot<T> {}
 
 impl<T> RunningSlot<T> {
-    fn slot(&self) -> &Slot<T> {
+    pub(crate) fn slot(&self) -> &Slot<T> {
         // SAFETY: while this token exists the word is RUNNING or a list over it (module docs, 1), so the owner's drop
         // would not free the slot (2).
         let slot = unsafe { self.slot.as_ref() };
@@ -284,13 +303,20 @@ impl<T> RunningSlot<T> {
     }
 
     /// Changes what is known and hands back what was, to be released when no lock is held. Its version is not noted.
-    pub(crate) fn swap_known(&mut self, object: Option<Arc<T>>) -> Option<Arc<T>> {
+    /// `Err`: nothing was changed, since somebody has [noticed](Slot::notice) what is known.
+    #[allow(clippy::type_complexity)]
+    pub(crate) fn swap_known(&mut self, object: Option<Arc<T>>) -> Result<Option<Arc<T>>, Option<Arc<T>>> {
         mutant!(NoteOutlivesTheObject => return self.slot().known.swap(object));
         // First, so that no note is found beside an object that it is not of.
         if self.slot().has_noted() {
             self.slot().name.note_version(0);
         }
         self.slot().known.swap(object)
+    }
+
+    /// Sees what those did before who have noticed what is known; then it can be changed.
+    pub(crate) fn heed(&mut self) {
+        self.slot().known.heed();
     }
 
     /// Notes the number of the version of what is known, or 0 for none.
@@ -303,22 +329,6 @@ impl<T> RunningSlot<T> {
         // SAFETY: `known` is written only through `&mut RunningSlot`, of which there is one per slot, and which the
         // returned borrow of `self` excludes.
         unsafe { self.slot().known.borrow() }
-    }
-
-    /// A token for an index.
-    pub(crate) fn indexed(&self) -> IndexedSlot<T> {
-        self.slot().holds.index();
-        IndexedSlot { slot: self.slot }
-    }
-
-    /// How many of those there are.
-    pub(crate) fn index_entries(&self) -> usize {
-        self.slot().index_entries()
-    }
-
-    /// The address, by which an index finds this slot's token.
-    pub(crate) fn address(&self) -> usize {
-        self.slot.addr().get()
     }
 
     /// Takes what was pushed while the handler ran, oldest first; the slot stays running.

@@ -6,21 +6,57 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crossbeam::utils::CachePadded;
 use hashbrown::HashTable;
 
-use super::Leave;
+use super::apply::Leave;
+use crate::buckets::{Buckets, Cursor, Entry};
 use crate::error::{BoxError, panic_message};
-use crate::slot::{IndexedSlot, RunningSlot};
-use crate::sync::{self, Arc, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, RandomState, RwLock};
+use crate::slot::{IndexedSlot, Slot};
+use crate::sync::{
+    self, Arc, AtomicBool, GROUP, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, Ordering, RandomState, RwLock,
+};
 
-type IndexFn<T> = Box<dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync>;
+pub(super) type IndexFn<T> = Box<dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync>;
 
 /// A user's index: its function and its values.
 pub(crate) struct Index<T> {
     pub(super) name: String,
-    pub(super) function: IndexFn<T>,
+    function: IndexFn<T>,
     pub(super) values: Values<T>,
+    /// It could not be built, and is to have no entries any more.
+    given_up: AtomicBool,
 }
 
 impl<T> Index<T> {
+    pub(super) fn new(name: String, function: IndexFn<T>) -> Self {
+        Self { name, function, values: Values::new(), given_up: AtomicBool::new(false) }
+    }
+
+    /// Ends it. In turn, as who puts something in while it is being built.
+    pub(super) fn give_up(&self) {
+        // Relaxed: whoever asks has the turn, too.
+        self.given_up.store(true, Ordering::Relaxed);
+        self.values.clear();
+    }
+
+    /// Puts the slot in under `values`.
+    pub(super) fn join(&self, values: &[String], slot: &Slot<T>) {
+        // Relaxed: as in `give_up`. Of an index that is built it is false anyway.
+        if !self.given_up.load(Ordering::Relaxed) {
+            for value in values {
+                self.values.insert(value, slot);
+            }
+        }
+    }
+
+    /// The same, for who builds the index: a writer may have put the slot in under some of them. In turn, so that none does
+    /// meanwhile.
+    pub(super) fn join_once(&self, values: &[String], slot: &Slot<T>) {
+        for value in values {
+            if !self.values.has(value, slot) {
+                self.values.insert(value, slot);
+            }
+        }
+    }
+
     /// The values of `object`, sorted, each once.
     pub(super) fn values_of(&self, object: &T) -> Result<Vec<String>, BoxError> {
         // An index function that panics has failed, like one that returns an error: the store must not be left half
@@ -45,10 +81,23 @@ pub(crate) struct Values<T> {
     shards: Box<[Shard<T>]>,
 }
 
-/// Some of the slots of a value.
+/// Some of the slots of a value, by address.
 struct Members<T> {
     value: Box<str>,
-    slots: HashTable<IndexedSlot<T>>,
+    slots: Buckets<IndexedSlot<T>>,
+}
+
+impl<T> Entry for IndexedSlot<T> {
+    /// The hash is that of the address.
+    fn prefetch(&self) {}
+}
+
+/// Where a walk over the slots of a value goes on.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Position {
+    /// Which of the value's shards.
+    shard: usize,
+    cursor: Cursor,
 }
 
 impl<T> Values<T> {
@@ -63,52 +112,72 @@ impl<T> Values<T> {
         &self.shards[first..first + SPREAD]
     }
 
-    pub(super) fn insert(&self, value: &str, running: &RunningSlot<T>) {
-        let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(running.address()));
-        let mut shard = self.spread(of_value)[sync::thread_number() % SPREAD].write();
-        shard
-            .entry(of_value, |members| *members.value == *value, |members| self.hasher.hash_one(&*members.value))
-            .or_insert_with(|| Members { value: value.into(), slots: HashTable::new() })
-            .into_mut()
-            .slots
-            .entry(of_slot, |slot| slot.address() == running.address(), |slot| self.hasher.hash_one(slot.address()))
-            .or_insert_with(|| running.indexed());
+    fn hash_of(&self, slot: &IndexedSlot<T>) -> u64 {
+        self.hasher.hash_one(slot.address())
     }
 
-    pub(super) fn leave(&self, leave: &Leave, running: &RunningSlot<T>) {
+    pub(super) fn insert(&self, value: &str, slot: &Slot<T>) {
+        let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
+        let mut shard = self.spread(of_value)[sync::thread_number() % SPREAD].write();
+        let members = shard
+            .entry(of_value, |members| *members.value == *value, |members| self.hasher.hash_one(&*members.value))
+            .or_insert_with(|| Members { value: value.into(), slots: Buckets::new() })
+            .into_mut();
+        if members.slots.locate(of_slot, |one| one.address() == slot.address()).is_none() {
+            members.slots.insert(of_slot, slot.indexed(), |one| self.hash_of(one));
+        }
+    }
+
+    pub(super) fn leave(&self, leave: &Leave, slot: &Slot<T>) {
         match leave {
-            Leave::Values(values) => values.iter().for_each(|value| self.remove(value, running)),
-            Leave::Everything => self.remove_everywhere(running),
+            Leave::Values(values) => values.iter().for_each(|value| self.remove(value, slot)),
+            Leave::Everything => self.remove_everywhere(slot),
         }
     }
 
     /// Takes the slot out of every value. O(values).
-    fn remove_everywhere(&self, running: &RunningSlot<T>) {
-        let of_slot = self.hasher.hash_one(running.address());
+    fn remove_everywhere(&self, slot: &Slot<T>) {
+        let of_slot = self.hasher.hash_one(slot.address());
         for shard in &self.shards {
             shard.write().retain(|members| {
-                if let Ok(slot) = members.slots.find_entry(of_slot, |slot| slot.address() == running.address()) {
-                    slot.remove();
+                if let Some(place) = members.slots.locate(of_slot, |one| one.address() == slot.address()) {
+                    drop(members.slots.take(of_slot, place));
                 }
-                !members.slots.is_empty()
+                members.slots.len() > 0
             });
         }
     }
 
     /// Takes the slot out of a value. It is in one of its shards, if in any.
-    pub(super) fn remove(&self, value: &str, running: &RunningSlot<T>) {
-        let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(running.address()));
+    pub(super) fn remove(&self, value: &str, slot: &Slot<T>) {
+        let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
         let (before, own_first) = self.spread(of_value).split_at(sync::thread_number() % SPREAD);
         for shard in own_first.iter().chain(before) {
             let mut shard = shard.write();
             let Ok(mut members) = shard.find_entry(of_value, |members| *members.value == *value) else { continue };
             let slots = &mut members.get_mut().slots;
-            let Ok(slot) = slots.find_entry(of_slot, |slot| slot.address() == running.address()) else { continue };
-            slot.remove();
-            if slots.is_empty() {
+            let Some(place) = slots.locate(of_slot, |one| one.address() == slot.address()) else { continue };
+            drop(slots.take(of_slot, place));
+            if slots.len() == 0 {
                 members.remove();
             }
+            return;
         }
+    }
+
+    /// Whether the slot is there, whoever has put it in.
+    fn has(&self, value: &str, slot: &Slot<T>) -> bool {
+        let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
+        self.spread(of_value).iter().any(|shard| {
+            let shard = shard.read();
+            let members = shard.find(of_value, |members| *members.value == *value);
+            members
+                .is_some_and(|members| members.slots.locate(of_slot, |one| one.address() == slot.address()).is_some())
+        })
+    }
+
+    fn clear(&self) {
+        self.shards.iter().for_each(|shard| shard.write().clear());
     }
 
     /// Every slot of `value`, each while its shard is locked: afterwards slots may be freed.
@@ -121,6 +190,22 @@ impl<T> Values<T> {
                 members.slots.iter().for_each(&mut visit);
             }
         }
+    }
+
+    /// Visits some of the objects known under `value`, from `position` on: one shard is locked, for [`GROUP`] of them at
+    /// most and a few more. `None` at the end.
+    pub(super) fn walk(&self, value: &str, position: Position, mut visit: impl FnMut(Arc<T>)) -> Option<Position> {
+        let of_value = self.hasher.hash_one(value);
+        let Position { shard: number, cursor } = position;
+        let shard = self.spread(of_value).get(number)?.read();
+        let next = shard.find(of_value, |members| *members.value == *value).and_then(|members| {
+            let hash_of = |slot: &IndexedSlot<T>| self.hash_of(slot);
+            members.slots.walk(cursor, GROUP, hash_of, |slot, _| slot.known().into_iter().for_each(&mut visit))
+        });
+        Some(match next {
+            Some(cursor) => Position { shard: number, cursor },
+            None => Position { shard: number + 1, cursor: Cursor::default() },
+        })
     }
 
     /// The objects known under `value`.

@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::ops::Deref;
 
-use super::index::{Index, Values};
-use super::{Core, IndexReader, NAMESPACE_INDEX};
-use crate::error::{BoxError, IndexError, KeyError, StoreError};
+use super::apply::Failed;
+use super::{Core, IndexReader, Indexers};
+use crate::error::{BoxError, IndexError, KeyError, StoreError, TransactionError};
 use crate::key::KeyBuf;
 use crate::slot::SlotOwner;
 use crate::sync::{self, Arc};
-use crate::{KeyFunc, KeySource, Meta};
+use crate::{DeltaObject, KeyFunc, KeySource, Meta};
 
 /// A store with indexes (client-go `Indexer`). Dereferences to its [`IndexReader`].
 ///
@@ -33,35 +33,42 @@ pub struct Indexer<T, M> {
     reader: IndexReader<T, M>,
 }
 
+/// One change of a [transaction](Indexer::transaction).
+#[derive(Clone, Debug)]
+pub enum Transaction<T> {
+    /// A new object.
+    Add(Arc<T>),
+    /// A changed object.
+    Update(Arc<T>),
+    /// An object is gone, or its tombstone. That of a key which is not there is no error.
+    Delete(DeltaObject<T>),
+}
+
 /// Builds an [`Indexer`]; made by [`Indexer::builder`].
 pub struct IndexerBuilder<T, M> {
     keys: KeyFunc<T, M>,
-    indexes: Vec<Index<T>>,
+    indexers: Indexers<T>,
 }
 
 impl<T, M: Meta<T>> IndexerBuilder<T, M> {
     /// Adds an index. Its function gives any number of values and must give the same ones for the same object; it runs
-    /// with no lock held.
+    /// with no lock held. Later ones: [`IndexReader::add_indexers`].
     #[must_use]
     pub fn index(
         mut self,
         name: &str,
         function: impl Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.indexes.push(Index { name: name.to_owned(), function: Box::new(function), values: Values::new() });
+        self.indexers = self.indexers.index(name, function);
         self
     }
 
     /// The store, empty.
     ///
     /// # Errors
-    /// [`IndexError::Conflict`] when a name is given twice or is [`NAMESPACE_INDEX`].
+    /// [`IndexError::Conflict`] when a name is given twice or is [`NAMESPACE_INDEX`](crate::NAMESPACE_INDEX).
     pub fn build(self) -> Result<Indexer<T, M>, IndexError> {
-        let mut names = HashSet::from([NAMESPACE_INDEX]);
-        if let Some(index) = self.indexes.iter().find(|index| !names.insert(&index.name)) {
-            return Err(IndexError::Conflict(index.name.clone()));
-        }
-        let core = Arc::new(Core::new(self.keys, self.indexes));
+        let core = Arc::new(Core::new(self.keys, self.indexers)?);
         Ok(Indexer { reader: IndexReader { core } })
     }
 }
@@ -69,7 +76,7 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
 impl<T, M: Meta<T>> Indexer<T, M> {
     /// Starts a store with the built-in namespace index.
     pub fn builder(keys: KeyFunc<T, M>) -> IndexerBuilder<T, M> {
-        IndexerBuilder { keys, indexes: Vec::new() }
+        IndexerBuilder { keys, indexers: Indexers::new() }
     }
 
     /// A handle for reading.
@@ -85,7 +92,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// Stores `object` under its key, in place of what was there. O(1) and the index functions.
     ///
     /// # Errors
-    /// [`StoreError::Key`]: nothing is stored. [`StoreError::Index`]: it is stored, but not in that index.
+    /// [`StoreError::Key`], [`StoreError::Index`]: an index function failed; the store is as it was.
     pub fn add(&self, object: Arc<T>) -> Result<(), StoreError> {
         let mut key = KeyBuf::new();
         self.core.keys.write(&object, &mut key)?;
@@ -103,7 +110,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// Removes what is stored under the key of `of`. O(1) and the index functions.
     ///
     /// # Errors
-    /// [`KeyError`] when it has no key.
+    /// [`StoreError::Key`] when it has no key.
     pub fn delete<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<(), StoreError>
     where
         T: 'a,
@@ -113,12 +120,16 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         self.write(&key, None)
     }
 
-    /// Stores exactly `objects`. Atomic per key, not as a whole.
+    /// Stores exactly `objects`; the later of two with one key. Atomic per key, not as a whole: readers go on meanwhile and
+    /// see each object as it was or as it is. O(objects + stored), each index function twice an object.
     ///
     /// # Errors
-    /// [`StoreError::Key`]: nothing was changed. [`StoreError::Index`]: everything was stored; the first index error.
+    /// [`StoreError::Key`], [`StoreError::Index`]: nothing was changed.
     pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), StoreError> {
         let keys = objects.iter().map(|object| self.core.keys.key(object)).collect::<Result<Vec<_>, KeyError>>()?;
+        for (key, object) in keys.iter().zip(&objects) {
+            self.core.check_indexes(key, object)?;
+        }
         let mut outcome = Ok(());
         for (key, object) in keys.iter().zip(objects) {
             outcome = outcome.and(self.write(key.as_bytes(), Some(object)));
@@ -130,11 +141,44 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         outcome
     }
 
+    /// Makes many changes (client-go `Transaction`), in order; those that fail are left out, the others made. Atomic per key
+    /// with its indexes, not as a whole: a reader of several keys may see part of it.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deltafifo::{ExplicitKey, Indexer, KeyFunc, NoMeta, Transaction};
+    ///
+    /// let keys = KeyFunc::custom(NoMeta, |name: &String| if name.is_empty() { Err("no name".into()) } else { Ok(name.clone()) });
+    /// let store = Indexer::builder(keys).build()?;
+    /// let changes = ["a", "", "b"].map(|name| Transaction::Add(Arc::new(name.to_owned())));
+    /// let error = store.transaction(changes).unwrap_err();
+    /// assert_eq!((error.failed[0].0, error.total), (1, 3));
+    /// assert_eq!(store.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TransactionError`] names the changes that failed.
+    pub fn transaction(&self, changes: impl IntoIterator<Item = Transaction<T>>) -> Result<(), TransactionError> {
+        let (mut total, mut failed) = (0, Vec::new());
+        for (number, change) in changes.into_iter().enumerate() {
+            let made = match change {
+                Transaction::Add(object) => self.add(object),
+                Transaction::Update(object) => self.update(object),
+                Transaction::Delete(object) => self.delete(&object),
+            };
+            failed.extend(made.err().map(|error| (number, error)));
+            total += 1;
+        }
+        if failed.is_empty() { Ok(()) } else { Err(TransactionError { total, failed }) }
+    }
+
     fn write(&self, key: &[u8], mut new: Option<Arc<T>>) -> Result<(), StoreError> {
         let core = &self.core;
         let hash = core.table.hash(key);
         let mut tries = 0;
         loop {
+            let list = core.indexes.load();
             let (old, entries) = {
                 let shard = core.table.shard(hash).read();
                 shard.find(hash, key).map_or((None, 0), |slot| (slot.known(), slot.index_entries()))
@@ -143,8 +187,12 @@ impl<T, M: Meta<T>> Indexer<T, M> {
                 return Ok(());
             }
             let name = crate::key::as_str(key);
-            // User code: with no lock held, hence against an old object that may have changed by the time it is swapped.
-            let plan = core.plan(name, old.as_deref(), new.as_deref(), entries);
+            // User code: with no lock held, hence against an old object that may have changed by the time it is swapped,
+            // and for indexes that may not be all by then.
+            let mut plan = core.plan(&list, name, old.as_deref(), new.as_deref(), entries);
+            if let Some(Failed { index, source }) = plan.failed.take() {
+                return Err(StoreError::Index { index, key: name.to_owned(), source });
+            }
             let mut shard = core.table.shard(hash).write();
             let is_stored = new.is_some();
             let place = if is_stored {
@@ -161,12 +209,22 @@ impl<T, M: Meta<T>> Indexer<T, M> {
                 sync::spin(&mut tries);
                 continue;
             };
-            let replaced = core.carry_out(&plan, &mut running, new.take());
-            let retired = if is_stored { running.idle().map(|()| None) } else { shard.retire(hash, running) };
+            running.heed();
+            // Whoever builds an index notices what is known with the shard shared, hence not now.
+            let replaced = if core.indexes.is_current(&list) {
+                core.carry_out(&list, &plan, &mut running, new.take())
+            } else {
+                Err(new.take())
+            };
+            let stays = running.is_known();
+            let retired = if stays { running.idle().map(|()| None) } else { shard.retire(hash, running) };
             debug_assert!(retired.is_ok(), "a store alone has no pushers");
             drop(shard);
-            drop((retired, replaced, now, old));
-            return plan.error.map_or(Ok(()), Err);
+            drop((retired, now, old));
+            match replaced {
+                Ok(_old) => return Ok(()),
+                Err(again) => new = again,
+            }
         }
     }
 }

@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 
-use super::Core;
+use super::index::Position;
+use super::{Core, Indexers, Values};
+use crate::buckets::Cursor;
 use crate::error::{BoxError, IndexError, KeyError};
 use crate::key::KeyBuf;
 use crate::slot::Slot;
-use crate::sync::Arc;
-use crate::{KeySource, KnownObjects, Meta, NAMESPACE_INDEX};
+use crate::sync::{Arc, GROUP};
+use crate::{KeySource, KnownObjects, Meta};
 
 /// Reads of a store (the reading half of client-go's `Indexer`). Cheap to clone; every clone sees the same store, whether
 /// it is written alone or through a queue.
@@ -25,6 +27,30 @@ impl<T, M> Clone for IndexReader<T, M> {
 }
 
 impl<T, M: Meta<T>> IndexReader<T, M> {
+    /// Adds indexes (client-go `AddIndexers`), at any time: while the store is filled, written and read. Readers find them
+    /// when this returns. O(objects), each index function once an object; memory for 64 of them at a time. Meanwhile who
+    /// writes objects waits for 64 insertions at most, if the store is written through a queue, and else for the copying
+    /// of 64 pointers.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deltafifo::{Indexer, Indexers, KeyFunc, NoMeta};
+    ///
+    /// let keys = KeyFunc::custom(NoMeta, |(name, _): &(&str, u32)| Ok((*name).to_owned()));
+    /// let store = Indexer::builder(keys).build()?;
+    /// store.add(Arc::new(("a", 7)))?;
+    /// store.add_indexers(Indexers::new().index("number", |(_, number): &(&str, u32)| Ok(vec![number.to_string()])))?;
+    /// assert_eq!(store.index_keys("number", "7")?, ["a"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`IndexError::Conflict`]: a name is given twice, or there is such an index. [`IndexError::Build`]: a function failed
+    /// for a stored object. None of them is added then, and the store is as it was.
+    pub fn add_indexers(&self, indexers: Indexers<T>) -> Result<(), IndexError> {
+        self.core.add_indexers(indexers)
+    }
+
     /// The object stored under the key of `of` (an object, tombstone or [`ExplicitKey`](crate::ExplicitKey)). O(1).
     ///
     /// # Errors
@@ -71,6 +97,32 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         keys
     }
 
+    /// Visits every object, in no particular order, without collecting them (client-go has no such call). O(n) in steps of
+    /// at most some 64 objects: between the steps nothing is locked, and `visit` runs then. An object that is stored all the
+    /// while is visited once, one that comes or goes meanwhile perhaps.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deltafifo::{Indexer, KeyFunc, NoMeta};
+    ///
+    /// let store = Indexer::builder(KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()))).build()?;
+    /// ["a", "bc"].map(|name| store.add(Arc::new(name.to_owned())));
+    /// let mut length = 0;
+    /// store.for_each(|name| length += name.len());
+    /// assert_eq!(length, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn for_each(&self, mut visit: impl FnMut(&Arc<T>)) {
+        let mut step = Vec::new();
+        for number in 0..self.core.table.shards().len() {
+            let mut cursor = Some(Cursor::default());
+            while let Some(from) = cursor {
+                cursor = self.core.table.walk(number, from, GROUP, |slot, _| step.extend(slot.known()));
+                step.drain(..).for_each(|object| visit(&object));
+            }
+        }
+    }
+
     /// How many objects are stored. O(namespaces).
     #[must_use]
     pub fn len(&self) -> usize {
@@ -88,7 +140,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// # Errors
     /// [`IndexError`] when there is no such index, or its function fails for `object`.
     pub fn index(&self, name: &str, object: &T) -> Result<Vec<Arc<T>>, IndexError> {
-        let values = self.index_values(name, object)?;
+        let values = self.core.values_of(name, object)?;
         let mut seen = HashSet::new();
         let mut objects = Vec::new();
         for value in &values {
@@ -97,22 +149,27 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         Ok(objects)
     }
 
-    /// The values that index `name` has for `object`, stored or not.
-    pub(crate) fn index_values(&self, name: &str, object: &T) -> Result<Vec<String>, IndexError> {
-        if name == NAMESPACE_INDEX {
-            return Ok(vec![self.core.keys.meta().namespace(object).unwrap_or_default().to_owned()]);
-        }
-        let index = self.core.indexes.iter().find(|index| index.name == name);
-        let index = index.ok_or_else(|| IndexError::Unknown(name.to_owned()))?;
-        index.values_of(object).map_err(|source| IndexError::Function { index: name.to_owned(), source })
-    }
-
     /// Every stored object with `value` in index `name`. O(answers).
     ///
     /// # Errors
     /// [`IndexError::Unknown`].
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, IndexError> {
-        Ok(self.values(name)?.objects(value))
+        self.core.values(name, |values| values.objects(value))
+    }
+
+    /// Visits the objects with `value` in index `name` as [`for_each`](Self::for_each) does all of them. One that leaves the
+    /// value meanwhile and comes back may be visited twice, or not.
+    ///
+    /// # Errors
+    /// [`IndexError::Unknown`].
+    pub fn for_each_by_index(&self, name: &str, value: &str, mut visit: impl FnMut(&Arc<T>)) -> Result<(), IndexError> {
+        let mut step = Vec::new();
+        let mut position = Some(Position::default());
+        while let Some(from) = position {
+            position = self.core.values(name, |values| values.walk(value, from, |object| step.push(object)))?;
+            step.drain(..).for_each(|object| visit(&object));
+        }
+        Ok(())
     }
 
     /// The keys of the objects with `value` in index `name`, sorted.
@@ -120,7 +177,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// # Errors
     /// [`IndexError::Unknown`].
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<String>, IndexError> {
-        Ok(self.values(name)?.keys(value))
+        self.core.values(name, |values| values.keys(value))
     }
 
     /// All values that index `name` has now, sorted.
@@ -128,11 +185,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// # Errors
     /// [`IndexError::Unknown`].
     pub fn list_index_func_values(&self, name: &str) -> Result<Vec<String>, IndexError> {
-        Ok(self.values(name)?.values())
-    }
-
-    fn values(&self, name: &str) -> Result<&super::Values<T>, IndexError> {
-        self.core.index(name).ok_or_else(|| IndexError::Unknown(name.to_owned()))
+        self.core.values(name, Values::values)
     }
 }
 

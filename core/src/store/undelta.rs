@@ -77,9 +77,9 @@ impl<T, S: Store<T>> UndeltaStore<T, S> {
         &self.store
     }
 
-    /// Pushes, if `changed` says that something was changed. What is only missing in an index is.
+    /// Pushes, if `changed` says that something was changed.
     fn told(&self, changed: Result<(), StoreError>) -> Result<(), StoreError> {
-        if matches!(changed, Ok(()) | Err(StoreError::Index { .. })) {
+        if changed.is_ok() {
             let mut turns = self.turns.lock();
             turns.due += 1;
             let is_my_turn = !std::mem::replace(&mut turns.pushing, true);

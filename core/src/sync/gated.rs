@@ -59,7 +59,8 @@ gated! {
     AtomicU64 u64: load(order: Ordering) -> u64, store(value: u64, order: Ordering);
     AtomicI64 i64: load(order: Ordering) -> i64, fetch_add(value: i64, order: Ordering) -> i64,
         fetch_sub(value: i64, order: Ordering) -> i64;
-    AtomicUsize usize: load(order: Ordering) -> usize, fetch_add(value: usize, order: Ordering) -> usize;
+    AtomicUsize usize: load(order: Ordering) -> usize, store(value: usize, order: Ordering),
+        fetch_add(value: usize, order: Ordering) -> usize;
 }
 
 /// A pointer's.

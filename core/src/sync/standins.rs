@@ -66,6 +66,37 @@ impl<T> Deref for RwLockUpgradableReadGuard<'_, T> {
     }
 }
 
+/// `arc_swap::ArcSwap` that hands on no more than the store that a load finds, and shows an older one to who has no order to
+/// the newest. All that were ever stored are kept.
+pub(crate) struct ArcSwap<T> {
+    /// The place of the newest.
+    newest: super::imp::AtomicUsize,
+    /// Never held across a step.
+    stored: std::sync::Mutex<Vec<model::Arc<T>>>,
+}
+
+impl<T> From<model::Arc<T>> for ArcSwap<T> {
+    fn from(first: model::Arc<T>) -> Self {
+        Self { newest: super::imp::AtomicUsize::new(0), stored: std::sync::Mutex::new(vec![first]) }
+    }
+}
+
+impl<T> ArcSwap<T> {
+    pub(crate) fn load(&self) -> Box<model::Arc<T>> {
+        let newest = self.newest.load(Ordering::Acquire);
+        Box::new(self.stored.lock().unwrap()[newest].clone())
+    }
+
+    /// One at a time, as the callers see to.
+    pub(crate) fn store(&self, value: model::Arc<T>) {
+        let mut stored = self.stored.lock().unwrap();
+        stored.push(value);
+        let newest = stored.len() - 1;
+        drop(stored);
+        self.newest.store(newest, Ordering::Release);
+    }
+}
+
 /// A queue that hands on no more than the real one: a push happens before the pop that finds it, and who has no order to
 /// a push may not find it yet. A mutex around a deque would order calls that the real queue does not, and always show the
 /// newest state, and so hide what rests on either. Its atomics need no gate: nobody loads what it then stores.

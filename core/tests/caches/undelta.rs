@@ -58,15 +58,14 @@ fn reads_and_resyncs_push_nothing() {
 }
 
 #[test]
-fn a_change_that_fails_pushes_nothing_unless_only_an_index_failed() {
+fn a_change_that_fails_pushes_nothing() {
     let (store, pushed) = undelta();
     store.add(nameless()).unwrap_err();
     store.update(nameless()).unwrap_err();
     store.delete(nameless().into()).unwrap_err();
     store.replace(vec![obj("a", 1), nameless()], "1").unwrap_err();
-    assert!(pushed.all().is_empty());
     assert!(matches!(store.add(obj("a", 1313)), Err(StoreError::Index { .. })));
-    assert_eq!(pushed.all(), [[1313]], "it is stored");
+    assert!(pushed.all().is_empty());
 }
 
 #[test]

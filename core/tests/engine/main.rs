@@ -4,6 +4,7 @@ mod blocking;
 #[path = "../common/mod.rs"]
 mod common;
 mod indexed;
+mod indexers;
 mod lane;
 mod model;
 mod races;

@@ -8,7 +8,7 @@ use std::thread;
 use crate::common::{Obj, ObjMeta, deltas, ends, keys, nameless, obj, show, tombstone};
 use deltafifo::{
     BoxError, Change, Delta, DeltaFifo, DeltaType, ExplicitKey, IndexError, Indexer, KeyFunc, NAMESPACE_INDEX,
-    StoreError,
+    StoreError, Transaction,
 };
 
 /// Every prime divisor of the number; 13 cannot be told.
@@ -108,19 +108,35 @@ fn an_index_name_given_twice_or_built_in_is_a_conflict() {
 }
 
 #[test]
-fn an_object_whose_index_function_fails_is_stored_and_in_the_other_indexes() {
+fn an_object_whose_index_function_fails_leaves_the_store_as_it_was() {
     let store = indexed();
     store.add(obj("a", 6)).unwrap();
     let error = store.update(obj("a", 13)).unwrap_err();
     assert!(matches!(error, StoreError::Index { index, key, .. } if index == "primes" && key == "a"));
+    store.add(obj("b", 13)).unwrap_err();
+    assert_eq!(store.get_by_key("a").unwrap().n, 6);
+    assert_eq!(store.list_keys(), ["a"]);
+    assert_eq!(store.list_index_func_values("primes").unwrap(), ["2", "3"]);
+    assert_eq!(store.list_index_func_values("digits").unwrap(), ["6"]);
+    store.delete(ExplicitKey("a")).unwrap();
+    assert!(store.is_empty());
+}
+
+#[test]
+fn an_object_that_is_watched_is_stored_and_in_the_other_indexes_when_a_function_fails() {
+    let fifo = DeltaFifo::over(indexed()).build();
+    for n in [6, 13] {
+        fifo.update(obj("a", n)).unwrap();
+    }
+    let error = fifo.pop().unwrap().apply(|_| ()).unwrap_err();
+    assert!(matches!(error, StoreError::NotIndexed { index, key, .. } if index == "primes" && key == "a"));
+    let store = fifo.store();
     assert_eq!(store.get_by_key("a").unwrap().n, 13);
     assert!(store.list_index_func_values("primes").unwrap().is_empty());
     assert_eq!(store.list_index_func_values("digits").unwrap(), ["1", "3"]);
-    store.update(obj("a", 14)).unwrap();
+    fifo.update(obj("a", 14)).unwrap();
+    fifo.pop().unwrap().apply(|_| ()).unwrap();
     assert_eq!(store.list_index_func_values("primes").unwrap(), ["2", "7"]);
-    store.update(obj("a", 13)).unwrap_err();
-    store.delete(ExplicitKey("a")).unwrap();
-    assert!(store.is_empty());
 }
 
 #[test]
@@ -137,7 +153,7 @@ fn an_index_error_in_apply_is_told_after_everything_is_applied() {
         Change::Deleted { .. } => unreachable!(),
     });
     guard.done();
-    assert!(matches!(error, Err(StoreError::Index { .. })));
+    assert!(matches!(error, Err(StoreError::NotIndexed { .. })));
     assert_eq!(told, ["+6", "6>13", "13>10"]);
     assert_eq!(fifo.store().list_index_func_values("primes").unwrap(), ["2", "5"]);
 }
@@ -150,8 +166,8 @@ fn replace_stores_exactly_the_list() {
     assert!(matches!(store.replace(vec![obj("c", 7), nameless()]), Err(StoreError::Key(_))));
     assert_eq!(numbers(store.list()), [3, 5], "nothing was changed");
     assert!(matches!(store.replace(vec![obj("x", 13), obj("b", 7)]), Err(StoreError::Index { .. })));
-    assert_eq!(numbers(store.list()), [7, 13], "everything was stored");
-    assert_eq!(store.list_index_func_values("primes").unwrap(), ["7"]);
+    assert_eq!(numbers(store.list()), [3, 5], "nor was anything this time");
+    assert_eq!(store.list_index_func_values("primes").unwrap(), ["3", "5"]);
     store.replace(vec![]).unwrap();
     assert!(store.is_empty());
 }
@@ -390,24 +406,32 @@ fn no_object_is_released_under_a_lock() {
     });
 }
 
+/// Offers something and applies it.
+fn apply(fifo: &DeltaFifo<Obj, ObjMeta>, offer: impl FnOnce(&DeltaFifo<Obj, ObjMeta>)) -> Result<(), StoreError> {
+    offer(fifo);
+    fifo.pop().unwrap().apply(|_| ())
+}
+
 #[test]
 fn an_index_function_that_fails_now_and_then_leaves_nothing_behind_nor_one_that_changes_its_mind_at_a_deletion() {
     let answer = Arc::new(Mutex::new(Ok("before")));
     let says = answer.clone();
     let says = move |_: &Obj| says.lock().unwrap().map(|value: &str| vec![value.to_owned()]).map_err(BoxError::from);
     let store = Indexer::builder(keys()).index("says", says).index("primes", primes).build().unwrap();
-    store.add(obj("a", 3)).unwrap();
+    let fifo = DeltaFifo::over(store).build();
+    let store = fifo.store();
+    apply(&fifo, |fifo| fifo.add(obj("a", 3)).unwrap()).unwrap();
 
     *answer.lock().unwrap() = Err("not now");
-    store.update(obj("a", 2)).unwrap_err();
+    apply(&fifo, |fifo| fifo.update(obj("a", 2)).unwrap()).unwrap_err();
     assert_eq!(store.list_index_func_values("says").unwrap(), [""; 0], "it failed for the old object and the new one");
     assert_eq!(store.list_index_func_values("primes").unwrap(), ["2"]);
 
     *answer.lock().unwrap() = Ok("after");
-    store.update(obj("a", 5)).unwrap();
+    apply(&fifo, |fifo| fifo.update(obj("a", 5)).unwrap()).unwrap();
     assert_eq!(store.list_index_func_values("says").unwrap(), ["after"]);
     *answer.lock().unwrap() = Ok("other");
-    store.delete(&*obj("a", 5)).unwrap();
+    apply(&fifo, |fifo| fifo.delete(obj("a", 5)).unwrap()).unwrap();
     assert_eq!(store.list_index_func_values("says").unwrap(), [""; 0]);
     assert_eq!(store.list_index_func_values("primes").unwrap(), [""; 0]);
 }
@@ -422,10 +446,12 @@ fn two_index_functions_that_fail_in_turn_leave_nothing_behind() {
         }
     };
     let store = Indexer::builder(keys()).index("one", failing("one")).index("other", failing("other")).build().unwrap();
+    let fifo = DeltaFifo::over(store).build();
+    let store = fifo.store();
     *fails.lock().unwrap() = "one";
-    store.add(obj("a", 1)).unwrap_err();
+    apply(&fifo, |fifo| fifo.add(obj("a", 1)).unwrap()).unwrap_err();
     *fails.lock().unwrap() = "other";
-    store.update(obj("a", 2)).unwrap_err();
+    apply(&fifo, |fifo| fifo.update(obj("a", 2)).unwrap()).unwrap_err();
     assert_eq!(store.list_index_func_values("one").unwrap(), ["2"]);
     assert_eq!(store.list_index_func_values("other").unwrap(), [""; 0], "it has an object under a value of before");
 }
@@ -462,4 +488,60 @@ fn a_reader_serves_another_queue_as_its_known_objects() {
     assert_eq!(shown, ["kept: R2", "gone: D(1)"]);
     fifo.resync();
     assert_eq!(fifo.list_keys().len(), 2, "what the store knows");
+}
+
+#[test]
+fn a_transaction_names_what_failed_and_makes_the_rest() {
+    let store = indexed();
+    store.add(obj("gone", 2)).unwrap();
+    let error = store
+        .transaction([
+            Transaction::Add(obj("a", 6)),
+            Transaction::Add(nameless()),
+            Transaction::Update(obj("a", 10)),
+            Transaction::Update(obj("b", 13)),
+            Transaction::Delete(obj("gone", 0).into()),
+            Transaction::Delete(obj("never", 0).into()),
+        ])
+        .unwrap_err();
+    let failed: Vec<_> =
+        error.failed.iter().map(|(number, error)| (*number, matches!(error, StoreError::Key(_)))).collect();
+    assert_eq!((failed, error.total), (vec![(1, true), (3, false)], 6));
+    assert!(error.to_string().starts_with("2 of 6 changes of the transaction failed"), "{error}");
+    assert_eq!(numbers(store.list()), [10]);
+    assert_eq!(store.list_index_func_values("primes").unwrap(), ["2", "5"]);
+    store.transaction([]).unwrap();
+}
+
+#[test]
+fn what_is_visited_may_change_the_store_and_what_stays_is_visited_once() {
+    let store = Indexer::builder(keys()).build().unwrap();
+    let stay = if cfg!(miri) { 150 } else { 3_000 };
+    (0..stay).for_each(|n| store.add(obj(&format!("ns/stays-{n}"), n)).unwrap());
+    let mut visited = Vec::new();
+    let mut visit = |object: &Arc<Obj>| {
+        if object.name.starts_with("stays") {
+            visited.push(object.n);
+            // Nothing is locked: others come, so that the maps grow, and some of them go.
+            (0..3).for_each(|other| store.add(obj(&format!("ns/other-{}-{other}", object.n), 0)).unwrap());
+            store.delete(ExplicitKey(&format!("ns/other-{}-0", object.n))).unwrap();
+        }
+    };
+    store.for_each(&mut visit);
+    visited.sort_unstable();
+    assert!(visited.iter().copied().eq(0..stay));
+    visited.clear();
+    let mut found = 0;
+    store
+        .for_each_by_index(NAMESPACE_INDEX, "ns", |object| {
+            found += 1;
+            if object.name.starts_with("stays") {
+                visited.push(object.n);
+                store.delete(ExplicitKey(&format!("ns/other-{}-1", object.n))).unwrap();
+            }
+        })
+        .unwrap();
+    visited.sort_unstable();
+    assert!(visited.iter().copied().eq(0..stay) && found > stay);
+    assert!(matches!(store.for_each_by_index("nope", "", |_| ()), Err(IndexError::Unknown(_))));
 }

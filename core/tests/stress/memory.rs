@@ -9,6 +9,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::thread;
 
+use deltafifo::{Indexer, KeyFunc, NoMeta};
 use parking_lot::{Condvar, Mutex};
 
 struct Counting;
@@ -51,13 +52,15 @@ const WARM: u64 = 0;
 /// More threads than a round has.
 const WAITING: usize = 32;
 
-/// Makes `parking_lot`'s table of waiting threads as large as it will be: it grows with the most threads that ever waited
-/// at once, and keeps its older selves.
+/// Makes `parking_lot`'s table of waiting threads as large as it will be, and arc-swap's list of threads that load: they
+/// grow with the most threads that ever did so at once, and are kept.
 pub fn warm() {
     let (waiting, all) = (Mutex::new(0), Condvar::new());
+    let store = Indexer::builder(KeyFunc::custom(NoMeta, |(): &()| Ok(String::new()))).build().unwrap();
     thread::scope(|scope| {
         for _ in 0..WAITING {
             scope.spawn(|| {
+                assert!(store.by_index("no such index", "").is_err());
                 let mut waiting = waiting.lock();
                 *waiting += 1;
                 all.notify_all();

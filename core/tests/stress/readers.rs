@@ -69,6 +69,7 @@ impl Reader<'_> {
             self.see(&object, "list");
             assert!(seen.insert((object.ns.clone(), object.name.clone())), "{} is listed twice", object.name);
         }
+        store.for_each(|object| self.see(object, "for_each"));
         let keys = store.list_keys();
         assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len(), "a key is listed twice");
         let pending = self.world.rig.fifo.list_keys();
@@ -102,6 +103,11 @@ impl Reader<'_> {
             assert!(seen.insert((object.ns.clone(), object.name.clone())), "{} is found twice", object.name);
             self.see(&object, "the user's index");
         }
+        let visited = store.for_each_by_index("class", &class, |object| {
+            assert!(classes(object.n).contains(&class), "{} of {} is not in {class}", object.n, object.name);
+            self.see(object, "the user's index, in steps");
+        });
+        visited.unwrap();
         let values = store.list_index_func_values("class").unwrap();
         assert!(values.len() <= 5 && values.iter().all(|value| value.starts_with("class-")), "{values:?}");
     }

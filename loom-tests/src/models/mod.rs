@@ -1,6 +1,7 @@
 //! The models, one subject a file.
 
 mod batch;
+mod build;
 mod elsewhere;
 mod handles;
 mod lane;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<&'static Model> {
         peek::MODELS,
         requeue::MODELS,
         store::MODELS,
+        build::MODELS,
         relist::MODELS,
         batch::MODELS,
         elsewhere::MODELS,

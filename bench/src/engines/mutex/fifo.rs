@@ -66,6 +66,23 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         Ok(())
     }
 
+    /// A watch reported many changed objects: the same one by one, the lock taken once, and the keys made before.
+    ///
+    /// # Errors
+    /// As for [`update`](Self::update): those before the object are queued.
+    pub fn update_burst(&self, objects: Vec<Arc<T>>) -> Result<(), OfferError> {
+        let keys: Vec<_> = objects.iter().map(|object| self.keys.key(object)).collect();
+        let mut state = self.state.lock();
+        state.populated = true;
+        let pushed = keys
+            .into_iter()
+            .zip(objects)
+            .try_for_each(|(key, object)| self.push_object(&mut state, &key?, DeltaType::Updated, object));
+        drop(state);
+        self.changed.notify_all();
+        pushed
+    }
+
     /// An object, or what a tombstone names, is gone. Ignored when neither the queue nor the known objects have its
     /// key.
     ///

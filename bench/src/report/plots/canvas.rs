@@ -75,6 +75,7 @@ pub fn mark(area: &Area, (x, y): (i32, i32), look: Look) -> Drawn {
         Mark::Down => filled(&[(-5, -4), (0, 5), (5, -4)]),
         Mark::Right => filled(&[(-4, -5), (5, 0), (-4, 5)]),
         Mark::Left => filled(&[(4, -5), (-5, 0), (4, 5)]),
+        Mark::Tent => stroke(area, shape(&[(-5, 4), (0, -5), (5, 4), (-5, 4)]), ink, 2),
         Mark::Lozenge => stroke(area, shape(&[(-5, 0), (0, -5), (5, 0), (0, 5), (-5, 0)]), ink, 2),
         Mark::Box => stroke(area, shape(&[(-4, -4), (4, -4), (4, 4), (-4, 4), (-4, -4)]), ink, 2),
         Mark::Plus => {

@@ -34,6 +34,10 @@ pub fn plots(rows: &[Summary], workloads: &[&str]) -> Drawn<Vec<Plot>> {
                     None => lines.push(Line { engine: &row.engine, points: vec![point(row)] }),
                 }
             }
+            // Those of joined files may come in any order.
+            for line in &mut lines {
+                line.points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            }
             let of = format!("{workload} {variant}");
             let (name, title) = (format!("growth {of}"), format!("{}, time per object", of.trim_end()));
             Plot::new(&name, &title, |title| lines::draw(title, &lines, &across, &scale))

@@ -23,6 +23,7 @@ const DELTAFIFO: Ink = ink((0x1f, 0x78, 0xd1), "#0757ba", "#58a6ff");
 const SKIP: Ink = ink((0x3d, 0x93, 0xc2), "#2e8bc0", "#8fd0f5");
 const ONE_THREAD: Ink = ink((0x2f, 0x8c, 0x96), "#1b7c83", "#76d7de");
 const LANE: Ink = ink((0x5b, 0x6e, 0xe8), "#4350d6", "#a3b0ff");
+const SINGLE: Ink = ink((0x6c, 0x7f, 0xa6), "#4f6390", "#a9bbdf");
 const MUTEX: Ink = ink((0xc7, 0x6b, 0x0a), "#b35900", "#f0a044");
 const DASHMAP: Ink = ink((0x2b, 0x8a, 0x50), "#1a7f37", "#4ac26b");
 const FLOOR: Ink = ink((0x86, 0x80, 0x78), "#6e6a64", "#b0aaa0");
@@ -33,13 +34,14 @@ const GO_REAL: Ink = ink((0xcf, 0x5c, 0x92), "#b8336f", "#ff8fc0");
 const GO_INFORMER: Ink = ink((0xa5, 0x66, 0x4e), "#87452c", "#d9a38c");
 const UNKNOWN: Ink = ink((0x70, 0x7b, 0x8a), "#57606a", "#9aa5b1");
 
-const ALL: [Ink; 15] = [
+const ALL: [Ink; 16] = [
     TEXT,
     GRID,
     DELTAFIFO,
     SKIP,
     ONE_THREAD,
     LANE,
+    SINGLE,
     MUTEX,
     DASHMAP,
     FLOOR,
@@ -66,6 +68,7 @@ pub enum Mark {
     Left,
     Plus,
     Cross,
+    Tent,
 }
 
 /// See the module.
@@ -84,6 +87,7 @@ pub fn look(engine: &str) -> Look {
         "deltafifo-skip" => (SKIP, Mark::Ring),
         "deltafifo-1-thread" => (ONE_THREAD, Mark::Left),
         "deltafifo-lane" => (LANE, Mark::Right),
+        "deltafifo-single" => (SINGLE, Mark::Tent),
         "mutex" => (MUTEX, Mark::Square),
         "dashmap" => (DASHMAP, Mark::Diamond),
         "floor" => (FLOOR, Mark::Plus),

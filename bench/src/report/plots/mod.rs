@@ -6,12 +6,16 @@ mod figures;
 mod growth;
 mod lines;
 mod look;
+mod names;
 mod ranges;
 mod scale;
 
 pub(super) use canvas::Drawn;
 pub(super) use look::style_sheet;
 
+use names::Names;
+
+use super::summary::distinct;
 use super::{Report, Summary};
 
 /// Plots that belong together.
@@ -32,9 +36,7 @@ pub(super) struct Plot {
 
 impl Plot {
     fn new(name: &str, title: &str, draw: impl FnOnce(&str) -> Drawn<String>) -> Drawn<Self> {
-        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
-        let name = name.trim_end().chars().map(plain).collect();
-        Ok(Self { name, title: title.to_owned(), svg: draw(title)? })
+        Ok(Self { name: name.to_owned(), title: title.to_owned(), svg: draw(title)? })
     }
 }
 
@@ -46,7 +48,7 @@ pub(super) fn sections(report: &Report) -> Drawn<Vec<Section>> {
         let all: Drawn<Vec<_>> = workloads.iter().map(|workload| plots(rows, workload)).collect();
         Ok(all?.into_iter().flatten().collect())
     };
-    let all = [
+    let mut all = [
         Section {
             title: "Lists",
             note: "Time until one handler has seen everything: less is better. The mark is the median of all rounds, the \
@@ -74,12 +76,19 @@ pub(super) fn sections(report: &Report) -> Drawn<Vec<Section>> {
         },
         Section { title: "Memory", note: "Bytes per key: less is better.", plots: figures::memory(rows)? },
     ];
+    let mut names = Names::default();
+    for plot in all.iter_mut().flat_map(|section| &mut section.plots) {
+        plot.name = names.plain(&plot.name);
+    }
     Ok(all.into_iter().filter(|section| !section.plots.is_empty()).collect())
 }
 
-/// The rows of the largest number of objects among those that are wanted.
+/// The wanted rows of one number of objects: the one that most engines have, and of those the largest. After an interrupt,
+/// or of a growth run that was joined, the largest of all may have a few engines only.
 fn largest(rows: &[Summary], wanted: impl Fn(&Summary) -> bool) -> Vec<&Summary> {
     let rows: Vec<_> = rows.iter().filter(|row| wanted(row)).collect();
-    let most = rows.iter().map(|row| row.objects).max();
-    rows.into_iter().filter(|row| Some(row.objects) == most).collect()
+    let engines = |objects| distinct(rows.iter().filter(|row| row.objects == objects).map(|row| &row.engine)).len();
+    let sizes = distinct(rows.iter().map(|row| row.objects));
+    let widest = sizes.into_iter().max_by_key(|objects| (engines(*objects), *objects));
+    rows.into_iter().filter(|row| Some(row.objects) == widest).collect()
 }

@@ -105,15 +105,20 @@ impl<T: Send + Sync> Offers<T> {
     /// Gives the consumer time to handle what was offered.
     pub fn wait(&self) {
         let end = Instant::now() + WAIT_FOR_OFFERS;
-        while self.handled.load(Ordering::Relaxed) < self.made.load(Ordering::Relaxed) && Instant::now() < end {
+        while self.handled.load(Ordering::Relaxed) < self.made() && Instant::now() < end {
             thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// How many offers were made.
+    pub fn made(&self) -> usize {
+        self.made.load(Ordering::Relaxed)
     }
 
     /// How long adds took, and handling from the intended time. An offer that was not handled has its time up to now in
     /// the figures: it took at least that.
     pub fn figures(&self, extra: &mut Map<String, Value>) -> Result<[(&'static str, Latencies); 2], ChildError> {
-        let (now, made) = (self.now(), self.made.load(Ordering::Relaxed));
+        let (now, made) = (self.now(), self.made());
         let (mut adds, mut handled, mut unhandled) = (Latencies::new(), Latencies::new(), 0);
         for (sequence, offer) in self.notes[..made].iter().enumerate() {
             if !offer.counts.load(Ordering::Relaxed) {

@@ -170,7 +170,7 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
     }
 
     fn has_value(&self, name: &str, value: &str, key: &str, object: &T) -> bool {
-        match self.store.index_values(name, object) {
+        match self.store.core.values_of(name, object) {
             Ok(values) => values.iter().any(|one| one == value),
             Err(error) => {
                 unharmed(|| tracing::warn!(key, %error, "an own write is left out of an index"));

@@ -1,0 +1,60 @@
+//! Files that are there as a whole or not at all: written beside their place, and then moved to it.
+
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::{Builder, NamedTempFile};
+
+use super::directory::Unwritable;
+
+/// Sees that a file can be written, and leaves nothing.
+pub(super) fn check(path: &Path) -> Result<(), Unwritable> {
+    let writable = || match place(path)? {
+        Place::File(path) => beside(&path).map(drop),
+        Place::Other if path.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Place::Other => fs::File::options().write(true).open(path).map(drop),
+    };
+    writable().map_err(at(path))
+}
+
+/// Writes a file.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Unwritable> {
+    let written = || match place(path)? {
+        Place::File(path) => {
+            let mut file = beside(&path)?;
+            file.write_all(text.as_bytes())?;
+            file.persist(path)?;
+            Ok(())
+        }
+        Place::Other => fs::write(path, text),
+    };
+    written().map_err(at(path))
+}
+
+enum Place {
+    /// One that is there, or will be: what a link leads to.
+    File(PathBuf),
+    /// A terminal, a pipe, the null device: nothing may be moved there.
+    Other,
+}
+
+fn place(path: &Path) -> io::Result<Place> {
+    match path.metadata() {
+        Ok(metadata) if metadata.is_file() => Ok(Place::File(path.canonicalize()?)),
+        Ok(_) => Ok(Place::Other),
+        Err(_) => Ok(Place::File(path.to_owned())),
+    }
+}
+
+fn beside(path: &Path) -> io::Result<NamedTempFile> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // As every new file has them, less what the user takes away.
+    Builder::new().prefix(".relist-").permissions(Permissions::from_mode(0o666)).tempfile_in(directory)
+}
+
+pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> Unwritable {
+    let path = path.to_owned();
+    |source| Unwritable::Path { path, source }
+}

@@ -1,0 +1,35 @@
+//! Names of files.
+
+use std::collections::HashSet;
+
+/// What every file system takes with an ending and a number.
+const LONGEST: usize = 100;
+
+/// The names that are taken.
+#[derive(Default)]
+pub struct Names(HashSet<String>);
+
+impl Names {
+    /// A plain and short name that no plot before has: what differs in other letters only gets a number.
+    pub fn plain(&mut self, name: &str) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+        let plain: String = name.trim_end().chars().map(plain).take(LONGEST).collect();
+        let numbered = (2_usize..).map(|number| format!("{plain}-{number}"));
+        let mut names = std::iter::once(plain.clone()).chain(numbered);
+        names.find(|name| self.0.insert(name.clone())).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_are_alike_and_none_is_long() {
+        let mut names = Names::default();
+        let plain = ["relist a b", "relist a-b", "relist a/b", "relist ", "relist a b 2"].map(|name| names.plain(name));
+        assert_eq!(plain, ["relist-a-b", "relist-a-b-2", "relist-a-b-3", "relist", "relist-a-b-2-2"]);
+        let long = names.plain(&"ä".repeat(400));
+        assert!(long.len() == LONGEST && names.plain(&"ä".repeat(500)) != long);
+    }
+}

@@ -1,0 +1,30 @@
+//! How long a turn takes before one like it has been measured: rough weights, so that the first round has an estimate too.
+//! What has been measured since says how many times as long this machine takes as the one these are from (50,000 objects,
+//! two busy cores).
+
+use super::Plan;
+use super::turns::Turn;
+use crate::workloads::Workload;
+
+/// A decoded pod takes so many times as long to make as a generated object.
+const POD: f64 = 10.0;
+
+/// Seconds of a turn.
+#[expect(clippy::cast_precision_loss, reason = "a guess has one digit")]
+pub(super) fn seconds(plan: &Plan, turn: &Turn) -> f64 {
+    let length = plan.length.as_secs_f64();
+    let object = if plan.input.is_some() { POD } else { 1.0 };
+    let of = |workload: Workload| {
+        // What it takes in any case, and microseconds for each object: in Rust, and in Go.
+        let (fixed, [rust, go]) = match workload {
+            Workload::Initial | Workload::Relist | Workload::Churn => (0.1, [8.0, 25.0]),
+            Workload::Events => (0.1, [70.0, 200.0]),
+            Workload::Stall => (2.0 * length, [10.0, 50.0]),
+            Workload::Readers => (2.5 * length, [10.0, 50.0]),
+            Workload::SlowHandler => (5.0, [10.0, 50.0]),
+            Workload::Memory => (0.1, [10.0, 80.0]),
+        };
+        fixed + turn.objects as f64 * object * if turn.engine.is_go() { go } else { rust } / 1e6
+    };
+    turn.workloads(plan).into_iter().map(of).sum()
+}

@@ -1,0 +1,168 @@
+//! How much memory a run needs: that of its largest turn. Whoever asks for more than there is would have the system end
+//! some process, perhaps another one.
+//!
+//! The counts below are of objects that are alive at once for each key, by reading the workloads; the bytes are rounded up
+//! from the peak of resident memory of every engine and workload, each in a process of its own, with 50,000 generated
+//! objects and with 1,000 pods. (Of generated objects, in bytes a key: relist 4,600 in deltafifo, 6,500 in kube-writer, 3,400
+//! in client-go-informer; churn 5,600, 8,400 and 4,200; events 4,000 and 5,700; stall 4,200 and 6,100.)
+
+use super::Plan;
+use super::turns::Turn;
+use crate::engines::EngineName;
+use crate::workloads::Workload;
+
+/// What a key takes in an engine, with what the allocator keeps.
+const KEY: u64 = 1_100;
+/// A generated object, with its share of its list.
+const GENERATED: u64 = 1_000;
+/// A decoded pod: most of it are its managed fields.
+const POD: u64 = 51_000;
+/// The same in Go, where pods that repeat share their texts.
+const POD_IN_GO: u64 = 22_000;
+/// Offers that the workload stall makes ready for each of its seconds, its control's included.
+const OFFERS_A_SECOND: f64 = 20_000.0;
+
+/// There is not enough memory.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{engine} needs about {needed} MB with {objects} objects, of which {free} MB are free: pass --objects {most} or fewer, or \
+     leave it out with --engine, or some of its workloads with --workload"
+)]
+pub struct TooLarge {
+    engine: EngineName,
+    objects: usize,
+    needed: u64,
+    free: u64,
+    most: u64,
+}
+
+impl Plan {
+    /// Compares what the plan needs with the bytes that are free.
+    ///
+    /// # Errors
+    /// [`TooLarge`], of the turn that needs most.
+    pub fn check_memory(&self, free: u64) -> Result<(), TooLarge> {
+        let needs = Turn::all(self).into_iter().map(|turn| (turn, Need::of(self, &turn)));
+        let Some((turn, need)) = needs.max_by_key(|(turn, need)| need.bytes(turn.objects)) else { return Ok(()) };
+        let needed = need.bytes(turn.objects);
+        if needed <= free {
+            return Ok(());
+        }
+        let most = free.saturating_sub(need.fixed) / need.key;
+        let [needed, free] = [needed, free].map(|bytes| bytes / 1_000_000);
+        Err(TooLarge { engine: turn.engine, objects: turn.objects, needed, free, most })
+    }
+}
+
+/// In bytes: for each key, and whatever their number.
+struct Need {
+    key: u64,
+    fixed: u64,
+}
+
+impl Need {
+    fn of(plan: &Plan, turn: &Turn) -> Self {
+        let object = match (&plan.input, turn.engine.is_go()) {
+            (None, _) => GENERATED,
+            (Some(_), false) => POD,
+            (Some(_), true) => POD_IN_GO,
+        };
+        let workloads = turn.workloads(plan);
+        let most = |list| {
+            let alive = workloads.iter().filter(|workload| workload.is_list() == list);
+            alive.map(|workload| KEY + object * alive_at_once(*workload, turn.engine)).max()
+        };
+        let (lists, others) = (most(true), most(false));
+        // What lists took is freed at the end of the process, but where a collector sees to it.
+        let left = match (lists, turn.engine) {
+            (None, _) => 0,
+            (_, engine) if engine.is_go() => 0,
+            (_, engine) if engine.makes_deltas() => KEY + 3 * object,
+            _ => KEY + 6 * object,
+        };
+        let key = lists.unwrap_or(0).max(others.map_or(0, |others| left + others));
+        let stalls = workloads.contains(&Workload::Stall);
+        Self { key, fixed: if stalls { offers(plan) * object } else { 0 } }
+    }
+
+    fn bytes(&self, objects: usize) -> u64 {
+        self.key.saturating_mul(objects as u64).saturating_add(self.fixed)
+    }
+}
+
+/// Objects of one key.
+fn alive_at_once(workload: Workload, engine: EngineName) -> u64 {
+    let [rust, kube_writer, go] = match workload {
+        Workload::Initial => [1, 3, 2],
+        // In Rust with the lists of `owned`.
+        Workload::Relist => [4, 6, 3],
+        Workload::Churn => [5, 8, 4],
+        Workload::Events => [3, 0, 5],
+        Workload::Stall | Workload::SlowHandler => [3, 0, 6],
+        Workload::Readers => [2, 5, 3],
+        Workload::Memory => [2, 6, 3],
+    };
+    match engine {
+        EngineName::KubeWriter | EngineName::KubeWriterArc => kube_writer,
+        engine if engine.is_go() => go,
+        _ => rust,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an hour has few enough")]
+fn offers(plan: &Plan) -> u64 {
+    (plan.length.as_secs_f64() * OFFERS_A_SECOND) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn plan(engine: EngineName, workloads: &[Workload], objects: usize) -> Plan {
+        let (engines, workloads, objects) = (vec![engine], workloads.to_vec(), vec![objects]);
+        Plan { engines, workloads, objects, input: None, rounds: 1, length: Duration::from_secs(2) }
+    }
+
+    /// Peaks that were measured, in bytes a key with 50,000 objects: the estimate is not below, and not half as much again.
+    #[test]
+    fn the_estimate_is_near_what_was_measured() {
+        let all = Workload::ALL;
+        for (engine, workloads, measured) in [
+            (EngineName::Mutex, &all[1..2], 4_574),
+            (EngineName::Mutex, &all[..3], 5_621),
+            (EngineName::Mutex, &all[3..4], 4_015),
+            (EngineName::Mutex, &all[..7], 7_763),
+            (EngineName::KubeWriter, &all[..3], 8_406),
+            (EngineName::KubeWriter, &all[4..6], 5_202),
+            (EngineName::KubeWriter, &all[..7], 11_963),
+            (EngineName::ClientGoDeltaFifo, &all[4..5], 6_100),
+            (EngineName::ClientGoInformer, &all[3..4], 5_689),
+        ] {
+            let turn = Turn::all(&plan(engine, workloads, 50_000))[0];
+            let key = Need::of(&plan(engine, workloads, 50_000), &turn).bytes(50_000) / 50_000;
+            assert!((measured..measured * 3 / 2).contains(&key), "{engine} {workloads:?}: {key} for {measured}");
+        }
+    }
+
+    /// What BENCHMARKS.md tells to run, on a machine of 24 GiB with little else on it.
+    #[test]
+    fn the_growth_of_the_documentation_is_taken() {
+        for engine in [EngineName::DeltaFifo, EngineName::Mutex, EngineName::Floor, EngineName::ClientGoDeltaFifo] {
+            let growth = plan(engine, &[Workload::Initial, Workload::Relist], 4_000_000);
+            assert!(growth.check_memory(22_000_000_000).is_ok(), "{engine}");
+        }
+    }
+
+    #[test]
+    fn the_size_that_is_advised_is_one_that_is_taken() {
+        let plan = |objects| plan(EngineName::KubeWriter, &Workload::ALL, objects);
+        let refused = plan(4_000_000).check_memory(24_000_000_000).expect_err("too many");
+        let most = usize::try_from(refused.most).expect("it is below");
+        assert!(plan(most).check_memory(24_000_000_000).is_ok());
+        assert!(plan(most + 1).check_memory(24_000_000_000).is_err());
+        let message = refused.to_string();
+        assert!(message.contains("kube-writer") && message.contains(&most.to_string()), "{message}");
+    }
+}

@@ -1,0 +1,61 @@
+//! What the engines say they are, with their versions and settings.
+
+use std::collections::BTreeMap;
+
+use super::turns::Turn;
+
+/// For each engine what it said where time is measured, and where memory is: the peers in Go have another setting there,
+/// and a figure is to stand beside its own.
+#[derive(Default)]
+pub(super) struct Said(BTreeMap<String, Settings>);
+
+#[derive(Default)]
+struct Settings {
+    time: Option<String>,
+    memory: Option<String>,
+}
+
+impl Said {
+    /// Writes down what a turn's child said at its end.
+    pub fn note(&mut self, turn: &Turn, version: String) {
+        let engine = turn.engine;
+        let description = if engine.is_go() { format!("{}: {version}", engine.description()) } else { version };
+        let settings = self.0.entry(engine.to_string()).or_default();
+        *(if turn.memory { &mut settings.memory } else { &mut settings.time }) = Some(description);
+    }
+
+    /// One description for each engine, with both settings if there are two.
+    pub fn descriptions(self) -> BTreeMap<String, String> {
+        let described = |(engine, Settings { time, memory })| {
+            let description = match (time, memory) {
+                (Some(time), Some(memory)) if time != memory => format!("{time}; where memory was measured: {memory}"),
+                (time, memory) => time.or(memory).unwrap_or_default(),
+            };
+            (engine, description)
+        };
+        self.0.into_iter().map(described).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engines::EngineName;
+
+    #[test]
+    fn the_setting_of_the_times_is_not_that_of_memory() {
+        let mut said = Said::default();
+        for (engine, [time, memory]) in [
+            (EngineName::ClientGoDeltaFifo, ["go GOGC=400", "go GOGC=100"]),
+            (EngineName::Mutex, ["one and the same", "one and the same"]),
+        ] {
+            said.note(&Turn::of(engine, false), time.to_owned());
+            said.note(&Turn::of(engine, true), memory.to_owned());
+        }
+        said.note(&Turn::of(EngineName::DashMap, true), "no times".to_owned());
+        let of = said.descriptions();
+        let go = &of["client-go-deltafifo"];
+        assert!(go.contains("go GOGC=400; where memory was measured:") && go.ends_with("go GOGC=100"), "{go}");
+        assert_eq!((of["mutex"].as_str(), of["dashmap"].as_str()), ("one and the same", "no times"));
+    }
+}

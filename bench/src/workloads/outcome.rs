@@ -1,0 +1,33 @@
+//! What a run ended with, for `report/check.rs` to compare between engines: what the handler counted, and what the store
+//! holds. Belongs outside every clock.
+
+use serde_json::{Map, Value};
+
+use crate::data::Source;
+use crate::digest::Digest;
+use crate::engines::{Counts, ListEngine};
+
+/// Writes down both.
+pub(super) fn add_outcome<S: Source>(
+    counts: Counts,
+    engine: &impl ListEngine<S::Object>,
+    extra: &mut Map<String, Value>,
+) {
+    add_counts(counts, extra);
+    add_store::<S>(engine, extra);
+}
+
+/// Writes down what the handler counted.
+pub(super) fn add_counts(counts: Counts, extra: &mut Map<String, Value>) {
+    extra.insert("adds".into(), counts.adds.into());
+    extra.insert("updates".into(), counts.updates.into());
+    extra.insert("deletes".into(), counts.deletes.into());
+}
+
+/// Writes down what the store holds.
+pub(super) fn add_store<S: Source>(engine: &impl ListEngine<S::Object>, extra: &mut Map<String, Value>) {
+    let mut digest = Digest::default();
+    engine.for_each_known(|object| digest.add(&S::Meta::default(), object));
+    extra.insert("store_len".into(), digest.len().into());
+    extra.insert("store_digest".into(), digest.hex().into());
+}

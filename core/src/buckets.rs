@@ -1,0 +1,384 @@
+//! A hash map in buckets of one cache line, each with seven entries of a pointer's size and their tags.
+//!
+//! Why not hashbrown: its tags, its entries and our slots are three misses in a row, and only the last address can be
+//! known ahead from outside. Here tags and entries share a line whose address follows from the hash, so a join brings
+//! it near long before it looks (measured on a relist of a million: ARCHITECTURE.md). And it can be walked in steps
+//! between which it changes.
+//!
+//! An entry lies in its home bucket, or in the first one after it that had room. A bucket counts the entries that passed
+//! it (`passed`), which ends look-ups for what is not there without tombstones.
+
+use crate::slot::prefetch;
+
+const WIDTH: usize = 7;
+/// A bucket that so many entries passed no longer counts: its look-ups go on until the map is rebuilt.
+const UNCOUNTED: u8 = u8::MAX;
+const EMPTY: u8 = 0;
+
+#[repr(align(64))]
+struct Bucket<E> {
+    /// Seven bits and one that is always set, from the top of the hash; 0 where there is no entry.
+    tags: [u8; WIDTH],
+    passed: u8,
+    entries: [Option<E>; WIDTH],
+}
+
+pub(crate) struct Buckets<E> {
+    /// Empty, or a power of two of them.
+    buckets: Box<[Bucket<E>]>,
+    len: usize,
+}
+
+/// What lies in a bucket: a pointer.
+pub(crate) trait Entry {
+    /// Brings near what will be read when the map grows and asks for the hash again.
+    fn prefetch(&self);
+}
+
+/// Where an entry lies, for as long as nothing is put in or taken out.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    bucket: usize,
+    entry: usize,
+}
+
+/// Where a walk goes on: the number of a home.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Cursor(usize);
+
+impl Cursor {
+    /// The next number of the same bits backwards: the highest of `last`'s bits is the first to be added to.
+    fn next(self, last: usize) -> Option<Self> {
+        let backwards = (self.0 | !last).reverse_bits().wrapping_add(1);
+        (backwards != 0).then(|| Self(backwards.reverse_bits()))
+    }
+}
+
+fn tag(hash: u64) -> u8 {
+    (hash >> 56) as u8 | 1
+}
+
+impl<E: Entry> Bucket<E> {
+    fn new() -> Self {
+        const { assert!(size_of::<Self>() == 64, "a bucket is one cache line") };
+        Self { tags: [EMPTY; WIDTH], passed: 0, entries: [const { None }; WIDTH] }
+    }
+
+    /// Places whose tag is `tag`, and perhaps a few more.
+    fn places(&self, tag: u8) -> impl Iterator<Item = usize> {
+        const ONES: u64 = u64::from_le_bytes([1; 8]);
+        const HIGHS: u64 = u64::from_le_bytes([128, 128, 128, 128, 128, 128, 128, 0]);
+        let mut bytes = [0; 8];
+        bytes[..WIDTH].copy_from_slice(&self.tags);
+        // Bytes that equal the tag become 0; the classic test then sets their high bits. The eighth is left out.
+        let same = u64::from_le_bytes(bytes) ^ (ONES * u64::from(tag));
+        let mut found = same.wrapping_sub(ONES) & !same & HIGHS;
+        std::iter::from_fn(move || {
+            let place = found.trailing_zeros() as usize / 8;
+            found &= found.wrapping_sub(1);
+            (place < WIDTH).then_some(place)
+        })
+    }
+
+    fn free(&self) -> Option<usize> {
+        self.tags.iter().position(|&tag| tag == EMPTY)
+    }
+}
+
+impl<E: Entry> Buckets<E> {
+    pub(crate) fn new() -> Self {
+        Self { buckets: Box::default(), len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn home(&self, hash: u64) -> usize {
+        // The low bits, of which a 32-bit machine would have enough too.
+        #[allow(clippy::cast_possible_truncation)]
+        let low = hash as usize;
+        low & (self.buckets.len() - 1)
+    }
+
+    /// The place of what `is` accepts among the entries with this hash's tag. Other entries may be asked about, too.
+    #[inline]
+    pub(crate) fn locate(&self, hash: u64, is: impl Fn(&E) -> bool) -> Option<Place> {
+        if self.buckets.is_empty() {
+            return None;
+        }
+        let mut bucket = self.home(hash);
+        for _ in 0..self.buckets.len() {
+            let Bucket { entries, passed, .. } = &self.buckets[bucket];
+            let mut places = self.buckets[bucket].places(tag(hash));
+            if let Some(entry) = places.find(|&place| entries[place].as_ref().is_some_and(&is)) {
+                return Some(Place { bucket, entry });
+            }
+            if *passed == 0 {
+                return None;
+            }
+            bucket = (bucket + 1) & (self.buckets.len() - 1);
+        }
+        None
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, place: Place) -> &E {
+        let entry = self.buckets[place.bucket].entries[place.entry].as_ref();
+        entry.unwrap_or_else(|| unreachable!("a place is of an entry that is there"))
+    }
+
+    /// Puts in what is not there yet. `rehash` gives the hash of an entry when the map has to grow.
+    pub(crate) fn insert(&mut self, hash: u64, entry: E, rehash: impl Fn(&E) -> u64) -> Place {
+        self.reserve(1, rehash);
+        self.put(hash, entry)
+    }
+
+    fn put(&mut self, hash: u64, entry: E) -> Place {
+        let mut number = self.home(hash);
+        loop {
+            let bucket = &mut self.buckets[number];
+            if let Some(free) = bucket.free() {
+                bucket.tags[free] = tag(hash);
+                bucket.entries[free] = Some(entry);
+                self.len += 1;
+                return Place { bucket: number, entry: free };
+            }
+            bucket.passed = bucket.passed.saturating_add(1);
+            number = (number + 1) & (self.buckets.len() - 1);
+        }
+    }
+
+    /// Takes out what lies at `place`, with its hash.
+    pub(crate) fn take(&mut self, hash: u64, place: Place) -> E {
+        let bucket = &mut self.buckets[place.bucket];
+        bucket.tags[place.entry] = EMPTY;
+        let Some(entry) = bucket.entries[place.entry].take() else { unreachable!("as for `at`") };
+        self.len -= 1;
+        let mut passed = self.home(hash);
+        while passed != place.bucket {
+            let bucket = &mut self.buckets[passed];
+            if bucket.passed != UNCOUNTED {
+                bucket.passed -= 1;
+            }
+            passed = (passed + 1) & (self.buckets.len() - 1);
+        }
+        entry
+    }
+
+    /// Makes room for `entries` in all.
+    pub(crate) fn expect(&mut self, entries: usize, rehash: impl Fn(&E) -> u64) {
+        self.reserve(entries.saturating_sub(self.len), rehash);
+    }
+
+    /// Makes room for `additional` entries: at most three quarters are ever taken.
+    fn reserve(&mut self, additional: usize, rehash: impl Fn(&E) -> u64) {
+        let wanted = self.len + additional;
+        if wanted * 4 <= self.buckets.len() * WIDTH * 3 {
+            return;
+        }
+        let count = (wanted * 4).div_ceil(WIDTH * 3).next_power_of_two();
+        let mut old = Self { buckets: (0..count).map(|_| Bucket::new()).collect(), len: 0 };
+        std::mem::swap(self, &mut old);
+        let mut ahead = 0;
+        for number in 0..old.buckets.len() {
+            // Every entry may be read for its hash: bring those of the next buckets near.
+            while ahead < old.buckets.len().min(number + 3) {
+                old.buckets[ahead].entries.iter().flatten().for_each(Entry::prefetch);
+                ahead += 1;
+            }
+            for entry in &mut old.buckets[number].entries {
+                if let Some(entry) = entry.take() {
+                    self.put(rehash(&entry), entry);
+                }
+            }
+        }
+    }
+
+    /// Brings near the bucket that `locate` will look at first.
+    pub(crate) fn prefetch_bucket(&self, hash: u64) {
+        if !self.buckets.is_empty() {
+            prefetch(&raw const self.buckets[self.home(hash)]);
+        }
+    }
+
+    /// Visits the entries of the next homes, until it has come by `max` entries and buckets and a few more, and gives the
+    /// place to go on from; the map may change meanwhile. What is there from the beginning of a walk to its end is visited
+    /// once.
+    ///
+    /// Homes come in the order of their bits read backwards: then those of a map that has doubled follow each other whose
+    /// entries had one home before, and what is over stays over (the order in which Redis scans).
+    pub(crate) fn walk(
+        &self,
+        from: Cursor,
+        max: usize,
+        rehash: impl Fn(&E) -> u64,
+        mut visit: impl FnMut(&E, u64),
+    ) -> Option<Cursor> {
+        let last = self.buckets.len().checked_sub(1)?;
+        let mut steps = 0;
+        let mut next = Some(from);
+        while let Some(Cursor(home)) = next.filter(|_| steps < max) {
+            let home = home & last;
+            let mut number = home;
+            loop {
+                let bucket = &self.buckets[number];
+                for entry in bucket.entries.iter().flatten() {
+                    let hash = rehash(entry);
+                    if self.home(hash) == home {
+                        visit(entry, hash);
+                        steps += 1;
+                    }
+                }
+                steps += 1;
+                number = (number + 1) & last;
+                if bucket.passed == 0 || number == home {
+                    break;
+                }
+            }
+            next = Cursor(home).next(last);
+        }
+        next
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {
+        self.buckets.iter().flat_map(|bucket| bucket.entries.iter().flatten())
+    }
+}
+
+#[cfg(all(test, not(any(deltafifo_loom, deltafifo_shuttle))))]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    impl Entry for Box<u64> {
+        fn prefetch(&self) {}
+    }
+
+    /// Few bits, so that buckets overflow and wrap.
+    fn few_bits(number: u64) -> u64 {
+        (number % 5) | (number % 3) << 56
+    }
+
+    fn spread(number: u64) -> u64 {
+        number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    struct Numbers {
+        map: Buckets<Box<u64>>,
+        hash: fn(u64) -> u64,
+    }
+
+    impl Numbers {
+        fn new(hash: fn(u64) -> u64) -> Self {
+            Self { map: Buckets::new(), hash }
+        }
+
+        fn find(&self, number: u64) -> Option<Place> {
+            self.map.locate((self.hash)(number), |entry| **entry == number)
+        }
+
+        fn insert(&mut self, number: u64) {
+            let hash = self.hash;
+            let place = self.map.insert(hash(number), Box::new(number), |entry| hash(**entry));
+            assert_eq!(**self.map.at(place), number);
+        }
+
+        fn remove(&mut self, number: u64) {
+            let place = self.find(number).expect("it is there");
+            assert_eq!(*self.map.take((self.hash)(number), place), number);
+        }
+
+        fn all(&self) -> BTreeSet<u64> {
+            let mut all = BTreeSet::new();
+            for entry in self.map.iter() {
+                assert!(all.insert(**entry), "an entry is visited once");
+            }
+            all
+        }
+    }
+
+    fn random(state: &mut u64) -> u64 {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        *state >> 33
+    }
+
+    #[test]
+    fn holds_what_was_inserted_and_not_removed_under_colliding_hashes() {
+        let mut numbers = Numbers::new(few_bits);
+        let mut expected = BTreeSet::new();
+        let mut state = 1;
+        // An interpreter takes minutes for a thousand.
+        for step in 0..=if cfg!(miri) { 1_000 } else { 20_000 } {
+            let number = random(&mut state) % 300;
+            assert_eq!(numbers.find(number).is_some(), expected.contains(&number), "step {step}");
+            if expected.remove(&number) {
+                numbers.remove(number);
+            } else {
+                numbers.insert(number);
+                expected.insert(number);
+            }
+            if step % 1_000 == 0 {
+                assert_eq!((numbers.all(), numbers.map.len()), (expected.clone(), expected.len()));
+            }
+        }
+    }
+
+    /// All collide.
+    fn crowd(numbers: u64) -> Numbers {
+        let mut crowd = Numbers::new(|_| 0);
+        (0..numbers).for_each(|number| crowd.insert(number));
+        crowd
+    }
+
+    #[test]
+    fn who_leaves_is_no_longer_counted_as_passing() {
+        let mut crowd = crowd(200);
+        assert!(crowd.map.buckets[0].passed > 0);
+        (0..200).for_each(|number| crowd.remove(number));
+        assert!(crowd.map.buckets.iter().all(|bucket| bucket.passed == 0), "look-ups end at once again");
+    }
+
+    #[test]
+    fn a_bucket_that_too_many_passed_to_be_counted_keeps_the_last_of_them_findable() {
+        let (numbers, left) = (300, 5);
+        let mut crowd = crowd(numbers);
+        assert_eq!(crowd.map.buckets[0].passed, UNCOUNTED);
+        (0..numbers - left).for_each(|number| crowd.remove(number));
+        assert!((numbers - left..numbers).all(|number| crowd.find(number).is_some()));
+    }
+
+    #[test]
+    fn a_walk_visits_what_stays_once_however_the_map_changes_meanwhile() {
+        for (seed, hash) in (1..=if cfg!(miri) { 2 } else { 100 }).zip([spread, few_bits].into_iter().cycle()) {
+            let mut numbers = Numbers::new(hash);
+            let mut state = seed;
+            let stay = random(&mut state) % 200;
+            (0..stay).for_each(|number| numbers.insert(number));
+            let mut others = BTreeSet::new();
+            let mut visits = BTreeMap::new();
+            let mut cursor = Some(Cursor::default());
+            while let Some(from) = cursor {
+                cursor = numbers.map.walk(
+                    from,
+                    8,
+                    |entry| hash(**entry),
+                    |entry, _| {
+                        *visits.entry(**entry).or_insert(0) += 1;
+                    },
+                );
+                // Many come, some go: the map doubles now and then.
+                for _ in 0..random(&mut state) % 40 {
+                    let other = stay + random(&mut state) % 600;
+                    if others.insert(other) {
+                        numbers.insert(other);
+                    } else {
+                        others.remove(&other);
+                        numbers.remove(other);
+                    }
+                }
+            }
+            assert!((0..stay).all(|number| visits.get(&number) == Some(&1)), "seed {seed}: {visits:?}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! One object for another, with its indexes: planned by user code before any lock, carried out around the swap.
+
+use std::borrow::Cow;
+
+use super::Core;
+use super::indexes::List;
+use crate::Meta;
+use crate::error::{BoxError, StoreError, unharmed};
+use crate::slot::RunningSlot;
+use crate::sync::{Arc, mutant};
+
+/// How the indexes of one key are to change: made by user code before, carried out around the swap of the object.
+#[derive(Default)]
+pub(super) struct Plan {
+    /// Namespace to leave and namespace to join.
+    namespace: (Option<String>, Option<String>),
+    /// Per user index that changes: its place, values to leave, values to join.
+    values: Vec<(usize, Leave, Vec<String>)>,
+    /// The last index whose function failed for the new object.
+    pub(super) failed: Option<Failed>,
+}
+
+/// An index function that failed.
+pub(super) struct Failed {
+    pub(super) index: String,
+    pub(super) source: BoxError,
+}
+
+/// What an object leaves of an index.
+pub(super) enum Leave {
+    Values(Vec<String>),
+    /// Wherever it stands: its function did not say today what it said when the object joined.
+    Everything,
+}
+
+impl<T, M: Meta<T>> Core<T, M> {
+    fn namespace<'a>(&self, key: &'a str, object: &'a T) -> Cow<'a, str> {
+        if self.keys.key_has_namespace() {
+            return Cow::Borrowed(key.split_once('/').map_or("", |(namespace, _)| namespace));
+        }
+        self.keys.meta().namespace(object).unwrap_or_default().into()
+    }
+
+    /// `entries`: in how many places of all indexes the old object stands.
+    pub(super) fn plan(
+        &self,
+        list: &Arc<List<T>>,
+        key: &str,
+        old: Option<&T>,
+        new: Option<&T>,
+        entries: usize,
+    ) -> Plan {
+        let mut plan = Plan::default();
+        let before = old.map(|old| self.namespace(key, old));
+        let after = new.map(|new| self.namespace(key, new));
+        if before != after {
+            plan.namespace = (before.map(Cow::into_owned), after.map(Cow::into_owned));
+        }
+        // `None`: the function fails, and may not have failed when the object joined.
+        let leaves: Vec<Option<Vec<String>>> =
+            list.iter().map(|index| old.map_or_else(|| Some(Vec::new()), |old| index.values_of(old).ok())).collect();
+        let expected = usize::from(old.is_some()) + leaves.iter().flatten().map(Vec::len).sum::<usize>();
+        // While an index is being built the old object may stand there or not yet.
+        let differs = entries != expected
+            && leaves.iter().all(Option::is_some)
+            && !list.is_building()
+            && self.indexes.is_current(list);
+        if differs {
+            unharmed(|| {
+                tracing::error!(key, "an index function does not say the same twice: all indexes are searched");
+            });
+        }
+        for ((place, index), leave) in list.iter().enumerate().zip(leaves) {
+            let mut join = match new.map(|new| index.values_of(new)).transpose() {
+                Ok(values) => values.unwrap_or_default(),
+                Err(source) => {
+                    plan.failed = Some(Failed { index: index.name.clone(), source });
+                    Vec::new()
+                }
+            };
+            let Some(mut leave) = leave.filter(|_| !differs) else {
+                plan.values.push((place, Leave::Everything, join));
+                continue;
+            };
+            leave.retain(|value| match join.binary_search(value) {
+                Ok(same) => {
+                    join.remove(same);
+                    false
+                }
+                Err(_) => true,
+            });
+            if !leave.is_empty() || !join.is_empty() {
+                plan.values.push((place, Leave::Values(leave), join));
+            }
+        }
+        plan
+    }
+
+    /// Leaves old values, swaps the object, joins new values: in between the object is missing from an index, never
+    /// found under a value that it does not have. `Err`: nothing was changed, and the writer is to heed who has noticed
+    /// what is known, and to plan anew.
+    #[allow(clippy::type_complexity)]
+    pub(super) fn carry_out(
+        &self,
+        list: &List<T>,
+        plan: &Plan,
+        running: &mut RunningSlot<T>,
+        new: Option<Arc<T>>,
+    ) -> Result<Option<Arc<T>>, Option<Arc<T>>> {
+        mutant!(OldValuesLeftLate => return self.carry_out_late(list, plan, running, new));
+        let _turn = mutant!(WrittenOutOfTurn => None; list.is_building().then(|| self.indexes.turn.lock()));
+        let (left, joined) = &plan.namespace;
+        if let Some(namespace) = left {
+            self.namespaces.remove(namespace, running.slot());
+        }
+        for (place, leave, _) in &plan.values {
+            list.at(*place).values.leave(leave, running.slot());
+        }
+        if new.is_none() && running.slot().index_entries() > 0 {
+            // A function says of this object now what it did not say when it joined.
+            self.namespaces.leave(&Leave::Everything, running.slot());
+            list.iter().for_each(|index| index.values.leave(&Leave::Everything, running.slot()));
+        }
+        match running.swap_known(new) {
+            Ok(old) => {
+                if let Some(namespace) = joined {
+                    self.namespaces.insert(namespace, running.slot());
+                }
+                for (place, _, join) in &plan.values {
+                    list.at(*place).join(join, running.slot());
+                }
+                Ok(old)
+            }
+            Err(new) => {
+                // Back to where it was, as far as it is known. What was everywhere is planned as that again.
+                if let Some(namespace) = left {
+                    self.namespaces.insert(namespace, running.slot());
+                }
+                for (place, leave, _) in &plan.values {
+                    if let Leave::Values(values) = leave {
+                        list.at(*place).join(values, running.slot());
+                    }
+                }
+                Err(new)
+            }
+        }
+    }
+
+    /// Makes `new` what is known under the running key and hands back what was. No lock may be held. What a watch has
+    /// brought is true whatever an index function says of it, so it is stored all the same.
+    pub(crate) fn apply(
+        &self,
+        running: &mut RunningSlot<T>,
+        mut new: Option<Arc<T>>,
+    ) -> (Option<Arc<T>>, Option<StoreError>) {
+        if self.indexes.none() && self.keys.key_has_namespace() && new.is_some() {
+            // The frequent case: the key says the namespace, so an update changes no index.
+            let is_new = !running.is_known();
+            match running.swap_known(new) {
+                Ok(old) => {
+                    if is_new {
+                        let namespace = running.key().split_once('/').map_or("", |(namespace, _)| namespace);
+                        self.namespaces.insert(namespace, running.slot());
+                    }
+                    return (old, None);
+                }
+                Err(again) => new = again,
+            }
+        }
+        loop {
+            running.heed();
+            let list = self.indexes.load();
+            let old = running.known();
+            let plan = self.plan(&list, running.key(), old.as_deref(), new.as_deref(), running.slot().index_entries());
+            drop(old);
+            match self.carry_out(&list, &plan, running, new) {
+                Ok(old) => {
+                    let key = || running.key().to_owned();
+                    let failed = |Failed { index, source }| StoreError::NotIndexed { index, key: key(), source };
+                    return (old, plan.failed.map(failed));
+                }
+                Err(again) => new = again,
+            }
+        }
+    }
+}
+
+/// What a mutant does instead (`sync/mutants.rs`).
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
+mod defects {
+    use super::{Arc, Core, List, Meta, Plan, RunningSlot};
+
+    impl<T, M: Meta<T>> Core<T, M> {
+        /// `OldValuesLeftLate`: for a moment the new object is found under values that it does not have.
+        #[allow(clippy::type_complexity)]
+        pub(super) fn carry_out_late(
+            &self,
+            list: &List<T>,
+            plan: &Plan,
+            running: &mut RunningSlot<T>,
+            new: Option<Arc<T>>,
+        ) -> Result<Option<Arc<T>>, Option<Arc<T>>> {
+            let old = running.swap_known(new)?;
+            let slot = running.slot();
+            let (left, joined) = &plan.namespace;
+            left.iter().for_each(|namespace| self.namespaces.remove(namespace, slot));
+            joined.iter().for_each(|namespace| self.namespaces.insert(namespace, slot));
+            for (place, leave, join) in &plan.values {
+                let values = &list.at(*place).values;
+                values.leave(leave, slot);
+                join.iter().for_each(|value| values.insert(value, slot));
+            }
+            Ok(old)
+        }
+    }
+}

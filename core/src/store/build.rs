@@ -1,0 +1,120 @@
+//! An index that comes to a filled store, while consumers write it and readers read on.
+//!
+//! 1. It is put into the list: whoever loads the list from here on puts into it what they write.
+//! 2. Every slot is visited, a few at a time, with its shard shared. The visit reads what is known and leaves a notice of
+//!    it ([`Slot::notice`](crate::slot::Slot::notice)): a writer who loaded the list before, and has not swapped its
+//!    object yet, finds its swap refused, and begins again with the new list. So nobody comes late. A slot that is made
+//!    later is made under a lock that this walk has held.
+//! 3. Index functions run with no lock held. Then, with the turn taken that every writer takes while an index is being
+//!    built, what is still known goes in; what is not any more is asked again.
+//! 4. When all slots have been visited, readers find it.
+
+use std::ops::Range;
+
+use super::Core;
+use super::index::Index;
+use super::indexes::Indexers;
+use crate::Meta;
+use crate::buckets::Cursor;
+use crate::error::IndexError;
+use crate::sync::{Arc, GROUP, mutant};
+
+/// Objects found in one shard, and their keys.
+struct Found<T> {
+    keys: String,
+    objects: Vec<(Range<usize>, u64, Arc<T>)>,
+}
+
+impl<T> Found<T> {
+    fn push(&mut self, key: &str, hash: u64, object: Arc<T>) {
+        let from = self.keys.len();
+        self.keys.push_str(key);
+        self.objects.push((from..self.keys.len(), hash, object));
+    }
+}
+
+/// Indexes that are being built. Dropped unfinished, they go.
+struct Build<'c, T, M: Meta<T>> {
+    core: &'c Core<T, M>,
+    new: Vec<Arc<Index<T>>>,
+    finished: bool,
+}
+
+impl<T, M: Meta<T>> Core<T, M> {
+    pub(super) fn add_indexers(&self, indexers: Indexers<T>) -> Result<(), IndexError> {
+        let mut build = Build { core: self, new: self.indexes.begin(indexers)?, finished: false };
+        for number in 0..self.table.shards().len() {
+            build.shard(number)?;
+        }
+        self.indexes.finish(&build.new);
+        build.finished = true;
+        Ok(())
+    }
+}
+
+impl<T, M: Meta<T>> Build<'_, T, M> {
+    fn shard(&self, number: usize) -> Result<(), IndexError> {
+        let table = &self.core.table;
+        let mut cursor = Some(Cursor::default());
+        while let Some(from) = cursor {
+            let mut found = Found { keys: String::new(), objects: Vec::with_capacity(GROUP) };
+            cursor = table.walk(number, from, GROUP, |slot, hash| {
+                if let Some(object) = slot.notice() {
+                    found.push(slot.key(), hash, object);
+                }
+            });
+            while !found.objects.is_empty() {
+                found = self.put(number, &found)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts in what was found; what is known instead by now, if anything is.
+    fn put(&self, number: usize, found: &Found<T>) -> Result<Found<T>, IndexError> {
+        let mut values = Vec::with_capacity(found.objects.len());
+        for (key, _, object) in &found.objects {
+            let of_object = self.new.iter().map(|index| {
+                index.values_of(object).map_err(|source| IndexError::Build {
+                    index: index.name.clone(),
+                    key: found.keys[key.clone()].to_owned(),
+                    source,
+                })
+            });
+            values.push(of_object.collect::<Result<Vec<_>, _>>()?);
+        }
+        let mut again = Found { keys: String::new(), objects: Vec::new() };
+        // Released after the locks, like what was found.
+        let mut seen = Vec::with_capacity(found.objects.len());
+        let shard = self.core.table.shards()[number].read();
+        let turn = mutant!(BuiltOutOfTurn => None; Some(self.core.indexes.turn.lock()));
+        for ((key, hash, object), values) in found.objects.iter().zip(values) {
+            let key = &found.keys[key.clone()];
+            let Some(slot) = shard.find(*hash, key.as_bytes()) else { continue };
+            let Some(now) = slot.known() else { continue };
+            if mutant!(BuiltFromWhatWas => true; Arc::ptr_eq(&now, object)) {
+                for (index, values) in self.new.iter().zip(values) {
+                    index.join_once(&values, slot);
+                }
+                seen.push(now);
+            } else {
+                again.push(key, *hash, now);
+            }
+        }
+        drop((turn, shard));
+        drop(seen);
+        Ok(again)
+    }
+}
+
+impl<T, M: Meta<T>> Drop for Build<'_, T, M> {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        let turn = self.core.indexes.turn.lock();
+        self.new.iter().for_each(|index| index.give_up());
+        drop(turn);
+        self.core.indexes.withdraw(&self.new);
+    }
+}

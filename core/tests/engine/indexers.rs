@@ -1,0 +1,203 @@
+//! Indexes that come to a filled store, while it is written and read.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use crate::common::{Obj, ends, keys, obj};
+use deltafifo::{DeltaFifo, ExplicitKey, IndexError, IndexReader, Indexer, Indexers, NAMESPACE_INDEX};
+
+type Reader = IndexReader<Obj, crate::common::ObjMeta>;
+
+fn parity() -> Indexers<Obj> {
+    Indexers::new().index("parity", |object: &Obj| Ok(vec![(object.n % 2).to_string()]))
+}
+
+/// The index is what the objects say.
+fn check(store: &Reader, objects: usize) {
+    let mut found = 0;
+    for value in ["0", "1"] {
+        for object in store.by_index("parity", value).unwrap() {
+            assert_eq!((object.n % 2).to_string(), value);
+            found += 1;
+        }
+        assert_eq!(store.index_keys("parity", value).unwrap().len(), store.by_index("parity", value).unwrap().len());
+    }
+    assert_eq!((found, store.len()), (objects, objects));
+}
+
+#[test]
+fn an_index_comes_to_a_filled_store() {
+    let store = Indexer::builder(keys()).build().unwrap();
+    for n in 0..1_000 {
+        store.add(obj(&n.to_string(), n)).unwrap();
+    }
+    store.add_indexers(parity()).unwrap();
+    check(&store, 1_000);
+    store.update(obj("7", 8)).unwrap();
+    store.add(obj("new", 9)).unwrap();
+    store.delete(ExplicitKey("9")).unwrap();
+    check(&store, 1_000);
+    store.replace(vec![obj("a", 1), obj("b", 2)]).unwrap();
+    check(&store, 2);
+    let error = store.add_indexers(Indexers::new()).map(|()| store.list_index_func_values("parity").unwrap());
+    assert_eq!(error.unwrap(), ["0", "1"]);
+}
+
+#[test]
+fn a_name_that_is_there_already_rejects_all() {
+    let store = Indexer::builder(keys()).index("a", |_: &Obj| Ok(vec![])).build().unwrap();
+    let none = |_: &Obj| Ok(vec![]);
+    for (new, conflict) in [(["b", "a"], "a"), (["b", "b"], "b"), (["b", NAMESPACE_INDEX], NAMESPACE_INDEX)] {
+        let added = store.add_indexers(Indexers::new().index(new[0], none).index(new[1], none));
+        assert!(matches!(added, Err(IndexError::Conflict(name)) if name == conflict));
+        assert!(matches!(store.by_index("b", ""), Err(IndexError::Unknown(_))), "none was added");
+    }
+    store.add_indexers(Indexers::new().index("b", none)).unwrap();
+    assert!(store.by_index("b", "").unwrap().is_empty());
+}
+
+#[test]
+fn an_index_whose_function_fails_or_panics_is_not_added_and_leaves_nothing() {
+    let store = Indexer::builder(keys()).build().unwrap();
+    for n in 0..300 {
+        store.add(obj(&n.to_string(), n)).unwrap();
+    }
+    for panics in [false, true] {
+        let failing = parity().index("failing", move |object: &Obj| match object.n {
+            117 if panics => std::panic::resume_unwind(Box::new("expected by this test")),
+            117 => Err("unlucky".into()),
+            n => Ok(vec![n.to_string()]),
+        });
+        match store.add_indexers(failing) {
+            Err(IndexError::Build { index, key, .. }) => assert_eq!((&*index, &*key), ("failing", "117")),
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(store.by_index("parity", "0"), Err(IndexError::Unknown(_))));
+    }
+    store.add_indexers(parity()).unwrap();
+    check(&store, 300);
+    // Nothing of the withdrawn indexes keeps a slot.
+    let held = store.get_by_key("5").unwrap();
+    store.replace(vec![]).unwrap();
+    assert_eq!(Arc::strong_count(&held), 1);
+}
+
+#[test]
+fn an_index_function_may_use_the_store_and_add_an_index() {
+    ends(|| {
+        let store = Arc::new(Indexer::builder(keys()).build().unwrap());
+        for n in 0..100 {
+            store.add(obj(&n.to_string(), n)).unwrap();
+        }
+        let (writer, once) = (store.clone(), AtomicBool::new(false));
+        let curious = Indexers::new().index("curious", move |object: &Obj| {
+            if !once.swap(true, Ordering::Relaxed) {
+                writer.add_indexers(parity())?;
+                // What it is asked about changes under it.
+                writer.add(obj(&object.name, object.n + 1000))?;
+                writer.delete(ExplicitKey("50"))?;
+            }
+            Ok(vec![(object.n / 1000).to_string()])
+        });
+        store.add_indexers(curious).unwrap();
+        assert_eq!(store.by_index("curious", "0").unwrap().len() + store.by_index("curious", "1").unwrap().len(), 99);
+        assert_eq!(store.by_index("curious", "1").unwrap().len(), usize::from(store.get_by_key("50").is_none()));
+        check(&store, 99);
+    });
+}
+
+/// Consumers apply, readers read, and two threads add indexes: whenever one is there it is exact for what does not
+/// change, never wrong for what does, and at the end exact for all.
+#[test]
+fn indexes_come_while_consumers_write_and_readers_read() {
+    const KEYS: u64 = if cfg!(miri) { 30 } else { 400 };
+    const ROUNDS: u64 = if cfg!(miri) { 3 } else { 30 };
+    let fifo = DeltaFifo::over(Indexer::builder(keys()).build().unwrap()).build();
+    let store = fifo.store();
+    let key = |n: u64| format!("k{n}");
+    for n in 0..KEYS {
+        fifo.add(obj(&key(n), n)).unwrap();
+    }
+    while let Some(mut item) = fifo.try_pop() {
+        item.apply(|_| ()).unwrap();
+    }
+    let (start, writing) = (Barrier::new(5), AtomicU64::new(2));
+    thread::scope(|scope| {
+        for producer in 0..2 {
+            let (fifo, start, writing) = (&fifo, &start, &writing);
+            scope.spawn(move || {
+                start.wait();
+                for round in 1..=ROUNDS {
+                    // A quarter of the keys is left alone.
+                    for n in (0..KEYS).filter(|n| n % 4 != 3 && n % 2 == producer) {
+                        match (n + round) % 5 {
+                            0 => fifo.delete(obj(&key(n), 0)).unwrap(),
+                            _ => fifo.update(obj(&key(n), n * 1_000 + round)).unwrap(),
+                        }
+                    }
+                    while let Some(mut item) = fifo.try_pop() {
+                        item.apply(|_| ()).unwrap();
+                    }
+                }
+                if writing.fetch_sub(1, Ordering::Relaxed) == 1 {
+                    fifo.close();
+                }
+            });
+        }
+        for name in ["one", "two"] {
+            let (store, start, writing) = (&store, &start, &writing);
+            scope.spawn(move || {
+                start.wait();
+                let mut number = 0;
+                while number == 0 || writing.load(Ordering::Relaxed) > 0 && number < 20 {
+                    let name = format!("{name}-{number}");
+                    let parity = |object: &Obj| Ok(vec![(object.n % 2).to_string(), "all".to_owned()]);
+                    store.add_indexers(Indexers::new().index(&name, parity)).unwrap();
+                    let mut quiet = 0;
+                    for value in ["0", "1"] {
+                        for object in store.by_index(&name, value).unwrap() {
+                            assert_eq!((object.n % 2).to_string(), value, "found under a value that it does not have");
+                            let n: u64 = object.name[1..].parse().unwrap();
+                            quiet += u64::from(n % 4 == 3);
+                        }
+                    }
+                    assert_eq!(quiet, KEYS / 4, "what nobody changes is there");
+                    number += 1;
+                }
+            });
+        }
+        start.wait();
+    });
+    while let Some(mut item) = fifo.try_pop() {
+        item.apply(|_| ()).unwrap();
+    }
+    store.add_indexers(parity()).unwrap();
+    check(&store, store.len());
+    assert_eq!(store.by_index("one-0", "all").unwrap().len(), store.len());
+    assert_eq!(store.by_index("two-0", "all").unwrap().len(), store.len());
+}
+
+/// The one who writes puts it in, and the one who builds then comes with the same: from another thread, which puts entries
+/// elsewhere.
+#[test]
+fn what_is_written_while_an_index_is_built_stands_there_once() {
+    let store = Arc::new(Indexer::builder(keys()).build().unwrap());
+    (0..8).for_each(|n| store.add(obj(&format!("k{n}"), n)).unwrap());
+    let (writer, once) = (store.clone(), AtomicBool::new(false));
+    let parity = Indexers::new().index("parity", move |object: &Obj| {
+        if !once.swap(true, Ordering::Relaxed) {
+            thread::scope(|scope| {
+                for n in 0..8 {
+                    let writer = &writer;
+                    scope.spawn(move || writer.update(obj(&format!("k{n}"), n + 1)).unwrap());
+                }
+            });
+        }
+        Ok(vec![(object.n % 2).to_string()])
+    });
+    store.add_indexers(parity).unwrap();
+    check(&store, 8);
+    (0..8).for_each(|n| store.delete(ExplicitKey(&format!("k{n}"))).unwrap());
+    check(&store, 0);
+}

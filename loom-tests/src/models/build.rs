@@ -1,0 +1,84 @@
+//! An index that comes while a consumer applies: whoever applies by the list of before finds that out, and readers find
+//! nothing under a value that it does not have.
+
+use deltafifo::Indexers;
+use loom::sync::Arc;
+
+use crate::explore::Model;
+use crate::rig::{Fifo, Log, Object, PARITY, beside, by_parity, fused, indexed, parity, pop_one};
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "build::update",
+        bound: Some(2), // 30 s
+        at_least: 100_000,
+        outcomes: &[" then even", "even then even", "odd then even"],
+        body: update,
+    },
+    Model {
+        name: "build::delete",
+        bound: Some(2), // 27 s
+        at_least: 100_000,
+        outcomes: &[" then ", "odd then "],
+        body: delete,
+    },
+    Model {
+        name: "build::add",
+        bound: Some(3), // 9 s
+        at_least: 40_000,
+        outcomes: &[" then odd", "odd then odd"],
+        body: add,
+    },
+    Model {
+        name: "build::update_of_an_indexed",
+        bound: Some(1), // 1 s; with 2, 33 s
+        at_least: 3_000,
+        outcomes: &[" then even", "even then even", "odd then even"],
+        body: update_of_an_indexed,
+    },
+];
+
+const LATER: &str = "later";
+
+/// What is offered is popped and applied while an index comes: what it has then, and at the end.
+fn beside_an_index(fifo: &Arc<Fifo>) -> String {
+    let consumer = beside(fifo, |fifo| pop_one(fifo, &Log::default(), true));
+    fifo.store().add_indexers(Indexers::new().index(LATER, |object| Ok(vec![parity(object).to_owned()]))).unwrap();
+    let found = by_parity(fifo, LATER);
+    consumer.join().unwrap();
+    let known: String = fifo.store().list().iter().map(|object| parity(object)).collect();
+    assert_eq!(by_parity(fifo, LATER), known, "an index that is not what the store knows");
+    format!("{found} then {known}")
+}
+
+fn update() -> String {
+    let fifo = fused(&[Object::new("a", 1)]);
+    fifo.update(Object::new("a", 2)).unwrap();
+    beside_an_index(&fifo)
+}
+
+/// Nothing holds the slot at the end: it is freed, and its object with it.
+fn delete() -> String {
+    let fifo = fused(&[Object::new("a", 1)]);
+    fifo.delete(Object::new("a", 1)).unwrap();
+    let seen = beside_an_index(&fifo);
+    assert_eq!(deltafifo::mutants::slots(&fifo), 0, "a slot is left behind");
+    seen
+}
+
+fn add() -> String {
+    let fifo = fused(&[]);
+    fifo.add(Object::new("a", 1)).unwrap();
+    beside_an_index(&fifo)
+}
+
+/// The writer goes by a list, though by an older one.
+fn update_of_an_indexed() -> String {
+    let fifo = indexed();
+    fifo.add(Object::new("a", 1)).unwrap();
+    pop_one(&fifo, &Log::default(), true);
+    fifo.update(Object::new("a", 2)).unwrap();
+    let seen = beside_an_index(&fifo);
+    assert_eq!(by_parity(&fifo, PARITY), "even");
+    seen
+}

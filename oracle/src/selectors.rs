@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use deltafifo::{Indexer, KeyFunc, Labels, Lister, Meta, Selector};
+use deltafifo::{Indexer, KeyFunc, Labels, Lister, Meta, Selector, SelectorError};
 
 use crate::Bytes;
 
@@ -60,12 +60,16 @@ fn object(number: u8, words: &[&str], bytes: &mut Bytes<'_>) -> Option<Arc<Label
 /// Asks a selector, and listers with it, of these objects.
 ///
 /// # Panics
-/// When `text` is a selector and should be none, or the reverse; or what it matches, selects or is written as is wrong.
+/// When `text` is a selector and should be none, or the reverse; or what it matches, selects or is written as is wrong, or
+/// what its error says.
 pub fn check(text: &str, objects: &[Arc<Labelled>]) {
     let selector = text.parse::<Selector>();
     let wanted = Wanted::read(text);
     assert_eq!(selector.is_ok(), wanted.is_some(), "{text:?}: {selector:?}, {wanted:?}");
-    let (Ok(selector), Some(wanted)) = (selector, wanted) else { return };
+    let (selector, wanted) = match (selector, wanted) {
+        (Ok(selector), Some(wanted)) => (selector, wanted),
+        (error, _) => return assert!(error.as_ref().is_err_and(|error| is_true(error, text)), "{text:?}: {error:?}"),
+    };
     let written = selector.to_string();
     assert_eq!(written.parse(), Ok(selector.clone()), "{text:?} is written {written:?}");
     let rewritten = Wanted::read(&written).expect("it was read just now");
@@ -73,7 +77,11 @@ pub fn check(text: &str, objects: &[Arc<Labelled>]) {
     let matches = |object: &&Arc<Labelled>| wanted.iter().all(|wanted| wanted.matches(&object.labels));
     for object in objects {
         let labels = &object.labels;
-        assert_eq!(selector.matches(|key| labels.get(key).map(String::as_str)), matches(&object), "{text:?} {labels:?}");
+        assert_eq!(
+            selector.matches(|key| labels.get(key).map(String::as_str)),
+            matches(&object),
+            "{text:?} {labels:?}"
+        );
         assert_eq!(rewritten.iter().all(|wanted| wanted.matches(labels)), matches(&object), "{text:?} {written:?}");
         let exact = Selector::of_labels(labels);
         assert_eq!(exact.is_ok(), labels.iter().all(|(key, value)| is_key(key) && is_value(value)), "{labels:?}");
@@ -99,6 +107,25 @@ pub fn check(text: &str, objects: &[Arc<Labelled>]) {
     assert_eq!(names(lister.namespace("").select(&selector)), expected, "{text:?}");
     let expected = objects.iter().filter(|object| object.namespace == "ns").filter(matches).cloned().collect();
     assert_eq!(names(lister.namespace("ns").select(&selector)), names(expected), "{text:?}");
+}
+
+/// Whether what an error says of `text` is so: what it names stands there, and is wrong.
+fn is_true(error: &SelectorError, text: &str) -> bool {
+    match error {
+        SelectorError::Syntax { at, found, .. } => {
+            let rest: String = text.chars().skip(at - 1).collect();
+            match found.strip_suffix('"') {
+                Some(found) => format!("{rest:?}").starts_with(found) && !rest.starts_with(BLANKS),
+                None => rest.is_empty() && found == "the end",
+            }
+        }
+        SelectorError::Key { key, .. } => text.contains(key) && !is_key(key),
+        SelectorError::Value { key, value, .. } => text.contains(key) && text.contains(value) && !is_value(value),
+        SelectorError::Number { key, value } => {
+            text.contains(key) && text.contains(value) && value.parse::<i64>().is_err()
+        }
+        _ => false,
+    }
 }
 
 /// An object with labels.

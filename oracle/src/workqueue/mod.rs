@@ -21,8 +21,8 @@ use tokio::runtime;
 use tokio::task::unconstrained;
 use tokio::time::sleep;
 
-use model::{BASE, MOST};
 pub use model::Model;
+use model::{BASE, MOST};
 pub use op::{Asked, Ending, Op};
 pub use wake::{Sleeper, poll};
 
@@ -75,7 +75,10 @@ impl Both<'_> {
             }
             Op::Get => match waits(self.queue.get()) {
                 Ok(getter) => {
-                    assert!(self.model.len() == 0 && !self.model.is_shutting_down(), "it sleeps, and there was something");
+                    assert!(
+                        self.model.len() == 0 && !self.model.is_shutting_down(),
+                        "it sleeps, and there was something"
+                    );
                     self.getters.push(getter);
                 }
                 Err(got) => self.got(got),
@@ -187,7 +190,11 @@ impl Both<'_> {
         // Whoever is woken and goes away hands that on.
         let woken = self.getters.iter().filter(|getter| getter.is_woken()).count();
         let wanted = if model.is_shutting_down() { usize::MAX } else { model.len() };
-        assert!(woken >= wanted.min(self.getters.len()), "{woken} of {} getters woken for {wanted}", self.getters.len());
+        assert!(
+            woken >= wanted.min(self.getters.len()),
+            "{woken} of {} getters woken for {wanted}",
+            self.getters.len()
+        );
         let drains = model.is_draining();
         self.drains.retain_mut(|drain| {
             assert!(drains || drain.is_woken(), "nobody told it of the end");

@@ -1,6 +1,8 @@
 //! `Fifo` and `Heap` beside a list in the order in which keys came. A handler may take another key, so that several are in
 //! hand at once; what comes meanwhile, up to its end, is part of the same operations.
 
+mod plain;
+
 use std::panic::resume_unwind;
 use std::slice::Iter;
 use std::sync::Arc;
@@ -9,6 +11,7 @@ use deltafifo::{BoxError, Closed, Fifo, Heap, HeapError, KeyedQueue, ProcessErro
 
 use super::spelled::{Made, Spelled, Told, keys, sorted};
 use crate::{Obj, ObjMeta, key_func};
+use plain::{Plain, Refusal};
 
 /// What handlers fail and panic with.
 const EXPECTED: &str = "expected by this test";
@@ -134,93 +137,6 @@ impl Queue {
     }
 }
 
-struct Entry {
-    object: Arc<Obj>,
-    /// Whether it is of the initial population.
-    initial: bool,
-}
-
-/// A queue that is searched from end to end.
-struct Plain {
-    order: Order,
-    /// In the order in which keys came.
-    queued: Vec<Entry>,
-    /// What handlers have.
-    in_hand: Vec<Entry>,
-    populated: bool,
-    closed: bool,
-}
-
-/// Why something was refused.
-#[derive(Debug, PartialEq, Eq)]
-enum Refusal {
-    NoKey,
-    Closed,
-    NotFound,
-}
-
-impl Plain {
-    fn new(order: Order) -> Self {
-        Self { order, queued: Vec::new(), in_hand: Vec::new(), populated: false, closed: false }
-    }
-
-    /// Whether these can be queued.
-    fn check(&self, objects: &[Arc<Obj>]) -> Result<(), Refusal> {
-        if objects.iter().any(|object| object.name.is_empty()) {
-            return Err(Refusal::NoKey);
-        }
-        if self.closed && self.order == Order::Least { Err(Refusal::Closed) } else { Ok(()) }
-    }
-
-    fn put(&mut self, objects: Vec<Arc<Obj>>, keeps: bool) -> Result<(), Refusal> {
-        self.check(&objects)?;
-        self.populated = true;
-        for object in objects {
-            match self.queued.iter_mut().find(|entry| entry.object.name == object.name) {
-                Some(_) if keeps => {}
-                Some(entry) => entry.object = object,
-                None => self.queued.push(Entry { object, initial: false }),
-            }
-        }
-        Ok(())
-    }
-
-    fn replace(&mut self, list: Vec<Arc<Obj>>) -> Result<(), Refusal> {
-        self.check(&list)?;
-        let is_first = !self.populated;
-        let before = std::mem::take(&mut self.queued);
-        self.put(list, false)?;
-        for entry in &mut self.queued {
-            let was = before.iter().find(|was| was.object.name == entry.object.name);
-            entry.initial = is_first || was.is_some_and(|was| was.initial);
-        }
-        Ok(())
-    }
-
-    fn delete(&mut self, key: &str) -> Result<(), Refusal> {
-        if key.is_empty() {
-            return Err(Refusal::NoKey);
-        }
-        self.populated = true;
-        let before = self.queued.len();
-        self.queued.retain(|entry| entry.object.name != key);
-        if self.queued.len() == before && self.order == Order::Least { Err(Refusal::NotFound) } else { Ok(()) }
-    }
-
-    /// Takes whoever is first of those that no handler has.
-    fn take(&mut self) -> Option<Entry> {
-        let is_free = |entry: &Entry| self.in_hand.iter().all(|taken| taken.object.name != entry.object.name);
-        let line = self.queued.iter().enumerate().filter(|(_, entry)| is_free(entry));
-        // Of several the first one.
-        let (place, _) = line.min_by_key(|(_, entry)| if self.order == Order::Least { entry.object.n } else { 0 })?;
-        Some(self.queued.remove(place))
-    }
-
-    fn has_synced(&self) -> bool {
-        self.populated && !self.queued.iter().chain(&self.in_hand).any(|entry| entry.initial)
-    }
-}
-
 struct Both<'q> {
     queue: &'q Queue,
     plain: Plain,
@@ -250,9 +166,10 @@ impl Both<'_> {
             }
             Op::AddIfNotPresent(object) => {
                 let object = self.made.object(*object);
-                let done = self
-                    .queue
-                    .either(|fifo| fifo.add_if_not_present(object.clone()), |heap| heap.add_if_not_present(object.clone()));
+                let done = self.queue.either(
+                    |fifo| fifo.add_if_not_present(object.clone()),
+                    |heap| heap.add_if_not_present(object.clone()),
+                );
                 assert_eq!(refusal(done), self.plain.put(vec![object], true));
             }
             Op::BulkAdd(list) => match self.queue {
@@ -322,7 +239,9 @@ impl Both<'_> {
         self.plain.in_hand.pop();
         let is_expected = match (&ended, ending) {
             (Ok(()), Ending::Well) => true,
-            (Err(ProcessError::Handler { key: of, source }), Ending::Failed) => *of == key && source.to_string() == EXPECTED,
+            (Err(ProcessError::Handler { key: of, source }), Ending::Failed) => {
+                *of == key && source.to_string() == EXPECTED
+            }
             (Err(ProcessError::Panicked { key: of, message }), Ending::Panicked) => *of == key && message == EXPECTED,
             _ => false,
         };

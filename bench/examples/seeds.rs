@@ -22,7 +22,7 @@ const FILES: usize = 6;
 const STEPS: usize = 12;
 
 /// Selectors of every form, and some that are none.
-const SELECTORS: [&str; 24] = [
+const SELECTORS: [&str; 28] = [
     "",
     "app=web",
     "app==web,tier!=back",
@@ -47,6 +47,11 @@ const SELECTORS: [&str; 24] = [
     "x>9223372036854775808",
     "Example.com/a/b",
     "ä=ö",
+    // A byte each for words of 63 and 64 characters, and for a prefix that is too long.
+    "\u{11}=\u{11}",
+    "\u{12}",
+    "app=\u{12}",
+    "\u{13}\u{13}\u{13}\u{13}/x",
 ];
 
 /// Write the seed corpora of the fuzz targets.

@@ -72,7 +72,8 @@ pub fn check(text: &str, objects: &[Arc<Labelled>]) {
     };
     let written = selector.to_string();
     assert_eq!(written.parse(), Ok(selector.clone()), "{text:?} is written {written:?}");
-    let rewritten = Wanted::read(&written).expect("it was read just now");
+    let rewritten = Wanted::read(&written).map(in_one_form);
+    assert_eq!(rewritten, Some(in_one_form(wanted.clone())), "{text:?} is written {written:?}");
 
     let matches = |object: &&Arc<Labelled>| wanted.iter().all(|wanted| wanted.matches(&object.labels));
     for object in objects {
@@ -82,7 +83,6 @@ pub fn check(text: &str, objects: &[Arc<Labelled>]) {
             matches(&object),
             "{text:?} {labels:?}"
         );
-        assert_eq!(rewritten.iter().all(|wanted| wanted.matches(labels)), matches(&object), "{text:?} {written:?}");
         let exact = Selector::of_labels(labels);
         assert_eq!(exact.is_ok(), labels.iter().all(|(key, value)| is_key(key) && is_value(value)), "{labels:?}");
         if let Ok(exact) = exact {
@@ -156,7 +156,7 @@ impl Labels<Labelled> for LabelledMeta {
 }
 
 /// A requirement as anybody would write it, and what it means.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wanted {
     /// With `=`, `==` or `!=`.
     Is(String, &'static str, String),
@@ -220,6 +220,21 @@ impl Wanted {
             },
         }
     }
+}
+
+/// In an order of their own, and each written as few ways as there are meanings.
+fn in_one_form(mut all: Vec<Wanted>) -> Vec<Wanted> {
+    for wanted in &mut all {
+        if let Wanted::Is(key, sign, value) = wanted {
+            *wanted = Wanted::OneOf(std::mem::take(key), *sign != "!=", vec![std::mem::take(value)]);
+        }
+        if let Wanted::OneOf(.., values) = wanted {
+            values.sort();
+            values.dedup();
+        }
+    }
+    all.sort();
+    all
 }
 
 /// Letters and digits at both ends, and perhaps some of `inner` between; at most `longest`.

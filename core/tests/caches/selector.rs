@@ -205,6 +205,8 @@ fn a_selector_of_labels_wants_each_of_them() {
 
 const LABELS: [&str; 4] = ["a", "in", "notin", "example.com/b"];
 const VALUES: [&str; 6] = ["", "x", "in", "notin", "3", "4"];
+/// Operators and words of many lengths are a byte each.
+const BYTES: &[u8] = b"\x01\x02\x03\x04\x05\x06\x07\x10\x11\x12\x13x1-./=!<>(), ";
 
 fn wanted() -> impl Strategy<Value = Wanted> {
     let label = || select(&LABELS[..]).prop_map(str::to_owned);
@@ -241,7 +243,7 @@ fn objects() -> impl Strategy<Value = Vec<Arc<Labelled>>> {
         name: number.to_string(),
         labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
     };
-    vec((labels(), any::<bool>()), 0..4)
+    vec((labels(), any::<bool>()), 0..16)
         .prop_map(move |all| all.into_iter().enumerate().map(labelled).map(Arc::new).collect())
 }
 
@@ -267,7 +269,10 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_selector_and_labels_of_its_words(bytes in vec(any::<u8>(), 0..60)) {
-        run(&bytes);
+    fn any_bytes_are_a_selector_and_labels_of_its_words(
+        text in vec(prop_oneof![8 => select(BYTES), 1 => any::<u8>()], 0..12),
+        labels in vec(any::<u8>(), 0..40),
+    ) {
+        run(&[&text[..], &[0], &labels].concat());
     }
 }

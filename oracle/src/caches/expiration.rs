@@ -42,6 +42,8 @@ pub enum Op {
     Replace(Vec<Spelled>),
     /// Reads one.
     Get(Told),
+    /// The same, and the policy stores this under that very key when it is asked.
+    GetWhileStored(Told, Spelled),
     /// Reads all.
     List,
     /// So many seconds pass.
@@ -59,7 +61,8 @@ impl From<[u8; 4]> for Op {
             3 => Self::Update(Spelled::read(a, b)),
             4 => Self::Delete(Told::read(a, b)),
             5 => Self::Replace(Spelled::list([a, b, c])),
-            6..=8 => Self::Get(Told::read(a, b)),
+            6 | 7 => Self::Get(Told::read(a, b)),
+            8 => Self::GetWhileStored(Told::read(a, b), Spelled::read(a, c)),
             9 => Self::List,
             10 => Self::Panics,
             11 => Self::Stores(Spelled::read(a, b)),
@@ -228,6 +231,10 @@ impl Both {
                     plain.stored.clear();
                     list.into_iter().for_each(|object| plain.add(object));
                 }
+            }
+            Op::GetWhileStored(told, object) => {
+                self.step(&Op::Stores(*object));
+                self.step(&Op::Get(*told));
             }
             Op::Get(told) => {
                 let got = told.tell(made, |of| catch_unwind(AssertUnwindSafe(|| cache.get(of))));

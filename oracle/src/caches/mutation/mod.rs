@@ -182,8 +182,9 @@ impl Both {
             Op::Stored(spelled, told) => {
                 let object = self.object(spelled);
                 let stored = self.store.update(object.clone());
+                // What has no value that can be told is not stored.
                 assert_eq!(stored.is_ok(), !object.name.is_empty() && object.node != "none", "{object:?}");
-                if !object.name.is_empty() {
+                if stored.is_ok() {
                     self.plain.stored.insert(object.name, object.clone());
                 }
                 if told {

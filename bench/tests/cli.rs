@@ -5,7 +5,6 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 use std::{iter, thread};
 
 use serde_json::Value;
@@ -175,8 +174,8 @@ fn a_child_that_is_killed_costs_its_turn_only() {
     command.args("--objects 500 --rounds 1 --seconds 60 --engine deltafifo,floor --workload relist,stall".split(' '));
     command.arg("--json").arg(&json).arg("--report").arg(&report);
     let tool = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the tool starts");
-    let stalls = iter::repeat_with(|| thread::sleep(Duration::from_millis(20))).find_map(|()| measuring(tool.id()));
-    let sent = Command::new("kill").args(["-KILL", &stalls.expect("a child")]).status().expect("there is a kill");
+    let stalling = iter::repeat_with(thread::yield_now).find_map(|()| stalling(tool.id())).expect("a child");
+    let sent = Command::new("kill").args(["-KILL", &stalling]).status().expect("there is a kill");
     assert!(sent.success());
     let run = tool.wait_with_output().expect("it ends");
 
@@ -195,12 +194,12 @@ fn a_child_that_is_killed_costs_its_turn_only() {
     assert!(fs::read_to_string(report.join("index.html")).expect("it was written").contains("A turn failed"));
 }
 
-/// The child of the tool that has been at work for a second: by then it is in the long stall.
-fn measuring(tool: u32) -> Option<String> {
+/// The child of the tool if it is in the stall, which lasts: there two queues' consumers, a replacer and a producer are
+/// beside its first thread, and in a relist one other at most.
+fn stalling(tool: u32) -> Option<String> {
     let children = fs::read_to_string(format!("/proc/{tool}/task/{tool}/children")).ok()?;
     let child = children.split_whitespace().next()?;
-    let began = fs::metadata(format!("/proc/{child}")).ok()?.modified().ok()?;
-    (began.elapsed().ok()? > Duration::from_secs(1)).then(|| child.to_owned())
+    (fs::read_dir(format!("/proc/{child}/task")).ok()?.count() >= 5).then(|| child.to_owned())
 }
 
 #[test]
@@ -254,8 +253,10 @@ fn an_interrupt_before_there_is_anything_keeps_what_was_there() {
     fs::write(&json, "of an earlier run").expect("it can be written");
     let mut command = Command::new(env!("CARGO_BIN_EXE_relist"));
     command.args("--objects 500 --rounds 1 --seconds 60 --engine deltafifo --workload stall".split(' '));
-    let mut tool = command.arg("--json").arg(&json).stderr(Stdio::null()).spawn().expect("the tool starts");
-    iter::repeat_with(|| thread::sleep(Duration::from_millis(20))).find_map(|()| measuring(tool.id()));
+    let mut tool = command.arg("--json").arg(&json).stderr(Stdio::piped()).spawn().expect("the tool starts");
+    let mut stderr = BufReader::new(tool.stderr.take().expect("it is piped")).lines();
+    let begins = |line: &String| line.starts_with("round 1/1: deltafifo");
+    stderr.by_ref().map_while(Result::ok).find(begins).expect("a turn");
     let sent = Command::new("kill").args(["-INT", &tool.id().to_string()]).status().expect("there is a kill");
     assert!(sent.success());
     assert_eq!(tool.wait().expect("it ends").code(), Some(130));

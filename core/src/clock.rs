@@ -12,7 +12,7 @@ pub(crate) fn system() -> Clock {
     Box::new(Instant::now)
 }
 
-/// When a handler was given its key, to the some milliseconds of a timer's tick: enough to find slow ones, and paid for
+/// When a handler was given its key, to the few milliseconds of a timer's tick: enough to find slow ones, and paid for
 /// with every pop, where the exact time costs five times as much (`bench/LOG.md`).
 #[derive(Clone, Copy)]
 pub(crate) struct Started(coarsetime::Instant);

@@ -93,9 +93,7 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
     /// # Errors
     /// [`KeyError`] when the object has no name, or the custom function failed.
     pub fn key(&self, object: &T) -> Result<String, KeyError> {
-        let mut buffer = KeyBuf::new();
-        self.write(object, &mut buffer)?;
-        Ok(as_str(&buffer).to_owned())
+        self.key_of(&KeySource::Object(object))
     }
 
     /// Whether equal keys mean equal namespaces, so that an update never moves an object between namespaces.
@@ -133,10 +131,7 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
             KeySource::Explicit(ExplicitKey(key)) => buffer.put(key),
             KeySource::Deltas(deltas) => {
                 let newest = deltas.newest().ok_or(KeyError::ZeroLengthDeltas)?;
-                match &newest.object {
-                    DeltaObject::Object(object) => self.write(object, buffer)?,
-                    DeltaObject::Tombstone(tombstone) => buffer.put(&tombstone.key),
-                }
+                self.write_source(&KeySource::from(&newest.object), buffer)?;
             }
         }
         Ok(())

@@ -4,10 +4,9 @@ use std::io;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 /// The one child that runs, and whether this process was asked to end. Clones are the same.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +16,8 @@ pub struct Interrupt(Arc<State>);
 struct State {
     asked: AtomicBool,
     running: Mutex<Option<Child>>,
+    /// Told when this process is asked to end, to who has `running`.
+    told: Condvar,
 }
 
 impl Interrupt {
@@ -29,7 +30,9 @@ impl Interrupt {
         let caught = interrupt.clone();
         ctrlc::set_handler(move || {
             caught.0.asked.store(true, Ordering::SeqCst);
+            // It takes the lock: who has looked before has begun to wait, who looks later sees it.
             caught.kill();
+            caught.0.told.notify_all();
         })?;
         Ok(interrupt)
     }
@@ -40,13 +43,11 @@ impl Interrupt {
         self.0.asked.load(Ordering::SeqCst)
     }
 
-    /// The same, of somebody who may be asking just now.
+    /// The same, of somebody who may be asking just now: a terminal asks the child as well, and perhaps first.
     pub(super) fn asked_soon(&self) -> bool {
-        let asked = |_| {
-            thread::sleep(Duration::from_millis(10));
-            self.asked()
-        };
-        (0..50).any(asked)
+        let mut running = self.0.running.lock();
+        self.0.told.wait_while_for(&mut running, |_| !self.asked(), Duration::from_millis(500));
+        self.asked()
     }
 
     /// Starts a child whose output is piped, unless this process was asked to end.

@@ -29,7 +29,6 @@ mod settle;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::error::{BoxError, Closed, KeyError, discard};
-use crate::key::{KeyBuf, as_str};
 use crate::queue::{Lane, ReadyQueue};
 use crate::slot::{QueuedSlot, StaleSlot, Ticket};
 use crate::store::Core;
@@ -122,9 +121,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     where
         T: 'a,
     {
-        let mut key = KeyBuf::new();
-        self.core.keys.write_source(&of.into(), &mut key)?;
-        Ok(as_str(&key).to_owned())
+        self.core.keys.key_of(&of.into())
     }
 
     /// Whether the initial population has been handled: the first relist is committed and the handlers of all its items

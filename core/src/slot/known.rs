@@ -7,6 +7,8 @@
 //! `NOTICED` is left by who [`notice`](Known::notice)s what is known, and makes the next swap fail: the writer is to look
 //! again at what the noticer did before, and [`heed`](Known::heed) it. So a noticer knows that what it saw stays until
 //! the writer has seen what the noticer did; no writer comes late with what it had decided before.
+//!
+//! The loads of a loop and its failed exchanges are Relaxed: they bring a guess for the next exchange, which has the order.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -19,6 +21,9 @@ use crate::sync::{self, Arc, KnownCell, Ordering, mutant};
 const BUSY: usize = 1;
 const NOTICED: usize = 2;
 const FLAGS: usize = BUSY | NOTICED;
+
+/// What was known before; or what was to be known, since somebody has noticed what is.
+pub(crate) type Swapped<T> = Result<Option<Arc<T>>, Option<Arc<T>>>;
 
 pub(super) struct Known<T> {
     pub(super) object: KnownCell<()>,
@@ -103,9 +108,8 @@ impl<T> Known<T> {
         Some(object)
     }
 
-    /// Changes what is known and gives back what was. `Err`: somebody has noticed what is known since the writer last
-    /// looked; nothing was changed.
-    pub(super) fn swap(&self, object: Option<Arc<T>>) -> Result<Option<Arc<T>>, Option<Arc<T>>> {
+    /// Changes what is known. `Err`: nothing was changed; the noticer came since the writer last [heeded](Self::heed).
+    pub(super) fn swap(&self, object: Option<Arc<T>>) -> Swapped<T> {
         let new = object.map_or(ptr::null_mut(), |object| Arc::into_raw(object).cast::<()>().cast_mut());
         assert!(
             unflagged(new) == new,

@@ -53,6 +53,7 @@ use std::ptr::NonNull;
 
 use crate::sync::{self, Arc, Ordering, StampCell, mutant};
 use known::Known;
+pub(crate) use known::Swapped;
 use lane::Holds;
 pub(crate) use lane::{Left, StaleSlot, Ticket};
 use name::Name;
@@ -304,8 +305,7 @@ impl<T> RunningSlot<T> {
 
     /// Changes what is known and hands back what was, to be released when no lock is held. Its version is not noted.
     /// `Err`: nothing was changed, since somebody has [noticed](Slot::notice) what is known.
-    #[allow(clippy::type_complexity)]
-    pub(crate) fn swap_known(&mut self, object: Option<Arc<T>>) -> Result<Option<Arc<T>>, Option<Arc<T>>> {
+    pub(crate) fn swap_known(&mut self, object: Option<Arc<T>>) -> Swapped<T> {
         mutant!(NoteOutlivesTheObject => return self.slot().known.swap(object));
         // First, so that no note is found beside an object that it is not of.
         if self.slot().has_noted() {

@@ -6,7 +6,7 @@ use super::Core;
 use super::indexes::List;
 use crate::Meta;
 use crate::error::{BoxError, StoreError, unharmed};
-use crate::slot::RunningSlot;
+use crate::slot::{RunningSlot, Swapped};
 use crate::sync::{Arc, mutant};
 
 /// How the indexes of one key are to change: made by user code before, carried out around the swap of the object.
@@ -99,14 +99,13 @@ impl<T, M: Meta<T>> Core<T, M> {
     /// Leaves old values, swaps the object, joins new values: in between the object is missing from an index, never
     /// found under a value that it does not have. `Err`: nothing was changed, and the writer is to heed who has noticed
     /// what is known, and to plan anew.
-    #[allow(clippy::type_complexity)]
     pub(super) fn carry_out(
         &self,
         list: &List<T>,
         plan: &Plan,
         running: &mut RunningSlot<T>,
         new: Option<Arc<T>>,
-    ) -> Result<Option<Arc<T>>, Option<Arc<T>>> {
+    ) -> Swapped<T> {
         mutant!(OldValuesLeftLate => return self.carry_out_late(list, plan, running, new));
         let _turn = mutant!(WrittenOutOfTurn => None; list.is_building().then(|| self.indexes.turn.lock()));
         let (left, joined) = &plan.namespace;
@@ -188,18 +187,17 @@ impl<T, M: Meta<T>> Core<T, M> {
 /// What a mutant does instead (`sync/mutants.rs`).
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod defects {
-    use super::{Arc, Core, List, Meta, Plan, RunningSlot};
+    use super::{Arc, Core, List, Meta, Plan, RunningSlot, Swapped};
 
     impl<T, M: Meta<T>> Core<T, M> {
         /// `OldValuesLeftLate`: for a moment the new object is found under values that it does not have.
-        #[allow(clippy::type_complexity)]
         pub(super) fn carry_out_late(
             &self,
             list: &List<T>,
             plan: &Plan,
             running: &mut RunningSlot<T>,
             new: Option<Arc<T>>,
-        ) -> Result<Option<Arc<T>>, Option<Arc<T>>> {
+        ) -> Swapped<T> {
             let old = running.swap_known(new)?;
             let slot = running.slot();
             let (left, joined) = &plan.namespace;

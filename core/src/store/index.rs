@@ -7,7 +7,7 @@ use crossbeam::utils::CachePadded;
 use hashbrown::HashTable;
 
 use super::apply::Leave;
-use crate::buckets::{Buckets, Cursor, Entry};
+use crate::buckets::{Buckets, Cursor, Entry, Place};
 use crate::error::{BoxError, panic_message};
 use crate::slot::{IndexedSlot, Slot};
 use crate::sync::{
@@ -75,7 +75,7 @@ type Shard<T> = CachePadded<RwLock<HashTable<Members<T>>>>;
 ///
 /// The slots of one value are spread over several shards by the thread that puts them in: consumers of a list work on
 /// neighbours, which often have the same value, and would wait for each other at one lock, or send its line back and
-/// forth. Who takes one out looks through all of them, its own first.
+/// forth. Who takes one out looks through them until it is found, its own first.
 pub(crate) struct Values<T> {
     hasher: RandomState,
     shards: Box<[Shard<T>]>,
@@ -85,6 +85,12 @@ pub(crate) struct Values<T> {
 struct Members<T> {
     value: Box<str>,
     slots: Buckets<IndexedSlot<T>>,
+}
+
+impl<T> Members<T> {
+    fn place_of(&self, of_slot: u64, slot: &Slot<T>) -> Option<Place> {
+        self.slots.locate(of_slot, |one| one.address() == slot.address())
+    }
 }
 
 impl<T> Entry for IndexedSlot<T> {
@@ -123,7 +129,7 @@ impl<T> Values<T> {
             .entry(of_value, |members| *members.value == *value, |members| self.hasher.hash_one(&*members.value))
             .or_insert_with(|| Members { value: value.into(), slots: Buckets::new() })
             .into_mut();
-        if members.slots.locate(of_slot, |one| one.address() == slot.address()).is_none() {
+        if members.place_of(of_slot, slot).is_none() {
             members.slots.insert(of_slot, slot.indexed(), |one| self.hash_of(one));
         }
     }
@@ -140,7 +146,7 @@ impl<T> Values<T> {
         let of_slot = self.hasher.hash_one(slot.address());
         for shard in &self.shards {
             shard.write().retain(|members| {
-                if let Some(place) = members.slots.locate(of_slot, |one| one.address() == slot.address()) {
+                if let Some(place) = members.place_of(of_slot, slot) {
                     drop(members.slots.take(of_slot, place));
                 }
                 members.slots.len() > 0
@@ -155,10 +161,9 @@ impl<T> Values<T> {
         for shard in own_first.iter().chain(before) {
             let mut shard = shard.write();
             let Ok(mut members) = shard.find_entry(of_value, |members| *members.value == *value) else { continue };
-            let slots = &mut members.get_mut().slots;
-            let Some(place) = slots.locate(of_slot, |one| one.address() == slot.address()) else { continue };
-            drop(slots.take(of_slot, place));
-            if slots.len() == 0 {
+            let Some(place) = members.get().place_of(of_slot, slot) else { continue };
+            drop(members.get_mut().slots.take(of_slot, place));
+            if members.get().slots.len() == 0 {
                 members.remove();
             }
             return;
@@ -171,8 +176,7 @@ impl<T> Values<T> {
         self.spread(of_value).iter().any(|shard| {
             let shard = shard.read();
             let members = shard.find(of_value, |members| *members.value == *value);
-            members
-                .is_some_and(|members| members.slots.locate(of_slot, |one| one.address() == slot.address()).is_some())
+            members.is_some_and(|members| members.place_of(of_slot, slot).is_some())
         })
     }
 

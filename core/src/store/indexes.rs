@@ -78,7 +78,7 @@ impl<T> List<T> {
     }
 
     /// The index of that name, if it is built.
-    pub(super) fn find(&self, name: &str) -> Option<&Index<T>> {
+    fn find(&self, name: &str) -> Option<&Index<T>> {
         self.entries.iter().find(|entry| entry.built && entry.index.name == name).map(|entry| &*entry.index)
     }
 
@@ -115,6 +115,11 @@ impl<T> Indexes<T> {
 
     pub(super) fn load(&self) -> impl Deref<Target = Arc<List<T>>> {
         self.list.load()
+    }
+
+    /// What `of` says of the index of that name, if it is built.
+    pub(super) fn with<R>(&self, name: &str, of: impl FnOnce(&Index<T>) -> R) -> Result<R, IndexError> {
+        self.load().find(name).map(of).ok_or_else(|| IndexError::Unknown(name.to_owned()))
     }
 
     /// Whether `list` is the newest.

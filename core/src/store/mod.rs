@@ -58,9 +58,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         if name == NAMESPACE_INDEX {
             return Ok(of(&self.namespaces));
         }
-        let list = self.indexes.load();
-        let index = list.find(name).ok_or_else(|| IndexError::Unknown(name.to_owned()))?;
-        Ok(of(&index.values))
+        self.indexes.with(name, |index| of(&index.values))
     }
 
     /// Whether every index function can say the values of `object`.
@@ -76,8 +74,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         if name == NAMESPACE_INDEX {
             return Ok(vec![self.keys.meta().namespace(object).unwrap_or_default().to_owned()]);
         }
-        let list = self.indexes.load();
-        let index = list.find(name).ok_or_else(|| IndexError::Unknown(name.to_owned()))?;
-        index.values_of(object).map_err(|source| IndexError::Function { index: name.to_owned(), source })
+        let values = self.indexes.with(name, |index| index.values_of(object))?;
+        values.map_err(|source| IndexError::Function { index: name.to_owned(), source })
     }
 }

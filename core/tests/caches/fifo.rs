@@ -5,7 +5,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Weak};
 use std::thread;
-use std::time::Duration;
 
 use crate::common::{Obj, ObjMeta, ends, keys, nameless, obj, tombstone};
 use deltafifo::{Closed, ExplicitKey, Fifo, Heap, KeyFunc, NoMeta, ProcessError};
@@ -135,25 +134,30 @@ fn it_is_synced_when_the_first_list_is_popped_or_something_else_came_first() {
 #[test]
 fn whatever_syncs_it_wakes_who_waits_for_that() {
     type Act = fn(&Fifo<Obj, ObjMeta>);
-    let listed = || {
-        let fifo = fifo();
-        fifo.replace(vec![obj("a", 1)]).unwrap();
-        fifo
-    };
-    let cases: [(Fifo<Obj, ObjMeta>, Act); 7] = [
-        (fifo(), |fifo| fifo.add(obj("a", 1)).unwrap()),
-        (fifo(), |fifo| fifo.delete(ExplicitKey("a")).unwrap()),
-        (fifo(), |fifo| fifo.replace(vec![]).unwrap()),
-        (listed(), |fifo| fifo.delete(ExplicitKey("a")).unwrap()),
-        (listed(), |fifo| fifo.replace(vec![obj("b", 1)]).unwrap()),
-        (listed(), |fifo| drop(fifo.pop().unwrap())),
-        (listed(), |fifo| fifo.process(|_, _| Ok::<_, Closed>(())).unwrap()),
+    let cases: [(bool, Act); 7] = [
+        (false, |fifo| fifo.add(obj("a", 1)).unwrap()),
+        (false, |fifo| fifo.delete(ExplicitKey("a")).unwrap()),
+        (false, |fifo| fifo.replace(vec![]).unwrap()),
+        (true, |fifo| fifo.delete(ExplicitKey("a")).unwrap()),
+        (true, |fifo| fifo.replace(vec![obj("b", 1)]).unwrap()),
+        (true, |fifo| drop(fifo.pop().unwrap())),
+        (true, |fifo| fifo.process(|_, _| Ok::<_, Closed>(())).unwrap()),
     ];
-    ends(|| {
-        for (fifo, act) in cases {
+    // Again and again, so that sometimes who waits sleeps by then.
+    ends(move || {
+        for (listed, act) in cases.into_iter().cycle().take(if cfg!(miri) { 7 } else { 700 }) {
+            let fifo = fifo();
+            if listed {
+                fifo.replace(vec![obj("a", 1)]).unwrap();
+            }
+            let start = Barrier::new(2);
             thread::scope(|scope| {
-                let waiting = scope.spawn(|| fifo.wait_for_sync());
-                thread::sleep(Duration::from_millis(10));
+                let waiting = scope.spawn(|| {
+                    start.wait();
+                    fifo.wait_for_sync()
+                });
+                start.wait();
+                thread::yield_now();
                 act(&fifo);
                 assert_eq!(waiting.join().unwrap(), Ok(()));
             });

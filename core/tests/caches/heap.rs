@@ -5,7 +5,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use crate::common::{Obj, ObjMeta, ends, keys, nameless, obj, tombstone};
 use deltafifo::{Closed, ExplicitKey, Heap, HeapError};
@@ -75,7 +74,6 @@ fn a_pop_of_an_empty_heap_ends_when_it_is_closed() {
         let heap = heap();
         thread::scope(|scope| {
             let popping = scope.spawn(|| heap.pop());
-            thread::sleep(Duration::from_millis(20));
             heap.close();
             assert_eq!(popping.join().unwrap(), Err(Closed));
         });

@@ -52,6 +52,16 @@ pub enum RelistError {
         /// Why.
         source: OfferError,
     },
+    /// One object of a list that is queued as a whole, or not at all, was refused.
+    #[error(
+        "object {index} of the list was refused, so nothing of the list is queued, and nothing is deleted: {source}"
+    )]
+    RefusedWhole {
+        /// Its place in the list, from 0.
+        index: usize,
+        /// Why.
+        source: OfferError,
+    },
     /// A newer relist has begun since.
     #[error("a newer relist has begun: this one is over, what it did until then stays, it does nothing more")]
     Superseded,
@@ -73,7 +83,8 @@ pub enum PopError {
     TimedOut,
 }
 
-/// A handler called through [`process`](crate::DeltaFifo::process) did not succeed.
+/// A handler called through [`process`](crate::DeltaFifo::process) did not succeed. In an
+/// [`InOrderFifo`](crate::InOrderFifo) the key is `*` for a relist or resync as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError<E> {
     /// The queue is closed and empty; no handler ran.
@@ -125,7 +136,7 @@ pub enum StoreError {
         source: BoxError,
     },
     /// The queue of this item has no fused store.
-    #[error("key {key:?} cannot be applied: this queue has no fused store, build it with DeltaFifo::over(indexer)")]
+    #[error("key {key:?} cannot be applied: this queue has no fused store, build it with over(indexer)")]
     NoStore {
         /// Key of the item.
         key: String,

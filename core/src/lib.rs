@@ -5,11 +5,13 @@
 //!   and consumers. A handler runs with no lock held; per key handlers never overlap.
 //! * [`Indexer`]: the store with its indexes, fused with the queue by sharing its slots, so that an item applies itself
 //!   without another look-up; or alone.
+//! * [`InOrderFifo`]: the other order: every event in the order of arrival across keys, for one handler at a time, and a
+//!   relist as one event.
 //! * [`Relist`]: a relist in pieces, as pages arrive, with the deletions found at its commit.
 //! * [`Lister`]: reads by namespace and by label [`Selector`]. [`MutationCache`]: one's own writes over the store until the
 //!   watch has brought them.
 //! * [`ReflectorStore`], [`Store`], [`Queue`]: what a reflector feeds, a reader reads and a controller pops, whichever of
-//!   these it is: the two above, [`Fifo`], [`Heap`], [`ExpirationCache`], [`UndeltaStore`].
+//!   these it is: the three above, [`Fifo`], [`Heap`], [`ExpirationCache`], [`UndeltaStore`].
 //!
 //! It knows no Kubernetes crate and no async runtime: metadata comes through a [`Meta`] accessor.
 //!
@@ -54,6 +56,7 @@ mod clock;
 mod delta;
 mod error;
 mod fifo;
+mod in_order;
 mod key;
 mod known;
 mod meta;
@@ -78,6 +81,7 @@ pub use error::{
     ProcessError, RelistError, SelectorError, StoreError, TransactionError,
 };
 pub use fifo::{Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Failure, Popped, Refused, Relist};
+pub use in_order::{Event, InOrderFifo, InOrderFifoBuilder, ReplacedAll, Turn};
 pub use key::{ExplicitKey, KeyFunc, KeySource};
 pub use known::KnownObjects;
 pub use meta::{Labels, Meta, NoMeta};

@@ -126,6 +126,15 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
             &["build"]
         }
         Mutant::DroppedQueueForgets => &["handles"],
+        Mutant::TurnsOverlap
+        | Mutant::TurnHidesWhatIsLeft
+        | Mutant::TurnEndsInSilence
+        | Mutant::LastTurnTellsNobody
+        | Mutant::AppendWakesNobody
+        | Mutant::SleepsOnTheFirstLook
+        | Mutant::FutureRestsOnTheFirstLook
+        | Mutant::SyncedAfterTheTurn
+        | Mutant::CommittedWhenQueued => &["in_order"],
     }
 }
 

@@ -111,7 +111,7 @@ pub fn fused(objects: &[Arc<Object>]) -> Arc<Fifo> {
     Arc::new(fused_with(objects).build())
 }
 
-fn sign(kind: DeltaType) -> char {
+pub fn sign(kind: DeltaType) -> char {
     match kind {
         DeltaType::Added => '+',
         DeltaType::Updated => '~',
@@ -230,7 +230,10 @@ pub fn rest(fifo: &Fifo, log: &Log) -> String {
 }
 
 /// Does `work` with the queue on a thread of its own.
-pub fn beside<R: Send + 'static>(fifo: &Arc<Fifo>, work: impl FnOnce(&Fifo) -> R + Send + 'static) -> JoinHandle<R> {
+pub fn beside<Q: Send + Sync + 'static, R: Send + 'static>(
+    fifo: &Arc<Q>,
+    work: impl FnOnce(&Q) -> R + Send + 'static,
+) -> JoinHandle<R> {
     let fifo = fifo.clone();
     thread::spawn(move || work(&fifo))
 }

@@ -4,7 +4,7 @@ use crossbeam::utils::CachePadded;
 
 use crate::sync::{AtomicI64, Event, IntoNotification, Ordering};
 
-pub(super) struct Depth {
+pub(crate) struct Depth {
     /// Signed, since a take may be counted before the push that it took.
     pending: CachePadded<AtomicI64>,
     high_water: i64,
@@ -12,12 +12,12 @@ pub(super) struct Depth {
 }
 
 impl Depth {
-    pub(super) fn new(high_water: Option<usize>) -> Self {
+    pub(crate) fn new(high_water: Option<usize>) -> Self {
         let high_water = high_water.map_or(i64::MAX, |mark| count(mark.max(1)));
         Self { pending: CachePadded::new(AtomicI64::new(0)), high_water, below: Event::new() }
     }
 
-    pub(super) fn add(&self, deltas: usize) {
+    pub(crate) fn add(&self, deltas: usize) {
         // Relaxed: a gauge; nothing is published through it.
         self.pending.fetch_add(count(deltas), Ordering::Relaxed);
     }
@@ -25,7 +25,7 @@ impl Depth {
     /// Whether it fell below the mark by this, which the caller [`announce`](Self::announce)s.
     #[must_use]
     #[inline]
-    pub(super) fn subtract(&self, deltas: usize) -> bool {
+    pub(crate) fn subtract(&self, deltas: usize) -> bool {
         if deltas == 0 {
             return false;
         }
@@ -34,22 +34,22 @@ impl Depth {
         before >= self.high_water && before - count(deltas) < self.high_water
     }
 
-    pub(super) fn pending(&self) -> usize {
+    pub(crate) fn pending(&self) -> usize {
         // Relaxed: a gauge.
         usize::try_from(self.pending.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    pub(super) fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         // Acquire, paired with `subtract`.
         self.pending.load(Ordering::Acquire) < self.high_water
     }
 
-    pub(super) fn announce(&self) {
+    pub(crate) fn announce(&self) {
         self.below.notify(usize::MAX.additional());
     }
 
     /// What is told when the depth falls below the mark.
-    pub(super) fn event(&self) -> &Event {
+    pub(crate) fn event(&self) -> &Event {
         &self.below
     }
 }

@@ -21,14 +21,14 @@ const TOUCHED: u8 = 2;
 const DRAINING: u8 = 3;
 const SYNCED: u8 = 4;
 
-pub(super) struct Initial {
+pub(crate) struct Initial {
     phase: AtomicU8,
     outstanding: CachePadded<AtomicI64>,
     synced: Event,
 }
 
 impl Initial {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             phase: AtomicU8::new(UNPOPULATED),
             outstanding: CachePadded::new(AtomicI64::new(0)),
@@ -57,7 +57,7 @@ impl Initial {
     }
 
     /// Something other than a relist was offered: an unpopulated queue is populated, and synced, by it.
-    pub(super) fn touch(&self) {
+    pub(crate) fn touch(&self) {
         // Relaxed: a late view only takes the slow way.
         if self.phase.load(Ordering::Relaxed) < DRAINING
             && self.advance(|phase| match phase {
@@ -71,7 +71,7 @@ impl Initial {
     }
 
     /// A relist begins. Whether what it offers is the initial population.
-    pub(super) fn claim(&self) -> bool {
+    pub(crate) fn claim(&self) -> bool {
         let synced = self.advance(|phase| (phase == UNPOPULATED).then_some(CLAIMED));
         debug_assert!(!synced, "a claim never syncs");
         matches!(self.phase(), CLAIMED | TOUCHED)
@@ -79,7 +79,7 @@ impl Initial {
 
     /// The current relist is committed, all its marks counted. Whether to [`announce`](Self::announce).
     #[must_use]
-    pub(super) fn commit(&self) -> bool {
+    pub(crate) fn commit(&self) -> bool {
         let synced = self.advance(|phase| (phase < DRAINING).then_some(DRAINING));
         debug_assert!(!synced, "what is drained is finished below");
         self.is_drained() && self.finish()
@@ -87,7 +87,7 @@ impl Initial {
 
     /// The current relist is abandoned: as if it had never begun. Whether to [`announce`](Self::announce).
     #[must_use]
-    pub(super) fn abandon(&self) -> bool {
+    pub(crate) fn abandon(&self) -> bool {
         self.advance(|phase| match phase {
             CLAIMED => Some(UNPOPULATED),
             TOUCHED => mutant!(AbandonForgetsTheOffer => None; Some(SYNCED)),
@@ -96,7 +96,7 @@ impl Initial {
     }
 
     /// `marks` deltas of the initial population were pushed. Counted before the commit that makes it count.
-    pub(super) fn marked(&self, marks: usize) {
+    pub(crate) fn marked(&self, marks: usize) {
         if marks > 0 {
             // AcqRel: see `commit`.
             self.outstanding.fetch_add(count(marks), Ordering::AcqRel);
@@ -106,7 +106,7 @@ impl Initial {
     /// The handlers of `marks` of them have ended, whatever the end was. Whether to [`announce`](Self::announce).
     #[must_use]
     #[inline]
-    pub(super) fn settled(&self, marks: usize) -> bool {
+    pub(crate) fn settled(&self, marks: usize) -> bool {
         if marks == 0 {
             return false;
         }
@@ -133,7 +133,7 @@ impl Initial {
     }
 
     /// Whether an item taken now, with or without marks, belongs to the initial list.
-    pub(super) fn is_initial(&self, marks: usize) -> bool {
+    pub(crate) fn is_initial(&self, marks: usize) -> bool {
         match self.phase() {
             UNPOPULATED | CLAIMED => true,
             TOUCHED | DRAINING => marks > 0,
@@ -141,33 +141,33 @@ impl Initial {
         }
     }
 
-    pub(super) fn has_synced(&self) -> bool {
+    pub(crate) fn has_synced(&self) -> bool {
         self.phase() == SYNCED
     }
 
     /// What is told when the phase becomes SYNCED.
-    pub(super) fn event(&self) -> &Event {
+    pub(crate) fn event(&self) -> &Event {
         &self.synced
     }
 
-    pub(super) fn announce(&self) {
+    pub(crate) fn announce(&self) {
         self.synced.notify(usize::MAX.additional());
     }
 }
 
 /// The marks of a batch, settled together by whoever is the last to hold it. Settled one by one they would send the
 /// counter's line back and forth between consumers (a drain of an initial million on two threads: 170 ms, and 70 so).
-pub(super) struct Marks<'f> {
+pub(crate) struct Marks<'f> {
     initial: &'f Initial,
     taken: AtomicUsize,
 }
 
 impl<'f> Marks<'f> {
-    pub(super) fn new(initial: &'f Initial) -> Self {
+    pub(crate) fn new(initial: &'f Initial) -> Self {
         Self { initial, taken: AtomicUsize::new(0) }
     }
 
-    pub(super) fn take(&self, marks: usize) {
+    pub(crate) fn take(&self, marks: usize) {
         // Relaxed: the drop comes after it by the `Arc` that this is held in.
         self.taken.fetch_add(marks, Ordering::Relaxed);
     }

@@ -35,10 +35,11 @@ use crate::store::Core;
 use crate::sync::{Arc, AtomicBool, Event, Listener, SHARDS, mutant};
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, KnownObjects, Meta};
 pub use batch::{Batch, BatchReport, Failure};
-use depth::Depth;
-use initial::Initial;
+pub(crate) use depth::Depth;
+pub(crate) use initial::Initial;
 use listed::Listed;
 pub use pop::{Change, Popped};
+pub(crate) use pop::{SLOW, report_slow};
 use relist::Relists;
 pub use relist::{Committed, Refused, Relist};
 
@@ -66,6 +67,11 @@ enum Known<T> {
 ///
 /// Every method takes `&self`: share it by reference or `Arc`. Unbounded unless
 /// [`high_water`](DeltaFifoBuilder::high_water) is honoured by the producers.
+///
+/// # This one or the in-order queue
+/// Take this one to handle different keys in parallel, to get all that happened to a key in one item, and for relists that
+/// take no memory beside what is known. Take an [`InOrderFifo`](crate::InOrderFifo) where the order across keys matters, or
+/// a relist must come as one event.
 ///
 /// # Key order
 /// Across keys the order is that of the single offers. It is not promised against a relist or batch in progress, nor

@@ -65,7 +65,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 }
                 What::Object(DeltaType::Deleted, self.transform(&key, object)?)
             }
-            DeltaObject::Tombstone(tombstone) => What::Tombstone(*tombstone),
+            DeltaObject::Tombstone(tombstone) => What::Tombstone(tombstone),
         };
         self.push(&key, Pending::new(what), Rule::IfExists, self.missing());
         Ok(())
@@ -104,7 +104,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let mut key = KeyBuf::new();
         self.core.keys.write_source(&KeySource::Deltas(&deltas), &mut key)?;
         self.initial.touch();
-        let sealed = What::Sealed(deltas.into_iter().collect());
+        let sealed = What::Sealed(Box::new(deltas));
         self.push(&key, Pending::new(sealed), Rule::IfAbsent, Missing::Insert);
         Ok(())
     }

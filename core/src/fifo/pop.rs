@@ -18,7 +18,7 @@ use crate::sync::{Arc, mutant};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
 
 /// A handler slower than this, with more than [`SLOW_DEPTH`] deltas waiting, is reported (client-go's thresholds).
-pub(super) const SLOW: Duration = Duration::from_millis(100);
+pub(crate) const SLOW: Duration = Duration::from_millis(100);
 pub(super) const SLOW_DEPTH: usize = 10;
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
@@ -342,7 +342,7 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Drop for Applying<'_, 
     }
 }
 
-pub(super) fn report_slow(key: &str, elapsed: Duration, depth: usize) {
+pub(crate) fn report_slow(key: &str, elapsed: Duration, depth: usize) {
     if depth > SLOW_DEPTH {
         unharmed(|| {
             tracing::warn!(key, depth, elapsed_ms = elapsed.as_millis(), "a slow handler holds up the queue");

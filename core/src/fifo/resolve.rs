@@ -26,7 +26,7 @@ pub(super) fn resolve<T>(key: &str, list: Vec<Pending<T>>, known: impl Fn() -> O
         resolved.marks += usize::from(pending.initial);
         let delta = match pending.what {
             What::Object(kind, object) => Delta::new(kind, object),
-            What::Tombstone(tombstone) => Delta::new(DeltaType::Deleted, tombstone),
+            What::Tombstone(tombstone) => Delta::new(DeltaType::Deleted, DeltaObject::Tombstone(tombstone)),
             What::Swept(brought) => {
                 let (newest, unused) = match deltas.newest() {
                     Some(newest) => (newest.object.object().cloned(), brought),
@@ -42,7 +42,7 @@ pub(super) fn resolve<T>(key: &str, list: Vec<Pending<T>>, known: impl Fn() -> O
                 Delta::new(kind, object)
             }
             What::Sealed(sealed) => {
-                for delta in sealed {
+                for delta in *sealed {
                     deltas.push_sealed(delta);
                 }
                 continue;

@@ -19,7 +19,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     pub(super) fn settle(&self, running: RunningSlot<T>, front: Option<Deltas<T>>, marks: usize) -> Settled<T> {
         let mut kept = Vec::new();
         if let Some(deltas) = front.filter(|deltas| !deltas.is_empty()) {
-            let sealed = Pending::new(What::Sealed(deltas.into_iter().collect()));
+            let sealed = Pending::new(What::Sealed(Box::new(deltas)));
             self.depth.add(sealed.weight());
             kept.push(sealed);
         }

@@ -1,7 +1,7 @@
 //! What a push puts on a slot, and the rules that decide whether it does.
 
 use crate::sync::Arc;
-use crate::{DeletedFinalStateUnknown, Delta, DeltaType};
+use crate::{DeletedFinalStateUnknown, DeltaType, Deltas};
 
 /// When an offer counts. Evaluated at the push for an idle or a pending slot; over a running one the answer depends on
 /// what the handler leaves behind, so the delta is marked with its rule and settle decides.
@@ -18,18 +18,18 @@ pub(crate) enum Rule {
 }
 
 /// What was offered. Deltas that stand for "the newest state" carry no object when the store is fused: it is filled in
-/// when they are taken, and so cannot be stale.
+/// when they are taken, and so cannot be stale. What is large is boxed: a link is half a line with it.
 pub(crate) enum What<T> {
     /// An object, as offered.
     Object(DeltaType, Arc<T>),
     /// A deletion that the user gave with a tombstone; an explicitly empty one stays empty.
-    Tombstone(DeletedFinalStateUnknown<T>),
+    Tombstone(Box<DeletedFinalStateUnknown<T>>),
     /// A relist's deletion of what it did not list: holds the newest pending object, else the known one, else this.
     Swept(Option<Arc<T>>),
     /// The known object again, under this type; this one where the store is not fused.
     Again(DeltaType, Option<Arc<T>>),
     /// Deltas put back or offered as a whole, never folded into one another.
-    Sealed(Vec<Delta<T>>),
+    Sealed(Box<Deltas<T>>),
 }
 
 impl<T> Clone for What<T> {

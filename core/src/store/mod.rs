@@ -15,6 +15,7 @@ mod indexes;
 mod lister;
 mod mutation;
 mod reader;
+mod sole;
 mod undelta;
 
 use crate::error::{IndexError, StoreError};

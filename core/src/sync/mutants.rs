@@ -97,6 +97,15 @@ mutants! {
     RetiredInBacklog: "a slot is retired while a backlog has an entry for it",
     RevivedTwice: "a relist queues a slot once more whose stale entry is still in the queue",
     DroppedQueueForgets: "a dropped queue does not release what is pending",
+    TurnsOverlap: "who pops in order does not look whether somebody has the turn",
+    TurnHidesWhatIsLeft: "who pops a closed queue in order does not wait for what a turn may give back",
+    TurnEndsInSilence: "a turn ends, and wakes nobody for what is left",
+    LastTurnTellsNobody: "the last turn of a closed queue ends, and who waits is not told",
+    AppendWakesNobody: "an event is appended and wakes nobody",
+    SleepsOnTheFirstLook: "who waits for a turn sleeps without a second look",
+    FutureRestsOnTheFirstLook: "a future waits for a turn without a second look",
+    SyncedAfterTheTurn: "the initial population ends when the next turn may have begun",
+    CommittedWhenQueued: "a relist in order can be handled before it is committed",
 }
 
 static CHOSEN: OnceLock<Option<Mutant>> = OnceLock::new();

@@ -145,6 +145,11 @@ impl<T> SegQueue<T> {
         self.entries().queue.push_back((name, value));
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        // Relaxed: as in `pop`.
+        self.entries().popped >= self.pushed.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn pop(&self) -> Option<T> {
         // Relaxed: it may be an old number.
         let pushed = self.pushed.load(Ordering::Relaxed);

@@ -7,6 +7,9 @@ use std::thread;
 use crate::common::{Obj, ends, keys, obj};
 use deltafifo::{DeltaFifo, ExplicitKey, IndexError, IndexReader, Indexer, Indexers, NAMESPACE_INDEX};
 
+/// More than a step of a walk.
+const MANY: u64 = if cfg!(miri) { 150 } else { 1_000 };
+
 type Reader = IndexReader<Obj, crate::common::ObjMeta>;
 
 fn parity() -> Indexers<Obj> {
@@ -29,15 +32,15 @@ fn check(store: &Reader, objects: usize) {
 #[test]
 fn an_index_comes_to_a_filled_store() {
     let store = Indexer::builder(keys()).build().unwrap();
-    for n in 0..1_000 {
+    for n in 0..MANY {
         store.add(obj(&n.to_string(), n)).unwrap();
     }
     store.add_indexers(parity()).unwrap();
-    check(&store, 1_000);
+    check(&store, MANY as usize);
     store.update(obj("7", 8)).unwrap();
     store.add(obj("new", 9)).unwrap();
     store.delete(ExplicitKey("9")).unwrap();
-    check(&store, 1_000);
+    check(&store, MANY as usize);
     store.replace(vec![obj("a", 1), obj("b", 2)]).unwrap();
     check(&store, 2);
     let error = store.add_indexers(Indexers::new()).map(|()| store.list_index_func_values("parity").unwrap());

@@ -4,6 +4,7 @@ mod batch;
 mod build;
 mod elsewhere;
 mod handles;
+mod in_order;
 mod lane;
 mod order;
 mod peek;
@@ -42,6 +43,7 @@ pub fn all() -> Vec<&'static Model> {
         elsewhere::MODELS,
         lane::MODELS,
         handles::MODELS,
+        in_order::MODELS,
     ]
     .into_iter()
     .flatten()

@@ -1,0 +1,128 @@
+//! The log: the order of events, and whose turn it is.
+//!
+//! Producers append to a `SegQueue` without a lock. Whoever pops has a *turn*: from the take until its guard is dropped
+//! nobody else takes anything, so that handlers run one after another, in the order of arrival. A turn is a flag, not a
+//! lock that is held: a short mutex guards it while events are taken or given back, and never while a handler runs.
+//!
+//! Sleeping: a consumer registers, looks again, then sleeps. There are two kinds of news, and each wakes one consumer: an
+//! event was appended, and a turn has ended with something left. An event that is appended during a turn may wake somebody
+//! in vain, who finds the turn taken and sleeps again; the end of that turn wakes the next. So a plain notification is
+//! enough: whoever was notified already has yet to look, and will find this event too, or leave it to the end of a turn.
+
+use std::collections::{HashSet, VecDeque};
+
+use crossbeam::utils::CachePadded;
+
+use super::event::Entry;
+use crate::error::Closed;
+use crate::sync::{Event, Mutex, RandomState, SegQueue, mutant};
+
+pub(super) struct Log<T> {
+    tail: SegQueue<Entry<T>>,
+    head: CachePadded<Mutex<Head<T>>>,
+    ready: Event,
+}
+
+/// What the consumers share.
+struct Head<T> {
+    /// What was given back, and what did not fit into a batch: it comes before the tail.
+    front: VecDeque<Entry<T>>,
+    /// Whether somebody has a turn.
+    is_taken: bool,
+    is_closed: bool,
+}
+
+/// What a turn begins with.
+pub(super) struct Taken<T> {
+    pub(super) first: Entry<T>,
+    pub(super) rest: VecDeque<Entry<T>>,
+}
+
+impl<T> Log<T> {
+    pub(super) fn new() -> Self {
+        let head = Head { front: VecDeque::new(), is_taken: false, is_closed: false };
+        Self { tail: SegQueue::new(), head: CachePadded::new(Mutex::new(head)), ready: Event::new() }
+    }
+
+    /// Appends an event. With no lock held: it may run a waker.
+    pub(super) fn push(&self, entry: Entry<T>) {
+        self.tail.push(entry);
+        mutant!(AppendWakesNobody => return);
+        self.ready.notify(1_usize);
+    }
+
+    /// Begins a turn with up to `max` events. `None`: there is none now, or somebody has a turn, who may give events back.
+    pub(super) fn take(&self, max: usize) -> Option<Result<Taken<T>, Closed>> {
+        let mut head = self.head.lock();
+        if mutant!(TurnsOverlap => false; head.is_taken) {
+            mutant!(TurnHidesWhatIsLeft => return head.is_closed.then_some(Err(Closed)));
+            return None;
+        }
+        let Some(first) = self.next(&mut head) else { return head.is_closed.then_some(Err(Closed)) };
+        let rest = self.fitting(&mut head, &first, max.saturating_sub(1));
+        head.is_taken = true;
+        Some(Ok(Taken { first, rest }))
+    }
+
+    fn next(&self, head: &mut Head<T>) -> Option<Entry<T>> {
+        head.front.pop_front().or_else(|| self.tail.pop())
+    }
+
+    /// Up to `room` more events for a batch that begins with `first`: deltas of keys that it has not yet. (Should the hashes
+    /// of two keys be equal, the batch is shorter than it might be.)
+    fn fitting(&self, head: &mut Head<T>, first: &Entry<T>, room: usize) -> VecDeque<Entry<T>> {
+        let mut rest = VecDeque::new();
+        let Some(first) = first.hash.filter(|_| room > 0) else { return rest };
+        let mut keys = HashSet::with_hasher(RandomState::default());
+        keys.insert(first);
+        while rest.len() < room
+            && let Some(entry) = self.next(head)
+        {
+            if !entry.hash.is_some_and(|key| keys.insert(key)) {
+                head.front.push_front(entry);
+                break;
+            }
+            rest.push_back(entry);
+        }
+        rest
+    }
+
+    /// Ends a turn. What is `left` of it comes first again, in its order. With no lock held: it may run a waker.
+    pub(super) fn release(&self, left: impl DoubleEndedIterator<Item = Entry<T>>) {
+        let mut head = self.head.lock();
+        for entry in left.rev() {
+            head.front.push_front(entry);
+        }
+        head.is_taken = false;
+        let is_empty = head.front.is_empty() && self.tail.is_empty();
+        let is_closed = head.is_closed;
+        drop(head);
+        mutant!(TurnEndsInSilence => return);
+        if !is_empty {
+            self.ready.notify(1_usize);
+        } else if is_closed {
+            mutant!(LastTurnTellsNobody => return);
+            // Whoever waits learns that there is nothing to wait for.
+            self.ready.notify(usize::MAX);
+        }
+    }
+
+    /// What is told when there is something to take, or nothing to wait for.
+    pub(super) fn ready(&self) -> &Event {
+        &self.ready
+    }
+
+    pub(super) fn close(&self) {
+        self.head.lock().is_closed = true;
+        self.ready.notify(usize::MAX);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.head.lock().is_closed
+    }
+
+    /// What is left, when nobody else is about.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Entry<T>> {
+        std::iter::from_fn(|| self.next(&mut self.head.lock()))
+    }
+}

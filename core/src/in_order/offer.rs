@@ -1,0 +1,106 @@
+//! Offers: one event each, appended to the log. The key and the transformer come first, so that an offer that is refused
+//! has queued nothing.
+
+use super::InOrderFifo;
+use super::event::{Entry, Event, Keys, ReplacedAll};
+use crate::error::{OfferError, RelistError};
+use crate::key::{KeyBuf, as_str};
+use crate::sync::{Arc, mutant};
+use crate::{Delta, DeltaObject, DeltaType, KeySource, Meta};
+
+impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
+    /// Queues `Added` (client-go `Add`). Never waits; O(1).
+    ///
+    /// # Errors
+    /// [`OfferError`]: no key, or the transformer failed; nothing was queued. As in client-go the queue counts as
+    /// populated all the same.
+    pub fn add(&self, object: Arc<T>) -> Result<(), OfferError> {
+        self.offer(DeltaType::Added, object.into())
+    }
+
+    /// Queues `Updated` (client-go `Update`). Never waits; O(1).
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn update(&self, object: Arc<T>) -> Result<(), OfferError> {
+        self.offer(DeltaType::Updated, object.into())
+    }
+
+    /// Queues `Deleted` (client-go `Delete`) for an object, or for a [`DeletedFinalStateUnknown`] when its last state was
+    /// not seen. It is told whether the key is known or not. Never waits; O(1).
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add). The transformer does not see tombstones.
+    ///
+    /// [`DeletedFinalStateUnknown`]: crate::DeletedFinalStateUnknown
+    pub fn delete(&self, object: impl Into<DeltaObject<T>>) -> Result<(), OfferError> {
+        self.offer(DeltaType::Deleted, object.into())
+    }
+
+    fn offer(&self, kind: DeltaType, object: DeltaObject<T>) -> Result<(), OfferError> {
+        self.initial.touch();
+        let mut key = KeyBuf::new();
+        self.core.keys.write_source(&KeySource::from(&object), &mut key)?;
+        let object = match object {
+            DeltaObject::Object(object) => DeltaObject::Object(self.transform(as_str(&key), object)?),
+            tombstone @ DeltaObject::Tombstone(_) => tombstone,
+        };
+        let hash = Some(self.core.table.hash(&key));
+        let event = Event::Delta { key: as_str(&key).into(), delta: Delta { kind, object } };
+        self.push(Entry { event, hash, marks: 0 });
+        Ok(())
+    }
+
+    /// Queues a relist as one event (client-go `Replace`): these are all objects there are, as of `version`. A key that is
+    /// listed twice has the later object in the end. Until its turn has ended the list, with its keys, is held beside what
+    /// is known. Never waits; O(listed).
+    ///
+    /// # Errors
+    /// [`RelistError::RefusedWhole`]: an object has no key, or the transformer failed for it. Nothing was queued, and an
+    /// unpopulated queue stays so.
+    pub fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), RelistError> {
+        let mut keys = Keys::with_capacity(list.len());
+        let objects = list.into_iter().enumerate().map(|(index, object)| {
+            let keyed = keys.add(|text| self.core.keys.write(&object, text)).map_err(OfferError::from);
+            let transformed = keyed.and_then(|key| self.transform(key, object));
+            transformed.map_err(|source| RelistError::RefusedWhole { index, source })
+        });
+        let objects = objects.collect::<Result<Vec<_>, _>>()?;
+        let marks = usize::from(self.initial.claim());
+        let list = Box::new(ReplacedAll::new(version, keys, objects));
+        let entry = Entry { event: Event::ReplacedAll(list), hash: None, marks };
+        self.initial.marked(marks);
+        mutant!(CommittedWhenQueued => {
+            self.push(entry);
+            self.commit();
+            return Ok(());
+        });
+        // Before anybody can take it: what is taken behind it is to find the initial population ended.
+        self.commit();
+        self.push(entry);
+        Ok(())
+    }
+
+    fn commit(&self) {
+        if self.initial.commit() {
+            self.initial.announce();
+        }
+    }
+
+    /// Queues a resync as one event (client-go `Resync`): in its turn everything known then is told once more, also what
+    /// has events pending. O(1).
+    pub fn resync(&self) {
+        self.push(Entry { event: Event::SyncAll, hash: None, marks: 0 });
+    }
+
+    fn transform(&self, key: &str, object: Arc<T>) -> Result<Arc<T>, OfferError> {
+        let Some(transformer) = &self.transformer else { return Ok(object) };
+        let version = self.core.keys.meta().version(&object).map(str::to_owned);
+        transformer(object).map_err(|source| OfferError::Transform { key: key.to_owned(), version, source })
+    }
+
+    fn push(&self, entry: Entry<T>) {
+        self.depth.add(entry.weight());
+        self.log.push(entry);
+    }
+}

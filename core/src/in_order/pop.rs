@@ -1,0 +1,102 @@
+//! Taking a turn, and the closures that wrap it.
+
+use std::time::Instant;
+
+use super::wait::{wait, wait_async};
+use super::{InOrderFifo, Turn};
+use crate::error::{Closed, PopError, ProcessError};
+use crate::{BatchReport, Meta};
+
+impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
+    /// Takes the next event; blocks while there is none and the queue is open, and while another consumer has the turn. (If
+    /// that is this very thread, for ever.)
+    ///
+    /// # Errors
+    /// [`Closed`] once the queue is closed and empty.
+    pub fn pop(&self) -> Result<Turn<'_, T, M>, Closed> {
+        self.pop_batch(1)
+    }
+
+    /// The same, until `deadline`.
+    ///
+    /// # Errors
+    /// [`PopError::TimedOut`], or [`PopError::Closed`].
+    pub fn pop_deadline(&self, deadline: Instant) -> Result<Turn<'_, T, M>, PopError> {
+        let found = wait(self.log.ready(), Some(deadline), || self.look(1));
+        Ok(found.ok_or(PopError::TimedOut)??)
+    }
+
+    /// Takes the next event if there is one and nobody has the turn. Never waits.
+    pub fn try_pop(&self) -> Option<Turn<'_, T, M>> {
+        self.try_pop_batch(1)
+    }
+
+    /// Takes the next event when there is one, for async callers. Dropping the future takes nothing.
+    ///
+    /// # Errors
+    /// [`Closed`] once the queue is closed and empty.
+    pub async fn pop_async(&self) -> Result<Turn<'_, T, M>, Closed> {
+        self.pop_batch_async(1).await
+    }
+
+    /// Takes up to `max` events in order, deltas of different keys, or one relist or resync by itself (client-go
+    /// `PopBatch`, whose `max` is 1,000). What does not fit stays first in line. Waits as [`pop`](Self::pop) does. A `max`
+    /// of 0 counts as 1. O(max).
+    ///
+    /// # Errors
+    /// [`Closed`] once the queue is closed and empty.
+    pub fn pop_batch(&self, max: usize) -> Result<Turn<'_, T, M>, Closed> {
+        wait(self.log.ready(), None, || self.look(max)).unwrap_or_else(|| unreachable!("there is no deadline"))
+    }
+
+    /// The same if there is something to take and nobody has the turn. Never waits.
+    pub fn try_pop_batch(&self, max: usize) -> Option<Turn<'_, T, M>> {
+        self.look(max)?.ok()
+    }
+
+    /// The same for async callers. Dropping the future takes nothing.
+    ///
+    /// # Errors
+    /// [`Closed`] once the queue is closed and empty.
+    pub async fn pop_batch_async(&self, max: usize) -> Result<Turn<'_, T, M>, Closed> {
+        wait_async(self.log.ready(), || self.look(max)).await
+    }
+
+    /// Takes the next event and calls `handler` with its turn (client-go `Pop`). When that returns, or fails, or panics, the
+    /// event is gone, applied or not; a failure is told with its key.
+    ///
+    /// # Errors
+    /// [`ProcessError`]: the queue is closed and empty, or the handler failed or panicked. A panic goes no further.
+    pub fn process<R, E>(
+        &self,
+        handler: impl FnOnce(&mut Turn<'_, T, M>) -> Result<R, E>,
+    ) -> Result<R, ProcessError<E>> {
+        self.pop()?.handle(handler)
+    }
+
+    /// Takes up to `max` events, as [`pop_batch`](Self::pop_batch) does, and calls `handler` for each in its turn, as
+    /// [`process`](Self::process) does for one. A handler that fails or panics does not stop the batch. One that
+    /// [applies](Turn::apply) or [passes](Turn::advance) more than the event in hand has handled those too.
+    ///
+    /// # Errors
+    /// [`Closed`] once the queue is closed and empty.
+    pub fn process_batch<E>(
+        &self,
+        max: usize,
+        mut handler: impl FnMut(&mut Turn<'_, T, M>) -> Result<(), E>,
+    ) -> Result<BatchReport<E>, Closed> {
+        let mut turn = self.pop_batch(max)?;
+        let mut report = BatchReport { handled: 0, failures: Vec::new() };
+        while !turn.is_empty() {
+            match turn.handle(&mut handler) {
+                Ok(()) => report.handled += 1,
+                Err(failure) => report.failures.push(failure),
+            }
+        }
+        Ok(report)
+    }
+
+    fn look(&self, max: usize) -> Option<Result<Turn<'_, T, M>, Closed>> {
+        Some(self.log.take(max)?.map(|taken| Turn::new(self, taken)))
+    }
+}

@@ -1,0 +1,78 @@
+//! What a sole writer does: who alone writes the store, one key after another, and may look at all of it in between.
+//!
+//! Nothing is ever pushed onto such a store's slots. One is claimed for the length of one write, with no lock held, and is
+//! idle or gone after it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use super::Core;
+use crate::Meta;
+use crate::error::StoreError;
+use crate::slot::{RunningSlot, SlotOwner};
+use crate::sync::Arc;
+
+impl<T, M: Meta<T>> Core<T, M> {
+    /// Makes `new` what is known under `key` and hands back what was. No lock may be held. O(1) and the index functions.
+    pub(crate) fn write(&self, key: &str, new: Option<Arc<T>>) -> (Option<Arc<T>>, Option<StoreError>) {
+        let Some(mut running) = self.claim(key, new.is_some()) else { return (None, None) };
+        // The accessor is user code, and may panic: the slot must not stay claimed.
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.apply(&mut running, new)));
+        let ended = if running.is_known() { running.idle() } else { self.table.retire(running) };
+        debug_assert!(ended.is_ok(), "nobody pushes");
+        outcome.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// The slot of `key`, made if there is none and `insert`.
+    fn claim(&self, key: &str, insert: bool) -> Option<RunningSlot<T>> {
+        let hash = self.table.hash(key.as_bytes());
+        let lock = self.table.shard(hash);
+        let claim = |slot: &SlotOwner<T>| {
+            let claimed = slot.claim();
+            Some(claimed.unwrap_or_else(|| unreachable!("a sole writer leaves every slot idle")))
+        };
+        let shard = lock.read();
+        if let Some(place) = shard.place_of(hash, key.as_bytes()) {
+            return claim(shard.at(place));
+        }
+        drop(shard);
+        if !insert {
+            return None;
+        }
+        let mut shard = lock.write();
+        let place = self.table.find_or_insert(&mut shard, hash, key);
+        claim(shard.at(place))
+    }
+
+    /// What is known and not `listed`, by key, in order. `generation` must be greater than it was for any list before.
+    /// O(listed + known), and no memory but for the answer: the slots of what is listed are stamped. (Who stamps looks at the
+    /// stamps itself. Those of the writer before it came with the right to write.)
+    pub(crate) fn unlisted<'k>(
+        &self,
+        generation: u32,
+        listed: impl Iterator<Item = &'k str>,
+    ) -> Vec<(Box<str>, Arc<T>)> {
+        for key in listed {
+            let hash = self.table.hash(key.as_bytes());
+            if let Some(slot) = self.table.shard(hash).read().find(hash, key.as_bytes()) {
+                slot.stamp(generation);
+            }
+        }
+        let mut unlisted: Vec<(Box<str>, _)> = Vec::new();
+        for shard in self.table.shards() {
+            let shard = shard.read();
+            let old = shard.slots_near().filter(|slot| slot.stamped() < generation);
+            unlisted.extend(old.filter_map(|slot| Some((slot.key().into(), slot.known()?))));
+        }
+        unlisted.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        unlisted
+    }
+
+    /// All that is known, in no particular order, copied shard by shard.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (String, Arc<T>)> {
+        self.table.shards().iter().flat_map(|shard| {
+            let shard = shard.read();
+            let known = shard.slots_near().filter_map(|slot| Some((slot.key().to_owned(), slot.known()?)));
+            known.collect::<Vec<_>>()
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! Batches: order, giving back, and `process_batch`.
+
+use std::panic::resume_unwind;
+
+use crate::common::obj;
+use crate::rig::{Fifo, apply, bare, events, over, show_turn, stored, told};
+use deltafifo::{Closed, ProcessError};
+
+fn with(fifo: Fifo, keys: &[&str]) -> Fifo {
+    for (n, key) in (1..).zip(keys) {
+        fifo.add(obj(key, n)).unwrap();
+    }
+    fifo
+}
+
+#[test]
+fn what_is_not_handled_of_a_batch_comes_first_again_in_its_order() {
+    let fifo = with(over([]), &["a", "b", "c", "b", "d"]);
+    let mut turn = fifo.pop_batch(9).unwrap();
+    assert_eq!((turn.len(), apply(&mut turn)), (3, vec!["A+a1".to_owned()]));
+    fifo.add(obj("e", 6)).unwrap();
+    drop(turn);
+    let turn = fifo.pop_batch(9).unwrap();
+    assert_eq!(show_turn(&turn), ["b:A2", "c:A3"], "what did not fit stays behind it");
+    drop(turn);
+    assert_eq!(told(&fifo), ["A+b2", "A+c3", "A b2>4", "A+d5", "A+e6"]);
+}
+
+#[test]
+fn a_batch_may_be_looked_at_as_a_whole_and_passed() {
+    let fifo = with(bare(), &["a", "b", "a"]);
+    let turn = fifo.pop_batch(9).unwrap();
+    let deltas: Vec<_> = turn.events().map(|event| event.delta().unwrap().object.object().unwrap().n).collect();
+    assert_eq!(deltas, [1, 2]);
+    turn.done();
+    assert_eq!(events(&fifo), ["a:A3"]);
+}
+
+#[test]
+fn a_turn_that_is_over_has_no_event_and_applies_nothing() {
+    let fifo = with(over([]), &["a"]);
+    let mut turn = fifo.pop().unwrap();
+    apply(&mut turn);
+    assert!(turn.is_empty() && turn.event().is_none() && turn.events().next().is_none());
+    turn.apply(|_, _| unreachable!()).unwrap();
+    turn.advance();
+    drop(turn);
+    assert!(fifo.try_pop().is_none());
+}
+
+#[test]
+fn handlers_of_a_batch_fail_and_panic_each_for_itself() {
+    let fifo = with(over([]), &["a", "b", "c", "d", "e", "f"]);
+    let report = fifo
+        .process_batch(9, |turn| {
+            let key = turn.event().unwrap().key().unwrap().to_owned();
+            match key.as_str() {
+                // Before it is applied, and after.
+                "b" => return Err("refused"),
+                "d" => resume_unwind(Box::new("meant")),
+                _ => {}
+            }
+            turn.apply(|key, _| {
+                if key == "e" {
+                    resume_unwind(Box::new("meant too"))
+                }
+            })
+            .unwrap();
+            if key == "c" { Err("late") } else { Ok(()) }
+        })
+        .unwrap();
+    assert_eq!(report.handled, 2);
+    let failures: Vec<_> = report
+        .failures
+        .into_iter()
+        .map(|failure| match failure {
+            ProcessError::Handler { key, source } => format!("{key} {source}"),
+            ProcessError::Panicked { key, message } => format!("{key} panicked: {message}"),
+            ProcessError::Closed(Closed) => unreachable!(),
+        })
+        .collect();
+    assert_eq!(failures, ["b refused", "c late", "d panicked: meant", "e panicked: meant too"]);
+    assert_eq!(stored(&fifo), ["a1", "c3", "e5", "f6"], "what is applied stays so; nothing else is");
+    assert!(fifo.try_pop().is_none(), "nothing comes again");
+    assert_eq!(fifo.pending(), 0);
+}
+
+#[test]
+fn a_handler_may_handle_more_than_the_event_in_hand() {
+    let fifo = with(over([]), &["a", "b", "c"]);
+    let mut calls = 0;
+    let report = fifo.process_batch(9, |turn| {
+        calls += 1;
+        apply(turn);
+        apply(turn);
+        Ok::<(), ()>(())
+    });
+    assert_eq!((report.unwrap().handled, calls), (2, 2));
+    assert_eq!(stored(&fifo), ["a1", "b2", "c3"]);
+}
+
+#[test]
+fn the_key_of_a_failure_is_that_of_what_was_handled_last() {
+    let fifo = with(over([]), &["a", "b", "c", "d"]);
+    let report = fifo.process_batch(2, |turn| {
+        turn.advance();
+        apply(turn);
+        Err(())
+    });
+    assert!(matches!(&report.unwrap().failures[..], [ProcessError::Handler { key, .. }] if key == "b"));
+    let report = fifo.process_batch(2, |turn| {
+        apply(turn);
+        turn.advance();
+        Err(())
+    });
+    assert!(matches!(&report.unwrap().failures[..], [ProcessError::Handler { key, .. }] if key == "d"));
+}
+
+#[test]
+fn process_batch_on_a_closed_queue_drains_it_and_says_so() {
+    let fifo = with(bare(), &["a", "a"]);
+    fifo.close();
+    for _ in 0..2 {
+        assert_eq!(fifo.process_batch(9, |_| Ok::<(), ()>(())).unwrap().handled, 1);
+    }
+    assert_eq!(fifo.process_batch(9, |_| Ok::<(), ()>(())).unwrap_err(), Closed);
+}

@@ -1,0 +1,372 @@
+//! Random operations of one thread, against a log and a map written plainly.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::common::{Obj, ObjMeta, nameless, obj, tombstone};
+use crate::rig::{Fifo, over, show_change, show_turn, stored};
+use deltafifo::{ProcessError, Turn};
+use deltafifo_oracle::strategy::config;
+
+type Taken<'f> = Turn<'f, Obj, ObjMeta>;
+
+const MOST: usize = if cfg!(miri) { 15 } else { 60 };
+
+/// A key of few.
+type Key = u8;
+
+fn name(key: Key) -> String {
+    format!("k{key}")
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Add(Key),
+    Update(Key),
+    Delete(Key),
+    DeleteTombstone(Key),
+    Replace(Vec<Key>),
+    /// One object in it has no key.
+    ReplaceRefused(Vec<Key>),
+    Refused,
+    Resync,
+    /// A batch of at most so many, of which so many are handled; what is left is given back.
+    Pop(usize, Vec<End>),
+    /// The same, handled to its end by handlers that end so.
+    Process(usize, Vec<End>),
+}
+
+/// How a handler ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Applies,
+    Passes,
+    Fails,
+    Panics,
+    /// When it is told of this change.
+    PanicsAt(usize),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let key = || 0..5_u8;
+    let end = prop_oneof![
+        6 => Just(End::Applies),
+        1 => Just(End::Passes),
+        1 => Just(End::Fails),
+        1 => Just(End::Panics),
+        2 => (0..3_usize).prop_map(End::PanicsAt),
+    ];
+    prop_oneof![
+        2 => key().prop_map(Op::Add),
+        4 => key().prop_map(Op::Update),
+        3 => key().prop_map(Op::Delete),
+        1 => key().prop_map(Op::DeleteTombstone),
+        3 => vec(key(), 0..5).prop_map(Op::Replace),
+        1 => vec(key(), 0..3).prop_map(Op::ReplaceRefused),
+        1 => Just(Op::Refused),
+        1 => Just(Op::Resync),
+        4 => (0..4_usize, vec(end.clone(), 0..4)).prop_map(|(max, ends)| Op::Pop(max, ends)),
+        3 => (0..4_usize, vec(end, 4)).prop_map(|(max, ends)| Op::Process(max, ends)),
+    ]
+}
+
+/// An event as the model keeps it.
+#[derive(Clone, Debug)]
+enum Noted {
+    /// Kind, key, number.
+    Delta(char, Key, u64),
+    Tombstone(Key),
+    All(Vec<(Key, u64)>),
+    Sync,
+}
+
+impl Noted {
+    fn key(&self) -> Option<Key> {
+        match self {
+            Noted::Delta(_, key, _) | Noted::Tombstone(key) => Some(*key),
+            Noted::All(_) | Noted::Sync => None,
+        }
+    }
+
+    fn weight(&self) -> usize {
+        if let Noted::All(list) = self { list.len().max(1) } else { 1 }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Noted::Delta(kind, key, n) => format!("k{key}:{kind}{n}"),
+            Noted::Tombstone(key) => format!("k{key}:D(0)"),
+            Noted::All(list) => {
+                let listed = list.iter().map(|(key, n)| format!(" k{key}{n}"));
+                format!("all@7{}", listed.collect::<String>())
+            }
+            Noted::Sync => "sync".to_owned(),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Model {
+    log: VecDeque<Noted>,
+    store: BTreeMap<Key, u64>,
+    populated: bool,
+    /// Events until the first relist has been handled, if that populated the queue.
+    initial: usize,
+}
+
+impl Model {
+    fn offer(&mut self, event: Noted) {
+        self.populated = true;
+        self.log.push_back(event);
+    }
+
+    fn replace(&mut self, list: Vec<(Key, u64)>) {
+        self.log.push_back(Noted::All(list));
+        if !self.populated {
+            self.populated = true;
+            self.initial = self.log.len();
+        }
+    }
+
+    fn has_synced(&self) -> bool {
+        self.populated && self.initial == 0
+    }
+
+    /// How many events a batch of at most `max` has.
+    fn batch(&self, max: usize) -> usize {
+        let mut keys = Vec::new();
+        for event in self.log.iter().take(max.max(1)) {
+            match event.key() {
+                Some(key) if !keys.contains(&key) => keys.push(key),
+                None if keys.is_empty() => return 1,
+                _ => break,
+            }
+        }
+        keys.len()
+    }
+
+    fn take(&mut self) -> Noted {
+        self.initial = self.initial.saturating_sub(1);
+        self.log.pop_front().unwrap()
+    }
+
+    /// What is told when the event is applied. A resync's in the order of keys.
+    fn apply(&mut self, event: Noted) -> Vec<String> {
+        match event {
+            Noted::Delta('D', key, n) => {
+                let unknown = if self.store.remove(&key).is_none() { "?" } else { "" };
+                vec![format!("-k{key}{n}{unknown}")]
+            }
+            Noted::Delta(kind, key, n) => vec![self.put(kind, key, n)],
+            Noted::Tombstone(key) => {
+                vec![format!("-k{key}(){}", if self.store.remove(&key).is_none() { "?" } else { "" })]
+            }
+            Noted::All(list) => {
+                let listed = |key: &Key| list.iter().any(|(listed, _)| listed == key);
+                let gone: Vec<_> =
+                    self.store.iter().filter(|(key, _)| !listed(key)).map(|(key, n)| (*key, *n)).collect();
+                let mut told = Vec::new();
+                for (key, n) in gone {
+                    self.store.remove(&key);
+                    told.push(format!("-k{key}({n})"));
+                }
+                told.extend(list.into_iter().map(|(key, n)| self.put('R', key, n)));
+                told
+            }
+            Noted::Sync => self.store.iter().map(|(key, n)| format!("S k{key}{n}>{n}")).collect(),
+        }
+    }
+
+    fn put(&mut self, kind: char, key: Key, n: u64) -> String {
+        match self.store.insert(key, n) {
+            None => format!("{kind}+k{key}{n}"),
+            Some(old) => format!("{kind} k{key}{old}>{n}"),
+        }
+    }
+}
+
+/// What a handler does that ends so.
+fn handler(turn: &mut Taken<'_>, end: End, told: &mut Vec<String>) -> Result<(), &'static str> {
+    match end {
+        End::Passes => turn.advance(),
+        End::Fails => return Err("meant"),
+        End::Panics => resume_unwind(Box::new("meant")),
+        End::Applies | End::PanicsAt(_) => turn
+            .apply(|key, change| {
+                told.push(show_change(key, &change));
+                if end == End::PanicsAt(told.len() - 1) {
+                    resume_unwind(Box::new("meant"));
+                }
+            })
+            .unwrap(),
+    }
+    Ok(())
+}
+
+/// What is to be told of an event whose handler ends so, and the key of its failure, if it fails.
+fn expected(model: &mut Model, end: End) -> (Vec<String>, Option<String>) {
+    let event = model.take();
+    let key = event.key().map_or("*".to_owned(), name);
+    match end {
+        End::Passes => (Vec::new(), None),
+        End::Fails | End::Panics => (Vec::new(), Some(key)),
+        End::Applies => (model.apply(event), None),
+        End::PanicsAt(place) => {
+            let mut told = model.apply(event);
+            if place >= told.len() {
+                return (told, None);
+            }
+            told.truncate(place + 1);
+            // Two letters, wherever they stand.
+            let from = told[place].find('k').unwrap();
+            let key = told[place][from..from + 2].to_owned();
+            (told, Some(key))
+        }
+    }
+}
+
+/// What a resync tells comes in no order: then as much of it is to be told, and each as it is stored.
+fn compare_told(told: &[String], expected: &[String], model: &Model) -> Result<(), TestCaseError> {
+    if !expected.iter().all(|expected| expected.starts_with("S ")) {
+        prop_assert_eq!(told, expected);
+        return Ok(());
+    }
+    prop_assert_eq!(told.len(), expected.len());
+    let each: BTreeSet<_> = told.iter().cloned().collect();
+    prop_assert_eq!(each.len(), told.len(), "told twice");
+    let all: BTreeSet<_> = model.store.iter().map(|(key, n)| format!("S k{key}{n}>{n}")).collect();
+    prop_assert!(each.is_subset(&all), "{:?} of {:?}", told, all);
+    Ok(())
+}
+
+fn compare(fifo: &Fifo, model: &Model) -> Result<(), TestCaseError> {
+    prop_assert_eq!(fifo.has_synced(), model.has_synced());
+    prop_assert_eq!(fifo.pending(), model.log.iter().map(Noted::weight).sum::<usize>());
+    let all: Vec<_> = model.store.iter().map(|(key, n)| format!("k{key}{n}")).collect();
+    prop_assert_eq!(stored(fifo), all);
+    Ok(())
+}
+
+fn pop(fifo: &Fifo, model: &mut Model, max: usize, ends: &[End]) -> Result<(), TestCaseError> {
+    let Some(mut turn) = fifo.try_pop_batch(max) else {
+        prop_assert!(model.log.is_empty());
+        return Ok(());
+    };
+    let batch: Vec<_> = model.log.iter().take(model.batch(max)).map(Noted::show).collect();
+    prop_assert_eq!(show_turn(&turn), batch);
+    prop_assert_eq!(turn.is_in_initial_list(), !model.has_synced());
+    for end in ends {
+        if turn.is_empty() {
+            break;
+        }
+        let (mut told, left) = (Vec::new(), turn.len());
+        let ended = catch_unwind(AssertUnwindSafe(|| handler(&mut turn, *end, &mut told)));
+        if !matches!(ended, Ok(Ok(()))) && turn.len() == left {
+            // Nothing has happened to the event: it is as if it had not been looked at.
+            continue;
+        }
+        let (expected, _) = expected(model, *end);
+        compare_told(&told, &expected, model)?;
+    }
+    Ok(())
+}
+
+fn process(fifo: &Fifo, model: &mut Model, max: usize, ends: &[End]) -> Result<(), TestCaseError> {
+    if model.log.is_empty() {
+        return Ok(());
+    }
+    let (batch, is_sync) = (model.batch(max), matches!(model.log[0], Noted::Sync));
+    let (mut told, mut calls) = (Vec::new(), 0);
+    let report = fifo.process_batch(max, |turn| {
+        let mut by_this = Vec::new();
+        // Noted however it ends.
+        let ended = catch_unwind(AssertUnwindSafe(|| handler(turn, ends[calls], &mut by_this)));
+        calls += 1;
+        told.push(by_this);
+        ended.unwrap_or_else(|panic| resume_unwind(panic))
+    });
+    prop_assert_eq!(calls, batch);
+    let report = report.unwrap();
+    let mut failed = Vec::new();
+    for (end, told) in ends.iter().zip(&told) {
+        let (expected, key) = expected(model, *end);
+        compare_told(told, &expected, model)?;
+        // Where a resync panics is left to its order.
+        failed.extend(
+            key.map(|key| if is_sync && !told.is_empty() { told[told.len() - 1][2..4].to_owned() } else { key }),
+        );
+    }
+    let failures: Vec<_> = report
+        .failures
+        .iter()
+        .map(|failure| match failure {
+            ProcessError::Handler { key, .. } | ProcessError::Panicked { key, .. } => key.clone(),
+            ProcessError::Closed(_) => unreachable!("it is open"),
+        })
+        .collect();
+    prop_assert_eq!(report.handled + failures.len(), batch);
+    prop_assert_eq!(failures, failed);
+    Ok(())
+}
+
+fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
+    let (fifo, mut model) = (over([]), Model::default());
+    for (n, op) in (1..).zip(ops) {
+        match op {
+            Op::Add(key) => {
+                fifo.add(obj(&name(key), n)).unwrap();
+                model.offer(Noted::Delta('A', key, n));
+            }
+            Op::Update(key) => {
+                fifo.update(obj(&name(key), n)).unwrap();
+                model.offer(Noted::Delta('U', key, n));
+            }
+            Op::Delete(key) => {
+                fifo.delete(obj(&name(key), n)).unwrap();
+                model.offer(Noted::Delta('D', key, n));
+            }
+            Op::DeleteTombstone(key) => {
+                fifo.delete(tombstone(&name(key), None)).unwrap();
+                model.offer(Noted::Tombstone(key));
+            }
+            Op::Replace(keys) => {
+                let list: Vec<_> = (n * 10..).zip(keys).map(|(n, key)| (key, n)).collect();
+                fifo.replace(list.iter().map(|(key, n)| obj(&name(*key), *n)).collect(), "7").unwrap();
+                model.replace(list);
+            }
+            Op::ReplaceRefused(keys) => {
+                let mut list: Vec<_> = keys.into_iter().map(|key| obj(&name(key), n)).collect();
+                list.push(nameless());
+                prop_assert!(fifo.replace(list, "7").is_err());
+            }
+            Op::Refused => {
+                prop_assert!(fifo.update(nameless()).is_err());
+                model.populated = true;
+            }
+            Op::Resync => {
+                fifo.resync();
+                model.log.push_back(Noted::Sync);
+            }
+            Op::Pop(max, ends) => pop(&fifo, &mut model, max, &ends)?,
+            Op::Process(max, ends) => process(&fifo, &mut model, max, &ends)?,
+        }
+        compare(&fifo, &model)?;
+    }
+    while !model.log.is_empty() {
+        pop(&fifo, &mut model, 1, &[End::Applies])?;
+    }
+    prop_assert!(fifo.try_pop().is_none());
+    compare(&fifo, &model)
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn every_answer_equals_the_models(ops in vec(op(), 1..MOST)) {
+        check(ops)?;
+    }
+}

@@ -1,0 +1,95 @@
+//! In-order queues, and what they tell as short text.
+
+use std::sync::Arc;
+
+use crate::common::{Obj, ObjMeta, keys};
+use deltafifo::{Change, DeltaObject, DeltaType, Event, InOrderFifo, Indexer, Turn};
+
+pub type Fifo = InOrderFifo<Obj, ObjMeta>;
+
+/// Without a store.
+pub fn bare() -> Fifo {
+    InOrderFifo::builder(keys()).build()
+}
+
+/// Over a store that holds `known`.
+pub fn over(known: impl IntoIterator<Item = Arc<Obj>>) -> Fifo {
+    let store = Indexer::builder(keys()).build().unwrap();
+    known.into_iter().for_each(|object| store.add(object).unwrap());
+    InOrderFifo::over(store).build()
+}
+
+/// `A+a1` added, `U a1>2` updated, `-a2` deleted, `-a(2)` by a tombstone, and `?` behind what nobody knew; before additions
+/// and updates the delta's kind.
+pub fn show_change(key: &str, change: &Change<'_, Obj>) -> String {
+    let first = |kind: &DeltaType| kind.to_string()[..1].to_owned();
+    match change {
+        Change::Added { new, kind } => format!("{}+{key}{}", first(kind), new.n),
+        Change::Updated { old, new, kind } => format!("{} {key}{}>{}", first(kind), old.n, new.n),
+        Change::Deleted { last, old } => {
+            let n = last.object().map_or(String::new(), |object| object.n.to_string());
+            let n = if last.is_tombstone() { format!("({n})") } else { n };
+            format!("-{key}{n}{}", if old.is_none() { "?" } else { "" })
+        }
+    }
+}
+
+/// `a:A1`, `a:D(1)`; `all@7 a1 b2`; `sync`.
+pub fn show_event(event: &Event<Obj>) -> String {
+    match event {
+        Event::Delta { key, delta } => {
+            let kind = &delta.kind.to_string()[..1];
+            match &delta.object {
+                DeltaObject::Object(object) => format!("{key}:{kind}{}", object.n),
+                tombstone @ DeltaObject::Tombstone(_) => {
+                    format!("{key}:{kind}({})", tombstone.object().map_or(0, |object| object.n))
+                }
+            }
+        }
+        Event::ReplacedAll(list) => {
+            let listed = list.iter().map(|(key, object)| format!(" {key}{}", object.n));
+            format!("all@{}{}", list.version(), listed.collect::<String>())
+        }
+        Event::SyncAll => "sync".to_owned(),
+        other => panic!("a new kind of event: {other:?}"),
+    }
+}
+
+/// What is in a turn.
+pub fn show_turn(turn: &Turn<'_, Obj, ObjMeta>) -> Vec<String> {
+    turn.events().map(show_event).collect()
+}
+
+/// Applies the event in hand: what is told.
+pub fn apply(turn: &mut Turn<'_, Obj, ObjMeta>) -> Vec<String> {
+    let mut told = Vec::new();
+    turn.apply(|key, change| told.push(show_change(key, &change))).unwrap();
+    told
+}
+
+/// Handles everything over a store: what is told.
+pub fn told(fifo: &Fifo) -> Vec<String> {
+    let mut told = Vec::new();
+    while let Some(mut turn) = fifo.try_pop() {
+        told.extend(apply(&mut turn));
+    }
+    told
+}
+
+/// Handles everything, event by event.
+pub fn events(fifo: &Fifo) -> Vec<String> {
+    let mut events = Vec::new();
+    while let Some(turn) = fifo.try_pop() {
+        events.extend(show_turn(&turn));
+        turn.done();
+    }
+    events
+}
+
+/// What is stored: `a1`, sorted.
+pub fn stored(fifo: &Fifo) -> Vec<String> {
+    let mut stored: Vec<_> =
+        fifo.store().list().iter().map(|object| format!("{}{}", keys().key(object).unwrap(), object.n)).collect();
+    stored.sort();
+    stored
+}

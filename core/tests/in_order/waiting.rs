@@ -1,0 +1,306 @@
+//! Waiting: for an event, for the end of another's turn, for room, for the sync; on threads and as futures.
+
+use std::future::Future;
+use std::panic::resume_unwind;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::{block_on, ends, keys, obj, waker};
+use crate::rig::{Fifo, bare, show_turn, told};
+use deltafifo::{Closed, InOrderFifo, PopError};
+
+fn pop(fifo: &Fifo) -> Result<String, Closed> {
+    fifo.pop().map(|turn| take(turn))
+}
+
+fn pop_async(fifo: &Fifo) -> Result<String, Closed> {
+    block_on(fifo.pop_async()).map(|turn| take(turn))
+}
+
+fn pop_batch(fifo: &Fifo) -> Result<String, Closed> {
+    fifo.pop_batch(1).map(|turn| take(turn))
+}
+
+fn pop_deadline(fifo: &Fifo) -> Result<String, Closed> {
+    match fifo.pop_deadline(Instant::now() + Duration::from_secs(3600)) {
+        Ok(turn) => Ok(take(turn)),
+        Err(PopError::Closed(closed)) => Err(closed),
+        Err(PopError::TimedOut) => panic!("in less than an hour"),
+    }
+}
+
+fn take(turn: deltafifo::Turn<'_, crate::common::Obj, crate::common::ObjMeta>) -> String {
+    let shown = show_turn(&turn).join(" ");
+    turn.done();
+    shown
+}
+
+type Way = fn(&Fifo) -> Result<String, Closed>;
+
+/// Every way to wait for an event.
+const WAYS: [Way; 4] = [pop, pop_async, pop_batch, pop_deadline];
+
+#[test]
+fn a_blocked_pop_wakes_for_every_kind_of_offer() {
+    type Offer = fn(&Fifo);
+    let offers: [(Offer, &str); 5] = [
+        (|fifo| fifo.add(obj("a", 1)).unwrap(), "a:A1"),
+        (|fifo| fifo.update(obj("a", 2)).unwrap(), "a:U2"),
+        (|fifo| fifo.delete(obj("a", 3)).unwrap(), "a:D3"),
+        (|fifo| fifo.replace(vec![obj("a", 4)], "7").unwrap(), "all@7 a4"),
+        (Fifo::resync, "sync"),
+    ];
+    ends(move || {
+        for way in WAYS {
+            for (offer, expected) in offers {
+                let fifo = bare();
+                thread::scope(|scope| {
+                    let popping = scope.spawn(|| way(&fifo));
+                    offer(&fifo);
+                    assert_eq!(popping.join().unwrap().unwrap(), expected);
+                });
+            }
+        }
+    });
+}
+
+#[test]
+fn who_waits_for_anothers_turn_goes_on_when_it_ends() {
+    ends(|| {
+        for way in WAYS {
+            let fifo = bare();
+            fifo.add(obj("a", 1)).unwrap();
+            fifo.add(obj("b", 2)).unwrap();
+            thread::scope(|scope| {
+                let turn = fifo.pop().unwrap();
+                let waiting = scope.spawn(|| way(&fifo));
+                turn.done();
+                assert_eq!(waiting.join().unwrap().unwrap(), "b:A2");
+            });
+            fifo.add(obj("c", 3)).unwrap();
+            thread::scope(|scope| {
+                let turn = fifo.pop().unwrap();
+                let waiting = scope.spawn(|| way(&fifo));
+                drop(turn);
+                assert_eq!(waiting.join().unwrap().unwrap(), "c:A3", "what was given back");
+            });
+        }
+    });
+}
+
+#[test]
+fn the_end_of_a_turn_wakes_a_task_if_something_is_left() {
+    let fifo = bare();
+    fifo.add(obj("a", 1)).unwrap();
+    let mut waiting = pin!(fifo.pop_async());
+    let (wake, wakes) = waker(|| ());
+    let turn = fifo.pop().unwrap();
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending());
+    turn.done();
+    assert_eq!(wakes.load(Ordering::Relaxed), 0, "there is nothing to take");
+    fifo.add(obj("b", 2)).unwrap();
+    assert_eq!(wakes.load(Ordering::Relaxed), 1);
+    let Some(turn) = fifo.try_pop() else { panic!("it is there") };
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending(), "another was quicker");
+    drop(turn);
+    assert_eq!(wakes.load(Ordering::Relaxed), 2);
+    let Poll::Ready(Ok(turn)) = waiting.as_mut().poll(&mut Context::from_waker(&wake)) else { panic!("it is there") };
+    assert_eq!(take(turn), "b:A2");
+}
+
+#[test]
+fn a_dropped_async_pop_takes_nothing_and_passes_its_wake_up_on() {
+    let fifo = bare();
+    let ((first_waker, first), (second_waker, second)) = (waker(|| ()), waker(|| ()));
+    let mut staying = pin!(fifo.pop_async());
+    {
+        let mut dropped = pin!(fifo.pop_async());
+        assert!(dropped.as_mut().poll(&mut Context::from_waker(&first_waker)).is_pending());
+        assert!(staying.as_mut().poll(&mut Context::from_waker(&second_waker)).is_pending());
+        fifo.add(obj("a", 1)).unwrap();
+        let woken = (first.load(Ordering::Relaxed), second.load(Ordering::Relaxed));
+        assert_eq!(woken, (1, 0), "the one that waited longest");
+    }
+    assert_eq!(second.load(Ordering::Relaxed), 1);
+    let Poll::Ready(Ok(turn)) = staying.as_mut().poll(&mut Context::from_waker(&second_waker)) else {
+        panic!("it is there")
+    };
+    assert_eq!(take(turn), "a:A1");
+}
+
+#[test]
+fn a_deadline_ends_the_wait_and_takes_nothing() {
+    let fifo = bare();
+    let soon = Instant::now() + Duration::from_millis(5);
+    assert_eq!(fifo.pop_deadline(soon).unwrap_err(), PopError::TimedOut);
+    assert!(Instant::now() >= soon);
+    fifo.add(obj("a", 1)).unwrap();
+    let turn = fifo.pop_deadline(soon).unwrap();
+    assert_eq!(fifo.pop_deadline(soon).unwrap_err(), PopError::TimedOut, "a turn lasts");
+    drop(turn);
+    assert_eq!(take(fifo.pop_deadline(soon).unwrap()), "a:A1");
+    fifo.close();
+    assert_eq!(fifo.pop_deadline(soon).unwrap_err(), PopError::Closed(Closed));
+}
+
+#[test]
+fn a_closed_queue_is_drained_and_then_closed() {
+    let fifo = bare();
+    fifo.add(obj("a", 1)).unwrap();
+    fifo.close();
+    assert!(fifo.is_closed());
+    fifo.add(obj("b", 2)).unwrap();
+    assert_eq!((pop(&fifo).unwrap(), pop_async(&fifo).unwrap()), ("a:A1".to_owned(), "b:A2".to_owned()));
+    assert!(WAYS.iter().all(|way| way(&fifo) == Err(Closed)));
+    assert!(fifo.try_pop().is_none() && fifo.try_pop_batch(9).is_none());
+}
+
+#[test]
+fn a_closed_queue_is_not_over_while_a_turn_may_give_something_back() {
+    ends(|| {
+        let fifo = bare();
+        fifo.add(obj("a", 1)).unwrap();
+        fifo.close();
+        thread::scope(|scope| {
+            let turn = fifo.pop().unwrap();
+            let mut future = pin!(fifo.pop_async());
+            assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            let waiting = scope.spawn(|| pop(&fifo));
+            drop(turn);
+            // One of the two has it, the other then learns that there is no more.
+            let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            match polled {
+                Poll::Ready(Ok(turn)) => {
+                    assert_eq!(take(turn), "a:A1");
+                    assert_eq!(waiting.join().unwrap(), Err(Closed));
+                }
+                _ => assert_eq!(waiting.join().unwrap().unwrap(), "a:A1"),
+            }
+        });
+        assert_eq!(pop(&fifo), Err(Closed));
+    });
+}
+
+#[test]
+fn close_wakes_everybody_who_waits() {
+    ends(|| {
+        let fifo = InOrderFifo::builder(keys()).high_water(1).build();
+        // A first relist that is not handled: nobody is ready, nobody synced.
+        fifo.replace(vec![obj("a", 1)], "1").unwrap();
+        let turn = fifo.pop().unwrap();
+        thread::scope(|scope| {
+            let mut waiting = Vec::new();
+            for _ in 0..5 {
+                waiting.push(scope.spawn(|| fifo.wait_for_sync()));
+                waiting.push(scope.spawn(|| block_on(fifo.wait_for_sync_async())));
+                waiting.push(scope.spawn(|| fifo.ready()));
+                waiting.push(scope.spawn(|| block_on(fifo.ready_async())));
+            }
+            fifo.close();
+            assert!(waiting.into_iter().all(|waiting| waiting.join().unwrap() == Err(Closed)));
+            let popping: Vec<_> = WAYS.iter().map(|way| scope.spawn(|| way(&fifo))).collect();
+            turn.done();
+            assert!(popping.into_iter().all(|popping| popping.join().unwrap() == Err(Closed)));
+        });
+    });
+}
+
+#[test]
+fn waiting_for_the_sync_ends_with_the_first_relists_handler() {
+    ends(|| {
+        let fifo = bare();
+        let mut waiting = pin!(fifo.wait_for_sync_async());
+        let (wake, wakes) = waker(|| ());
+        thread::scope(|scope| {
+            let synced = scope.spawn(|| fifo.wait_for_sync());
+            assert!(waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending());
+            fifo.replace(vec![obj("a", 1)], "1").unwrap();
+            let turn = fifo.pop().unwrap();
+            assert!(waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending(), "its handler still runs");
+            turn.done();
+            synced.join().unwrap().unwrap();
+        });
+        assert!(wakes.load(Ordering::Relaxed) > 0);
+        assert_eq!(waiting.as_mut().poll(&mut Context::from_waker(&wake)), Poll::Ready(Ok(())));
+        fifo.close();
+        fifo.wait_for_sync().unwrap();
+    });
+}
+
+#[test]
+fn ready_waits_for_less_than_the_high_water_mark() {
+    ends(|| {
+        let fifo = InOrderFifo::builder(keys()).high_water(3).build();
+        fifo.add(obj("a", 1)).unwrap();
+        fifo.resync();
+        fifo.ready().unwrap();
+        // A relist counts as much as it lists.
+        fifo.replace(vec![obj("a", 2), obj("b", 2)], "2").unwrap();
+        fifo.replace(vec![], "3").unwrap();
+        assert_eq!(fifo.pending(), 5);
+        let mut waiting = pin!(fifo.ready_async());
+        let (wake, wakes) = waker(|| ());
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending());
+        pop(&fifo).unwrap();
+        pop(&fifo).unwrap();
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending());
+        thread::scope(|scope| {
+            let ready = scope.spawn(|| fifo.ready());
+            let turn = fifo.pop().unwrap();
+            assert_eq!(fifo.pending(), 3, "what is in hand counts");
+            turn.done();
+            ready.join().unwrap().unwrap();
+        });
+        assert_eq!((wakes.load(Ordering::Relaxed), fifo.pending()), (1, 1));
+        assert_eq!(waiting.as_mut().poll(&mut Context::from_waker(&wake)), Poll::Ready(Ok(())));
+    });
+}
+
+#[test]
+fn a_waker_that_panics_harms_nobody_else() {
+    let fifo = InOrderFifo::over(deltafifo::Indexer::builder(keys()).build().unwrap()).high_water(1).build();
+    let (bad, called) = waker(|| resume_unwind(Box::new("meant")));
+    let poll = |waiting: std::pin::Pin<&mut dyn Future<Output = _>>| {
+        assert!(waiting.poll(&mut Context::from_waker(&bad)).is_pending());
+    };
+    fifo.replace(vec![obj("a", 1)], "1").unwrap();
+    {
+        let (mut sync, mut room) = (pin!(fifo.wait_for_sync_async()), pin!(fifo.ready_async()));
+        poll(sync.as_mut());
+        poll(room.as_mut());
+        assert_eq!(told(&fifo), ["R+a1"]);
+        assert_eq!(called.load(Ordering::Relaxed), 2);
+    }
+    let mut popping = pin!(fifo.pop_async());
+    assert!(popping.as_mut().poll(&mut Context::from_waker(&bad)).is_pending());
+    fifo.add(obj("b", 1)).unwrap();
+    assert_eq!(called.load(Ordering::Relaxed), 3);
+    let turn = fifo.try_pop().unwrap();
+    assert!(popping.as_mut().poll(&mut Context::from_waker(&bad)).is_pending());
+    drop(turn);
+    assert_eq!(called.load(Ordering::Relaxed), 4);
+    assert!(popping.as_mut().poll(&mut Context::from_waker(&bad)).is_ready());
+    assert_eq!(told(&fifo), ["A+b1"]);
+}
+
+#[test]
+fn a_waker_may_call_the_queue() {
+    ends(|| {
+        let fifo = Arc::new(bare());
+        let inner = fifo.clone();
+        let (waker, called) = waker(move || {
+            inner.add(obj("b", 1)).unwrap();
+            inner.try_pop().unwrap().done();
+            inner.close();
+        });
+        let mut waiting = pin!(fifo.pop_async());
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        fifo.add(obj("a", 1)).unwrap();
+        assert_eq!(called.load(Ordering::Relaxed), 1);
+        assert_eq!(pop(&fifo).unwrap(), "b:A1");
+    });
+}

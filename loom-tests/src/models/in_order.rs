@@ -1,0 +1,318 @@
+//! The in-order queue: turns that do not overlap and lose nothing, sleepers that are woken, a relist as one event.
+//!
+//! A turn is written as its events in brackets, a relist as `all a1 b1`, a resync as `sync`.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use deltafifo::{Closed, Event, InOrderFifo, Indexer, KeyFunc, Turn};
+use loom::future::block_on;
+use loom::sync::Arc;
+
+use crate::explore::Model;
+use crate::rig::{Access, Exclusive, Object, beside, show_all, sign};
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "in_order::a_sleeper_and_an_add",
+        bound: None,
+        at_least: 1,
+        outcomes: &["[+a1]"],
+        body: a_sleeper_and_an_add,
+    },
+    Model {
+        name: "in_order::an_async_sleeper_and_an_add",
+        bound: None,
+        at_least: 1,
+        outcomes: &["[+a1]"],
+        body: an_async_sleeper_and_an_add,
+    },
+    Model {
+        name: "in_order::cancelled",
+        bound: Some(3),
+        at_least: 1,
+        outcomes: &["[+a1] [+b1]", "cancelled [+a1]"],
+        body: cancelled,
+    },
+    Model {
+        name: "in_order::two_sleepers_and_two_adds",
+        bound: Some(3),
+        at_least: 1,
+        outcomes: &["[+a1] [+b1]", "[+b1] [+a1]"],
+        body: two_sleepers_and_two_adds,
+    },
+    Model {
+        name: "in_order::two_turns",
+        bound: None,
+        at_least: 1,
+        outcomes: &["[+a1] [+b1]", "[+b1] [+a1]"],
+        body: two_turns,
+    },
+    Model {
+        name: "in_order::given_back",
+        bound: None,
+        at_least: 1,
+        outcomes: &["[+a1] [+b1] [~a2], then ", "[+a1] [+b1], then [~a2]"],
+        body: given_back,
+    },
+    Model {
+        name: "in_order::closed_and_given_back",
+        bound: None,
+        at_least: 1,
+        outcomes: &["[+a1]"],
+        body: closed_and_given_back,
+    },
+    Model {
+        name: "in_order::closed_and_handled",
+        bound: Some(3),
+        at_least: 1,
+        outcomes: &["closed closed"],
+        body: closed_and_handled,
+    },
+    Model {
+        name: "in_order::a_producer_and_batches",
+        bound: None,
+        at_least: 1,
+        outcomes: &["[+a1 +b1] [~a2]", "[+a1] [+b1 ~a2]"],
+        body: a_producer_and_batches,
+    },
+    Model {
+        name: "in_order::synced_by_its_turn",
+        bound: None,
+        at_least: 1,
+        outcomes: &["[all a1]"],
+        body: synced_by_its_turn,
+    },
+    Model {
+        name: "in_order::behind_the_initial_list",
+        bound: None,
+        at_least: 1,
+        outcomes: &["[all a1]! [sync]"],
+        body: behind_the_initial_list,
+    },
+    Model {
+        name: "in_order::two_relists_and_two_consumers",
+        bound: Some(3),
+        at_least: 1,
+        outcomes: &["b2"],
+        body: two_relists_and_two_consumers,
+    },
+    Model {
+        name: "in_order::a_reader_beside_a_relist",
+        bound: None,
+        at_least: 1,
+        outcomes: &["a1 b1", "a1", "a2"],
+        body: a_reader_beside_a_relist,
+    },
+];
+
+type Queue = InOrderFifo<Object, Access>;
+
+fn bare() -> Arc<Queue> {
+    Arc::new(InOrderFifo::builder(KeyFunc::meta_namespace(Access)).build())
+}
+
+/// Over a store that holds `objects`.
+fn over(objects: &[Arc<Object>]) -> Arc<Queue> {
+    let store = Indexer::builder(KeyFunc::meta_namespace(Access)).build().unwrap();
+    objects.iter().for_each(|object| store.add(object.clone()).unwrap());
+    Arc::new(InOrderFifo::over(store).build())
+}
+
+/// Reads every object.
+fn show(turn: &Turn<'_, Object, Access>) -> String {
+    let events = turn.events().map(|event| match event {
+        Event::Delta { key, delta } => {
+            let number = delta.object.object().map_or("?".to_owned(), |object| object.read().to_string());
+            format!("{}{key}{number}", sign(delta.kind))
+        }
+        Event::ReplacedAll(list) => {
+            let listed = list.iter().map(|(key, object)| format!(" {key}{}", object.read()));
+            format!("all{}", listed.collect::<String>())
+        }
+        Event::SyncAll => "sync".to_owned(),
+        other => panic!("a new kind of event: {}", other.key().unwrap_or_default()),
+    });
+    format!("[{}]", events.collect::<Vec<_>>().join(" "))
+}
+
+/// What a wait came to, handled.
+fn end_and_show(waited: Result<Turn<'_, Object, Access>, Closed>) -> String {
+    let Ok(turn) = waited else { return "closed".to_owned() };
+    let shown = show(&turn);
+    turn.done();
+    shown
+}
+
+fn wait_and_show(fifo: &Queue) -> String {
+    end_and_show(fifo.pop())
+}
+
+/// What is left, by the only thread that is left.
+fn rest(fifo: &Queue) -> String {
+    std::iter::from_fn(|| fifo.try_pop()).map(|turn| end_and_show(Ok(turn))).collect::<Vec<_>>().join(" ")
+}
+
+fn apply(turn: &mut Turn<'_, Object, Access>) {
+    turn.apply(|_, _| ()).unwrap();
+}
+
+fn a_sleeper_and_an_add() -> String {
+    let fifo = bare();
+    let sleeper = beside(&fifo, wait_and_show);
+    fifo.add(Object::new("a", 1)).unwrap();
+    sleeper.join().unwrap()
+}
+
+fn an_async_sleeper_and_an_add() -> String {
+    let fifo = bare();
+    let sleeper = beside(&fifo, |fifo| end_and_show(block_on(fifo.pop_async())));
+    fifo.add(Object::new("a", 1)).unwrap();
+    sleeper.join().unwrap()
+}
+
+/// A future that is dropped while it waits hands the news on to whoever sleeps behind it.
+fn cancelled() -> String {
+    let fifo = bare();
+    let impatient = beside(&fifo, |fifo| {
+        let mut waiting = pin!(fifo.pop_async());
+        match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(waited) => end_and_show(waited),
+            Poll::Pending => "cancelled".to_owned(),
+        }
+    });
+    let sleeper = beside(&fifo, wait_and_show);
+    fifo.add(Object::new("a", 1)).unwrap();
+    let impatient = impatient.join().unwrap();
+    if impatient != "cancelled" {
+        fifo.add(Object::new("b", 1)).unwrap();
+    }
+    format!("{impatient} {}", sleeper.join().unwrap())
+}
+
+/// One wake-up for each event is enough, and so is one for the end of a turn.
+fn two_sleepers_and_two_adds() -> String {
+    let fifo = bare();
+    let sleepers = [beside(&fifo, wait_and_show), beside(&fifo, wait_and_show)];
+    fifo.add(Object::new("a", 1)).unwrap();
+    fifo.add(Object::new("b", 1)).unwrap();
+    sleepers.map(|sleeper| sleeper.join().unwrap()).join(" ")
+}
+
+/// Each sees what the one before it did.
+fn two_turns() -> String {
+    let fifo = bare();
+    fifo.add(Object::new("a", 1)).unwrap();
+    fifo.add(Object::new("b", 1)).unwrap();
+    let exclusive = Arc::new(Exclusive::default());
+    let handle = |fifo: &Queue, exclusive: &Exclusive| {
+        let turn = fifo.pop().unwrap();
+        let shown = show(&turn);
+        exclusive.handle(|| loom::thread::yield_now());
+        turn.done();
+        shown
+    };
+    let other = exclusive.clone();
+    let other = beside(&fifo, move |fifo| handle(fifo, &other));
+    let one = handle(&fifo, &exclusive);
+    format!("{one} {}", other.join().unwrap())
+}
+
+/// What is given back comes before what came after it.
+fn given_back() -> String {
+    let fifo = bare();
+    fifo.add(Object::new("a", 1)).unwrap();
+    fifo.add(Object::new("b", 1)).unwrap();
+    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
+    drop(fifo.pop_batch(2));
+    let first = rest(&fifo);
+    producer.join().unwrap();
+    format!("{first}, then {}", rest(&fifo))
+}
+
+/// A closed queue is not over while a turn may give something back.
+fn closed_and_given_back() -> String {
+    let fifo = bare();
+    fifo.add(Object::new("a", 1)).unwrap();
+    let turn = fifo.pop().unwrap();
+    fifo.close();
+    let sleeper = beside(&fifo, wait_and_show);
+    drop(turn);
+    sleeper.join().unwrap()
+}
+
+/// Everybody learns that nothing is left.
+fn closed_and_handled() -> String {
+    let fifo = bare();
+    fifo.add(Object::new("a", 1)).unwrap();
+    let turn = fifo.pop().unwrap();
+    fifo.close();
+    let sleepers = [beside(&fifo, wait_and_show), beside(&fifo, wait_and_show)];
+    turn.done();
+    sleepers.map(|sleeper| sleeper.join().unwrap()).join(" ")
+}
+
+fn a_producer_and_batches() -> String {
+    let fifo = bare();
+    let producer = beside(&fifo, |fifo| {
+        fifo.add(Object::new("a", 1)).unwrap();
+        fifo.add(Object::new("b", 1)).unwrap();
+        fifo.update(Object::new("a", 2)).unwrap();
+    });
+    let first = end_and_show(fifo.pop_batch(3));
+    producer.join().unwrap();
+    let mut batches = vec![first];
+    batches.extend(std::iter::from_fn(|| fifo.try_pop_batch(3)).map(|turn| end_and_show(Ok(turn))));
+    batches.join(" ")
+}
+
+/// Whoever has handled the first relist finds the queue synced, also when that was quicker than its offer.
+fn synced_by_its_turn() -> String {
+    let fifo = bare();
+    let relister = beside(&fifo, |fifo| fifo.replace(vec![Object::new("a", 1)], "1").unwrap());
+    let turn = fifo.pop().unwrap();
+    assert!(turn.is_in_initial_list() && !fifo.has_synced(), "synced too early");
+    let shown = end_and_show(Ok(turn));
+    assert!(fifo.has_synced(), "synced too late");
+    relister.join().unwrap();
+    shown
+}
+
+/// What is taken behind the first relist is not of the initial list, whoever takes it.
+fn behind_the_initial_list() -> String {
+    let fifo = bare();
+    fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
+    fifo.resync();
+    let take = |fifo: &Queue| {
+        let turn = fifo.pop().unwrap();
+        let mark = if turn.is_in_initial_list() { "!" } else { "" };
+        format!("{}{mark}", end_and_show(Ok(turn)))
+    };
+    let other = beside(&fifo, take);
+    let mut taken = [take(&fifo), other.join().unwrap()];
+    taken.sort_unstable();
+    taken.join(" ")
+}
+
+/// Who applies the second one finds the stamps of the first.
+fn two_relists_and_two_consumers() -> String {
+    let fifo = over(&[]);
+    fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
+    fifo.replace(vec![Object::new("b", 2)], "2").unwrap();
+    let handle = |fifo: &Queue| apply(&mut fifo.pop().unwrap());
+    let other = beside(&fifo, handle);
+    handle(&fifo);
+    other.join().unwrap();
+    show_all(&fifo.store().list())
+}
+
+/// A relist is atomic for handlers, not for readers.
+fn a_reader_beside_a_relist() -> String {
+    let fifo = over(&[Object::new("a", 1), Object::new("b", 1)]);
+    fifo.replace(vec![Object::new("a", 2)], "2").unwrap();
+    let reader = beside(&fifo, |fifo| show_all(&fifo.store().list()));
+    apply(&mut fifo.pop().unwrap());
+    assert_eq!(show_all(&fifo.store().list()), "a2");
+    reader.join().unwrap()
+}

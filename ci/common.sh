@@ -12,8 +12,8 @@ need_nightly() {
     skip "there is no nightly toolchain, and it cannot be installed"
 }
 
-# Runs a test command, silently: it must end well, and there must have been tests in it.
+# Runs a test command: it must end well, and there must have been tests in it.
 tested() { # command...
   local said
-  said=$("$@" 2>&1) && grep -q '^test result: ok. [1-9]' <<<"$said" || { echo "$said" >&2; return 1; }
+  said=$("$@" 2>&1 | tee /dev/stderr) && grep -q '^test result: ok. [1-9]' <<<"$said"
 }

@@ -24,7 +24,7 @@ under() { # seeds, test arguments...
   local seeds=$1
   shift
   MIRIFLAGS="-Zmiri-permissive-provenance -Zmiri-disable-isolation -Zmiri-many-seeds=0..$seeds ${reuse:-}" \
-    cargo +nightly miri test --quiet -p deltafifo "$@"
+    cargo +nightly miri test -p deltafifo "$@"
 }
 reusing="-Zmiri-address-reuse-rate=1.0 -Zmiri-address-reuse-cross-thread-rate=1.0 -Zmiri-preemption-rate=0.2"
 seeds=${MIRI_SEEDS:-4}
@@ -42,7 +42,8 @@ case ${1:-all} in
     ;;
   engine)
     tested under 1 --lib
-    tested under 1 --test engine -- --skip slow:: --skip races::
+    # With each test's time: one that takes more than some minutes here should be smaller under Miri.
+    tested under 1 --test engine -- --skip slow:: --skip races:: -Zunstable-options --report-time
     echo "ok: the other tests of the engine for one seed"
     ;;
   stress)

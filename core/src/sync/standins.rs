@@ -146,8 +146,9 @@ impl<T> SegQueue<T> {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        // Relaxed: as in `pop`.
-        self.entries().popped >= self.pushed.load(Ordering::Relaxed)
+        // Relaxed: as in `pop`. A step, so before the lock.
+        let pushed = self.pushed.load(Ordering::Relaxed);
+        self.entries().popped >= pushed
     }
 
     pub(crate) fn pop(&self) -> Option<T> {

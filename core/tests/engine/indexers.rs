@@ -8,7 +8,7 @@ use crate::common::{Obj, ends, keys, obj};
 use deltafifo::{DeltaFifo, ExplicitKey, IndexError, IndexReader, Indexer, Indexers, NAMESPACE_INDEX};
 
 /// More than a step of a walk.
-const MANY: u64 = if cfg!(miri) { 150 } else { 1_000 };
+const MANY: u32 = if cfg!(miri) { 150 } else { 1_000 };
 
 type Reader = IndexReader<Obj, crate::common::ObjMeta>;
 
@@ -32,7 +32,7 @@ fn check(store: &Reader, objects: usize) {
 #[test]
 fn an_index_comes_to_a_filled_store() {
     let store = Indexer::builder(keys()).build().unwrap();
-    for n in 0..MANY {
+    for n in 0..u64::from(MANY) {
         store.add(obj(&n.to_string(), n)).unwrap();
     }
     store.add_indexers(parity()).unwrap();

@@ -12,7 +12,9 @@ run() { # part
     stress) STRESS_SECS=600 cargo test --release -p deltafifo --test stress ;;
     sanitizers) ci/sanitizers.sh 120 ;;
     miri-races | miri-engine | miri-stress) ci/miri.sh "${1#miri-}" ;;
-    fuzz-operations | fuzz-handlers | fuzz-indexer | fuzz-keys | fuzz-files) ci/fuzz.sh 3600 "${1#fuzz-}" ;;
+    fuzz-operations | fuzz-handlers | fuzz-indexer | fuzz-keys | fuzz-files | fuzz-caches | fuzz-selectors | fuzz-workqueue)
+      ci/fuzz.sh 3600 "${1#fuzz-}"
+      ;;
     mutants) ci/mutants.sh ;;
     *) echo "no such part: $1" >&2; return 2 ;;
   esac
@@ -20,7 +22,8 @@ run() { # part
 
 parts=("$@")
 if ((!$#)); then
-  parts=(models shuttle stress sanitizers miri-races miri-engine miri-stress fuzz-operations fuzz-handlers fuzz-indexer fuzz-keys fuzz-files mutants)
+  parts=(models shuttle stress sanitizers miri-races miri-engine miri-stress fuzz-operations fuzz-handlers fuzz-indexer fuzz-keys fuzz-files
+    fuzz-caches fuzz-selectors fuzz-workqueue mutants)
 fi
 # What is not committed is said: this file alone may differ.
 commit=$(git rev-parse --short HEAD)

@@ -29,9 +29,13 @@ printf '%-12s %12s %10s %8s %8s\n' target executions per_second cov ft
 for target in "${targets[@]}"; do
   # What is found new goes to the first directory; the seeds stay as they are committed.
   mkdir -p "fuzz/corpus/$target"
-  # The longest input, in bytes: longer ones only cost time. A file needs more than a list of operations.
-  longest=256
-  if [[ $target == files ]]; then longest=8192; fi
+  # The longest input, in bytes: longer ones only cost time. A file needs more than a list of operations, and operations of
+  # four bytes each more than others.
+  case $target in
+    files) longest=8192 ;;
+    caches | workqueue) longest=512 ;;
+    *) longest=256 ;;
+  esac
   ended=0
   cargo +nightly fuzz run "${build[@]}" "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
     -max_total_time="$seconds" -runs=10000000 -max_len="$longest" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 \

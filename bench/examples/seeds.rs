@@ -21,6 +21,39 @@ const FILES: usize = 6;
 /// How many steps of a case a file has: a fuzzer wants small ones.
 const STEPS: usize = 12;
 
+/// Selectors of every form, and some that are none.
+const SELECTORS: [&str; 28] = [
+    "",
+    "app=web",
+    "app==web,tier!=back",
+    "app in (web, till), tier notin (back)",
+    "app, !tier",
+    "! app",
+    "size>5,size<10",
+    "size > 007",
+    "app=,tier= ,x",
+    "app in (),tier notin (,back)",
+    "app in (a,,a)",
+    "in in (in), notin notin (notin)",
+    "in=notin,notin!=in",
+    "example.com/name=a-b_c.d,0.1/2",
+    "\tapp\r\n=\tweb ",
+    "app=web,app=till,app",
+    "app=web tier=back",
+    "app,,tier",
+    "app in (web",
+    "app ist web",
+    "x<-1",
+    "x>9223372036854775808",
+    "Example.com/a/b",
+    "ä=ö",
+    // A byte each for words of 63 and 64 characters, and for a prefix that is too long.
+    "\u{11}=\u{11}",
+    "\u{12}",
+    "app=\u{12}",
+    "\u{13}\u{13}\u{13}\u{13}/x",
+];
+
 /// Write the seed corpora of the fuzz targets.
 #[derive(Parser)]
 struct Arguments {
@@ -42,6 +75,14 @@ fn main() -> Result<(), BoxError> {
         save(&seeds, "handlers", number, &write(&setup, &overlapping(&ops)))?;
         save(&seeds, "indexer", number, &indexer(number, setup, &ops))?;
         save(&seeds, "keys", number, &keys(case))?;
+        save(&seeds, "caches", number, &caches(number, &overlapping(&ops)))?;
+        save(&seeds, "workqueue", number, &workqueue(&overlapping(&ops)))?;
+    }
+
+    for (number, text) in SELECTORS.iter().enumerate() {
+        // Objects whose labels are named and valued by words of the text.
+        let labels = [3, 0, 1, 1, 2, 2, 3, 5, 0, 2, 2, 1, 3, 0, 0, 1, 5, 1];
+        save(&seeds, "selectors", number, &[text.as_bytes(), &[0], &labels].concat())?;
     }
 
     let mut text = String::new();
@@ -122,4 +163,60 @@ fn keys(case: &Case) -> Vec<u8> {
     let texts = |object: &Obj| [object.ns.clone(), object.name.clone()];
     let spelled = |text: String| [vec![u8::try_from(text.len()).unwrap_or_default()], text.into_bytes()].concat();
     case.config.known_objects.iter().chain(added).flat_map(texts).flat_map(spelled).collect()
+}
+
+/// The operations as the caches' target reads them: the number chooses which one, and how it is built.
+fn caches(number: usize, ops: &[oracle::Op]) -> Vec<u8> {
+    let mut bytes = vec![u8::try_from(number).unwrap_or_default()];
+    // For a queue, a cache whose objects expire, and one of own writes.
+    let of = [0, 0, 1, 2][number % 4];
+    for (n, op) in (1..=u8::MAX).cycle().zip(ops) {
+        let (kinds, rest) = match op {
+            oracle::Op::Add(place) => ([0, 0, 4], [place.0, n, 0]),
+            oracle::Op::Update(place) => ([4, 3, 0], [place.0, n, 1]),
+            oracle::Op::Delete(place) => ([7, 4, 8], [place.0, 0, 0]),
+            oracle::Op::DeleteTombstone(place, with) => ([7, 4, 9], [place.0, 2 + u8::from(*with), 0x40]),
+            oracle::Op::Batch(places) => ([6, 5, 7], list(places, n)),
+            oracle::Op::Replace(places) => ([240, 5, 7], list(places, n)),
+            oracle::Op::AddIfNotPresent(place, _) => ([5, 11, 0], [place.0, n, 0]),
+            oracle::Op::Pop(_) | oracle::Op::Next => ([9, 6, 10], [n, 0, 0]),
+            oracle::Op::Take => ([11 + n % 3, 7, 11], [n, 0, 0]),
+            oracle::Op::End(..) => ([14, 12, 14], [2, 0, 0]),
+            oracle::Op::Close => ([255, 10, 13], [0, 0, 0]),
+            _ => ([15, 9, 13], [n, 0, 0]),
+        };
+        bytes.push(kinds[of]);
+        bytes.extend(rest);
+    }
+    bytes
+}
+
+/// A list of objects in three bytes.
+fn list(places: &[Place], n: u8) -> [u8; 3] {
+    let bits = places.iter().filter(|place| place.key().is_some()).fold(0, |bits, place| bits | 1 << place.0);
+    [bits, if places.contains(&Place::NAMELESS) { 0xc0 } else { 0 }, n]
+}
+
+/// The operations as the work queue's target reads them.
+fn workqueue(ops: &[oracle::Op]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (n, op) in (1..=u8::MAX).cycle().zip(ops) {
+        bytes.extend(match op {
+            oracle::Op::Add(place) => [0, place.0, 2, 0],
+            oracle::Op::Update(place) => [0, place.0, n, 0],
+            // After two seconds, and limited.
+            oracle::Op::Delete(place) => [0, place.0, n, 0x23],
+            oracle::Op::DeleteTombstone(place, _) => [0, place.0, 2, 0xc],
+            oracle::Op::Take => [8, 0, 0, 0],
+            oracle::Op::End(which, verdict) => [11, *which, *verdict as u8, 0],
+            oracle::Op::TakeBatch(_) | oracle::Op::Batch(_) => [14, 0, 0, 0],
+            oracle::Op::Next => [16, n, 0, 0],
+            oracle::Op::DropBatch => [17, n, 0, 0],
+            oracle::Op::AddIfNotPresent(place, _) => [18, place.0, 0, 0],
+            oracle::Op::Close => [254 + n % 2, 0, 0, 0],
+            oracle::Op::Pop(_) => [21, n, n, 0],
+            _ => [19, 0, 0, 0],
+        });
+    }
+    bytes
 }

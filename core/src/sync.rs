@@ -23,13 +23,14 @@ mod imp {
     pub(crate) const MODEL: bool = false;
     /// How many slots a relist touches under one shared lock: short enough that an add waits microseconds.
     pub(crate) const GROUP: usize = 64;
-    /// Shards of a table: a power of two, at most 2^24.
-    pub(crate) const SHARDS: usize = 256;
+    /// Shards of a table: a power of two, at most 2^24. (An interpreter takes longer to go through them than a test has to
+    /// say.)
+    pub(crate) const SHARDS: usize = if cfg!(miri) { 8 } else { 256 };
     /// Slots of a run.
     pub(crate) const RUN: usize = 1024;
     /// Shards of an index, and over how many of them one value is spread.
-    pub(crate) const INDEX_SHARDS: usize = 256;
-    pub(crate) const INDEX_SPREAD: usize = 8;
+    pub(crate) const INDEX_SHARDS: usize = SHARDS;
+    pub(crate) const INDEX_SPREAD: usize = if cfg!(miri) { 2 } else { 8 };
 
     /// A small number that this thread keeps, to keep it out of the others' way.
     pub(crate) fn thread_number() -> usize {

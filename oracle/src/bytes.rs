@@ -97,6 +97,13 @@ impl<'a> Bytes<'a> {
     }
 }
 
+/// Reads operations of four bytes each.
+#[must_use]
+pub fn of_bytes<Op: From<[u8; 4]>>(bytes: &[u8]) -> Vec<Op> {
+    let (ops, _cut_off) = bytes.as_chunks();
+    ops.iter().copied().map(Op::from).collect()
+}
+
 /// Reads a setup and the operations after it.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Option<(Setup, Vec<Op>)> {

@@ -9,10 +9,16 @@
 //! | `pair` | the engine and the model side by side, with several handlers at once |
 //! | `indexed` | the indexer beside a map that is searched from end to end |
 //! | `keys` | keys of any text, in the queue and in the store |
+//! | `caches` | `Fifo`, `Heap` and the caches beside lists and maps that are searched from end to end |
+//! | `selectors` | label selectors beside a plain reading of their text, listers beside a filter |
+//! | `workqueue` | the work queue of `deltafifo-informer` beside a plain one (feature `workqueue`) |
+//! | `clock` | time that passes when a test says so |
 //! | `object`, `rig` | what the queues hold; a queue over any kind of known objects |
 #![forbid(unsafe_code)]
 
 mod bytes;
+pub mod caches;
+mod clock;
 pub mod indexed;
 pub mod keys;
 mod model;
@@ -20,10 +26,14 @@ mod object;
 mod op;
 mod pair;
 mod rig;
+pub mod selectors;
 #[cfg(feature = "strategies")]
 pub mod strategy;
+#[cfg(feature = "workqueue")]
+pub mod workqueue;
 
-pub use bytes::{Bytes, read, write};
+pub use bytes::{Bytes, of_bytes, read, write};
+pub use clock::Hands;
 pub use model::{Model, Taken, Unchanged};
 pub use object::{Obj, ObjMeta, deltas, key_func, nameless, obj, show, show_one, tombstone, versioned};
 pub use op::{KEYS, Known, Op, Place, Setup, Step, TransformKind, Verdict};

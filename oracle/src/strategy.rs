@@ -1,5 +1,7 @@
 //! The operations for proptest, which makes them up by weight and shrinks what fails.
 
+use std::fmt::Debug;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -11,6 +13,11 @@ use crate::{Known, Op, Place, Setup, Step, TransformKind, Verdict};
 pub fn config() -> ProptestConfig {
     let usual = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     if cfg!(miri) { ProptestConfig { cases: 5, ..usual } } else { usual }
+}
+
+/// Fewer than `most` operations of a kind that is read [from bytes](crate::of_bytes), four for each.
+pub fn of_bytes<Op: From<[u8; 4]> + Debug>(most: usize) -> impl Strategy<Value = Vec<Op>> {
+    vec(any::<[u8; 4]>().prop_map(Op::from), 0..most)
 }
 
 fn keyed() -> impl Strategy<Value = Place> + Clone {

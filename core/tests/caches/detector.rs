@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::clock::Hands;
 use deltafifo::{CacheMutationDetector, Change, DeltaFifo, Indexer, KeyFunc, NoMeta};
+use deltafifo_oracle::Hands;
 
 struct Pod {
     name: String,
@@ -22,7 +22,7 @@ fn detector(hands: &Hands) -> CacheMutationDetector<Pod, Vec<&'static str>> {
 
 #[test]
 fn an_object_that_a_handler_changes_in_the_store_is_found() {
-    let detector = detector(&Hands::new());
+    let detector = detector(&Hands::default());
     let keys = KeyFunc::custom(NoMeta, |pod: &Pod| Ok(pod.name.clone()));
     let fifo = DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build();
     for name in ["a", "b", "c"] {
@@ -63,7 +63,7 @@ fn a_digest_will_do() {
 
 #[test]
 fn an_object_is_watched_for_two_minutes_at_least_and_then_let_go() {
-    let hands = Hands::new();
+    let hands = Hands::default();
     let detector = detector(&hands);
     let old = pod("old");
     detector.add_object(old.clone());

@@ -1,16 +1,12 @@
 //! The store whose objects expire.
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use crate::clock::Hands;
 use crate::common::{Obj, ObjMeta, keys, nameless, obj};
 use deltafifo::{ExpirationCache, ExplicitKey};
-use deltafifo_oracle::strategy::config;
-use proptest::collection::vec;
-use proptest::prelude::*;
+use deltafifo_oracle::Hands;
 
 type Cache = ExpirationCache<Obj, ObjMeta>;
 
@@ -18,7 +14,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// A store whose objects expire after so many seconds, and its clock.
 fn with_ttl(seconds: u64) -> (Cache, Hands) {
-    let hands = Hands::new();
+    let hands = Hands::default();
     (ExpirationCache::with_ttl(keys(), SECOND * u32::try_from(seconds).unwrap()).clock(hands.clock()), hands)
 }
 
@@ -139,75 +135,4 @@ fn a_policy_that_panics_removes_nothing() {
     assert!(catch_unwind(AssertUnwindSafe(|| cache.list())).is_err());
     *fails.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = false;
     assert_eq!(numbers(&cache), [1]);
-}
-
-#[derive(Clone, Debug)]
-enum Op {
-    Add(u8),
-    Delete(u8),
-    Replace(Vec<u8>),
-    Get(u8),
-    List,
-    MoveOn(u64),
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    let key = || 0..5_u8;
-    prop_oneof![
-        4 => key().prop_map(Op::Add),
-        1 => key().prop_map(Op::Delete),
-        1 => vec(key(), 0..4).prop_map(Op::Replace),
-        3 => key().prop_map(Op::Get),
-        1 => Just(Op::List),
-        3 => (0..5_u64).prop_map(Op::MoveOn),
-    ]
-}
-
-const TTL: u64 = 5;
-
-proptest! {
-    #![proptest_config(config())]
-
-    #[test]
-    fn it_answers_as_a_map_of_times_does(ops in vec(op(), 0..50)) {
-        let (cache, hands) = with_ttl(TTL);
-        // By key: the object's number, and since when it is there.
-        let mut map = BTreeMap::<u8, (u64, u64)>::new();
-        let mut now = 0;
-        for (n, op) in (1..).zip(ops) {
-            let object = |key: u8| obj(&key.to_string(), n);
-            match op {
-                Op::Add(key) => {
-                    cache.add(object(key)).unwrap();
-                    map.insert(key, (n, now));
-                }
-                Op::Delete(key) => {
-                    cache.delete(&*object(key)).unwrap();
-                    map.remove(&key);
-                }
-                Op::Replace(keys) => {
-                    cache.replace(keys.iter().map(|key| object(*key)).collect()).unwrap();
-                    map = keys.into_iter().map(|key| (key, (n, now))).collect();
-                }
-                Op::Get(key) => {
-                    if map.get(&key).is_some_and(|(_, since)| now - since > TTL) {
-                        map.remove(&key);
-                    }
-                    let got = cache.get_by_key(&key.to_string()).map(|object| object.n);
-                    prop_assert_eq!(got, map.get(&key).map(|(n, _)| *n));
-                }
-                Op::List => {
-                    map.retain(|_, (_, since)| now - *since <= TTL);
-                    let mut expected: Vec<_> = map.values().map(|(n, _)| *n).collect();
-                    expected.sort_unstable();
-                    prop_assert_eq!(numbers(&cache), expected);
-                }
-                Op::MoveOn(seconds) => {
-                    now += seconds;
-                    hands.move_on(Duration::from_secs(seconds));
-                }
-            }
-            prop_assert_eq!(sorted_keys(&cache), map.keys().map(ToString::to_string).collect::<Vec<_>>());
-        }
-    }
 }

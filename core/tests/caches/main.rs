@@ -1,7 +1,6 @@
 //! What stands around the engine: the lister, the caches, and the queues of newest objects. A file for each, with
 //! client-go's own tests of it among others.
 
-mod clock;
 #[path = "../common/mod.rs"]
 mod common;
 mod detector;
@@ -9,6 +8,7 @@ mod expiration;
 mod fifo;
 mod heap;
 mod lister;
+mod model;
 mod mutation;
 mod queues;
 mod selector;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Hands;
 use deltafifo::{
     BoxError, DeletedFinalStateUnknown, DeltaObject, ExplicitKey, IndexError, Indexer, KeyFunc, Meta, MutationCache,
     MutationCacheBuilder, MutationError, NAMESPACE_INDEX,
 };
+use deltafifo_oracle::Hands;
 
 #[derive(Debug, PartialEq)]
 struct Pod {
@@ -198,7 +198,7 @@ fn a_deletion_that_is_remembered_hides_nothing_of_the_store() {
 
 #[test]
 fn an_own_write_is_kept_for_its_time_and_while_there_is_room() {
-    let hands = Hands::new();
+    let hands = Hands::default();
     let (store, cache) = build(|cache| cache.ttl(Duration::from_secs(10)).clock(hands.clock()));
     store.add(pod("1", "1")).unwrap();
     cache.mutation(pod("1", "2")).unwrap();

@@ -1,8 +1,10 @@
 //! Label selectors: what they match, how they are written, and what is said of those that are wrong.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use deltafifo::{Selector, SelectorError};
+use deltafifo_oracle::selectors::{Labelled, Wanted, check, run};
 use deltafifo_oracle::strategy::config;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -201,17 +203,10 @@ fn a_selector_of_labels_wants_each_of_them() {
     assert!(matches!(Selector::of_labels([("a", "c,d")]), Err(SelectorError::Value { .. })));
 }
 
-/// A requirement as anybody would write it, and what it means.
-#[derive(Clone, Debug)]
-enum Wanted {
-    Is(String, &'static str, String),
-    OneOf(String, bool, Vec<String>),
-    There(String, bool),
-    Compared(String, bool, i64),
-}
-
 const LABELS: [&str; 4] = ["a", "in", "notin", "example.com/b"];
 const VALUES: [&str; 6] = ["", "x", "in", "notin", "3", "4"];
+/// Operators and words of many lengths are a byte each.
+const BYTES: &[u8] = b"\x01\x02\x03\x04\x05\x06\x07\x10\x11\x12\x13x1-./=!<>(), ";
 
 fn wanted() -> impl Strategy<Value = Wanted> {
     let label = || select(&LABELS[..]).prop_map(str::to_owned);
@@ -224,40 +219,32 @@ fn wanted() -> impl Strategy<Value = Wanted> {
     ]
 }
 
-impl Wanted {
-    /// With `blank` wherever one may stand.
-    fn written(&self, blank: &str) -> String {
-        match self {
-            Self::Is(key, sign, value) => format!("{blank}{key}{blank}{sign}{blank}{value}{blank}"),
-            Self::OneOf(key, is_in, values) => {
-                let values = values.join(&format!("{blank},{blank}"));
-                let operator = if *is_in { "in" } else { "notin" };
-                format!("{blank}{key} {blank}{operator}{blank}({blank}{values}{blank}){blank}")
-            }
-            Self::There(key, true) => format!("{blank}{key}{blank}"),
-            Self::There(key, false) => format!("{blank}!{blank}{key}{blank}"),
-            Self::Compared(key, above, bound) => {
-                format!("{blank}{key}{blank}{}{blank}{bound}{blank}", if *above { ">" } else { "<" })
-            }
+/// With `blank` wherever one may stand.
+fn written(wanted: &Wanted, blank: &str) -> String {
+    match wanted {
+        Wanted::Is(key, sign, value) => format!("{blank}{key}{blank}{sign}{blank}{value}{blank}"),
+        Wanted::OneOf(key, is_in, values) => {
+            let values = values.join(&format!("{blank},{blank}"));
+            let operator = if *is_in { "in" } else { "notin" };
+            format!("{blank}{key} {blank}{operator}{blank}({blank}{values}{blank}){blank}")
+        }
+        Wanted::There(key, true) => format!("{blank}{key}{blank}"),
+        Wanted::There(key, false) => format!("{blank}!{blank}{key}{blank}"),
+        Wanted::Compared(key, above, bound) => {
+            format!("{blank}{key}{blank}{}{blank}{bound}{blank}", if *above { ">" } else { "<" })
         }
     }
+}
 
-    fn matches(&self, labels: &BTreeMap<&str, &str>) -> bool {
-        let of = |key: &String| labels.get(key.as_str()).copied();
-        match self {
-            Self::Is(key, "!=", value) => of(key) != Some(value),
-            Self::Is(key, _, value) => of(key) == Some(value),
-            Self::OneOf(key, is_in, values) => {
-                *is_in == of(key).is_some_and(|one| values.iter().any(|value| value == one))
-            }
-            Self::There(key, there) => of(key).is_some() == *there,
-            Self::Compared(key, above, bound) => match of(key).and_then(|value| value.parse::<i64>().ok()) {
-                Some(number) if *above => number > *bound,
-                Some(number) => number < *bound,
-                None => false,
-            },
-        }
-    }
+fn objects() -> impl Strategy<Value = Vec<Arc<Labelled>>> {
+    let labels = || btree_map(select(&LABELS[..]), select(&VALUES[..]), 0..4);
+    let labelled = |(number, (labels, is_in_one)): (usize, (BTreeMap<&str, &str>, bool))| Labelled {
+        namespace: if is_in_one { "ns" } else { "" },
+        name: number.to_string(),
+        labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+    };
+    vec((labels(), any::<bool>()), 0..16)
+        .prop_map(move |all| all.into_iter().enumerate().map(labelled).map(Arc::new).collect())
 }
 
 proptest! {
@@ -266,22 +253,26 @@ proptest! {
     #[test]
     fn a_selector_means_what_its_text_says_and_its_own_text_says_the_same(
         all in vec((wanted(), select(&["", " ", "\t \n"][..])), 0..4),
-        labels in btree_map(select(&LABELS[..]), select(&VALUES[..]), 0..4),
+        objects in objects(),
     ) {
-        let text = all.iter().map(|(wanted, blank)| wanted.written(blank)).collect::<Vec<_>>().join(",");
-        let selector = selector(&text);
-        prop_assert_eq!(
-            selector.matches(|key| labels.get(key).copied()),
-            all.iter().all(|(wanted, _)| wanted.matches(&labels)),
-            "{}", text
-        );
-        prop_assert_eq!(selector.to_string().parse(), Ok(selector));
+        let text = all.iter().map(|(wanted, blank)| written(wanted, blank)).collect::<Vec<_>>().join(",");
+        prop_assert_eq!(Wanted::read(&text), Some(all.into_iter().map(|(wanted, _)| wanted).collect()));
+        check(&text, &objects);
     }
 
     #[test]
-    fn any_text_is_a_selector_or_an_error(text in "([a-c/.\\-0-9]|in|notin|==|[=!<>(), ]|\\PC){0,12}") {
-        if let Ok(selector) = text.parse::<Selector>() {
-            prop_assert_eq!(selector.to_string().parse(), Ok(selector));
-        }
+    fn any_text_is_a_selector_or_an_error(
+        text in "([a-c/.\\-0-9]|in|notin|==|[=!<>(), ]|\\PC){0,12}",
+        objects in objects(),
+    ) {
+        check(&text, &objects);
+    }
+
+    #[test]
+    fn any_bytes_are_a_selector_and_labels_of_its_words(
+        text in vec(prop_oneof![8 => select(BYTES), 1 => any::<u8>()], 0..12),
+        labels in vec(any::<u8>(), 0..40),
+    ) {
+        run(&[&text[..], &[0], &labels].concat());
     }
 }

@@ -5,8 +5,8 @@ use deltafifo_oracle::{indexed, keys};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const MOST: usize = if cfg!(miri) { 40 } else { 400 };
-const TEXTS: usize = if cfg!(miri) { 5 } else { 20 };
+const MOST: usize = if cfg!(miri) { 30 } else { 400 };
+const TEXTS: usize = if cfg!(miri) { 3 } else { 20 };
 
 proptest! {
     #![proptest_config(config())]

@@ -8,7 +8,7 @@ use crate::common::{Obj, ends, keys, obj};
 use deltafifo::{DeltaFifo, ExplicitKey, IndexError, IndexReader, Indexer, Indexers, NAMESPACE_INDEX};
 
 /// More than a step of a walk.
-const MANY: u32 = if cfg!(miri) { 150 } else { 1_000 };
+const MANY: u32 = if cfg!(miri) { 70 } else { 1_000 };
 
 type Reader = IndexReader<Obj, crate::common::ObjMeta>;
 
@@ -63,23 +63,23 @@ fn a_name_that_is_there_already_rejects_all() {
 #[test]
 fn an_index_whose_function_fails_or_panics_is_not_added_and_leaves_nothing() {
     let store = Indexer::builder(keys()).build().unwrap();
-    for n in 0..300 {
+    for n in 0..u64::from(MANY) {
         store.add(obj(&n.to_string(), n)).unwrap();
     }
     for panics in [false, true] {
         let failing = parity().index("failing", move |object: &Obj| match object.n {
-            117 if panics => std::panic::resume_unwind(Box::new("expected by this test")),
-            117 => Err("unlucky".into()),
+            67 if panics => std::panic::resume_unwind(Box::new("expected by this test")),
+            67 => Err("unlucky".into()),
             n => Ok(vec![n.to_string()]),
         });
         match store.add_indexers(failing) {
-            Err(IndexError::Build { index, key, .. }) => assert_eq!((&*index, &*key), ("failing", "117")),
+            Err(IndexError::Build { index, key, .. }) => assert_eq!((&*index, &*key), ("failing", "67")),
             other => panic!("{other:?}"),
         }
         assert!(matches!(store.by_index("parity", "0"), Err(IndexError::Unknown(_))));
     }
     store.add_indexers(parity()).unwrap();
-    check(&store, 300);
+    check(&store, MANY as usize);
     // Nothing of the withdrawn indexes keeps a slot.
     let held = store.get_by_key("5").unwrap();
     store.replace(vec![]).unwrap();
@@ -114,7 +114,7 @@ fn an_index_function_may_use_the_store_and_add_an_index() {
 /// change, never wrong for what does, and at the end exact for all.
 #[test]
 fn indexes_come_while_consumers_write_and_readers_read() {
-    const KEYS: u64 = if cfg!(miri) { 30 } else { 400 };
+    const KEYS: u64 = if cfg!(miri) { 20 } else { 400 };
     const ROUNDS: u64 = if cfg!(miri) { 3 } else { 30 };
     let fifo = DeltaFifo::over(Indexer::builder(keys()).build().unwrap()).build();
     let store = fifo.store();

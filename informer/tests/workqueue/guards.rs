@@ -9,9 +9,9 @@ use deltafifo_informer::workqueue::{
     AddOptions, BucketRateLimiter, BuildError, Builder, Item, ItemExponentialFailureRateLimiter,
     ItemFastSlowRateLimiter, JitteredRateLimiter, MaxOfRateLimiter, RateLimiter, WithMaxWaitRateLimiter, WorkQueue,
 };
+use deltafifo_oracle::workqueue::poll;
 
 use crate::common::{Queue, idle, ms, next, queue, rest, spawn};
-use crate::wake::poll;
 
 #[tokio::test]
 async fn everything_may_go_from_thread_to_thread() {

@@ -11,4 +11,3 @@ mod queue;
 mod recorder;
 mod shut_down;
 mod stress;
-mod wake;

@@ -5,9 +5,9 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use deltafifo_informer::workqueue::{BuildError, Key, WorkQueue};
+use deltafifo_oracle::workqueue::Sleeper;
 
 use crate::common::{Queue, idle, ms, next, queue, rest, spawn};
-use crate::wake::Sleeper;
 
 /// Ends a queue, in both ways.
 async fn end<K: Key>(queue: &WorkQueue<K>, drain: bool) {

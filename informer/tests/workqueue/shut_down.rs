@@ -1,10 +1,10 @@
 //! The end: adds are ignored, getters woken, and who drains waits (client-go `queue_test.go`).
 
 use deltafifo_informer::workqueue::{AddOptions, WorkQueue};
+use deltafifo_oracle::workqueue::Sleeper;
 use tokio::runtime::Handle;
 
 use crate::common::{Queue, idle, ms, next, pass, queue, rest, spawn};
-use crate::wake::Sleeper;
 
 #[tokio::test(start_paused = true)]
 async fn shut_down_wakes_every_getter_and_each_gets_none() {

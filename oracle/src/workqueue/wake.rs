@@ -23,24 +23,41 @@ impl Wake for Woken {
     }
 }
 
-/// A future that waits, and whether it was woken.
-pub struct Sleeper<F: Future> {
-    future: Pin<Box<F>>,
+/// A future that waits, and whether it was woken since it was last polled.
+pub struct Sleeper<F> {
     woken: Arc<Woken>,
+    future: Pin<Box<F>>,
 }
 
 impl<F: Future> Sleeper<F> {
     /// Polls it until it sleeps.
+    ///
+    /// # Panics
+    /// When it does not.
     pub fn of(future: F) -> Self {
-        let mut sleeper = Self { future: Box::pin(future), woken: Arc::default() };
-        assert!(sleeper.poll().is_none(), "it does not wait");
-        sleeper
+        Self::or_output(future).unwrap_or_else(|_| panic!("it does not wait"))
     }
 
+    /// Polls it until it sleeps or ends.
+    ///
+    /// # Errors
+    /// What it ended with.
+    pub fn or_output(future: F) -> Result<Self, F::Output> {
+        let mut sleeper = Self { woken: Arc::default(), future: Box::pin(future) };
+        match sleeper.poll() {
+            Some(output) => Err(output),
+            None => Ok(sleeper),
+        }
+    }
+
+    /// Polls it once more.
     pub fn poll(&mut self) -> Option<F::Output> {
+        self.woken.0.store(false, Ordering::SeqCst);
         poll(&mut self.future, &Waker::from(Arc::clone(&self.woken)))
     }
 
+    /// Whether it was woken since.
+    #[must_use]
     pub fn is_woken(&self) -> bool {
         self.woken.0.load(Ordering::SeqCst)
     }

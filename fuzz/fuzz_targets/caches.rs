@@ -1,0 +1,7 @@
+//! The queues of newest objects, the expiration cache and the mutation cache, each beside a plain one.
+#![no_main]
+
+use deltafifo_oracle::caches;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| caches::run(bytes));

@@ -1,0 +1,235 @@
+//! `MutationCache` over an indexer, beside a map and a list of own writes.
+
+mod plain;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::{
+    BoxError, DeletedFinalStateUnknown, DeltaObject, ExplicitKey, Indexer, KeyFunc, Meta, MutationCache, MutationError,
+};
+
+use crate::Hands;
+use plain::{Object, Plain, Refusal};
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+/// None, and two objects that had the name one after the other.
+const UIDS: [&str; 3] = ["", "1", "2"];
+/// The last three are no versions.
+const VERSIONS: [&str; 16] =
+    ["1", "2", "3", "4", "007", "8", "9", "10", "11", "12", "99", "100", "18446744073709551616", "", "x", "-1"];
+/// Whoever is on the last one has no value that can be told.
+const NODES: [&str; 3] = ["n1", "n2", "none"];
+const INDEX: &str = "node";
+/// How long a write is kept, where not for ever.
+const TTL: u64 = 5;
+
+/// How the cache is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Whether a write counts whose key the store does not have.
+    pub include_adds: bool,
+    /// Whether writes are kept for ever.
+    pub for_ever: bool,
+    /// How many of them.
+    pub capacity: usize,
+}
+
+impl From<u8> for Setup {
+    fn from(setup: u8) -> Self {
+        Self { include_adds: setup & 1 != 0, for_ever: setup & 2 != 0, capacity: 1 + usize::from(setup >> 2) % 4 }
+    }
+}
+
+/// What an object is made of: places in the lists above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spelled {
+    /// `None`: an object without a name.
+    name: Option<u8>,
+    uid: u8,
+    version: u8,
+    node: u8,
+}
+
+impl From<[u8; 3]> for Spelled {
+    fn from([a, version, node]: [u8; 3]) -> Self {
+        Self { name: (a % 32 != 31).then_some(a % 4), uid: (a >> 5) % 3, version: version % 16, node: node % 3 }
+    }
+}
+
+/// What a deletion is told with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "their names say it")]
+pub enum Last {
+    Object,
+    Tombstone,
+    EmptyTombstone,
+}
+
+/// One operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// The store has this; the cache is told of it, or not.
+    Stored(Spelled, bool),
+    /// The store has that name no more.
+    Removed(u8),
+    /// The cache is told of a deletion.
+    OnDelete(Spelled, Last),
+    /// The cache is told of a write.
+    Mutation(Spelled),
+    /// Reads one.
+    Get(u8),
+    /// Reads all with a value.
+    ByIndex(u8),
+    /// So many seconds pass.
+    MoveOn(u8),
+}
+
+impl From<[u8; 4]> for Op {
+    fn from([what, a, b, c]: [u8; 4]) -> Self {
+        let spelled = Spelled::from([a, b, c]);
+        match what % 16 {
+            0..=3 => Self::Mutation(spelled),
+            4..=6 => Self::Stored(spelled, false),
+            7 => Self::Stored(spelled, true),
+            8 => Self::Removed(a % 4),
+            9 => {
+                let last = [Last::Object, Last::Tombstone, Last::Object, Last::EmptyTombstone];
+                Self::OnDelete(spelled, last[usize::from(c >> 6)])
+            }
+            10..=12 => Self::Get(a % 4),
+            13 => Self::ByIndex(a % 3),
+            _ => Self::MoveOn(a % 4),
+        }
+    }
+}
+
+/// Does `ops` to a cache and to the plain one.
+///
+/// # Panics
+/// When the two differ.
+pub fn run(setup: Setup, ops: &[Op]) {
+    let hands = Hands::default();
+    let node = |object: &Object| match object.node {
+        "none" => Err(BoxError::from("it has no node")),
+        node => Ok(vec![node.to_owned()]),
+    };
+    let store = Indexer::builder(KeyFunc::meta_namespace(ObjectMeta)).index(INDEX, node).build().expect("one index");
+    let ttl = if setup.for_ever { Duration::MAX } else { Duration::from_secs(TTL) };
+    let cache = MutationCache::builder(store.reader())
+        .include_adds(setup.include_adds)
+        .capacity(setup.capacity)
+        .ttl(ttl)
+        .clock(hands.clock())
+        .build();
+    let mut both = Both { store, cache, hands, plain: Plain::new(setup), made: 0 };
+    let reads = (0..4).map(Op::Get).chain((0..3).map(Op::ByIndex));
+    for op in ops.iter().copied().chain(reads) {
+        both.step(op);
+    }
+}
+
+struct ObjectMeta;
+
+impl Meta<Object> for ObjectMeta {
+    fn namespace<'a>(&self, _object: &'a Object) -> Option<&'a str> {
+        None
+    }
+
+    fn name<'a>(&self, object: &'a Object) -> Option<&'a str> {
+        Some(object.name)
+    }
+
+    fn version<'a>(&self, object: &'a Object) -> Option<&'a str> {
+        Some(object.version)
+    }
+
+    fn uid<'a>(&self, object: &'a Object) -> Option<&'a str> {
+        Some(object.uid)
+    }
+}
+
+fn refusal(error: MutationError) -> Refusal {
+    match error {
+        MutationError::Key(_) => Refusal::Key,
+        MutationError::Version { .. } => Refusal::Version,
+        error => panic!("{error}"),
+    }
+}
+
+struct Both {
+    store: Indexer<Object, ObjectMeta>,
+    cache: MutationCache<Object, ObjectMeta>,
+    hands: Hands,
+    plain: Plain,
+    made: u32,
+}
+
+impl Both {
+    fn object(&mut self, spelled: Spelled) -> Arc<Object> {
+        self.made += 1;
+        Arc::new(Object {
+            name: spelled.name.map_or("", |place| NAMES[usize::from(place)]),
+            uid: UIDS[usize::from(spelled.uid)],
+            version: VERSIONS[usize::from(spelled.version)],
+            node: NODES[usize::from(spelled.node)],
+            number: self.made,
+        })
+    }
+
+    fn step(&mut self, op: Op) {
+        match op {
+            Op::Stored(spelled, told) => {
+                let object = self.object(spelled);
+                let stored = self.store.update(object.clone());
+                // What has no value that can be told is not stored.
+                assert_eq!(stored.is_ok(), !object.name.is_empty() && object.node != "none", "{object:?}");
+                if stored.is_ok() {
+                    self.plain.stored.insert(object.name, object.clone());
+                }
+                if told {
+                    let done = self.cache.on_add_or_update(&object);
+                    assert_eq!(done.map_err(refusal), self.plain.on_add_or_update(&object));
+                }
+            }
+            Op::Removed(place) => {
+                let name = NAMES[usize::from(place)];
+                self.store.delete(ExplicitKey(name)).expect("no value is asked for");
+                self.plain.stored.remove(name);
+            }
+            Op::OnDelete(spelled, last) => {
+                let object = self.object(spelled);
+                let obj = (last != Last::EmptyTombstone).then(|| object.clone());
+                let done = match last {
+                    Last::Object => self.cache.on_delete(&DeltaObject::from(object.clone())),
+                    _ if object.name.is_empty() => return,
+                    _ => self.cache.on_delete(&DeletedFinalStateUnknown { key: object.name.into(), obj }.into()),
+                };
+                let expected = if last == Last::EmptyTombstone { Ok(()) } else { self.plain.on_delete(object) };
+                assert_eq!(done.map_err(refusal), expected);
+            }
+            Op::Mutation(spelled) => {
+                let object = self.object(spelled);
+                assert_eq!(self.cache.mutation(object.clone()).map_err(refusal), self.plain.mutation(object));
+            }
+            Op::Get(place) => {
+                let name = NAMES[usize::from(place)];
+                assert_eq!(self.cache.get_by_key(name).map_err(refusal), self.plain.get(name));
+            }
+            Op::ByIndex(place) => {
+                let value = NODES[usize::from(place)];
+                let found = self.cache.by_index(INDEX, value).map_err(refusal);
+                assert_eq!(found.map(sorted), self.plain.by_index(value).map(sorted));
+            }
+            Op::MoveOn(seconds) => {
+                self.plain.now += u64::from(seconds);
+                self.hands.move_on(Duration::from_secs(seconds.into()));
+            }
+        }
+    }
+}
+
+fn sorted(mut objects: Vec<Arc<Object>>) -> Vec<Arc<Object>> {
+    objects.sort();
+    objects
+}

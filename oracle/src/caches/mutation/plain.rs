@@ -1,0 +1,155 @@
+//! The plain one: what the store has in a map, what is known beside it in a list.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Setup, TTL};
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Object {
+    pub(super) name: &'static str,
+    pub(super) uid: &'static str,
+    pub(super) version: &'static str,
+    pub(super) node: &'static str,
+    /// No other one has it.
+    pub(super) number: u32,
+}
+
+impl Object {
+    fn version(&self) -> Result<u128, Refusal> {
+        self.version.parse().map_err(|_| Refusal::Version)
+    }
+
+    fn key(&self) -> Result<&'static str, Refusal> {
+        if self.name.is_empty() { Err(Refusal::Key) } else { Ok(self.name) }
+    }
+
+    /// Whether both are states of one object.
+    fn is_same(&self, other: &Self) -> bool {
+        !self.uid.is_empty() && self.uid == other.uid
+    }
+}
+
+/// Why something was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Key,
+    Version,
+}
+
+/// What is known of a name beside the store: a write, or that this very object was deleted.
+#[derive(Clone)]
+struct Known {
+    object: Arc<Object>,
+    version: u128,
+    is_gone: bool,
+    /// When it was told.
+    since: u64,
+}
+
+/// The plain cache.
+pub(super) struct Plain {
+    setup: Setup,
+    pub(super) stored: BTreeMap<&'static str, Arc<Object>>,
+    /// Whatever was asked for last is last.
+    known: Vec<Known>,
+    pub(super) now: u64,
+}
+
+impl Plain {
+    pub(super) fn new(setup: Setup) -> Self {
+        Self { setup, stored: BTreeMap::new(), known: Vec::new(), now: 0 }
+    }
+
+    fn is_over(&self, known: &Known) -> bool {
+        !self.setup.for_ever && self.now - known.since > TTL
+    }
+
+    fn forget(&mut self, name: &str) {
+        self.known.retain(|known| known.object.name != name);
+    }
+
+    /// What is known of a name, which is asked for by that.
+    fn ask(&mut self, name: &str) -> Option<Known> {
+        let place = self.known.iter().position(|known| known.object.name == name)?;
+        let known = self.known.remove(place);
+        if self.is_over(&known) {
+            return None;
+        }
+        self.known.push(known.clone());
+        Some(known)
+    }
+
+    fn note(&mut self, object: Arc<Object>, version: u128, is_gone: bool) {
+        self.forget(object.name);
+        if self.known.len() == self.setup.capacity {
+            self.known.remove(0);
+        }
+        self.known.push(Known { object, version, is_gone, since: self.now });
+    }
+
+    pub(super) fn mutation(&mut self, object: Arc<Object>) -> Result<(), Refusal> {
+        let (name, version) = (object.key()?, object.version()?);
+        let counts = match self.ask(name) {
+            None => true,
+            // A deletion ends all writes of that object, and those of another one that are no newer.
+            Some(known) if known.is_gone => version > known.version && !object.is_same(&known.object),
+            Some(known) => version >= known.version,
+        };
+        if counts {
+            self.note(object, version, false);
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_add_or_update(&mut self, object: &Object) -> Result<(), Refusal> {
+        let name = object.key()?;
+        if let Some(known) = self.ask(name)
+            && object.version()? >= known.version
+        {
+            self.forget(name);
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_delete(&mut self, object: Arc<Object>) -> Result<(), Refusal> {
+        let (name, version) = (object.key()?, object.version()?);
+        if self.ask(name).is_none_or(|known| version >= known.version || object.is_same(&known.object)) {
+            self.note(object, version, true);
+        }
+        Ok(())
+    }
+
+    pub(super) fn get(&mut self, name: &str) -> Result<Option<Arc<Object>>, Refusal> {
+        match self.ask(name) {
+            Some(known) => self.newer(&known),
+            None => Ok(self.stored.get(name).cloned()),
+        }
+    }
+
+    /// The store's object or the one known, which is forgotten if it is not the newer one.
+    fn newer(&mut self, known: &Known) -> Result<Option<Arc<Object>>, Refusal> {
+        let written = (!known.is_gone).then(|| known.object.clone());
+        let Some(stored) = self.stored.get(known.object.name).cloned() else {
+            return Ok(written.filter(|_| self.setup.include_adds));
+        };
+        if stored.version()? >= known.version {
+            self.forget(stored.name);
+            return Ok(Some(stored));
+        }
+        Ok(Some(written.unwrap_or(stored)))
+    }
+
+    pub(super) fn by_index(&mut self, value: &str) -> Result<Vec<Arc<Object>>, Refusal> {
+        let mut all = self.stored.clone();
+        for known in self.known.clone() {
+            if self.is_over(&known) || known.is_gone {
+                continue;
+            }
+            if let Some(object) = self.newer(&known)? {
+                all.insert(object.name, object);
+            }
+        }
+        Ok(all.into_values().filter(|object| object.node == value && value != "none").collect())
+    }
+}

@@ -1,0 +1,167 @@
+//! The work queue written plainly: every key's state in a map that is searched from end to end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::op::Asked;
+
+/// What the limiter of the queue makes of a key's failures: so many seconds, doubled each time.
+pub(super) const BASE: Duration = Duration::from_secs(1);
+/// And never more.
+pub(super) const MOST: Duration = Duration::from_secs(3);
+
+#[derive(Default)]
+struct State {
+    priority: i32,
+    dirty: bool,
+    processing: bool,
+    failures: u32,
+    /// Until when, and which waiting it is.
+    waits: Option<(Duration, u32)>,
+    /// Since when it is in line, and since when with this priority.
+    in_line: Option<(u32, u32)>,
+}
+
+/// Whether somebody waits for the end of all work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    ShutDown,
+    Draining,
+}
+
+/// The plain queue.
+pub struct Model {
+    keys: BTreeMap<u8, State>,
+    now: Duration,
+    /// A number for everything whose order counts.
+    number: u32,
+    passed_over: u32,
+    phase: Phase,
+    /// How often a key became dirty.
+    pub adds: u32,
+    /// How often one was added with a delay or a limit.
+    pub retries: u32,
+}
+
+impl Model {
+    pub(super) fn new() -> Self {
+        let keys = BTreeMap::new();
+        Self { keys, now: Duration::ZERO, number: 0, passed_over: 0, phase: Phase::Open, adds: 0, retries: 0 }
+    }
+
+    fn number(&mut self) -> u32 {
+        self.number += 1;
+        self.number
+    }
+
+    fn state(&mut self, key: u8) -> &mut State {
+        self.keys.entry(key).or_default()
+    }
+
+    fn limit(&mut self, key: u8) -> Duration {
+        let failures = &mut self.state(key).failures;
+        *failures += 1;
+        MOST.min(BASE * 2_u32.saturating_pow(*failures - 1))
+    }
+
+    pub(super) fn add(&mut self, Asked { key, priority, after, limited }: Asked) {
+        let after = after.map(Duration::from_secs);
+        // A failure counts even where nothing is added any more.
+        let limit = limited.then(|| self.limit(key));
+        if self.is_shutting_down() {
+            return;
+        }
+        let after = after.into_iter().chain(limit).min();
+        self.retries += u32::from(after.is_some());
+        let (number, at) = (self.number(), self.now + after.unwrap_or_default());
+        let is_later = at > self.now;
+        let state = self.state(key);
+        if !state.dirty && state.waits.is_none() {
+            state.priority = priority;
+        } else if priority > state.priority {
+            state.priority = priority;
+            state.in_line = state.in_line.map(|(age, _)| (age, number));
+        }
+        if state.dirty {
+            return;
+        }
+        if !is_later {
+            self.make_dirty(key);
+        } else if state.waits.is_none_or(|(earlier, _)| earlier > at) {
+            state.waits = Some((at, number));
+        }
+    }
+
+    fn make_dirty(&mut self, key: u8) {
+        self.adds += 1;
+        let number = self.number();
+        let state = self.state(key);
+        state.waits = None;
+        state.dirty = true;
+        if !state.processing {
+            state.in_line = Some((number, number));
+        }
+    }
+
+    pub(super) fn pass(&mut self, time: Duration) {
+        self.now += time;
+        let mut due: Vec<_> = self.keys.iter().filter_map(|(&key, state)| Some((state.waits?, key))).collect();
+        due.retain(|((at, _), _)| *at <= self.now && !self.is_shutting_down());
+        due.sort_unstable();
+        for (_, key) in due {
+            self.make_dirty(key);
+        }
+    }
+
+    /// The next key and its priority.
+    pub(super) fn take(&mut self) -> Option<(u8, i32)> {
+        let line = || self.keys.iter().filter_map(|(&key, state)| Some((key, state.priority, state.in_line?)));
+        let (oldest, ..) = line().min_by_key(|(_, _, (age, _))| *age)?;
+        let (highest, ..) = line().min_by_key(|&(_, priority, (_, since))| (-priority, since))?;
+        let key = if self.passed_over == 7 { oldest } else { highest };
+        self.passed_over = if key == oldest { 0 } else { self.passed_over + 1 };
+        let state = self.state(key);
+        (state.dirty, state.processing, state.in_line) = (false, true, None);
+        Some((key, state.priority))
+    }
+
+    pub(super) fn done(&mut self, key: u8) {
+        let number = self.number();
+        let state = self.state(key);
+        state.processing = false;
+        state.in_line = state.dirty.then_some((number, number));
+    }
+
+    pub(super) fn forget(&mut self, key: u8) {
+        self.state(key).failures = 0;
+    }
+
+    pub(super) fn failures(&mut self, key: u8) -> u32 {
+        self.state(key).failures
+    }
+
+    pub(super) fn end(&mut self, drains: bool) {
+        self.phase = if drains { Phase::Draining } else { Phase::ShutDown };
+    }
+
+    pub(super) fn is_shutting_down(&self) -> bool {
+        self.phase != Phase::Open
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        let works = |state: &State| state.processing || state.in_line.is_some();
+        self.phase == Phase::Draining && self.keys.values().any(works)
+    }
+
+    /// How many keys can be taken.
+    pub(super) fn len(&self) -> usize {
+        self.keys.values().filter(|state| state.in_line.is_some()).count()
+    }
+
+    /// How many keys are dirty, those in work among them.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.keys.values().filter(|state| state.dirty).count()
+    }
+}

@@ -34,10 +34,16 @@ fn a_small_run_ends_with_tables_and_json() {
         "events zipf-4x4-burst",
         "stall control-handled-p99.9",
         "readers idle-4-thread-p99.99",
+        "queries by-index-p99.9",
+        "queries namespace-max",
         "slow-handler 10us-1-consumer-add-max",
+        "workqueue turns-1,",
+        "workqueue backlog-4,",
+        "workqueue workers-8x8,",
         "memory relist-peak",
         "memory pending-8",
         "dashmap 6.",
+        "readers during relists of 2,000 objects: a get of deltafifo takes",
     ] {
         assert!(stdout.contains(word), "no {word:?} in {stdout}");
     }
@@ -49,10 +55,17 @@ fn a_small_run_ends_with_tables_and_json() {
     assert_eq!(rows.iter().filter(|row| row["workload"] == "events").count(), 4 * 12);
     assert_eq!(rows.iter().filter(|row| row["workload"] == "stall").count(), 4 * 16);
     assert_eq!(rows.iter().filter(|row| row["workload"] == "readers").count(), 4 * 14);
+    let queries: Vec<_> = rows.iter().filter(|row| row["workload"] == "queries").collect();
+    assert_eq!(queries.len(), 3 * 2 * 3, "deltafifo, mutex and dashmap, each with two indexes");
+    assert!(queries.iter().all(|row| row["extra"]["answers"] == 2000), "{queries:?}");
     assert_eq!(rows.iter().filter(|row| row["workload"] == "slow-handler").count(), 4 * 30);
+    let taken: Vec<_> = rows.iter().filter(|row| row["workload"] == "workqueue").collect();
+    assert_eq!(taken.len(), 2 * 9, "deltafifo and mutex, by three shapes and three numbers of threads");
+    assert!(taken.iter().all(|row| row["extra"]["taken"] == 2000), "{taken:?}");
     assert_eq!(rows.iter().filter(|row| row["workload"] == "memory").count(), 4 * 5);
     let curves = rows.iter().filter(|row| row["extra"]["curve"].as_array().is_some_and(|curve| curve.len() == 13));
-    assert_eq!(curves.count(), 4 * (4 + 4 + 6), "one for each distribution of stall, readers and slow-handler");
+    let distributions = 4 * (4 + 4 + 6) + 3 * 2;
+    assert_eq!(curves.count(), distributions, "one for each of stall, readers, slow-handler and queries");
     assert!(rows.iter().all(|row| row["min"].as_f64() <= row["median"].as_f64()), "{rows:?}");
     assert!(report["machine"]["cores"].as_u64() > Some(0));
 }
@@ -83,7 +96,7 @@ fn what_cannot_be_done_is_said() {
             "--engine abacus",
             "deltafifo-skip, deltafifo-1-thread, deltafifo-lane, deltafifo-single, mutex, dashmap, floor",
         ),
-        ("--workload nap", "initial, relist, churn, events, stall, readers, slow-handler, memory"),
+        ("--workload nap", "initial, relist, churn, events, stall, readers, queries, slow-handler, workqueue, memory"),
         ("--objects 0", "--objects"),
         ("--rounds 0", "--rounds"),
         ("--rounds 1000000000", "1..=1000"),

@@ -1,17 +1,18 @@
 //! Every engine of this process does the whole work of initial, relist and churn, and of events from several threads, and
-//! answers for single keys.
+//! answers for single keys and by its indexes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread;
 
-use deltafifo_bench::data::{Generated, Object, ObjectAccess, Plan, build};
+use deltafifo_bench::data::{Generated, Object, ObjectAccess, Plan, build, node};
 use deltafifo_bench::digest::Digest;
 use deltafifo_bench::engines::dashmap::DashMapEngine;
 use deltafifo_bench::engines::deltafifo::DeltaFifoEngine;
 use deltafifo_bench::engines::floor::{Floor, InOrder, Partitioned};
 use deltafifo_bench::engines::kube_writer::{KubeWriterEngine, Owned, Shared};
 use deltafifo_bench::engines::mutex_engine::MutexEngine;
-use deltafifo_bench::engines::{Counts, ListEngine, QueueEngine, StoreEngine};
+use deltafifo_bench::engines::{Counts, IndexEngine, ListEngine, QueueEngine, StoreEngine};
 
 const OBJECTS: usize = 1000;
 
@@ -63,6 +64,30 @@ fn gets_give_what_is_known<E: StoreEngine<Object>>(engine: &E) {
         }
     }
     assert_eq!(get(&same[7]), None, "churn leaves it out");
+}
+
+/// Whatever lists bring and leave out, each value has the objects that are known and have it, and no others.
+fn indexes_follow_the_store<E: IndexEngine<Object>>(engine: &E) {
+    let (same, churn) = (list(&Plan::same(OBJECTS)), list(&Plan::churn(OBJECTS)));
+    let namespace = |object: &Object| object.metadata.namespace.clone();
+    let node = |object: &Object| node(&ObjectAccess, object);
+    let all = || same.iter().chain(&churn).map(|object| &**object);
+    let nodes: BTreeSet<_> = all().map(node).collect();
+    let namespaces: BTreeSet<_> = all().map(namespace).collect();
+    for known in [&[][..], &same, &churn, &churn[..3]] {
+        engine.replace(E::List::from(known), "1");
+        engine.drain();
+        let with = |has: &dyn Fn(&Object) -> bool| digest(known.iter().map(|object| &**object).filter(|o| has(o)));
+        for value in &nodes {
+            let found = engine.by_node(value);
+            assert_eq!(digest(found.iter().map(|object| &**object)), with(&|object| node(object) == *value), "{value}");
+        }
+        for value in &namespaces {
+            let found = engine.by_namespace(value);
+            let wanted = with(&|object| namespace(object) == *value);
+            assert_eq!(digest(found.iter().map(|object| &**object)), wanted, "{value}");
+        }
+    }
 }
 
 /// What is pending and not listed is deleted as well, after what was pending.
@@ -161,16 +186,19 @@ fn kube_writer() {
 #[test]
 fn dashmap() {
     a_queue_does_everything(DashMapEngine::new);
+    indexes_follow_the_store(&DashMapEngine::with_nodes(ObjectAccess));
 }
 
 #[test]
 fn mutex() {
     a_queue_does_everything(MutexEngine::new);
+    indexes_follow_the_store(&MutexEngine::with_nodes(ObjectAccess));
 }
 
 #[test]
 fn deltafifo() {
     a_queue_does_everything(DeltaFifoEngine::<_, _, false>::new);
+    indexes_follow_the_store(&DeltaFifoEngine::<_, _, false>::with_nodes(ObjectAccess));
 }
 
 #[test]

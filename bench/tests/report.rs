@@ -73,6 +73,9 @@ fn the_page_has_every_engine_and_every_figure() {
             with_curve(row("stall", "add-p50", engine, 1_000_000, "s", value / 1e6), value / 1e6),
             row("stall", "add-p99", engine, 1_000_000, "s", value / 1e3),
             with_curve(row("readers", "idle-1-thread-p50", engine, 1_000_000, "s", value / 1e7), value / 1e7),
+            row("readers", "4-thread-p99.9", engine, 1_000_000, "s", value / 1e6),
+            with_curve(row("queries", "by-index-p50", engine, 1_000_000, "s", value / 1e4), value / 1e4),
+            row("workqueue", "turns-4", engine, 1_000_000, "1/s", value * 1e6),
             with_curve(row("slow-handler", "10us-4-consumers-add-p50", engine, 1_000_000, "s", value), value),
         ]);
     }
@@ -81,10 +84,12 @@ fn the_page_has_every_engine_and_every_figure() {
         "events-uniform-1x1",
         "growth-relist",
         "memory-idle",
+        "queries-by-index",
         "readers-idle-1-thread",
         "relist",
         "slow-handler-10us-4-consumers-add",
         "stall-add",
+        "workqueue-turns-4",
     ];
     assert_eq!(names(&plots), expected);
     for engine in EngineName::ALL {
@@ -98,6 +103,8 @@ fn the_page_has_every_engine_and_every_figure() {
     for figure in figures {
         assert!(page.contains(&format!(">{figure}<")), "no {figure}");
     }
+    // Of deltafifo, the first, in its slowest round.
+    assert!(page.contains("a get of deltafifo takes 2.0 µs at 4-thread-p99.9"));
     for text in ["A &lt;CPU&gt; &amp; more", "relist --json 'a b'", "2026-11-21", "deltafifo 0.1 of today", "one 1.2"] {
         assert!(page.contains(text), "no {text}");
     }

@@ -29,7 +29,7 @@ const (
 
 var (
 	engineNames   = []string{engineDeltaFIFO, engineRealFIFO, engineInformer}
-	workloadNames = []string{"initial", "relist", "churn", "events", "stall", "readers", "slow-handler", "memory"}
+	workloadNames = []string{"initial", "relist", "churn", "events", "stall", "readers", "queries", "slow-handler", "workqueue", "memory"}
 )
 
 // options are the checked arguments.
@@ -95,8 +95,8 @@ func run(args []string, stdout io.Writer) error {
 		name string
 		run  func(*options, source, *output) error
 	}{
-		{"events", runEvents}, {"stall", runStall}, {"readers", runReaders},
-		{"slow-handler", runSlowHandler}, {"memory", runMemory},
+		{"events", runEvents}, {"stall", runStall}, {"readers", runReaders}, {"queries", runQueries},
+		{"slow-handler", runSlowHandler}, {"workqueue", runWorkQueue}, {"memory", runMemory},
 	} {
 		if opts.asks(workload.name) {
 			if err := workload.run(opts, data, out); err != nil {

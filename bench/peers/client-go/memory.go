@@ -20,6 +20,8 @@ type memoryMark struct {
 const (
 	listGrowth    = 1_000 // initial: informer 995, deltafifo 959, realfifo 342; relist: 973, 609, 349
 	queueGrowth   = 2_400 // stall: deltafifo 2,407; slow-handler: informer 2,032; readers: realfifo 1,404
+	indexGrowth   = 400   // queries: by namespace 357, of answers that nobody has collected yet
+	keysGrowth    = 200   // workqueue: a backlog 154
 	backlogGrowth = 8_200 // events: realfifo 8,123, since it keeps what its one consumer has no time for
 )
 

@@ -229,6 +229,38 @@ func TestSlowHandlersSeeEverything(t *testing.T) {
 	}
 }
 
+func TestQueriesFindEverything(t *testing.T) {
+	rows := rowsOf(t, "--engine client-go-deltafifo --workload queries --objects 5000")
+	const want = "[by-index-p50 by-index-p99.9 by-index-max namespace-p50 namespace-p99.9 namespace-max]"
+	if got := fmt.Sprint(curves(t, rows)); got != want {
+		t.Fatalf("rows %s", got)
+	}
+	for _, r := range rows {
+		if r.Value <= 0 || r.Extra["answers"] != 5000.0 {
+			t.Errorf("%s: %v, %v", r.Variant, r.Value, r.Extra)
+		}
+	}
+	if nodes, namespaces := rows[0].Extra["values"].(float64), rows[3].Extra; nodes < 900 || nodes > 1000 ||
+		namespaces["values"] != 500.0 || namespaces["objects_per_call"] != 10.0 {
+		t.Errorf("%v nodes, namespaces %v", nodes, namespaces)
+	}
+}
+
+func TestWorkQueueTakesEverything(t *testing.T) {
+	rows := rowsOf(t, "--engine client-go-deltafifo --workload workqueue --objects 5000")
+	const want = "[turns-1 turns-4 turns-8 backlog-1 backlog-4 backlog-8 workers-1x1 workers-4x4 workers-8x8]"
+	var variants []string
+	for _, r := range rows {
+		variants = append(variants, r.Variant)
+		if r.Value <= 0 || r.Extra["taken"] != 5000.0 {
+			t.Errorf("%s: %v, %v", r.Variant, r.Value, r.Extra)
+		}
+	}
+	if got := fmt.Sprint(variants); got != want {
+		t.Errorf("rows %s", got)
+	}
+}
+
 func TestMemoryGrowsWithWhatIsPending(t *testing.T) {
 	same := mustDigest(t, objects(generated{objects: 20000}, samePlan(20000), noProgress))
 	for _, engine := range engineNames {

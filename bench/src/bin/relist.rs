@@ -29,7 +29,8 @@ struct Cli {
     /// A LIST response of pods, JSON or gzipped JSON, repeated under new names up to N; generated objects otherwise
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
-    /// Workloads, separated by commas: initial, relist, churn, events, stall, readers, slow-handler, memory, or all
+    /// Workloads, separated by commas: initial, relist, churn, events, stall, readers, queries, slow-handler, workqueue,
+    /// memory, or all
     #[arg(long, value_name = "A,B", default_value = "initial,relist", value_parser = workloads_named)]
     workload: Named<Workload>,
     /// Engines, separated by commas: deltafifo, deltafifo-skip, deltafifo-1-thread, deltafifo-lane, deltafifo-single, mutex,

@@ -1,9 +1,11 @@
 //! What the engines are fed with: objects made from numbers, bit for bit those of the peer in Go, or the pods of a real
 //! list response. Lists are built outside every clock.
 
+mod fnv;
 mod generated;
 mod input;
 mod kube_meta;
+mod node;
 mod plan;
 mod random;
 
@@ -14,9 +16,11 @@ use std::thread;
 
 use deltafifo::Meta;
 
+pub use fnv::Fnv;
 pub use generated::{Generated, Object, ObjectAccess, ObjectMeta};
 pub use input::{InputError, Pods};
 pub use kube_meta::KubeMeta;
+pub use node::node;
 pub use plan::{Plan, added, changed, gone, hot_key};
 pub use random::{Zipf, splitmix64, uniform_key};
 

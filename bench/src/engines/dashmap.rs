@@ -11,6 +11,8 @@
 //! What it does not promise: while a handler runs, offers to keys of the same shard wait, and a handler must not offer.
 //! A relist is no single moment for other producers. There is no requeue and no initial-list bookkeeping.
 
+mod index;
+
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,12 +22,12 @@ use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use deltafifo::{DeltaType, Meta};
 use foldhash::fast::RandomState;
-use hashbrown::HashSet;
 use smallvec::SmallVec;
 
+use self::index::Index;
 use super::ready::ReadyQueue;
-use super::{Counts, Event, ListEngine, QueueEngine, StoreEngine};
-use crate::data::with_key;
+use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, StoreEngine};
+use crate::data::{node, with_key};
 
 type Key = Arc<str>;
 type Map<V> = DashMap<Key, V, RandomState>;
@@ -48,19 +50,31 @@ pub struct DashMapEngine<T, M> {
     pending: Map<Pending<T>>,
     ready: ReadyQueue<Key>,
     store: Map<Known<T>>,
-    namespaces: Map<HashSet<Key, RandomState>>,
+    namespaces: Index,
+    /// The index by node, if there is one.
+    nodes: Option<Index>,
     generation: AtomicU64,
 }
 
 impl<T, M: Meta<T>> DashMapEngine<T, M> {
     /// An empty one.
     pub fn new(meta: M) -> Self {
+        Self::with(meta, None)
+    }
+
+    /// An empty one with an index by node.
+    pub fn with_nodes(meta: M) -> Self {
+        Self::with(meta, Some(Index::default()))
+    }
+
+    fn with(meta: M, nodes: Option<Index>) -> Self {
         Self {
             meta,
             pending: Map::default(),
             ready: ReadyQueue::new(),
             store: Map::default(),
-            namespaces: Map::default(),
+            namespaces: Index::default(),
+            nodes,
             generation: AtomicU64::new(0),
         }
     }
@@ -126,16 +140,12 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
                 known.generation = known.generation.max(generation);
                 let old = std::mem::replace(&mut known.object, object.clone());
                 drop(entry);
-                let (was, is) = (self.meta.namespace(&old), self.meta.namespace(object));
-                if was != is {
-                    self.unindex(was, key);
-                    self.index(is, key);
-                }
+                self.reindex(key, Some(&old), Some(object));
                 handler(&Event::Updated { old: &old, new: object });
             }
             Entry::Vacant(entry) => {
                 drop(entry.insert(Known { object: object.clone(), generation }));
-                self.index(self.meta.namespace(object), key);
+                self.reindex(key, None, Some(object));
                 handler(&Event::Added(object));
             }
         }
@@ -143,29 +153,23 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
 
     fn forget(&self, key: &Key, last: &Arc<T>, handler: &mut impl FnMut(&Event<'_, T>)) {
         if let Some((_, known)) = self.store.remove(key) {
-            self.unindex(self.meta.namespace(&known.object), key);
+            self.reindex(key, Some(&known.object), None);
         }
         handler(&Event::Deleted(Some(last)));
     }
 
-    fn index(&self, namespace: Option<&str>, key: &Key) {
-        let namespace = namespace.unwrap_or_default();
-        if let Some(mut keys) = self.namespaces.get_mut(namespace) {
-            keys.insert(key.clone());
-            return;
+    /// Moves a key from the values of what was known to those of what is.
+    fn reindex(&self, key: &Key, was: Option<&T>, is: Option<&T>) {
+        let namespace = |object| self.meta.namespace(object).unwrap_or_default();
+        self.namespaces.change(key, was.map(namespace), is.map(namespace));
+        if let Some(nodes) = &self.nodes {
+            let node = |object| node(&self.meta, object);
+            nodes.change(key, was.map(node).as_deref(), is.map(node).as_deref());
         }
-        self.namespaces.entry(namespace.into()).or_default().insert(key.clone());
     }
 
-    fn unindex(&self, namespace: Option<&str>, key: &Key) {
-        let namespace = namespace.unwrap_or_default();
-        let emptied = self.namespaces.get_mut(namespace).is_some_and(|mut keys| {
-            keys.remove(key);
-            keys.is_empty()
-        });
-        if emptied {
-            self.namespaces.remove_if(namespace, |_, keys| keys.is_empty());
-        }
+    fn known(&self, key: &str) -> Option<Arc<T>> {
+        self.store.get(key).map(|known| known.object.clone())
     }
 }
 
@@ -234,7 +238,17 @@ impl<T: Send + Sync, M: Meta<T>> StoreEngine<T> for DashMapEngine<T, M> {
     }
 
     fn get(&self, key: &String) -> Option<impl AsRef<T>> {
-        self.store.get(key.as_str()).map(|known| known.object.clone())
+        self.known(key)
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> IndexEngine<T> for DashMapEngine<T, M> {
+    fn by_node(&self, node: &str) -> Vec<Arc<T>> {
+        self.nodes.as_ref().map(|nodes| nodes.find(node, |key| self.known(key))).unwrap_or_default()
+    }
+
+    fn by_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
+        self.namespaces.find(namespace, |key| self.known(key))
     }
 }
 

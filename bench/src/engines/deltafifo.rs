@@ -4,14 +4,18 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::thread;
 
-use deltafifo::{Change, DeltaFifo, Indexer, KeyFunc, Meta, Popped};
+use deltafifo::{Change, DeltaFifo, Indexer, IndexerBuilder, KeyFunc, Meta, NAMESPACE_INDEX, Popped};
 
-use super::{Counts, Event, ListEngine, QueueEngine, StoreEngine};
+use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, StoreEngine};
+use crate::data::node;
 
 /// How many keys a consumer takes at once while it drains a relist.
 const BATCH: usize = 1024;
 /// The same while it follows updates: fewer, since no other consumer gets them meanwhile.
 const BURST: usize = 64;
+
+/// The index of [`DeltaFifoEngine::with_nodes`].
+const NODE_INDEX: &str = "node";
 
 /// See the module. `SKIP` leaves out what a relist brings unchanged.
 pub struct DeltaFifoEngine<T, M, const SKIP: bool> {
@@ -24,17 +28,17 @@ pub struct DeltaFifoEngine<T, M, const SKIP: bool> {
 impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
     /// An empty one, with a thread for each core.
     pub fn new(meta: M) -> Self {
-        Self::with(meta, every_core(), false)
+        Self::with(store(meta), every_core(), false)
     }
 
     /// An empty one that joins relists on one thread and drains them on one.
     pub fn one_thread(meta: M) -> Self {
-        Self::with(meta, 1, false)
+        Self::with(store(meta), 1, false)
     }
 
     /// An empty one whose live events pass the backlog of a relist.
     pub fn with_lane(meta: M) -> Self {
-        Self::with(meta, every_core(), true)
+        Self::with(store(meta), every_core(), true)
     }
 
     /// An empty one whose consumers take key by key while they follow updates, as those of most other engines do.
@@ -42,11 +46,24 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
         Self { singly: true, ..Self::new(meta) }
     }
 
-    fn with(meta: M, threads: usize, live_lane: bool) -> Self {
-        let store = Indexer::builder(KeyFunc::meta_namespace(meta)).build().expect("no index is given twice");
+    /// An empty one with an index by node.
+    pub fn with_nodes(meta: M) -> Self
+    where
+        M: Copy + 'static,
+    {
+        let store = store(meta).index(NODE_INDEX, move |object| Ok(vec![node(&meta, object)]));
+        Self::with(store, every_core(), false)
+    }
+
+    fn with(store: IndexerBuilder<T, M>, threads: usize, live_lane: bool) -> Self {
+        let store = store.build().expect("no index is given twice");
         let fifo = DeltaFifo::over(store).relist_threads(threads).skip_unchanged(SKIP).live_lane(live_lane).build();
         Self { fifo, threads, singly: false }
     }
+}
+
+fn store<T, M: Meta<T>>(meta: M) -> IndexerBuilder<T, M> {
+    Indexer::builder(KeyFunc::meta_namespace(meta))
 }
 
 fn every_core() -> usize {
@@ -110,6 +127,16 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> StoreEngine<T> for DeltaFifoE
 
     fn get(&self, key: &String) -> Option<impl AsRef<T>> {
         self.fifo.store().get_by_key(key)
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> IndexEngine<T> for DeltaFifoEngine<T, M, SKIP> {
+    fn by_node(&self, node: &str) -> Vec<Arc<T>> {
+        self.fifo.store().by_index(NODE_INDEX, node).expect("the engine was made with it")
+    }
+
+    fn by_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
+        self.fifo.store().by_index(NAMESPACE_INDEX, namespace).expect("every store has it")
     }
 }
 

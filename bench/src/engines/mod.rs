@@ -9,6 +9,7 @@ pub mod mutex;
 pub mod mutex_engine;
 mod name;
 mod ready;
+pub mod workqueue;
 
 use std::sync::Arc;
 
@@ -94,6 +95,15 @@ pub trait StoreEngine<T>: ListEngine<T> {
 
     /// The object that is known under a key, shared with the store.
     fn get(&self, key: &Self::Key) -> Option<impl AsRef<T>>;
+}
+
+/// What also finds objects by the node that they run on, in an index that it was made with, and by namespace.
+pub trait IndexEngine<T>: StoreEngine<T> {
+    /// The objects of a node, in no order.
+    fn by_node(&self, node: &str) -> Vec<Arc<T>>;
+
+    /// The objects of a namespace, in no order.
+    fn by_namespace(&self, namespace: &str) -> Vec<Arc<T>>;
 }
 
 /// What also takes single updates, from several producers, for several consumers that wait for them.

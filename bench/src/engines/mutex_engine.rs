@@ -7,7 +7,8 @@ use std::sync::Arc;
 use deltafifo::{KeyFunc, Meta, ProcessError};
 
 use super::mutex::{Change, MutexFifo, MutexStore, Popped, Verdict};
-use super::{Counts, Event, ListEngine, QueueEngine, StoreEngine};
+use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, StoreEngine};
+use crate::data::node;
 
 /// See the module.
 pub struct MutexEngine<T, M> {
@@ -18,7 +19,19 @@ pub struct MutexEngine<T, M> {
 impl<T, M: Meta<T>> MutexEngine<T, M> {
     /// An empty one.
     pub fn new(meta: M) -> Self {
-        let store = Arc::new(MutexStore::new(KeyFunc::meta_namespace(meta)));
+        Self::over(MutexStore::new(KeyFunc::meta_namespace(meta)))
+    }
+
+    /// An empty one with an index by node.
+    pub fn with_nodes(meta: M) -> Self
+    where
+        M: Copy + 'static,
+    {
+        Self::over(MutexStore::indexed(KeyFunc::meta_namespace(meta), move |object| node(&meta, object)))
+    }
+
+    fn over(store: MutexStore<T, M>) -> Self {
+        let store = Arc::new(store);
         Self { fifo: MutexFifo::over(store.clone()).build(), store }
     }
 
@@ -64,6 +77,16 @@ impl<T: Send + Sync, M: Meta<T>> StoreEngine<T> for MutexEngine<T, M> {
 
     fn get(&self, key: &String) -> Option<impl AsRef<T>> {
         self.store.get_by_key(key)
+    }
+}
+
+impl<T: Send + Sync, M: Meta<T>> IndexEngine<T> for MutexEngine<T, M> {
+    fn by_node(&self, node: &str) -> Vec<Arc<T>> {
+        self.store.by_index(node)
+    }
+
+    fn by_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
+        self.store.by_namespace(namespace)
     }
 }
 

@@ -87,18 +87,25 @@ impl EngineName {
     }
 
     /// Whether it can do a workload, and is another engine by it than the one it is a kind of: the floor and kube-rs' store
-    /// have no queue, the floor answers nobody while it is written, and the relists of an informer are paced by its own waiting.
+    /// have no queue and no index, the floor answers nobody while it is written, the relists of an informer are paced by its
+    /// own waiting, and the engines of one family have one store and one work queue.
     #[must_use]
     pub fn can(self, workload: Workload) -> bool {
-        match self {
-            Self::Floor | Self::DeltaFifoOneThread => workload.is_list(),
-            Self::DeltaFifoLane => workload == Workload::Stall,
-            Self::DeltaFifoSingle => matches!(workload, Workload::Events | Workload::Stall),
-            Self::KubeWriter | Self::KubeWriterArc => {
-                workload.is_list() || matches!(workload, Workload::Readers | Workload::Memory)
+        match workload {
+            Workload::Queries => {
+                matches!(self, Self::DeltaFifo | Self::Mutex | Self::DashMap | Self::ClientGoDeltaFifo)
             }
-            Self::ClientGoInformer => workload != Workload::Stall,
-            _ => true,
+            Workload::WorkQueue => matches!(self, Self::DeltaFifo | Self::Mutex | Self::ClientGoDeltaFifo),
+            _ => match self {
+                Self::Floor | Self::DeltaFifoOneThread => workload.is_list(),
+                Self::DeltaFifoLane => workload == Workload::Stall,
+                Self::DeltaFifoSingle => matches!(workload, Workload::Events | Workload::Stall),
+                Self::KubeWriter | Self::KubeWriterArc => {
+                    workload.is_list() || matches!(workload, Workload::Readers | Workload::Memory)
+                }
+                Self::ClientGoInformer => workload != Workload::Stall,
+                _ => true,
+            },
         }
     }
 
@@ -106,7 +113,11 @@ impl EngineName {
     #[must_use]
     pub fn description(self) -> String {
         match self {
-            Self::DeltaFifo => format!("deltafifo {}: queue fused with its store", locked("deltafifo")),
+            Self::DeltaFifo => format!(
+                "deltafifo {}: queue fused with its store; work queue of deltafifo-informer {}",
+                locked("deltafifo"),
+                locked("deltafifo-informer")
+            ),
             Self::DeltaFifoSkip => format!("deltafifo {}: the same, unchanged objects skipped", locked("deltafifo")),
             Self::DeltaFifoOneThread => format!("deltafifo {}: the same on one thread", locked("deltafifo")),
             Self::DeltaFifoLane => {
@@ -135,7 +146,7 @@ impl EngineName {
             Self::KubeWriterArc => {
                 format!("kube-runtime {}: the same, objects behind an Arc: its best case", locked("kube-runtime"))
             }
-            Self::ClientGoDeltaFifo => "client-go's DeltaFIFO and indexer".to_owned(),
+            Self::ClientGoDeltaFifo => "client-go's DeltaFIFO, indexer and work queue".to_owned(),
             Self::ClientGoRealFifo => "client-go's RealFIFO and indexer, as today's informers set it".to_owned(),
             Self::ClientGoInformer => "client-go's shared informer with its defaults".to_owned(),
         }

@@ -1,4 +1,5 @@
-//! No figure is reached by doing less: all engines must end with the same store and the same counts.
+//! No figure is reached by doing less: all engines must end with the same store and the same counts, and find and take
+//! the same.
 
 use serde_json::Value;
 
@@ -7,8 +8,12 @@ use crate::rounds::Measured;
 use crate::workloads::Workload;
 
 /// What a row says of the end of its run.
-const STORE: [&str; 2] = ["store_len", "store_digest"];
-const COUNTS: [&str; 3] = ["adds", "updates", "deletes"];
+const STORE: &[&str] = &["store_len", "store_digest"];
+const COUNTS: &[&str] = &["adds", "updates", "deletes"];
+/// What an index has under all of its values together.
+const ANSWERS: &[&str] = &["answers", "answers_digest"];
+/// The keys that a work queue handed out.
+const TAKEN: &[&str] = &["taken", "taken_digest"];
 
 /// Why the figures of a run are worth nothing.
 #[derive(Debug, thiserror::Error)]
@@ -84,12 +89,20 @@ pub fn check(rows: &[Measured]) -> Result<(), Box<Disagreement>> {
 /// What a row must say, and must be the same in every engine that says it.
 fn fields(measured: &Measured) -> impl Iterator<Item = &'static str> {
     let Measured { engine, row, .. } = measured;
-    // How often a stall run relists and offers is up to the engine; its own process has checked that all was handled.
-    let counts = engine.makes_deltas() && row.workload != Workload::Stall.name();
-    let counts = if counts { &COUNTS[..] } else { &[] };
+    let is = |workload: Workload| row.workload == workload.name();
+    let said: &[&[&str]] = if is(Workload::Queries) {
+        &[ANSWERS]
+    } else if is(Workload::WorkQueue) {
+        &[TAKEN]
+    } else if is(Workload::Stall) || !engine.makes_deltas() {
+        // How often a stall run relists and offers is up to the engine; its own process has checked that all was handled.
+        &[STORE]
+    } else {
+        &[STORE, COUNTS]
+    };
     // What is unchanged makes no updates there; that engine's own process has checked the number.
     let skips = *engine == EngineName::DeltaFifoSkip;
-    STORE.iter().chain(counts).copied().filter(move |field| !(skips && *field == "updates"))
+    said.iter().copied().flatten().copied().filter(move |field| !(skips && *field == "updates"))
 }
 
 /// What decides the end of a run. Of events it is the keys, not the threads or the bursts: the same events end alike,
@@ -108,10 +121,14 @@ mod tests {
 
     fn row(engine: EngineName, workload: Workload, variant: &str, updates: u64, digest: &str) -> Measured {
         let mut row = Row::new(workload, variant, "s", 1.0);
-        for (field, count) in [("store_len", 10), ("adds", 0), ("updates", updates), ("deletes", 0)] {
+        let counts =
+            [("adds", 0), ("updates", updates), ("deletes", 0), ("store_len", 10), ("answers", 10), ("taken", 10)];
+        for (field, count) in counts {
             row.extra.insert(field.into(), count.into());
         }
-        row.extra.insert("store_digest".into(), digest.into());
+        for field in ["store_digest", "answers_digest", "taken_digest"] {
+            row.extra.insert(field.into(), digest.into());
+        }
         Measured { engine, objects: 10, row }
     }
 
@@ -143,17 +160,24 @@ mod tests {
         assert!(two(Workload::Events, "zipf-1x1", "zipf-2x2-burst").is_err());
         assert!(two(Workload::Events, "zipf-1x1", "uniform-1x1").is_ok());
         assert!(two(Workload::Readers, "idle-1-thread-p50", "idle-4-thread-p50").is_ok());
-        assert!(two(Workload::Readers, "idle-1-thread-p50", "idle-1-thread-p50").is_err());
+        for workload in [Workload::Readers, Workload::Queries, Workload::WorkQueue] {
+            assert!(two(workload, "one-p50", "one-p50").is_err(), "{workload}");
+        }
     }
 
     #[test]
     fn a_row_that_does_not_say_how_it_ended_is_found() {
         for workload in Workload::ALL {
-            for field in STORE.into_iter().chain(COUNTS) {
+            let said: &[&[&str]] = match workload {
+                Workload::Stall => &[STORE],
+                Workload::Queries => &[ANSWERS],
+                Workload::WorkQueue => &[TAKEN],
+                _ => &[STORE, COUNTS],
+            };
+            for field in [STORE, COUNTS, ANSWERS, TAKEN].concat() {
                 let mut silent = row(EngineName::Mutex, workload, "", 5, "a");
                 silent.row.extra.remove(field);
-                let counts_vary = workload == Workload::Stall && COUNTS.contains(&field);
-                assert_eq!(check(&[silent]).is_ok(), counts_vary, "{workload}: {field}");
+                assert_eq!(check(&[silent]).is_err(), said.concat().contains(&field), "{workload}: {field}");
             }
         }
     }

@@ -23,6 +23,9 @@ impl Summary {
         if let Some(deltas) = self.extra.get("deltas_per_pop").and_then(Value::as_f64) {
             remarks.push(format!("{deltas:.2} deltas per pop"));
         }
+        if let Some(objects) = self.extra.get("objects_per_call").and_then(Value::as_f64) {
+            remarks.push(format!("{objects:.0} objects a call"));
+        }
         // client-go's RealFIFO is popped by one, whatever the row is called.
         let consumers = self.extra.get("consumers").and_then(Value::as_u64);
         if let Some(consumers) = consumers.filter(|_| consumers != named_consumers(&self.variant)) {
@@ -55,11 +58,12 @@ mod tests {
     }
 
     #[test]
-    fn of_offers_only_what_is_missing_is_said() {
+    fn of_offers_only_what_is_missing_is_said_and_of_calls_what_they_found() {
         assert_eq!(remarks(&json!({})), "");
         assert_eq!(remarks(&json!({ "offers_made": 5000, "offers_intended": 5000, "unhandled": 0 })), "");
         let few = json!({ "offers_made": 47, "offers_intended": 5000, "unhandled": 3 });
         assert_eq!(remarks(&few), "only 47 of 5,000 offers made, 3 unhandled");
+        assert_eq!(remarks(&json!({ "objects_per_call": 1999.7 })), "2000 objects a call");
     }
 
     #[test]

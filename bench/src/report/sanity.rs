@@ -1,7 +1,7 @@
 //! Whether the figures are what they should be: sentences for the terminal and the page.
 
 use super::Summary;
-use super::figure::{count, times};
+use super::figure::{count, figure, times};
 use crate::engines::EngineName;
 use crate::workloads::Workload;
 
@@ -11,11 +11,13 @@ const LEAST_BASE_RATIO: f64 = 2.3;
 const GROWTH: [usize; 2] = [100_000, 4_000_000];
 /// the time for one may grow by this much.
 const MOST_GROWTH: f64 = 1.5;
+/// The most seconds that all but one in a thousand gets of a key may take while relists go on: no relist holds one up.
+const LONGEST_GET: f64 = 50e-6;
 
 /// All that can be said of these rows.
 pub(super) fn sanity(rows: &[Summary]) -> Vec<String> {
     let grown = [Workload::Initial, Workload::Relist].into_iter().filter_map(|workload| growth(rows, workload));
-    base_ratio(rows).into_iter().chain(grown).collect()
+    base_ratio(rows).into_iter().chain(grown).chain(longest_get(rows)).collect()
 }
 
 /// Of the largest relist that both have: fewer objects have more of other costs.
@@ -52,7 +54,63 @@ fn growth(rows: &[Summary], workload: Workload) -> Option<String> {
     ))
 }
 
+/// Of this project's store with the most objects: the slowest of all rounds, and of all numbers of readers. A median would
+/// hide that a relist held up a reader now and then.
+fn longest_get(rows: &[Summary]) -> Option<String> {
+    let of_relists = |variant: &str| variant.ends_with("-p99.9") && !variant.starts_with("idle-");
+    let gets = rows.iter().filter(|row| {
+        row.workload == Workload::Readers.name()
+            && row.engine == EngineName::DeltaFifo.name()
+            && of_relists(&row.variant)
+    });
+    let longest = gets.max_by(|a, b| a.objects.cmp(&b.objects).then(a.max.total_cmp(&b.max)))?;
+    let verdict = if longest.max <= LONGEST_GET { "as it must be" } else { "A READER IS HELD UP" };
+    Some(format!(
+        "readers during relists of {} objects: a get of deltafifo takes {} at {} in the slowest round (at most {}): {verdict}",
+        count(longest.objects),
+        figure(longest.max, &longest.unit),
+        longest.variant,
+        figure(LONGEST_GET, "s")
+    ))
+}
+
 fn lists(rows: &[Summary], engine: EngineName, workload: Workload) -> impl Iterator<Item = &Summary> {
     rows.iter()
         .filter(move |row| row.workload == workload.name() && row.variant.is_empty() && row.engine == engine.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Row;
+    use crate::rounds::Measured;
+
+    #[test]
+    fn a_reader_that_is_held_up_in_any_round_is_said() {
+        let get = |engine, objects, variant: &str, value| Measured {
+            engine,
+            objects,
+            row: Row::new(Workload::Readers, variant, "s", value),
+        };
+        let said = |rows: &[Measured]| sanity(&Summary::of(rows)).join("\n");
+        let ours = EngineName::DeltaFifo;
+        let of_others = [
+            get(ours, 20, "4-thread-p99.99", 1.0),
+            get(ours, 20, "idle-4-thread-p99.9", 1.0),
+            get(EngineName::Mutex, 20, "4-thread-p99.9", 1.0),
+        ];
+        assert_eq!(said(&of_others), "");
+        let mut all = of_others.to_vec();
+        all.extend([
+            get(ours, 10, "4-thread-p99.9", 1.0),
+            get(ours, 20, "1-thread-p99.9", 2e-6),
+            get(ours, 20, "4-thread-p99.9", 45e-6),
+            get(ours, 20, "4-thread-p99.9", 3e-6),
+        ]);
+        let well = said(&all);
+        assert!(well.contains("takes 45.0 µs at 4-thread-p99.9"), "{well}");
+        assert!(well.ends_with("(at most 50.0 µs): as it must be"), "{well}");
+        all.push(get(ours, 20, "1-thread-p99.9", 51e-6));
+        assert!(said(&all).ends_with("A READER IS HELD UP"));
+    }
 }

@@ -12,7 +12,7 @@ pub enum Verdict {
     /// The file was written when this was not written down.
     #[default]
     Unknown,
-    /// All engines ended with the same stores and counts.
+    /// All engines ended with the same stores and counts, and found and took the same.
     Agree,
     /// Two did not: these.
     Disagree(String),
@@ -28,7 +28,7 @@ impl Verdict {
     pub(super) fn sentence(&self) -> String {
         match self {
             Self::Unknown => "whether all engines did the same work is not in the file".to_owned(),
-            Self::Agree => "checked: all engines ended with the same stores and counts".to_owned(),
+            Self::Agree => "checked: all engines ended with the same stores, counts and answers".to_owned(),
             Self::Disagree(disagreement) => format!("WORTH NOTHING: {disagreement}"),
         }
     }

@@ -21,6 +21,8 @@ pub(super) fn seconds(plan: &Plan, turn: &Turn) -> f64 {
             Workload::Events => (0.1, [70.0, 200.0]),
             Workload::Stall => (2.0 * length, [10.0, 50.0]),
             Workload::Readers => (2.5 * length, [10.0, 50.0]),
+            // Every object is found thirty times, every key taken nine times.
+            Workload::Queries | Workload::WorkQueue => (0.1, [15.0, 40.0]),
             Workload::SlowHandler => (5.0, [10.0, 50.0]),
             Workload::Memory => (0.1, [10.0, 80.0]),
         };

@@ -100,6 +100,9 @@ fn alive_at_once(workload: Workload, engine: EngineName) -> u64 {
         Workload::Events => [3, 0, 5],
         Workload::Stall | Workload::SlowHandler => [3, 0, 6],
         Workload::Readers => [2, 5, 3],
+        Workload::Queries => [1, 0, 1],
+        // Keys without their objects.
+        Workload::WorkQueue => [0, 0, 0],
         Workload::Memory => [2, 6, 3],
     };
     match engine {
@@ -133,10 +136,10 @@ mod tests {
             (EngineName::Mutex, &all[1..2], 4_574),
             (EngineName::Mutex, &all[..3], 5_621),
             (EngineName::Mutex, &all[3..4], 4_015),
-            (EngineName::Mutex, &all[..7], 7_763),
+            (EngineName::Mutex, &all[..9], 7_763),
             (EngineName::KubeWriter, &all[..3], 8_406),
             (EngineName::KubeWriter, &all[4..6], 5_202),
-            (EngineName::KubeWriter, &all[..7], 11_963),
+            (EngineName::KubeWriter, &all[..9], 11_963),
             (EngineName::ClientGoDeltaFifo, &all[4..5], 6_100),
             (EngineName::ClientGoInformer, &all[3..4], 5_689),
         ] {

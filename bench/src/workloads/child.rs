@@ -4,16 +4,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deltafifo_informer::workqueue::WorkQueue;
+
 use super::footprint::{self, Offer};
 use super::lists::Lists;
-use super::{Workload, events, owned, readers, slow_handler, stall};
+use super::{Workload, events, owned, queries, readers, slow_handler, stall, workqueue};
 use crate::data::{Generated, Pods, Source};
 use crate::engines::dashmap::DashMapEngine;
 use crate::engines::deltafifo::DeltaFifoEngine;
 use crate::engines::floor::{Floor, InOrder, Partitioned};
 use crate::engines::kube_writer::{KubeWriterEngine, Owned, Shared};
+use crate::engines::mutex::MutexWorkQueue;
 use crate::engines::mutex_engine::MutexEngine;
-use crate::engines::{Counts, EngineName, ListEngine, QueueEngine, StoreEngine};
+use crate::engines::workqueue::WorkEngine;
+use crate::engines::{Counts, EngineName, IndexEngine, ListEngine, QueueEngine, StoreEngine};
 use crate::protocol::{Done, Line, Output};
 
 /// What a child is asked to do.
@@ -56,15 +60,27 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
     let meta = S::Meta::default();
     let mut out = Output::new();
     match args.engine {
-        EngineName::DeltaFifo => run_queue(args, source, DeltaFifoEngine::<_, _, false>::new, &mut out)?,
+        EngineName::DeltaFifo => {
+            run_queue(args, source, DeltaFifoEngine::<_, _, false>::new, &mut out)?;
+            run_index(args, source, DeltaFifoEngine::<_, _, false>::with_nodes, &mut out)?;
+            let new = || WorkQueue::builder().build().expect("the workload has a runtime");
+            run_work(args, source, new, &mut out)?;
+        }
         EngineName::DeltaFifoSkip => run_queue(args, source, DeltaFifoEngine::<_, _, true>::new, &mut out)?,
         EngineName::DeltaFifoOneThread => {
             run_queue(args, source, DeltaFifoEngine::<_, _, false>::one_thread, &mut out)?;
         }
         EngineName::DeltaFifoLane => run_queue(args, source, DeltaFifoEngine::<_, _, false>::with_lane, &mut out)?,
         EngineName::DeltaFifoSingle => run_queue(args, source, DeltaFifoEngine::<_, _, false>::single, &mut out)?,
-        EngineName::Mutex => run_queue(args, source, MutexEngine::new, &mut out)?,
-        EngineName::DashMap => run_queue(args, source, DashMapEngine::new, &mut out)?,
+        EngineName::Mutex => {
+            run_queue(args, source, MutexEngine::new, &mut out)?;
+            run_index(args, source, MutexEngine::with_nodes, &mut out)?;
+            run_work(args, source, MutexWorkQueue::new, &mut out)?;
+        }
+        EngineName::DashMap => {
+            run_queue(args, source, DashMapEngine::new, &mut out)?;
+            run_index(args, source, DashMapEngine::with_nodes, &mut out)?;
+        }
         EngineName::Floor => {
             let lists = Lists::build(args, source, &mut out)?;
             let in_order = Floor::<_, _, InOrder>::new(meta);
@@ -128,6 +144,25 @@ fn run_store<S: Source, E: StoreEngine<S::Object>>(
         footprint::run(args, source, new, offer, out)?;
     }
     Ok(())
+}
+
+/// `new` makes an engine with an index by node, which the other workloads go without.
+fn run_index<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>(
+    args: &ChildArgs,
+    source: &S,
+    new: impl Fn(S::Meta) -> E,
+    out: &mut Output,
+) -> Result<(), ChildError> {
+    if args.asks(Workload::Queries) { queries::run(args, source, new, out) } else { Ok(()) }
+}
+
+fn run_work<S: Source, Q: WorkEngine>(
+    args: &ChildArgs,
+    source: &S,
+    new: impl Fn() -> Q,
+    out: &mut Output,
+) -> Result<(), ChildError> {
+    if args.asks(Workload::WorkQueue) { workqueue::run(args, source, new, out) } else { Ok(()) }
 }
 
 fn run_lists<S: Source, E: ListEngine<S::Object>>(

@@ -9,9 +9,11 @@ mod memory;
 mod outcome;
 mod owned;
 mod pace;
+mod queries;
 mod readers;
 mod slow_handler;
 mod stall;
+mod workqueue;
 
 use std::fmt;
 
@@ -32,22 +34,28 @@ pub enum Workload {
     Stall,
     /// Gets of single keys while relists go on back to back.
     Readers,
+    /// Objects found by an index.
+    Queries,
     /// Updates for a handler that takes its time.
     SlowHandler,
+    /// Keys through the work queue behind the cache.
+    WorkQueue,
     /// What a key costs.
     Memory,
 }
 
 impl Workload {
     /// All of them, in the order they are run.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Initial,
         Self::Relist,
         Self::Churn,
         Self::Events,
         Self::Stall,
         Self::Readers,
+        Self::Queries,
         Self::SlowHandler,
+        Self::WorkQueue,
         Self::Memory,
     ];
 
@@ -61,7 +69,9 @@ impl Workload {
             Self::Events => "events",
             Self::Stall => "stall",
             Self::Readers => "readers",
+            Self::Queries => "queries",
             Self::SlowHandler => "slow-handler",
+            Self::WorkQueue => "workqueue",
             Self::Memory => "memory",
         }
     }

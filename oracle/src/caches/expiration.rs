@@ -229,7 +229,9 @@ impl Both {
                 assert_eq!(done.is_ok(), list.iter().all(|object| !object.name.is_empty()));
                 if done.is_ok() {
                     plain.stored.clear();
-                    list.into_iter().for_each(|object| plain.add(object));
+                    for object in list {
+                        plain.add(object);
+                    }
                 }
             }
             Op::GetWhileStored(told, object) => {

@@ -4,7 +4,8 @@
 //! One mutex guards everything the queue has: a map of key to pending deltas and a queue of keys. The handler of a pop
 //! runs while that mutex is held, so per key handlers never overlap, a key in flight needs no rule of its own, and
 //! nobody can offer anything until the handler, or a whole relist, has ended. The store beside it has a lock and a
-//! table of its own: what the queue found, the store looks up again. A key is one shared `Arc<str>` in all of them.
+//! table of its own: what the queue found, the store looks up again. A key is one shared `Arc<str>` in all of them. The work
+//! queue that would stand behind such a cache is here too.
 //!
 //! ```
 //! use std::convert::Infallible;
@@ -32,14 +33,17 @@
 
 mod builder;
 mod fifo;
+mod index;
 mod known;
 mod pop;
 mod state;
 mod store;
 #[cfg(test)]
 mod tests;
+mod workqueue;
 
 pub use builder::MutexFifoBuilder;
 pub use fifo::MutexFifo;
 pub use pop::{Popped, Verdict};
 pub use store::{Change, MutexStore};
+pub use workqueue::{MutexWorkQueue, Work};

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use deltafifo::{DeltaObject, DeltaType, KeyError, KeyFunc, Meta};
 use foldhash::fast::RandomState;
+use hashbrown::HashMap;
 use hashbrown::hash_map::EntryRef;
-use hashbrown::{HashMap, HashSet};
 use parking_lot::RwLock;
 
 use super::Popped;
+use super::index::Index;
 
 /// What applying one delta did to the store.
 pub enum Change<'a, T> {
@@ -35,26 +36,43 @@ pub enum Change<'a, T> {
     },
 }
 
-/// Objects by key and by namespace, behind one reader-writer lock.
+/// The value of an object in an index.
+type IndexFn<T> = Box<dyn Fn(&T) -> String + Send + Sync>;
+
+/// Objects by key, by namespace and, if it was made so, by an index of its user's, behind one reader-writer lock.
 pub struct MutexStore<T, M> {
     keys: Arc<KeyFunc<T, M>>,
+    value: Option<IndexFn<T>>,
     tables: RwLock<Tables<T>>,
 }
 
 struct Tables<T> {
     objects: HashMap<Arc<str>, Arc<T>, RandomState>,
-    namespaces: Namespaces,
+    indexes: Indexes,
 }
 
-/// The keys of each namespace. Holds no empty set.
-type Namespaces = HashMap<String, HashSet<Arc<str>, RandomState>, RandomState>;
+#[derive(Default)]
+struct Indexes {
+    namespaces: Index,
+    values: Index,
+}
 
 impl<T, M: Meta<T>> MutexStore<T, M> {
     /// An empty store.
     #[must_use]
     pub fn new(keys: KeyFunc<T, M>) -> Self {
-        let tables = Tables { objects: HashMap::default(), namespaces: HashMap::default() };
-        Self { keys: Arc::new(keys), tables: RwLock::new(tables) }
+        Self::with(keys, None)
+    }
+
+    /// An empty store with an index by the value that the function has for each object.
+    #[must_use]
+    pub fn indexed(keys: KeyFunc<T, M>, value: impl Fn(&T) -> String + Send + Sync + 'static) -> Self {
+        Self::with(keys, Some(Box::new(value)))
+    }
+
+    fn with(keys: KeyFunc<T, M>, value: Option<IndexFn<T>>) -> Self {
+        let tables = Tables { objects: HashMap::default(), indexes: Indexes::default() };
+        Self { keys: Arc::new(keys), value, tables: RwLock::new(tables) }
     }
 
     /// Stores an object under its key, and returns the one it takes the place of.
@@ -68,7 +86,10 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
 
     /// Forgets a key, and returns what it had.
     pub fn remove(&self, key: &str) -> Option<Arc<T>> {
-        self.tables.write().remove(key, self.keys.meta())
+        let mut tables = self.tables.write();
+        let (key, old) = tables.objects.remove_entry(key)?;
+        self.reindex(&mut tables.indexes, &key, Some(&old), None);
+        Some(old)
     }
 
     /// Does to the store what the deltas say, oldest first, and tells the handler after each, with no lock of the store
@@ -114,8 +135,13 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
     /// The objects of a namespace, in no order; those of cluster scope have the empty one.
     pub fn by_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
         let tables = self.tables.read();
-        let keys = tables.namespaces.get(namespace).into_iter().flatten();
-        keys.filter_map(|key| tables.objects.get(key).cloned()).collect()
+        tables.of(tables.indexes.namespaces.keys(namespace))
+    }
+
+    /// The objects with a value in the index that the store was made with, in no order.
+    pub fn by_index(&self, value: &str) -> Vec<Arc<T>> {
+        let tables = self.tables.read();
+        tables.of(tables.indexes.values.keys(value))
     }
 
     /// How many objects there are.
@@ -146,51 +172,33 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
     }
 
     fn put(&self, key: &Arc<str>, object: Arc<T>) -> Option<Arc<T>> {
-        self.tables.write().put(key, object, self.keys.meta())
+        let tables = &mut *self.tables.write();
+        let (old, new) = match tables.objects.entry_ref(&**key) {
+            EntryRef::Occupied(mut entry) => {
+                let old = std::mem::replace(entry.get_mut(), object);
+                (Some(old), entry.into_mut())
+            }
+            EntryRef::Vacant(entry) => (None, entry.insert_with_key(key.clone(), object)),
+        };
+        self.reindex(&mut tables.indexes, key, old.as_deref(), Some(new));
+        old
+    }
+
+    /// Moves a key from the values of what was known to those of what is.
+    fn reindex(&self, indexes: &mut Indexes, key: &Arc<str>, was: Option<&T>, is: Option<&T>) {
+        let namespace = |object| self.keys.meta().namespace(object).unwrap_or_default();
+        indexes.namespaces.change(key, was.map(namespace), is.map(namespace));
+        if let Some(value) = &self.value {
+            indexes.values.change(key, was.map(value).as_deref(), is.map(value).as_deref());
+        }
     }
 }
 
 impl<T> Tables<T> {
-    fn put(&mut self, key: &Arc<str>, object: Arc<T>, meta: &impl Meta<T>) -> Option<Arc<T>> {
-        match self.objects.entry_ref(&**key) {
-            EntryRef::Occupied(mut entry) => {
-                let stored = entry.get_mut();
-                let old = std::mem::replace(stored, object);
-                let (from, to) = (namespace(meta, &old), namespace(meta, stored));
-                if from != to {
-                    unindex(&mut self.namespaces, from, key);
-                    index(&mut self.namespaces, to, key);
-                }
-                Some(old)
-            }
-            EntryRef::Vacant(entry) => {
-                let stored = entry.insert_with_key(key.clone(), object);
-                index(&mut self.namespaces, namespace(meta, stored), key);
-                None
-            }
-        }
-    }
-
-    fn remove(&mut self, key: &str, meta: &impl Meta<T>) -> Option<Arc<T>> {
-        let old = self.objects.remove(key)?;
-        unindex(&mut self.namespaces, namespace(meta, &old), key);
-        Some(old)
-    }
-}
-
-fn namespace<'a, T>(meta: &impl Meta<T>, object: &'a T) -> &'a str {
-    meta.namespace(object).unwrap_or_default()
-}
-
-fn index(namespaces: &mut Namespaces, namespace: &str, key: &Arc<str>) {
-    namespaces.entry_ref(namespace).or_default().insert(key.clone());
-}
-
-fn unindex(namespaces: &mut Namespaces, namespace: &str, key: &str) {
-    if let Some(keys) = namespaces.get_mut(namespace) {
-        keys.remove(key);
-        if keys.is_empty() {
-            namespaces.remove(namespace);
-        }
+    /// The objects of these keys.
+    fn of<'a>(&self, keys: impl ExactSizeIterator<Item = &'a Arc<str>>) -> Vec<Arc<T>> {
+        let mut objects = Vec::with_capacity(keys.len());
+        objects.extend(keys.filter_map(|key| self.objects.get(key).cloned()));
+        objects
     }
 }

@@ -113,9 +113,10 @@ fn a_look_up_that_fails_hides_no_deletion() {
 }
 
 #[test]
-fn the_namespace_index_follows_an_object_that_moves() {
+fn the_indexes_follow_an_object_that_moves() {
     let keys = KeyFunc::custom(Pair, |object: &Obj| Ok(object.1.to_owned()));
-    let fifo = MutexFifo::over(Arc::new(MutexStore::new(keys))).build();
+    let store = MutexStore::indexed(keys, |object: &Obj| format!("in {}", object.0));
+    let fifo = MutexFifo::over(Arc::new(store)).build();
     let store = fifo.store().unwrap();
     let mut told = Vec::new();
     fifo.replace(vec![Arc::new(("a", "x"))], "1").unwrap();
@@ -124,6 +125,7 @@ fn the_namespace_index_follows_an_object_that_moves() {
     fifo.try_pop(|item| {
         store.apply(item, |change| {
             let here = ["a", "b"].map(|namespace| store.by_namespace(namespace).len());
+            assert_eq!(["in a", "in b"].map(|value| store.by_index(value).len()), here);
             told.push(match change {
                 Change::Added { is_in_initial_list, .. } => ("added", is_in_initial_list, here),
                 Change::Updated { old, .. } => ("updated", old.0 == "a", here),

@@ -72,7 +72,13 @@ pub(super) fn sections(report: &Report) -> Drawn<Vec<Section>> {
             title: "Latency",
             note: "How long single calls take: lower is better. Each step to the right leaves a tenth of the samples beyond \
                    it.",
-            plots: each(curves::plots, &["stall", "readers", "slow-handler"])?,
+            plots: each(curves::plots, &["stall", "readers", "queries", "slow-handler"])?,
+        },
+        Section {
+            title: "Work queue",
+            note: "Keys a second, each added, taken and done, by who does it and on how many threads: more is better. The right \
+ column: how many times as fast deltafifo is.",
+            plots: figures::rates(rows, "workqueue")?,
         },
         Section { title: "Memory", note: "Bytes per key: less is better.", plots: figures::memory(rows)? },
     ];

@@ -1,0 +1,41 @@
+//! FNV-1a of 64 bits: a hash that every language has in a line, for what peers must have in common.
+
+/// A hash on its way.
+#[derive(Clone, Copy)]
+pub struct Fnv(u64);
+
+impl Fnv {
+    /// Of nothing yet.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "nothing asks for a default")]
+    pub fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    /// Goes on over a text.
+    #[must_use]
+    pub fn text(self, text: &str) -> Self {
+        Self(text.bytes().fold(self.0, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)))
+    }
+
+    /// The hash of all texts so far.
+    #[must_use]
+    pub fn value(self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Fnv;
+
+    /// Values known from elsewhere, so that the golden file cannot be wrong as a whole.
+    #[test]
+    fn known_hashes() {
+        for (text, hash) in
+            [("", 0xcbf2_9ce4_8422_2325), ("a", 0xaf63_dc4c_8601_ec8c), ("foobar", 0x8594_4171_f739_67e8)]
+        {
+            assert_eq!(Fnv::new().text(text).value(), hash, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! How long it takes to find objects by an index: those of one of a thousand nodes, scattered over all, and those of one
+//! namespace, which a list has next to each other. The store is filled by its queue, and idle then.
+//!
+//! What was found is let go of outside the clock: in Go that is nothing.
+
+use std::collections::BTreeSet;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use deltafifo::Meta;
+use serde_json::{Map, Value};
+
+use super::Workload;
+use super::child::{ChildArgs, ChildError, filled};
+use super::events::ratio;
+use super::latency::{Latencies, MAX, P50, P99_9};
+use super::memory::MemoryMark;
+use crate::data::{Plan, Source, build, node, uniform_key};
+use crate::digest::Digest;
+use crate::engines::{IndexEngine, QueueEngine};
+use crate::protocol::{Line, Output};
+
+/// How often each index is asked.
+const CALLS: usize = 10_000;
+
+/// An index: the value that an object has in it, and how an engine is asked for a value's objects.
+struct Index<E, T, M> {
+    variant: &'static str,
+    value: fn(&M, &T) -> String,
+    find: fn(&E, &str) -> Vec<Arc<T>>,
+}
+
+/// Runs both variants on one engine.
+pub(super) fn run<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>(
+    args: &ChildArgs,
+    source: &S,
+    new: impl Fn(S::Meta) -> E,
+    out: &mut Output,
+) -> Result<(), ChildError> {
+    out.progress("building objects")?;
+    let list = build(source, &Plan::same(args.objects));
+    let engine = filled(|| new(S::Meta::default()), &list);
+    let indexes: [Index<E, S::Object, S::Meta>; 2] = [
+        Index { variant: "by-index", value: node, find: E::by_node },
+        Index { variant: "namespace", value: namespace, find: E::by_namespace },
+    ];
+    for index in indexes {
+        out.progress(&format!("queries {}", index.variant))?;
+        let (values, mut extra) = index.check(&engine, &list)?;
+        let memory = MemoryMark::set(args);
+        let (took, found) = index.measure(&engine, &values);
+        memory.add_to(&mut extra);
+        extra.insert("calls".into(), CALLS.into());
+        extra.insert("objects_per_call".into(), ratio(found, CALLS).into());
+        let rows = took.rows(Workload::Queries, &format!("{}-", index.variant), &[P50, P99_9, MAX], &extra);
+        rows.into_iter().try_for_each(|row| out.line(&Line::Row(row)))?;
+    }
+    Ok(())
+}
+
+fn namespace<T>(meta: &impl Meta<T>, object: &T) -> String {
+    meta.namespace(object).unwrap_or_default().to_owned()
+}
+
+impl<E, T, M: Meta<T> + Default> Index<E, T, M> {
+    /// Asks for every value that there is, and compares the answers with the list. Returns the values, and what is to
+    /// be compared with other engines.
+    fn check(&self, engine: &E, list: &[Arc<T>]) -> Result<(Vec<String>, Map<String, Value>), ChildError> {
+        let (meta, mut values, mut expected) = (M::default(), BTreeSet::new(), Digest::default());
+        for object in list {
+            let value = (self.value)(&meta, object);
+            expected.add_found(&value, &meta, &**object);
+            values.insert(value);
+        }
+        let mut answers = Digest::default();
+        for value in &values {
+            for object in (self.find)(engine, value) {
+                answers.add_found(value, &meta, &*object);
+            }
+        }
+        if answers != expected {
+            return Err(format!("queries {}: found {answers:?}, the list has {expected:?}", self.variant).into());
+        }
+        let extra = Map::from_iter([
+            ("values".into(), values.len().into()),
+            ("answers".into(), answers.len().into()),
+            ("answers_digest".into(), answers.hex().into()),
+        ]);
+        Ok((values.into_iter().collect(), extra))
+    }
+
+    /// Asks for values drawn at random; how long each call took, and how many objects came in all.
+    fn measure(&self, engine: &E, values: &[String]) -> (Latencies, usize) {
+        let (mut took, mut found) = (Latencies::new(), 0);
+        for call in 0..CALLS {
+            let value = &values[uniform_key(call, values.len())];
+            let began = Instant::now();
+            let objects = black_box((self.find)(engine, black_box(value)));
+            took.note(began.elapsed());
+            found += objects.len();
+        }
+        (took, found)
+    }
+}

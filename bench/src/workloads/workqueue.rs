@@ -1,0 +1,190 @@
+//! How many keys a second go through a work queue: each is added once, taken and done. By who does it:
+//!
+//! * `turns`: each thread adds a key, takes one and ends it, by turns, so that the queue is nearly empty and nobody waits.
+//! * `backlog`: each thread adds all its keys, and then takes and ends as many, so that the queue gets as long as it can,
+//!   as after an initial list, and nobody waits.
+//! * `workers`: some threads add and as many take, which wait while there is nothing: handlers and reconcilers.
+//!
+//! Getting is a future here. Each thread runs all its work as one, by a `block_on` of its own, as a task of tokio would:
+//! of a queue that blocks the thread instead, that future is ready when it is polled.
+
+use std::ops::AddAssign;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Map;
+use tokio::runtime::{Builder, Handle};
+
+use super::Workload;
+use super::child::{ChildArgs, ChildError};
+use super::events::{ratio, resume};
+use super::memory::MemoryMark;
+use crate::data::{Source, with_key};
+use crate::engines::workqueue::{Key, WorkEngine};
+use crate::protocol::{Line, Output, Row};
+
+/// Threads that add, and in `workers` as many that take.
+const THREADS: [usize; 3] = [1, 4, 8];
+
+/// Who does what.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Turns,
+    Backlog,
+    Workers,
+}
+
+impl Shape {
+    const ALL: [Self; 3] = [Self::Turns, Self::Backlog, Self::Workers];
+
+    fn variant(self, threads: usize) -> String {
+        match self {
+            Self::Turns => format!("turns-{threads}"),
+            Self::Backlog => format!("backlog-{threads}"),
+            Self::Workers => format!("workers-{threads}x{threads}"),
+        }
+    }
+}
+
+/// Runs all variants, each on a queue of its own.
+pub(super) fn run<S: Source, Q: WorkEngine>(
+    args: &ChildArgs,
+    source: &S,
+    new: impl Fn() -> Q,
+    out: &mut Output,
+) -> Result<(), ChildError> {
+    out.progress("building keys")?;
+    let meta = S::Meta::default();
+    let key = |index| with_key(&meta, &source.make(index, None), |key| Key::from(key));
+    let keys: Vec<Key> = (0..args.objects).map(key).collect();
+    let mut all = Taken::default();
+    for key in &keys {
+        all.note(key);
+    }
+    // For the task of a queue that keeps its time; what is measured runs on threads of its own.
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_time().build()?;
+    let _entered = runtime.enter();
+    for shape in Shape::ALL {
+        for threads in THREADS {
+            let variant = shape.variant(threads);
+            out.progress(&format!("workqueue {variant}"))?;
+            let queue = new();
+            let shares = (0..threads).map(|thread| keys.iter().skip(thread).step_by(threads).cloned().collect());
+            let shares = shares.collect();
+
+            let memory = MemoryMark::set(args);
+            let (elapsed, taken) = drive(&queue, shares, shape, runtime.handle());
+
+            let mut extra = Map::new();
+            memory.add_to(&mut extra);
+            if taken != all {
+                return Err(format!("workqueue {variant}: {taken:?} was taken, {all:?} was added").into());
+            }
+            extra.insert("taken".into(), taken.keys.into());
+            extra.insert("taken_digest".into(), format!("{:016x}", taken.ends).into());
+            let rate = ratio(keys.len(), 1) / elapsed.as_secs_f64();
+            out.line(&Line::Row(Row { extra, ..Row::new(Workload::WorkQueue, &variant, "1/s", rate) }))?;
+        }
+    }
+    Ok(())
+}
+
+/// What was taken: how many keys, and the sum of their ends, which differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Taken {
+    keys: usize,
+    ends: u64,
+}
+
+impl Taken {
+    fn note(&mut self, key: &str) {
+        self.keys += 1;
+        let end = key.as_bytes().last_chunk().copied().unwrap_or_default();
+        self.ends = self.ends.wrapping_add(u64::from_le_bytes(end));
+    }
+}
+
+impl AddAssign for Taken {
+    fn add_assign(&mut self, other: Self) {
+        self.keys += other.keys;
+        self.ends = self.ends.wrapping_add(other.ends);
+    }
+}
+
+/// Adds each thread's share of the keys, until all are taken and done: the time, and what was taken.
+fn drive<Q: WorkEngine>(queue: &Q, shares: Vec<Vec<Key>>, shape: Shape, runtime: &Handle) -> (Duration, Taken) {
+    let workers = if shape == Shape::Workers { shares.len() } else { 0 };
+    let barrier = &Barrier::new(shares.len() + workers + 1);
+    thread::scope(|scope| {
+        let worker = |_| {
+            scope.spawn(move || {
+                barrier.wait();
+                runtime.block_on(take_all(queue))
+            })
+        };
+        let workers: Vec<_> = (0..workers).map(worker).collect();
+        let adder = |keys: Vec<Key>| {
+            scope.spawn(move || {
+                barrier.wait();
+                match shape {
+                    Shape::Turns => runtime.block_on(add_and_take(queue, keys, 1)),
+                    Shape::Backlog => runtime.block_on(add_and_take(queue, keys, usize::MAX)),
+                    Shape::Workers => {
+                        for key in keys {
+                            queue.add(key);
+                        }
+                        Taken::default()
+                    }
+                }
+            })
+        };
+        let adders: Vec<_> = shares.into_iter().map(adder).collect();
+        // Read first: once the others run, this thread may get no core for a while.
+        let start = Instant::now();
+        barrier.wait();
+        let mut taken = Taken::default();
+        for adder in adders {
+            taken += resume(adder.join());
+        }
+        queue.shut_down();
+        for worker in workers {
+            taken += resume(worker.join());
+        }
+        (start.elapsed(), taken)
+    })
+}
+
+/// Adds so many keys and takes as many, over and over. There is always one: nobody has taken more than he has added.
+async fn add_and_take<Q: WorkEngine>(queue: &Q, keys: Vec<Key>, at_once: usize) -> Taken {
+    let mut taken = Taken::default();
+    let mut keys = keys.into_iter();
+    loop {
+        let mut added = 0;
+        for key in keys.by_ref().take(at_once) {
+            queue.add(key);
+            added += 1;
+        }
+        if added == 0 {
+            return taken;
+        }
+        for _ in 0..added {
+            take(queue, &mut taken).await;
+        }
+    }
+}
+
+/// Takes until the queue is shut down and empty.
+async fn take_all<Q: WorkEngine>(queue: &Q) -> Taken {
+    let mut taken = Taken::default();
+    while take(queue, &mut taken).await {}
+    taken
+}
+
+/// Takes a key and ends it; false when there will be none.
+async fn take<Q: WorkEngine>(queue: &Q, taken: &mut Taken) -> bool {
+    let Some(work) = queue.get().await else { return false };
+    taken.note(Q::key(&work));
+    queue.done(work);
+    true
+}

@@ -26,12 +26,13 @@ use crate::sync::{Arc, GROUP, RUN, SHARDS, mutant};
 use crate::table::Table;
 use crate::{DeltaType, Meta};
 
-/// Objects that one thread takes on at a time: their keys then still lie in its cache when they are joined.
-const PIECE: usize = 16_384;
+/// Objects that one thread takes on at a time: their keys then still lie in its cache when they are joined. (Under an
+/// interpreter so few that small tests have several pieces and threads.)
+const PIECE: usize = if cfg!(miri) { 32 } else { 16_384 };
 /// Bytes of a key that room is made for.
 const USUAL_KEY: usize = 40;
 /// A page smaller than this is not worth a thread.
-const WORTH_THREADS: usize = 8_192;
+const WORTH_THREADS: usize = PIECE / 2;
 /// How far ahead of the object in hand its line is brought near, its strings, its bucket and its slot.
 const OBJECT_AHEAD: usize = 16;
 const STRING_AHEAD: usize = 8;

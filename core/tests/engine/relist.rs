@@ -335,7 +335,7 @@ fn large(count: usize, unique: usize) -> Vec<Arc<Obj>> {
     (0..count).map(|place| obj(&format!("ns-{}/p-{}", place % 7, place * 7919 % unique), place as u64)).collect()
 }
 
-const LARGE: usize = if cfg!(miri) { 300 } else { 40_000 };
+const LARGE: usize = if cfg!(miri) { 80 } else { 40_000 };
 
 #[test]
 fn a_large_page_keeps_list_order_on_any_number_of_threads() {
@@ -396,7 +396,7 @@ fn a_key_function_that_fails_in_a_large_page_leaves_exactly_the_prefix() {
 #[test]
 fn a_key_function_that_panics_in_a_large_page_loses_nothing_that_was_queued() {
     // Two strides on each number of threads; the panic is in the second.
-    let count = if cfg!(miri) { 300 } else { 100_000 };
+    let count = if cfg!(miri) { 100 } else { 100_000 };
     for threads in [1, 2] {
         let calls = Arc::new(AtomicUsize::new(0));
         let panics_at = count - 10;
@@ -459,7 +459,7 @@ fn a_commit_deletes_a_key_once() {
 #[test]
 fn more_threads_than_shards_are_no_use_and_not_started() {
     let rig = Rig::with(Mode::Fused, |builder| builder.relist_threads(usize::MAX));
-    let objects = if cfg!(miri) { 300 } else { 20_000 };
+    let objects = if cfg!(miri) { 80 } else { 20_000 };
     rig.fifo.replace((0..objects).map(|n| obj(&format!("k{n}"), n)).collect(), "1").unwrap();
     assert_eq!(rig.drain().len() as u64, objects);
 }

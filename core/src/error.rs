@@ -86,7 +86,10 @@ pub enum VersionError {
         version: String,
     },
     /// The queue does not ask what is applied.
-    #[error("version {version:?}: this queue does not track what is applied: build it with track_applied(true)")]
+    #[error(
+        "version {version:?}: this queue does not track what is applied: use a DeltaFifo that is built with \
+         track_applied(true)"
+    )]
     NotTracked {
         /// What was passed.
         version: String,

@@ -11,13 +11,36 @@
 //! There is no lock here: a ledger belongs to the head of a queue, and is changed with that.
 
 use std::collections::{HashMap, VecDeque};
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 
 use crate::sync::RandomState;
 use crate::version::ResourceVersion;
 
 /// The number of an epoch.
 pub(crate) type Epoch = NonZeroU64;
+
+/// The epoch that a pending delta was offered in: the low half of its number, since a delta has no room for more.
+///
+/// That is enough to tell which it was. It is asked only for what was pushed over a handler, whose hold has kept every epoch
+/// since its own, and 2^32 of them fit into no memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Since(NonZeroU32);
+
+impl Since {
+    /// None when the low half is 0. Then it is not known which epoch it was.
+    #[inline]
+    pub(crate) fn of(epoch: Epoch) -> Option<Self> {
+        #[allow(clippy::cast_possible_truncation)] // The low half.
+        NonZeroU32::new(epoch.get() as u32).map(Self)
+    }
+
+    /// The last epoch up to `now`, the open one, that has this low half.
+    pub(crate) fn epoch(self, now: Epoch) -> Option<Epoch> {
+        #[allow(clippy::cast_possible_truncation)] // The low half.
+        let ago = (now.get() as u32).wrapping_sub(self.0.get());
+        Epoch::new(now.get().saturating_sub(ago.into()))
+    }
+}
 
 pub(crate) struct Ledger {
     /// The number of the first of `epochs`: all before it are complete.
@@ -180,6 +203,19 @@ mod tests {
         assert_eq!(ledger.complete(), None);
         ledger.release(since);
         assert_eq!(ledger.complete(), Some(version("1")));
+    }
+
+    #[test]
+    fn what_a_delta_keeps_of_its_epoch_tells_which_it_was() {
+        let half = 1 << 32;
+        let epoch = |number| Epoch::new(number).unwrap();
+        for offered in [1, 2, half - 2, half - 1, half + 1, 5 * half - 1, 5 * half + 1] {
+            let since = Since::of(epoch(offered)).unwrap();
+            for later in [0, 1, 2, 3, half - 1] {
+                assert_eq!(since.epoch(epoch(offered + later)), Some(epoch(offered)), "{later} after {offered}");
+            }
+        }
+        assert_eq!([half, 5 * half].map(|offered| Since::of(epoch(offered))), [None, None]);
     }
 
     #[test]

@@ -54,8 +54,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 }
             } else {
                 let lane = if kept.iter().any(Pending::is_live) { Lane::Live } else { Lane::Backlog };
-                let oldest = || kept.iter().map(|pending| pending.since).min().flatten();
-                let since = mutant!(PushedOverCountsFromTheEnd => self.queue.now(); oldest());
+                let now = self.queue.now();
+                let oldest = now.and_then(|now| kept.iter().map(|pending| pending.since?.epoch(now)).min().flatten());
+                let since = mutant!(PushedOverCountsFromTheEnd => now; oldest);
                 match running.requeue(kept) {
                     Ok(slot) => {
                         // Before it is queued: markers stand where it goes that it was offered before.

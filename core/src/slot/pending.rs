@@ -1,6 +1,6 @@
 //! What a push puts on a slot, and the rules that decide whether it does.
 
-use crate::ledger::Epoch;
+use crate::ledger::{Epoch, Since};
 use crate::sync::Arc;
 use crate::{DeletedFinalStateUnknown, DeltaType, Deltas};
 
@@ -53,8 +53,9 @@ pub(crate) struct Pending<T> {
     /// Pushed over a running handler under this rule, which settle still has to apply.
     pub(crate) undecided: Option<Rule>,
     /// The epoch it was offered in, for when it has to wait for a handler: then its slot's place in the queue does not say.
-    /// None: that is not tracked, or it lay in the word, where there is no room for it, nor a handler.
-    pub(crate) since: Option<Epoch>,
+    /// None: that is not known, so it counts as the oldest. It is not tracked; or it lay in the word, where there is no room
+    /// for it, nor a handler.
+    pub(crate) since: Option<Since>,
 }
 
 impl<T> Pending<T> {
@@ -71,7 +72,7 @@ impl<T> Pending<T> {
     }
 
     pub(crate) fn since(self, since: Option<Epoch>) -> Self {
-        Self { since, ..self }
+        Self { since: since.and_then(Since::of), ..self }
     }
 
     /// Whether it was offered as it happened, rather than brought by a relist or a resync.

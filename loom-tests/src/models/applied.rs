@@ -13,53 +13,53 @@ use crate::rig::{Access, Fifo, Log, Object, beside, drain, end, fused_with, pop_
 pub const MODELS: &[Model] = &[
     Model {
         name: "applied::two_handlers_and_an_observer",
-        bound: Some(3),
-        at_least: 100,
+        bound: Some(5), // 3.0 s
+        at_least: 14_000,
         outcomes: &["not yet", "7"],
         body: two_handlers_and_an_observer,
     },
     Model {
         name: "applied::pushed_over_a_handler",
-        bound: Some(3),
-        at_least: 100,
+        bound: None,
+        at_least: 930,
         outcomes: &["[~a2]"],
         body: pushed_over_a_handler,
     },
-    Model { name: "applied::put_back", bound: Some(3), at_least: 100, outcomes: &["[+a1]"], body: put_back },
-    Model { name: "applied::given_back", bound: Some(3), at_least: 100, outcomes: &["[+a1] [+b1]"], body: given_back },
+    Model { name: "applied::put_back", bound: None, at_least: 220, outcomes: &["[+a1]"], body: put_back },
+    Model { name: "applied::given_back", bound: None, at_least: 73, outcomes: &["[+a1] [+b1]"], body: given_back },
     Model {
         name: "applied::an_offer_on_a_page",
-        bound: Some(3),
-        at_least: 100,
+        bound: Some(4), // 4.7 s
+        at_least: 16_000,
         outcomes: &["[~a1 ~a2]", "[~a2 ~a1]"],
         body: an_offer_on_a_page,
     },
     Model {
         name: "applied::a_page_on_an_offer",
-        bound: Some(3),
-        at_least: 100,
+        bound: Some(4), // 3.7 s
+        at_least: 14_000,
         outcomes: &["[~a1 ~a2]", "[~a2 ~a1]"],
         body: a_page_on_an_offer,
     },
     Model {
         name: "applied::a_page_on_a_claim",
-        bound: Some(3),
-        at_least: 100,
+        bound: Some(3), // 5.0 s
+        at_least: 18_000,
         outcomes: &["[-a1 ~a2], stored: a2", "[~a2 -a1], stored: "],
         body: a_page_on_a_claim,
     },
     Model {
         name: "applied::past_the_backlog",
-        bound: Some(3),
-        at_least: 100,
+        bound: Some(5), // 3.3 s
+        at_least: 9600,
         outcomes: &["", "[~a2]"],
         body: past_the_backlog,
     },
-    Model { name: "applied::waiting", bound: Some(3), at_least: 100, outcomes: &["a1"], body: waiting },
-    Model { name: "applied::waiting_async", bound: Some(3), at_least: 100, outcomes: &["a1"], body: waiting_async },
-    Model { name: "applied::closed", bound: Some(3), at_least: 20, outcomes: &["closed"], body: closed },
-    Model { name: "applied::dropped", bound: Some(3), at_least: 20, outcomes: &["closed"], body: dropped },
-    Model { name: "applied::two_bookmarks", bound: Some(3), at_least: 20, outcomes: &["10"], body: two_bookmarks },
+    Model { name: "applied::waiting", bound: None, at_least: 29, outcomes: &["a1"], body: waiting },
+    Model { name: "applied::waiting_async", bound: None, at_least: 50, outcomes: &["a1"], body: waiting_async },
+    Model { name: "applied::closed", bound: None, at_least: 29, outcomes: &["closed"], body: closed },
+    Model { name: "applied::dropped", bound: None, at_least: 95, outcomes: &["closed"], body: dropped },
+    Model { name: "applied::two_bookmarks", bound: None, at_least: 1100, outcomes: &["10"], body: two_bookmarks },
 ];
 
 fn tracking(objects: &[Arc<Object>]) -> DeltaFifoBuilder<Object, Access> {

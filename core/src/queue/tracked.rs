@@ -213,7 +213,7 @@ impl<T> ReadyQueue<T> {
         let Some(ledger) = &mut head.ledger else { return };
         match &self.backlog {
             Some(backlog) if lane == Lane::Backlog => {
-                advance(backlog, &mut head.backlog, || ledger.pass(Lane::Backlog as usize))
+                advance(backlog, &mut head.backlog, || ledger.pass(Lane::Backlog as usize));
             }
             _ => advance(&self.tail, &mut head.run, || ledger.pass(Lane::Live as usize)),
         }

@@ -95,7 +95,9 @@ impl Account {
     }
 
     fn replace(&mut self, listed: &[usize], version: u64) {
-        listed.iter().for_each(|&place| self.offer(KEYS[place], false));
+        for &place in listed {
+            self.offer(KEYS[place], false);
+        }
         let others = (0..KEYS.len()).filter(|place| !listed.contains(place));
         others.for_each(|place| self.offer(KEYS[place], true));
         self.mark(version);
@@ -153,7 +155,9 @@ impl<'r> Run<'r> {
                 fifo.update(obj(KEYS[*place], 1)).unwrap();
             }
             Op::Batch(places) => {
-                places.iter().for_each(|&place| account.offer(KEYS[place], false));
+                for &place in places {
+                    account.offer(KEYS[place], false);
+                }
                 fifo.update_batch(places.iter().map(|&place| obj(KEYS[place], 1)).collect()).unwrap();
             }
             Op::Delete(place) => {

@@ -72,6 +72,48 @@ pub enum RelistError {
 #[error("the queue is closed and nothing is left in it")]
 pub struct Closed;
 
+/// A version that cannot be compared, or that nothing would come of.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum VersionError {
+    /// Only decimal numbers compare.
+    #[error(
+        "{version:?} is no decimal number, so it cannot be said what is newer: pass a resourceVersion as the API server \
+         gave it"
+    )]
+    NotANumber {
+        /// What was passed.
+        version: String,
+    },
+    /// The queue does not ask what is applied.
+    #[error(
+        "version {version:?}: this queue does not track what is applied: use a DeltaFifo that is built with \
+         track_applied(true)"
+    )]
+    NotTracked {
+        /// What was passed.
+        version: String,
+    },
+}
+
+/// A wait for a version ended without it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// It cannot be waited for.
+    #[error(transparent)]
+    Version(#[from] VersionError),
+    /// It will not be applied any more.
+    #[error(
+        "version {version:?} will not be applied any more, since the queue was closed or dropped before: read the store as \
+         it is, or wait for it in a new one"
+    )]
+    Closed {
+        /// What was waited for.
+        version: String,
+    },
+}
+
 /// A pop with a deadline brought nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PopError {

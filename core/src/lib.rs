@@ -51,6 +51,7 @@
 //! (client-go's contract), so a key whose handler is stuck grows by one delta an offer: see
 //! [`DeltaFifoBuilder::high_water`] for a bound.
 
+mod applied;
 mod buckets;
 mod clock;
 mod delta;
@@ -59,6 +60,7 @@ mod fifo;
 mod in_order;
 mod key;
 mod known;
+mod ledger;
 mod meta;
 mod queue;
 mod queues;
@@ -78,7 +80,7 @@ pub use sync::mutants;
 pub use delta::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 pub use error::{
     Altered, BoxError, Closed, HandlerError, HeapError, IndexError, KeyError, MutationError, OfferError, PopError,
-    ProcessError, RelistError, SelectorError, StoreError, TransactionError,
+    ProcessError, RelistError, SelectorError, StoreError, TransactionError, VersionError, WaitError,
 };
 pub use fifo::{Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Failure, Popped, Refused, Relist};
 pub use in_order::{Event, InOrderFifo, InOrderFifoBuilder, ReplacedAll, Turn};

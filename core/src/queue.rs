@@ -10,8 +10,13 @@
 //! gets a live event is queued once more, on the live lane; who comes to its old entry finds it stale (`slot/lane.rs`) and
 //! goes on.
 //!
+//! A queue that tracks what is applied has markers among its entries (`queue/tracked.rs`). None ever stands at the front of
+//! the head: it is taken out with what stood before it.
+//!
 //! Sleeping: a consumer registers, looks again, then sleeps; a producer queues, then notifies, after every lock is
 //! released. `additional` notifications, because a plain one does nothing while an earlier one has not yet run.
+
+mod tracked;
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -19,10 +24,13 @@ use std::time::Instant;
 use crossbeam::utils::{Backoff, CachePadded};
 
 use crate::error::{Closed, PopError};
+use crate::ledger::{Epoch, Ledger};
 use crate::slot::{Pending, Pushed, QueuedSlot, Slot, Ticket};
 use crate::sync::{
     self, AtomicBool, Event, EventListener, IntoNotification, Listener, Mutex, Ordering, SegQueue, mutant,
 };
+use tracked::Positions;
+pub(crate) use tracked::Stretch;
 
 /// Which way a key goes to the consumers, in a queue with a lane for live events. In any other there is one way.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,12 +41,24 @@ pub(crate) enum Lane {
     Backlog,
 }
 
+impl Lane {
+    /// Of a place in the queue.
+    pub(crate) fn of<T>(ticket: &Ticket<T>) -> Self {
+        match ticket {
+            Ticket::Queued(_) => Self::Live,
+            Ticket::Backlog(_) => Self::Backlog,
+        }
+    }
+}
+
 /// Of so many turns in a row one is the backlog's, however much is live.
 const TURNS: usize = 8;
 
 enum Entry<T> {
     One(Ticket<T>),
     Run(Vec<Ticket<T>>),
+    /// What was offered before it stands before it, or is held in the ledger.
+    Marker,
 }
 
 pub(crate) struct ReadyQueue<T> {
@@ -46,6 +66,8 @@ pub(crate) struct ReadyQueue<T> {
     /// The other way, if there are two.
     backlog: Option<SegQueue<Entry<T>>>,
     head: CachePadded<Mutex<Head<T>>>,
+    /// Only in a queue that tracks what is applied.
+    positions: Option<Positions>,
     closed: AtomicBool,
     ready: Event,
 }
@@ -58,14 +80,18 @@ struct Head<T> {
     backlog: VecDeque<Ticket<T>>,
     /// Turns since the backlog had one.
     turns: usize,
+    /// What is out of the queue and not handled. Only in a queue that tracks what is applied.
+    ledger: Option<Box<Ledger>>,
 }
 
 impl<T> ReadyQueue<T> {
     pub(crate) fn new() -> Self {
+        let head = Head { run: VecDeque::new(), backlog: VecDeque::new(), turns: 0, ledger: None };
         Self {
             tail: SegQueue::new(),
             backlog: None,
-            head: CachePadded::new(Mutex::new(Head { run: VecDeque::new(), backlog: VecDeque::new(), turns: 0 })),
+            head: CachePadded::new(Mutex::new(head)),
+            positions: None,
             closed: AtomicBool::new(false),
             ready: Event::new(),
         }
@@ -74,6 +100,8 @@ impl<T> ReadyQueue<T> {
     /// Whether live events have a lane of their own.
     pub(crate) fn set_lane(&mut self, live: bool) {
         self.backlog = live.then(SegQueue::new);
+        // One that is tracked has another way now, or one less.
+        self.track(self.positions.is_some());
     }
 
     /// Which way a delta goes.
@@ -88,7 +116,7 @@ impl<T> ReadyQueue<T> {
     pub(crate) fn ticket(&self, lane: Lane, slot: &Slot<T>, pushed: Pushed<T>) -> Option<Ticket<T>> {
         match pushed {
             Pushed::Queue(slot) => self.ticket_of(lane, slot),
-            Pushed::Joined if self.backlog.is_some() && lane == Lane::Live => slot.pass().map(Ticket::Queued),
+            Pushed::Joined if self.backlog.is_some() && lane == Lane::Live => self.pass(slot).map(Ticket::Queued),
             Pushed::Joined | Pushed::Skipped(_) => None,
         }
     }
@@ -146,28 +174,44 @@ impl<T> ReadyQueue<T> {
         if given > 0 {
             let mut head = self.head.lock();
             for slot in slots.into_iter().rev() {
-                let run = if matches!(slot, Ticket::Backlog(_)) { &mut head.backlog } else { &mut head.run };
+                let run = if Lane::of(&slot) == Lane::Backlog { &mut head.backlog } else { &mut head.run };
                 mutant!(GivenBackBehind => run.push_back(slot); run.push_front(slot));
             }
         }
         given
     }
 
-    pub(crate) fn try_pop(&self) -> Option<Ticket<T>> {
-        mutant!(RunPublishedLate => return self.try_pop_and_publish());
+    /// The next slot; where that is tracked, with the epoch on which the caller has a hold now.
+    pub(crate) fn try_pop(&self) -> Option<(Ticket<T>, Option<Epoch>)> {
+        mutant!(RunPublishedLate => return Some((self.try_pop_and_publish()?, None)));
         let mut head = self.head.lock();
+        if head.ledger.is_some() {
+            return self.try_pop_tracked(&mut head);
+        }
+        Some((self.next(&mut head)?, None))
+    }
+
+    /// The next slot of either way.
+    fn next(&self, head: &mut Head<T>) -> Option<Ticket<T>> {
         match &self.backlog {
             None => next(&self.tail, &mut head.run),
-            Some(backlog) => self.next_by_turns(backlog, &mut head),
+            Some(backlog) => self.next_by_turns(backlog, head),
         }
     }
 
-    /// Takes up to `max` slots, in order. Never waits.
-    pub(crate) fn try_pop_batch(&self, max: usize) -> VecDeque<Ticket<T>> {
-        let mut batch = VecDeque::new();
+    /// Takes up to `max` slots, in order; where that is tracked, with the stretches that they are of. Never waits.
+    pub(crate) fn try_pop_batch(&self, max: usize) -> (VecDeque<Ticket<T>>, Vec<Stretch>) {
         let mut head = self.head.lock();
+        if head.ledger.is_some() {
+            return self.try_pop_batch_tracked(&mut head, max);
+        }
+        (self.pop_batch(&mut head, max), Vec::new())
+    }
+
+    fn pop_batch(&self, head: &mut Head<T>, max: usize) -> VecDeque<Ticket<T>> {
+        let mut batch = VecDeque::new();
         if let Some(backlog) = &self.backlog {
-            batch.extend(std::iter::from_fn(|| self.next_by_turns(backlog, &mut head)).take(max));
+            batch.extend(std::iter::from_fn(|| self.next_by_turns(backlog, head)).take(max));
             return batch;
         }
         let run = &mut head.run;
@@ -177,6 +221,7 @@ impl<T> ReadyQueue<T> {
                     None => break,
                     Some(Entry::One(slot)) => batch.push_back(slot),
                     Some(Entry::Run(next)) => *run = next.into(),
+                    Some(Entry::Marker) => unreachable!("{NO_MARKER}"),
                 }
             } else if batch.is_empty() && run.len() <= max {
                 batch = std::mem::take(run);
@@ -298,9 +343,13 @@ fn next<T>(tail: &SegQueue<Entry<T>>, run: &mut VecDeque<Ticket<T>>) -> Option<T
         match tail.pop()? {
             Entry::One(slot) => return Some(slot),
             Entry::Run(next) => *run = next.into(),
+            Entry::Marker => unreachable!("{NO_MARKER}"),
         }
     }
 }
+
+/// See the module.
+const NO_MARKER: &str = "a marker never stands at the front of the head";
 
 /// What a mutant does instead (`sync/mutants.rs`).
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
@@ -315,6 +364,7 @@ mod defects {
             }
             match self.tail.pop()? {
                 Entry::One(slot) => Some(slot),
+                Entry::Marker => None,
                 Entry::Run(run) => {
                     let mut run = VecDeque::from(run);
                     let first = run.pop_front();

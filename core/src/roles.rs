@@ -137,8 +137,11 @@ impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for Indexer<T, M> {
         self.delete(&object)
     }
 
-    fn replace(&self, list: Vec<Arc<T>>, _version: &str) -> Result<(), StoreError> {
-        self.replace(list)
+    fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError> {
+        self.replace(list)?;
+        // A version that does not compare says nothing of what is applied.
+        let _ = self.bookmark(version);
+        Ok(())
     }
 
     fn resync(&self) -> Result<(), StoreError> {

@@ -1,6 +1,7 @@
 //! Versions that compare: decimal numbers of any length, as Kubernetes has them. Anything else is no version here.
 
 use std::cmp::Ordering;
+use std::fmt;
 
 /// A version as a number; its digits without leading zeros.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +12,12 @@ impl ResourceVersion {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         is_number.then(|| Self(text.trim_start_matches('0').into()))
+    }
+}
+
+impl fmt::Display for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "0" } else { &self.0 })
     }
 }
 
@@ -38,6 +45,12 @@ mod tests {
         assert!(version("18446744073709551616") > version("18446744073709551615"), "more than 64 bits");
         assert_eq!(version("007"), version("7"));
         assert_eq!(version("000"), version("0"));
+    }
+
+    #[test]
+    fn a_version_is_shown_without_leading_zeros() {
+        let shown = |text: &str| ResourceVersion::parse(text).unwrap().to_string();
+        assert_eq!(["070", "7", "000"].map(shown), ["70", "7", "0"]);
     }
 
     #[test]

@@ -125,6 +125,17 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::NoticeLeavesNothing | Mutant::BuiltOutOfTurn | Mutant::WrittenOutOfTurn | Mutant::BuiltFromWhatWas => {
             &["build"]
         }
+        Mutant::HandlersHoldNothing
+        | Mutant::QueuedAgainIsNotParked
+        | Mutant::PushedOverCountsFromTheEnd
+        | Mutant::GivenBackIsNotParked
+        | Mutant::LateRunIsNotParked
+        | Mutant::JoinedAheadOfItsPlace
+        | Mutant::ClaimHoldsNothing
+        | Mutant::PassedIsNotParked
+        | Mutant::AppliedTellsNobody
+        | Mutant::AppliedCloseTellsNobody
+        | Mutant::AppliedWaitsWithoutASecondLook => &["applied"],
         Mutant::DroppedQueueForgets => &["handles"],
         Mutant::TurnsOverlap
         | Mutant::TurnHidesWhatIsLeft

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::applied::{Held, Stretches};
 use super::initial::Marks;
 use super::news::News;
 use super::pop::{SLOW, report_slow};
@@ -36,13 +37,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// The same when there is something. Never waits.
     pub fn try_pop_batch(&self, max: usize) -> Option<Batch<'_, T, M>> {
-        let slots = self.queue.try_pop_batch(max.max(1));
+        let (slots, stretches) = self.queue.try_pop_batch(max.max(1));
+        let held = Stretches::of(self, stretches);
         let first = slots.front()?.key().to_owned();
         for slot in slots.iter().take(SLOT_AHEAD) {
             slot.prefetch();
         }
         let depth = self.pending_deltas();
-        Some(Batch { fifo: self, slots, marks: None, weight: 0, started: Started::now(), depth, first })
+        Some(Batch { fifo: self, slots, held, marks: None, weight: 0, started: Started::now(), depth, first })
     }
 
     /// The same for async callers. Dropping the future takes nothing.
@@ -103,6 +105,8 @@ pub type Failure<E> = ProcessError<E>;
 pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,
     slots: VecDeque<Ticket<T>>,
+    /// Keeps the applied version back, where that is tracked.
+    held: Stretches<'f, T, M>,
     /// Shared by the items of a stretch of the initial population, and given up at its end, so that the population ends
     /// with its handlers and not with this guard.
     marks: Option<Arc<Marks<'f>>>,
@@ -130,13 +134,14 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
     #[allow(clippy::should_implement_trait)] // An iterator could be collected, which would take all keys at once.
     #[inline]
     pub fn next(&mut self) -> Option<Popped<'f, T, M>> {
-        let slot = loop {
+        let (slot, held) = loop {
             let Some(ticket) = self.slots.pop_front() else {
                 self.marks = None;
                 return None;
             };
+            let held = self.held.next();
             if let Some(slot) = self.fifo.redeem(ticket) {
-                break slot;
+                break (slot, held);
             }
         };
         if let Some(ahead) = self.slots.get(SLOT_AHEAD) {
@@ -145,7 +150,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         if let Some(ahead) = self.slots.get(KNOWN_AHEAD) {
             ahead.prefetch_known();
         }
-        let (mut popped, weight) = self.fifo.take(slot);
+        let (mut popped, weight) = self.fifo.take(slot, held.map(Held::Together));
         self.weight += weight;
         let marked = popped.is_marked();
         if marked {
@@ -156,11 +161,26 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         }
         Some(popped)
     }
+
+    /// Makes a slot ready to go back to the queue.
+    fn give_back(&mut self, slot: Ticket<T>) -> Option<Ticket<T>> {
+        let held = self.held.next();
+        mutant!(GivenBackIsNotParked => return Some(slot));
+        match held {
+            Some(held) => self.fifo.park(slot, held.epoch()),
+            None => Some(slot),
+        }
+    }
 }
 
 impl<T: Send + Sync, M: Meta<T>> Drop for Batch<'_, T, M> {
     fn drop(&mut self) {
-        let given = self.fifo.queue.give_back(std::mem::take(&mut self.slots));
+        let mut slots = std::mem::take(&mut self.slots);
+        if !self.held.is_empty() {
+            // They will stand in front of markers again, but at a head that has gone past their own.
+            slots = slots.into_iter().filter_map(|slot| self.give_back(slot)).collect();
+        }
+        let given = self.fifo.queue.give_back(slots);
         let room = self.fifo.depth.subtract(self.weight);
         mutant!(GivenBackWakesNobody => return);
         self.fifo.tell(&News { queued: given, room, synced: false });

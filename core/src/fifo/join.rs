@@ -15,13 +15,15 @@
 use std::panic::resume_unwind;
 use std::thread;
 
+use super::applied::Hold;
 use super::relist::Look;
 use super::{DeltaFifo, Refused};
 use crate::error::{OfferError, RelistError};
+use crate::ledger::Epoch;
 use crate::queue::Lane;
 use crate::shard::Shard;
 use crate::slot::Version;
-use crate::slot::{Pending, Rule, Ticket, prefetch};
+use crate::slot::{Pending, Pushed, Rule, Ticket, prefetch};
 use crate::sync::{Arc, GROUP, RUN, SHARDS, mutant};
 use crate::table::Table;
 use crate::{DeltaType, Meta};
@@ -94,12 +96,14 @@ struct Share<'f, T: Send + Sync, M: Meta<T>> {
 struct Unpublished<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,
     lane: Lane,
+    /// There is a hold on this epoch while there are any, if that is tracked.
+    since: Option<Epoch>,
     slots: Vec<(u32, Ticket<T>)>,
 }
 
 impl<T: Send + Sync, M: Meta<T>> Drop for Unpublished<'_, T, M> {
     fn drop(&mut self) {
-        self.fifo.publish(self.lane, self.slots.drain(..).map(|(_, slot)| slot));
+        self.fifo.publish(self.lane, self.since, self.slots.drain(..).map(|(_, slot)| slot));
     }
 }
 
@@ -108,6 +112,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let (threads, longest_stride) = self.scale_of(page.len());
         let size = PIECE.min(page.len().div_ceil(threads));
         let mut pieces: Vec<_> = (0..threads).map(|_| Piece::new(size, threads)).collect();
+        // Dropped after the shares, which queue what is left in them.
+        let mut held;
         let mut shares: Vec<_> = (0..threads).map(|_| Share::new(self, join.lane(), size)).collect();
         let mut in_order = Vec::new();
         let mut rest = page.into_iter();
@@ -124,15 +130,19 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
             let refused: Vec<_> = pieces.iter_mut().flat_map(|piece| std::mem::take(&mut piece.refused)).collect();
             let end = refused.first().filter(|_| join.stops_at_refused).map_or(stride, |(index, _)| *index);
+            held = self.hold();
+            let since = held.as_ref().map(Hold::epoch);
             for (number, share) in shares.iter_mut().enumerate() {
                 let parts = pieces.iter_mut().filter(|piece| piece.first < end);
                 share.entries.extend(parts.map(|piece| std::mem::take(&mut piece.entries[number])));
+                share.queued.since = since;
             }
             let arenas: Vec<&str> = pieces.iter().map(|piece| piece.arena.as_str()).collect();
             on_threads(shares.iter_mut().collect(), |share: &mut Share<'_, T, M>| {
                 self.join_share(join, share, &arenas);
             });
-            self.publish_in_order(join.lane(), stride, &mut in_order, &mut shares);
+            self.publish_in_order(join.lane(), since, stride, &mut in_order, &mut shares);
+            drop(held.take());
 
             for (index, source) in refused {
                 let index = done + index;
@@ -253,7 +263,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let table = &self.core.table;
         let Some(&first) = group.first() else { return };
         let lock = table.shard(entries[first as usize].hash);
-        let (lane, mut absent) = (join.lane(), Vec::new());
+        let (lane, since, mut absent, mut joins) = (join.lane(), self.queue.now(), Vec::new(), false);
         // Counted first, so that the depth never seems less than what is queued. (Marks decide nothing before the commit.)
         self.counted(objects_left(entries, group), join.marks);
 
@@ -274,12 +284,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let Some(object) = entry.object.take() else { continue };
             self.list_elsewhere(generation, key);
             slot.stamp(generation);
-            let pushed = slot.push(join.pending(object), Rule::Always);
+            let pushed = slot.push(join.pending(object).since(since), Rule::Always);
+            joins |= matches!(pushed, Pushed::Joined);
             if let Some(ticket) = self.queue.ticket(lane, slot, pushed) {
                 queued.push((entry.index, ticket));
             }
         }
         drop(shard);
+        if joins && since.is_some() {
+            // The offer that made a slot pending may not have queued it yet. It has when it lets other offers in.
+            mutant!(JoinedAheadOfItsPlace => (); drop(lock.upgradable_read()));
+        }
 
         if !absent.is_empty() {
             let mut shard = lock.write();
@@ -296,7 +311,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 let place = table.find_or_insert(&mut shard, entry.hash, name);
                 let slot = shard.at(place);
                 slot.stamp(generation);
-                let pushed = slot.push(join.pending(object), Rule::Always);
+                let pushed = slot.push(join.pending(object).since(since), Rule::Always);
                 if let Some(ticket) = self.queue.ticket(lane, slot, pushed) {
                     queued.push((entry.index, ticket));
                 }
@@ -364,6 +379,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     fn publish_in_order(
         &self,
         lane: Lane,
+        since: Option<Epoch>,
         stride: usize,
         in_order: &mut Vec<Option<Ticket<T>>>,
         shares: &mut [Share<'_, T, M>],
@@ -372,16 +388,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         for (index, slot) in shares.iter_mut().flat_map(|share| share.queued.slots.drain(..)) {
             in_order[index as usize] = Some(slot);
         }
-        self.publish(lane, in_order.iter_mut().filter_map(Option::take));
+        self.publish(lane, since, in_order.iter_mut().filter_map(Option::take));
     }
 
-    fn publish(&self, lane: Lane, slots: impl Iterator<Item = Ticket<T>>) {
+    /// Queues slots that were pushed since there is a hold on `since`.
+    fn publish(&self, lane: Lane, since: Option<Epoch>, slots: impl Iterator<Item = Ticket<T>>) {
         let mut slots = slots.peekable();
         let mut count = 0;
         while slots.peek().is_some() {
             let run: Vec<_> = slots.by_ref().take(RUN).collect();
             count += run.len();
-            self.queue.push_run(lane, run);
+            self.push_run(lane, run, since);
         }
         mutant!(RunWakesOne => return self.queue.wake(count.min(1)));
         // After all of them: a waker runs what its task does next.
@@ -496,7 +513,8 @@ impl<T> Piece<T> {
 impl<'f, T: Send + Sync, M: Meta<T>> Share<'f, T, M> {
     fn new(fifo: &'f DeltaFifo<T, M>, lane: Lane, size: usize) -> Self {
         let slots = Vec::with_capacity(with_slack(size));
-        Self { entries: Vec::new(), order: Vec::with_capacity(size), queued: Unpublished { fifo, lane, slots } }
+        let queued = Unpublished { fifo, lane, since: None, slots };
+        Self { entries: Vec::new(), order: Vec::with_capacity(size), queued }
     }
 }
 

@@ -11,7 +11,9 @@
 //! | `resolve` | from pushes to client-go's deltas |
 //! | `peek` | get and list of what is pending |
 //! | `initial`, `depth` | `has_synced` and friends; the gauge and the high-water mark |
+//! | `applied` | bookmarks, and what holds the applied version back |
 
+mod applied;
 mod batch;
 mod depth;
 mod initial;
@@ -28,7 +30,9 @@ mod settle;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use crate::applied::Source;
 use crate::error::{BoxError, Closed, KeyError, discard};
+use crate::ledger::Epoch;
 use crate::queue::{Lane, ReadyQueue};
 use crate::slot::{QueuedSlot, StaleSlot, Ticket};
 use crate::store::Core;
@@ -78,6 +82,8 @@ enum Known<T> {
 /// for keys whose handler was running, nor with a [lane for live events](DeltaFifoBuilder::live_lane).
 pub struct DeltaFifo<T, M> {
     core: Arc<Core<T, M>>,
+    /// Dropped, it tells who waits for a version.
+    _source: Source,
     known: Known<T>,
     queue: ReadyQueue<T>,
     initial: Initial,
@@ -103,14 +109,16 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// A queue without a store: a deletion counts only for what is pending, or what
     /// [`known_objects`](DeltaFifoBuilder::known_objects) says.
     pub fn builder(keys: KeyFunc<T, M>) -> DeltaFifoBuilder<T, M> {
-        DeltaFifoBuilder::new(Arc::new(Core::bare(keys)), Known::Nowhere)
+        let core = Arc::new(Core::bare(keys));
+        let source = Source::of(&core.applied);
+        DeltaFifoBuilder::new((core, source), Known::Nowhere)
     }
 
     /// A queue fused with `store`: they share one slot per key, and popped items [apply](Popped::apply) themselves. From
     /// here on that is the only way to write the store; read it through [`store`](Self::store) or an
     /// [`IndexReader`] made before.
     pub fn over(store: Indexer<T, M>) -> DeltaFifoBuilder<T, M> {
-        DeltaFifoBuilder::new(store.into_core(), Known::Fused)
+        DeltaFifoBuilder::new(store.into_parts(), Known::Fused)
     }
 
     /// A handle for reading the fused store. (Of a queue without one it is empty.)
@@ -222,6 +230,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             return self.queue.close();
         });
         self.queue.close();
+        self.core.applied.close();
         self.initial.announce();
         self.depth.announce();
     }
@@ -232,22 +241,24 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.queue.is_closed()
     }
 
-    /// Queues slots whose pushes are over, in key order if walks are to be ordered. The caller wakes so many.
-    fn push_walk(&self, mut slots: Vec<Ticket<T>>) -> usize {
+    /// Queues slots whose pushes are over, in key order if walks are to be ordered; they were made with a hold on `since`.
+    /// The caller wakes so many.
+    fn push_walk(&self, mut slots: Vec<Ticket<T>>, since: Option<Epoch>) -> usize {
         if self.ordered_walks {
             slots.sort_unstable_by(|a, b| a.key().cmp(b.key()));
         }
         let count = slots.len();
-        self.queue.push_run(Lane::Backlog, slots);
+        self.push_run(Lane::Backlog, slots, since);
         mutant!(WalkWakesOne => count.min(1); count)
     }
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
-    fn new(core: Arc<Core<T, M>>, known: Known<T>) -> Self {
+    fn new((core, source): (Arc<Core<T, M>>, Source), known: Known<T>) -> Self {
         Self {
             fifo: DeltaFifo {
                 core,
+                _source: source,
                 known,
                 queue: ReadyQueue::new(),
                 initial: Initial::new(),
@@ -339,8 +350,19 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
         self
     }
 
+    /// Whether the queue keeps track of what is [applied](DeltaFifo::applied_version). Off by default: then there are no
+    /// [`bookmark`](DeltaFifo::bookmark)s. It costs one short lock for a batch, or for an item popped alone, and one when
+    /// its handlers have ended. While a handler runs, each bookmark that comes meanwhile is kept, some 40 bytes.
+    pub fn track_applied(mut self, track: bool) -> Self {
+        self.fifo.queue.track(track);
+        self
+    }
+
     /// The queue.
     pub fn build(self) -> DeltaFifo<T, M> {
+        if self.fifo.queue.now().is_none() {
+            self.fifo.core.applied.untracked();
+        }
         self.fifo
     }
 }
@@ -366,7 +388,7 @@ impl<T, M> Drop for DeltaFifo<T, M> {
     fn drop(&mut self) {
         mutant!(DroppedQueueForgets => return);
         let mut panic = None;
-        while let Some(ticket) = self.queue.try_pop() {
+        while let Some((ticket, _)) = self.queue.try_pop() {
             let Some(slot) = self.redeem(ticket) else { continue };
             let (running, taken) = slot.take();
             // One object's drop that panics must not keep the others.

@@ -168,6 +168,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         rule: Rule,
         missing: Missing,
     ) -> bool {
+        let pending = pending.since(self.queue.now());
         let (weight, lane) = (pending.weight(), self.queue.lane_of(&pending));
         let open = self.stamp_of_offer(key, rule);
         self.list_elsewhere(open, key);
@@ -175,7 +176,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if open != 0 {
             slot.stamp(open);
         }
-        let asking = if missing == Missing::Ask { slot.claim() } else { None };
+        // A hold as a handler has one, for what others push meanwhile. Given up last.
+        let asks = missing == Missing::Ask;
+        let held = if asks { mutant!(ClaimHoldsNothing => None; self.hold()) } else { None };
+        let asking = if asks { slot.claim() } else { None };
         let pushed = slot.push(pending, rule);
         if let skipped @ Pushed::Skipped(_) = pushed {
             drop(shard);
@@ -193,7 +197,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         drop(shard);
         self.depth.add(weight);
         if let Some(running) = asking {
-            return self.settle(running, None, 0).is_queued;
+            let is_queued = self.settle(running, None, None, 0).is_queued;
+            drop(held);
+            return is_queued;
         }
         mutant!(OfferDoesNotWake => return true);
         self.queue.wake(wakes);

@@ -8,6 +8,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use super::applied::Held;
 use super::initial::Marks;
 use super::resolve::resolve;
 use super::{DeltaFifo, Known};
@@ -44,12 +45,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Takes the next key if there is one. Never waits.
     pub fn try_pop(&self) -> Option<Popped<'_, T, M>> {
-        let slot = loop {
-            if let Some(slot) = self.redeem(self.queue.try_pop()?) {
-                break slot;
+        let (slot, held) = loop {
+            let (ticket, epoch) = self.queue.try_pop()?;
+            let held = self.held(epoch);
+            if let Some(slot) = self.redeem(ticket) {
+                break (slot, held);
             }
         };
-        let (mut popped, weight) = self.take(slot);
+        let (mut popped, weight) = self.take(slot, held.map(Held::Alone));
         if self.depth.subtract(weight) {
             self.depth.announce();
         }
@@ -89,9 +92,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         result
     }
 
-    /// Takes what is pending in `slot`; the second value is what leaves the depth gauge.
+    /// Takes what is pending in `slot`, with the hold of its place; the second value is what leaves the depth gauge.
     #[inline]
-    pub(super) fn take(&self, slot: QueuedSlot<T>) -> (Popped<'_, T, M>, usize) {
+    pub(super) fn take<'f>(&'f self, slot: QueuedSlot<T>, held: Option<Held<'f, T, M>>) -> (Popped<'f, T, M>, usize) {
+        let held = mutant!(HandlersHoldNothing => None; held).map(|held| self.adopt(&slot, held));
         let (running, taken) = slot.take();
         let (deltas, marks, weight, folded) = match taken {
             Taken::One { kind, object, initial } => {
@@ -110,6 +114,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             is_initial: self.initial.is_initial(marks),
             marks,
             batch: None,
+            held,
             verdict: Verdict::None,
             was_panicking: std::thread::panicking(),
             started: None,
@@ -144,6 +149,8 @@ pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     marks: usize,
     /// Instead of `marks`, for an item of a batch.
     batch: Option<Arc<Marks<'f>>>,
+    /// Keeps the applied version back, where that is tracked.
+    held: Option<Held<'f, T, M>>,
     verdict: Verdict,
     was_panicking: bool,
     pub(super) started: Option<Started>,
@@ -283,11 +290,13 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
         // What is not put back is dropped with the fields, last: should an object's drop panic, its key is settled.
         let front = put_back.then(|| std::mem::take(&mut self.deltas));
         mutant!(CancelledIsLost => {
-            drop(self.fifo.settle(running, None, 0));
+            drop(self.fifo.settle(running, None, None, 0));
             return;
         });
         let marks = mutant!(TakesAreCounted => self.marks.max(1); self.marks);
-        let settled = self.fifo.settle(running, front, marks);
+        let since = self.held.as_ref().map(Held::epoch);
+        let settled = self.fifo.settle(running, front, since, marks);
+        drop(self.held.take());
         drop(self.batch.take());
         drop(settled);
     }

@@ -13,6 +13,7 @@ use crate::slot::{Pending, Pushed, Rule, RunningSlot, Slot, State, Ticket, What}
 use crate::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RwLock, mutant};
 use crate::{DeltaType, Meta};
 
+use super::applied::Hold;
 use super::join::{Join, on_threads};
 use super::news::News;
 use super::offer::Missing;
@@ -98,7 +99,8 @@ pub struct Committed {
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Queues `Replaced` for every object of `list`, in order, and a deletion for every other key that is known or pending
-    /// (client-go `Replace`): a relist of one page. Pops proceed meanwhile. O(list + known).
+    /// (client-go `Replace`): a relist of one page, with the [commit](Relist::commit) that belongs to it. Pops proceed
+    /// meanwhile. O(list + known).
     ///
     /// # Errors
     /// [`RelistError::Refused`]: what stood before the refused object is queued, nothing is deleted, and the queue is as
@@ -269,7 +271,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// Queues what is known once more.
     fn tell_again(&self, hash: u64, key: &str) {
         let fifo = self.fifo;
-        let pending = Pending::new(What::Again(fifo.replaced_as, None)).initial(self.marks);
+        let pending = Pending::new(What::Again(fifo.replaced_as, None)).initial(self.marks).since(fifo.queue.now());
         fifo.counted(1, self.marks);
         let shard = fifo.core.table.shard(hash).write();
         let is_current = mutant!(OldProbeTells => true; fifo.relists.is_current(self.generation));
@@ -300,7 +302,9 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     }
 
     /// Ends the relist: queues a deletion for every key that is known or pending and was not listed, nor written since
-    /// the begin. O(known).
+    /// the begin. In a queue that [tracks what is applied](crate::DeltaFifoBuilder::track_applied) it is a
+    /// [`bookmark`](DeltaFifo::bookmark), too, if `version` is a decimal number; of any other version nobody can be told
+    /// that it is applied. O(known).
     ///
     /// # Errors
     /// [`RelistError::Superseded`]: nothing is deleted, or nothing more when the newer relist began meanwhile.
@@ -315,6 +319,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
             *last = Some(version.to_owned());
             fifo.initial.commit()
         })?;
+        fifo.mark_commit(version);
         Ok(Committed { deleted })
     }
 
@@ -348,11 +353,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     fn sweep(&self, generation: u32, marks: bool) -> usize {
         let shards = self.core.table.shards();
         let parts = shards.chunks(shards.len().div_ceil(self.relist_threads)).collect();
+        let held = self.hold();
         let swept = on_threads(parts, |shards| self.sweep_shards(shards, generation, marks));
         let deleted = swept.iter().map(|swept| swept.deleted).sum();
         let skipped = swept.iter().map(|swept| swept.skipped).sum();
         let queued: Vec<_> = swept.into_iter().flat_map(|swept| swept.queued).collect();
-        let queued = self.push_walk(queued);
+        let queued = self.push_walk(queued, held.as_ref().map(Hold::epoch));
         self.tell(&News { queued, ..self.uncounted(skipped, marks) });
         deleted
     }
@@ -376,7 +382,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 }
                 // Counted before the push: see `join_group`.
                 self.counted(1, marks);
-                let pushed = slot.push(Pending::new(What::Swept(None)).initial(marks), Rule::IfExists);
+                let pending = Pending::new(What::Swept(None)).initial(marks).since(self.queue.now());
+                let pushed = slot.push(pending, Rule::IfExists);
                 if matches!(pushed, Pushed::Skipped(_)) {
                     swept.skipped += 1;
                     continue;

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::applied::Hold;
 use super::offer::Missing;
 use super::{DeltaFifo, Known};
 use crate::queue::Lane;
@@ -23,11 +24,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// `running`: told of the keys whose handlers run.
     fn resync_slots(&self, mut running: impl FnMut(&str)) {
         let mut idle = Vec::new();
+        // For those that are queued at the end.
+        let held = if self.ordered_walks { self.hold() } else { None };
         for shard in self.core.table.shards() {
             let shard = shard.write();
             let mut pushed = 0;
             for slot in shard.slots_near() {
-                let pending = Pending::new(What::Again(DeltaType::Sync, None));
+                let pending = Pending::new(What::Again(DeltaType::Sync, None)).since(self.queue.now());
                 let told = slot.push(pending, Rule::IfIdle);
                 match told {
                     Pushed::Queue(_) => idle.extend(self.queue.ticket(Lane::Backlog, slot, told)),
@@ -53,7 +56,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             mutant!(ResyncWakesNobody => continue);
             self.queue.wake(count);
         }
-        let queued = self.push_walk(idle);
+        let queued = self.push_walk(idle, held.as_ref().map(Hold::epoch));
         self.queue.wake(queued);
     }
 

@@ -8,6 +8,7 @@
 use super::news::News;
 use super::{DeltaFifo, Known};
 use crate::error::unharmed;
+use crate::ledger::Epoch;
 use crate::queue::Lane;
 use crate::slot::{Pending, Rule, RunningSlot, What};
 use crate::sync::{Arc, mutant};
@@ -15,11 +16,17 @@ use crate::{Deltas, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Settles `running`, and `marks` of the initial population with it. `front`, if any, goes back in front of what came
-    /// meanwhile.
-    pub(super) fn settle(&self, running: RunningSlot<T>, front: Option<Deltas<T>>, marks: usize) -> Settled<T> {
+    /// meanwhile; it was offered in the epoch `since`, on which the caller has a hold.
+    pub(super) fn settle(
+        &self,
+        running: RunningSlot<T>,
+        front: Option<Deltas<T>>,
+        since: Option<Epoch>,
+        marks: usize,
+    ) -> Settled<T> {
         let mut kept = Vec::new();
         if let Some(deltas) = front.filter(|deltas| !deltas.is_empty()) {
-            let sealed = Pending::new(What::Sealed(Box::new(deltas)));
+            let sealed = Pending::new(What::Sealed(Box::new(deltas))).since(since);
             self.depth.add(sealed.weight());
             kept.push(sealed);
         }
@@ -47,8 +54,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 }
             } else {
                 let lane = if kept.iter().any(Pending::is_live) { Lane::Live } else { Lane::Backlog };
+                let now = self.queue.now();
+                let oldest = now.and_then(|now| kept.iter().map(|pending| pending.since?.epoch(now)).min().flatten());
+                let since = mutant!(PushedOverCountsFromTheEnd => now; oldest);
                 match running.requeue(kept) {
                     Ok(slot) => {
+                        // Before it is queued: markers stand where it goes that it was offered before.
+                        mutant!(QueuedAgainIsNotParked => (); self.queue.park(&slot, since));
                         let Some(ticket) = self.queue.ticket_of(lane, slot) else { return Some(0) };
                         self.queue.push(lane, ticket);
                         mutant!(SettledBacklogWakesNobody => if lane == Lane::Backlog { return Some(0); });

@@ -53,6 +53,7 @@ type Transformer<T> = Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sy
 /// | a key that waits | once in the queue | once for every delta |
 /// | a deletion of what is not known | ignored | told |
 /// | a relist | page by page, from several threads; unchanged objects can be skipped | one event, which nothing comes between |
+/// | the [applied version](crate::DeltaFifo::applied_version) | with `track_applied` | not tracked: who waits for one gets [`NotTracked`](crate::VersionError::NotTracked) |
 /// | a relist's memory | a page | the whole list with its keys, beside what is known, until it is handled |
 ///
 /// Take this one where the order across keys matters (objects that refer to each other, a log of everything), or where a
@@ -119,7 +120,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// A queue fused with `store`: events [apply](Turn::apply) themselves. From here on that is the only way to write the
     /// store; read it through [`store`](Self::store) or an [`IndexReader`] made before.
     pub fn over(store: Indexer<T, M>) -> InOrderFifoBuilder<T, M> {
-        InOrderFifoBuilder::new(store.into_core(), true)
+        InOrderFifoBuilder::new(store.into_parts().0, true)
     }
 
     /// A handle for reading the fused store. (Of a queue without one it is empty.)
@@ -212,6 +213,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
     fn new(core: Arc<Core<T, M>>, is_fused: bool) -> Self {
+        // So that who waits for a version is told, instead of sleeping for ever.
+        core.applied.untracked();
         Self {
             fifo: InOrderFifo {
                 core,

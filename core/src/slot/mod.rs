@@ -265,6 +265,11 @@ impl<T> QueuedSlot<T> {
         slot
     }
 
+    /// The address, which names the slot for as long as this token exists.
+    pub(crate) fn address(&self) -> usize {
+        self.slot.addr().get()
+    }
+
     /// Takes everything pending; the holder of the result owns the slot until it settles.
     pub(crate) fn take(self) -> (RunningSlot<T>, Taken<T>) {
         let taken = self.slot().word.take();

@@ -1,5 +1,6 @@
 //! What a push puts on a slot, and the rules that decide whether it does.
 
+use crate::ledger::{Epoch, Since};
 use crate::sync::Arc;
 use crate::{DeletedFinalStateUnknown, DeltaType, Deltas};
 
@@ -51,11 +52,15 @@ pub(crate) struct Pending<T> {
     pub(crate) initial: bool,
     /// Pushed over a running handler under this rule, which settle still has to apply.
     pub(crate) undecided: Option<Rule>,
+    /// The epoch it was offered in, for when it has to wait for a handler: then its slot's place in the queue does not say.
+    /// None: that is not known, so it counts as the oldest. It is not tracked; or it lay in the word, where there is no room
+    /// for it, nor a handler.
+    pub(crate) since: Option<Since>,
 }
 
 impl<T> Pending<T> {
     pub(crate) fn new(what: What<T>) -> Self {
-        Self { what, initial: false, undecided: None }
+        Self { what, initial: false, undecided: None, since: None }
     }
 
     pub(crate) fn object(kind: DeltaType, object: Arc<T>) -> Self {
@@ -64,6 +69,10 @@ impl<T> Pending<T> {
 
     pub(crate) fn initial(self, initial: bool) -> Self {
         Self { initial, ..self }
+    }
+
+    pub(crate) fn since(self, since: Option<Epoch>) -> Self {
+        Self { since: since.and_then(Since::of), ..self }
     }
 
     /// Whether it was offered as it happened, rather than brought by a relist or a resync.
@@ -86,6 +95,6 @@ impl<T> Pending<T> {
 
 impl<T> Clone for Pending<T> {
     fn clone(&self) -> Self {
-        Self { what: self.what.clone(), initial: self.initial, undecided: self.undecided }
+        Self { what: self.what.clone(), initial: self.initial, undecided: self.undecided, since: self.since }
     }
 }

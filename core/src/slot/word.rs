@@ -223,7 +223,7 @@ impl<T> Word<T> {
     }
 
     pub(super) fn push(&self, mut pending: Pending<T>, rule: Rule, known: impl Fn() -> bool) -> Push<T> {
-        let mut tries = 0;
+        let (since, mut tries) = (pending.since, 0);
         // Acquire: `known` below may look at what the last handler left; paired with the Release of its settle.
         let mut seen = self.word.load(Ordering::Acquire);
         loop {
@@ -255,6 +255,7 @@ impl<T> Word<T> {
                     // SAFETY: `new` was made right above and never published; only its top is taken off.
                     (pending, _) = unsafe { unlink(new) };
                     pending.undecided = None;
+                    pending.since = since;
                     seen = now;
                 }
             }

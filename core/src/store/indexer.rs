@@ -5,7 +5,8 @@ use std::ops::Deref;
 
 use super::apply::Failed;
 use super::{Core, IndexReader, Indexers};
-use crate::error::{BoxError, IndexError, KeyError, StoreError, TransactionError};
+use crate::applied::{self, Source};
+use crate::error::{BoxError, IndexError, KeyError, StoreError, TransactionError, VersionError};
 use crate::key::KeyBuf;
 use crate::slot::SlotOwner;
 use crate::sync::{self, Arc};
@@ -31,6 +32,7 @@ use crate::{DeltaObject, KeyFunc, KeySource, Meta};
 /// ```
 pub struct Indexer<T, M> {
     reader: IndexReader<T, M>,
+    source: Source,
 }
 
 /// One change of a [transaction](Indexer::transaction).
@@ -69,7 +71,8 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
     /// [`IndexError::Conflict`] when a name is given twice or is [`NAMESPACE_INDEX`](crate::NAMESPACE_INDEX).
     pub fn build(self) -> Result<Indexer<T, M>, IndexError> {
         let core = Arc::new(Core::new(self.keys, self.indexers)?);
-        Ok(Indexer { reader: IndexReader { core } })
+        let source = Source::of(&core.applied);
+        Ok(Indexer { reader: IndexReader { core }, source })
     }
 }
 
@@ -85,8 +88,19 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         self.reader.clone()
     }
 
-    pub(crate) fn into_core(self) -> Arc<Core<T, M>> {
-        self.reader.core
+    pub(crate) fn into_parts(self) -> (Arc<Core<T, M>>, Source) {
+        (self.reader.core, self.source)
+    }
+
+    /// Everything up to `version` has been written (client-go `Store.Bookmark`): the
+    /// [applied version](IndexReader::applied_version) rises to it at once, and who waits for it is told. A smaller one than
+    /// before changes nothing. O(1).
+    ///
+    /// # Errors
+    /// [`VersionError::NotANumber`].
+    pub fn bookmark(&self, version: &str) -> Result<(), VersionError> {
+        self.core.applied.raise(applied::parse(version)?);
+        Ok(())
     }
 
     /// Stores `object` under its key, in place of what was there. O(1) and the index functions.

@@ -18,7 +18,9 @@ mod reader;
 mod sole;
 mod undelta;
 
+use crate::applied::Applied;
 use crate::error::{IndexError, StoreError};
+use crate::sync::Arc;
 use crate::table::Table;
 use crate::{KeyFunc, Meta};
 pub use detector::CacheMutationDetector;
@@ -42,16 +44,19 @@ pub(crate) struct Core<T, M> {
     indexes: Indexes<T>,
     pub(crate) table: Table<T>,
     pub(crate) keys: KeyFunc<T, M>,
+    pub(crate) applied: Arc<Applied>,
 }
 
 impl<T, M: Meta<T>> Core<T, M> {
     fn new(keys: KeyFunc<T, M>, indexers: Indexers<T>) -> Result<Self, IndexError> {
-        Ok(Self { namespaces: Values::new(), indexes: Indexes::new(indexers)?, table: Table::new(), keys })
+        let applied = Arc::new(Applied::new());
+        Ok(Self { namespaces: Values::new(), indexes: Indexes::new(indexers)?, table: Table::new(), keys, applied })
     }
 
     /// A core whose table serves a queue alone.
     pub(crate) fn bare(keys: KeyFunc<T, M>) -> Self {
-        Self { namespaces: Values::new(), indexes: Indexes::none_yet(), table: Table::new(), keys }
+        let applied = Arc::new(Applied::new());
+        Self { namespaces: Values::new(), indexes: Indexes::none_yet(), table: Table::new(), keys, applied }
     }
 
     /// What an index has, if there is one of that name.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::index::Position;
 use super::{Core, Indexers, Values};
 use crate::buckets::Cursor;
-use crate::error::{BoxError, IndexError, KeyError};
+use crate::error::{BoxError, IndexError, KeyError, WaitError};
 use crate::key::KeyBuf;
 use crate::slot::Slot;
 use crate::sync::{Arc, GROUP};
@@ -187,6 +187,52 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// [`IndexError::Unknown`].
     pub fn list_index_func_values(&self, name: &str) -> Result<Vec<String>, IndexError> {
         self.core.values(name, Values::values)
+    }
+
+    /// The applied version (client-go `LastStoreSyncResourceVersion`): the greatest of which it is known that everything up
+    /// to it is in the store, by a [`DeltaFifo::bookmark`](crate::DeltaFifo::bookmark) whose marker came through the queue, or
+    /// an [`Indexer::bookmark`](crate::Indexer::bookmark). It only rises. `None` before the first.
+    #[must_use]
+    pub fn applied_version(&self) -> Option<String> {
+        self.core.applied.version()
+    }
+
+    /// Blocks until the [applied version](Self::applied_version) is `version` or greater: until reads of this store are at
+    /// least so fresh. Versions compare as decimal numbers.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deltafifo::{DeltaFifo, Indexer, KeyFunc, NoMeta};
+    ///
+    /// let keys = KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
+    /// let fifo = DeltaFifo::over(Indexer::builder(keys).build()?).track_applied(true).build();
+    /// let store = fifo.store();
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| while fifo.process(|item| item.apply(|_| ())).is_ok() {});
+    ///     fifo.add(Arc::new("a".to_owned()))?;
+    ///     fifo.bookmark("7")?;
+    ///     store.wait_for_resource_version("7")?;
+    ///     assert!(store.get_by_key("a").is_some());
+    ///     fifo.close();
+    ///     Ok::<(), Box<dyn std::error::Error>>(())
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`WaitError::Version`]: it is no decimal number, or the queue over this store does not track what is applied.
+    /// [`WaitError::Closed`]: the queue is closed and has no marker so great, or whoever wrote the store is gone. (While a
+    /// closed queue has one, what is left is waited for: it is still popped.)
+    pub fn wait_for_resource_version(&self, version: &str) -> Result<(), WaitError> {
+        self.core.applied.wait(version)
+    }
+
+    /// The same for async callers.
+    ///
+    /// # Errors
+    /// As for [`wait_for_resource_version`](Self::wait_for_resource_version).
+    pub async fn wait_for_resource_version_async(&self, version: &str) -> Result<(), WaitError> {
+        self.core.applied.wait_async(version).await
     }
 }
 

@@ -1,5 +1,8 @@
 //! The engine's behaviour, a file for each side of it. One program, so that a change of the engine is linked once.
 
+mod applied;
+mod applied_model;
+mod applied_waits;
 mod blocking;
 #[path = "../common/mod.rs"]
 mod common;

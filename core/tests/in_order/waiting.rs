@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{block_on, ends, keys, obj, waker};
 use crate::rig::{Fifo, bare, show_turn, told};
-use deltafifo::{Closed, InOrderFifo, PopError};
+use deltafifo::{Closed, InOrderFifo, Indexer, PopError, VersionError, WaitError};
 
 fn pop(fifo: &Fifo) -> Result<String, Closed> {
     fifo.pop().map(|turn| take(turn))
@@ -302,5 +302,26 @@ fn a_waker_may_call_the_queue() {
         fifo.add(obj("a", 1)).unwrap();
         assert_eq!(called.load(Ordering::Relaxed), 1);
         assert_eq!(pop(&fifo).unwrap(), "b:A1");
+    });
+}
+
+#[test]
+fn nobody_waits_for_a_version_that_is_not_tracked() {
+    let refused = |version: &str| Err(WaitError::Version(VersionError::NotTracked { version: version.to_owned() }));
+    ends(move || {
+        let store = Indexer::builder(keys()).build().unwrap();
+        let reader = store.reader();
+        store.bookmark("5").unwrap();
+        thread::scope(|scope| {
+            // Also who has waited before there was a queue.
+            let waiter = scope.spawn(|| reader.wait_for_resource_version("7"));
+            let fifo = InOrderFifo::over(store).build();
+            assert_eq!(waiter.join().unwrap(), refused("7"));
+            fifo.replace(vec![obj("a", 1)], "7").unwrap();
+            told(&fifo);
+            assert_eq!(block_on(fifo.store().wait_for_resource_version_async("7")), refused("7"));
+        });
+        assert_eq!(reader.wait_for_resource_version("7"), refused("7"));
+        assert_eq!(reader.wait_for_resource_version("5"), Ok(()), "what the store was before stays so");
     });
 }

@@ -19,6 +19,8 @@ struct Consumer<'w> {
     tally: &'w Tally,
     dice: Dice,
     handled: Vec<Handled>,
+    /// The newest number of its owner's that the handler in hand handles.
+    newest: u64,
 }
 
 /// How a handler ends.
@@ -40,7 +42,7 @@ enum End {
 pub fn consume(world: &World, consumer: u64, tally: &Tally) -> Vec<Handled> {
     let _close = CloseOnPanic(world);
     let dice = world.dice(300 + consumer);
-    let mut consumer = Consumer { world, tally, dice, handled: Vec::new() };
+    let mut consumer = Consumer { world, tally, dice, handled: Vec::new(), newest: 0 };
     while consumer.take() {}
     consumer.handled
 }
@@ -176,8 +178,12 @@ impl Consumer<'_> {
         let pop = key.pops.fetch_add(1, Ordering::Relaxed);
         self.check_sync(guard, key);
         let comes_again = matches!(end, End::PutsBack | End::Cancelled);
+        self.newest = 0;
         if !comes_again && number < Plan::owned(PRODUCERS - 1).end {
-            self.handled.push(Handled { key: number, pop, told: told(guard) });
+            let told = told(guard);
+            let owners = told.iter().filter(|told| matches!(told.kind, 'A' | 'U'));
+            self.newest = owners.map(|told| told.n).max().unwrap_or(0);
+            self.handled.push(Handled { key: number, pop, told });
         }
     }
 
@@ -224,7 +230,9 @@ impl Consumer<'_> {
 
     /// The last thing before the key is given up.
     fn leave(&self, guard: &Guard<'_>) {
-        self.world.keys[number(guard.key())].handlers.fetch_sub(1, Ordering::Relaxed);
+        let key = &self.world.keys[number(guard.key())];
+        key.handled.fetch_max(self.newest, Ordering::Relaxed);
+        key.handlers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -70,7 +70,7 @@ fn round(seed: u64, tally: &Tally) {
         let relisters: Vec<_> =
             (0..RELISTERS).map(|number| scope.spawn(move || relists::relist(world, number, tally))).collect();
         let producers: Vec<_> =
-            (0..PRODUCERS).map(|number| scope.spawn(move || producers::produce(world, number))).collect();
+            (0..PRODUCERS).map(|number| scope.spawn(move || producers::produce(world, number, tally))).collect();
         let mut offered: Vec<_> = producers.into_iter().map(|producer| producer.join().unwrap()).collect();
         world.stop();
         offered.extend(relisters.into_iter().map(|relister| relister.join().unwrap()));

@@ -26,6 +26,8 @@ pub struct Plan {
     pub ordered_walks: bool,
     /// With a lane for live events.
     pub live_lane: bool,
+    /// Producers put markers into the queue, and wait until they are applied.
+    pub track_applied: bool,
     /// Offers of each producer.
     pub offers: u64,
 }
@@ -42,20 +44,24 @@ impl Plan {
             indexed: false,
             ordered_walks: false,
             live_lane: false,
+            track_applied: false,
             offers: if cfg!(miri) { 15 } else { 3_000 },
         };
         match seed % PLANS {
             0 => Self { ordered_walks: true, ..usual },
             1 => Self { skip_unchanged: true, threads: 2, ..usual },
-            2 => Self { notify_unchanged: true, indexed: true, ..usual },
+            2 => Self { notify_unchanged: true, indexed: true, track_applied: true, ..usual },
             3 => Self { mode: Mode::Elsewhere, ..usual },
-            4 => Self { mode: Mode::Elsewhere, ordered_walks: true, threads: 2, ..usual },
+            4 => Self { mode: Mode::Elsewhere, ordered_walks: true, threads: 2, track_applied: true, ..usual },
             // So large that the join of a page is divided among the threads.
-            5 if !cfg!(miri) => Self { skip_unchanged: true, threads: 2, relisted: 18_000, page: 18_000, ..usual },
+            5 if !cfg!(miri) => {
+                let large = Self { relisted: 18_000, page: 18_000, ..usual };
+                Self { skip_unchanged: true, threads: 2, track_applied: true, ..large }
+            }
             // Over before it has well begun.
             6 => Self { indexed: true, offers: if cfg!(miri) { 3 } else { 40 }, ..usual },
-            7 => Self { live_lane: true, threads: 2, indexed: true, ..usual },
-            8 => Self { live_lane: true, mode: Mode::Elsewhere, ..usual },
+            7 => Self { live_lane: true, threads: 2, indexed: true, track_applied: true, ..usual },
+            8 => Self { live_lane: true, mode: Mode::Elsewhere, track_applied: true, ..usual },
             _ => Self { skip_unchanged: true, indexed: true, ..usual },
         }
     }
@@ -92,7 +98,7 @@ impl Plan {
         };
         let builder = builder.skip_unchanged(self.skip_unchanged).notify_unchanged(self.notify_unchanged);
         let builder = builder.relist_threads(self.threads).ordered_walks(self.ordered_walks).high_water(2_000);
-        let builder = builder.live_lane(self.live_lane);
+        let builder = builder.live_lane(self.live_lane).track_applied(self.track_applied);
         Rig { mode: self.mode, fifo: Arc::new(builder.build()), outside }
     }
 }

@@ -1,14 +1,16 @@
 //! Producers: each owns its keys, so what is handled of one is what its owner offered, in order.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 
 use super::common::{block_on, deltas, tombstone};
-use super::plan::{Plan, key};
+use super::plan::{Dice, Plan, key};
+use super::verdict::Tally;
 use super::world::{CloseOnPanic, Offered, Told, World};
 use deltafifo::DeltaType;
 
 /// Offers adds, updates and deletions by every method there is, while the queue takes them.
-pub fn produce(world: &World, producer: usize) -> Offered {
+pub fn produce(world: &World, producer: usize, tally: &Tally) -> Offered {
     let _close = CloseOnPanic(world);
     let (fifo, mut dice) = (&world.rig.fifo, world.dice(100 + producer as u64));
     let (mut offered, mut truth) = (Offered::default(), HashMap::new());
@@ -74,7 +76,29 @@ pub fn produce(world: &World, producer: usize) -> Offered {
         if ready.is_err() {
             break; // Another thread has panicked.
         }
+        if world.plan.track_applied && dice.roll(100) == 0 {
+            wait_until_applied(world, &truth, &mut dice, tally);
+        }
     }
     offered.truth = truth.into_iter().collect();
     offered
+}
+
+/// What was offered before a marker is handled when its version is applied. (Of a deletion that cannot be said: it may be
+/// folded, or ignored.)
+fn wait_until_applied(world: &World, truth: &HashMap<usize, u64>, dice: &mut Dice, tally: &Tally) {
+    let (fifo, version) = (&world.rig.fifo, world.next_version());
+    fifo.bookmark(&version).unwrap();
+    let waited = match dice.roll(3) {
+        0 => block_on(fifo.wait_for_resource_version_async(&version)),
+        1 => fifo.store().wait_for_resource_version(&version),
+        _ => fifo.wait_for_resource_version(&version),
+    };
+    waited.unwrap();
+    tally.waited.fetch_add(1, Ordering::Relaxed);
+    for (&number, &n) in truth {
+        // Relaxed: to learn that a version is applied is to see what the handlers did.
+        let handled = world.keys[number].handled.load(Ordering::Relaxed);
+        assert!(handled >= n, "{}: {version} is applied, {n} is not handled, but {handled}", key(number));
+    }
 }

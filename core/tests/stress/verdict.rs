@@ -25,6 +25,8 @@ pub struct Tally {
     pub shared: AtomicUsize,
     /// Keys with an owner that the last relist deleted.
     pub swept: AtomicUsize,
+    /// Markers that were waited for.
+    pub waited: AtomicUsize,
 }
 
 impl Tally {
@@ -42,6 +44,7 @@ impl Tally {
             &self.syncs,
             &self.shared,
             &self.swept,
+            &self.waited,
         ];
         assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) > 0), "{self:?}");
     }

@@ -15,6 +15,8 @@ pub struct World {
     /// The newest relist's number: what it lists is not older than what the one before it listed. Held over the begin, so
     /// that relists are numbered in the order in which they supersede each other.
     pub relists: Mutex<u64>,
+    /// Of the last marker.
+    version: AtomicU64,
     seed: u64,
     stopped: AtomicBool,
     /// Set before the last relist: from here on every handler must bring the store up to date.
@@ -30,6 +32,8 @@ pub struct Key {
     pub pops: AtomicUsize,
     /// The number of the object that its last handler stored; 0: none.
     pub stored: AtomicU64,
+    /// The greatest number of its owner's of which a handler has ended.
+    pub handled: AtomicU64,
 }
 
 /// What was offered, or handed out.
@@ -75,11 +79,19 @@ impl World {
     pub fn new(plan: Plan, seed: u64) -> Self {
         let keys = (0..plan.keys()).map(|_| Key::default()).collect();
         let (stopped, mending) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { plan, rig: plan.rig(), keys, relists: Mutex::new(0), seed, stopped, mending }
+        let version = AtomicU64::new(RELISTED);
+        Self { plan, rig: plan.rig(), keys, relists: Mutex::new(0), version, seed, stopped, mending }
     }
 
     pub fn dice(&self, thread: u64) -> Dice {
         Dice::new(self.seed, thread)
+    }
+
+    /// A version that is greater than all before it.
+    pub fn next_version(&self) -> String {
+        // AcqRel: whoever has a greater one puts its marker behind all that the caller has offered, so that the caller may be
+        // told by that one.
+        (self.version.fetch_add(1, Ordering::AcqRel) + 1).to_string()
     }
 
     /// Tells readers and relists to end.

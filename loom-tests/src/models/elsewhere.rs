@@ -84,7 +84,7 @@ pub const MODELS: &[Model] = &[
 ];
 
 #[derive(Clone)]
-struct Outside(Arc<Mutex<BTreeMap<String, Arc<Object>>>>);
+pub(super) struct Outside(Arc<Mutex<BTreeMap<String, Arc<Object>>>>);
 
 impl KnownObjects<Object> for Outside {
     fn list_keys(&self) -> Vec<String> {
@@ -115,7 +115,7 @@ impl Outside {
     }
 
     /// What is left, and what the store holds then.
-    fn rest(&self, fifo: &Fifo) -> String {
+    pub(super) fn rest(&self, fifo: &Fifo) -> String {
         let log = Log::default();
         while let Some(shown) = Some(self.handle(fifo)).filter(|shown| !shown.is_empty()) {
             log.add(&shown);
@@ -131,7 +131,7 @@ fn known(objects: &[Arc<Object>]) -> (Arc<Fifo>, Outside) {
     (Arc::new(builder.build()), outside)
 }
 
-fn over(objects: &[Arc<Object>]) -> (DeltaFifoBuilder<Object, Access>, Outside) {
+pub(super) fn over(objects: &[Arc<Object>]) -> (DeltaFifoBuilder<Object, Access>, Outside) {
     let stored = objects.iter().map(|object| (object.key.to_owned(), object.clone())).collect();
     let outside = Outside(Arc::new(Mutex::new(stored)));
     // loom's Arc cannot be coerced.

@@ -1,5 +1,6 @@
 //! The models, one subject a file.
 
+mod applied;
 mod batch;
 mod build;
 mod elsewhere;
@@ -42,6 +43,7 @@ pub fn all() -> Vec<&'static Model> {
         batch::MODELS,
         elsewhere::MODELS,
         lane::MODELS,
+        applied::MODELS,
         handles::MODELS,
         in_order::MODELS,
     ]

@@ -1,0 +1,192 @@
+//! Bookmarks, and who holds the applied version back until what came before them is handled.
+//!
+//! A version is applied when everything offered before its marker is handled, whether that succeeded, failed or panicked.
+//! What is in the queue is before the marker or after it; what is out of it, or not in it yet, has a [`Hold`]
+//! (`queue/tracked.rs` has the cases). Where that is not tracked there are no holds, and nothing is paid but a look.
+
+use std::collections::VecDeque;
+
+use super::DeltaFifo;
+use crate::Meta;
+use crate::applied::parse;
+use crate::error::{VersionError, WaitError};
+use crate::ledger::Epoch;
+use crate::queue::{Lane, Stretch};
+use crate::slot::{QueuedSlot, Ticket};
+use crate::sync::Arc;
+use crate::version::ResourceVersion;
+
+impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
+    /// Everything up to `version` has been offered (client-go `Bookmark`). A marker goes through the queue: when everything
+    /// that was offered before this call is handled, the [applied version](Self::applied_version) is `version`, and who
+    /// [waits](Self::wait_for_resource_version) for it is told. It is no offer: it populates nothing and wakes no consumer.
+    /// O(1).
+    ///
+    /// Handled is what a handler has ended for, whether it succeeded, failed or panicked; what was put back, or whose guard was
+    /// dropped without a verdict, is not. A version that is smaller than one applied before changes nothing. What other
+    /// threads offer meanwhile may be waited for, too. So is a [`Popped`](crate::Popped) or a [`Batch`](crate::Batch) that is
+    /// forgotten (`mem::forget`): for ever.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deltafifo::{DeltaFifo, Indexer, KeyFunc, NoMeta};
+    ///
+    /// let keys = KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
+    /// let fifo = DeltaFifo::over(Indexer::builder(keys).build()?).track_applied(true).build();
+    /// fifo.add(Arc::new("a".to_owned()))?;
+    /// fifo.add(Arc::new("b".to_owned()))?;
+    /// fifo.bookmark("12")?;
+    /// let (mut a, mut b) = (fifo.try_pop().unwrap(), fifo.try_pop().unwrap());
+    /// b.apply(|_| ())?;
+    /// drop(b);
+    /// assert_eq!(fifo.applied_version(), None); // a's handler still runs
+    /// a.apply(|_| ())?;
+    /// drop(a);
+    /// assert_eq!(fifo.applied_version().as_deref(), Some("12"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`VersionError::NotANumber`]; [`VersionError::NotTracked`] without
+    /// [`track_applied`](crate::DeltaFifoBuilder::track_applied). Then there is no marker.
+    pub fn bookmark(&self, version: &str) -> Result<(), VersionError> {
+        let version = parse(version)?;
+        self.core.applied.expect(&version)?;
+        self.reached(self.queue.mark(version));
+        Ok(())
+    }
+
+    /// The greatest version up to which everything that was offered is handled, as the [`bookmark`](Self::bookmark)s and
+    /// commits so far tell (client-go `LastStoreSyncResourceVersion`). It only rises. The same as
+    /// [`IndexReader::applied_version`](crate::IndexReader::applied_version).
+    #[must_use]
+    pub fn applied_version(&self) -> Option<String> {
+        self.core.applied.version()
+    }
+
+    /// Blocks until the [applied version](Self::applied_version) is `version` or greater. The same as
+    /// [`IndexReader::wait_for_resource_version`](crate::IndexReader::wait_for_resource_version), which outlives the queue.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_for_resource_version(&self, version: &str) -> Result<(), WaitError> {
+        self.core.applied.wait(version)
+    }
+
+    /// The same for async callers.
+    ///
+    /// # Errors
+    /// As for [`IndexReader::wait_for_resource_version`](crate::IndexReader::wait_for_resource_version).
+    pub async fn wait_for_resource_version_async(&self, version: &str) -> Result<(), WaitError> {
+        self.core.applied.wait_async(version).await
+    }
+}
+
+impl<T, M> DeltaFifo<T, M> {
+    /// What is complete now, if anything. Tells who waits: with no lock held.
+    fn reached(&self, version: Option<ResourceVersion>) {
+        if let Some(version) = version {
+            self.core.applied.raise(version);
+        }
+    }
+
+    /// A relist of this version is committed: the same as a bookmark, where there can be one.
+    pub(super) fn mark_commit(&self, version: &str) {
+        if self.queue.now().is_some()
+            && let Ok(version) = parse(version)
+            && self.core.applied.expect(&version).is_ok()
+        {
+            self.reached(self.queue.mark(version));
+        }
+    }
+
+    /// A hold from now on, for what is about to be pushed.
+    pub(super) fn hold(&self) -> Option<Hold<'_, T, M>> {
+        self.held(self.queue.hold())
+    }
+
+    /// The hold that came with what was popped.
+    #[inline]
+    pub(super) fn held(&self, epoch: Option<Epoch>) -> Option<Hold<'_, T, M>> {
+        epoch.map(|epoch| Hold { fifo: self, epoch })
+    }
+
+    /// The hold of a slot whose turn has come: its own if it was parked, else the one of its place.
+    #[inline(never)] // Other queues do not pay for it.
+    pub(super) fn adopt<'f>(&'f self, slot: &QueuedSlot<T>, place: Held<'f, T, M>) -> Held<'f, T, M> {
+        self.held(self.queue.unpark(slot)).map_or(place, Held::Alone)
+    }
+
+    /// Parks a slot that was taken out of the queue, or is not in it yet, so that it can go where it belongs although a
+    /// marker was there before. None: it went another way.
+    pub(super) fn park(&self, ticket: Ticket<T>, since: Epoch) -> Option<Ticket<T>> {
+        let lane = Lane::of(&ticket);
+        let slot = self.redeem(ticket)?;
+        self.queue.park(&slot, Some(since));
+        self.queue.ticket_of(lane, slot)
+    }
+
+    /// Queues a run of slots that were pushed since the caller has a hold on `since`.
+    pub(super) fn push_run(&self, lane: Lane, run: Vec<Ticket<T>>, since: Option<Epoch>) {
+        let (Err(run), Some(since)) = (self.queue.push_run_since(lane, run, since), since) else { return };
+        self.queue.push_run(lane, run.into_iter().filter_map(|ticket| self.park(ticket, since)).collect());
+    }
+}
+
+/// Keeps the applied version below the marker of its epoch until it is dropped.
+pub(super) struct Hold<'f, T, M> {
+    fifo: &'f DeltaFifo<T, M>,
+    epoch: Epoch,
+}
+
+impl<T, M> Hold<'_, T, M> {
+    pub(super) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+}
+
+impl<T, M> Drop for Hold<'_, T, M> {
+    fn drop(&mut self) {
+        self.fifo.reached(self.fifo.queue.release(self.epoch));
+    }
+}
+
+/// The hold of one item.
+pub(super) enum Held<'f, T, M> {
+    Alone(Hold<'f, T, M>),
+    /// With the others of a batch that are of its epoch: one lock for all of them.
+    Together(Arc<Hold<'f, T, M>>),
+}
+
+impl<T, M> Held<'_, T, M> {
+    pub(super) fn epoch(&self) -> Epoch {
+        match self {
+            Self::Alone(hold) => hold.epoch(),
+            Self::Together(hold) => hold.epoch(),
+        }
+    }
+}
+
+/// The holds of what a batch has not handed out yet.
+pub(super) struct Stretches<'f, T, M>(VecDeque<(Arc<Hold<'f, T, M>>, usize)>);
+
+impl<'f, T, M> Stretches<'f, T, M> {
+    pub(super) fn of(fifo: &'f DeltaFifo<T, M>, stretches: Vec<Stretch>) -> Self {
+        let held = |Stretch { epoch, slots }| (Arc::new(Hold { fifo, epoch }), slots);
+        Self(stretches.into_iter().map(held).collect())
+    }
+
+    /// Whether there are none: at the end of the batch, or in a queue that does not track.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The hold of the next slot. The last one of a stretch takes the batch's part in it along, so that the hold ends with
+    /// the handlers and not with the batch.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<Arc<Hold<'f, T, M>>> {
+        let (hold, slots) = self.0.front_mut()?;
+        *slots -= 1;
+        if *slots > 0 { Some(hold.clone()) } else { self.0.pop_front().map(|(hold, _)| hold) }
+    }
+}

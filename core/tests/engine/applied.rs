@@ -1,0 +1,241 @@
+//! The applied version: when a marker counts as reached, and what does not compare.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::common::{KNOWING, MODES, Mode, Rig, deltas, obj};
+use deltafifo::{DeltaType, VersionError, WaitError};
+
+fn tracked(mode: Mode) -> Rig {
+    Rig::with(mode, |builder| builder.track_applied(true))
+}
+
+fn laned(mode: Mode) -> Rig {
+    Rig::with(mode, |builder| builder.track_applied(true).live_lane(true))
+}
+
+fn applied(rig: &Rig) -> String {
+    rig.fifo.applied_version().unwrap_or_default()
+}
+
+#[test]
+fn a_bookmark_is_applied_when_all_before_it_is_handled_and_nothing_after_it_need_be() {
+    for mode in MODES {
+        let rig = tracked(mode);
+        rig.fifo.add(obj("a", 1)).unwrap();
+        rig.fifo.add(obj("b", 1)).unwrap();
+        rig.fifo.bookmark("7").unwrap();
+        rig.fifo.add(obj("c", 1)).unwrap();
+        let (a, b) = (rig.fifo.try_pop().unwrap(), rig.fifo.try_pop().unwrap());
+        b.done();
+        assert_eq!(applied(&rig), "", "{mode:?}: a's handler still runs");
+        a.done();
+        assert_eq!(applied(&rig), "7", "{mode:?}");
+        rig.fifo.bookmark("8").unwrap();
+        assert_eq!(applied(&rig), "7", "{mode:?}: c waits");
+        rig.drain();
+        assert_eq!(applied(&rig), "8", "{mode:?}");
+    }
+}
+
+#[test]
+fn in_an_empty_queue_a_bookmark_is_applied_at_once() {
+    for rig in [tracked(Mode::Fused), laned(Mode::Fused)] {
+        rig.fifo.bookmark("7").unwrap();
+        assert_eq!(applied(&rig), "7");
+        assert!(!rig.fifo.has_synced() && rig.fifo.try_pop().is_none(), "it is no offer");
+    }
+}
+
+#[test]
+fn the_greatest_version_stays_and_is_a_number() {
+    let rig = tracked(Mode::Fused);
+    for (version, applies) in [("9", "9"), ("10", "10"), ("9", "10"), ("0011", "11"), ("3", "11")] {
+        rig.fifo.bookmark(version).unwrap();
+        assert_eq!(applied(&rig), applies, "after {version}");
+    }
+    rig.fifo.wait_for_resource_version("010").unwrap();
+}
+
+#[test]
+fn what_is_no_number_is_refused_and_leaves_no_marker() {
+    let rig = tracked(Mode::Fused);
+    for version in ["", "v7", "-1", "7 "] {
+        let refused = VersionError::NotANumber { version: version.to_owned() };
+        assert_eq!(rig.fifo.bookmark(version), Err(refused.clone()));
+        assert_eq!(rig.fifo.wait_for_resource_version(version), Err(WaitError::Version(refused)));
+    }
+    assert_eq!(rig.fifo.applied_version(), None);
+}
+
+#[test]
+fn what_failed_or_panicked_counts_as_handled() {
+    let rig = tracked(Mode::Fused);
+    for key in ["a", "b", "c"] {
+        rig.fifo.add(obj(key, 1)).unwrap();
+    }
+    rig.fifo.bookmark("7").unwrap();
+    rig.fifo.process(|_| Err::<(), _>("fails")).unwrap_err();
+    rig.fifo.process(|_| -> Result<(), &str> { panic!("as it must") }).unwrap_err();
+    assert_eq!(applied(&rig), "");
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        let _guard = rig.fifo.try_pop().unwrap();
+        panic!("as it must");
+    }));
+    assert!(unwound.is_err());
+    assert_eq!(applied(&rig), "7");
+}
+
+#[test]
+fn what_is_put_back_or_cancelled_is_not_handled() {
+    for mode in MODES {
+        let rig = tracked(mode);
+        rig.fifo.add(obj("a", 1)).unwrap();
+        rig.fifo.add(obj("b", 1)).unwrap();
+        rig.fifo.bookmark("7").unwrap();
+        let (a, b) = (rig.fifo.try_pop().unwrap(), rig.fifo.try_pop().unwrap());
+        // They go to the tail, behind another marker.
+        rig.fifo.bookmark("8").unwrap();
+        a.requeue();
+        drop(b);
+        rig.fifo.bookmark("9").unwrap();
+        assert_eq!(applied(&rig), "", "{mode:?}");
+        rig.fifo.try_pop().unwrap().done();
+        assert_eq!(applied(&rig), "", "{mode:?}: b is still to be handled");
+        rig.fifo.try_pop().unwrap().done();
+        assert_eq!(applied(&rig), "9", "{mode:?}");
+    }
+}
+
+#[test]
+fn what_comes_over_a_handler_counts_from_when_it_came() {
+    for mode in KNOWING {
+        let rig = tracked(mode);
+        rig.fifo.add(obj("a", 1)).unwrap();
+        let mut guard = rig.fifo.try_pop().unwrap();
+        rig.fifo.bookmark("7").unwrap();
+        rig.fifo.update(obj("a", 2)).unwrap();
+        rig.fifo.bookmark("8").unwrap();
+        rig.fifo.delete(obj("a", 2)).unwrap();
+        rig.fifo.bookmark("9").unwrap();
+        rig.apply(&mut guard);
+        guard.done();
+        assert_eq!(applied(&rig), "7", "{mode:?}: what came over it is queued");
+        rig.drain();
+        assert_eq!(applied(&rig), "9", "{mode:?}");
+    }
+}
+
+#[test]
+fn what_its_handler_makes_void_holds_nothing_back() {
+    let rig = tracked(Mode::Fused);
+    rig.fifo.add(obj("a", 1)).unwrap();
+    rig.handle();
+    rig.fifo.delete(obj("a", 1)).unwrap();
+    let mut guard = rig.fifo.try_pop().unwrap();
+    // Decided at the handler's end: the key is gone by then.
+    rig.fifo.delete(obj("a", 1)).unwrap();
+    rig.fifo.bookmark("7").unwrap();
+    assert_eq!(applied(&rig), "");
+    rig.apply(&mut guard);
+    guard.done();
+    assert!(rig.fifo.try_pop().is_none());
+    assert_eq!(applied(&rig), "7");
+}
+
+#[test]
+fn a_batch_keeps_versions_back_until_its_items_have_ended() {
+    let rig = tracked(Mode::Fused);
+    for (key, version) in [("a", "1"), ("b", "2"), ("c", "3")] {
+        rig.fifo.add(obj(key, 1)).unwrap();
+        rig.fifo.bookmark(version).unwrap();
+    }
+    let mut batch = rig.fifo.try_pop_batch(9).unwrap();
+    let (a, b) = (batch.next().unwrap(), batch.next().unwrap());
+    b.done();
+    assert_eq!(applied(&rig), "");
+    // The batch outlives no item: a's handler does.
+    drop(batch);
+    assert_eq!(applied(&rig), "");
+    a.done();
+    assert_eq!(applied(&rig), "2", "c was given back");
+    rig.drain();
+    assert_eq!(applied(&rig), "3");
+}
+
+#[test]
+fn what_a_batch_gives_back_counts_as_when_it_was_offered() {
+    for rig in [tracked(Mode::Fused), laned(Mode::Fused)] {
+        rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();
+        rig.fifo.add(obj("c", 1)).unwrap();
+        drop(rig.fifo.try_pop_batch(9).unwrap());
+        rig.fifo.bookmark("7").unwrap();
+        for _ in 0..2 {
+            rig.fifo.try_pop().unwrap().done();
+            assert_ne!(applied(&rig), "7");
+        }
+        rig.fifo.try_pop().unwrap().done();
+        assert_eq!(applied(&rig), "7");
+    }
+}
+
+#[test]
+fn a_commit_is_a_bookmark_and_an_abandoned_relist_is_none() {
+    for mode in MODES {
+        let rig = Rig::knowing(mode, &[obj("gone", 1)], |builder| builder.track_applied(true));
+        rig.fifo.replace(vec![obj("a", 1)], "7").unwrap();
+        while applied(&rig).is_empty() {
+            assert!(rig.handle().is_some(), "{mode:?}: all is handled, and it is not applied");
+        }
+        assert!(rig.fifo.try_pop().is_none(), "{mode:?}: the deletion too is before the marker");
+        let mut relist = rig.fifo.begin_replace();
+        relist.offer(vec![obj("a", 2)]).unwrap();
+        relist.abandon();
+        rig.drain();
+        assert_eq!(applied(&rig), "7", "{mode:?}");
+        // What does not compare is committed all the same, and says nothing.
+        rig.fifo.replace(vec![], "of no number").unwrap();
+        rig.drain();
+        assert_eq!((applied(&rig).as_str(), rig.fifo.resource_version().as_deref()), ("7", Some("of no number")));
+    }
+}
+
+#[test]
+fn what_is_live_and_what_waits_in_the_backlog_are_both_before_a_marker() {
+    for mode in KNOWING {
+        let rig = laned(mode);
+        rig.fifo.replace(vec![obj("old", 1)], "1").unwrap();
+        rig.fifo.add(obj("new", 1)).unwrap();
+        rig.fifo.bookmark("7").unwrap();
+        assert_eq!(rig.handle().as_deref(), Some("new: A1"), "{mode:?}");
+        assert_eq!(applied(&rig), "", "{mode:?}: the backlog waits");
+        rig.handle();
+        assert_eq!(applied(&rig), "7", "{mode:?}");
+    }
+}
+
+#[test]
+fn what_passes_the_backlog_counts_as_when_it_was_listed() {
+    for mode in KNOWING {
+        let rig = laned(mode);
+        rig.fifo.replace(vec![obj("a", 1)], "1").unwrap();
+        rig.fifo.bookmark("7").unwrap();
+        rig.fifo.update(obj("a", 2)).unwrap();
+        let guard = rig.fifo.try_pop().unwrap();
+        assert!(rig.fifo.try_pop().is_none(), "{mode:?}: its entry in the backlog is stale");
+        assert_eq!(applied(&rig), "", "{mode:?}");
+        guard.done();
+        assert_eq!(applied(&rig), "7", "{mode:?}");
+    }
+}
+
+#[test]
+fn syncs_and_deltas_offered_as_a_whole_are_waited_for_too() {
+    let rig = Rig::knowing(Mode::Fused, &[obj("k", 1)], |builder| builder.track_applied(true));
+    rig.fifo.resync();
+    rig.fifo.add_if_not_present(deltas([(DeltaType::Added, obj("d", 1))])).unwrap();
+    rig.fifo.bookmark("7").unwrap();
+    rig.handle();
+    assert_eq!(applied(&rig), "");
+    rig.handle();
+    assert_eq!(applied(&rig), "7");
+}

@@ -1,0 +1,259 @@
+//! Random operations, with several guards and a batch held at once, against a plain account of what was offered and is not
+//! handled: a marker's version is applied exactly when nothing that was offered before it is left.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use deltafifo::Batch;
+use deltafifo_oracle::strategy::config;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::common::{Guard, Mode, Obj, ObjMeta, Rig, obj};
+
+const KEYS: [&str; 4] = ["a", "b", "c", "d"];
+const MOST: usize = if cfg!(miri) { 15 } else { 80 };
+
+#[derive(Clone, Copy, Debug)]
+enum Verdict {
+    Apply,
+    /// Handled, and not applied.
+    Fail,
+    Panic,
+    PutBack,
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Update(usize),
+    Batch(Vec<usize>),
+    Delete(usize),
+    /// With the version of its commit.
+    Replace(Vec<usize>, u64),
+    Bookmark(u64),
+    Take,
+    TakeBatch(usize),
+    Next,
+    DropBatch,
+    End(usize, Verdict),
+}
+
+fn key() -> impl Strategy<Value = usize> + Clone {
+    0..KEYS.len()
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    use Verdict::{Apply, Fail, Panic, PutBack};
+    let verdict = prop_oneof![5 => Just(Apply), 1 => Just(Fail), 1 => Just(Panic), 3 => Just(PutBack)];
+    prop_oneof![
+        5 => key().prop_map(Op::Update),
+        2 => vec(key(), 1..4).prop_map(Op::Batch),
+        2 => key().prop_map(Op::Delete),
+        2 => (vec(key(), 0..4), 0..60_u64).prop_map(|(keys, version)| Op::Replace(keys, version)),
+        5 => (0..60_u64).prop_map(Op::Bookmark),
+        5 => Just(Op::Take),
+        1 => (1..5_usize).prop_map(Op::TakeBatch),
+        2 => Just(Op::Next),
+        1 => Just(Op::DropBatch),
+        6 => (any::<usize>(), verdict).prop_map(|(which, verdict)| Op::End(which, verdict)),
+    ]
+}
+
+/// What was offered: its number, and whether it is a deletion.
+type Offer = (u64, bool);
+
+#[derive(Default)]
+struct Key {
+    known: bool,
+    pending: Vec<Offer>,
+    /// What a handler has, if there is one; what comes over it is `pending`.
+    running: Option<Vec<Offer>>,
+}
+
+#[derive(Default)]
+struct Account {
+    keys: BTreeMap<String, Key>,
+    offers: u64,
+    /// Versions, with the number of the first offer after them.
+    markers: Vec<(u64, u64)>,
+    applied: Option<u64>,
+}
+
+impl Account {
+    fn key(&mut self, key: &str) -> &mut Key {
+        self.keys.entry(key.to_owned()).or_default()
+    }
+
+    fn offer(&mut self, key: &str, is_deletion: bool) {
+        let number = self.offers;
+        self.offers += 1;
+        let key = self.key(key);
+        // Over a handler it is decided by what that leaves.
+        if !is_deletion || key.running.is_some() || key.known || !key.pending.is_empty() {
+            key.pending.push((number, is_deletion));
+        }
+    }
+
+    fn replace(&mut self, listed: &[usize], version: u64) {
+        for &place in listed {
+            self.offer(KEYS[place], false);
+        }
+        let others = (0..KEYS.len()).filter(|place| !listed.contains(place));
+        others.for_each(|place| self.offer(KEYS[place], true));
+        self.mark(version);
+    }
+
+    fn mark(&mut self, version: u64) {
+        self.markers.push((version, self.offers));
+    }
+
+    fn take(&mut self, key: &str) {
+        let key = self.key(key);
+        assert!(key.running.is_none() && !key.pending.is_empty());
+        key.running = Some(std::mem::take(&mut key.pending));
+    }
+
+    fn end(&mut self, key: &str, verdict: Verdict) {
+        let key = self.key(key);
+        let handled = key.running.take().unwrap();
+        let over = std::mem::take(&mut key.pending);
+        match verdict {
+            Verdict::Apply => key.known = handled.last().is_some_and(|(_, is_deletion)| !is_deletion),
+            Verdict::PutBack => key.pending = handled,
+            Verdict::Fail | Verdict::Panic => {}
+        }
+        for (number, is_deletion) in over {
+            if !is_deletion || key.known || !key.pending.is_empty() {
+                key.pending.push((number, is_deletion));
+            }
+        }
+    }
+
+    fn applied(&mut self) -> Option<u64> {
+        let left = |key: &Key| key.pending.iter().chain(key.running.iter().flatten()).map(|(number, _)| *number).min();
+        let first = self.keys.values().filter_map(left).min().unwrap_or(u64::MAX);
+        let reached = self.markers.iter().filter(|(_, after)| *after <= first).map(|(version, _)| *version).max();
+        self.applied = self.applied.max(reached);
+        self.applied
+    }
+}
+
+/// The engine beside the account.
+struct Run<'r> {
+    rig: &'r Rig,
+    account: Account,
+    guards: Vec<Guard<'r>>,
+    batch: Option<Batch<'r, Obj, ObjMeta>>,
+}
+
+impl<'r> Run<'r> {
+    fn step(&mut self, op: &Op) {
+        let (fifo, account) = (&self.rig.fifo, &mut self.account);
+        match op {
+            Op::Update(place) => {
+                account.offer(KEYS[*place], false);
+                fifo.update(obj(KEYS[*place], 1)).unwrap();
+            }
+            Op::Batch(places) => {
+                for &place in places {
+                    account.offer(KEYS[place], false);
+                }
+                fifo.update_batch(places.iter().map(|&place| obj(KEYS[place], 1)).collect()).unwrap();
+            }
+            Op::Delete(place) => {
+                account.offer(KEYS[*place], true);
+                fifo.delete(obj(KEYS[*place], 1)).unwrap();
+            }
+            Op::Replace(places, version) => {
+                account.replace(places, *version);
+                let list = places.iter().map(|&place| obj(KEYS[place], 1)).collect();
+                fifo.replace(list, &version.to_string()).unwrap();
+            }
+            Op::Bookmark(version) => {
+                account.mark(*version);
+                fifo.bookmark(&version.to_string()).unwrap();
+            }
+            Op::Take => {
+                let taken = fifo.try_pop();
+                self.hold(taken);
+            }
+            Op::TakeBatch(max) => self.batch = self.rig.fifo.try_pop_batch(*max).or(self.batch.take()),
+            Op::Next => {
+                let taken = self.batch.as_mut().and_then(Batch::next);
+                self.hold(taken);
+            }
+            Op::DropBatch => self.batch = None,
+            Op::End(which, verdict) => {
+                if !self.guards.is_empty() {
+                    let guard = self.guards.swap_remove(which % self.guards.len());
+                    self.end(guard, *verdict);
+                }
+            }
+        }
+    }
+
+    fn hold(&mut self, taken: Option<Guard<'r>>) {
+        if let Some(guard) = taken {
+            self.account.take(guard.key());
+            self.guards.push(guard);
+        }
+    }
+
+    fn end(&mut self, mut guard: Guard<'_>, verdict: Verdict) {
+        self.account.end(guard.key(), verdict);
+        match verdict {
+            Verdict::Apply => {
+                self.rig.apply(&mut guard);
+                guard.done();
+            }
+            Verdict::Fail => guard.done(),
+            Verdict::Panic => {
+                let unwound = catch_unwind(AssertUnwindSafe(move || {
+                    let _guard = guard;
+                    std::panic::resume_unwind(Box::new("as it must"));
+                }));
+                assert!(unwound.is_err());
+            }
+            Verdict::PutBack => guard.requeue(),
+        }
+    }
+
+    fn applied(&self) -> Option<u64> {
+        self.rig.fifo.applied_version().map(|version| version.parse().unwrap())
+    }
+}
+
+fn compare(ops: &[Op], live_lane: bool) -> Result<(), TestCaseError> {
+    let rig = Rig::with(Mode::Fused, |builder| builder.track_applied(true).live_lane(live_lane));
+    let mut run = Run { rig: &rig, account: Account::default(), guards: Vec::new(), batch: None };
+    for (at, op) in ops.iter().enumerate() {
+        run.step(op);
+        let (is, may_be) = (run.applied(), run.account.applied());
+        // What passes a backlog may keep more back than was offered before it.
+        prop_assert!(if live_lane { is <= may_be } else { is == may_be }, "after {at}, {op:?}: {is:?}, not {may_be:?}");
+    }
+    run.batch = None;
+    while let Some(guard) = run.guards.pop() {
+        run.end(guard, Verdict::Apply);
+    }
+    while let Some(guard) = rig.fifo.try_pop() {
+        run.account.take(guard.key());
+        run.end(guard, Verdict::Apply);
+    }
+    prop_assert_eq!(run.applied(), run.account.applied());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_version_is_applied_exactly_when_nothing_before_its_marker_is_left(ops in vec(op(), 0..MOST)) {
+        compare(&ops, false)?;
+    }
+
+    #[test]
+    fn with_a_live_lane_it_is_never_applied_too_early_and_never_forgotten(ops in vec(op(), 0..MOST)) {
+        compare(&ops, true)?;
+    }
+}

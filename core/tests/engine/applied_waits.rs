@@ -1,0 +1,127 @@
+//! Who waits for a version: what they find, who wakes them when it will not come, and stores and queues of which nobody knows
+//! what is applied.
+
+use std::thread;
+
+use crate::common::{Fifo, Mode, Rig, block_on, ends, keys, obj};
+use deltafifo::{DeltaFifo, Indexer, ReflectorStore, VersionError, WaitError};
+
+fn tracked() -> Rig {
+    Rig::with(Mode::Fused, |builder| builder.track_applied(true))
+}
+
+fn closed(version: &str) -> Result<(), WaitError> {
+    Err(WaitError::Closed { version: version.to_owned() })
+}
+
+#[test]
+fn who_waits_finds_the_version_in_the_store_whether_blocking_or_not() {
+    type Wait = fn(&Fifo) -> Result<(), WaitError>;
+    let waits: [Wait; 4] = [
+        |fifo| fifo.wait_for_resource_version("7"),
+        |fifo| block_on(fifo.wait_for_resource_version_async("7")),
+        |fifo| fifo.store().wait_for_resource_version("7"),
+        |fifo| block_on(fifo.store().wait_for_resource_version_async("7")),
+    ];
+    ends(move || {
+        for wait in waits {
+            let rig = tracked();
+            thread::scope(|scope| {
+                let waiter = scope.spawn(|| {
+                    wait(&rig.fifo).unwrap();
+                    rig.fifo.store().get_by_key("a").map(|object| object.n)
+                });
+                rig.fifo.add(obj("a", 1)).unwrap();
+                rig.fifo.bookmark("8").unwrap();
+                rig.handle();
+                assert_eq!(waiter.join().unwrap(), Some(1));
+            });
+        }
+    });
+}
+
+#[test]
+fn a_closed_queue_wakes_who_waits_for_what_has_no_marker() {
+    ends(|| {
+        let rig = tracked();
+        rig.fifo.add(obj("a", 1)).unwrap();
+        rig.fifo.bookmark("7").unwrap();
+        thread::scope(|scope| {
+            let waiters =
+                ["7", "8"].map(|version| (version, scope.spawn(|| rig.fifo.wait_for_resource_version(version))));
+            rig.fifo.close();
+            let [(_, marked), (_, unmarked)] = waiters;
+            assert_eq!(unmarked.join().unwrap(), closed("8"));
+            // What is left is still popped.
+            rig.handle();
+            assert_eq!(marked.join().unwrap(), Ok(()));
+        });
+        assert_eq!(block_on(rig.fifo.wait_for_resource_version_async("8")), closed("8"));
+    });
+}
+
+#[test]
+fn a_dropped_queue_wakes_who_waits_although_there_is_a_marker() {
+    ends(|| {
+        let fifo = DeltaFifo::over(Indexer::builder(keys()).build().unwrap()).track_applied(true).build();
+        fifo.bookmark("6").unwrap();
+        fifo.add(obj("a", 1)).unwrap();
+        fifo.bookmark("7").unwrap();
+        let store = fifo.store();
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| store.wait_for_resource_version("7"));
+            drop(fifo);
+            assert_eq!(waiter.join().unwrap(), closed("7"));
+        });
+        assert_eq!(store.applied_version().as_deref(), Some("6"), "what was applied stays so");
+        store.wait_for_resource_version("6").unwrap();
+    });
+}
+
+#[test]
+fn without_tracking_there_are_no_bookmarks_and_nobody_waits() {
+    let rig = Rig::new(Mode::Fused);
+    let refused = || VersionError::NotTracked { version: "7".to_owned() };
+    assert_eq!(rig.fifo.bookmark("7"), Err(refused()));
+    assert_eq!(rig.fifo.wait_for_resource_version("7"), Err(WaitError::Version(refused())));
+    rig.fifo.replace(vec![obj("a", 1)], "7").unwrap();
+    rig.drain();
+    assert_eq!(rig.fifo.applied_version(), None);
+}
+
+#[test]
+fn an_indexer_alone_is_as_far_as_it_was_told() {
+    ends(|| {
+        let store = Indexer::builder(keys()).build().unwrap();
+        let reader = store.reader();
+        assert_eq!(reader.applied_version(), None);
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| reader.wait_for_resource_version("9"));
+            store.add(obj("a", 1)).unwrap();
+            store.bookmark("10").unwrap();
+            assert_eq!(waiter.join().unwrap(), Ok(()));
+        });
+        store.bookmark("9").unwrap();
+        assert_eq!(reader.applied_version().as_deref(), Some("10"));
+        assert_eq!(store.bookmark("x"), Err(VersionError::NotANumber { version: "x".to_owned() }));
+        let feed: &dyn ReflectorStore<_> = &store;
+        feed.replace(vec![obj("a", 2)], "12").unwrap();
+        assert_eq!(reader.applied_version().as_deref(), Some("12"));
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| reader.wait_for_resource_version("13"));
+            drop(store);
+            assert_eq!(waiter.join().unwrap(), closed("13"));
+        });
+    });
+}
+
+#[test]
+fn a_queue_goes_on_from_where_its_store_was() {
+    let store = Indexer::builder(keys()).build().unwrap();
+    store.bookmark("5").unwrap();
+    let reader = store.reader();
+    let fifo = DeltaFifo::over(store).track_applied(true).build();
+    assert_eq!(fifo.applied_version().as_deref(), Some("5"));
+    fifo.bookmark("6").unwrap();
+    assert_eq!(reader.applied_version().as_deref(), Some("6"));
+}

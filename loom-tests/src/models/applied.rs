@@ -1,0 +1,250 @@
+//! The applied version: no marker is reached before what was offered ahead of it is handled, however that gets into the queue
+//! and out of it, and whoever waits for one hears of it.
+
+use deltafifo::DeltaFifoBuilder;
+use loom::future::block_on;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+
+use super::elsewhere;
+use crate::explore::Model;
+use crate::rig::{Access, Fifo, Log, Object, beside, drain, end, fused_with, pop_one};
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "applied::two_handlers_and_an_observer",
+        bound: Some(5), // 3.0 s
+        at_least: 14_000,
+        outcomes: &["not yet", "7"],
+        body: two_handlers_and_an_observer,
+    },
+    Model {
+        name: "applied::pushed_over_a_handler",
+        bound: None,
+        at_least: 930,
+        outcomes: &["[~a2]"],
+        body: pushed_over_a_handler,
+    },
+    Model { name: "applied::put_back", bound: None, at_least: 220, outcomes: &["[+a1]"], body: put_back },
+    Model { name: "applied::given_back", bound: None, at_least: 73, outcomes: &["[+a1] [+b1]"], body: given_back },
+    Model {
+        name: "applied::an_offer_on_a_page",
+        bound: Some(4), // 4.7 s
+        at_least: 16_000,
+        outcomes: &["[~a1 ~a2]", "[~a2 ~a1]"],
+        body: an_offer_on_a_page,
+    },
+    Model {
+        name: "applied::a_page_on_an_offer",
+        bound: Some(4), // 3.7 s
+        at_least: 14_000,
+        outcomes: &["[~a1 ~a2]", "[~a2 ~a1]"],
+        body: a_page_on_an_offer,
+    },
+    Model {
+        name: "applied::a_page_on_a_claim",
+        bound: Some(3), // 5.0 s
+        at_least: 18_000,
+        outcomes: &["[-a1 ~a2], stored: a2", "[~a2 -a1], stored: "],
+        body: a_page_on_a_claim,
+    },
+    Model {
+        name: "applied::past_the_backlog",
+        bound: Some(5), // 3.3 s
+        at_least: 9600,
+        outcomes: &["", "[~a2]"],
+        body: past_the_backlog,
+    },
+    Model { name: "applied::waiting", bound: None, at_least: 29, outcomes: &["a1"], body: waiting },
+    Model { name: "applied::waiting_async", bound: None, at_least: 50, outcomes: &["a1"], body: waiting_async },
+    Model { name: "applied::closed", bound: None, at_least: 29, outcomes: &["closed"], body: closed },
+    Model { name: "applied::dropped", bound: None, at_least: 95, outcomes: &["closed"], body: dropped },
+    Model { name: "applied::two_bookmarks", bound: None, at_least: 1100, outcomes: &["10"], body: two_bookmarks },
+];
+
+fn tracking(objects: &[Arc<Object>]) -> DeltaFifoBuilder<Object, Access> {
+    fused_with(objects).track_applied(true)
+}
+
+fn tracked(objects: &[Arc<Object>]) -> Arc<Fifo> {
+    Arc::new(tracking(objects).build())
+}
+
+/// Nothing is applied until all that is left is handled; then 7 is. What was left.
+fn applied_with_the_rest(fifo: &Fifo) -> String {
+    let log = Log::default();
+    assert_eq!(fifo.applied_version(), None, "applied, and not handled");
+    drain(fifo, &log, true);
+    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "handled, and not applied");
+    log.text()
+}
+
+/// Who learns that a version is applied sees what the handlers did, also the one that was not the last.
+fn two_handlers_and_an_observer() -> String {
+    let fifo = tracked(&[]);
+    fifo.add(Object::new("a", 1)).unwrap();
+    fifo.add(Object::new("b", 1)).unwrap();
+    fifo.bookmark("7").unwrap();
+    let work = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+    // Relaxed: what makes it visible is the queue's business.
+    let [one, other] = [0, 1].map(|number: usize| {
+        let work = work.clone();
+        beside(&fifo, move |fifo| {
+            let item = fifo.try_pop().unwrap();
+            work[number].store(1, Ordering::Relaxed);
+            item.done();
+        })
+    });
+    let applied = fifo.applied_version();
+    if applied.is_some() {
+        let seen = [0, 1].map(|number: usize| work[number].load(Ordering::Relaxed));
+        assert_eq!(seen, [1, 1], "what a handler did is not seen");
+    }
+    one.join().unwrap();
+    other.join().unwrap();
+    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "handled, and not applied");
+    applied.unwrap_or_else(|| "not yet".to_owned())
+}
+
+/// What comes over a handler is queued behind the marker by its end.
+fn pushed_over_a_handler() -> String {
+    let fifo = tracked(&[Object::new("a", 0)]);
+    fifo.update(Object::new("a", 1)).unwrap();
+    let item = fifo.try_pop().unwrap();
+    let producer = beside(&fifo, |fifo| {
+        fifo.update(Object::new("a", 2)).unwrap();
+        fifo.bookmark("7").unwrap();
+    });
+    end(item, true);
+    producer.join().unwrap();
+    applied_with_the_rest(&fifo)
+}
+
+/// And so is what its end puts back.
+fn put_back() -> String {
+    let fifo = tracked(&[]);
+    fifo.add(Object::new("a", 1)).unwrap();
+    let item = fifo.try_pop().unwrap();
+    let marking = beside(&fifo, |fifo| fifo.bookmark("7").unwrap());
+    item.requeue();
+    marking.join().unwrap();
+    applied_with_the_rest(&fifo)
+}
+
+fn given_back() -> String {
+    let fifo = tracked(&[]);
+    fifo.add(Object::new("a", 1)).unwrap();
+    fifo.add(Object::new("b", 1)).unwrap();
+    let batch = fifo.try_pop_batch(2).unwrap();
+    let marking = beside(&fifo, |fifo| fifo.bookmark("7").unwrap());
+    drop(batch);
+    marking.join().unwrap();
+    applied_with_the_rest(&fifo)
+}
+
+/// A page has pushed on a slot and not queued it yet: an offer that joins it there is ahead of its marker.
+fn an_offer_on_a_page() -> String {
+    let fifo = tracked(&[Object::new("a", 0)]);
+    let page = beside(&fifo, |fifo| fifo.update_batch(vec![Object::new("a", 1)]).unwrap());
+    fifo.update(Object::new("a", 2)).unwrap();
+    fifo.bookmark("7").unwrap();
+    page.join().unwrap();
+    applied_with_the_rest(&fifo)
+}
+
+/// The other way round.
+fn a_page_on_an_offer() -> String {
+    let fifo = tracked(&[Object::new("a", 0)]);
+    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 1)).unwrap());
+    fifo.update_batch(vec![Object::new("a", 2)]).unwrap();
+    fifo.bookmark("7").unwrap();
+    producer.join().unwrap();
+    applied_with_the_rest(&fifo)
+}
+
+/// A deletion asks a store elsewhere, with its slot held as a handler would; a page pushes over that.
+fn a_page_on_a_claim() -> String {
+    let (builder, outside) = elsewhere::over(&[Object::new("a", 1)]);
+    let fifo = Arc::new(builder.track_applied(true).build());
+    let deletion = beside(&fifo, |fifo| fifo.delete(Object::new("a", 1)).unwrap());
+    fifo.update_batch(vec![Object::new("a", 2)]).unwrap();
+    fifo.bookmark("7").unwrap();
+    deletion.join().unwrap();
+    assert_eq!(fifo.applied_version(), None, "applied, and not handled");
+    let rest = outside.rest(&fifo);
+    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "handled, and not applied");
+    rest
+}
+
+/// What waits in the backlog ahead of the marker is handed out on the live lane, where there is none.
+fn past_the_backlog() -> String {
+    let fifo = Arc::new(tracking(&[]).live_lane(true).build());
+    fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
+    fifo.bookmark("7").unwrap();
+    let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 2)).unwrap());
+    let (first, second) = (fifo.try_pop(), fifo.try_pop());
+    producer.join().unwrap();
+    let item = first.or(second).or_else(|| fifo.try_pop()).unwrap();
+    assert!(fifo.try_pop().is_none(), "a key is handed out twice");
+    assert_eq!(fifo.applied_version(), None, "applied, and not handled");
+    end(item, true);
+    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "handled, and not applied");
+    let log = Log::default();
+    drain(&fifo, &log, true);
+    log.text()
+}
+
+/// One key is ahead of the marker, and not handled yet.
+fn about_to_apply() -> Arc<Fifo> {
+    let fifo = tracked(&[]);
+    fifo.add(Object::new("a", 1)).unwrap();
+    fifo.bookmark("7").unwrap();
+    fifo
+}
+
+/// Who has waited for a version finds it in the store.
+fn told(wait: fn(&Fifo)) -> String {
+    let fifo = about_to_apply();
+    let waiter = beside(&fifo, move |fifo| {
+        wait(fifo);
+        fifo.store().get_by_key("a").map_or("nothing".to_owned(), |object| format!("a{}", object.read()))
+    });
+    pop_one(&fifo, &Log::default(), true);
+    waiter.join().unwrap()
+}
+
+fn waiting() -> String {
+    told(|fifo| fifo.wait_for_resource_version("7").unwrap())
+}
+
+fn waiting_async() -> String {
+    told(|fifo| block_on(fifo.wait_for_resource_version_async("7")).unwrap())
+}
+
+/// What has no marker will not come.
+fn closed() -> String {
+    let fifo = about_to_apply();
+    let waiter = beside(&fifo, |fifo| fifo.wait_for_resource_version("8").is_ok());
+    fifo.close();
+    if waiter.join().unwrap() { "applied" } else { "closed" }.to_owned()
+}
+
+/// Nor what has one, when the queue is gone.
+fn dropped() -> String {
+    let fifo = tracking(&[]).build();
+    fifo.add(Object::new("a", 1)).unwrap();
+    fifo.bookmark("7").unwrap();
+    let store = fifo.store();
+    let waiter = loom::thread::spawn(move || store.wait_for_resource_version("7").is_ok());
+    drop(fifo);
+    if waiter.join().unwrap() { "applied" } else { "closed" }.to_owned()
+}
+
+/// Whichever marker is first: the greatest version stays.
+fn two_bookmarks() -> String {
+    let fifo = tracked(&[]);
+    let other = beside(&fifo, |fifo| fifo.bookmark("10").unwrap());
+    fifo.bookmark("9").unwrap();
+    other.join().unwrap();
+    fifo.applied_version().unwrap()
+}

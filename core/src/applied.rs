@@ -4,8 +4,9 @@
 //! [`Source`]: a queue that tracks what is applied (`ledger.rs`), or an indexer alone.
 
 use crate::error::{VersionError, WaitError};
-use crate::sync::{Arc, Event, IntoNotification, Listener, Mutex, mutant};
+use crate::sync::{Arc, Event, IntoNotification, Mutex, mutant};
 use crate::version::ResourceVersion;
+use crate::wait::{wait, wait_async};
 
 pub(crate) struct Applied {
     state: Mutex<State>,
@@ -107,30 +108,13 @@ impl Applied {
     /// Blocks until `version` is reached.
     pub(crate) fn wait(&self, version: &str) -> Result<(), WaitError> {
         let version = parse(version)?;
-        loop {
-            let listener = self.changed.listen();
-            if let Some(outcome) = self.look(&version) {
-                return outcome;
-            }
-            mutant!(AppliedWaitsWithoutASecondLook => {
-                drop(listener);
-                self.changed.listen().wait();
-                continue;
-            });
-            listener.wait();
-        }
+        wait(&self.changed, || self.look(&version))
     }
 
     /// The same for async callers.
     pub(crate) async fn wait_async(&self, version: &str) -> Result<(), WaitError> {
         let version = parse(version)?;
-        loop {
-            let listener = self.changed.listen();
-            if let Some(outcome) = self.look(&version) {
-                return outcome;
-            }
-            listener.await;
-        }
+        wait_async(&self.changed, || self.look(&version)).await
     }
 }
 

@@ -71,6 +71,7 @@ mod store;
 mod sync;
 mod table;
 mod version;
+mod wait;
 
 /// For the models of `loom-tests`; not there otherwise.
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]

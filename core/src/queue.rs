@@ -13,22 +13,21 @@
 //! A queue that tracks what is applied has markers among its entries (`queue/tracked.rs`). None ever stands at the front of
 //! the head: it is taken out with what stood before it.
 //!
-//! Sleeping: a consumer registers, looks again, then sleeps; a producer queues, then notifies, after every lock is
-//! released. `additional` notifications, because a plain one does nothing while an earlier one has not yet run.
+//! Sleeping (`wait.rs`): a producer queues, then notifies, after every lock is released. `additional` notifications,
+//! because a plain one does nothing while an earlier one has not yet run.
 
 mod tracked;
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use crossbeam::utils::{Backoff, CachePadded};
+use crossbeam::utils::CachePadded;
 
 use crate::error::{Closed, PopError};
 use crate::ledger::{Epoch, Ledger};
 use crate::slot::{Pending, Pushed, QueuedSlot, Slot, Ticket};
-use crate::sync::{
-    self, AtomicBool, Event, EventListener, IntoNotification, Listener, Mutex, Ordering, SegQueue, mutant,
-};
+use crate::sync::{AtomicBool, Event, IntoNotification, Mutex, Ordering, SegQueue, mutant};
+use crate::wait::{wait, wait_async, wait_deadline};
 use tracked::Positions;
 pub(crate) use tracked::Stretch;
 
@@ -250,74 +249,31 @@ impl<T> ReadyQueue<T> {
         self.head.lock().turns = TURNS;
     }
 
-    /// Repeats `attempt` until it brings something, sleeping between.
-    pub(crate) fn wait<R>(
-        &self,
-        deadline: Option<Instant>,
-        mut attempt: impl FnMut() -> Option<R>,
-    ) -> Result<R, PopError> {
-        // A short spin saves most sleeps while a producer is at work.
-        let backoff = Backoff::new();
-        while !sync::MODEL && !backoff.is_completed() {
-            if let Some(found) = attempt() {
-                return Ok(found);
-            }
-            if self.is_closed() {
-                break;
-            }
-            backoff.snooze();
-        }
-        loop {
-            let listener = self.ready.listen();
-            if let Some(found) = self.attempt_or_closed(&mut attempt)? {
-                return Ok(found);
-            }
-            mutant!(NoSecondLook => {
-                drop(listener);
-                self.ready.listen().wait();
-                continue;
-            });
-            match deadline {
-                None => listener.wait(),
-                Some(deadline) => {
-                    if listener.wait_deadline(deadline).is_none() {
-                        return attempt().ok_or(PopError::TimedOut);
-                    }
-                }
-            }
-        }
+    /// Repeats `attempt` until it brings something, or the queue is closed and it does not.
+    pub(crate) fn wait<R>(&self, mut attempt: impl FnMut() -> Option<R>) -> Result<R, Closed> {
+        wait(&self.ready, || self.attempt_or_closed(&mut attempt))
     }
 
-    /// The same for async callers.
+    /// The same until a time at most.
+    pub(crate) fn wait_deadline<R>(
+        &self,
+        deadline: Instant,
+        mut attempt: impl FnMut() -> Option<R>,
+    ) -> Result<R, PopError> {
+        let found = wait_deadline(&self.ready, Some(deadline), || self.attempt_or_closed(&mut attempt));
+        Ok(found.ok_or(PopError::TimedOut)??)
+    }
+
+    /// The same as [`wait`](Self::wait) for async callers.
     pub(crate) async fn wait_async<R>(&self, mut attempt: impl FnMut() -> Option<R>) -> Result<R, Closed> {
-        loop {
-            if let Some(found) = attempt() {
-                return Ok(found);
-            }
-            let listener: EventListener = self.ready.listen();
-            if let Some(found) = self.attempt_or_closed(&mut attempt)? {
-                return Ok(found);
-            }
-            mutant!(AsyncNoSecondLook => {
-                drop(listener);
-                self.ready.listen().await;
-                continue;
-            });
-            listener.await;
-        }
+        wait_async(&self.ready, || self.attempt_or_closed(&mut attempt)).await
     }
 
     /// Closed is looked at before the queue: what was queued before the close is still found.
-    fn attempt_or_closed<R>(&self, attempt: &mut impl FnMut() -> Option<R>) -> Result<Option<R>, Closed> {
-        mutant!(ClosedIsLookedAtLast => return match attempt() {
-            None if self.is_closed() => Err(Closed),
-            found => Ok(found),
-        });
+    fn attempt_or_closed<R>(&self, attempt: &mut impl FnMut() -> Option<R>) -> Option<Result<R, Closed>> {
+        mutant!(ClosedIsLookedAtLast => return attempt().map(Ok).or_else(|| self.is_closed().then_some(Err(Closed))));
         let closed = self.is_closed();
-        match attempt() {
-            None if closed => Err(Closed),
-            found => Ok(found),
-        }
+        attempt().map(Ok).or_else(|| closed.then_some(Err(Closed)))
     }
 
     pub(crate) fn close(&self) {

@@ -9,7 +9,7 @@
 
 #[cfg(not(any(deltafifo_loom, deltafifo_shuttle)))]
 mod imp {
-    pub(crate) use super::event::{Event, EventListener, Listener};
+    pub(crate) use super::event::{Event, Listener};
     pub(crate) use arc_swap::ArcSwap;
     pub(crate) use crossbeam::queue::SegQueue;
     pub(crate) use event_listener::IntoNotification;
@@ -88,8 +88,7 @@ mod imp {
     pub(crate) use super::gated::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub(crate) use super::mutants::{KnownCell, StampCell, WordCell, mutant};
     pub(crate) use super::standins::{
-        ArcSwap, Event, EventListener, IntoNotification, Listener, Mutex, RandomState, RwLock, SegQueue, assert_alive,
-        free,
+        ArcSwap, Event, IntoNotification, Listener, Mutex, RandomState, RwLock, SegQueue, assert_alive, free,
     };
     pub(crate) use model::sync::Arc;
     pub(crate) use model::sync::atomic::Ordering;

@@ -91,7 +91,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::RetireFromEmpty => &["retire"],
         Mutant::PutBackBehind | Mutant::CancelledIsLost => &["requeue"],
         Mutant::OffersLetOffersIn | Mutant::QueuedAfterUnlock | Mutant::ResyncQueuesAfterUnlock => &["order"],
-        Mutant::CloseIsToldFirst | Mutant::WaitsWithoutASecondLook => &["waiting"],
+        Mutant::CloseIsToldFirst => &["waiting"],
         Mutant::SettleDoesNotWake
         | Mutant::SettledBacklogWakesNobody
         | Mutant::OfferDoesNotWake
@@ -134,16 +134,13 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::ClaimHoldsNothing
         | Mutant::PassedIsNotParked
         | Mutant::AppliedTellsNobody
-        | Mutant::AppliedCloseTellsNobody
-        | Mutant::AppliedWaitsWithoutASecondLook => &["applied"],
+        | Mutant::AppliedCloseTellsNobody => &["applied"],
         Mutant::DroppedQueueForgets => &["handles"],
         Mutant::TurnsOverlap
         | Mutant::TurnHidesWhatIsLeft
         | Mutant::TurnEndsInSilence
         | Mutant::LastTurnTellsNobody
         | Mutant::AppendWakesNobody
-        | Mutant::SleepsOnTheFirstLook
-        | Mutant::FutureRestsOnTheFirstLook
         | Mutant::SyncedAfterTheTurn
         | Mutant::CommittedWhenQueued => &["in_order"],
     }

@@ -10,7 +10,7 @@ use super::pop::{SLOW, report_slow};
 use super::{DeltaFifo, Popped};
 use crate::Meta;
 use crate::clock::Started;
-use crate::error::{Closed, PopError, ProcessError, panic_message};
+use crate::error::{Closed, ProcessError, panic_message};
 use crate::slot::Ticket;
 use crate::sync::{Arc, mutant};
 
@@ -28,11 +28,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
     pub fn pop_batch(&self, max: usize) -> Result<Batch<'_, T, M>, Closed> {
-        match self.queue.wait(None, || self.try_pop_batch(max)) {
-            Ok(batch) => Ok(batch),
-            Err(PopError::Closed(closed)) => Err(closed),
-            Err(PopError::TimedOut) => unreachable!("there is no deadline"),
-        }
+        self.queue.wait(|| self.try_pop_batch(max))
     }
 
     /// The same when there is something. Never waits.

@@ -36,7 +36,8 @@ use crate::ledger::Epoch;
 use crate::queue::{Lane, ReadyQueue};
 use crate::slot::{QueuedSlot, StaleSlot, Ticket};
 use crate::store::Core;
-use crate::sync::{Arc, AtomicBool, Event, Listener, SHARDS, mutant};
+use crate::sync::{Arc, AtomicBool, Event, SHARDS, mutant};
+use crate::wait::{wait, wait_async};
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, KnownObjects, Meta};
 pub use batch::{Batch, BatchReport, Failure};
 pub(crate) use depth::Depth;
@@ -186,39 +187,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     fn wait_until(&self, event: &Event, done: impl Fn() -> bool) -> Result<(), Closed> {
-        loop {
-            let listener = event.listen();
-            if done() {
-                return Ok(());
-            }
-            if self.is_closed() {
-                return Err(Closed);
-            }
-            mutant!(WaitsWithoutASecondLook => {
-                drop(listener);
-                event.listen().wait();
-                continue;
-            });
-            listener.wait();
-        }
+        wait(event, || self.done_or_closed(done()))
     }
 
     async fn wait_until_async(&self, event: &Event, done: impl Fn() -> bool) -> Result<(), Closed> {
-        loop {
-            let listener = event.listen();
-            if done() {
-                return Ok(());
-            }
-            if self.is_closed() {
-                return Err(Closed);
-            }
-            mutant!(WaitsWithoutASecondLook => {
-                drop(listener);
-                event.listen().await;
-                continue;
-            });
-            listener.await;
-        }
+        wait_async(event, || self.done_or_closed(done())).await
+    }
+
+    fn done_or_closed(&self, done: bool) -> Option<Result<(), Closed>> {
+        if done { Some(Ok(())) } else { self.is_closed().then_some(Err(Closed)) }
     }
 
     /// Closes the queue: every waiting pop wakes, what is queued is still popped, then pops say [`Closed`]. As in

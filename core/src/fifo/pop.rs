@@ -28,11 +28,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
     pub fn pop(&self) -> Result<Popped<'_, T, M>, Closed> {
-        match self.queue.wait(None, || self.try_pop()) {
-            Ok(popped) => Ok(popped),
-            Err(PopError::Closed(closed)) => Err(closed),
-            Err(PopError::TimedOut) => unreachable!("there is no deadline"),
-        }
+        self.queue.wait(|| self.try_pop())
     }
 
     /// The same, until `deadline`.
@@ -40,7 +36,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Errors
     /// [`PopError::TimedOut`], or [`PopError::Closed`].
     pub fn pop_deadline(&self, deadline: Instant) -> Result<Popped<'_, T, M>, PopError> {
-        self.queue.wait(Some(deadline), || self.try_pop())
+        self.queue.wait_deadline(deadline, || self.try_pop())
     }
 
     /// Takes the next key if there is one. Never waits.

@@ -5,7 +5,6 @@
 //! | `event` | what is queued and handed out: deltas, relists, resyncs |
 //! | `offer` | add, update, delete, replace, resync: an event each, appended to the log |
 //! | `log` | the order of events, and whose turn it is |
-//! | `wait` | waiting for a turn, for room, for the sync |
 //! | `pop`, `turn` | taking a turn, and its guard |
 //! | `apply` | an event's way into the fused store |
 //! | `roles` | the queue behind the traits |
@@ -20,7 +19,6 @@ mod offer;
 mod pop;
 mod roles;
 mod turn;
-mod wait;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -28,11 +26,11 @@ use crate::error::{BoxError, Closed, KeyError, discard};
 use crate::fifo::{Depth, Initial};
 use crate::store::Core;
 use crate::sync::{self, Arc, AtomicU32};
+use crate::wait::{wait, wait_async};
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, Meta};
 pub use event::{Event, ReplacedAll};
 use log::Log;
 pub use turn::Turn;
-use wait::{wait, wait_async};
 
 type Transformer<T> = Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync>;
 
@@ -188,8 +186,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     }
 
     fn wait_until(&self, event: &sync::Event, done: impl Fn() -> bool) -> Result<(), Closed> {
-        let found = wait(event, None, || self.done_or_closed(done()));
-        found.unwrap_or_else(|| unreachable!("there is no deadline"))
+        wait(event, || self.done_or_closed(done()))
     }
 
     fn done_or_closed(&self, done: bool) -> Option<Result<(), Closed>> {

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::wait::{wait, wait_async};
 use super::{InOrderFifo, Turn};
 use crate::error::{Closed, PopError, ProcessError};
+use crate::wait::{wait, wait_async, wait_deadline};
 use crate::{BatchReport, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
@@ -22,7 +22,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// # Errors
     /// [`PopError::TimedOut`], or [`PopError::Closed`].
     pub fn pop_deadline(&self, deadline: Instant) -> Result<Turn<'_, T, M>, PopError> {
-        let found = wait(self.log.ready(), Some(deadline), || self.look(1));
+        let found = wait_deadline(self.log.ready(), Some(deadline), || self.look(1));
         Ok(found.ok_or(PopError::TimedOut)??)
     }
 
@@ -46,7 +46,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
     pub fn pop_batch(&self, max: usize) -> Result<Turn<'_, T, M>, Closed> {
-        wait(self.log.ready(), None, || self.look(max)).unwrap_or_else(|| unreachable!("there is no deadline"))
+        wait(self.log.ready(), || self.look(max))
     }
 
     /// The same if there is something to take and nobody has the turn. Never waits.

@@ -9,7 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::line::{Before, Entry, Line};
 use crate::error::{Closed, KeyError, ProcessError, panic_message};
-use crate::sync::{Arc, Event, IntoNotification, Listener, Mutex};
+use crate::sync::{Arc, Event, IntoNotification, Mutex};
+use crate::wait::wait;
 use crate::{KeyFunc, KeySource, Meta};
 
 /// What a [`Fifo`](crate::Fifo) and a [`Heap`](crate::Heap) can both do: they dereference to it.
@@ -208,16 +209,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
 
     /// Takes the first in line for a handler that [`end`](Self::end) will end, or for none.
     fn take(&self, runs: bool) -> Result<Entry<T>, Closed> {
-        loop {
-            if let Some(taken) = self.try_take(runs) {
-                return taken;
-            }
-            let listener = self.bells.ready.listen();
-            if let Some(taken) = self.try_take(runs) {
-                return taken;
-            }
-            listener.wait();
-        }
+        wait(&self.bells.ready, || self.try_take(runs))
     }
 
     fn try_take(&self, runs: bool) -> Option<Result<Entry<T>, Closed>> {
@@ -256,17 +248,10 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
     /// # Errors
     /// [`Closed`] when the queue is closed before.
     pub fn wait_for_sync(&self) -> Result<(), Closed> {
-        loop {
-            let listener = self.bells.synced.listen();
-            let (synced, closed) = {
-                let state = self.state.lock();
-                (state.has_synced(), state.closed)
-            };
-            if synced || closed {
-                return if synced { Ok(()) } else { Err(Closed) };
-            }
-            listener.wait();
-        }
+        wait(&self.bells.synced, || {
+            let state = self.state.lock();
+            if state.has_synced() { Some(Ok(())) } else { state.closed.then_some(Err(Closed)) }
+        })
     }
 
     /// Closes the queue: every waiting pop wakes, what is in line is still popped, then pops say [`Closed`].

@@ -56,7 +56,7 @@ pub const MODELS: &[Model] = &[
         body: past_the_backlog,
     },
     Model { name: "applied::waiting", bound: None, at_least: 29, outcomes: &["a1"], body: waiting },
-    Model { name: "applied::waiting_async", bound: None, at_least: 50, outcomes: &["a1"], body: waiting_async },
+    Model { name: "applied::waiting_async", bound: None, at_least: 40, outcomes: &["a1"], body: waiting_async },
     Model { name: "applied::closed", bound: None, at_least: 29, outcomes: &["closed"], body: closed },
     Model { name: "applied::dropped", bound: None, at_least: 95, outcomes: &["closed"], body: dropped },
     Model { name: "applied::two_bookmarks", bound: None, at_least: 1100, outcomes: &["10"], body: two_bookmarks },

@@ -3,9 +3,9 @@
 //!
 //! The types' own methods say the same with more precise errors, and more; these are for code that serves any of them.
 
-use crate::error::{Closed, HandlerError, KeyError, ProcessError, StoreError};
+use crate::error::{BoxError, Closed, HandlerError, KeyError, ProcessError, StoreError};
 use crate::sync::Arc;
-use crate::{BoxError, DeltaFifo, DeltaObject, Deltas, Indexer, Meta};
+use crate::{DeltaFifo, DeltaObject, Deltas, Indexer, Meta};
 
 /// What a reflector feeds (client-go `ReflectorStore`): any store, and any queue.
 ///
@@ -98,14 +98,16 @@ pub type ItemHandler<'h, Item> = dyn FnMut(&Item, bool) -> Result<(), BoxError> 
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Queue<T>: ReflectorStore<T> {
-    /// What a handler gets: the deltas of a key, or its newest object.
+    /// What a handler gets: the deltas of a key, its newest object, or an event.
     type Item;
 
-    /// Takes the next key and calls `handler` with what is queued for it (client-go `Pop`); blocks while the queue is
-    /// empty and open. What was handled is not put back, whatever the handler returned.
+    /// Takes the next key or event and calls `handler` with what is queued for it (client-go `Pop`); blocks while the queue
+    /// is empty and open. What was handled is not put back, whatever the handler returned. A queue that is fused with a store
+    /// has applied it to that before.
     ///
     /// # Errors
-    /// [`ProcessError`]: the queue is closed and empty, or the handler failed or panicked.
+    /// [`ProcessError`]: the queue is closed and empty, or the handler failed or panicked, or an index function of the
+    /// store failed.
     fn process(&self, handler: &mut ItemHandler<'_, Self::Item>) -> Result<(), ProcessError<HandlerError>>;
 
     /// Closes it: what is queued is still popped, then pops say [`Closed`].
@@ -195,7 +197,17 @@ impl<T: Send + Sync, M: Meta<T>> Queue<T> for DeltaFifo<T, M> {
     type Item = Deltas<T>;
 
     fn process(&self, handler: &mut ItemHandler<'_, Deltas<T>>) -> Result<(), ProcessError<HandlerError>> {
-        self.process(|item| Ok(handler(item.deltas(), item.is_in_initial_list())?))
+        self.process(|item| {
+            let initial = item.is_in_initial_list();
+            if !self.is_fused() {
+                return Ok(handler(item.deltas(), initial)?);
+            }
+            // Applied, they are gone.
+            let deltas = item.deltas().clone();
+            let stored = item.apply(|_| ());
+            handler(&deltas, initial)?;
+            Ok(stored.map_err(BoxError::from)?)
+        })
     }
 
     fn close(&self) {

@@ -194,6 +194,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         wait_async(event, || self.done_or_closed(done())).await
     }
 
+    /// Whether items apply themselves to a store.
+    pub(crate) fn is_fused(&self) -> bool {
+        matches!(self.known, Known::Fused)
+    }
+
     fn done_or_closed(&self, done: bool) -> Option<Result<(), Closed>> {
         if done { Some(Ok(())) } else { self.is_closed().then_some(Err(Closed)) }
     }

@@ -8,10 +8,10 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use super::DeltaFifo;
 use super::applied::Held;
 use super::initial::Marks;
 use super::resolve::resolve;
-use super::{DeltaFifo, Known};
 use crate::clock::Started;
 use crate::error::{Closed, PopError, ProcessError, StoreError, panic_message, unharmed};
 use crate::slot::{QueuedSlot, RunningSlot, Taken};
@@ -227,7 +227,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
     /// [`StoreError::NoStore`]: nothing was applied. [`StoreError::NotIndexed`]: everything was; the last index error.
     #[inline]
     pub fn apply(&mut self, handler: impl FnMut(Change<'_, T>)) -> Result<(), StoreError> {
-        if !matches!(self.fifo.known, Known::Fused) {
+        if !self.fifo.is_fused() {
             return Err(StoreError::NoStore { key: self.key().to_owned() });
         }
         self.verdict = Verdict::Handled;

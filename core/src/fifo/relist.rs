@@ -367,35 +367,46 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     fn sweep_shards(&self, shards: &[CachePadded<RwLock<Shard<T>>>], generation: u32, marks: bool) -> Swept<T> {
         let mut swept = Swept { deleted: 0, skipped: 0, queued: Vec::new() };
         for shard in shards {
-            // Most have nothing to delete. Looked at first with the lock shared, which keeps nobody waiting: stamps only grow,
-            // and a slot that is made after the look comes after the sweep.
-            if shard.read().slots_near().all(|slot| slot.stamped() >= generation) {
-                continue;
-            }
-            let shard = shard.write();
-            if !mutant!(SweepNeverLooks => true; self.relists.is_current(generation)) {
-                break;
-            }
-            for slot in shard.slots_near() {
-                if mutant!(SweepDecidesByItsLook => false; slot.stamped() >= generation) {
-                    continue;
+            // Looked for with the lock shared, which keeps nobody waiting: stamps only grow, and a slot that is made after
+            // the look comes after the sweep.
+            let unlisted: Vec<String> = {
+                let shard = shard.read();
+                let unlisted = shard.slots_near().filter(|slot| slot.stamped() < generation);
+                unlisted.map(|slot| slot.key().to_owned()).collect()
+            };
+            // A reader of this shard waits for a few of them at most.
+            for group in unlisted.chunks(GROUP) {
+                let shard = shard.write();
+                if !mutant!(SweepNeverLooks => true; self.relists.is_current(generation)) {
+                    return swept;
                 }
-                // Counted before the push: see `join_group`.
-                self.counted(1, marks);
-                let pending = Pending::new(What::Swept(None)).initial(marks).since(self.queue.now());
-                let pushed = slot.push(pending, Rule::IfExists);
-                if matches!(pushed, Pushed::Skipped(_)) {
-                    swept.skipped += 1;
-                    continue;
+                for key in group {
+                    self.sweep_slot(&shard, key, generation, marks, &mut swept);
                 }
-                swept.queued.extend(self.queue.ticket(Lane::Backlog, slot, pushed));
-                slot.stamp(generation);
-                // Else a store elsewhere that still knows the key would have it deleted once more.
-                self.list_elsewhere(generation, slot.key().as_bytes());
-                swept.deleted += 1;
             }
         }
         swept
+    }
+
+    fn sweep_slot(&self, shard: &Shard<T>, key: &str, generation: u32, marks: bool, swept: &mut Swept<T>) {
+        let hash = self.core.table.hash(key.as_bytes());
+        let Some(slot) = shard.find(hash, key.as_bytes()) else { return };
+        if mutant!(SweepDecidesByItsLook => false; slot.stamped() >= generation) {
+            return;
+        }
+        // Counted before the push: see `join_group`.
+        self.counted(1, marks);
+        let pending = Pending::new(What::Swept(None)).initial(marks).since(self.queue.now());
+        let pushed = slot.push(pending, Rule::IfExists);
+        if matches!(pushed, Pushed::Skipped(_)) {
+            swept.skipped += 1;
+            return;
+        }
+        swept.queued.extend(self.queue.ticket(Lane::Backlog, slot, pushed));
+        slot.stamp(generation);
+        // Else a store elsewhere that still knows the key would have it deleted once more.
+        self.list_elsewhere(generation, slot.key().as_bytes());
+        swept.deleted += 1;
     }
 
     /// Deletes what a store elsewhere knows and the relist did not list, after the sweep of the table. A key that the store

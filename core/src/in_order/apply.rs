@@ -1,147 +1,140 @@
-//! An event on its way into the fused store: one change after another, each told once it is made.
+//! An event on its way into the fused store. All of it is written first, then all of it is told: so a handler finds the
+//! store as of its event, also within a relist.
 //!
 //! Only whoever has the turn writes the store, so what a relist finds missing when it begins is missing until it ends.
 
-use std::borrow::Cow;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::InOrderFifo;
-use super::event::Event;
-use crate::error::{StoreError, unharmed};
+use super::event::{Event, ReplacedAll};
+use crate::error::{StoreError, discard};
 use crate::store::Core;
 use crate::sync::{Arc, Ordering};
-use crate::{Change, DeletedFinalStateUnknown, DeltaObject, DeltaType, Meta};
+use crate::{Change, DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Meta};
+
+/// Where a panic of user code leaves the key that it was about.
+type Told = Option<Box<str>>;
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
-    /// Applies `event` and tells `handler` of every change. `key` is then the one it was about, or of a relist or resync the
-    /// one whose handler panicked.
+    /// Applies `event`, then tells `handler` of every change.
     pub(super) fn apply(
         &self,
-        event: Event<T>,
-        handler: impl FnMut(&str, Change<'_, T>),
-        told: &mut Option<Box<str>>,
+        event: &Event<T>,
+        mut handler: impl FnMut(&str, Change<'_, T>),
+        told: &mut Told,
     ) -> Result<(), StoreError> {
+        let mut tell = |key: &str, change: Change<'_, T>, told: &mut Told| {
+            // A panic within a relist is to name its key.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| handler(key, change))) {
+                *told = Some(key.into());
+                resume_unwind(panic);
+            }
+        };
         match event {
-            Event::Delta { key, delta } => {
-                let write = match delta.object {
-                    DeltaObject::Object(new) if delta.kind != DeltaType::Deleted => Write::Put(delta.kind, new),
-                    last => Write::Delete(last),
-                };
-                let step = Step { key: Cow::Borrowed(&key), write };
-                let outcome = Applying::new(&self.core, std::iter::once(step), handler, &mut *told).run();
-                *told = Some(key);
-                outcome
-            }
-            Event::ReplacedAll(list) => {
-                // Relaxed: only who has the turn counts, and turns are handed on by the log's mutex.
-                let generation = self.relists.fetch_add(1, Ordering::Relaxed) + 1;
-                let (keys, objects) = list.into_parts();
-                let unlisted = self.core.unlisted(generation, keys.iter());
-                self.core.table.reserve(objects.len());
-                let deletions = unlisted.into_iter().map(|(key, object)| {
-                    let tombstone = DeletedFinalStateUnknown { key: key.clone(), obj: Some(object) };
-                    Step { key: Cow::Owned(key.into()), write: Write::Delete(tombstone.into()) }
-                });
-                let puts = keys.iter().zip(objects).map(|(key, object)| Step {
-                    key: Cow::Borrowed(key),
-                    write: Write::Put(DeltaType::Replaced, object),
-                });
-                Applying::new(&self.core, deletions.chain(puts), handler, told).run()
-            }
+            Event::Delta { key, delta } => self.apply_delta(key, delta, |change, told| tell(key, change, told), told),
+            Event::ReplacedAll(list) => self.apply_all(list, tell, told),
             Event::SyncAll => {
-                let known = self.core.known();
-                let syncs = known.map(|(key, object)| Step { key: Cow::Owned(key), write: Write::Sync(object) });
-                Applying::new(&self.core, syncs, handler, told).run()
+                for (key, known) in self.core.known() {
+                    tell(&key, Change::Updated { old: &known, new: &known, kind: DeltaType::Sync }, told);
+                }
+                Ok(())
             }
         }
     }
+
+    fn apply_delta(
+        &self,
+        key: &str,
+        delta: &Delta<T>,
+        tell: impl FnOnce(Change<'_, T>, &mut Told),
+        told: &mut Told,
+    ) -> Result<(), StoreError> {
+        let mut writer = Writer::new(&self.core);
+        let (kind, last) = (delta.kind, &delta.object);
+        let change = match last {
+            DeltaObject::Object(new) if kind != DeltaType::Deleted => {
+                let old = writer.write(key, Some(new.clone()));
+                (old, Some(new))
+            }
+            _ => (writer.write(key, None), None),
+        };
+        let written = writer.end(told);
+        match &change {
+            (None, Some(new)) => tell(Change::Added { new, kind }, told),
+            (Some(old), Some(new)) => tell(Change::Updated { old, new, kind }, told),
+            (old, None) => tell(Change::Deleted { last, old: old.as_ref() }, told),
+        }
+        written
+    }
+
+    fn apply_all(
+        &self,
+        list: &ReplacedAll<T>,
+        mut tell: impl FnMut(&str, Change<'_, T>, &mut Told),
+        told: &mut Told,
+    ) -> Result<(), StoreError> {
+        // Relaxed: only who has the turn counts, and turns are handed on by the log's mutex.
+        let generation = self.relists.fetch_add(1, Ordering::Relaxed) + 1;
+        let unlisted = self.core.unlisted(generation, list.iter().map(|(key, _)| key));
+        self.core.table.reserve(list.len());
+        let mut writer = Writer::new(&self.core);
+        let deletions = unlisted.into_iter().map(|(key, object)| {
+            let old = writer.write(&key, None);
+            (DeletedFinalStateUnknown { key, obj: Some(object) }, old)
+        });
+        let deletions: Vec<_> = deletions.collect();
+        let olds: Vec<_> = list.iter().map(|(key, new)| writer.write(key, Some(new.clone()))).collect();
+        let written = writer.end(told);
+        for (tombstone, old) in deletions {
+            let key = tombstone.key.clone();
+            tell(&key, Change::Deleted { last: &tombstone.into(), old: old.as_ref() }, told);
+        }
+        let kind = DeltaType::Replaced;
+        for ((key, new), old) in list.iter().zip(olds) {
+            tell(key, old.as_ref().map_or(Change::Added { new, kind }, |old| Change::Updated { old, new, kind }), told);
+        }
+        written
+    }
 }
 
-/// One change of one key.
-struct Step<'k, T> {
-    key: Cow<'k, str>,
-    write: Write<T>,
-}
-
-enum Write<T> {
-    Put(DeltaType, Arc<T>),
-    Delete(DeltaObject<T>),
-    /// Only told.
-    Sync(Arc<T>),
-}
-
-/// The changes of an event. What is left when a handler panics is applied, untold, by the drop.
-struct Applying<'a, 'k, T, M: Meta<T>, I: Iterator<Item = Step<'k, T>>, F: FnMut(&str, Change<'_, T>)> {
-    core: &'a Core<T, M>,
-    steps: I,
-    handler: F,
-    /// The key in hand.
-    key: Cow<'k, str>,
+/// Writes key after key, whatever user code does meanwhile: the store does not fall behind.
+struct Writer<'c, T, M: Meta<T>> {
+    core: &'c Core<T, M>,
     error: Option<StoreError>,
-    is_over: bool,
-    /// Where a panic leaves the key that it is about.
-    told: &'a mut Option<Box<str>>,
+    /// The first panic of an accessor, and its key.
+    panic: Option<(Box<str>, Box<dyn Any + Send>)>,
 }
 
-impl<'a, 'k, T, M, I, F> Applying<'a, 'k, T, M, I, F>
-where
-    M: Meta<T>,
-    I: Iterator<Item = Step<'k, T>>,
-    F: FnMut(&str, Change<'_, T>),
-{
-    fn new(core: &'a Core<T, M>, steps: I, handler: F, told: &'a mut Option<Box<str>>) -> Self {
-        Self { core, steps, handler, key: Cow::Borrowed(""), error: None, is_over: false, told }
+impl<'c, T, M: Meta<T>> Writer<'c, T, M> {
+    fn new(core: &'c Core<T, M>) -> Self {
+        Self { core, error: None, panic: None }
     }
 
-    fn run(mut self) -> Result<(), StoreError> {
-        while self.next(true) {}
-        self.is_over = true;
-        self.error.take().map_or(Ok(()), Err)
-    }
-
-    /// Makes the next change, if there is one, and tells the handler if `tell`.
-    fn next(&mut self, tell: bool) -> bool {
-        let Some(Step { key, write }) = self.steps.next() else { return false };
-        self.key = key;
-        match write {
-            Write::Put(kind, new) => {
-                let (old, error) = self.core.write(&self.key, Some(new.clone()));
+    /// Makes `new` what is known and hands back what was.
+    fn write(&mut self, key: &str, new: Option<Arc<T>>) -> Option<Arc<T>> {
+        match catch_unwind(AssertUnwindSafe(|| self.core.write(key, new))) {
+            Ok((old, error)) => {
                 self.error = error.or(self.error.take());
-                if tell {
-                    let change = match &old {
-                        None => Change::Added { new: &new, kind },
-                        Some(old) => Change::Updated { old, new: &new, kind },
-                    };
-                    (self.handler)(&self.key, change);
-                }
+                old
             }
-            Write::Delete(last) => {
-                let (old, error) = self.core.write(&self.key, None);
-                self.error = error.or(self.error.take());
-                if tell {
-                    (self.handler)(&self.key, Change::Deleted { last: &last, old: old.as_ref() });
-                }
+            Err(panic) if self.panic.is_none() => {
+                self.panic = Some((key.into(), panic));
+                None
             }
-            Write::Sync(object) if tell => {
-                (self.handler)(&self.key, Change::Updated { old: &object, new: &object, kind: DeltaType::Sync });
+            Err(panic) => {
+                discard(panic);
+                None
             }
-            Write::Sync(_) => {}
         }
-        true
     }
-}
 
-impl<'k, T, M, I, F> Drop for Applying<'_, 'k, T, M, I, F>
-where
-    M: Meta<T>,
-    I: Iterator<Item = Step<'k, T>>,
-    F: FnMut(&str, Change<'_, T>),
-{
-    fn drop(&mut self) {
-        if self.is_over {
-            return;
+    /// The last error. Goes on with the panic, if there was one.
+    fn end(self, told: &mut Told) -> Result<(), StoreError> {
+        if let Some((key, panic)) = self.panic {
+            *told = Some(key);
+            resume_unwind(panic);
         }
-        *self.told = Some(self.key.as_ref().into());
-        // A panic is under way: another one, of user code, must not become an abort.
-        while unharmed(|| self.next(false)).unwrap_or(true) {}
+        self.error.map_or(Ok(()), Err)
     }
 }

@@ -86,10 +86,6 @@ impl<T> ReplacedAll<T> {
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Arc<T>)> {
         self.keys.iter().zip(&self.objects)
     }
-
-    pub(super) fn into_parts(self) -> (Keys, Vec<Arc<T>>) {
-        (self.keys, self.objects)
-    }
 }
 
 impl<T: fmt::Debug> fmt::Debug for ReplacedAll<T> {

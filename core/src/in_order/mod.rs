@@ -58,9 +58,9 @@ type Transformer<T> = Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sy
 /// relist must be seen as a whole. Both share the store, one slot a key, and the traits.
 ///
 /// # A relist
-/// waits in the queue as the list. In its turn it is applied as a whole, and its handler is told of all of it before
-/// anything else is handled: it is atomic for handlers. For readers of the store it is so per key: they can see part of it
-/// (in client-go all or none). In a queue without a store the event itself is handed out.
+/// waits in the queue as the list. In its turn all of it is applied, then its handler is told of all of it, before anything
+/// else is handled: it is atomic for handlers. For readers of the store it is so per key: they can see part of it (in
+/// client-go all or none). In a queue without a store the event itself is handed out.
 ///
 /// # Bounds
 /// An offer is O(1) and one allocation for its key; it takes no lock, and touches no slot. The queue is unbounded unless
@@ -169,7 +169,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     }
 
     /// Blocks until less is [pending](Self::pending) than the high-water mark (at once when there is none). Offers never
-    /// wait by themselves: a producer that wants memory bounded calls this before it offers more.
+    /// wait by themselves: a producer that wants memory bounded calls this before it offers more. Not within a handler: what
+    /// that has in hand is pending until it ends, so it might wait for itself.
     ///
     /// # Errors
     /// [`Closed`] when the queue is closed before.

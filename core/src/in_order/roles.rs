@@ -1,7 +1,7 @@
 //! The in-order queue as a reflector and a controller see it.
 
 use super::{Event, InOrderFifo};
-use crate::error::{Closed, HandlerError, ProcessError, StoreError};
+use crate::error::{BoxError, Closed, HandlerError, ProcessError, StoreError};
 use crate::roles::ItemHandler;
 use crate::sync::Arc;
 use crate::{DeltaObject, Meta, Queue, ReflectorStore};
@@ -34,8 +34,10 @@ impl<T: Send + Sync, M: Meta<T>> Queue<T> for InOrderFifo<T, M> {
 
     fn process(&self, handler: &mut ItemHandler<'_, Event<T>>) -> Result<(), ProcessError<HandlerError>> {
         self.process(|turn| {
+            let stored = turn.store();
             let initial = turn.is_in_initial_list();
-            turn.event().map_or(Ok(()), |event| Ok(handler(event, initial)?))
+            turn.event().map_or(Ok(()), |event| handler(event, initial))?;
+            Ok(stored.map_err(BoxError::from)?)
         })
     }
 

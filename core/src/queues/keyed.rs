@@ -61,6 +61,16 @@ impl Drop for Ring<'_> {
     }
 }
 
+impl Ring<'_> {
+    /// Something left the queue.
+    fn less<T>(&mut self, state: &State<T>) {
+        self.synced = state.has_synced();
+        if state.is_over() {
+            self.ready = usize::MAX;
+        }
+    }
+}
+
 impl Bells {
     fn ring(&self) -> Ring<'_> {
         Ring { bells: self, ready: 0, synced: false }
@@ -70,6 +80,11 @@ impl Bells {
 impl<T> State<T> {
     fn has_synced(&self) -> bool {
         self.populated && self.marks == 0
+    }
+
+    /// Whether nothing will come of waiting. What is out of line comes into it with the end of its key's handler.
+    fn is_over(&self) -> bool {
+        self.closed && self.line.entries().is_empty()
     }
 
     fn number(&mut self) -> u64 {
@@ -145,7 +160,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
             ring.synced = state.has_synced();
             let removed = state.line.remove(key, &*self.before);
             state.marks -= usize::from(removed.as_ref().is_some_and(|removed| removed.initial));
-            ring.synced = state.has_synced();
+            ring.less(&state);
             removed
         };
         removed.is_some()
@@ -175,18 +190,18 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         }
         let marks = |line: &Line<T>| line.entries().iter().filter(|entry| entry.initial).count();
         state.marks = state.marks - marks(&before) + marks(&state.line);
-        ring.synced = state.has_synced();
         ring.ready = state.line.entries().len();
+        ring.less(&state);
         let State { line, running, .. } = &mut *state;
         line.join_all(|entry| !running.contains(&entry.key), &*self.before);
         Ok(())
     }
 
-    /// Takes the first in line and counts it as handled at once; blocks while the line is empty and the queue open.
-    /// O(log queued).
+    /// Takes the first in line and counts it as handled at once; blocks while the line is empty and the queue open, or
+    /// something waits for its key's handler to end. O(log queued).
     ///
     /// # Errors
-    /// [`Closed`] once the queue is closed and its line empty.
+    /// [`Closed`] once the queue is closed and empty.
     pub fn pop(&self) -> Result<Arc<T>, Closed> {
         Ok(self.take(false)?.object)
     }
@@ -215,13 +230,13 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
     fn try_take(&self, runs: bool) -> Option<Result<Entry<T>, Closed>> {
         let mut ring = self.bells.ring();
         let mut state = self.state.lock();
-        let Some(taken) = state.line.pop(&*self.before) else { return state.closed.then_some(Err(Closed)) };
+        let Some(taken) = state.line.pop(&*self.before) else { return state.is_over().then_some(Err(Closed)) };
         if runs {
             state.running.insert(taken.key.clone());
         } else {
             state.marks -= usize::from(taken.initial);
-            ring.synced = state.has_synced();
         }
+        ring.less(&state);
         Some(Ok(taken))
     }
 
@@ -254,7 +269,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         })
     }
 
-    /// Closes the queue: every waiting pop wakes, what is in line is still popped, then pops say [`Closed`].
+    /// Closes the queue: every waiting pop wakes, what is queued is still popped, then pops say [`Closed`].
     pub fn close(&self) {
         self.state.lock().closed = true;
         drop(Ring { bells: &self.bells, ready: usize::MAX, synced: true });

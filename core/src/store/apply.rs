@@ -6,7 +6,7 @@ use super::Core;
 use super::indexes::List;
 use crate::Meta;
 use crate::error::{BoxError, StoreError, unharmed};
-use crate::slot::{RunningSlot, Swapped};
+use crate::slot::{RunningSlot, Slot, Swapped};
 use crate::sync::{Arc, mutant};
 
 /// How the indexes of one key are to change: made by user code before, carried out around the swap of the object.
@@ -41,7 +41,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         self.keys.meta().namespace(object).unwrap_or_default().into()
     }
 
-    /// `entries`: in how many places of all indexes the old object stands.
+    /// `entries`: in how many places of all indexes the old object stands. `slot`: where it can be looked up in them.
     pub(super) fn plan(
         &self,
         list: &Arc<List<T>>,
@@ -49,26 +49,34 @@ impl<T, M: Meta<T>> Core<T, M> {
         old: Option<&T>,
         new: Option<&T>,
         entries: usize,
+        slot: Option<&Slot<T>>,
     ) -> Plan {
         let mut plan = Plan::default();
         let before = old.map(|old| self.namespace(key, old));
         let after = new.map(|new| self.namespace(key, new));
-        if before != after {
-            plan.namespace = (before.map(Cow::into_owned), after.map(Cow::into_owned));
-        }
         // `None`: the function fails, and may not have failed when the object joined.
         let leaves: Vec<Option<Vec<String>>> =
             list.iter().map(|index| old.map_or_else(|| Some(Vec::new()), |old| index.values_of(old).ok())).collect();
         let expected = usize::from(old.is_some()) + leaves.iter().flatten().map(Vec::len).sum::<usize>();
+        let all_said = leaves.iter().all(Option::is_some);
         // While an index is being built the old object may stand there or not yet.
-        let differs = entries != expected
-            && leaves.iter().all(Option::is_some)
-            && !list.is_building()
-            && self.indexes.is_current(list);
+        let counts = (!all_said || entries != expected) && !list.is_building() && self.indexes.is_current(list);
+        // Where all entries are found, the object stands in no index whose function fails: it failed then, too.
+        let failed_then = counts
+            && entries == expected
+            && slot.is_some_and(|slot| {
+                let mut found = list.iter().zip(&leaves).filter_map(|(index, leave)| Some((index, leave.as_ref()?)));
+                before.iter().all(|namespace| self.namespaces.has(namespace, slot))
+                    && found.all(|(index, leave)| leave.iter().all(|value| index.values.has(value, slot)))
+            });
+        let differs = counts && all_said && entries != expected;
         if differs {
             unharmed(|| {
                 tracing::error!(key, "an index function does not say the same twice: all indexes are searched");
             });
+        }
+        if before != after {
+            plan.namespace = (before.map(Cow::into_owned), after.map(Cow::into_owned));
         }
         for ((place, index), leave) in list.iter().enumerate().zip(leaves) {
             let mut join = match new.map(|new| index.values_of(new)).transpose() {
@@ -78,6 +86,7 @@ impl<T, M: Meta<T>> Core<T, M> {
                     Vec::new()
                 }
             };
+            let leave = leave.or_else(|| failed_then.then(Vec::new));
             let Some(mut leave) = leave.filter(|_| !differs) else {
                 plan.values.push((place, Leave::Everything, join));
                 continue;
@@ -170,7 +179,8 @@ impl<T, M: Meta<T>> Core<T, M> {
             running.heed();
             let list = self.indexes.load();
             let old = running.known();
-            let plan = self.plan(&list, running.key(), old.as_deref(), new.as_deref(), running.slot().index_entries());
+            let (slot, entries) = (running.slot(), running.slot().index_entries());
+            let plan = self.plan(&list, running.key(), old.as_deref(), new.as_deref(), entries, Some(slot));
             drop(old);
             match self.carry_out(&list, &plan, running, new) {
                 Ok(old) => {
@@ -181,6 +191,40 @@ impl<T, M: Meta<T>> Core<T, M> {
                 Err(again) => new = again,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Core, Leave};
+    use crate::error::BoxError;
+    use crate::sync::Arc;
+    use crate::{Indexers, KeyFunc, NoMeta};
+
+    /// Searched, it would cost as much as the index has values, with every update.
+    #[test]
+    fn an_index_whose_function_always_fails_for_an_object_is_not_searched_for_it() {
+        let by_name =
+            |name: &String| if name.is_empty() { Err(BoxError::from("no name")) } else { Ok(vec![name.clone()]) };
+        let indexers =
+            Indexers::new().index("name", by_name).index("length", |name: &String| Ok(vec![name.len().to_string()]));
+        let core = Core::new(KeyFunc::custom(NoMeta, |_: &String| Ok("a".to_owned())), indexers).unwrap();
+        let plan = |old: &str| {
+            let old = old.to_owned();
+            let hash = core.table.hash(b"a");
+            let shard = core.table.shard(hash).read();
+            let slot = shard.find(hash, b"a").unwrap();
+            let (list, new) = (core.indexes.load(), String::from("new"));
+            let plan = core.plan(&list, "a", Some(&old), Some(&new), slot.index_entries(), Some(slot));
+            plan.values.into_iter().map(|(_, leave, _)| leave).collect::<Vec<_>>()
+        };
+        core.write("a", Some(Arc::new(String::new())));
+        assert!(
+            matches!(&plan("")[..], [Leave::Values(none), Leave::Values(length)] if none.is_empty() && length == &["0"])
+        );
+        // Of one that did not fail when the object joined it is not known where that stands.
+        core.write("a", Some(Arc::new("old".to_owned())));
+        assert!(matches!(&plan("")[..], [Leave::Everything, Leave::Values(_)]));
     }
 }
 

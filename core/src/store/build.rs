@@ -115,6 +115,8 @@ impl<T, M: Meta<T>> Drop for Build<'_, T, M> {
         let turn = self.core.indexes.turn.lock();
         self.new.iter().for_each(|index| index.give_up());
         drop(turn);
+        // Out of turn: what is in it takes long to go, and writers go on.
+        self.new.iter().for_each(|index| index.values.clear());
         self.core.indexes.withdraw(&self.new);
     }
 }

@@ -30,11 +30,10 @@ impl<T> Index<T> {
         Self { name, function, values: Values::new(), given_up: AtomicBool::new(false) }
     }
 
-    /// Ends it. In turn, as who puts something in while it is being built.
+    /// Ends it: nothing more goes in. In turn, as who puts something in while it is being built.
     pub(super) fn give_up(&self) {
         // Relaxed: whoever asks has the turn, too.
         self.given_up.store(true, Ordering::Relaxed);
-        self.values.clear();
     }
 
     /// Puts the slot in under `values`.
@@ -171,7 +170,7 @@ impl<T> Values<T> {
     }
 
     /// Whether the slot is there, whoever has put it in.
-    fn has(&self, value: &str, slot: &Slot<T>) -> bool {
+    pub(super) fn has(&self, value: &str, slot: &Slot<T>) -> bool {
         let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
         self.spread(of_value).iter().any(|shard| {
             let shard = shard.read();
@@ -180,7 +179,8 @@ impl<T> Values<T> {
         })
     }
 
-    fn clear(&self) {
+    /// Takes everything out, shard by shard.
+    pub(super) fn clear(&self) {
         self.shards.iter().for_each(|shard| shard.write().clear());
     }
 

@@ -203,7 +203,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             let name = crate::key::as_str(key);
             // User code: with no lock held, hence against an old object that may have changed by the time it is swapped,
             // and for indexes that may not be all by then.
-            let mut plan = core.plan(&list, name, old.as_deref(), new.as_deref(), entries);
+            let mut plan = core.plan(&list, name, old.as_deref(), new.as_deref(), entries, None);
             if let Some(Failed { index, source }) = plan.failed.take() {
                 return Err(StoreError::Index { index, key: name.to_owned(), source });
             }

@@ -122,6 +122,11 @@ impl<T> Indexes<T> {
         self.load().find(name).map(of).ok_or_else(|| IndexError::Unknown(name.to_owned()))
     }
 
+    /// Those that are built, in the order in which they came.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.load().entries.iter().filter(|entry| entry.built).map(|entry| entry.index.name.clone()).collect()
+    }
+
     /// Whether `list` is the newest.
     pub(super) fn is_current(&self, list: &Arc<List<T>>) -> bool {
         Arc::ptr_eq(list, &self.load())

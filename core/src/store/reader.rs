@@ -64,7 +64,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         Ok(self.get_by_bytes(&key))
     }
 
-    /// The object stored under `key`. O(1); waits for a relist's group of slots at most.
+    /// The object stored under `key`. O(1); waits for a relist's group of 64 slots at most, and for a resync's pass over a
+    /// shard of the table (a 256th of the keys).
     #[must_use]
     pub fn get_by_key(&self, key: &str) -> Option<Arc<T>> {
         self.get_by_bytes(key.as_bytes())
@@ -179,6 +180,14 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// [`IndexError::Unknown`].
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<String>, IndexError> {
         self.core.values(name, |values| values.keys(value))
+    }
+
+    /// The names of all indexes, that of the namespaces first (client-go `GetIndexers`).
+    #[must_use]
+    pub fn index_names(&self) -> Vec<String> {
+        let mut names = vec![super::NAMESPACE_INDEX.to_owned()];
+        names.extend(self.core.indexes.names());
+        names
     }
 
     /// All values that index `name` has now, sorted.

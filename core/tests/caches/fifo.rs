@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Weak};
+use std::sync::{Arc, Barrier, Weak, mpsc};
 use std::thread;
 
 use crate::common::{Obj, ObjMeta, ends, keys, nameless, obj, tombstone};
-use deltafifo::{Closed, ExplicitKey, Fifo, Heap, KeyFunc, NoMeta, ProcessError};
+use deltafifo::{BoxError, Closed, ExplicitKey, Fifo, Heap, KeyFunc, NoMeta, ProcessError};
 
 fn fifo() -> Fifo<Obj, ObjMeta> {
     Fifo::new(keys())
@@ -186,6 +186,32 @@ fn a_close_wakes_every_pop_and_what_is_queued_is_still_popped() {
         });
         fifo.add(obj("a", 1)).unwrap();
         assert_eq!(fifo.pop().unwrap().n, 1, "as in client-go an add after the close still queues");
+        assert_eq!(fifo.pop(), Err(Closed));
+    });
+}
+
+#[test]
+fn after_a_close_what_waits_for_its_keys_handler_is_still_popped() {
+    ends(|| {
+        let fifo = fifo();
+        fifo.add(obj("a", 1)).unwrap();
+        let (closed, is_closed) = mpsc::channel();
+        thread::scope(|scope| {
+            let handling = scope.spawn(|| {
+                fifo.process(|_, _| {
+                    fifo.add(obj("a", 2)).unwrap();
+                    fifo.close();
+                    closed.send(()).unwrap();
+                    Ok::<_, BoxError>(())
+                })
+            });
+            is_closed.recv().unwrap();
+            // Of several consumers one gets it, and the others learn that nothing more will come.
+            let popping: Vec<_> = (0..3).map(|_| scope.spawn(|| fifo.pop())).collect();
+            let popped: Vec<_> = popping.into_iter().filter_map(|popping| popping.join().unwrap().ok()).collect();
+            assert_eq!(popped.iter().map(|object| object.n).collect::<Vec<_>>(), [2]);
+            handling.join().unwrap().unwrap();
+        });
         assert_eq!(fifo.pop(), Err(Closed));
     });
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::thread;
 
-use crate::common::{Obj, ends, keys, obj};
-use deltafifo::{Closed, DeltaFifo, Deltas, Fifo, Heap, Indexer, ProcessError, Queue};
+use crate::common::{Obj, ObjMeta, ends, keys, obj};
+use deltafifo::{Closed, DeltaFifo, Deltas, Fifo, Heap, InOrderFifo, IndexReader, Indexer, ProcessError, Queue};
 
 /// What a handler is told of: the newest object.
 trait Newest {
@@ -129,4 +129,30 @@ fn whoever_waits_for_a_queue_learns_that_it_is_synced_or_closed() {
         on_every_queue!(test);
         on_every_queue!(closed);
     });
+}
+
+#[test]
+fn a_queue_that_is_fused_with_a_store_has_applied_to_it_what_a_handler_gets() {
+    fn test<Item>(queue: &dyn Queue<Obj, Item = Item>, store: &IndexReader<Obj, ObjMeta>) {
+        queue.replace(vec![obj("a", 1)], "1").unwrap();
+        let mut found = None;
+        queue
+            .process(&mut |_, _| {
+                found = store.get_by_key("a");
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(found.map(|object| object.n), Some(1));
+        queue.update(obj("a", 2)).unwrap();
+        queue.process(&mut |_, _| Err("not today".into())).unwrap_err();
+        assert_eq!(store.get_by_key("a").unwrap().n, 2, "whatever a handler says of it");
+        queue.delete(obj("a", 2).into()).unwrap();
+        queue.process(&mut |_, _| panic!("expected by this test")).unwrap_err();
+        assert!(store.is_empty());
+    }
+    let store = || Indexer::builder(keys()).build().unwrap();
+    let by_key = DeltaFifo::over(store()).build();
+    test(&by_key, &by_key.store());
+    let in_order = InOrderFifo::over(store()).build();
+    test(&in_order, &in_order.store());
 }

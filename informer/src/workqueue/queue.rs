@@ -139,7 +139,8 @@ impl<K: Key> WorkQueue<K> {
 
     /// Ends the queue at once, as [`shut_down`](Self::shut_down) does; the future ends when everything has been processed:
     /// what is queued, what is being processed, and what was added meanwhile of the latter (client-go
-    /// `ShutDownWithDrain`). It needs somebody who goes on getting; a later `shut_down` ends it in any case.
+    /// `ShutDownWithDrain`). It needs somebody who goes on getting (client-go's returns
+    /// at once when nothing is being processed, whatever is queued); a later `shut_down` ends it in any case.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -229,17 +229,21 @@ fn what_a_transformer_refuses_in_a_relist_is_kept() {
 
 #[test]
 fn a_superseded_relist_goes_on_with_nothing_of_its_page() {
-    for threads in [1, 2] {
+    // What a transformer begins outlives it.
+    static RIGS: [OnceLock<Rig>; 2] = [const { OnceLock::new() }; 2];
+    for (threads, rig) in (1..).zip(&RIGS) {
         let newer = Arc::new(OnceLock::<Box<dyn Fn() + Send + Sync>>::new());
         let in_transformer = newer.clone();
-        let rig: &'static Rig = Box::leak(Box::new(Rig::with(Mode::Fused, |builder| {
-            builder.relist_threads(threads).transformer(move |object: Arc<Obj>| {
-                if let (1, Some(begin)) = (object.n, in_transformer.get()) {
-                    begin();
-                }
-                Ok(object)
+        let rig = rig.get_or_init(|| {
+            Rig::with(Mode::Fused, |builder| {
+                builder.relist_threads(threads).transformer(move |object: Arc<Obj>| {
+                    if let (1, Some(begin)) = (object.n, in_transformer.get()) {
+                        begin();
+                    }
+                    Ok(object)
+                })
             })
-        })));
+        });
         let open = Arc::new(Mutex::new(None));
         let mut older = rig.fifo.begin_replace();
         let opened = open.clone();
@@ -282,9 +286,11 @@ impl KnownObjects<Obj> for Elsewhere {
 
 #[test]
 fn a_relist_that_begins_in_the_sweep_of_another_one_keeps_what_it_lists() {
+    // What its store begins outlives that.
+    static FIFO: OnceLock<DeltaFifo<Obj, ObjMeta>> = OnceLock::new();
     let store = Arc::new(Elsewhere { keys: vec!["gone", "live"], listing: OnceLock::new() });
-    let fifo: &'static DeltaFifo<Obj, ObjMeta> =
-        Box::leak(Box::new(DeltaFifo::builder(KeyFunc::meta_namespace(ObjMeta)).known_objects(store.clone()).build()));
+    let keys = KeyFunc::meta_namespace(ObjMeta);
+    let fifo = FIFO.get_or_init(|| DeltaFifo::builder(keys).known_objects(store.clone()).build());
     let open = Arc::new(Mutex::new(None));
     let older = fifo.begin_replace();
     let (opened, once) = (open.clone(), AtomicBool::new(false));

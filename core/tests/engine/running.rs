@@ -504,6 +504,7 @@ fn a_sync_behind_something_over_a_running_handler_will_not_count_and_is_not_show
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "such a payload is forgotten, which leaks by design")]
 fn a_panic_whose_payload_panics_when_it_is_dropped_goes_no_further() {
     struct Payload;
     impl Drop for Payload {

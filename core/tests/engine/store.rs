@@ -516,7 +516,7 @@ fn a_transaction_names_what_failed_and_makes_the_rest() {
 #[test]
 fn what_is_visited_may_change_the_store_and_what_stays_is_visited_once() {
     let store = Indexer::builder(keys()).build().unwrap();
-    let stay = if cfg!(miri) { 150 } else { 3_000 };
+    let stay = if cfg!(miri) { 70 } else { 3_000 };
     (0..stay).for_each(|n| store.add(obj(&format!("ns/stays-{n}"), n)).unwrap());
     let mut visited = Vec::new();
     let mut visit = |object: &Arc<Obj>| {

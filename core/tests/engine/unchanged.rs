@@ -110,7 +110,8 @@ fn watched<F: Fn(&Obj) + Send + Sync + 'static>(asked: F) -> DeltaFifo<Obj, Watc
 #[test]
 fn a_noted_version_and_one_that_the_object_tells_skip_the_same() {
     let longest = "9".repeat(16);
-    for length in [1, 32, 33, 39, 40] {
+    let lengths = if cfg!(miri) { &[33][..] } else { &[1, 32, 33, 39, 40] };
+    for &length in lengths {
         for version in
             ["1", "7301", &longest, "0", "007", "+7", "7x", "x", "99999999999999999999", "18446744073709551617"]
         {
@@ -205,9 +206,10 @@ fn brittle() -> (DeltaFifo<Obj, impl Meta<Obj>>, Arc<AtomicBool>) {
 
 #[test]
 fn an_accessor_that_panics_in_the_midst_of_a_page_loses_nothing_that_was_pushed() {
-    let page = |n: u64| (0..200).map(|place| obj(&unnoted(place), n)).collect::<Vec<_>>();
+    let (objects, rounds) = if cfg!(miri) { (90, 1) } else { (200, 4) };
+    let page = |n: u64| (0..objects).map(|place| obj(&unnoted(place), n)).collect::<Vec<_>>();
     // Where among the others the panic comes is up to the hash, which is seeded for each queue.
-    for _ in 0..4 {
+    for _ in 0..rounds {
         let (fifo, panics) = brittle();
         for object in page(1) {
             fifo.add(object).unwrap();
@@ -221,7 +223,7 @@ fn an_accessor_that_panics_in_the_midst_of_a_page_loses_nothing_that_was_pushed(
             }
             handled
         };
-        assert_eq!(handle_all(), 200);
+        assert_eq!(handle_all(), objects);
         panics.store(true, Ordering::Relaxed);
         assert!(catch_unwind(AssertUnwindSafe(|| fifo.replace(page(2), "1"))).is_err());
         let pending = fifo.list_keys().len();

@@ -24,7 +24,7 @@ use std::time::Instant;
 use crossbeam::utils::{Backoff, CachePadded};
 
 use crate::error::{Closed, PopError};
-use crate::ledger::{Epoch, Ledger};
+use crate::ledger::Ledger;
 use crate::slot::{Pending, Pushed, QueuedSlot, Slot, Ticket};
 use crate::sync::{
     self, AtomicBool, Event, EventListener, IntoNotification, Listener, Mutex, Ordering, SegQueue, mutant,
@@ -181,17 +181,19 @@ impl<T> ReadyQueue<T> {
         given
     }
 
-    /// The next slot; where that is tracked, with the epoch on which the caller has a hold now.
-    pub(crate) fn try_pop(&self) -> Option<(Ticket<T>, Option<Epoch>)> {
-        mutant!(RunPublishedLate => return Some((self.try_pop_and_publish()?, None)));
-        let mut head = self.head.lock();
-        if head.ledger.is_some() {
-            return self.try_pop_tracked(&mut head);
-        }
-        Some((self.next(&mut head)?, None))
+    /// The next slot. Not in a queue that tracks what is applied, where it needs a hold.
+    pub(crate) fn try_pop(&self) -> Option<Ticket<T>> {
+        mutant!(RunPublishedLate => return self.try_pop_and_publish());
+        self.next(&mut self.head.lock())
+    }
+
+    /// The next slot, for who drops the queue.
+    pub(crate) fn pop_unhandled(&self) -> Option<Ticket<T>> {
+        if self.is_tracked() { self.try_pop_tracked().map(|(ticket, _)| ticket) } else { self.try_pop() }
     }
 
     /// The next slot of either way.
+    #[inline]
     fn next(&self, head: &mut Head<T>) -> Option<Ticket<T>> {
         match &self.backlog {
             None => next(&self.tail, &mut head.run),
@@ -335,6 +337,7 @@ impl<T> ReadyQueue<T> {
 }
 
 /// The next slot of one way, whose run in progress is `run`.
+#[inline]
 fn next<T>(tail: &SegQueue<Entry<T>>, run: &mut VecDeque<Ticket<T>>) -> Option<Ticket<T>> {
     loop {
         if let Some(slot) = run.pop_front() {

@@ -45,19 +45,26 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Takes the next key if there is one. Never waits.
     pub fn try_pop(&self) -> Option<Popped<'_, T, M>> {
-        let (slot, held) = loop {
-            let (ticket, epoch) = self.queue.try_pop()?;
-            let held = self.held(epoch);
-            if let Some(slot) = self.redeem(ticket) {
-                break (slot, held);
+        if self.queue.is_tracked() {
+            return self.try_pop_held();
+        }
+        let slot = loop {
+            if let Some(slot) = self.redeem(self.queue.try_pop()?) {
+                break slot;
             }
         };
-        let (mut popped, weight) = self.take(slot, held.map(Held::Alone));
+        let (popped, weight) = self.take(slot);
+        Some(self.handed_out(popped, weight))
+    }
+
+    /// Counts what is handed out alone, and looks at the clock.
+    #[inline]
+    pub(super) fn handed_out<'f>(&self, mut popped: Popped<'f, T, M>, weight: usize) -> Popped<'f, T, M> {
         if self.depth.subtract(weight) {
             self.depth.announce();
         }
         popped.started = Started::now();
-        Some(popped)
+        popped
     }
 
     /// Takes the next key when there is one, for async callers. Dropping the future takes nothing.
@@ -92,10 +99,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         result
     }
 
-    /// Takes what is pending in `slot`, with the hold of its place; the second value is what leaves the depth gauge.
+    /// Takes what is pending in `slot`; the second value is what leaves the depth gauge.
     #[inline]
-    pub(super) fn take<'f>(&'f self, slot: QueuedSlot<T>, held: Option<Held<'f, T, M>>) -> (Popped<'f, T, M>, usize) {
-        let held = mutant!(HandlersHoldNothing => None; held).map(|held| self.adopt(&slot, held));
+    pub(super) fn take(&self, slot: QueuedSlot<T>) -> (Popped<'_, T, M>, usize) {
         let (running, taken) = slot.take();
         let (deltas, marks, weight, folded) = match taken {
             Taken::One { kind, object, initial } => {
@@ -114,7 +120,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             is_initial: self.initial.is_initial(marks),
             marks,
             batch: None,
-            held,
+            held: None,
             verdict: Verdict::None,
             was_panicking: std::thread::panicking(),
             started: None,
@@ -150,7 +156,7 @@ pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     /// Instead of `marks`, for an item of a batch.
     batch: Option<Arc<Marks<'f>>>,
     /// Keeps the applied version back, where that is tracked.
-    held: Option<Held<'f, T, M>>,
+    pub(super) held: Option<Held<'f, T, M>>,
     verdict: Verdict,
     was_panicking: bool,
     pub(super) started: Option<Started>,
@@ -288,14 +294,16 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
         }
         let put_back = !panicked && self.verdict != Verdict::Handled;
         // What is not put back is dropped with the fields, last: should an object's drop panic, its key is settled.
-        let front = put_back.then(|| std::mem::take(&mut self.deltas));
+        let front = put_back.then(|| {
+            let since = self.held.as_ref().map(|held| held.epoch());
+            (std::mem::take(&mut self.deltas), since)
+        });
         mutant!(CancelledIsLost => {
-            drop(self.fifo.settle(running, None, None, 0));
+            drop(self.fifo.settle(running, None, 0));
             return;
         });
         let marks = mutant!(TakesAreCounted => self.marks.max(1); self.marks);
-        let since = self.held.as_ref().map(Held::epoch);
-        let settled = self.fifo.settle(running, front, since, marks);
+        let settled = self.fifo.settle(running, front, marks);
         drop(self.held.take());
         drop(self.batch.take());
         drop(settled);

@@ -16,16 +16,15 @@ use crate::{Deltas, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Settles `running`, and `marks` of the initial population with it. `front`, if any, goes back in front of what came
-    /// meanwhile; it was offered in the epoch `since`, on which the caller has a hold.
+    /// meanwhile, with the epoch that it was offered in: the caller has a hold on that.
     pub(super) fn settle(
         &self,
         running: RunningSlot<T>,
-        front: Option<Deltas<T>>,
-        since: Option<Epoch>,
+        front: Option<(Deltas<T>, Option<Epoch>)>,
         marks: usize,
     ) -> Settled<T> {
         let mut kept = Vec::new();
-        if let Some(deltas) = front.filter(|deltas| !deltas.is_empty()) {
+        if let Some((deltas, since)) = front.filter(|(deltas, _)| !deltas.is_empty()) {
             let sealed = Pending::new(What::Sealed(Box::new(deltas))).since(since);
             self.depth.add(sealed.weight());
             kept.push(sealed);

@@ -123,7 +123,8 @@ impl<T> ReadyQueue<T> {
 
     /// Queues a slot after a push, if it is to have a new place; how many consumers to wake for it. As for
     /// [`ticket`](Self::ticket).
-    #[inline]
+    #[allow(clippy::inline_always)] // Every offer goes through it.
+    #[inline(always)]
     pub(crate) fn enter(&self, lane: Lane, slot: &Slot<T>, pushed: Pushed<T>) -> usize {
         mutant!(PassWakesNobody => if let Pushed::Joined = pushed {
             self.ticket(lane, slot, pushed).into_iter().for_each(|ticket| self.push(lane, ticket));

@@ -90,8 +90,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let (ticket, epoch) = self.queue.try_pop_tracked()?;
             let place = Arc::new(Hold { fifo: self, epoch });
             if let Some(slot) = self.redeem(ticket) {
-                let (popped, weight) = self.take_held(slot, place);
-                return Some(self.handed_out(popped, weight));
+                let (mut popped, weight) = self.take_held(slot, place);
+                self.hand_out(&mut popped, weight);
+                return Some(popped);
             }
         }
     }

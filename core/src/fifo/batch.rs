@@ -147,8 +147,9 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
             }
         };
         self.prefetch();
-        let (popped, weight) = self.fifo.take(slot);
-        Some(self.handed_out(popped, weight))
+        let (mut popped, weight) = self.fifo.take(slot);
+        self.hand_out(&mut popped, weight);
+        Some(popped)
     }
 
     /// The same in a queue that tracks what is applied.
@@ -157,8 +158,9 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         while let (Some(ticket), Some(place)) = (self.slots.pop_front(), self.held.next()) {
             if let Some(slot) = self.fifo.redeem(ticket) {
                 self.prefetch();
-                let (popped, weight) = self.fifo.take_held(slot, place);
-                return Some(self.handed_out(popped, weight));
+                let (mut popped, weight) = self.fifo.take_held(slot, place);
+                self.hand_out(&mut popped, weight);
+                return Some(popped);
             }
         }
         self.marks = None;
@@ -176,8 +178,9 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
     }
 
     /// Counts what is handed out, and has its marks settled with the others.
-    #[inline]
-    fn handed_out(&mut self, mut popped: Popped<'f, T, M>, weight: usize) -> Popped<'f, T, M> {
+    #[allow(clippy::inline_always)] // As `DeltaFifo::take`.
+    #[inline(always)]
+    fn hand_out(&mut self, popped: &mut Popped<'f, T, M>, weight: usize) {
         self.weight += weight;
         let marked = popped.is_marked();
         if marked {
@@ -186,7 +189,6 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         if !marked || self.slots.is_empty() {
             self.marks = None;
         }
-        popped
     }
 
     /// Makes a slot ready to go back to the queue.

@@ -14,7 +14,7 @@ use super::resolve::resolve;
 use super::{DeltaFifo, Known};
 use crate::clock::Started;
 use crate::error::{Closed, PopError, ProcessError, StoreError, panic_message, unharmed};
-use crate::slot::{QueuedSlot, RunningSlot, Taken};
+use crate::slot::{Pending, QueuedSlot, RunningSlot, Taken, What};
 use crate::sync::{Arc, mutant};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
 
@@ -53,18 +53,19 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 break slot;
             }
         };
-        let (popped, weight) = self.take(slot);
-        Some(self.handed_out(popped, weight))
+        let (mut popped, weight) = self.take(slot);
+        self.hand_out(&mut popped, weight);
+        Some(popped)
     }
 
     /// Counts what is handed out alone, and looks at the clock.
-    #[inline]
-    pub(super) fn handed_out<'f>(&self, mut popped: Popped<'f, T, M>, weight: usize) -> Popped<'f, T, M> {
+    #[allow(clippy::inline_always)] // As `take`.
+    #[inline(always)]
+    pub(super) fn hand_out(&self, popped: &mut Popped<'_, T, M>, weight: usize) {
         if self.depth.subtract(weight) {
             self.depth.announce();
         }
         popped.started = Started::now();
-        popped
     }
 
     /// Takes the next key when there is one, for async callers. Dropping the future takes nothing.
@@ -100,7 +101,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Takes what is pending in `slot`; the second value is what leaves the depth gauge.
-    #[inline]
+    #[allow(clippy::inline_always)] // Else the copy for queues that track what is applied keeps it out of line.
+    #[inline(always)]
     pub(super) fn take(&self, slot: QueuedSlot<T>) -> (Popped<'_, T, M>, usize) {
         let (running, taken) = slot.take();
         let (deltas, marks, weight, folded) = match taken {
@@ -205,6 +207,14 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         self.batch = Some(batch.clone());
     }
 
+    /// What is put back.
+    #[cold]
+    fn front(&mut self) -> Option<Pending<T>> {
+        let deltas = std::mem::take(&mut self.deltas);
+        let since = self.held.as_ref().map(|held| held.epoch());
+        (!deltas.is_empty()).then(|| Pending::new(What::Sealed(Box::new(deltas))).since(since))
+    }
+
     fn running(&self) -> &RunningSlot<T> {
         self.slot.as_ref().unwrap_or_else(|| unreachable!("only end takes the slot, and it consumes the guard"))
     }
@@ -294,10 +304,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
         }
         let put_back = !panicked && self.verdict != Verdict::Handled;
         // What is not put back is dropped with the fields, last: should an object's drop panic, its key is settled.
-        let front = put_back.then(|| {
-            let since = self.held.as_ref().map(|held| held.epoch());
-            (std::mem::take(&mut self.deltas), since)
-        });
+        let front = if put_back { self.front() } else { None };
         mutant!(CancelledIsLost => {
             drop(self.fifo.settle(running, None, 0));
             return;

@@ -24,7 +24,7 @@ use std::time::Instant;
 use crossbeam::utils::CachePadded;
 
 use crate::error::{Closed, PopError};
-use crate::ledger::{Epoch, Ledger};
+use crate::ledger::Ledger;
 use crate::slot::{Pending, Pushed, QueuedSlot, Slot, Ticket};
 use crate::sync::{AtomicBool, Event, IntoNotification, Mutex, Ordering, SegQueue, mutant};
 use crate::wait::{wait, wait_async, wait_deadline};
@@ -122,7 +122,8 @@ impl<T> ReadyQueue<T> {
 
     /// Queues a slot after a push, if it is to have a new place; how many consumers to wake for it. As for
     /// [`ticket`](Self::ticket).
-    #[inline]
+    #[allow(clippy::inline_always)] // Every offer goes through it.
+    #[inline(always)]
     pub(crate) fn enter(&self, lane: Lane, slot: &Slot<T>, pushed: Pushed<T>) -> usize {
         mutant!(PassWakesNobody => if let Pushed::Joined = pushed {
             self.ticket(lane, slot, pushed).into_iter().for_each(|ticket| self.push(lane, ticket));
@@ -180,17 +181,19 @@ impl<T> ReadyQueue<T> {
         given
     }
 
-    /// The next slot; where that is tracked, with the epoch on which the caller has a hold now.
-    pub(crate) fn try_pop(&self) -> Option<(Ticket<T>, Option<Epoch>)> {
-        mutant!(RunPublishedLate => return Some((self.try_pop_and_publish()?, None)));
-        let mut head = self.head.lock();
-        if head.ledger.is_some() {
-            return self.try_pop_tracked(&mut head);
-        }
-        Some((self.next(&mut head)?, None))
+    /// The next slot. Not in a queue that tracks what is applied, where it needs a hold.
+    pub(crate) fn try_pop(&self) -> Option<Ticket<T>> {
+        mutant!(RunPublishedLate => return self.try_pop_and_publish());
+        self.next(&mut self.head.lock())
+    }
+
+    /// The next slot, for who drops the queue.
+    pub(crate) fn pop_unhandled(&self) -> Option<Ticket<T>> {
+        if self.is_tracked() { self.try_pop_tracked().map(|(ticket, _)| ticket) } else { self.try_pop() }
     }
 
     /// The next slot of either way.
+    #[inline]
     fn next(&self, head: &mut Head<T>) -> Option<Ticket<T>> {
         match &self.backlog {
             None => next(&self.tail, &mut head.run),
@@ -291,6 +294,7 @@ impl<T> ReadyQueue<T> {
 }
 
 /// The next slot of one way, whose run in progress is `run`.
+#[inline]
 fn next<T>(tail: &SegQueue<Entry<T>>, run: &mut VecDeque<Ticket<T>>) -> Option<Ticket<T>> {
     loop {
         if let Some(slot) = run.pop_front() {

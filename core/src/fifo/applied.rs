@@ -6,14 +6,14 @@
 
 use std::collections::VecDeque;
 
-use super::DeltaFifo;
+use super::{DeltaFifo, Popped};
 use crate::Meta;
 use crate::applied::parse;
 use crate::error::{VersionError, WaitError};
 use crate::ledger::Epoch;
 use crate::queue::{Lane, Stretch};
 use crate::slot::{QueuedSlot, Ticket};
-use crate::sync::Arc;
+use crate::sync::{Arc, mutant};
 use crate::version::ResourceVersion;
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
@@ -82,6 +82,32 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 }
 
+impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
+    /// [`try_pop`](Self::try_pop) in a queue that tracks what is applied.
+    #[cold] // Others do not pay for the code of it.
+    pub(super) fn try_pop_held(&self) -> Option<Popped<'_, T, M>> {
+        loop {
+            let (ticket, epoch) = self.queue.try_pop_tracked()?;
+            let place = Arc::new(Hold { fifo: self, epoch });
+            if let Some(slot) = self.redeem(ticket) {
+                let (mut popped, weight) = self.take_held(slot, place);
+                self.hand_out(&mut popped, weight);
+                return Some(popped);
+            }
+        }
+    }
+
+    /// Takes what is pending in `slot`, with the hold of its place, or its own if it was parked.
+    #[cold]
+    pub(super) fn take_held<'f>(&'f self, slot: QueuedSlot<T>, place: Held<'f, T, M>) -> (Popped<'f, T, M>, usize) {
+        let held = self.queue.unpark(&slot).map_or(place, |epoch| Arc::new(Hold { fifo: self, epoch }));
+        let held = mutant!(HandlersHoldNothing => None; Some(held));
+        let (mut popped, weight) = self.take(slot);
+        popped.held = held;
+        (popped, weight)
+    }
+}
+
 impl<T, M> DeltaFifo<T, M> {
     /// What is complete now, if anything. Tells who waits: with no lock held.
     fn reached(&self, version: Option<ResourceVersion>) {
@@ -92,7 +118,7 @@ impl<T, M> DeltaFifo<T, M> {
 
     /// A relist of this version is committed: the same as a bookmark, where there can be one.
     pub(super) fn mark_commit(&self, version: &str) {
-        if self.queue.now().is_some()
+        if self.queue.is_tracked()
             && let Ok(version) = parse(version)
             && self.core.applied.expect(&version).is_ok()
         {
@@ -101,20 +127,13 @@ impl<T, M> DeltaFifo<T, M> {
     }
 
     /// A hold from now on, for what is about to be pushed.
+    #[inline(never)] // Other queues do not pay for the code of it.
     pub(super) fn hold(&self) -> Option<Hold<'_, T, M>> {
         self.held(self.queue.hold())
     }
 
-    /// The hold that came with what was popped.
-    #[inline]
-    pub(super) fn held(&self, epoch: Option<Epoch>) -> Option<Hold<'_, T, M>> {
+    fn held(&self, epoch: Option<Epoch>) -> Option<Hold<'_, T, M>> {
         epoch.map(|epoch| Hold { fifo: self, epoch })
-    }
-
-    /// The hold of a slot whose turn has come: its own if it was parked, else the one of its place.
-    #[inline(never)] // Other queues do not pay for it.
-    pub(super) fn adopt<'f>(&'f self, slot: &QueuedSlot<T>, place: Held<'f, T, M>) -> Held<'f, T, M> {
-        self.held(self.queue.unpark(slot)).map_or(place, Held::Alone)
     }
 
     /// Parks a slot that was taken out of the queue, or is not in it yet, so that it can go where it belongs although a
@@ -146,29 +165,17 @@ impl<T, M> Hold<'_, T, M> {
 }
 
 impl<T, M> Drop for Hold<'_, T, M> {
+    #[inline(never)] // As for `hold`.
     fn drop(&mut self) {
         self.fifo.reached(self.fifo.queue.release(self.epoch));
     }
 }
 
-/// The hold of one item.
-pub(super) enum Held<'f, T, M> {
-    Alone(Hold<'f, T, M>),
-    /// With the others of a batch that are of its epoch: one lock for all of them.
-    Together(Arc<Hold<'f, T, M>>),
-}
-
-impl<T, M> Held<'_, T, M> {
-    pub(super) fn epoch(&self) -> Epoch {
-        match self {
-            Self::Alone(hold) => hold.epoch(),
-            Self::Together(hold) => hold.epoch(),
-        }
-    }
-}
+/// The hold of one item, or of those of a batch that are of its epoch: one lock for all of them.
+pub(super) type Held<'f, T, M> = Arc<Hold<'f, T, M>>;
 
 /// The holds of what a batch has not handed out yet.
-pub(super) struct Stretches<'f, T, M>(VecDeque<(Arc<Hold<'f, T, M>>, usize)>);
+pub(super) struct Stretches<'f, T, M>(VecDeque<(Held<'f, T, M>, usize)>);
 
 impl<'f, T, M> Stretches<'f, T, M> {
     pub(super) fn of(fifo: &'f DeltaFifo<T, M>, stretches: Vec<Stretch>) -> Self {
@@ -184,7 +191,7 @@ impl<'f, T, M> Stretches<'f, T, M> {
     /// The hold of the next slot. The last one of a stretch takes the batch's part in it along, so that the hold ends with
     /// the handlers and not with the batch.
     #[inline]
-    pub(super) fn next(&mut self) -> Option<Arc<Hold<'f, T, M>>> {
+    pub(super) fn next(&mut self) -> Option<Held<'f, T, M>> {
         let (hold, slots) = self.0.front_mut()?;
         *slots -= 1;
         if *slots > 0 { Some(hold.clone()) } else { self.0.pop_front().map(|(hold, _)| hold) }

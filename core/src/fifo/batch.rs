@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::applied::{Held, Stretches};
+use super::applied::Stretches;
 use super::initial::Marks;
 use super::news::News;
 use super::pop::{SLOW, report_slow};
@@ -130,23 +130,53 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
     #[allow(clippy::should_implement_trait)] // An iterator could be collected, which would take all keys at once.
     #[inline]
     pub fn next(&mut self) -> Option<Popped<'f, T, M>> {
-        let (slot, held) = loop {
+        if !self.held.is_empty() {
+            return self.next_held();
+        }
+        let slot = loop {
             let Some(ticket) = self.slots.pop_front() else {
                 self.marks = None;
                 return None;
             };
-            let held = self.held.next();
             if let Some(slot) = self.fifo.redeem(ticket) {
-                break (slot, held);
+                break slot;
             }
         };
+        self.prefetch();
+        let (mut popped, weight) = self.fifo.take(slot);
+        self.hand_out(&mut popped, weight);
+        Some(popped)
+    }
+
+    /// The same in a queue that tracks what is applied.
+    #[cold] // Others do not pay for the code of it.
+    fn next_held(&mut self) -> Option<Popped<'f, T, M>> {
+        while let (Some(ticket), Some(place)) = (self.slots.pop_front(), self.held.next()) {
+            if let Some(slot) = self.fifo.redeem(ticket) {
+                self.prefetch();
+                let (mut popped, weight) = self.fifo.take_held(slot, place);
+                self.hand_out(&mut popped, weight);
+                return Some(popped);
+            }
+        }
+        self.marks = None;
+        None
+    }
+
+    #[inline]
+    fn prefetch(&self) {
         if let Some(ahead) = self.slots.get(SLOT_AHEAD) {
             ahead.prefetch();
         }
         if let Some(ahead) = self.slots.get(KNOWN_AHEAD) {
             ahead.prefetch_known();
         }
-        let (mut popped, weight) = self.fifo.take(slot, held.map(Held::Together));
+    }
+
+    /// Counts what is handed out, and has its marks settled with the others.
+    #[allow(clippy::inline_always)] // As `DeltaFifo::take`.
+    #[inline(always)]
+    fn hand_out(&mut self, popped: &mut Popped<'f, T, M>, weight: usize) {
         self.weight += weight;
         let marked = popped.is_marked();
         if marked {
@@ -155,7 +185,6 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         if !marked || self.slots.is_empty() {
             self.marks = None;
         }
-        Some(popped)
     }
 
     /// Makes a slot ready to go back to the queue.

@@ -342,7 +342,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
 
     /// The queue.
     pub fn build(self) -> DeltaFifo<T, M> {
-        if self.fifo.queue.now().is_none() {
+        if !self.fifo.queue.is_tracked() {
             self.fifo.core.applied.untracked();
         }
         self.fifo
@@ -370,7 +370,7 @@ impl<T, M> Drop for DeltaFifo<T, M> {
     fn drop(&mut self) {
         mutant!(DroppedQueueForgets => return);
         let mut panic = None;
-        while let Some((ticket, _)) = self.queue.try_pop() {
+        while let Some(ticket) = self.queue.pop_unhandled() {
             let Some(slot) = self.redeem(ticket) else { continue };
             let (running, taken) = slot.take();
             // One object's drop that panics must not keep the others.

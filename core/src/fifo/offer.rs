@@ -164,11 +164,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         shard: impl Deref<Target = Shard<T>>,
         place: Place,
         key: &[u8],
-        pending: Pending<T>,
+        mut pending: Pending<T>,
         rule: Rule,
         missing: Missing,
     ) -> bool {
-        let pending = pending.since(self.queue.now());
+        pending.offered_in(self.queue.now());
         let (weight, lane) = (pending.weight(), self.queue.lane_of(&pending));
         let open = self.stamp_of_offer(key, rule);
         self.list_elsewhere(open, key);
@@ -197,7 +197,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         drop(shard);
         self.depth.add(weight);
         if let Some(running) = asking {
-            let is_queued = self.settle(running, None, None, 0).is_queued;
+            let is_queued = self.settle(running, None, 0).is_queued;
             drop(held);
             return is_queued;
         }

@@ -14,7 +14,7 @@ use super::initial::Marks;
 use super::resolve::resolve;
 use crate::clock::Started;
 use crate::error::{Closed, PopError, ProcessError, StoreError, panic_message, unharmed};
-use crate::slot::{QueuedSlot, RunningSlot, Taken};
+use crate::slot::{Pending, QueuedSlot, RunningSlot, Taken, What};
 use crate::sync::{Arc, mutant};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
 
@@ -41,19 +41,27 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Takes the next key if there is one. Never waits.
     pub fn try_pop(&self) -> Option<Popped<'_, T, M>> {
-        let (slot, held) = loop {
-            let (ticket, epoch) = self.queue.try_pop()?;
-            let held = self.held(epoch);
-            if let Some(slot) = self.redeem(ticket) {
-                break (slot, held);
+        if self.queue.is_tracked() {
+            return self.try_pop_held();
+        }
+        let slot = loop {
+            if let Some(slot) = self.redeem(self.queue.try_pop()?) {
+                break slot;
             }
         };
-        let (mut popped, weight) = self.take(slot, held.map(Held::Alone));
+        let (mut popped, weight) = self.take(slot);
+        self.hand_out(&mut popped, weight);
+        Some(popped)
+    }
+
+    /// Counts what is handed out alone, and looks at the clock.
+    #[allow(clippy::inline_always)] // As `take`.
+    #[inline(always)]
+    pub(super) fn hand_out(&self, popped: &mut Popped<'_, T, M>, weight: usize) {
         if self.depth.subtract(weight) {
             self.depth.announce();
         }
         popped.started = Started::now();
-        Some(popped)
     }
 
     /// Takes the next key when there is one, for async callers. Dropping the future takes nothing.
@@ -88,10 +96,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         result
     }
 
-    /// Takes what is pending in `slot`, with the hold of its place; the second value is what leaves the depth gauge.
-    #[inline]
-    pub(super) fn take<'f>(&'f self, slot: QueuedSlot<T>, held: Option<Held<'f, T, M>>) -> (Popped<'f, T, M>, usize) {
-        let held = mutant!(HandlersHoldNothing => None; held).map(|held| self.adopt(&slot, held));
+    /// Takes what is pending in `slot`; the second value is what leaves the depth gauge.
+    #[allow(clippy::inline_always)] // Else the copy for queues that track what is applied keeps it out of line.
+    #[inline(always)]
+    pub(super) fn take(&self, slot: QueuedSlot<T>) -> (Popped<'_, T, M>, usize) {
         let (running, taken) = slot.take();
         let (deltas, marks, weight, folded) = match taken {
             Taken::One { kind, object, initial } => {
@@ -110,7 +118,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             is_initial: self.initial.is_initial(marks),
             marks,
             batch: None,
-            held,
+            held: None,
             verdict: Verdict::None,
             was_panicking: std::thread::panicking(),
             started: None,
@@ -146,7 +154,7 @@ pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     /// Instead of `marks`, for an item of a batch.
     batch: Option<Arc<Marks<'f>>>,
     /// Keeps the applied version back, where that is tracked.
-    held: Option<Held<'f, T, M>>,
+    pub(super) held: Option<Held<'f, T, M>>,
     verdict: Verdict,
     was_panicking: bool,
     pub(super) started: Option<Started>,
@@ -193,6 +201,14 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
     pub(super) fn settle_with(&mut self, batch: &Arc<Marks<'f>>) {
         batch.take(std::mem::take(&mut self.marks));
         self.batch = Some(batch.clone());
+    }
+
+    /// What is put back.
+    #[cold]
+    fn front(&mut self) -> Option<Pending<T>> {
+        let deltas = std::mem::take(&mut self.deltas);
+        let since = self.held.as_ref().map(|held| held.epoch());
+        (!deltas.is_empty()).then(|| Pending::new(What::Sealed(Box::new(deltas))).since(since))
     }
 
     fn running(&self) -> &RunningSlot<T> {
@@ -284,14 +300,13 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
         }
         let put_back = !panicked && self.verdict != Verdict::Handled;
         // What is not put back is dropped with the fields, last: should an object's drop panic, its key is settled.
-        let front = put_back.then(|| std::mem::take(&mut self.deltas));
+        let front = if put_back { self.front() } else { None };
         mutant!(CancelledIsLost => {
-            drop(self.fifo.settle(running, None, None, 0));
+            drop(self.fifo.settle(running, None, 0));
             return;
         });
         let marks = mutant!(TakesAreCounted => self.marks.max(1); self.marks);
-        let since = self.held.as_ref().map(Held::epoch);
-        let settled = self.fifo.settle(running, front, since, marks);
+        let settled = self.fifo.settle(running, front, marks);
         drop(self.held.take());
         drop(self.batch.take());
         drop(settled);

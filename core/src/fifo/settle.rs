@@ -7,28 +7,20 @@
 
 use super::news::News;
 use super::{DeltaFifo, Known};
+use crate::Meta;
 use crate::error::unharmed;
-use crate::ledger::Epoch;
 use crate::queue::Lane;
 use crate::slot::{Pending, Rule, RunningSlot, What};
 use crate::sync::{Arc, mutant};
-use crate::{Deltas, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Settles `running`, and `marks` of the initial population with it. `front`, if any, goes back in front of what came
-    /// meanwhile; it was offered in the epoch `since`, on which the caller has a hold.
-    pub(super) fn settle(
-        &self,
-        running: RunningSlot<T>,
-        front: Option<Deltas<T>>,
-        since: Option<Epoch>,
-        marks: usize,
-    ) -> Settled<T> {
+    /// meanwhile; the caller has a hold on the epoch that it is of.
+    pub(super) fn settle(&self, running: RunningSlot<T>, front: Option<Pending<T>>, marks: usize) -> Settled<T> {
         let mut kept = Vec::new();
-        if let Some(deltas) = front.filter(|deltas| !deltas.is_empty()) {
-            let sealed = Pending::new(What::Sealed(Box::new(deltas))).since(since);
-            self.depth.add(sealed.weight());
-            kept.push(sealed);
+        if let Some(front) = front {
+            self.depth.add(front.weight());
+            kept.push(front);
         }
         let mut settled = Settled { is_queued: false, left_out: LeftOut::default() };
         let queued = self.end(running, kept, &mut settled.left_out);

@@ -61,6 +61,12 @@ impl<T> ReadyQueue<T> {
         self.head.lock().ledger = ledger;
     }
 
+    /// Whether it is tracked what is applied.
+    #[inline]
+    pub(crate) fn is_tracked(&self) -> bool {
+        self.positions.is_some()
+    }
+
     /// The open epoch: what is offered from now on is not of an older one. None: that is not tracked.
     #[inline]
     pub(crate) fn now(&self) -> Option<Epoch> {
@@ -112,7 +118,6 @@ impl<T> ReadyQueue<T> {
     }
 
     /// Gives a hold up. What is complete by that, if anything.
-    #[inline(never)] // Other queues do not pay for it.
     pub(crate) fn release(&self, held: Epoch) -> Option<ResourceVersion> {
         self.with_ledger(|ledger| {
             ledger.release(held);
@@ -161,6 +166,7 @@ impl<T> ReadyQueue<T> {
     }
 
     /// Takes a slot away from its entry in the backlog. It may be of any epoch.
+    #[inline(never)] // Queues without lanes do not pay for the code of it.
     pub(super) fn pass(&self, slot: &Slot<T>) -> Option<QueuedSlot<T>> {
         let Some(positions) = &self.positions else { return slot.pass() };
         let mut head = self.head.lock();
@@ -174,15 +180,13 @@ impl<T> ReadyQueue<T> {
         Some(passed)
     }
 
-    /// The next slot, with a hold on the epoch of its place.
-    #[inline(never)] // Other queues do not pay for it.
-    pub(super) fn try_pop_tracked(&self, head: &mut Head<T>) -> Option<(Ticket<T>, Option<Epoch>)> {
+    /// The next slot, with the epoch of its place, on which the caller has a hold now.
+    pub(crate) fn try_pop_tracked(&self) -> Option<(Ticket<T>, Epoch)> {
+        let head = &mut *self.head.lock();
         let ticket = self.next(head)?;
         let lane = Lane::of(&ticket);
-        let epoch = head.ledger.as_mut().map(|ledger| {
-            let epoch = ledger.head(lane as usize);
-            ledger.hold(Some(epoch))
-        });
+        let ledger = head.ledger.as_mut()?;
+        let epoch = ledger.hold(Some(ledger.head(lane as usize)));
         self.advance_head(head, lane);
         Some((ticket, epoch))
     }

@@ -71,6 +71,11 @@ impl<T> Pending<T> {
         Self { initial, ..self }
     }
 
+    #[inline]
+    pub(crate) fn offered_in(&mut self, epoch: Option<Epoch>) {
+        self.since = epoch.and_then(Since::of);
+    }
+
     pub(crate) fn since(self, since: Option<Epoch>) -> Self {
         Self { since: since.and_then(Since::of), ..self }
     }

@@ -141,6 +141,7 @@ fn inline_kind(tag: usize) -> (DeltaType, bool) {
 /// ([`follow`]). A pusher only guesses `next`: until its exchange, a consumer may take that list and free it, and another
 /// one of this slot may be made at the same address. The exchange compares addresses, so it succeeds, and rightly: the
 /// list that is there is the one to go on. But the guess would have the provenance of the freed one.
+#[inline]
 fn link<T>(pending: Pending<T>, next: Raw) -> Raw {
     if next == EMPTY
         && let Some(tag) = inline_tag(&pending)
@@ -222,6 +223,7 @@ impl<T> Word<T> {
         self.word.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire)
     }
 
+    #[inline]
     pub(super) fn push(&self, mut pending: Pending<T>, rule: Rule, known: impl Fn() -> bool) -> Push<T> {
         let (since, mut tries) = (pending.since, 0);
         // Acquire: `known` below may look at what the last handler left; paired with the Release of its settle.

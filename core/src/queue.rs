@@ -55,9 +55,15 @@ const TURNS: usize = 8;
 
 enum Entry<T> {
     One(Ticket<T>),
+    /// An empty one is a marker: what was offered before it stands before it, or is held in the ledger. (As a variant of its
+    /// own it would cost every pop some instructions, also where there are none.)
     Run(Vec<Ticket<T>>),
-    /// What was offered before it stands before it, or is held in the ledger.
-    Marker,
+}
+
+impl<T> Entry<T> {
+    fn marker() -> Self {
+        Self::Run(Vec::new())
+    }
 }
 
 pub(crate) struct ReadyQueue<T> {
@@ -160,6 +166,7 @@ impl<T> ReadyQueue<T> {
     }
 
     /// Wakes up to `slots` sleeping consumers.
+    #[inline]
     pub(crate) fn wake(&self, slots: usize) {
         if slots > 0 {
             mutant!(PlainNotify => return self.ready.notify(slots));
@@ -222,8 +229,10 @@ impl<T> ReadyQueue<T> {
                 match self.tail.pop() {
                     None => break,
                     Some(Entry::One(slot)) => batch.push_back(slot),
-                    Some(Entry::Run(next)) => *run = next.into(),
-                    Some(Entry::Marker) => unreachable!("{NO_MARKER}"),
+                    Some(Entry::Run(next)) => {
+                        debug_assert!(!next.is_empty(), "{NO_MARKER}");
+                        *run = next.into();
+                    }
                 }
             } else if batch.is_empty() && run.len() <= max {
                 batch = std::mem::take(run);
@@ -302,8 +311,10 @@ fn next<T>(tail: &SegQueue<Entry<T>>, run: &mut VecDeque<Ticket<T>>) -> Option<T
         }
         match tail.pop()? {
             Entry::One(slot) => return Some(slot),
-            Entry::Run(next) => *run = next.into(),
-            Entry::Marker => unreachable!("{NO_MARKER}"),
+            Entry::Run(next) => {
+                debug_assert!(!next.is_empty(), "{NO_MARKER}");
+                *run = next.into();
+            }
         }
     }
 }
@@ -324,7 +335,6 @@ mod defects {
             }
             match self.tail.pop()? {
                 Entry::One(slot) => Some(slot),
-                Entry::Marker => None,
                 Entry::Run(run) => {
                     let mut run = VecDeque::from(run);
                     let first = run.pop_front();

@@ -51,7 +51,7 @@ type Transformer<T> = Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sy
 /// | a key that waits | once in the queue | once for every delta |
 /// | a deletion of what is not known | ignored | told |
 /// | a relist | page by page, from several threads; unchanged objects can be skipped | one event, which nothing comes between |
-/// | the [applied version](crate::DeltaFifo::applied_version) | with `track_applied` | not tracked: who waits for one gets [`NotTracked`](crate::VersionError::NotTracked) |
+/// | the [applied version](crate::DeltaFifo::applied_version) | with [`track_applied`](crate::DeltaFifoBuilder::track_applied) | not tracked: waiting for one is an [error](crate::VersionError::NotTracked) |
 /// | a relist's memory | a page | the whole list with its keys, beside what is known, until it is handled |
 ///
 /// Take this one where the order across keys matters (objects that refer to each other, a log of everything), or where a

@@ -99,10 +99,10 @@ impl<T> ReadyQueue<T> {
         let Head { run, backlog, ledger, .. } = &mut *head;
         let ledger = ledger.as_mut()?;
         ledger.mark(version);
-        self.tail.push(Entry::Marker);
+        self.tail.push(Entry::marker());
         advance(&self.tail, run, || ledger.pass(Lane::Live as usize));
         if let Some(tail) = &self.backlog {
-            tail.push(Entry::Marker);
+            tail.push(Entry::marker());
             advance(tail, backlog, || ledger.pass(Lane::Backlog as usize));
         }
         positions.note(ledger);
@@ -230,8 +230,8 @@ fn advance<T>(tail: &SegQueue<Entry<T>>, run: &mut VecDeque<Ticket<T>>, mut pass
         match tail.pop() {
             None => return,
             Some(Entry::One(slot)) => run.push_back(slot),
+            Some(Entry::Run(next)) if next.is_empty() => pass(),
             Some(Entry::Run(next)) => *run = next.into(),
-            Some(Entry::Marker) => pass(),
         }
     }
 }

@@ -223,7 +223,8 @@ impl<T> Word<T> {
         self.word.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire)
     }
 
-    #[inline]
+    #[allow(clippy::inline_always)] // Every offer goes through it, and most under a rule that is a constant there.
+    #[inline(always)]
     pub(super) fn push(&self, mut pending: Pending<T>, rule: Rule, known: impl Fn() -> bool) -> Push<T> {
         let (since, mut tries) = (pending.since, 0);
         // Acquire: `known` below may look at what the last handler left; paired with the Release of its settle.

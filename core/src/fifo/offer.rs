@@ -197,7 +197,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         drop(shard);
         self.depth.add(weight);
         if let Some(running) = asking {
-            let is_queued = self.settle(running, None, 0).is_queued;
+            let is_queued = self.settle(running, 0).is_queued;
             drop(held);
             return is_queued;
         }

@@ -302,11 +302,14 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
         // What is not put back is dropped with the fields, last: should an object's drop panic, its key is settled.
         let front = if put_back { self.front() } else { None };
         mutant!(CancelledIsLost => {
-            drop(self.fifo.settle(running, None, 0));
+            drop(self.fifo.settle(running, 0));
             return;
         });
         let marks = mutant!(TakesAreCounted => self.marks.max(1); self.marks);
-        let settled = self.fifo.settle(running, front, marks);
+        let settled = match front {
+            Some(front) => self.fifo.put_back(front, running, marks),
+            None => self.fifo.settle(running, marks),
+        };
         drop(self.held.take());
         drop(self.batch.take());
         drop(settled);

@@ -14,14 +14,20 @@ use crate::slot::{Pending, Rule, RunningSlot, What};
 use crate::sync::{Arc, mutant};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Settles `running`, and `marks` of the initial population with it. `front`, if any, goes back in front of what came
-    /// meanwhile; the caller has a hold on the epoch that it is of.
-    pub(super) fn settle(&self, running: RunningSlot<T>, front: Option<Pending<T>>, marks: usize) -> Settled<T> {
-        let mut kept = Vec::new();
-        if let Some(front) = front {
-            self.depth.add(front.weight());
-            kept.push(front);
-        }
+    /// Settles `running`, and `marks` of the initial population with it.
+    pub(super) fn settle(&self, running: RunningSlot<T>, marks: usize) -> Settled<T> {
+        self.settle_behind(Vec::new(), running, marks)
+    }
+
+    /// The same, and `front` goes back in front of what came meanwhile. The caller has a hold on the epoch that it is of.
+    #[cold]
+    pub(super) fn put_back(&self, front: Pending<T>, running: RunningSlot<T>, marks: usize) -> Settled<T> {
+        self.depth.add(front.weight());
+        self.settle_behind(vec![front], running, marks)
+    }
+
+    #[inline]
+    fn settle_behind(&self, kept: Vec<Pending<T>>, running: RunningSlot<T>, marks: usize) -> Settled<T> {
         let mut settled = Settled { is_queued: false, left_out: LeftOut::default() };
         let queued = self.end(running, kept, &mut settled.left_out);
         settled.is_queued = queued.is_some();

@@ -223,7 +223,7 @@ impl<T> Word<T> {
         self.word.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire)
     }
 
-    #[allow(clippy::inline_always)] // Every offer and every object of a relist comes here.
+    #[allow(clippy::inline_always)] // Every offer goes through it, and most under a rule that is a constant there.
     #[inline(always)]
     pub(super) fn push(&self, mut pending: Pending<T>, rule: Rule, known: impl Fn() -> bool) -> Push<T> {
         let (since, mut tries) = (pending.since, 0);

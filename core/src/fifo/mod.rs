@@ -334,8 +334,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
 
     /// Whether the queue keeps track of what is [applied](DeltaFifo::applied_version). Off by default: then there are no
     /// [`bookmark`](DeltaFifo::bookmark)s. It costs one short lock and one allocation for a batch, or for an item popped
-    /// alone, and one more lock when its handlers have ended. While a handler runs, each bookmark that
-    /// comes meanwhile is kept, some 40 bytes.
+    /// alone, and one more lock when its handlers have ended. While a handler runs, each bookmark that comes meanwhile is
+    /// kept, some 40 bytes.
     pub fn track_applied(mut self, track: bool) -> Self {
         self.fifo.queue.track(track);
         self

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use crossbeam::utils::Backoff;
 
+use crate::error::Closed;
 use crate::sync::{self, Event, Listener, mutant};
 
 /// Repeats `look` until it brings something, and sleeps until `event` is told between two looks.
@@ -71,4 +72,22 @@ pub(crate) async fn wait_async<R>(event: &Event, mut look: impl FnMut() -> Optio
         });
         listener.await;
     }
+}
+
+/// Waits until `done`; an error once it is `closed` before.
+pub(crate) fn wait_until(event: &Event, done: impl Fn() -> bool, closed: impl Fn() -> bool) -> Result<(), Closed> {
+    wait(event, || done_or_closed(&done, &closed))
+}
+
+/// The same for async callers.
+pub(crate) async fn wait_until_async(
+    event: &Event,
+    done: impl Fn() -> bool,
+    closed: impl Fn() -> bool,
+) -> Result<(), Closed> {
+    wait_async(event, || done_or_closed(&done, &closed)).await
+}
+
+fn done_or_closed(done: impl Fn() -> bool, closed: impl Fn() -> bool) -> Option<Result<(), Closed>> {
+    if done() { Some(Ok(())) } else { closed().then_some(Err(Closed)) }
 }

@@ -2,7 +2,9 @@
 
 use crossbeam::utils::CachePadded;
 
+use crate::error::Closed;
 use crate::sync::{AtomicI64, Event, IntoNotification, Ordering};
+use crate::wait::{wait_until, wait_until_async};
 
 pub(crate) struct Depth {
     /// Signed, since a take may be counted before the push that it took.
@@ -48,9 +50,14 @@ impl Depth {
         self.below.notify(usize::MAX.additional());
     }
 
-    /// What is told when the depth falls below the mark.
-    pub(crate) fn event(&self) -> &Event {
-        &self.below
+    /// Waits until the depth is below the mark; an error once the queue is `closed` before.
+    pub(crate) fn wait(&self, closed: impl Fn() -> bool) -> Result<(), Closed> {
+        wait_until(&self.below, || self.is_ready(), closed)
+    }
+
+    /// The same for async callers.
+    pub(crate) async fn wait_async(&self, closed: impl Fn() -> bool) -> Result<(), Closed> {
+        wait_until_async(&self.below, || self.is_ready(), closed).await
     }
 }
 

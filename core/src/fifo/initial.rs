@@ -13,7 +13,9 @@
 
 use crossbeam::utils::CachePadded;
 
+use crate::error::Closed;
 use crate::sync::{AtomicI64, AtomicU8, AtomicUsize, Event, IntoNotification, Ordering, mutant};
+use crate::wait::{wait_until, wait_until_async};
 
 const UNPOPULATED: u8 = 0;
 const CLAIMED: u8 = 1;
@@ -145,9 +147,14 @@ impl Initial {
         self.phase() == SYNCED
     }
 
-    /// What is told when the phase becomes SYNCED.
-    pub(crate) fn event(&self) -> &Event {
-        &self.synced
+    /// Waits until the population is synced; an error once the queue is `closed` before.
+    pub(crate) fn wait(&self, closed: impl Fn() -> bool) -> Result<(), Closed> {
+        wait_until(&self.synced, || self.has_synced(), closed)
+    }
+
+    /// The same for async callers.
+    pub(crate) async fn wait_async(&self, closed: impl Fn() -> bool) -> Result<(), Closed> {
+        wait_until_async(&self.synced, || self.has_synced(), closed).await
     }
 
     pub(crate) fn announce(&self) {

@@ -36,8 +36,7 @@ use crate::ledger::Epoch;
 use crate::queue::{Lane, ReadyQueue};
 use crate::slot::{QueuedSlot, StaleSlot, Ticket};
 use crate::store::Core;
-use crate::sync::{Arc, AtomicBool, Event, SHARDS, mutant};
-use crate::wait::{wait, wait_async};
+use crate::sync::{Arc, AtomicBool, SHARDS, mutant};
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, KnownObjects, Meta};
 pub use batch::{Batch, BatchReport, Failure};
 pub(crate) use depth::Depth;
@@ -151,7 +150,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Errors
     /// [`Closed`] when the queue is closed before.
     pub fn wait_for_sync(&self) -> Result<(), Closed> {
-        self.wait_until(self.initial.event(), || self.initial.has_synced())
+        self.initial.wait(|| self.is_closed())
     }
 
     /// The same for async callers.
@@ -159,7 +158,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Errors
     /// [`Closed`] when the queue is closed before.
     pub async fn wait_for_sync_async(&self) -> Result<(), Closed> {
-        self.wait_until_async(self.initial.event(), || self.initial.has_synced()).await
+        self.initial.wait_async(|| self.is_closed()).await
     }
 
     /// Deltas pending now: a gauge. A batch's takes are subtracted when the batch ends.
@@ -175,7 +174,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Errors
     /// [`Closed`] when the queue is closed before.
     pub fn ready(&self) -> Result<(), Closed> {
-        self.wait_until(self.depth.event(), || self.depth.is_ready())
+        self.depth.wait(|| self.is_closed())
     }
 
     /// The same for async callers.
@@ -183,24 +182,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Errors
     /// [`Closed`] when the queue is closed before.
     pub async fn ready_async(&self) -> Result<(), Closed> {
-        self.wait_until_async(self.depth.event(), || self.depth.is_ready()).await
-    }
-
-    fn wait_until(&self, event: &Event, done: impl Fn() -> bool) -> Result<(), Closed> {
-        wait(event, || self.done_or_closed(done()))
-    }
-
-    async fn wait_until_async(&self, event: &Event, done: impl Fn() -> bool) -> Result<(), Closed> {
-        wait_async(event, || self.done_or_closed(done())).await
+        self.depth.wait_async(|| self.is_closed()).await
     }
 
     /// Whether items apply themselves to a store.
     pub(crate) fn is_fused(&self) -> bool {
         matches!(self.known, Known::Fused)
-    }
-
-    fn done_or_closed(&self, done: bool) -> Option<Result<(), Closed>> {
-        if done { Some(Ok(())) } else { self.is_closed().then_some(Err(Closed)) }
     }
 
     /// Closes the queue: every waiting pop wakes, what is queued is still popped, then pops say [`Closed`]. As in

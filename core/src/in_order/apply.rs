@@ -32,7 +32,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             }
         };
         match event {
-            Event::Delta { key, delta } => self.apply_delta(key, delta, |change, told| tell(key, change, told), told),
+            Event::Delta { key, delta } => self.apply_delta(key, delta, tell, told),
             Event::ReplacedAll(list) => self.apply_all(list, tell, told),
             Event::SyncAll => {
                 for (key, known) in self.core.known() {
@@ -47,24 +47,22 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         &self,
         key: &str,
         delta: &Delta<T>,
-        tell: impl FnOnce(Change<'_, T>, &mut Told),
+        tell: impl FnOnce(&str, Change<'_, T>, &mut Told),
         told: &mut Told,
     ) -> Result<(), StoreError> {
         let mut writer = Writer::new(&self.core);
         let (kind, last) = (delta.kind, &delta.object);
-        let change = match last {
-            DeltaObject::Object(new) if kind != DeltaType::Deleted => {
-                let old = writer.write(key, Some(new.clone()));
-                (old, Some(new))
-            }
-            _ => (writer.write(key, None), None),
+        let new = match last {
+            DeltaObject::Object(new) if kind != DeltaType::Deleted => Some(new),
+            _ => None,
         };
+        let old = writer.write(key, new.cloned());
         let written = writer.end(told);
-        match &change {
-            (None, Some(new)) => tell(Change::Added { new, kind }, told),
-            (Some(old), Some(new)) => tell(Change::Updated { old, new, kind }, told),
-            (old, None) => tell(Change::Deleted { last, old: old.as_ref() }, told),
-        }
+        let change = match (new, &old) {
+            (Some(new), old) => put(old.as_ref(), new, kind),
+            (None, old) => Change::Deleted { last, old: old.as_ref() },
+        };
+        tell(key, change, told);
         written
     }
 
@@ -90,11 +88,18 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             let key = tombstone.key.clone();
             tell(&key, Change::Deleted { last: &tombstone.into(), old: old.as_ref() }, told);
         }
-        let kind = DeltaType::Replaced;
         for ((key, new), old) in list.iter().zip(olds) {
-            tell(key, old.as_ref().map_or(Change::Added { new, kind }, |old| Change::Updated { old, new, kind }), told);
+            tell(key, put(old.as_ref(), new, DeltaType::Replaced), told);
         }
         written
+    }
+}
+
+/// What it is to put `new` in the place of `old`.
+fn put<'a, T>(old: Option<&'a Arc<T>>, new: &'a Arc<T>, kind: DeltaType) -> Change<'a, T> {
+    match old {
+        None => Change::Added { new, kind },
+        Some(old) => Change::Updated { old, new, kind },
     }
 }
 

@@ -25,8 +25,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use crate::error::{BoxError, Closed, KeyError, discard};
 use crate::fifo::{Depth, Initial};
 use crate::store::Core;
-use crate::sync::{self, Arc, AtomicU32};
-use crate::wait::{wait, wait_async};
+use crate::sync::{Arc, AtomicU32};
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, Meta};
 pub use event::{Event, ReplacedAll};
 use log::Log;
@@ -150,7 +149,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// # Errors
     /// [`Closed`] when the queue is closed before.
     pub fn wait_for_sync(&self) -> Result<(), Closed> {
-        self.wait_until(self.initial.event(), || self.initial.has_synced())
+        self.initial.wait(|| self.is_closed())
     }
 
     /// The same for async callers.
@@ -158,7 +157,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// # Errors
     /// [`Closed`] when the queue is closed before.
     pub async fn wait_for_sync_async(&self) -> Result<(), Closed> {
-        wait_async(self.initial.event(), || self.done_or_closed(self.initial.has_synced())).await
+        self.initial.wait_async(|| self.is_closed()).await
     }
 
     /// How much is pending: a delta or a resync counts one, a relist as much as it lists, but one at least. What a turn has
@@ -175,7 +174,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// # Errors
     /// [`Closed`] when the queue is closed before.
     pub fn ready(&self) -> Result<(), Closed> {
-        self.wait_until(self.depth.event(), || self.depth.is_ready())
+        self.depth.wait(|| self.is_closed())
     }
 
     /// The same for async callers.
@@ -183,15 +182,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// # Errors
     /// [`Closed`] when the queue is closed before.
     pub async fn ready_async(&self) -> Result<(), Closed> {
-        wait_async(self.depth.event(), || self.done_or_closed(self.depth.is_ready())).await
-    }
-
-    fn wait_until(&self, event: &sync::Event, done: impl Fn() -> bool) -> Result<(), Closed> {
-        wait(event, || self.done_or_closed(done()))
-    }
-
-    fn done_or_closed(&self, done: bool) -> Option<Result<(), Closed>> {
-        if done { Some(Ok(())) } else { self.is_closed().then_some(Err(Closed)) }
+        self.depth.wait_async(|| self.is_closed()).await
     }
 
     /// Closes the queue: every waiting pop wakes, what is queued is still popped, then pops say [`Closed`]. As in client-go

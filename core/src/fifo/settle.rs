@@ -42,6 +42,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Ends `running`, with `kept` in front of what was pushed over it. If the slot is queued again, for how many consumers
     /// that is news.
+    #[inline]
     fn end(&self, mut running: RunningSlot<T>, mut kept: Vec<Pending<T>>, left_out: &mut LeftOut<T>) -> Option<usize> {
         loop {
             if kept.is_empty() {
@@ -51,19 +52,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                     Err(again) => running = again,
                 }
             } else {
-                let lane = if kept.iter().any(Pending::is_live) { Lane::Live } else { Lane::Backlog };
-                let now = self.queue.now();
-                let oldest = now.and_then(|now| kept.iter().map(|pending| pending.since?.epoch(now)).min().flatten());
-                let since = mutant!(PushedOverCountsFromTheEnd => now; oldest);
-                match running.requeue(kept) {
-                    Ok(slot) => {
-                        // Before it is queued: markers stand where it goes that it was offered before.
-                        mutant!(QueuedAgainIsNotParked => (); self.queue.park(&slot, since));
-                        let Some(ticket) = self.queue.ticket_of(lane, slot) else { return Some(0) };
-                        self.queue.push(lane, ticket);
-                        mutant!(SettledBacklogWakesNobody => if lane == Lane::Backlog { return Some(0); });
-                        return Some(1);
-                    }
+                match self.queue_again(running, kept) {
+                    Ok(news) => return Some(news),
                     Err((again, unsent)) => (running, kept) = (again, unsent),
                 }
             }
@@ -73,7 +63,29 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
+    /// Queues `running` with `kept`, and says for how many consumers that is news; both come back when more was pushed
+    /// over it.
+    #[inline(never)] // Most handlers end with nothing pushed over them, and do not pay for the code of it.
+    fn queue_again(
+        &self,
+        running: RunningSlot<T>,
+        kept: Vec<Pending<T>>,
+    ) -> Result<usize, (RunningSlot<T>, Vec<Pending<T>>)> {
+        let lane = if kept.iter().any(Pending::is_live) { Lane::Live } else { Lane::Backlog };
+        let now = self.queue.now();
+        let oldest = now.and_then(|now| kept.iter().map(|pending| pending.since?.epoch(now)).min().flatten());
+        let since = mutant!(PushedOverCountsFromTheEnd => now; oldest);
+        let slot = running.requeue(kept)?;
+        // Before it is queued: markers stand where it goes that it was offered before.
+        mutant!(QueuedAgainIsNotParked => (); self.queue.park(&slot, since));
+        let Some(ticket) = self.queue.ticket_of(lane, slot) else { return Ok(0) };
+        self.queue.push(lane, ticket);
+        mutant!(SettledBacklogWakesNobody => if lane == Lane::Backlog { return Ok(0); });
+        Ok(1)
+    }
+
     /// Appends to `kept` what of `pushed` counts.
+    #[inline(never)] // As `queue_again`.
     fn decide(
         &self,
         running: &RunningSlot<T>,

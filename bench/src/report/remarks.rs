@@ -20,6 +20,9 @@ impl Summary {
         if let Some(unhandled) = number("unhandled").filter(|unhandled| *unhandled > 0) {
             remarks.push(format!("{} unhandled", count(unhandled)));
         }
+        if self.extra.get("relist_starved").and_then(Value::as_bool) == Some(true) {
+            remarks.push("a relist did not end until the readers were stopped".to_owned());
+        }
         if let Some(deltas) = self.extra.get("deltas_per_pop").and_then(Value::as_f64) {
             remarks.push(format!("{deltas:.2} deltas per pop"));
         }
@@ -64,6 +67,8 @@ mod tests {
         let few = json!({ "offers_made": 47, "offers_intended": 5000, "unhandled": 3 });
         assert_eq!(remarks(&few), "only 47 of 5,000 offers made, 3 unhandled");
         assert_eq!(remarks(&json!({ "objects_per_call": 1999.7 })), "2000 objects a call");
+        let starved = json!({ "relist_starved": true, "gets": 9 });
+        assert_eq!(remarks(&starved), "a relist did not end until the readers were stopped");
     }
 
     #[test]

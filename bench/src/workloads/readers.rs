@@ -28,6 +28,9 @@ const READERS: [usize; 2] = [1, 4];
 const IDLE_PART: u32 = 4;
 /// For so many times as long it goes on while no get has counted yet: a busy machine may give a reader no turn before.
 const PATIENCE: u32 = 100;
+/// After so many times as long readers stop, though the relist goes on: where readers pass a waiting writer it may never
+/// end, as in a `DashMap` that four threads read without a pause.
+const ENOUGH: u32 = 8;
 
 /// Runs all variants on one engine.
 pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
@@ -47,7 +50,7 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
         for prefix in ["idle-", ""] {
             let variant = format!("{prefix}{readers}-thread-");
             out.progress(&format!("readers {variant}"))?;
-            let state = State::default();
+            let state = State::until(args.length * ENOUGH);
             let memory = MemoryMark::set(args);
             let (told, gets) = thread::scope(|scope| {
                 let reader = |number| {
@@ -86,6 +89,9 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
             memory.add_to(&mut extra);
             extra.insert("gets".into(), gets.took.len().into());
             extra.insert("replaces".into(), told.len().into());
+            if state.gave_up.load(Ordering::Relaxed) {
+                extra.insert("relist_starved".into(), true.into());
+            }
             // How many relists there were is the engine's; what the last one told is not.
             counts = told.last().copied().unwrap_or(counts);
             add_outcome::<S>(counts, engine, &mut extra);
@@ -99,17 +105,25 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
     Ok(())
 }
 
-/// What the readers are told.
-#[derive(Default)]
+/// What the readers are told, and tell.
 struct State {
     /// Gets that begin now count.
     counts: AtomicBool,
     /// One has.
     counted: AtomicBool,
     over: AtomicBool,
+    /// When readers stop by themselves.
+    until: Instant,
+    /// They did, during a relist.
+    gave_up: AtomicBool,
 }
 
 impl State {
+    fn until(enough: Duration) -> Self {
+        let [counts, counted, over, gave_up] = [const { AtomicBool::new(false) }; 4];
+        Self { counts, counted, over, until: Instant::now() + enough, gave_up }
+    }
+
     fn goes_on(&self, start: Instant, length: Duration) -> bool {
         let enough = if self.counted.load(Ordering::Relaxed) { length } else { length * PATIENCE };
         start.elapsed() < enough
@@ -153,6 +167,10 @@ fn read<T, E: StoreEngine<T>>(engine: &E, keys: &[E::Key], first: usize, state: 
             }
         }
         gets.misses += usize::from(found.is_none());
+        if counts && told && began > state.until {
+            state.gave_up.store(true, Ordering::Relaxed);
+            break;
+        }
     }
     gets
 }

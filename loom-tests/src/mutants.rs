@@ -2,12 +2,13 @@
 //!
 //! A mutant is killed by the first model that fails with it: one that panics, that deadlocks, that leaks, or whose outcomes
 //! are others. The table says which, and why. A model that only explores less, or would have no end, or over which loom
-//! itself fails, kills nothing. The subjects that are to see a mutant are tried first.
+//! itself fails, kills nothing. The subjects that are to see a mutant are tried first, their smallest models before others.
 
 use std::collections::VecDeque;
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::thread;
+use std::time::Instant;
 
 use deltafifo::mutants::{ALL, Mutant};
 
@@ -26,9 +27,10 @@ pub fn run() -> ExitCode {
         for _ in 0..cores {
             scope.spawn(|| {
                 while let Some((place, (mutant, _))) = next(&waiting) {
+                    let began = Instant::now();
                     let killer = killer(*mutant);
                     let name = killer.as_ref().map_or(SURVIVED, |(name, _)| name);
-                    eprintln!("{mutant:?}: {name}");
+                    eprintln!("{mutant:?}: {name}, {:.1} s", began.elapsed().as_secs_f64());
                     killers.lock().unwrap()[place] = killer;
                 }
             });
@@ -56,42 +58,44 @@ fn next<I>(waiting: &Mutex<VecDeque<I>>) -> Option<I> {
 fn killer(mutant: Mutant) -> Option<(&'static str, String)> {
     let mut models = models::all();
     let wanted = seen_by(mutant);
-    models.sort_by_key(|model| !wanted.iter().any(|subject| model.name.starts_with(subject)));
+    let place = |model: &Model| wanted.iter().position(|subject| model.name.starts_with(subject));
+    models.sort_by_key(|model| (place(model).unwrap_or(wanted.len()), model.at_least));
     models.into_iter().find_map(|model| Some((model.name, defect(model, mutant)?)))
 }
 
-/// Subjects that are to see it. Only their order in the search: any model may kill.
+/// Subjects, or models, that are to see it. Only their order in the search: any model may kill.
 fn seen_by(mutant: Mutant) -> &'static [&'static str] {
     match mutant {
         Mutant::WordWithoutRelease | Mutant::WordWithoutAcquire => &["two_consumers", "push_take"],
         Mutant::WordLooksRelaxed => &["running", "two_consumers"],
-        Mutant::KnownWithoutRelease
-        | Mutant::KnownWithoutAcquire
-        | Mutant::KnownReadUnlocked
-        | Mutant::OldValuesLeftLate => &["store"],
+        Mutant::KnownWithoutRelease | Mutant::KnownWithoutAcquire | Mutant::KnownReadUnlocked => &["store"],
         Mutant::StampIsStored
-        | Mutant::OffersDoNotStamp
-        | Mutant::BatchesDoNotStamp
-        | Mutant::DeltasDoNotStamp
         | Mutant::OldPageGoesOn
-        | Mutant::SweepNeverLooks
-        | Mutant::SweepDecidesByItsLook
         | Mutant::BegunBeforeItWaits
         | Mutant::BeginPassesNoLock
         | Mutant::SkipIgnoresTheHandler
         | Mutant::NoteReadBeforeTheWord
         | Mutant::KnownReadBeforeTheWord
         | Mutant::RunWakesOne
-        | Mutant::OldProbeTells
         | Mutant::RunPublishedLate => &["relist"],
+        Mutant::OffersDoNotStamp => &["relist::a_new_key_between"],
+        Mutant::BatchesDoNotStamp => &["relist::a_batch_of_a_new_key_between"],
+        Mutant::DeltasDoNotStamp => &["relist::deltas_of_a_new_key_between"],
+        Mutant::SweepNeverLooks => &["relist::commit_superseded"],
+        Mutant::SweepDecidesByItsLook => &["relist::an_update_between"],
+        Mutant::OldProbeTells => &["relist::probe_superseded"],
         Mutant::JoinedIsQueuedToo => &["push_take", "two_consumers"],
         Mutant::IdleIsStored => &["push_settle"],
         Mutant::PeekIsATake | Mutant::KnownIsReadAfterThePeek => &["peek"],
-        Mutant::RunningDecidesNothing | Mutant::RunningIsDecidedAtOnce => &["running"],
-        Mutant::RetireFromEmpty => &["retire"],
+        Mutant::RunningDecidesNothing => &["running"],
+        Mutant::RunningIsDecidedAtOnce => &["running::delete_while_it_adds"],
+        Mutant::RetireFromEmpty => &["retire::two_consumers"],
         Mutant::PutBackBehind | Mutant::CancelledIsLost => &["requeue"],
         Mutant::OffersLetOffersIn | Mutant::QueuedAfterUnlock | Mutant::ResyncQueuesAfterUnlock => &["order"],
         Mutant::CloseIsToldFirst => &["waiting"],
+        Mutant::MarksHandNothingOn => &["waiting::two_handlers"],
+        Mutant::WalkWakesOne => &["sleep::sweep"],
+        Mutant::OldValuesLeftLate => &["store::index"],
         Mutant::SettleDoesNotWake
         | Mutant::SettledBacklogWakesNobody
         | Mutant::OfferDoesNotWake
@@ -101,7 +105,6 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::ClosedHandsNothingOn
         | Mutant::ResyncWakesNobody
         | Mutant::ProbeWakesNobody
-        | Mutant::WalkWakesOne
         | Mutant::CloseWakesNobody
         | Mutant::ClosedIsLookedAtLast => &["sleep"],
         Mutant::MarksEndBeforeCommit
@@ -110,11 +113,11 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::AbandonTellsNobody
         | Mutant::LeftOutKeepsItsMark
         | Mutant::DrainedIsAskedOnce
-        | Mutant::MarksHandNothingOn
         | Mutant::TakesAreCounted
         | Mutant::MarksEndAtTake => &["synced"],
         Mutant::GivenBackWakesNobody | Mutant::GivenBackBehind => &["batch"],
-        Mutant::SweepLooksUnlocked | Mutant::OlderListWins => &["elsewhere"],
+        Mutant::SweepLooksUnlocked => &["elsewhere::commit_superseded"],
+        Mutant::OlderListWins => &["elsewhere"],
         Mutant::PassLeavesTheEntry
         | Mutant::StaleIsTaken
         | Mutant::StaleIsLeftThere

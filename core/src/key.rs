@@ -96,8 +96,10 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
         self.key_of(&KeySource::Object(object))
     }
 
-    /// Whether equal keys mean equal namespaces, so that an update never moves an object between namespaces.
-    pub(crate) fn key_has_namespace(&self) -> bool {
+    /// Whether a key is `namespace/name`, or `name`: so that it can be told without the object, and an update never moves an
+    /// object between namespaces.
+    #[must_use]
+    pub fn is_meta_namespace(&self) -> bool {
         self.custom.is_none()
     }
 

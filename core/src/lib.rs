@@ -94,6 +94,7 @@ pub use store::{
     CacheMutationDetector, ExpirationCache, IndexReader, Indexer, IndexerBuilder, Indexers, Lister, MutationCache,
     MutationCacheBuilder, NAMESPACE_INDEX, NamespaceLister, Selector, Transaction, UndeltaStore,
 };
+pub use version::ResourceVersion;
 
 /// The README's example is a test.
 #[cfg(doctest)]

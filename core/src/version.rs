@@ -3,13 +3,21 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A version as a number; its digits without leading zeros.
+/// A resource version as a number of any length. Shown without leading zeros.
+///
+/// ```
+/// use deltafifo::ResourceVersion;
+///
+/// assert!(ResourceVersion::parse("9") < ResourceVersion::parse("10"));
+/// assert_eq!(ResourceVersion::parse("latest"), None);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ResourceVersion(Box<str>);
+pub struct ResourceVersion(Box<str>);
 
 impl ResourceVersion {
     /// `None` when `text` is anything but decimal digits.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         is_number.then(|| Self(text.trim_start_matches('0').into()))
     }

@@ -4,7 +4,7 @@ use crossbeam::utils::CachePadded;
 
 use crate::error::Closed;
 use crate::sync::{AtomicI64, Event, IntoNotification, Ordering};
-use crate::wait::{wait_until, wait_until_async};
+use crate::wait::{wait_async, wait_until, wait_until_async};
 
 pub(crate) struct Depth {
     /// Signed, since a take may be counted before the push that it took.
@@ -58,6 +58,11 @@ impl Depth {
     /// The same for async callers.
     pub(crate) async fn wait_async(&self, closed: impl Fn() -> bool) -> Result<(), Closed> {
         wait_until_async(&self.below, || self.is_ready(), closed).await
+    }
+
+    /// Waits until the queue is `closed`.
+    pub(crate) async fn wait_closed_async(&self, closed: impl Fn() -> bool) -> Closed {
+        wait_async(&self.below, || closed().then_some(Closed)).await
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! What a relist lists is stamped with its generation; while it is open adds and updates stamp too. At commit, what holds an older stamp is deleted. One relist is current: a later begin supersedes.
 
+use std::ops::Deref;
+
 use crossbeam::utils::CachePadded;
 
 use super::{DeltaFifo, Known};
@@ -130,15 +132,26 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn begin_replace(&self) -> Relist<'_, T, M> {
-        let (generation, marks) = self.relists.begin(
+        let (generation, marks) = self.begin_relist();
+        Relist { fifo: Owner::Borrowed(self), generation, marks, over: false }
+    }
+
+    /// The same, and the relist keeps the queue alive: for one that goes from thread to thread.
+    pub fn begin_replace_owned(this: &Arc<Self>) -> Relist<'static, T, M> {
+        let (generation, marks) = this.begin_relist();
+        Relist { fifo: Owner::Shared(Arc::clone(this)), generation, marks, over: false }
+    }
+
+    /// Begins a relist: its generation, and whether its deltas are of the initial population.
+    fn begin_relist(&self) -> (u32, bool) {
+        self.relists.begin(
             || self.initial.claim(),
             || {
                 mutant!(BeginPassesNoLock => return);
                 // Through every shard's lock once: an older relist looks, with the lock held, whether it is current.
                 self.core.table.shards().iter().for_each(|shard| drop(shard.write()));
             },
-        );
-        Relist { fifo: self, generation, marks, over: false }
+        )
     }
 
     /// The resource version of the last committed relist.
@@ -184,10 +197,27 @@ pub struct Refused {
     pub source: OfferError,
 }
 
+/// A relist's queue.
+enum Owner<'f, T, M> {
+    Borrowed(&'f DeltaFifo<T, M>),
+    Shared(Arc<DeltaFifo<T, M>>),
+}
+
+impl<T, M> Deref for Owner<'_, T, M> {
+    type Target = DeltaFifo<T, M>;
+
+    fn deref(&self) -> &DeltaFifo<T, M> {
+        match self {
+            Self::Borrowed(fifo) => fifo,
+            Self::Shared(fifo) => fifo,
+        }
+    }
+}
+
 /// A relist in progress; made by [`DeltaFifo::begin_replace`]. Dropped, it is abandoned.
 #[must_use = "a dropped relist is abandoned: offer its pages and commit it"]
 pub struct Relist<'f, T: Send + Sync, M: Meta<T>> {
-    fifo: &'f DeltaFifo<T, M>,
+    fifo: Owner<'f, T, M>,
     generation: u32,
     /// Whether its deltas are of the initial population.
     marks: bool,
@@ -205,7 +235,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     }
 
     fn join(&self, stops_at_refused: bool) -> Join {
-        let fifo = self.fifo;
+        let fifo = &*self.fifo;
         let skip_unchanged = fifo.skip_unchanged && !fifo.notify_unchanged && matches!(fifo.known, Known::Fused);
         Join {
             kind: fifo.replaced_as,
@@ -247,7 +277,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     }
 
     fn probe_group(&self, group: &[(&str, &str)], needed: &mut Vec<bool>) {
-        let fifo = self.fifo;
+        let fifo = &*self.fifo;
         let table = &fifo.core.table;
         let hashes: Vec<u64> = group.iter().map(|(key, _)| table.hash(key.as_bytes())).collect();
         for &hash in &hashes {
@@ -270,7 +300,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
 
     /// Queues what is known once more.
     fn tell_again(&self, hash: u64, key: &str) {
-        let fifo = self.fifo;
+        let fifo = &*self.fifo;
         let pending = Pending::new(What::Again(fifo.replaced_as, None)).initial(self.marks).since(fifo.queue.now());
         fifo.counted(1, self.marks);
         let shard = fifo.core.table.shard(hash).write();
@@ -310,7 +340,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// [`RelistError::Superseded`]: nothing is deleted, or nothing more when the newer relist began meanwhile.
     pub fn commit(mut self, version: &str) -> Result<Committed, RelistError> {
         self.check_current()?;
-        let fifo = self.fifo;
+        let fifo = &*self.fifo;
         let mut deleted = fifo.sweep(self.generation, self.marks);
         deleted += fifo.sweep_elsewhere(self.generation, self.marks);
         // Not before: should the store elsewhere panic, the relist is abandoned.

@@ -193,6 +193,11 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.depth.announce();
     }
 
+    /// Waits until [`close`](Self::close) is called: for a producer that has nothing to offer, and so would not find out.
+    pub async fn closed_async(&self) -> Closed {
+        self.depth.wait_closed_async(|| self.is_closed()).await
+    }
+
     /// Whether [`close`](Self::close) was called.
     #[must_use]
     pub fn is_closed(&self) -> bool {

@@ -35,7 +35,7 @@ pub(super) enum Leave {
 
 impl<T, M: Meta<T>> Core<T, M> {
     fn namespace<'a>(&self, key: &'a str, object: &'a T) -> Cow<'a, str> {
-        if self.keys.key_has_namespace() {
+        if self.keys.is_meta_namespace() {
             return Cow::Borrowed(key.split_once('/').map_or("", |(namespace, _)| namespace));
         }
         self.keys.meta().namespace(object).unwrap_or_default().into()
@@ -161,7 +161,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         running: &mut RunningSlot<T>,
         mut new: Option<Arc<T>>,
     ) -> (Option<Arc<T>>, Option<StoreError>) {
-        if self.indexes.none() && self.keys.key_has_namespace() && new.is_some() {
+        if self.indexes.none() && self.keys.is_meta_namespace() && new.is_some() {
             // The frequent case: the key says the namespace, so an update changes no index.
             let is_new = !running.is_known();
             match running.swap_known(new) {

@@ -9,7 +9,7 @@ use crate::error::{BoxError, IndexError, KeyError, WaitError};
 use crate::key::KeyBuf;
 use crate::slot::Slot;
 use crate::sync::{Arc, GROUP};
-use crate::{KeySource, KnownObjects, Meta};
+use crate::{KeyFunc, KeySource, KnownObjects, Meta};
 
 /// Reads of a store (the reading half of client-go's `Indexer`). Cheap to clone; every clone sees the same store, whether
 /// it is written alone or through a queue.
@@ -27,6 +27,12 @@ impl<T, M> Clone for IndexReader<T, M> {
 }
 
 impl<T, M: Meta<T>> IndexReader<T, M> {
+    /// The key function.
+    #[must_use]
+    pub fn keys(&self) -> &KeyFunc<T, M> {
+        &self.core.keys
+    }
+
     /// Adds indexes (client-go `AddIndexers`), at any time: while the store is filled, written and read. Readers find them
     /// when this returns. O(objects), each index function once an object; memory for 64 of them at a time. Meanwhile who
     /// writes objects waits for 64 insertions at most, if the store is written through a queue, and else for the copying

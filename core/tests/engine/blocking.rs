@@ -128,6 +128,7 @@ fn close_wakes_everybody_who_waits() {
                 waiting.push(scope.spawn(|| block_on(fifo.pop_batch_async(3)).map(drop)));
                 waiting.push(scope.spawn(|| fifo.wait_for_sync()));
                 waiting.push(scope.spawn(|| block_on(fifo.wait_for_sync_async())));
+                waiting.push(scope.spawn(|| Err(block_on(fifo.closed_async()))));
             }
             fifo.close();
             assert!(waiting.into_iter().all(|waiting| waiting.join().unwrap() == Err(Closed)));
@@ -168,6 +169,7 @@ fn futures_and_guards_can_move_between_threads() {
     is_send(&fifo.pop_batch_async(1));
     is_send(&fifo.ready_async());
     is_send(&fifo.wait_for_sync_async());
+    is_send(&fifo.closed_async());
     fifo.add(obj("a", 1)).unwrap();
     let guard = fifo.pop().unwrap();
     thread::scope(|scope| scope.spawn(move || guard.done()).join().unwrap());

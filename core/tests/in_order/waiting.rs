@@ -199,6 +199,7 @@ fn close_wakes_everybody_who_waits() {
                 waiting.push(scope.spawn(|| block_on(fifo.wait_for_sync_async())));
                 waiting.push(scope.spawn(|| fifo.ready()));
                 waiting.push(scope.spawn(|| block_on(fifo.ready_async())));
+                waiting.push(scope.spawn(|| Err(block_on(fifo.closed_async()))));
             }
             fifo.close();
             assert!(waiting.into_iter().all(|waiting| waiting.join().unwrap() == Err(Closed)));

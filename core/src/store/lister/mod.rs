@@ -116,7 +116,7 @@ impl<T, M: Meta<T>> NamespaceLister<'_, T, M> {
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
         let reader = &self.lister.reader;
         let keys = &reader.core.keys;
-        if !keys.key_has_namespace() {
+        if !keys.is_meta_namespace() {
             return self.indexed(self.namespace).into_iter().find(|object| keys.meta().name(object) == Some(name));
         }
         if self.namespace.is_empty() {

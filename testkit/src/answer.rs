@@ -1,0 +1,103 @@
+//! From a request to an answer.
+
+use std::sync::Arc;
+
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode};
+use kube::core::Status;
+
+use crate::Resource;
+use crate::body::Body;
+use crate::object::Shape;
+use crate::request::{Request, Verb};
+use crate::server::Shared;
+use crate::status::{self, Refused};
+use crate::{list, watch, write};
+
+/// A request for a resource that is served.
+pub(crate) struct Call<'a> {
+    pub(crate) server: &'a Arc<Shared>,
+    pub(crate) request: &'a Request,
+    /// Of its collection.
+    pub(crate) place: usize,
+    pub(crate) resource: Arc<Resource>,
+}
+
+impl Call<'_> {
+    /// What objects look like in the answer.
+    pub(crate) fn shape(&self) -> Shape {
+        if self.request.is_metadata_only() { Shape::Partial } else { Shape::Whole }
+    }
+}
+
+/// `again` is how many changes a watch is told a second time.
+pub(crate) fn answer(server: &Arc<Shared>, request: &Request, body: &[u8], again: usize) -> Response<Body> {
+    try_answer(server, request, body, again).unwrap_or_else(|status| refusal(&status))
+}
+
+fn try_answer(server: &Arc<Shared>, request: &Request, body: &[u8], again: usize) -> Refused<Response<Body>> {
+    let Some(target) = request.target() else {
+        return Ok(page_not_found());
+    };
+    let (place, resource) = {
+        let store = server.store.lock();
+        match store.place_of_target(target) {
+            Some(place) => (place, Arc::clone(&store.collections[place].resource)),
+            None if store.serves_group_of(target) => return Err(Box::new(status::unknown_resource())),
+            None => return Ok(page_not_found()),
+        }
+    };
+    let verb = request.verb();
+    let has_place = match (target.namespace.is_some(), resource.is_namespaced()) {
+        (true, in_namespace) => in_namespace,
+        (false, in_namespace) => !in_namespace || matches!(verb, Verb::List | Verb::Watch | Verb::Other),
+    };
+    let is_status = match target.subresource.as_deref() {
+        None => false,
+        Some("status") if matches!(verb, Verb::Get | Verb::Update | Verb::Patch) => true,
+        Some(_) => return Err(Box::new(status::unknown_resource())),
+    };
+    if !has_place && matches!(verb, Verb::Create | Verb::DeleteCollection) {
+        return Err(Box::new(status::method_not_allowed()));
+    }
+    if !has_place {
+        return Err(Box::new(status::unknown_resource()));
+    }
+    let call = Call { server, request, place, resource };
+    match verb {
+        Verb::List => list::answer(&call),
+        Verb::Watch => watch::answer(&call, again),
+        Verb::Get => write::get(&call),
+        Verb::Create => write::create(&call, body),
+        Verb::Update => write::update(&call, body, is_status),
+        Verb::Patch => write::patch(&call, body, is_status),
+        Verb::Delete => write::delete(&call, body),
+        Verb::DeleteCollection => write::delete_collection(&call, body),
+        Verb::Other => Err(Box::new(status::method_not_allowed())),
+    }
+}
+
+pub(crate) fn json(code: StatusCode, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// A Status with its own code.
+pub(crate) fn refusal(status: &Status) -> Response<Body> {
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = json(code, Body::whole(status::to_json(status).to_string()));
+    let wait = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    if wait > 0 {
+        response.headers_mut().insert(RETRY_AFTER, wait.into());
+    }
+    response
+}
+
+/// What the real server says of a group or version that it does not know: no Status.
+fn page_not_found() -> Response<Body> {
+    let mut response = json(StatusCode::NOT_FOUND, Body::whole("404 page not found\n"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}

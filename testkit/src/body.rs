@@ -1,0 +1,172 @@
+//! An answer's body: frames of a limited size, and what spoils them.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use http_body::Frame;
+use tokio::task::coop;
+
+use crate::list::ListBody;
+use crate::watch::WatchBody;
+
+/// The body of an answer. It is made while it is read: of a list of generated objects there is never more than a frame.
+pub struct Body {
+    source: Source,
+    /// What is made and not yet sent.
+    buffer: BytesMut,
+    frame_size: usize,
+    spoil: Option<Spoil>,
+    bytes: usize,
+    frames: usize,
+}
+
+/// What comes after the buffer.
+pub(crate) enum Source {
+    Nothing,
+    List(ListBody),
+    Watch(Box<WatchBody>),
+}
+
+/// What a source has done.
+pub(crate) enum Filled {
+    /// There is something in the buffer.
+    Some,
+    /// There may be something, and nothing comes after it.
+    All,
+    /// The connection breaks off.
+    Broken,
+}
+
+/// How far into a body something happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// So many bytes come first.
+    Bytes(usize),
+    /// So many frames come first. A watch sends each change as one, unless it is longer than
+    /// [`frame_size`](crate::Builder::frame_size); what it begins with comes in full frames, as a list does.
+    Frames(usize),
+}
+
+/// What happens to a body.
+#[derive(Clone, Debug)]
+pub(crate) struct Spoil {
+    pub(crate) after: After,
+    pub(crate) by: Spoiler,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Spoiler {
+    /// It breaks off with an error.
+    Break,
+    /// It ends as if it were whole.
+    Cut,
+    /// Nothing comes any more.
+    Hang,
+    /// These bytes come between.
+    Garbage(Bytes),
+}
+
+impl Body {
+    /// A body that is there already.
+    pub(crate) fn whole(bytes: impl AsRef<[u8]>) -> Self {
+        Self { buffer: BytesMut::from(bytes.as_ref()), ..Self::streamed(Source::Nothing, usize::MAX) }
+    }
+
+    /// A body that is made as it is read, in frames of at most so many bytes.
+    pub(crate) fn streamed(source: Source, frame_size: usize) -> Self {
+        Self { source, buffer: BytesMut::new(), frame_size, spoil: None, bytes: 0, frames: 0 }
+    }
+
+    pub(crate) fn spoiled(self, spoil: Option<Spoil>) -> Self {
+        Self { spoil, ..self }
+    }
+
+    fn is_spoiled_here(&self) -> bool {
+        self.spoil.as_ref().is_some_and(|spoil| match spoil.after {
+            After::Bytes(bytes) => self.bytes >= bytes,
+            After::Frames(frames) => self.frames >= frames,
+        })
+    }
+
+    /// How many bytes the next frame may have.
+    fn room(&self) -> usize {
+        match &self.spoil {
+            Some(Spoil { after: After::Bytes(bytes), .. }) => self.frame_size.min(bytes - self.bytes),
+            _ => self.frame_size,
+        }
+    }
+
+    fn take_frame(&mut self) -> Frame<Bytes> {
+        let length = self.buffer.len().min(self.room());
+        self.bytes += length;
+        self.frames += 1;
+        Frame::data(self.buffer.split_to(length).freeze())
+    }
+
+    fn end(&mut self) {
+        self.source = Source::Nothing;
+        self.buffer.clear();
+    }
+
+    fn break_off(&mut self) -> io::Error {
+        self.end();
+        io::Error::new(io::ErrorKind::ConnectionReset, "the test server broke the connection off")
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let this = self.get_mut();
+        // A long list is always ready: without this whoever reads it would keep everybody else from the thread.
+        let progress = ready!(coop::poll_proceed(cx));
+        loop {
+            if this.is_spoiled_here()
+                && let Some(spoil) = this.spoil.take()
+            {
+                match spoil.by {
+                    Spoiler::Break => return Poll::Ready(Some(Err(this.break_off()))),
+                    Spoiler::Cut => this.end(),
+                    Spoiler::Hang => {
+                        this.spoil = Some(spoil);
+                        return Poll::Pending;
+                    }
+                    Spoiler::Garbage(bytes) => {
+                        let rest = this.buffer.split();
+                        this.buffer.extend_from_slice(&bytes);
+                        this.buffer.extend_from_slice(&rest);
+                    }
+                }
+            }
+            if !this.buffer.is_empty() {
+                progress.made_progress();
+                return Poll::Ready(Some(Ok(this.take_frame())));
+            }
+            match ready!(this.source.fill(cx, &mut this.buffer, this.frame_size)) {
+                Filled::Some => {}
+                Filled::All => {
+                    // An ended watch is no open one, even if somebody keeps its body.
+                    this.source = Source::Nothing;
+                    if this.buffer.is_empty() {
+                        return Poll::Ready(None);
+                    }
+                }
+                Filled::Broken => return Poll::Ready(Some(Err(this.break_off()))),
+            }
+        }
+    }
+}
+
+impl Source {
+    fn fill(&mut self, cx: &mut Context<'_>, out: &mut BytesMut, enough: usize) -> Poll<Filled> {
+        match self {
+            Self::Nothing => Poll::Ready(Filled::All),
+            Self::List(list) => Poll::Ready(list.fill(out, enough)),
+            Self::Watch(watch) => watch.poll_fill(cx, out, enough),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Lists: whole or in pages, of the newest version or an older one.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::Resource;
+use crate::answer::{self, Call};
+use crate::body::{Body, Filled, Source};
+use crate::object::{Object, Shape};
+use crate::options::ListOptions;
+use crate::status::{self, Refused};
+use crate::walk::{Position, Token};
+
+const VERSION_TOO_OLD: &str = "The resourceVersion for the provided list is too old.";
+
+pub(crate) fn answer(call: &Call<'_>) -> Refused<Response<Body>> {
+    let options = ListOptions::read(call.request)?;
+    options.check_list()?;
+    let (version, walk) = {
+        let store = call.server.store.lock();
+        let collection = &store.collections[call.place];
+        let (version, from) = start(&options, store.version, collection.floor)?;
+        (version, collection.walk(version, &from, Arc::clone(&options.filter)))
+    };
+    let mut metadata = json!({ "resourceVersion": version.to_string() });
+    // Lists of any version come from the real server's cache, which knows no limit.
+    let is_any = options.version == Some(0) && options.token.is_none();
+    let objects: Objects = match options.limit.filter(|_| !is_any) {
+        None => Box::new(walk),
+        Some(limit) => {
+            // Where the page ends is written before its objects, and they may be many: they are not kept until then.
+            let mut end = walk.clone();
+            let _ = (0..limit).all(|_| end.pass());
+            let (left, position) = (end.left(), end.position());
+            if left.map_or_else(|| end.pass(), |left| left > 0) {
+                metadata["continue"] = Token { version, position }.to_string().into();
+                if let Some(left) = left.filter(|_| !options.filter.has_selectors()) {
+                    metadata["remainingItemCount"] = left.into();
+                }
+            }
+            Box::new(walk.take(limit))
+        }
+    };
+    Ok(reply(call, &metadata, objects))
+}
+
+/// Of which version the list is, and where it starts.
+fn start(options: &ListOptions, newest: u64, floor: u64) -> Refused<(u64, Position)> {
+    let Some(Token { version, position }) = options.token.clone() else {
+        let wanted = options.version.unwrap_or_default();
+        if wanted > newest {
+            return Err(Box::new(status::too_large(wanted, newest)));
+        }
+        if !options.is_exact() {
+            return Ok((newest, Position::start()));
+        }
+        if wanted < floor {
+            return Err(Box::new(status::expired(VERSION_TOO_OLD)));
+        }
+        return Ok((wanted, Position::start()));
+    };
+    match version {
+        0 => Ok((newest, position)),
+        _ if version > newest => Err(Box::new(status::bad_request("continue key is not valid"))),
+        _ if version < floor => Err(Box::new(status::token_expired(Token { version: 0, position }.to_string()))),
+        _ => Ok((version, position)),
+    }
+}
+
+pub(crate) type Objects = Box<dyn Iterator<Item = Arc<Object>> + Send>;
+
+/// A list of these objects.
+pub(crate) fn reply(call: &Call<'_>, metadata: &Value, objects: Objects) -> Response<Body> {
+    let shape = match call.shape() {
+        Shape::Whole if !call.resource.is_custom() => Shape::Item,
+        shape => shape,
+    };
+    let (kind, api_version) = shape.types(&call.resource);
+    let (kind, api_version) = (json!(format!("{kind}List")), json!(api_version));
+    let head = format!("{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":{metadata},\"items\":[");
+    let list = ListBody { head: Some(head), is_first: true, objects, resource: Arc::clone(&call.resource), shape };
+    answer::json(StatusCode::OK, Body::streamed(Source::List(list), call.server.settings.frame_size))
+}
+
+/// The objects of a list, as they are read.
+pub(crate) struct ListBody {
+    head: Option<String>,
+    is_first: bool,
+    objects: Objects,
+    resource: Arc<Resource>,
+    shape: Shape,
+}
+
+impl ListBody {
+    /// Makes enough bytes, or all that are left.
+    pub(crate) fn fill(&mut self, out: &mut BytesMut, enough: usize) -> Filled {
+        if let Some(head) = self.head.take() {
+            out.extend_from_slice(head.as_bytes());
+        }
+        while out.len() < enough {
+            let Some(object) = self.objects.next() else {
+                out.extend_from_slice(b"]}\n");
+                return Filled::All;
+            };
+            if !std::mem::take(&mut self.is_first) {
+                out.extend_from_slice(b",");
+            }
+            object.write(&self.resource, self.shape, out);
+        }
+        Filled::Some
+    }
+}

@@ -1,0 +1,119 @@
+//! The parameters of lists and watches, and which of them go together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::WatchLists;
+use crate::request::{Request, is_true};
+use crate::selector::Filter;
+use crate::status::{self, Refused};
+use crate::walk::Token;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VersionMatch {
+    NotOlderThan,
+    Exact,
+}
+
+/// As a request has them.
+#[derive(Debug)]
+pub(crate) struct ListOptions {
+    /// `None` is the newest, 0 is any.
+    pub(crate) version: Option<u64>,
+    pub(crate) version_match: Option<VersionMatch>,
+    pub(crate) limit: Option<usize>,
+    pub(crate) token: Option<Token>,
+    pub(crate) send_initial_events: Option<bool>,
+    pub(crate) bookmarks: bool,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) filter: Arc<Filter>,
+}
+
+impl ListOptions {
+    /// Refuses what cannot be read.
+    pub(crate) fn read(request: &Request) -> Refused<Self> {
+        let given = |name: &str| request.parameter(name).filter(|value| !value.is_empty());
+        let number = |name: &str| {
+            let read = |value: &str| {
+                let refuse = |error| Box::new(status::bad_request(&format!("invalid {name} {value:?}: {error}")));
+                value.parse::<u64>().map_err(refuse)
+            };
+            given(name).map(read).transpose()
+        };
+        let version_match = match given("resourceVersionMatch") {
+            None => None,
+            Some("NotOlderThan") => Some(VersionMatch::NotOlderThan),
+            Some("Exact") => Some(VersionMatch::Exact),
+            Some(other) => {
+                let why = format!("{other:?} is not supported, only \"Exact\" and \"NotOlderThan\" are");
+                return Err(Box::new(status::invalid_options("resourceVersionMatch", &why)));
+            }
+        };
+        let token = given("continue")
+            .map(|token| token.parse().map_err(|()| Box::new(status::bad_request("continue key is not valid"))))
+            .transpose()?;
+        Ok(Self {
+            version: number("resourceVersion")?,
+            version_match,
+            limit: number("limit")?.filter(|most| *most > 0).map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+            token,
+            send_initial_events: request.parameter("sendInitialEvents").map(is_true),
+            bookmarks: request.parameter("allowWatchBookmarks").is_some_and(is_true),
+            timeout: number("timeoutSeconds")?.filter(|seconds| *seconds > 0).map(Duration::from_secs),
+            filter: Arc::new(Filter::read(request)?),
+        })
+    }
+
+    pub(crate) fn check_list(&self) -> Refused<()> {
+        let forbid = |field, why| Err(Box::new(status::invalid_options(field, why)));
+        if self.version_match.is_some() {
+            let field = "resourceVersionMatch";
+            if self.version.is_none() {
+                return forbid(field, "resourceVersionMatch is forbidden unless resourceVersion is provided");
+            }
+            if self.token.is_some() {
+                return forbid(field, "resourceVersionMatch is forbidden when continue is provided");
+            }
+            if self.version_match == Some(VersionMatch::Exact) && self.version == Some(0) {
+                return forbid(field, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+            }
+        }
+        if self.send_initial_events.is_some() {
+            return forbid("sendInitialEvents", "sendInitialEvents is forbidden for list");
+        }
+        if self.token.is_some() && self.version.is_some_and(|version| version > 0) {
+            let why = "specifying resource version is not allowed when using continue";
+            return Err(Box::new(status::bad_request(why)));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_watch(&self, watch_lists: WatchLists) -> Refused<()> {
+        let forbid = |field, why| Err(Box::new(status::invalid_options(field, why)));
+        let not_older = self.version_match == Some(VersionMatch::NotOlderThan);
+        match self.send_initial_events {
+            None if self.version_match.is_some() => {
+                let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+                forbid("resourceVersionMatch", why)
+            }
+            Some(_) if !not_older => {
+                let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+                forbid("resourceVersionMatch", why)
+            }
+            Some(_) if watch_lists == WatchLists::Forbidden => {
+                let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+                forbid("sendInitialEvents", why)
+            }
+            Some(true) if watch_lists == WatchLists::Failing => Err(Box::new(status::no_watch_lists())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a list is to be of just this version. A limit alone makes it so, as in the real server.
+    pub(crate) fn is_exact(&self) -> bool {
+        match self.version_match {
+            Some(version_match) => version_match == VersionMatch::Exact,
+            None => self.limit.is_some() && self.version.is_some_and(|version| version > 0),
+        }
+    }
+}

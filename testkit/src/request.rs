@@ -1,0 +1,232 @@
+//! A request as the server reads it, and as tests look at it afterwards.
+
+use http::Method;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
+use http::request::Parts;
+
+/// In the header `Accept`; a list's goes on with `List`.
+const AS_METADATA: &str = "as=PartialObjectMetadata";
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// `GET` of a collection.
+    List,
+    /// `GET` of a collection with `watch`.
+    Watch,
+    /// `GET` of one object.
+    Get,
+    /// `POST`.
+    Create,
+    /// `PUT`.
+    Update,
+    /// `PATCH`.
+    Patch,
+    /// `DELETE` of one object.
+    Delete,
+    /// `DELETE` of a collection.
+    DeleteCollection,
+    /// Anything else.
+    Other,
+}
+
+/// A request that the server received.
+///
+/// ```
+/// # use deltafifo_testkit::{ApiServer, Resource, Verb};
+/// # use k8s_openapi::api::core::v1::Pod;
+/// # use kube::api::{Api, ListParams};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = ApiServer::builder().resource(Resource::pods()).build();
+/// let pods: Api<Pod> = Api::namespaced(server.client(), "shop");
+/// pods.list(&ListParams::default().limit(10)).await?;
+///
+/// let asked = &server.requests()[0];
+/// assert_eq!((asked.verb(), asked.namespace(), asked.limit()), (Verb::List, Some("shop"), Some(10)));
+/// assert_eq!(asked.path(), "/api/v1/namespaces/shop/pods");
+/// assert_eq!(asked.query(), [("limit".to_owned(), "10".to_owned())]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Request {
+    verb: Verb,
+    method: Method,
+    path: String,
+    query: Vec<(String, String)>,
+    target: Option<Target>,
+    metadata_only: bool,
+    content_type: String,
+}
+
+/// What a path names.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) plural: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<String>,
+}
+
+impl Target {
+    fn parse(path: &str) -> Option<Self> {
+        let parts: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
+        if parts.contains(&"") {
+            return None;
+        }
+        let (group, version, rest) = match parts.as_slice() {
+            ["api", version, rest @ ..] => ("", version, rest),
+            ["apis", group, version, rest @ ..] => (*group, version, rest),
+            _ => return None,
+        };
+        let (namespace, rest) = match rest {
+            // Subresources of a namespace itself.
+            ["namespaces", _, "status" | "finalize"] => (None, rest),
+            ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some(*namespace), rest),
+            _ => (None, rest),
+        };
+        let (plural, name, subresource) = match rest {
+            [plural] => (plural, None, None),
+            [plural, name] => (plural, Some(*name), None),
+            [plural, name, subresource] => (plural, Some(*name), Some(*subresource)),
+            _ => return None,
+        };
+        Some(Self {
+            group: group.to_owned(),
+            version: (*version).to_owned(),
+            plural: (*plural).to_owned(),
+            namespace: namespace.map(str::to_owned),
+            name: name.map(str::to_owned),
+            subresource: subresource.map(str::to_owned),
+        })
+    }
+}
+
+/// How the real server reads a boolean parameter: anything but these is true, nothing at all too.
+pub(crate) fn is_true(value: &str) -> bool {
+    !matches!(value.to_ascii_lowercase().as_str(), "false" | "0")
+}
+
+impl Request {
+    pub(crate) fn read(parts: &Parts) -> Self {
+        let query: Vec<(String, String)> =
+            form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
+        let watches = query.iter().any(|(name, value)| name == "watch" && is_true(value));
+        let header = |name: HeaderName| {
+            let value = parts.headers.get(name).and_then(|value| value.to_str().ok());
+            value.unwrap_or_default()
+        };
+        let target = Target::parse(parts.uri.path());
+        let one = target.as_ref().is_some_and(|target| target.name.is_some());
+        let verb = match (&parts.method, one) {
+            _ if target.is_none() => Verb::Other,
+            (&Method::GET, true) => Verb::Get,
+            (&Method::GET, false) if watches => Verb::Watch,
+            (&Method::GET, false) => Verb::List,
+            (&Method::POST, false) => Verb::Create,
+            (&Method::PUT, true) => Verb::Update,
+            (&Method::PATCH, true) => Verb::Patch,
+            (&Method::DELETE, true) => Verb::Delete,
+            (&Method::DELETE, false) => Verb::DeleteCollection,
+            _ => Verb::Other,
+        };
+        Self {
+            verb,
+            method: parts.method.clone(),
+            path: parts.uri.path().to_owned(),
+            metadata_only: header(ACCEPT).split([',', ';']).any(|part| part.trim().starts_with(AS_METADATA)),
+            content_type: header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned(),
+            query,
+            target,
+        }
+    }
+
+    /// What it asks for.
+    #[must_use]
+    pub fn verb(&self) -> Verb {
+        self.verb
+    }
+
+    /// The HTTP method.
+    #[must_use]
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The path, without the query.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Names and values of the query, decoded, in order.
+    #[must_use]
+    pub fn query(&self) -> &[(String, String)] {
+        &self.query
+    }
+
+    /// The value of a query parameter; of several the first.
+    #[must_use]
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// `resourceVersion`; `""` when there is none, which means the newest.
+    #[must_use]
+    pub fn resource_version(&self) -> &str {
+        self.parameter("resourceVersion").unwrap_or_default()
+    }
+
+    /// `limit`, if it is a number.
+    #[must_use]
+    pub fn limit(&self) -> Option<u64> {
+        self.parameter("limit")?.parse().ok()
+    }
+
+    /// `continue`, the token of a page.
+    #[must_use]
+    pub fn continue_token(&self) -> Option<&str> {
+        self.parameter("continue")
+    }
+
+    /// Whether a watch is to begin with a list (`sendInitialEvents`).
+    #[must_use]
+    pub fn sends_initial_events(&self) -> bool {
+        self.parameter("sendInitialEvents").is_some_and(is_true)
+    }
+
+    /// Whether only metadata is wanted, by the header `Accept`.
+    #[must_use]
+    pub fn is_metadata_only(&self) -> bool {
+        self.metadata_only
+    }
+
+    /// The plural that the path names, `pods`.
+    #[must_use]
+    pub fn plural(&self) -> Option<&str> {
+        self.target.as_ref().map(|target| target.plural.as_str())
+    }
+
+    /// The namespace that the path names.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.target.as_ref()?.namespace.as_deref()
+    }
+
+    /// The object that the path names.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.target.as_ref()?.name.as_deref()
+    }
+
+    pub(crate) fn target(&self) -> Option<&Target> {
+        self.target.as_ref()
+    }
+
+    pub(crate) fn content_type(&self) -> &str {
+        &self.content_type
+    }
+}

@@ -1,0 +1,114 @@
+//! What kinds of objects a server serves.
+
+use kube::core::ApiResource;
+use kube::core::discovery::Scope;
+
+/// A kind of objects as an API server serves it: group, version, plural and kind, in a namespace or not, built in or
+/// custom.
+///
+/// ```
+/// use deltafifo_testkit::Resource;
+/// use k8s_openapi::api::apps::v1::Deployment;
+/// use kube::core::ApiResource;
+/// use kube::core::discovery::Scope;
+///
+/// let deployments = Resource::built_in(ApiResource::erase::<Deployment>(&()), Scope::Namespaced);
+/// assert_eq!((deployments.api_version(), deployments.plural()), ("apps/v1", "deployments"));
+/// assert!(!Resource::nodes().is_namespaced());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Resource {
+    pub(crate) api: ApiResource,
+    scope: Scope,
+    custom: bool,
+}
+
+impl Resource {
+    /// A kind that the server knows by itself. The items of its lists come without `kind` and `apiVersion`, as the real
+    /// server's do.
+    #[must_use]
+    pub fn built_in(api: ApiResource, scope: Scope) -> Self {
+        Self { api, scope, custom: false }
+    }
+
+    /// A kind of a custom resource definition. The items of its lists have `kind` and `apiVersion`, and an update must
+    /// say which version it updates.
+    #[must_use]
+    pub fn custom(api: ApiResource, scope: Scope) -> Self {
+        Self { api, scope, custom: true }
+    }
+
+    /// `v1` pods.
+    #[must_use]
+    pub fn pods() -> Self {
+        Self::core("Pod", "pods", Scope::Namespaced)
+    }
+
+    /// `v1` configmaps.
+    #[must_use]
+    pub fn config_maps() -> Self {
+        Self::core("ConfigMap", "configmaps", Scope::Namespaced)
+    }
+
+    /// `v1` nodes, which are in no namespace.
+    #[must_use]
+    pub fn nodes() -> Self {
+        Self::core("Node", "nodes", Scope::Cluster)
+    }
+
+    fn core(kind: &str, plural: &str, scope: Scope) -> Self {
+        let api = ApiResource {
+            group: String::new(),
+            version: "v1".to_owned(),
+            api_version: "v1".to_owned(),
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+        };
+        Self::built_in(api, scope)
+    }
+
+    /// The kind, `Pod`.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        &self.api.kind
+    }
+
+    /// The plural in paths, `pods`.
+    #[must_use]
+    pub fn plural(&self) -> &str {
+        &self.api.plural
+    }
+
+    /// Group and version, `apps/v1`; of the core group the version alone.
+    #[must_use]
+    pub fn api_version(&self) -> &str {
+        &self.api.api_version
+    }
+
+    /// Whether its objects are in namespaces.
+    #[must_use]
+    pub fn is_namespaced(&self) -> bool {
+        self.scope == Scope::Namespaced
+    }
+
+    pub(crate) fn is_custom(&self) -> bool {
+        self.custom
+    }
+
+    /// As messages name it: `pods`, `deployments.apps`.
+    pub(crate) fn title(&self) -> String {
+        match self.api.group.as_str() {
+            "" => self.api.plural.clone(),
+            group => format!("{}.{group}", self.api.plural),
+        }
+    }
+
+    /// Whether both have the same paths.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        let place = |resource: &Self| {
+            let ApiResource { group, version, plural, .. } = &resource.api;
+            (group.clone(), version.clone(), plural.clone())
+        };
+        place(self) == place(other)
+    }
+}

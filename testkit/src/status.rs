@@ -1,0 +1,223 @@
+//! The answers that refuse, worded as the real server words them: for [faults](crate::Fault::status) and for
+//! [ERROR events](crate::ApiServer::error_watches).
+//!
+//! ```
+//! use deltafifo_testkit::status;
+//!
+//! let busy = status::too_many_requests(3);
+//! assert_eq!((busy.code, busy.reason.as_str()), (429, "TooManyRequests"));
+//! assert_eq!(busy.details.unwrap().retry_after_seconds, 3);
+//! ```
+
+use kube::core::response::{StatusCause, StatusDetails, reason};
+use kube::core::{ListMeta, Status};
+use serde_json::{Value, json};
+
+use crate::Resource;
+
+/// What most functions here give back when they refuse.
+pub(crate) type Refused<T> = Result<T, Box<Status>>;
+
+const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
+const TOKEN_TOO_OLD: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without \
+     the continue parameter, or use the continue token in this response to retrieve the remainder of the results. \
+     Continuing with the provided token results in an inconsistent list - objects that were created, modified, or \
+     deleted between the time the first chunk was returned and now may show up in the list.";
+
+fn failure(code: u16, reason: &str, message: &str) -> Status {
+    Status::failure(message, reason).with_code(code)
+}
+
+fn details() -> StatusDetails {
+    StatusDetails {
+        name: String::new(),
+        group: String::new(),
+        kind: String::new(),
+        uid: String::new(),
+        causes: Vec::new(),
+        retry_after_seconds: 0,
+    }
+}
+
+fn about(resource: &Resource, name: &str) -> StatusDetails {
+    StatusDetails {
+        name: name.to_owned(),
+        group: resource.api.group.clone(),
+        kind: resource.plural().to_owned(),
+        ..details()
+    }
+}
+
+fn cause(reason: &str, message: &str, field: &str) -> StatusCause {
+    StatusCause { reason: reason.to_owned(), message: message.to_owned(), field: field.to_owned() }
+}
+
+/// 401: who asks is not known.
+#[must_use]
+pub fn unauthorized() -> Status {
+    failure(401, reason::UNAUTHORIZED, "Unauthorized")
+}
+
+/// 403: who asks may not.
+#[must_use]
+pub fn forbidden(resource: &Resource) -> Status {
+    let message = format!(
+        "{} is forbidden: User \"testkit\" cannot access resource \"{}\" in API group \"{}\" at the cluster scope",
+        resource.title(),
+        resource.plural(),
+        resource.api.group
+    );
+    failure(403, reason::FORBIDDEN, &message).with_details(about(resource, ""))
+}
+
+/// 404: there is no such object.
+#[must_use]
+pub fn not_found(resource: &Resource, name: &str) -> Status {
+    failure(404, reason::NOT_FOUND, &format!("{} {name:?} not found", resource.title()))
+        .with_details(about(resource, name))
+}
+
+/// 404: there is no such resource in a group and version that is served.
+#[must_use]
+pub fn unknown_resource() -> Status {
+    failure(404, reason::NOT_FOUND, "the server could not find the requested resource").with_details(details())
+}
+
+/// 409: the object to create is there.
+#[must_use]
+pub fn already_exists(resource: &Resource, name: &str) -> Status {
+    failure(409, reason::ALREADY_EXISTS, &format!("{} {name:?} already exists", resource.title()))
+        .with_details(about(resource, name))
+}
+
+/// 409: the object was modified meanwhile.
+#[must_use]
+pub fn conflict(resource: &Resource, name: &str) -> Status {
+    conflict_because(resource, name, MODIFIED)
+}
+
+pub(crate) fn conflict_because(resource: &Resource, name: &str, why: &str) -> Status {
+    failure(409, reason::CONFLICT, &format!("Operation cannot be fulfilled on {} {name:?}: {why}", resource.title()))
+        .with_details(about(resource, name))
+}
+
+/// 410: a version, or a token of one, that the server no longer knows.
+#[must_use]
+pub fn expired(message: &str) -> Status {
+    failure(410, reason::EXPIRED, message)
+}
+
+/// 410 as a watch gets it whose version is too old; `oldest` is the oldest that the server can watch from.
+#[must_use]
+pub fn too_old(version: u64, oldest: u64) -> Status {
+    expired(&format!("too old resource version: {version} ({oldest})"))
+}
+
+/// A page token of a version that is forgotten; `rest` is a token for the rest of the list as it is now.
+pub(crate) fn token_expired(rest: String) -> Status {
+    let metadata = ListMeta { continue_: Some(rest), ..ListMeta::default() };
+    Status { metadata: Some(metadata), ..expired(TOKEN_TOO_OLD) }
+}
+
+/// 429: come back in so many seconds, which the header `Retry-After` says too.
+#[must_use]
+pub fn too_many_requests(retry_after_seconds: u32) -> Status {
+    failure(429, reason::TOO_MANY_REQUESTS, "Too many requests, please try again later.")
+        .with_details(StatusDetails { retry_after_seconds, ..details() })
+}
+
+/// 500.
+#[must_use]
+pub fn internal_error(why: &str) -> Status {
+    failure(500, reason::INTERNAL_ERROR, &format!("Internal error occurred: {why}"))
+        .with_details(StatusDetails { causes: vec![cause("", why, "")], ..details() })
+}
+
+/// 503.
+#[must_use]
+pub fn service_unavailable() -> Status {
+    failure(503, reason::SERVICE_UNAVAILABLE, "the server is currently unable to handle the request")
+}
+
+/// 504: not done in time.
+#[must_use]
+pub fn timeout(why: &str, retry_after_seconds: u32) -> Status {
+    failure(504, reason::TIMEOUT, &format!("Timeout: {why}"))
+        .with_details(StatusDetails { retry_after_seconds, ..details() })
+}
+
+/// 504 with the cause `ResourceVersionTooLarge`: a version that is not there yet.
+#[must_use]
+pub fn too_large(version: u64, current: u64) -> Status {
+    let status = timeout(&format!("Too large resource version: {version}, current: {current}"), 1);
+    let causes = vec![cause("ResourceVersionTooLarge", "Too large resource version", "")];
+    status.with_details(StatusDetails { causes, retry_after_seconds: 1, ..details() })
+}
+
+pub(crate) fn bad_request(message: &str) -> Status {
+    failure(400, reason::BAD_REQUEST, message)
+}
+
+pub(crate) fn method_not_allowed() -> Status {
+    failure(405, reason::METHOD_NOT_ALLOWED, "the server does not allow this method on the requested resource")
+        .with_details(details())
+}
+
+pub(crate) fn unsupported_media_type(accepted: &str) -> Status {
+    let message =
+        format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
+    failure(415, reason::UNSUPPORTED_MEDIA_TYPE, &message)
+}
+
+/// An error that the real server has no reason for.
+pub(crate) fn unknown_error(message: &str) -> Status {
+    failure(500, reason::UNKNOWN, message)
+}
+
+/// 422: a field of an object.
+pub(crate) fn invalid(resource: &Resource, name: &str, field: &str, fault: &str) -> Status {
+    let group = &resource.api.group;
+    let dot = if group.is_empty() { "" } else { "." };
+    let kind = resource.kind();
+    failure(422, reason::INVALID, &format!("{kind}{dot}{group} {name:?} is invalid: {field}: {fault}")).with_details(
+        StatusDetails {
+            kind: kind.to_owned(),
+            causes: vec![cause("FieldValueInvalid", fault, field)],
+            ..about(resource, name)
+        },
+    )
+}
+
+/// 422: query parameters that do not go together.
+pub(crate) fn invalid_options(field: &str, why: &str) -> Status {
+    let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: Forbidden: {why}");
+    failure(422, reason::INVALID, &message).with_details(StatusDetails {
+        group: "meta.k8s.io".to_owned(),
+        kind: "ListOptions".to_owned(),
+        causes: vec![cause("FieldValueForbidden", &format!("Forbidden: {why}"), field)],
+        ..details()
+    })
+}
+
+/// 500 as a server over etcd 3.4 answers a watch that is to begin with a list.
+pub(crate) fn no_watch_lists() -> Status {
+    let message = "a watch stream was requested by the client but the required storage feature RequestWatchProgress is \
+                   disabled";
+    failure(500, reason::INTERNAL_ERROR, message)
+}
+
+/// What the deletion of an object is answered with.
+pub(crate) fn deleted(resource: &Resource, name: &str, uid: &str) -> Status {
+    Status::success().with_details(StatusDetails { uid: uid.to_owned(), ..about(resource, name) })
+}
+
+/// As it goes over the wire: kube's type leaves out what is the same in each.
+pub(crate) fn to_json(status: &Status) -> Value {
+    let mut json = serde_json::to_value(status).unwrap_or_default();
+    if let Value::Object(fields) = &mut json {
+        fields.insert("kind".to_owned(), "Status".into());
+        fields.insert("apiVersion".to_owned(), "v1".into());
+        fields.entry("metadata").or_insert_with(|| json!({}));
+    }
+    json
+}

@@ -1,0 +1,192 @@
+//! Watches: what is there, if asked for, then what changes.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::vec;
+
+use bytes::BytesMut;
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{Sleep, sleep};
+
+use crate::Resource;
+use crate::answer::{self, Call};
+use crate::body::{Body, Filled, Source};
+use crate::object::{Object, Shape};
+use crate::options::ListOptions;
+use crate::selector::Filter;
+use crate::server::Shared;
+use crate::status::{self, Refused};
+use crate::store::{Change, Signal, Watcher};
+use crate::walk::{Position, Walk};
+
+/// The annotation of the bookmark that ends the initial events.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// `again` is how many changes are told a second time.
+pub(crate) fn answer(call: &Call<'_>, again: usize) -> Refused<Response<Body>> {
+    let options = ListOptions::read(call.request)?;
+    let settings = &call.server.settings;
+    options.check_watch(settings.watch_lists)?;
+    let begins_with_list = options.send_initial_events == Some(true);
+    let from = options.version.unwrap_or_default();
+    let is_initial = options.send_initial_events.unwrap_or(from == 0);
+    let deadline = options.timeout.map(|timeout| Box::pin(sleep(timeout)));
+
+    let mut store = call.server.store.lock();
+    let version = store.version;
+    let id = store.watch_id();
+    let collection = &mut store.collections[call.place];
+    if begins_with_list && from > version {
+        return Err(Box::new(status::too_large(from, version)));
+    }
+    if !is_initial && from != 0 && from < collection.floor {
+        let event = event_line("ERROR", &status::to_json(&status::too_old(from, collection.floor)));
+        return Ok(answer::json(StatusCode::OK, Body::whole(event)));
+    }
+    let initial = is_initial.then(|| collection.walk(version, &Position::start(), Arc::clone(&options.filter)));
+    let since = if is_initial || from == 0 { version } else { from };
+    let first = collection.log.partition_point(|change| change.version <= since).saturating_sub(again);
+    let missed: Vec<Arc<Change>> = collection.log.range(first..).cloned().collect();
+    let (watcher, signals) = Watcher::new(id, options.bookmarks, settings.watch_buffer);
+    collection.watchers.push(watcher);
+    drop(store);
+    call.server.pulse();
+
+    let watch = WatchBody {
+        resource: Arc::clone(&call.resource),
+        shape: call.shape(),
+        filter: options.filter,
+        initial,
+        initial_end: (begins_with_list && options.bookmarks).then_some(version),
+        missed: missed.into_iter(),
+        behind: if since > version { since } else { 0 },
+        signals,
+        deadline,
+        _open: Open { server: Arc::clone(call.server), place: call.place, id },
+    };
+    Ok(answer::json(StatusCode::OK, Body::streamed(Source::Watch(Box::new(watch)), settings.frame_size)))
+}
+
+/// The events of a watch, as they are read.
+pub(crate) struct WatchBody {
+    resource: Arc<Resource>,
+    shape: Shape,
+    filter: Arc<Filter>,
+    /// What was there at the start and is not yet told.
+    initial: Option<Walk>,
+    /// The version of the bookmark after that.
+    initial_end: Option<u64>,
+    /// What had changed before it was opened, as far as it is to know.
+    missed: vec::IntoIter<Arc<Change>>,
+    /// Changes up to this version, and bookmarks before it, are not told: who watches from the future waits for it.
+    behind: u64,
+    signals: Receiver<Signal>,
+    deadline: Option<Pin<Box<Sleep>>>,
+    _open: Open,
+}
+
+impl WatchBody {
+    pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut BytesMut, enough: usize) -> Poll<Filled> {
+        if self.deadline.as_mut().is_some_and(|deadline| deadline.as_mut().poll(cx).is_ready()) {
+            return Poll::Ready(Filled::All);
+        }
+        self.fill_initial(out, enough);
+        while out.is_empty() {
+            if let Some(change) = self.missed.next() {
+                self.change(&change, out);
+                continue;
+            }
+            match ready!(self.signals.poll_recv(cx)) {
+                Some(Signal::Change(change)) => self.change(&change, out),
+                Some(Signal::Bookmark(version)) if version < self.behind => {}
+                Some(Signal::Bookmark(version)) => self.bookmark(version, false, out),
+                Some(Signal::Error(status)) => {
+                    line(out, "ERROR", |out| put(out, &status::to_json(&status)));
+                    return Poll::Ready(Filled::All);
+                }
+                Some(Signal::Break) => return Poll::Ready(Filled::Broken),
+                None => return Poll::Ready(Filled::All),
+            }
+        }
+        Poll::Ready(Filled::Some)
+    }
+
+    fn fill_initial(&mut self, out: &mut BytesMut, enough: usize) {
+        while out.len() < enough
+            && let Some(walk) = &mut self.initial
+        {
+            if let Some(object) = walk.next() {
+                self.event("ADDED", &object, out);
+                continue;
+            }
+            self.initial = None;
+            if let Some(version) = self.initial_end {
+                self.bookmark(version, true, out);
+            }
+        }
+    }
+
+    /// An object that begins to match was added, one that matches no more was deleted, as far as this watch can tell.
+    fn change(&self, change: &Change, out: &mut BytesMut) {
+        if change.version <= self.behind {
+            return;
+        }
+        let seen = |object: &Option<Arc<Object>>| object.clone().filter(|object| self.filter.matches(object));
+        match (seen(&change.before), seen(&change.after)) {
+            (None, Some(after)) => self.event("ADDED", &after, out),
+            (Some(_), Some(after)) => self.event("MODIFIED", &after, out),
+            (Some(before), None) => self.event("DELETED", &before.at(change.version), out),
+            (None, None) => {}
+        }
+    }
+
+    fn event(&self, kind: &str, object: &Object, out: &mut BytesMut) {
+        line(out, kind, |out| object.write(&self.resource, self.shape, out));
+    }
+
+    fn bookmark(&self, version: u64, ends_initial: bool, out: &mut BytesMut) {
+        let (kind, api_version) = self.shape.types(&self.resource);
+        let mut metadata = json!({ "resourceVersion": version.to_string() });
+        if ends_initial {
+            metadata["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
+        }
+        let object = json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata });
+        line(out, "BOOKMARK", |out| put(out, &object));
+    }
+}
+
+/// The type comes first, as the real server writes it.
+fn line(out: &mut BytesMut, kind: &str, object: impl FnOnce(&mut BytesMut)) {
+    out.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
+    object(out);
+    out.extend_from_slice(b"}\n");
+}
+
+fn put(out: &mut BytesMut, json: &Value) {
+    out.extend_from_slice(json.to_string().as_bytes());
+}
+
+fn event_line(kind: &str, object: &Value) -> BytesMut {
+    let mut out = BytesMut::new();
+    line(&mut out, kind, |out| put(out, object));
+    out
+}
+
+/// Counts as an open watch until it is dropped, or was taken out.
+struct Open {
+    server: Arc<Shared>,
+    place: usize,
+    id: u64,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut store = self.server.store.lock();
+        store.collections[self.place].watchers.retain(|watcher| watcher.id != self.id);
+        drop(store);
+        self.server.pulse();
+    }
+}

@@ -1,0 +1,117 @@
+//! Requests that no client of good manners sends.
+
+use http::{Method, StatusCode};
+use serde_json::json;
+
+use crate::common::{PODS, call, open, refused, send, server_with};
+
+#[tokio::test]
+async fn what_cannot_be_read_is_a_bad_request() {
+    let server = server_with(1);
+    for query in [
+        "limit=many",
+        "limit=-1",
+        "resourceVersion=new",
+        "resourceVersion=-1",
+        "resourceVersion=99999999999999999999",
+        "watch=true&resourceVersion=x",
+        "watch=true&timeoutSeconds=x",
+        "labelSelector=a%20is%20b",
+        "labelSelector=%3D",
+        "fieldSelector=metadata.name",
+        "fieldSelector=spec.nodeName%3Da",
+        "continue=%FF",
+    ] {
+        let status = refused(&server, &format!("{PODS}?{query}")).await;
+        assert_eq!((status.code, status.reason.as_str()), (400, "BadRequest"), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn odd_queries_are_taken_as_the_real_server_takes_them() {
+    let server = server_with(1);
+    for query in ["", "&&&", "limit=", "limit=0", "=", "x=y", "limit=18446744073709551615", "watch=0", "labelSelector="]
+    {
+        assert_eq!(open(&server, &format!("{PODS}?{query}")).await.code, StatusCode::OK, "{query}");
+    }
+    let mut watch = open(&server, &format!("{PODS}?watch&timeoutSeconds=0")).await;
+    watch.events(["ADDED a 2"]).await;
+    watch.silent();
+}
+
+#[tokio::test]
+async fn paths_that_name_nothing_are_not_found() {
+    let server = server_with(1);
+    for path in [
+        "/",
+        "//",
+        "/api",
+        "/api/",
+        "/api/v1",
+        "/api/v1/",
+        "/api/v2/pods",
+        "/api/v1/pods/",
+        "/api/v1/namespaces/default/pods/a/status/more",
+        "/api/v1/namespaces//pods",
+        "/apis/example.com/v1",
+        "/apis/example.com/v2/widgets",
+        "/apis//v1/widgets",
+        "/api/v1/pods/a",
+        "/api/v1/namespaces",
+        "/api/v1/namespaces/default",
+        "/api/v1/namespaces/default/status",
+        "/api/v1/namespaces/default/pods/%20",
+        "/healthz",
+    ] {
+        assert_eq!(open(&server, path).await.code, StatusCode::NOT_FOUND, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn methods_that_do_not_fit_are_not_allowed() {
+    let server = server_with(1);
+    for (method, uri) in [
+        (Method::PUT, "/api/v1/namespaces/default/pods"),
+        (Method::PATCH, "/api/v1/namespaces/default/pods"),
+        (Method::POST, "/api/v1/namespaces/default/pods/a"),
+        (Method::DELETE, "/api/v1/pods"),
+        (Method::OPTIONS, "/api/v1/pods"),
+    ] {
+        let (code, status) = call(&server, method.clone(), uri, &json!({})).await;
+        assert_eq!((code.as_u16(), &status["reason"]), (405, &json!("MethodNotAllowed")), "{method} {uri}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_that_are_no_json_are_bad_requests() {
+    let server = server_with(1);
+    let one = "/api/v1/namespaces/default/pods/a";
+    for (method, uri, content_type) in [
+        (Method::POST, "/api/v1/namespaces/default/pods", "application/json"),
+        (Method::PUT, one, "application/json"),
+        (Method::PATCH, one, "application/merge-patch+json"),
+        (Method::PATCH, one, "application/json-patch+json; charset=utf-8"),
+        (Method::DELETE, one, "application/json"),
+    ] {
+        for body in [&b"{"[..], b"\xff", b"[1,", b"nonsense"] {
+            let request = http::Request::builder().method(method.clone()).uri(uri).header("content-type", content_type);
+            let opened = send(&server, request.body(body.to_vec()).unwrap()).await.unwrap();
+            assert_eq!(opened.code, StatusCode::BAD_REQUEST, "{method} {uri} {body:?}");
+        }
+    }
+    assert_eq!(server.version(), 2);
+}
+
+#[tokio::test]
+async fn a_patch_cannot_make_an_object_nothing() {
+    let server = server_with(1);
+    for patch in
+        [json!(1), json!(null), json!({ "metadata": null }), json!({ "metadata": [] }), json!({ "kind": "Node" })]
+    {
+        let request = http::Request::patch("/api/v1/namespaces/default/pods/a")
+            .header("content-type", "application/merge-patch+json");
+        let opened = send(&server, request.body(patch.to_string().into_bytes()).unwrap()).await.unwrap();
+        assert_eq!(opened.code, StatusCode::BAD_REQUEST, "{patch}");
+    }
+    assert_eq!(server.version(), 2);
+}

@@ -1,0 +1,363 @@
+//! Writes, by a client and by the test.
+
+use deltafifo_testkit::{Error, Resource};
+use http::{Method, StatusCode};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{
+    Api, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
+};
+use serde_json::{Value, json};
+
+use crate::common::{
+    PODS, app, call, list, listed, open, phase, pod, refused, server, server_with, widget_api, widgets,
+};
+
+const ONE: &str = "/api/v1/namespaces/default/pods";
+
+fn map(name: &str, value: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+        data: Some([("key".to_owned(), value.to_owned())].into()),
+        ..ConfigMap::default()
+    }
+}
+
+fn code<T>(result: kube::Result<T>) -> u16 {
+    match result {
+        Err(kube::Error::Api(status)) => status.code,
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("not refused"),
+    }
+}
+
+#[tokio::test]
+async fn what_is_created_has_a_uid_a_version_and_a_time() {
+    let server = server();
+    let maps: Api<ConfigMap> = Api::namespaced(server.client(), "shop");
+    let mut watch = open(&server, "/api/v1/configmaps?watch=true").await;
+    let made = maps.create(&PostParams::default(), &map("a", "1")).await.unwrap();
+    assert_eq!(made.metadata.namespace.as_deref(), Some("shop"));
+    assert_eq!(made.metadata.resource_version.as_deref(), Some("2"));
+    assert!(made.metadata.creation_timestamp.is_some());
+    let other = maps.create(&PostParams::default(), &map("b", "1")).await.unwrap();
+    assert_ne!(made.metadata.uid.unwrap(), other.metadata.uid.unwrap());
+    watch.events(["ADDED a 2", "ADDED b 3"]).await;
+    assert_eq!(maps.get("a").await.unwrap().data, map("a", "1").data);
+}
+
+#[tokio::test]
+async fn what_is_there_cannot_be_created() {
+    let server = server();
+    let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
+    maps.create(&PostParams::default(), &map("a", "1")).await.unwrap();
+    let Err(kube::Error::Api(status)) = maps.create(&PostParams::default(), &map("a", "2")).await else {
+        panic!("created twice")
+    };
+    assert!(status.is_already_exists());
+    assert_eq!((status.code, status.message.as_str()), (409, "configmaps \"a\" already exists"));
+    assert_eq!(server.version(), 2);
+}
+
+#[tokio::test]
+async fn names_are_generated() {
+    let server = server();
+    let body = json!({ "metadata": { "generateName": "web-" } });
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let (code, made) = call(&server, Method::POST, ONE, &body).await;
+        assert_eq!(code, StatusCode::CREATED);
+        let name = made["metadata"]["name"].as_str().unwrap().to_owned();
+        assert!(name.starts_with("web-") && name.len() == "web-".len() + 5, "{name}");
+        assert!(!seen.contains(&name));
+        seen.push(name);
+    }
+}
+
+#[tokio::test]
+async fn objects_that_cannot_be_are_refused() {
+    let server = server();
+    for (body, expected) in [
+        (json!({}), 422),
+        (json!([]), 400),
+        (json!("pod"), 400),
+        (json!({ "metadata": 1 }), 400),
+        (json!({ "kind": "Node", "metadata": { "name": "a" } }), 400),
+        (json!({ "apiVersion": "v2", "metadata": { "name": "a" } }), 400),
+        (json!({ "metadata": { "name": "a/b" } }), 422),
+        (json!({ "metadata": { "name": ".." } }), 422),
+        (json!({ "metadata": { "name": "a", "namespace": "shop" } }), 400),
+        (json!({ "metadata": { "name": "a", "resourceVersion": "1" } }), 500),
+    ] {
+        let (code, status) = call(&server, Method::POST, ONE, &body).await;
+        assert_eq!((code.as_u16(), &status["kind"]), (expected, &json!("Status")), "{body}");
+    }
+    assert_eq!(server.version(), 1);
+    assert_eq!(call(&server, Method::POST, PODS, &pod("a")).await.0, StatusCode::METHOD_NOT_ALLOWED);
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_not_found() {
+    let server = server_with(1);
+    let status = refused(&server, &format!("{ONE}/b")).await;
+    assert_eq!((status.code, status.message.as_str()), (404, "pods \"b\" not found"));
+    assert!(status.is_not_found());
+    let pods: Api<Pod> = Api::namespaced(server.client(), "shop");
+    assert!(pods.get_opt("a").await.unwrap().is_none());
+    assert_eq!(code(pods.delete("a", &DeleteParams::default()).await), 404);
+    assert_eq!(code(pods.patch("a", &PatchParams::default(), &Patch::Merge(json!({}))).await), 404);
+}
+
+#[tokio::test]
+async fn an_update_of_another_version_conflicts() {
+    let server = server();
+    let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
+    let made = maps.create(&PostParams::default(), &map("a", "1")).await.unwrap();
+    let mut newer = made.clone();
+    newer.data = map("a", "2").data;
+    let newer = maps.replace("a", &PostParams::default(), &newer).await.unwrap();
+    assert_eq!(newer.metadata.resource_version.as_deref(), Some("3"));
+    assert_eq!(
+        (&newer.metadata.uid, &newer.metadata.creation_timestamp),
+        (&made.metadata.uid, &made.metadata.creation_timestamp)
+    );
+
+    let Err(kube::Error::Api(status)) = maps.replace("a", &PostParams::default(), &made).await else {
+        panic!("no conflict")
+    };
+    assert!(status.is_conflict());
+    assert!(status.message.contains("the object has been modified"), "{}", status.message);
+    let mut other = newer.clone();
+    other.metadata.uid = Some("another".to_owned());
+    assert_eq!(code(maps.replace("a", &PostParams::default(), &other).await), 409);
+    assert_eq!(code(maps.replace("b", &PostParams::default(), &newer).await), 404);
+}
+
+#[tokio::test]
+async fn an_update_without_a_version_is_for_built_in_kinds_only() {
+    let server = server();
+    let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
+    maps.create(&PostParams::default(), &map("a", "1")).await.unwrap();
+    let updated = maps.replace("a", &PostParams::default(), &map("a", "2")).await.unwrap();
+    assert_eq!(updated.data, map("a", "2").data);
+
+    let all: Api<DynamicObject> = Api::default_namespaced_with(server.client(), &widget_api());
+    let widget = DynamicObject::new("w", &widget_api()).data(json!({ "spec": { "size": 1 } }));
+    let made = all.create(&PostParams::default(), &widget).await.unwrap();
+    assert_eq!(code(all.replace("w", &PostParams::default(), &widget).await), 422);
+    let larger = DynamicObject { data: json!({ "spec": { "size": 2 } }), ..made };
+    all.replace("w", &PostParams::default(), &larger).await.unwrap();
+    assert_eq!(server.get(&widgets(), "default", "w").unwrap()["spec"]["size"], 2);
+}
+
+#[tokio::test]
+async fn what_changes_nothing_is_not_written() {
+    let server = server_with(1);
+    let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=2")).await;
+    assert_eq!(server.apply(pod("a")).unwrap(), 2);
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    pods.patch("a", &PatchParams::default(), &Patch::Merge(json!({ "metadata": { "name": "a" } }))).await.unwrap();
+    let same = pods.get("a").await.unwrap();
+    pods.replace("a", &PostParams::default(), &same).await.unwrap();
+    assert_eq!(server.version(), 2);
+    watch.silent();
+}
+
+#[tokio::test]
+async fn patches_merge_or_operate() {
+    let server = server();
+    server.apply(app("a", "web")).unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let merge = json!({ "metadata": { "labels": { "app": null, "tier": "front" } } });
+    let merged = pods.patch("a", &PatchParams::default(), &Patch::Merge(merge)).await.unwrap();
+    assert_eq!(merged.metadata.labels.unwrap(), [("tier".to_owned(), "front".to_owned())].into());
+    assert_eq!(merged.metadata.resource_version.as_deref(), Some("3"));
+
+    let patch = |operations: Value| {
+        let server = server.clone();
+        async move {
+            let request =
+                http::Request::patch(format!("{ONE}/a")).header("content-type", "application/json-patch+json");
+            let opened =
+                crate::common::send(&server, request.body(operations.to_string().into_bytes()).unwrap()).await.unwrap();
+            (opened.code.as_u16(), opened.json().await)
+        }
+    };
+    let (code, patched) = patch(json!([{ "op": "replace", "path": "/metadata/labels/tier", "value": "back" }])).await;
+    assert_eq!((code, &patched["metadata"]["labels"]["tier"]), (200, &json!("back")));
+    let (code, _) = patch(json!([{ "op": "test", "path": "/metadata/labels/tier", "value": "front" }])).await;
+    assert_eq!(code, 422);
+    let (code, _) = patch(json!({ "op": "nonsense" })).await;
+    assert_eq!(code, 400);
+}
+
+#[tokio::test]
+async fn a_patch_may_say_which_version_it_is_for() {
+    let server = server_with(1);
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let patch = |version: &str| {
+        Patch::Merge(json!({ "metadata": { "resourceVersion": version, "labels": { "seen": "yes" } } }))
+    };
+    assert_eq!(code(pods.patch("a", &PatchParams::default(), &patch("1")).await), 409);
+    pods.patch("a", &PatchParams::default(), &patch("2")).await.unwrap();
+    assert_eq!(
+        code(pods.patch("a", &PatchParams::default(), &Patch::Merge(json!({ "metadata": { "name": "b" } }))).await),
+        400
+    );
+}
+
+#[tokio::test]
+async fn other_patches_are_of_an_unsupported_type() {
+    let server = server_with(1);
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    assert_eq!(code(pods.patch("a", &PatchParams::default(), &Patch::Strategic(json!({}))).await), 415);
+    assert_eq!(code(pods.patch("a", &PatchParams::apply("test"), &Patch::Apply(pod("a"))).await), 415);
+}
+
+#[tokio::test]
+async fn a_status_is_written_alone() {
+    let server = server();
+    server.apply(app("a", "web")).unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let patch = json!({ "metadata": { "labels": { "app": "mail" } }, "status": { "phase": "Running" } });
+    let patched = pods.patch_status("a", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    assert_eq!(patched.status.unwrap().phase.as_deref(), Some("Running"));
+    assert_eq!(patched.metadata.labels.unwrap()["app"], "web");
+
+    let mut done = pods.get_status("a").await.unwrap();
+    done.status.as_mut().unwrap().phase = Some("Succeeded".to_owned());
+    done.metadata.labels = None;
+    let done = pods.replace_status("a", &PostParams::default(), &done).await.unwrap();
+    assert_eq!(done.status.unwrap().phase.as_deref(), Some("Succeeded"));
+    assert_eq!(done.metadata.labels.unwrap()["app"], "web");
+    assert_eq!(refused(&server, &format!("{ONE}/a/log")).await.code, 404);
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_gone() {
+    let server = server_with(1);
+    let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=2")).await;
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let status = pods.delete("a", &DeleteParams::default()).await.unwrap().right().unwrap();
+    assert!(status.is_success());
+    assert_eq!(status.details.unwrap().name, "a");
+    watch.events(["DELETED a 3"]).await;
+    assert!(pods.get_opt("a").await.unwrap().is_none());
+    server.apply(pod("a")).unwrap();
+    watch.events(["ADDED a 4"]).await;
+}
+
+#[tokio::test]
+async fn a_deletion_may_have_preconditions() {
+    let server = server_with(1);
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let uid = pods.get("a").await.unwrap().metadata.uid;
+    let only = |uid: Option<&str>, version: Option<&str>| {
+        let preconditions = Preconditions { uid: uid.map(str::to_owned), resource_version: version.map(str::to_owned) };
+        DeleteParams::default().preconditions(preconditions)
+    };
+    assert_eq!(code(pods.delete("a", &only(Some("another"), None)).await), 409);
+    assert_eq!(code(pods.delete("a", &only(None, Some("1"))).await), 409);
+    pods.delete("a", &only(uid.as_deref(), Some("2"))).await.unwrap();
+}
+
+#[tokio::test]
+async fn finalizers_hold_an_object_back() {
+    let server = server();
+    let held = json!({ "name": "a", "finalizers": ["example.com/mine"] });
+    server.apply(json!({ "kind": "Pod", "apiVersion": "v1", "metadata": held })).unwrap();
+    let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=2")).await;
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let waiting = pods.delete("a", &DeleteParams::default()).await.unwrap().left().unwrap();
+    assert!(waiting.metadata.deletion_timestamp.is_some());
+    watch.events(["MODIFIED a 3"]).await;
+    pods.delete("a", &DeleteParams::default()).await.unwrap();
+    watch.silent();
+
+    // Nobody takes a deletion back.
+    let mut kept = waiting.clone();
+    kept.metadata.deletion_timestamp = None;
+    kept.metadata.labels = Some([("seen".to_owned(), "yes".to_owned())].into());
+    let kept = pods.replace("a", &PostParams::default(), &kept).await.unwrap();
+    assert_eq!(kept.metadata.deletion_timestamp, waiting.metadata.deletion_timestamp);
+    watch.events(["MODIFIED a 4"]).await;
+    let free = json!({ "metadata": { "finalizers": null } });
+    pods.patch("a", &PatchParams::default(), &Patch::Merge(free)).await.unwrap();
+    watch.events(["DELETED a 5"]).await;
+    assert!(pods.get_opt("a").await.unwrap().is_none());
+
+    // Created again as it was seen, it is a new object that nobody has deleted.
+    let mut again = waiting.clone();
+    again.metadata.resource_version = None;
+    let again = pods.create(&PostParams::default(), &again).await.unwrap();
+    assert_eq!((again.metadata.deletion_timestamp, again.metadata.deletion_grace_period_seconds), (None, None));
+    assert_ne!(again.metadata.uid, waiting.metadata.uid);
+}
+
+#[tokio::test]
+async fn many_are_deleted_by_selector() {
+    let server = server();
+    for (name, of) in [("a", "web"), ("b", "mail"), ("c", "web")] {
+        server.apply(app(name, of)).unwrap();
+    }
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let gone =
+        pods.delete_collection(&DeleteParams::default(), &ListParams::default().labels("app=web")).await.unwrap();
+    let names = gone.left().unwrap().items.into_iter().map(|pod| pod.metadata.name.unwrap()).collect::<Vec<_>>();
+    assert_eq!(names, ["a", "c"]);
+    assert_eq!(listed(&list(&server, PODS).await), ["b"]);
+}
+
+#[tokio::test]
+async fn dry_runs_are_refused_and_do_nothing() {
+    let server = server_with(1);
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let pod: Pod = serde_json::from_value(pod("b")).unwrap();
+    let post = PostParams { dry_run: true, ..PostParams::default() };
+    assert_eq!(code(pods.create(&post, &pod).await), 400);
+    let patch = PatchParams { dry_run: true, ..PatchParams::default() };
+    assert_eq!(code(pods.patch("a", &patch, &Patch::Merge(json!({ "status": {} }))).await), 400);
+    assert_eq!(code(pods.delete("a", &DeleteParams::default().dry_run()).await), 400);
+    assert_eq!(server.version(), 2);
+}
+
+#[tokio::test]
+async fn the_test_writes_without_http() {
+    let server = server();
+    let mut watch = open(&server, &format!("{PODS}?watch=true")).await;
+    assert_eq!(server.apply(phase("a", "Pending")).unwrap(), 2);
+    // Whatever version it says.
+    let mut seen = server.get(&Resource::pods(), "default", "a").unwrap();
+    seen["metadata"]["resourceVersion"] = "1".into();
+    seen["status"]["phase"] = "Running".into();
+    assert_eq!(server.apply(&seen).unwrap(), 3);
+    assert_eq!(server.delete(&Resource::pods(), "default", "a").unwrap(), 4);
+    watch.events(["ADDED a 2", "MODIFIED a 3", "DELETED a 4"]).await;
+    assert!(server.get(&Resource::pods(), "default", "a").is_none());
+    server.apply(map("typed", "1")).unwrap();
+    assert_eq!(server.get(&Resource::config_maps(), "default", "typed").unwrap()["data"]["key"], "1");
+}
+
+#[tokio::test]
+async fn the_test_is_told_what_it_does_wrong() {
+    let server = server();
+    let unknown = server.apply(json!({ "kind": "Gadget", "apiVersion": "v1" })).unwrap_err();
+    assert_eq!(unknown.to_string(), "the server has no \"Gadget\" of \"v1\": register its resource first");
+    assert!(matches!(server.apply(json!({ "kind": "Pod", "apiVersion": "v1" })), Err(Error::Refused(_))));
+    assert!(matches!(server.delete(&Resource::pods(), "default", "a"), Err(Error::Refused(_))));
+}
+
+#[tokio::test]
+async fn a_custom_resource_may_come_later() {
+    let server = deltafifo_testkit::ApiServer::builder().resource(Resource::pods()).build();
+    let all: Api<DynamicObject> = Api::all_with(server.client(), &widget_api());
+    // Of a group that nobody knows there is no Status.
+    let opened = open(&server, "/apis/example.com/v1/widgets").await;
+    assert_eq!((opened.code, opened.text().await.as_str()), (StatusCode::NOT_FOUND, "404 page not found\n"));
+    assert_eq!(code(all.list(&ListParams::default()).await), 404);
+    let status = refused(&server, "/api/v1/secrets").await;
+    assert_eq!(status.message, "the server could not find the requested resource");
+
+    server.register(widgets());
+    server.register(widgets());
+    assert!(all.list(&ListParams::default()).await.unwrap().items.is_empty());
+}

@@ -5,7 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use deltafifo::Meta;
-use deltafifo_bench::data::{KubeMeta, Pods, Source};
+use deltafifo_bench::data::{Pods, Source};
+use deltafifo_informer::KubeMeta;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 

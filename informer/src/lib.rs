@@ -1,6 +1,21 @@
-//! What stands around a `deltafifo` in a controller, on tokio. For now:
+//! What stands around a `deltafifo` in a controller, on tokio and kube.
 //!
+//! * [`Reflector`]: brings a cluster's objects into a queue or store, and keeps them as they change (client-go `Reflector`).
+//! * [`Controller`]: a reflector, a queue, and workers that apply and call (client-go `cache.Controller`).
+//! * [`lister_watcher`]: where they come from: an API server, several parts of one, or a test's script.
+//! * [`KubeMeta`]: the accessor for all of Kubernetes' own types.
 //! * [`workqueue`]: the queue of keys between event handlers and reconcilers (client-go `util/workqueue`), with the
 //!   priorities of controller-runtime.
 
+mod controller;
+pub mod lister_watcher;
+mod meta;
+pub mod reflector;
+mod wire;
 pub mod workqueue;
+
+pub use controller::{Controller, ControllerError, ObjectEvent};
+pub use lister_watcher::{KubeListerWatcher, ListerWatcher};
+pub use meta::KubeMeta;
+pub use reflector::{Reflector, ReflectorError};
+pub use wire::WireError;

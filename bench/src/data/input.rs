@@ -5,12 +5,13 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use deltafifo_informer::KubeMeta;
 use flate2::read::GzDecoder;
 use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 
-use super::{KubeMeta, Source};
+use super::Source;
 
 /// What a list may unpack to: what is packed small may unpack to more than there is memory.
 const MOST_BYTES: u64 = if cfg!(any(test, fuzzing)) { 1 << 16 } else { 1 << 30 };

@@ -4,7 +4,6 @@
 mod fnv;
 mod generated;
 mod input;
-mod kube_meta;
 mod node;
 mod plan;
 mod random;
@@ -19,7 +18,6 @@ use deltafifo::Meta;
 pub use fnv::Fnv;
 pub use generated::{Generated, Object, ObjectAccess, ObjectMeta};
 pub use input::{InputError, Pods};
-pub use kube_meta::KubeMeta;
 pub use node::node;
 pub use plan::{Plan, added, changed, gone, hot_key};
 pub use random::{Zipf, splitmix64, uniform_key};

@@ -1,6 +1,6 @@
 //! One accessor for all of Kubernetes' own types.
 
-use deltafifo::Meta;
+use deltafifo::{Labels, Meta};
 use kube::Resource;
 
 /// Reads the metadata of every [`kube::Resource`]: typed objects of `k8s-openapi`, derived custom resources, dynamic
@@ -8,7 +8,7 @@ use kube::Resource;
 ///
 /// ```
 /// use deltafifo::{KeyFunc, Meta};
-/// use deltafifo_bench::data::KubeMeta;
+/// use deltafifo_informer::KubeMeta;
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// let mut pod = Pod::default();
@@ -35,5 +35,11 @@ impl<K: Resource + 'static> Meta<K> for KubeMeta {
 
     fn uid<'a>(&self, object: &'a K) -> Option<&'a str> {
         object.meta().uid.as_deref()
+    }
+}
+
+impl<K: Resource + 'static> Labels<K> for KubeMeta {
+    fn label<'a>(&self, object: &'a K, key: &str) -> Option<&'a str> {
+        object.meta().labels.as_ref()?.get(key).map(String::as_str)
     }
 }

@@ -1,0 +1,102 @@
+//! What happens to the pods of a cluster, delta by delta, until Ctrl-C.
+//!
+//!     cargo run -p deltafifo-informer --example pods -- --kubeconfig ~/.kube/config --namespace default
+//!     cargo run -p deltafifo-informer --example pods            # no cluster: a made-up one, in this process
+//!
+//! A reflector brings the pods into a queue; what is popped is applied to the queue's store and printed.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser;
+use deltafifo::{DeltaFifo, DeltaObject, Indexer, KeyFunc};
+use deltafifo_informer::{KubeListerWatcher, KubeMeta, Reflector};
+use deltafifo_testkit::{ApiServer, Resource};
+use k8s_openapi::api::core::v1::Pod;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::json;
+
+/// Prints what happens to the pods of a cluster.
+#[derive(Parser)]
+struct Args {
+    /// The cluster; without it, a made-up one in this process.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Only this namespace.
+    #[arg(long)]
+    namespace: Option<String>,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse();
+    let client = match &args.kubeconfig {
+        Some(file) => {
+            let options = KubeConfigOptions::default();
+            let config = Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, &options).await?;
+            Client::try_from(config)?
+        }
+        None => made_up(),
+    };
+    let source = KubeListerWatcher::new::<Pod>(client, &(), args.namespace.as_deref());
+    let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build()?;
+    let fifo = Arc::new(DeltaFifo::over(store).build());
+    let reflector = Reflector::builder(source, fifo.clone()).on_error(|error| eprintln!("{error}")).build();
+    tokio::select! {
+        ended = reflector.run() => println!("{ended}"),
+        () = print(&fifo) => {}
+        stopped = tokio::signal::ctrl_c() => stopped?,
+    }
+    println!(
+        "{} pods at version {}",
+        fifo.store().list_keys().len(),
+        reflector.last_sync_resource_version().unwrap_or_default()
+    );
+    Ok(())
+}
+
+/// Pops, prints, applies.
+async fn print(fifo: &DeltaFifo<Pod, KubeMeta>) {
+    while let Ok(mut item) = fifo.pop_async().await {
+        for delta in item.deltas() {
+            let phase = match &delta.object {
+                DeltaObject::Object(pod) => pod.status.as_ref().and_then(|status| status.phase.as_deref()),
+                DeltaObject::Tombstone(_) => Some("gone, and the deletion was missed"),
+            };
+            println!("Type:{:?}: Name:{} {}", delta.kind, item.key(), phase.unwrap_or_default());
+        }
+        if let Err(error) = item.apply(|_| ()) {
+            eprintln!("{error}");
+        }
+    }
+}
+
+/// A cluster in this process, whose pods come, change and go.
+fn made_up() -> Client {
+    let server = ApiServer::builder().resource(Resource::pods()).build();
+    let client = server.client();
+    tokio::spawn(async move {
+        let pod = |number: u32, phase: &str| {
+            json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": { "namespace": "shop", "name": format!("web-{number}") },
+                "status": { "phase": phase },
+            })
+        };
+        let mut seconds = tokio::time::interval(Duration::from_millis(500));
+        for number in 0_u32.. {
+            seconds.tick().await;
+            let written = [(number, "Pending"), (number.saturating_sub(1), "Running")]
+                .map(|(number, phase)| server.apply(pod(number, phase)));
+            let deleted =
+                number.checked_sub(4).map(|old| server.delete(&Resource::pods(), "shop", &format!("web-{old}")));
+            if let Some(error) = written.into_iter().chain(deleted).find_map(Result::err) {
+                eprintln!("the made-up cluster: {error}");
+            }
+        }
+    });
+    client
+}

@@ -1,0 +1,240 @@
+//! The controller loop: a reflector in front of a queue, and workers behind it that pop, apply and call (client-go
+//! `cache.Controller`).
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::{BoxError, Change, Closed, DeltaFifo, DeltaObject, DeltaType, Meta, StoreError};
+use futures_util::FutureExt;
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::Reflector;
+use crate::reflector::RunError;
+
+/// What happened to an object, in the store and now to be told.
+pub enum ObjectEvent<K> {
+    /// It was not stored before (client-go `OnAdd`).
+    Added {
+        /// As stored now.
+        new: Arc<K>,
+        /// Whether it is of the first list.
+        is_in_initial_list: bool,
+    },
+    /// It was stored (client-go `OnUpdate`).
+    Updated {
+        /// As stored before.
+        old: Arc<K>,
+        /// As stored now.
+        new: Arc<K>,
+        /// What brought it: a watch, a relist, or a resync, after which `old` and `new` may be the same.
+        kind: DeltaType,
+    },
+    /// It is gone (client-go `OnDelete`).
+    Deleted {
+        /// Its last state, or a tombstone: the deletion was missed, and the last state that is known may be old.
+        last: DeltaObject<K>,
+    },
+}
+
+impl<K> Clone for ObjectEvent<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Added { new, is_in_initial_list } => {
+                Self::Added { new: new.clone(), is_in_initial_list: *is_in_initial_list }
+            }
+            Self::Updated { old, new, kind } => Self::Updated { old: old.clone(), new: new.clone(), kind: *kind },
+            Self::Deleted { last } => Self::Deleted { last: last.clone() },
+        }
+    }
+}
+
+impl<K> ObjectEvent<K> {
+    fn of(change: &Change<'_, K>, is_in_initial_list: bool) -> Self {
+        match *change {
+            Change::Added { new, .. } => Self::Added { new: new.clone(), is_in_initial_list },
+            Change::Updated { old, new, kind } => Self::Updated { old: old.clone(), new: new.clone(), kind },
+            Change::Deleted { last, .. } => Self::Deleted { last: last.clone() },
+        }
+    }
+}
+
+/// Something that a controller met. It goes on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControllerError {
+    /// The handler failed as often as it may: this event is not told again.
+    #[error("the handler failed {attempts} times for key {key:?}, the event is given up: {source}")]
+    Handler {
+        /// The object's key.
+        key: String,
+        /// How often it was called.
+        attempts: u32,
+        /// What it said last.
+        source: BoxError,
+    },
+    /// The handler panicked. It is not called again for this event.
+    #[error("the handler panicked for key {key:?}, the event is given up")]
+    Panicked {
+        /// The object's key.
+        key: String,
+    },
+    /// The store took an object only in part, or not at all.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+type OnError = dyn Fn(&ControllerError) + Send + Sync;
+
+/// Runs a [`Reflector`] and workers over its queue: each item is applied to the queue's store, and then told to a handler,
+/// event by event, while nobody else has the key.
+///
+/// A handler that fails is called again with the same event, after a pause that doubles, as often as was chosen; then the
+/// event is told to the error handler. Meanwhile the key waits, and the other workers go on.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deltafifo::{DeltaFifo, Indexer, KeyFunc};
+/// use deltafifo_informer::lister_watcher::{Listed, PageMeta, Scripted};
+/// use deltafifo_informer::{Controller, KubeMeta, ObjectEvent, Reflector};
+/// use k8s_openapi::api::core::v1::ConfigMap;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let page = PageMeta { resource_version: "7".to_owned(), ..PageMeta::default() };
+/// let map = r#"{"metadata":{"namespace":"shop","name":"prices","resourceVersion":"5"}}"#;
+/// let script = Scripted::new().list([Ok(Listed::Meta(page)), Ok(Listed::Items(vec![map.into()]))]);
+///
+/// let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build()?;
+/// let fifo = Arc::new(DeltaFifo::<ConfigMap, _>::over(store).build());
+/// let reflector = Reflector::builder(script, fifo.clone()).watch_list(false).build();
+/// let queue = fifo.clone();
+/// let controller = Controller::new(reflector, fifo, move |key, event| {
+///     let queue = queue.clone();
+///     async move {
+///         assert!(matches!(event, ObjectEvent::Added { is_in_initial_list: true, .. }));
+///         assert_eq!(key, "shop/prices");
+///         queue.close(); // so that this example ends
+///         Ok(())
+///     }
+/// });
+/// Arc::new(controller.workers(2)).run().await;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Controller<K: Send + Sync, M: Meta<K>, H> {
+    reflector: Reflector<K>,
+    fifo: Arc<DeltaFifo<K, M>>,
+    handler: H,
+    workers: usize,
+    retries: u32,
+    pause: Duration,
+    on_error: Box<OnError>,
+}
+
+impl<K, M, H, F> Controller<K, M, H>
+where
+    K: DeserializeOwned + Send + Sync + 'static,
+    M: Meta<K>,
+    H: Fn(String, ObjectEvent<K>) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<(), BoxError>> + Send + 'static,
+{
+    /// One over `reflector` and the queue that it feeds, which must have a [store](DeltaFifo::over). One worker, five
+    /// retries after 5 ms and more, errors to the log.
+    pub fn new(reflector: Reflector<K>, fifo: Arc<DeltaFifo<K, M>>, handler: H) -> Self {
+        let on_error: Box<OnError> = Box::new(|error| tracing::error!(%error, "a controller goes on after an error"));
+        Self { reflector, fifo, handler, workers: 1, retries: 5, pause: Duration::from_millis(5), on_error }
+    }
+
+    /// How many handlers run at a time, of different keys.
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = workers.max(1);
+        self
+    }
+
+    /// How often an event is told again whose handler failed, and after which pause at first.
+    #[must_use]
+    pub fn retries(mut self, retries: u32, pause: Duration) -> Self {
+        (self.retries, self.pause) = (retries, pause);
+        self
+    }
+
+    /// Is told of everything that goes wrong behind the queue.
+    #[must_use]
+    pub fn on_error(mut self, handler: impl Fn(&ControllerError) + Send + Sync + 'static) -> Self {
+        self.on_error = Box::new(handler);
+        self
+    }
+
+    /// The reflector (client-go `LastSyncResourceVersion`).
+    pub fn reflector(&self) -> &Reflector<K> {
+        &self.reflector
+    }
+
+    /// Whether the first list has been handled (client-go `HasSynced`).
+    pub fn has_synced(&self) -> bool {
+        self.fifo.has_synced()
+    }
+
+    /// Runs until the queue is closed and empty. Dropped, it stops where it is.
+    pub async fn run(self: Arc<Self>) -> RunError {
+        let mut workers = JoinSet::new();
+        for _ in 0..self.workers {
+            let controller = Arc::clone(&self);
+            workers.spawn(async move { controller.work().await });
+        }
+        tokio::select! {
+            // Closed: what is in the queue is to be handled.
+            ended @ RunError::Running = self.reflector.run() => ended,
+            () = handled(&mut workers) => Closed.into(),
+        }
+    }
+
+    async fn work(&self) {
+        while let Ok(mut item) = self.fifo.pop_async().await {
+            let (key, initial) = (item.key().to_owned(), item.is_in_initial_list());
+            let mut events = Vec::new();
+            if let Err(error) = item.apply(|change| events.push(ObjectEvent::of(&change, initial))) {
+                self.report(&error.into());
+            }
+            for event in events {
+                self.tell(&key, event).await;
+            }
+            item.done();
+        }
+    }
+
+    /// Tells one event, again when that fails.
+    async fn tell(&self, key: &str, event: ObjectEvent<K>) {
+        let mut pause = self.pause;
+        for attempts in 1.. {
+            let call = AssertUnwindSafe(async { (self.handler)(key.to_owned(), event.clone()).await });
+            match call.catch_unwind().await {
+                Ok(Ok(())) => return,
+                Ok(Err(_)) if attempts <= self.retries => {
+                    sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                Ok(Err(source)) => {
+                    return self.report(&ControllerError::Handler { key: key.to_owned(), attempts, source });
+                }
+                Err(_) => return self.report(&ControllerError::Panicked { key: key.to_owned() }),
+            }
+        }
+    }
+
+    fn report(&self, error: &ControllerError) {
+        if catch_unwind(AssertUnwindSafe(|| (self.on_error)(error))).is_err() {
+            tracing::error!(%error, "the error handler of a controller panicked");
+        }
+    }
+}
+
+/// The workers have ended: the queue is closed, and everything in it handled.
+async fn handled(workers: &mut JoinSet<()>) {
+    while workers.join_next().await.is_some() {}
+}
+
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);

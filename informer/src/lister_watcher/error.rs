@@ -1,0 +1,121 @@
+//! Why a list or watch failed, and the questions that a reflector asks of that.
+
+use std::time::Duration;
+
+use deltafifo::BoxError;
+use kube::core::Status;
+
+use crate::wire::WireError;
+
+/// A request to an API server failed, at once or in the middle.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// The server says no: an HTTP status, or an ERROR event of a watch.
+    #[error("the API server says {} {}: {}{}", status.code, status.reason, status.message, hint(status.code))]
+    Status {
+        /// What it says.
+        status: Box<Status>,
+        /// How long it asks to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// No answer: the connection was refused or lost, or a middleware of the client failed.
+    #[error("no answer from the API server: {0}")]
+    Unreachable(#[source] BoxError),
+    /// The answer broke off.
+    #[error("the API server's answer broke off: {0}")]
+    Broken(#[source] BoxError),
+    /// Nothing came for too long.
+    #[error("nothing came from the API server for {after:?}, although the connection is open")]
+    Silent {
+        /// How long was waited.
+        after: Duration,
+    },
+    /// A watch was ended at once, without an event (client-go `VeryShortWatchError`).
+    #[error("the API server ended the watch at once: a proxy in between, perhaps, that does not let a watch stay open")]
+    VeryShort,
+    /// The answer cannot be read.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The request could not be made.
+    #[error("the request could not be made, check the query that was added: {0}")]
+    Invalid(#[source] BoxError),
+}
+
+/// What a person could do about a status that does not go away by itself.
+fn hint(code: u16) -> &'static str {
+    match code {
+        401 => " (the credentials are not accepted, or have expired)",
+        403 => " (the account needs the verbs list and watch for this resource)",
+        404 => " (the server does not have this resource: is its CRD installed?)",
+        _ => "",
+    }
+}
+
+impl RequestError {
+    /// A `Status` as JSON; what is none is said to be none.
+    pub(crate) fn from_status(status: &[u8], retry_after: Option<Duration>) -> Self {
+        match serde_json::from_slice::<Status>(status) {
+            Ok(status) => {
+                let said = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+                let said = (said > 0).then(|| Duration::from_secs(said.into()));
+                Self::Status { status: Box::new(status), retry_after: retry_after.or(said) }
+            }
+            Err(error) => WireError::not_that(format!("no Status: {error}"), status).into(),
+        }
+    }
+
+    fn status(&self) -> Option<&Status> {
+        match self {
+            Self::Status { status, .. } => Some(status),
+            _ => None,
+        }
+    }
+
+    /// The version asked for is too old to be had: 410, as an HTTP status or as an event (client-go `IsResourceExpired`,
+    /// `IsGone`).
+    #[must_use]
+    pub fn is_expired(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 410 || matches!(status.reason.as_str(), "Expired" | "Gone"))
+    }
+
+    /// The version asked for is one that the server has not reached (client-go `IsTooLargeResourceVersion`).
+    #[must_use]
+    pub fn is_too_large_version(&self) -> bool {
+        self.status().is_some_and(|status| {
+            let causes = status.details.iter().flat_map(|details| &details.causes);
+            status.reason == "Timeout" && causes.into_iter().any(|cause| cause.reason == "ResourceVersionTooLarge")
+                || status.message.contains("Too large resource version")
+        })
+    }
+
+    /// Neither a version can be had: the one asked for is too old or too new.
+    pub(crate) fn is_version_unavailable(&self) -> bool {
+        self.is_expired() || self.is_too_large_version()
+    }
+
+    /// The server has too much to do (client-go `IsTooManyRequests`).
+    #[must_use]
+    pub fn is_too_many_requests(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 429 || status.reason == "TooManyRequests")
+    }
+
+    /// It broke off, and nothing was wrong with what came before.
+    pub(crate) fn is_cut(&self) -> bool {
+        matches!(self, Self::Broken(_) | Self::Silent { .. } | Self::Wire(WireError::CutShort { .. }))
+    }
+
+    /// It is enough to ask again later, from the same version.
+    pub(crate) fn is_for_later(&self) -> bool {
+        self.is_too_many_requests() || matches!(self, Self::Unreachable(_))
+    }
+
+    /// How long the server asks to be left alone.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Status { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}

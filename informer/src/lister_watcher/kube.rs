@@ -1,0 +1,159 @@
+//! An API server, through kube's client.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, HeaderValue, RETRY_AFTER};
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use kube::client::Body;
+use kube::{Client, Resource};
+use tokio::sync::OnceCell;
+
+use super::body::{events, listed};
+use super::unclonable::Unclonable;
+use super::{ListRequest, ListStream, ListerWatcher, RequestError, WatchRequest, WatchStream};
+
+/// A `Status` is short.
+const MOST_OF_A_STATUS: usize = 1 << 20;
+
+/// Lists and watches one resource of an API server (client-go `NewListWatchFromClient`): typed objects, custom resources,
+/// dynamic objects, and metadata alone.
+///
+/// The requests are its own and go through [`Client::send`], so the client's configuration, authentication and middlewares
+/// hold. Bodies are read frame by frame.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// # let client = kube::Client::new(tower::service_fn(|_: http::Request<kube::client::Body>| async {
+/// #     Ok::<_, std::convert::Infallible>(http::Response::new(http_body_util::Empty::<bytes::Bytes>::new()))
+/// # }), "default");
+/// use deltafifo_informer::KubeListerWatcher;
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let pods = KubeListerWatcher::new::<Pod>(client, &(), Some("shop")).query("labelSelector", "app=web");
+/// # let _ = pods;
+/// # }
+/// ```
+pub struct KubeListerWatcher {
+    client: Client,
+    path: String,
+    /// Beside what a request asks for.
+    query: Vec<(String, String)>,
+    types: (String, String),
+    /// Whether only metadata is asked for.
+    metadata_only: bool,
+    unclonable: OnceCell<Unclonable>,
+}
+
+impl KubeListerWatcher {
+    /// Objects of type `K`, of one namespace or of all. Of a [`PartialObjectMeta`](kube::core::PartialObjectMeta) only
+    /// metadata is asked for.
+    #[must_use]
+    pub fn new<K: Resource>(client: Client, types: &K::DynamicType, namespace: Option<&str>) -> Self {
+        let metadata_only = K::metadata_api();
+        let (api_version, kind) = (K::api_version(types).into_owned(), K::kind(types).into_owned());
+        Self {
+            client,
+            path: K::url_path(types, namespace),
+            query: Vec::new(),
+            types: (api_version, kind),
+            metadata_only,
+            unclonable: OnceCell::new(),
+        }
+    }
+
+    /// Adds to the query of every request: `labelSelector`, `fieldSelector`, or whatever the server knows.
+    #[must_use]
+    pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.query.push((key.into(), value.into()));
+        self
+    }
+
+    fn accept(&self, list: bool) -> HeaderValue {
+        HeaderValue::from_static(match (self.metadata_only, list) {
+            (false, _) => "application/json",
+            (true, false) => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            (true, true) => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+        })
+    }
+
+    fn uri(&self, query: &[(&str, &str)]) -> String {
+        let path = format!("{}?", self.path);
+        let behind = path.len();
+        form_urlencoded::Serializer::for_suffix(path, behind).extend_pairs(&self.query).extend_pairs(query).finish()
+    }
+
+    /// Sends a GET, and says what is wrong with an answer that is not 200.
+    async fn send(&self, query: &[(&str, &str)], headers: HeaderMap) -> Result<Response<Body>, RequestError> {
+        let unclonable = self.unclonable.get_or_init(|| async { Unclonable::new() }).await;
+        let body = unclonable.body().await.map_err(|e| RequestError::Unreachable(e.into()))?;
+        let mut request = Request::get(self.uri(query)).body(body).map_err(|e| RequestError::Invalid(e.into()))?;
+        *request.headers_mut() = headers;
+        let response = self.client.send(request).await.map_err(|e| RequestError::Unreachable(e.into()))?;
+        if response.status() == StatusCode::OK { Ok(response) } else { Err(refusal(response).await) }
+    }
+}
+
+/// What an answer says that is not 200.
+async fn refusal(response: Response<Body>) -> RequestError {
+    let (parts, body) = response.into_parts();
+    let seconds = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    let retry_after = seconds.map(Duration::from_secs);
+    let body = Limited::new(body, MOST_OF_A_STATUS).collect().await;
+    let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let code = parts.status.as_u16();
+    if let RequestError::Status { mut status, retry_after } = RequestError::from_status(&body, retry_after) {
+        status.code = code;
+        return RequestError::Status { status, retry_after };
+    }
+    // A proxy, perhaps: what it says is better than nothing.
+    let reason = parts.status.canonical_reason().unwrap_or_default().replace(' ', "");
+    let message: String = String::from_utf8_lossy(&body).chars().take(200).collect();
+    let status = kube::core::Status::failure(&message, &reason).with_code(code);
+    RequestError::Status { status: Box::new(status), retry_after }
+}
+
+impl ListerWatcher for KubeListerWatcher {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        Box::pin(async move {
+            let limit = request.limit.to_string();
+            let mut query = Vec::new();
+            if request.limit > 0 {
+                query.push(("limit", limit.as_str()));
+            }
+            if let Some(token) = &request.continue_token {
+                // The token has the version in it, and the server wants no other.
+                query.push(("continue", token));
+            } else if !request.resource_version.is_empty() {
+                query.push(("resourceVersion", &request.resource_version));
+                if request.not_older_than {
+                    query.push(("resourceVersionMatch", "NotOlderThan"));
+                }
+            }
+            let headers = HeaderMap::from_iter([(ACCEPT, self.accept(true))]);
+            Ok(listed(self.send(&query, headers).await?.into_body()))
+        })
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
+        Box::pin(async move {
+            let timeout = request.timeout_seconds.to_string();
+            let mut query = vec![("watch", "true"), ("allowWatchBookmarks", "true"), ("timeoutSeconds", &timeout)];
+            if !request.resource_version.is_empty() {
+                query.push(("resourceVersion", &request.resource_version));
+            }
+            if request.send_initial_events {
+                query.extend([("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")]);
+            }
+            // A server since 1.37 compresses event by event, and the client's middleware reads only the first.
+            let plain = (ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            let headers = HeaderMap::from_iter([(ACCEPT, self.accept(false)), plain]);
+            Ok(events(self.send(&query, headers).await?.into_body()))
+        })
+    }
+
+    fn types(&self) -> Option<(&str, &str)> {
+        Some((&self.types.0, &self.types.1))
+    }
+}

@@ -1,0 +1,146 @@
+//! Several lister-watchers as one: some namespaces of many, which the account may not list all of.
+//!
+//! Each part goes on from a version of its own, which is remembered here; the version that the reflector sees is the least
+//! of them, so that everything up to it has been told. A watch ends, or fails, with the first of its parts.
+
+use std::sync::Arc;
+
+use async_stream::try_stream;
+use bytes::Bytes;
+use deltafifo::ResourceVersion;
+use futures_util::future::{BoxFuture, try_join_all};
+use futures_util::stream::{self, StreamExt};
+use parking_lot::Mutex;
+
+use super::{
+    EventType, ListRequest, ListStream, Listed, ListerWatcher, PageMeta, RawEvent, RequestError, WatchRequest,
+    WatchStream,
+};
+use crate::wire::{Head, bookmark};
+
+/// Lists one part after the other, and watches all at once.
+///
+/// The parts must be of one kind of object and of one API server, whose versions compare, and no object may be in two.
+pub struct Merged {
+    parts: Arc<[Box<dyn ListerWatcher>]>,
+    reached: Arc<Mutex<Reached>>,
+}
+
+/// How far each part has come.
+#[derive(Default)]
+struct Reached(Vec<Option<ResourceVersion>>);
+
+impl Reached {
+    fn set(&mut self, part: usize, version: &str) {
+        if let (Some(reached), Some(version)) = (self.0.get_mut(part), ResourceVersion::parse(version)) {
+            *reached = Some(version);
+        }
+    }
+
+    /// From which version to ask a part, when all of them are asked from `asked`: its own, which may be newer, unless any or
+    /// the newest will do.
+    fn from(&self, part: usize, asked: &str) -> String {
+        let own = self.0.get(part).and_then(Option::as_ref).filter(|_| !matches!(asked, "" | "0"));
+        own.map_or_else(|| asked.to_owned(), ResourceVersion::to_string)
+    }
+
+    /// The least, or empty while a part has none.
+    fn least(&self) -> String {
+        let least = self.0.iter().map(Option::as_ref).min().flatten();
+        least.map(ResourceVersion::to_string).unwrap_or_default()
+    }
+}
+
+impl Merged {
+    /// `parts` as one.
+    #[must_use]
+    pub fn new(parts: Vec<Box<dyn ListerWatcher>>) -> Self {
+        let reached = Reached(parts.iter().map(|_| None).collect());
+        Self { parts: parts.into(), reached: Arc::new(Mutex::new(reached)) }
+    }
+}
+
+impl ListerWatcher for Merged {
+    /// All pages of all parts as one list.
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        let (parts, reached) = (Arc::clone(&self.parts), Arc::clone(&self.reached));
+        let list: ListStream = Box::pin(try_stream! {
+            for (number, part) in parts.iter().enumerate() {
+                let mut request = request.clone();
+                request.resource_version = reached.lock().from(number, &request.resource_version);
+                loop {
+                    let mut page = part.list(request.clone()).await?;
+                    let mut meta = PageMeta::default();
+                    while let Some(listed) = page.next().await {
+                        match listed? {
+                            Listed::Meta(found) => meta = found,
+                            items => yield items,
+                        }
+                    }
+                    reached.lock().set(number, &meta.resource_version);
+                    request.continue_token = meta.continue_token;
+                    if request.continue_token.is_none() {
+                        break;
+                    }
+                }
+            }
+            let resource_version = reached.lock().least();
+            yield Listed::Meta(PageMeta { resource_version, ..PageMeta::default() });
+        });
+        Box::pin(std::future::ready(Ok(list)))
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
+        Box::pin(async move {
+            let asked = self.parts.iter().enumerate().map(|(part, source)| {
+                let resource_version = self.reached.lock().from(part, &request.resource_version);
+                source.watch(WatchRequest { resource_version, ..request.clone() })
+            });
+            let watches = try_join_all(asked).await?;
+            let initial = if request.send_initial_events { self.parts.len() } else { 0 };
+            Ok(merge(watches, self.reached.clone(), initial))
+        })
+    }
+
+    fn types(&self) -> Option<(&str, &str)> {
+        self.parts.first()?.types()
+    }
+
+    fn is_merged(&self) -> bool {
+        true
+    }
+}
+
+/// The events of all, of which `initial` parts send initial ones first.
+fn merge(watches: Vec<WatchStream>, reached: Arc<Mutex<Reached>>, mut initial: usize) -> WatchStream {
+    let mut in_initial = vec![initial > 0; watches.len()];
+    let tagged = watches.into_iter().enumerate().map(|(part, events)| {
+        let events = events.map(Some).chain(stream::iter([None]));
+        events.map(move |event| (part, event)).boxed()
+    });
+    let mut events = stream::select_all(tagged);
+    Box::pin(try_stream! {
+        while let Some((part, Some(event))) = events.next().await {
+            let event: RawEvent = event?;
+            let head = Head::of(&event.object)?;
+            if event.kind != EventType::Bookmark {
+                // The versions of initial events are the objects' own, older than what comes.
+                if !in_initial.get(part).is_some_and(|initial| *initial) {
+                    reached.lock().set(part, &head.version);
+                }
+                yield event;
+                continue;
+            }
+            let ended = head.ends_initial_events && in_initial.get_mut(part).is_some_and(std::mem::take);
+            initial -= usize::from(ended);
+            let least = {
+                let mut reached = reached.lock();
+                reached.set(part, &head.version);
+                reached.least()
+            };
+            if initial == 0 {
+                yield RawEvent { kind: EventType::Bookmark, object: Bytes::from(bookmark(&least, ended)) };
+            }
+        }
+    })
+}

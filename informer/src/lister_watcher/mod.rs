@@ -1,0 +1,137 @@
+//! Where a reflector's objects come from: a [`ListerWatcher`] lists a page and watches from a version (client-go
+//! `ListerWatcher`). It hands out raw JSON, item by item: what is not needed is never decoded.
+//!
+//! * [`KubeListerWatcher`]: an API server, through kube's client.
+//! * [`Merged`]: several of them as one, as for some namespaces of many.
+//! * [`Scripted`]: says what a test tells it to.
+
+mod body;
+mod error;
+mod kube;
+mod merged;
+mod scripted;
+mod unclonable;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+
+pub use self::kube::KubeListerWatcher;
+pub use error::RequestError;
+pub use merged::Merged;
+pub use scripted::{Asked, Scripted};
+
+/// Lists and watches one kind of object.
+///
+/// The two methods are one request each, and nothing is repeated or waited for in them: that is the reflector's part. A
+/// dropped stream ends its request.
+pub trait ListerWatcher: Send + Sync + 'static {
+    /// Lists a page, or everything.
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>>;
+
+    /// Watches: the stream ends when the server ends it.
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>>;
+
+    /// `apiVersion` and `kind`, for items of lists that do not say them.
+    fn types(&self) -> Option<(&str, &str)> {
+        None
+    }
+
+    /// Whether the events are of several watches, so that one of them does not say that all older ones have come: only
+    /// bookmarks do.
+    fn is_merged(&self) -> bool {
+        false
+    }
+}
+
+impl<S: ListerWatcher + ?Sized> ListerWatcher for Arc<S> {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        self.as_ref().list(request)
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
+        self.as_ref().watch(request)
+    }
+
+    fn types(&self) -> Option<(&str, &str)> {
+        self.as_ref().types()
+    }
+
+    fn is_merged(&self) -> bool {
+        self.as_ref().is_merged()
+    }
+}
+
+/// What is asked of a list (client-go `ListOptions`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListRequest {
+    /// `0`: anything, even from a server's cache. Empty: the newest. Otherwise at least as new as this.
+    pub resource_version: String,
+    /// That `resource_version` must be said to be the least that will do: it is not, where it is the rule anyway.
+    pub not_older_than: bool,
+    /// Objects a page; 0 for all at once.
+    pub limit: u32,
+    /// From the page before.
+    pub continue_token: Option<String>,
+}
+
+/// What is asked of a watch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WatchRequest {
+    /// Events after this version; with initial events, a state at least as new as this.
+    pub resource_version: String,
+    /// Whether all objects are to be sent first, and then a bookmark that says that they were (`WatchList`).
+    pub send_initial_events: bool,
+    /// When the server is to end the watch, in seconds.
+    pub timeout_seconds: u32,
+}
+
+/// A list response as it arrives.
+pub type ListStream = BoxStream<'static, Result<Listed, RequestError>>;
+
+/// A part of a list response. Exactly one is the [`Meta`](Self::Meta); it may stand before the items or behind them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listed {
+    /// What the list says of itself.
+    Meta(PageMeta),
+    /// Items, each as JSON.
+    Items(Vec<Bytes>),
+}
+
+/// What a list response says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageMeta {
+    /// Its version.
+    pub resource_version: String,
+    /// For the next page, if there is one.
+    pub continue_token: Option<String>,
+    /// How many objects are on the pages after it, about, if the server tells.
+    pub remaining: Option<u64>,
+}
+
+/// The events of a watch. An ERROR event is an error here, with its status.
+pub type WatchStream = BoxStream<'static, Result<RawEvent, RequestError>>;
+
+/// An event of a watch, its object as JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawEvent {
+    /// What happened.
+    pub kind: EventType,
+    /// To which object: its state after it, or for a deletion the last one. Of a bookmark only the metadata counts.
+    pub object: Bytes,
+}
+
+/// What a watch event says (client-go `watch.EventType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventType {
+    /// There is a new object, or one that the selectors match now.
+    Added,
+    /// An object changed.
+    Modified,
+    /// An object is gone, or the selectors do not match it any more.
+    Deleted,
+    /// Everything up to a version has been sent.
+    Bookmark,
+}

@@ -1,0 +1,73 @@
+//! How long to wait before the next attempt (client-go's reflector: 0.8 s, doubled up to 30 s, each up to as much again at
+//! random, and from the beginning after two quiet minutes).
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Times between attempts that fail.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    first: Duration,
+    most: Duration,
+    quiet: Duration,
+    next: Duration,
+    last: Option<Instant>,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::new(Duration::from_millis(800), Duration::from_secs(30), Duration::from_secs(120))
+    }
+}
+
+impl Backoff {
+    /// From `first`, doubled up to `most`, and from the beginning when the last wait was asked for `quiet` ago.
+    #[must_use]
+    pub fn new(first: Duration, most: Duration, quiet: Duration) -> Self {
+        Self { first, most, quiet, next: first, last: None }
+    }
+
+    /// How long to wait now. What the server asks for is waited for at least.
+    pub(crate) fn next(&mut self, retry_after: Option<Duration>) -> Duration {
+        let now = Instant::now();
+        if self.last.replace(now).is_some_and(|last| now.duration_since(last) > self.quiet) {
+            self.next = self.first;
+        }
+        let wait = self.next.mul_f64(1.0 + fastrand::f64());
+        self.next = (self.next * 2).min(self.most);
+        wait.max(retry_after.unwrap_or_default().min(MOST_ASKED))
+    }
+}
+
+/// A server that asks for more is asked again all the same.
+const MOST_ASKED: Duration = Duration::from_secs(300);
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Backoff;
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_double_up_to_the_most_and_begin_anew_after_a_quiet_time() {
+        let mut backoff = Backoff::default();
+        let seconds = |wait: Duration| wait.as_secs_f64();
+        for least in [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0] {
+            let wait = seconds(backoff.next(None));
+            assert!((least..=2.0 * least).contains(&wait), "{wait} for {least}");
+        }
+        tokio::time::advance(Duration::from_secs(120)).await;
+        assert!(seconds(backoff.next(None)) >= 30.0, "not quiet for long enough");
+        tokio::time::advance(Duration::from_secs(121)).await;
+        assert!(seconds(backoff.next(None)) <= 1.6);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_server_asks_for_is_waited_for() {
+        let mut backoff = Backoff::default();
+        assert_eq!(backoff.next(Some(Duration::from_secs(20))), Duration::from_secs(20));
+        assert!(backoff.next(Some(Duration::from_millis(1))) >= Duration::from_millis(1600));
+        assert_eq!(backoff.next(Some(Duration::MAX)), Duration::from_secs(300));
+    }
+}

@@ -1,0 +1,107 @@
+//! What can be chosen of a reflector.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+
+use super::decode::Decoder;
+use super::versions::Versions;
+use super::{Backoff, OnError, Reflector, ReflectorError, ShouldResync, Target};
+use crate::lister_watcher::ListerWatcher;
+
+/// Builds a [`Reflector`].
+#[must_use]
+pub struct ReflectorBuilder<K> {
+    source: Box<dyn ListerWatcher>,
+    target: Arc<dyn Target<K>>,
+    backoff: Backoff,
+    watch_list: bool,
+    page_size: u32,
+    least_watch: Duration,
+    silence: Duration,
+    resync: Option<(Duration, Box<ShouldResync>)>,
+    on_error: Box<OnError>,
+}
+
+impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
+    pub(super) fn new(source: Box<dyn ListerWatcher>, target: Arc<dyn Target<K>>) -> Self {
+        Self {
+            source,
+            target,
+            backoff: Backoff::default(),
+            watch_list: true,
+            page_size: 500,
+            least_watch: Duration::from_secs(300),
+            silence: Duration::from_secs(90),
+            resync: None,
+            on_error: Box::new(|error| tracing::warn!(%error, "a reflector goes on after an error")),
+        }
+    }
+
+    /// How long to wait before asking again after a failure (client-go's times otherwise).
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// Whether objects are asked for as the first events of a watch, with a list where a server refuses that; otherwise
+    /// always by lists (client-go's feature `WatchListClient`). On unless said.
+    pub fn watch_list(mut self, watch_list: bool) -> Self {
+        self.watch_list = watch_list;
+        self
+    }
+
+    /// Objects a page, where a list has pages (client-go `WatchListPageSize`): at most 500 unless said; 0 for one page.
+    pub fn page_size(mut self, objects: u32) -> Self {
+        self.page_size = objects;
+        self
+    }
+
+    /// How long a watch lasts at least, if nothing happens to it; at most twice as long. 5 minutes unless said.
+    pub fn least_watch(mut self, least: Duration) -> Self {
+        self.least_watch = least;
+        self
+    }
+
+    /// After how long an answer that does not begin, or a list that does not go on, is given up. 90 seconds unless said. A
+    /// watch may be silent for as long as it was to last.
+    pub fn silence(mut self, most: Duration) -> Self {
+        self.silence = most;
+        self
+    }
+
+    /// Has the target tell of everything it knows every `period`, if `should_resync` then says so (client-go
+    /// `ShouldResync`). Not unless said.
+    pub fn resync(mut self, period: Duration, should_resync: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.resync = Some((period, Box::new(should_resync)));
+        self
+    }
+
+    /// Is told of everything that goes wrong (client-go `WatchErrorHandler`). Otherwise it is logged.
+    pub fn on_error(mut self, handler: impl Fn(&ReflectorError) + Send + Sync + 'static) -> Self {
+        self.on_error = Box::new(handler);
+        self
+    }
+
+    /// The reflector. It does nothing until it [runs](Reflector::run).
+    #[must_use]
+    pub fn build(self) -> Reflector<K> {
+        let decoder = Arc::new(Decoder::new(self.source.types()));
+        Reflector {
+            source: self.source,
+            target: self.target,
+            decoder,
+            versions: Mutex::new(Versions::default()),
+            running: tokio::sync::Mutex::new(()),
+            backoff: self.backoff,
+            watch_list: self.watch_list,
+            page_size: self.page_size,
+            least_watch: self.least_watch,
+            silence: self.silence,
+            resync: self.resync,
+            on_error: self.on_error,
+        }
+    }
+}

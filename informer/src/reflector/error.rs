@@ -1,0 +1,107 @@
+//! What a reflector tells of.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use deltafifo::{BoxError, Closed, OfferError, StoreError};
+
+use crate::lister_watcher::RequestError;
+use crate::wire::Head;
+
+/// Something that a reflector met. It goes on by itself after each of them; this is for a log, a metric, or a person.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReflectorError {
+    /// A list failed, at once or in the middle: nothing is deleted by it, and it is asked for again.
+    #[error("a list failed, what is known stays, and it is tried again: {0}")]
+    List(#[source] RequestError),
+    /// A watch failed or could not be opened: it is opened again, or everything listed anew.
+    #[error("a watch failed, what is known stays, and it is tried again: {0}")]
+    Watch(#[source] RequestError),
+    /// An object cannot be read. It is not deleted, and the last good one stays.
+    #[error("object {key:?} of version {version:?} cannot be read, so the last good one stays: {source}")]
+    Decode {
+        /// Its key, as its metadata has it.
+        key: String,
+        /// Its version.
+        version: String,
+        /// What the decoder said.
+        source: BoxError,
+    },
+    /// The queue or store refused an object.
+    #[error(transparent)]
+    Refused(#[from] OfferError),
+    /// The queue or store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A key function, transformer, decoder or `should_resync` panicked. A list is abandoned by that, and asked for again; an event is left
+    /// out.
+    #[error("a function of yours panicked, a list is tried again, an event left out: {message}")]
+    Panicked {
+        /// What it said.
+        message: String,
+    },
+}
+
+/// Why [`run`](super::Reflector::run) returned.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The queue was closed: nobody takes anything any more.
+    #[error("the reflector has ended: {0}")]
+    Closed(#[from] Closed),
+    /// It runs already.
+    #[error("this reflector runs already: build another one for another queue")]
+    Running,
+}
+
+/// Why an attempt to list and watch ended.
+pub(super) enum Stop {
+    Closed(Closed),
+    Failed(ReflectorError),
+}
+
+impl From<Closed> for Stop {
+    fn from(closed: Closed) -> Self {
+        Self::Closed(closed)
+    }
+}
+
+impl From<ReflectorError> for Stop {
+    fn from(error: ReflectorError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Why everything could not be had.
+pub(super) enum Failed {
+    Request(RequestError),
+    Stop(Stop),
+}
+
+impl From<RequestError> for Failed {
+    fn from(error: RequestError) -> Self {
+        Self::Request(error)
+    }
+}
+
+impl ReflectorError {
+    pub(super) fn undecodable(head: &Head<'_>, error: serde_json::Error) -> Self {
+        let (key, version) = (head.key().into_owned(), head.version.clone().into_owned());
+        Self::Decode { key, version, source: error.into() }
+    }
+
+    /// What a panic said.
+    pub(super) fn panicked(panic: Box<dyn Any + Send>) -> Self {
+        let message = match panic.downcast::<String>() {
+            Ok(text) => *text,
+            Err(panic) => panic.downcast::<&str>().map_or("it does not say why".to_owned(), |text| (*text).to_owned()),
+        };
+        Self::Panicked { message }
+    }
+}
+
+/// Calls what may run user code.
+pub(super) fn caught<R>(work: impl FnOnce() -> R) -> Result<R, ReflectorError> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(ReflectorError::panicked)
+}

@@ -1,0 +1,226 @@
+//! A relist on its way into the target: raw items in, in batches, and only what is needed is decoded.
+//!
+//! One task reads the response and makes batches of what arrives; another takes them in, on a thread that may block. In
+//! between there are at most [`MOST_IN_FLIGHT`] bytes, so that a list of any size takes the memory of its objects and 32 MiB.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use deltafifo::{DeltaObject, RelistError};
+use serde::de::DeserializeOwned;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::spawn_blocking;
+
+use super::decode::{Decoder, Raw};
+use super::error::{ReflectorError, Stop, caught};
+use super::target::{Pieces, Target, gone};
+use crate::lister_watcher::RequestError;
+use crate::wire::Head;
+
+/// Bytes of a batch, when they come fast enough.
+const BATCH: usize = 2 << 20;
+/// Bytes between the reader and the target: more than the longest batch, whose last item may be of 8 MiB. Beside them the
+/// reader may have such a batch in its hands, and the beginning of an item of 8 MiB.
+const MOST_IN_FLIGHT: usize = 12 << 20;
+const MOST_BATCHES: usize = 64;
+
+/// What a batch holds.
+pub(super) enum Part {
+    /// Listed objects.
+    Items(Vec<Bytes>),
+    /// An object that was listed, and is gone again before the list is complete: a streamed list can say so.
+    Deleted(Bytes),
+    /// About how many objects are to come in all.
+    Expect(usize),
+}
+
+/// What the reader sends.
+pub(super) type Batches = mpsc::Receiver<(Part, OwnedSemaphorePermit)>;
+
+/// The reader's end.
+pub(super) struct Intake {
+    batches: mpsc::Sender<(Part, OwnedSemaphorePermit)>,
+    room: Arc<Semaphore>,
+    items: Vec<Bytes>,
+    bytes: usize,
+}
+
+impl Intake {
+    pub(super) fn new() -> (Self, Batches) {
+        let (batches, receiver) = mpsc::channel(MOST_BATCHES);
+        (Self { batches, room: Arc::new(Semaphore::new(MOST_IN_FLIGHT)), items: Vec::new(), bytes: 0 }, receiver)
+    }
+
+    /// Takes items, and sends them on when there are enough, or nobody has anything to do.
+    pub(super) async fn items(&mut self, items: impl IntoIterator<Item = Bytes>) {
+        for item in items {
+            self.bytes += item.len();
+            self.items.push(item);
+            if self.bytes >= BATCH {
+                self.flush().await;
+            }
+        }
+        if self.room.available_permits() == MOST_IN_FLIGHT {
+            self.flush().await;
+        }
+    }
+
+    /// What is not of the items, in its place among them.
+    pub(super) async fn send(&mut self, part: Part) {
+        self.flush().await;
+        self.send_sized(part, 0).await;
+    }
+
+    pub(super) async fn flush(&mut self) {
+        if !self.items.is_empty() {
+            let (items, bytes) = (std::mem::take(&mut self.items), std::mem::take(&mut self.bytes));
+            self.send_sized(Part::Items(items), bytes).await;
+        }
+    }
+
+    async fn send_sized(&self, part: Part, bytes: usize) {
+        let permits = u32::try_from(bytes.min(MOST_IN_FLIGHT)).unwrap_or(u32::MAX);
+        let sent = match self.room.clone().acquire_many_owned(permits).await {
+            Ok(room) => self.batches.send((part, room)).await.is_ok(),
+            Err(_) => false,
+        };
+        if !sent {
+            // The other end has failed, and says so to whoever waits for both.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// The target's end: takes in what arrives, until the reader has no more. `report` gets what an object's fault is.
+pub(super) async fn take_in<K: DeserializeOwned + Send + Sync + 'static>(
+    target: &Arc<dyn Target<K>>,
+    decoder: &Arc<Decoder>,
+    mut batches: Batches,
+    report: impl Fn(ReflectorError),
+) -> Result<Box<dyn Pieces<K>>, Stop> {
+    let mut pieces = Arc::clone(target).begin();
+    while let Some((part, room)) = batches.recv().await {
+        target.ready().await?;
+        let (target, decoder) = (Arc::clone(target), Arc::clone(decoder));
+        let taken = blocking(move || {
+            let mut errors = Vec::new();
+            let taken = take_part(target.as_ref(), pieces.as_mut(), &decoder, part, &mut errors);
+            drop(room);
+            (pieces, taken, errors)
+        });
+        let (again, taken, errors) = taken.await?;
+        pieces = again;
+        errors.into_iter().for_each(&report);
+        taken?;
+    }
+    Ok(pieces)
+}
+
+/// Runs `work`, which may run user code, where it may block.
+pub(super) async fn blocking<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Result<R, ReflectorError> {
+    match spawn_blocking(|| caught(work)).await {
+        Ok(done) => done,
+        // The runtime shuts down, and this task with it.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+fn take_part<K: DeserializeOwned + Send + Sync + 'static>(
+    target: &dyn Target<K>,
+    pieces: &mut dyn Pieces<K>,
+    decoder: &Decoder,
+    part: Part,
+    errors: &mut Vec<ReflectorError>,
+) -> Result<(), ReflectorError> {
+    match part {
+        Part::Expect(objects) => pieces.expect(objects),
+        Part::Items(items) => take_items(target, pieces, decoder, &items, errors)?,
+        Part::Deleted(raw) => {
+            let head = head_of(&raw)?;
+            let deleted = match decoder.one(&Raw::of(&raw, &head)) {
+                Ok(object) => Some(DeltaObject::from(object)),
+                Err(error) => {
+                    errors.push(ReflectorError::undecodable(&head, error));
+                    gone(target, &head.key())
+                }
+            };
+            if let Some(deleted) = deleted {
+                pieces.delete(&head.key(), deleted)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn head_of(raw: &[u8]) -> Result<Head<'_>, ReflectorError> {
+    Head::of(raw).map_err(|error| ReflectorError::List(RequestError::from(error)))
+}
+
+fn take_items<K: DeserializeOwned + Send + Sync + 'static>(
+    target: &dyn Target<K>,
+    pieces: &mut dyn Pieces<K>,
+    decoder: &Decoder,
+    items: &[Bytes],
+    errors: &mut Vec<ReflectorError>,
+) -> Result<(), ReflectorError> {
+    // An item whose metadata cannot be read is no object: the list is not to be believed.
+    let heads: Vec<_> = items.iter().map(|item| head_of(item)).collect::<Result<_, _>>()?;
+    let names: Vec<_> = heads.iter().map(Head::key).collect();
+    let listed: Vec<_> = names.iter().zip(&heads).map(|(name, head)| (name.as_ref(), head.version.as_ref())).collect();
+    let needed = pieces.probe(&listed).map_err(relist)?;
+    let needed: Vec<_> = (0..items.len()).filter(|&number| needed[number]).collect();
+    let raw: Vec<_> = needed.iter().map(|&number| Raw::of(&items[number], &heads[number])).collect();
+    let (mut names, mut objects) = (Vec::with_capacity(raw.len()), Vec::with_capacity(raw.len()));
+    for (decoded, number) in decoder.all(&raw).into_iter().zip(needed) {
+        let (name, _) = listed[number];
+        match decoded {
+            Ok(object) => {
+                names.push(name);
+                objects.push(object);
+            }
+            Err(error) => {
+                if let Some(key) = target.key_of_named(name) {
+                    pieces.keep(&key).map_err(relist)?;
+                }
+                errors.push(ReflectorError::undecodable(&heads[number], error));
+            }
+        }
+    }
+    let refused = pieces.offer(&names, objects).map_err(relist)?;
+    errors.extend(refused.into_iter().map(|refused| ReflectorError::Refused(refused.source)));
+    Ok(())
+}
+
+fn relist(error: RelistError) -> ReflectorError {
+    ReflectorError::Store(error.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures_util::FutureExt;
+
+    use super::{BATCH, Intake, MOST_IN_FLIGHT};
+
+    /// Bytes that go in while nobody takes them out.
+    fn taken(item: usize) -> usize {
+        let (mut intake, _batches) = Intake::new();
+        let (mut taken, item) = (0, Bytes::from(vec![b' '; item]));
+        let items = std::iter::repeat_with(|| {
+            taken += item.len();
+            item.clone()
+        });
+        assert!(intake.items(items).now_or_never().is_none(), "it waits");
+        taken
+    }
+
+    #[test]
+    fn a_reader_waits_while_there_is_much_that_nobody_took() {
+        for item in [1 << 10, 100 << 10, 3 << 20, 8 << 20] {
+            let most = MOST_IN_FLIGHT + BATCH + item;
+            assert!((BATCH..=most).contains(&taken(item)), "items of {item}: {}", taken(item));
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Everything by a list: from any version first, later from the last one, in pages where the server has no cache.
+
+use serde::de::DeserializeOwned;
+
+use super::Reflector;
+use super::error::{Failed, ReflectorError, Stop};
+use super::intake::{Batches, Intake, Part, blocking, take_in};
+use super::target::Pieces;
+use crate::lister_watcher::{ListRequest, Listed, PageMeta};
+
+impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
+    /// Lists everything. What is known and not listed is deleted.
+    pub(super) async fn list(&self) -> Result<(), Stop> {
+        let request = self.first_page();
+        let mut listed = self.list_from(request).await;
+        if let Err(Failed::Request(error)) = listed {
+            if !error.is_version_unavailable() {
+                return Err(ReflectorError::List(error).into());
+            }
+            // Once more at once: what the server has is newer, or older, than what was asked for.
+            self.report(&ReflectorError::List(error));
+            self.versions.lock().set_unavailable();
+            listed = self.list_from(self.first_page()).await;
+        }
+        match listed {
+            Ok(()) => Ok(()),
+            Err(Failed::Request(error)) => Err(ReflectorError::List(error).into()),
+            Err(Failed::Stop(stop)) => Err(stop),
+        }
+    }
+
+    fn first_page(&self) -> ListRequest {
+        let versions = self.versions.lock();
+        let resource_version = versions.for_list();
+        let limit = versions.page_size(&resource_version, self.page_size);
+        ListRequest { resource_version, limit, ..ListRequest::default() }
+    }
+
+    /// All pages from `request` on. Should a page's token expire, everything at once: not older than the first page.
+    async fn list_from(&self, request: ListRequest) -> Result<(), Failed> {
+        let mut first_page = PageMeta::default();
+        match self.relist(&request, &mut first_page).await {
+            Err(Failed::Request(error)) if error.is_expired() && !first_page.resource_version.is_empty() => {
+                self.report(&ReflectorError::List(error));
+                let resource_version = std::mem::take(&mut first_page.resource_version);
+                let whole = ListRequest { resource_version, not_older_than: true, ..ListRequest::default() };
+                self.relist(&whole, &mut first_page).await
+            }
+            done => done,
+        }
+    }
+
+    async fn relist(&self, request: &ListRequest, first_page: &mut PageMeta) -> Result<(), Failed> {
+        let (intake, batches) = Intake::new();
+        let reading = self.read(intake, request.clone(), first_page);
+        let (version, pieces) = tokio::try_join!(reading, self.take_in(batches))?;
+        if request.resource_version == "0" && first_page.continue_token.is_some() {
+            self.versions.lock().set_pages();
+        }
+        self.commit(pieces, version).await.map_err(Failed::Stop)
+    }
+
+    /// Takes in what is read, until there is no more.
+    pub(super) async fn take_in(&self, batches: Batches) -> Result<Box<dyn Pieces<K>>, Failed> {
+        let taken = take_in(&self.target, &self.decoder, batches, |error| self.report(&error)).await;
+        taken.map_err(Failed::Stop)
+    }
+
+    /// Everything was read: what was not listed is gone.
+    pub(super) async fn commit(&self, pieces: Box<dyn Pieces<K>>, version: String) -> Result<(), Stop> {
+        let (committed, version) = blocking(move || (pieces.commit(&version), version)).await?;
+        for refused in committed.map_err(ReflectorError::from)? {
+            self.report(&refused.source.into());
+        }
+        self.versions.lock().listed(&version);
+        Ok(())
+    }
+
+    /// Reads page after page. The version of the list.
+    async fn read(
+        &self,
+        mut intake: Intake,
+        mut request: ListRequest,
+        first_page: &mut PageMeta,
+    ) -> Result<String, Failed> {
+        let mut items = 0;
+        loop {
+            let mut page = self.answer(self.source.list(request.clone())).await?;
+            let mut meta = None;
+            while let Some(listed) = self.next(&mut page).await {
+                match listed? {
+                    Listed::Items(listed) => {
+                        items += listed.len();
+                        intake.items(listed).await;
+                    }
+                    Listed::Meta(found) => {
+                        let remaining = usize::try_from(found.remaining.unwrap_or(0)).unwrap_or(usize::MAX);
+                        intake.send(Part::Expect(remaining.saturating_add(items + request.limit as usize))).await;
+                        meta = Some(found);
+                    }
+                }
+            }
+            // Not kept back until the next page is there.
+            intake.flush().await;
+            let meta = meta.unwrap_or_default();
+            if request.continue_token.is_none() {
+                first_page.clone_from(&meta);
+            }
+            if meta.continue_token.is_none() {
+                return Ok(meta.resource_version);
+            }
+            request.continue_token = meta.continue_token;
+        }
+    }
+}

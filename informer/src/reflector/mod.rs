@@ -1,0 +1,201 @@
+//! The reflector: brings a cluster's objects into a queue or a store, and keeps them there as they change (client-go
+//! `Reflector`).
+//!
+//! * `list.rs`: everything, page by page, or at once.
+//! * `watch_list.rs`: everything, as the first events of a watch.
+//! * `watch.rs`: what changes from then on.
+//! * `intake.rs`: a relist on its way in, of which only what changed is decoded.
+//! * `versions.rs`: from which version to ask.
+//! * `target/`: what is fed.
+
+mod backoff;
+mod builder;
+mod decode;
+mod error;
+mod intake;
+mod list;
+mod target;
+mod versions;
+mod watch;
+mod watch_list;
+
+use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::Closed;
+use futures_util::{Stream, StreamExt};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::lister_watcher::{ListerWatcher, RequestError, WatchStream};
+pub use backoff::Backoff;
+pub use builder::ReflectorBuilder;
+use decode::Decoder;
+pub use error::{ReflectorError, RunError};
+use error::{Stop, caught};
+pub use target::{Pieces, Plain, Target};
+use versions::Versions;
+
+type OnError = dyn Fn(&ReflectorError) + Send + Sync;
+type ShouldResync = dyn Fn() -> bool + Send + Sync;
+
+/// Lists and watches one kind of object, and feeds what it learns to a [`Target`] (client-go `Reflector`).
+///
+/// ```
+/// use std::sync::Arc;
+/// use deltafifo::{DeltaFifo, Indexer, KeyFunc};
+/// use deltafifo_informer::lister_watcher::{EventType, Listed, PageMeta, RawEvent, Scripted};
+/// use deltafifo_informer::{KubeMeta, Reflector};
+/// use k8s_openapi::api::core::v1::ConfigMap;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let page = PageMeta { resource_version: "7".to_owned(), ..PageMeta::default() };
+/// let map = r#"{"metadata":{"namespace":"shop","name":"prices","resourceVersion":"5"}}"#;
+/// let script = Scripted::new().list([Ok(Listed::Meta(page)), Ok(Listed::Items(vec![map.into()]))]);
+///
+/// let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build()?;
+/// let fifo = Arc::new(DeltaFifo::<ConfigMap, _>::over(store).build());
+/// let reflector = Reflector::builder(script, fifo.clone()).watch_list(false).build();
+/// let popped = tokio::select! {
+///     ended = reflector.run() => panic!("{ended:?}"),
+///     popped = fifo.pop_async() => popped?,
+/// };
+/// assert_eq!(popped.key(), "shop/prices");
+/// # popped.done();
+/// # Ok(())
+/// # }
+/// ```
+pub struct Reflector<K> {
+    source: Box<dyn ListerWatcher>,
+    target: Arc<dyn Target<K>>,
+    decoder: Arc<Decoder>,
+    versions: Mutex<Versions>,
+    /// Held by the one that runs.
+    running: tokio::sync::Mutex<()>,
+    backoff: Backoff,
+    watch_list: bool,
+    page_size: u32,
+    least_watch: Duration,
+    silence: Duration,
+    resync: Option<(Duration, Box<ShouldResync>)>,
+    on_error: Box<OnError>,
+}
+
+impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
+    /// One that lists and watches `source`, and feeds `target`.
+    pub fn builder(source: impl ListerWatcher, target: Arc<impl Target<K>>) -> ReflectorBuilder<K> {
+        ReflectorBuilder::new(Box::new(source), target)
+    }
+
+    /// Runs until the queue is closed. Dropped, it stops: a relist in progress is abandoned, and nothing is deleted by it.
+    ///
+    /// Whatever goes wrong meanwhile is told to the error handler, and tried again. It says why it returned:
+    /// [`RunError::Closed`], or [`RunError::Running`] when it runs already.
+    pub async fn run(&self) -> RunError {
+        let Ok(_running) = self.running.try_lock() else { return RunError::Running };
+        tokio::select! {
+            closed = self.target.closed() => closed.into(),
+            closed = self.list_and_watch_on() => closed.into(),
+        }
+    }
+
+    /// Lists and watches, again and again.
+    async fn list_and_watch_on(&self) -> Closed {
+        let mut backoff = self.backoff.clone();
+        loop {
+            let Err(stop) = self.list_and_watch(&mut backoff).await;
+            match stop {
+                Stop::Closed(closed) => return closed,
+                Stop::Failed(error) => {
+                    self.report(&error);
+                    sleep(backoff.next(retry_after(&error))).await;
+                }
+            }
+        }
+    }
+
+    /// The version up to which everything was told to the target (client-go `LastSyncResourceVersion`). None before the
+    /// first list is complete.
+    #[must_use]
+    pub fn last_sync_resource_version(&self) -> Option<String> {
+        self.versions.lock().last().map(str::to_owned)
+    }
+
+    /// Everything once, and then what changes, until everything is to be asked for again.
+    async fn list_and_watch(&self, backoff: &mut Backoff) -> Result<Infallible, Stop> {
+        let events = if self.watch_list { self.list_by_watch(backoff).await? } else { None };
+        if events.is_none() {
+            self.list().await?;
+        }
+        tokio::select! {
+            ended = self.watch(events, backoff) => ended,
+            never = self.resync() => Ok(never),
+        }
+    }
+
+    /// Has the target tell everything again, now and then.
+    async fn resync(&self) -> Infallible {
+        let Some((period, should_resync)) = &self.resync else { return std::future::pending().await };
+        loop {
+            sleep(*period).await;
+            let told = match caught(should_resync) {
+                Ok(false) => continue,
+                Ok(true) => {
+                    let target = Arc::clone(&self.target);
+                    intake::blocking(move || target.resync()).await
+                }
+                Err(panicked) => Err(panicked),
+            };
+            match told {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => self.report(&error.into()),
+                Err(error) => self.report(&error),
+            }
+        }
+    }
+
+    fn report(&self, error: &ReflectorError) {
+        // It is user code, and the reflector goes on.
+        if catch_unwind(AssertUnwindSafe(|| (self.on_error)(error))).is_err() {
+            tracing::error!(%error, "the error handler of a reflector panicked");
+        }
+    }
+
+    /// Waits before a request is made again, and tells why.
+    async fn again(&self, error: RequestError, backoff: &mut Backoff) {
+        let wait = backoff.next(error.retry_after());
+        self.report(&ReflectorError::Watch(error));
+        sleep(wait).await;
+    }
+
+    /// The next of `stream`; an error when nothing comes for too long.
+    async fn next<R>(
+        &self,
+        stream: &mut (impl Stream<Item = Result<R, RequestError>> + Unpin),
+    ) -> Option<Result<R, RequestError>> {
+        let next = timeout(self.silence, stream.next()).await;
+        next.unwrap_or(Some(Err(RequestError::Silent { after: self.silence })))
+    }
+
+    /// A request's answer; an error when none comes for too long.
+    async fn answer<R>(&self, request: impl Future<Output = Result<R, RequestError>>) -> Result<R, RequestError> {
+        let answer = timeout(self.silence, request).await;
+        answer.unwrap_or(Err(RequestError::Silent { after: self.silence }))
+    }
+}
+
+fn retry_after(error: &ReflectorError) -> Option<Duration> {
+    match error {
+        ReflectorError::List(error) | ReflectorError::Watch(error) => error.retry_after(),
+        _ => None,
+    }
+}
+
+/// Events, and until when they may come.
+struct Watch {
+    events: WatchStream,
+    until: Instant,
+}

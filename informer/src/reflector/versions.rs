@@ -1,0 +1,54 @@
+//! From which version to ask.
+
+/// What a reflector knows of versions.
+#[derive(Default)]
+pub(super) struct Versions {
+    /// Of the last list, event or bookmark.
+    last: Option<String>,
+    /// The server does not have `last` any more, or not yet.
+    unavailable: bool,
+    /// A list at any version came in pages, so the server has no cache of this resource, and a list without pages would be
+    /// too much for it.
+    pages: bool,
+}
+
+impl Versions {
+    pub(super) fn last(&self) -> Option<&str> {
+        self.last.as_deref()
+    }
+
+    pub(super) fn reached(&mut self, version: &str) {
+        if !version.is_empty() {
+            self.last = Some(version.to_owned());
+        }
+    }
+
+    /// A list is complete.
+    pub(super) fn listed(&mut self, version: &str) {
+        self.reached(version);
+        self.unavailable = false;
+    }
+
+    pub(super) fn set_unavailable(&mut self) {
+        self.unavailable = true;
+    }
+
+    pub(super) fn set_pages(&mut self) {
+        self.pages = true;
+    }
+
+    /// From which a list is asked for: any, the last one, or the newest when the server does not have that.
+    pub(super) fn for_list(&self) -> String {
+        if self.unavailable { String::new() } else { self.last.clone().unwrap_or_else(|| "0".to_owned()) }
+    }
+
+    /// From which a streamed list is asked for.
+    pub(super) fn for_watch_list(&self) -> String {
+        if self.unavailable { String::new() } else { self.last.clone().unwrap_or_default() }
+    }
+
+    /// How many objects a page, of a list from `version`: a server serves a list from a version at once from its cache.
+    pub(super) fn page_size(&self, version: &str, wanted: u32) -> u32 {
+        if self.pages || matches!(version, "" | "0") { wanted } else { 0 }
+    }
+}

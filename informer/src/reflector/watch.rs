@@ -1,0 +1,121 @@
+//! What changes: watch after watch, each from where the last one ended.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use deltafifo::{Closed, DeltaObject, StoreError};
+use futures_util::StreamExt;
+use serde::de::DeserializeOwned;
+use tokio::task::coop::consume_budget;
+use tokio::time::{Instant, timeout_at};
+
+use super::decode::Raw;
+use super::error::{ReflectorError, Stop, caught};
+use super::target::gone;
+use super::{Backoff, Reflector, Watch};
+use crate::lister_watcher::{EventType, RawEvent, RequestError, WatchRequest};
+use crate::wire::Head;
+
+/// A server that ends a watch sooner, and without an event, has something against it.
+const VERY_SHORT: Duration = Duration::from_secs(1);
+/// How much later than agreed a server may end a watch, before the connection is taken for dead.
+const GRACE: Duration = Duration::from_secs(30);
+
+impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
+    /// Opens a watch from a version.
+    pub(super) async fn open(
+        &self,
+        resource_version: String,
+        send_initial_events: bool,
+    ) -> Result<Watch, RequestError> {
+        // At random, so that not all watches end at once.
+        let timeout = self.least_watch.mul_f64(1.0 + fastrand::f64());
+        let timeout_seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX).max(1);
+        let request = WatchRequest { resource_version, send_initial_events, timeout_seconds };
+        let events = self.answer(self.source.watch(request)).await?;
+        Ok(Watch { events, until: Instant::now() + timeout + GRACE })
+    }
+
+    /// Watches, beginning with `watch` if there is one, until everything is to be listed anew.
+    pub(super) async fn watch(&self, mut watch: Option<Watch>, backoff: &mut Backoff) -> Result<Infallible, Stop> {
+        loop {
+            let (mut watch, opened) = if let Some(watch) = watch.take() {
+                (watch, None)
+            } else {
+                let from = self.last_sync_resource_version().unwrap_or_default();
+                match self.open(from, false).await {
+                    Ok(watch) => (watch, Some(Instant::now())),
+                    Err(error) if error.is_for_later() => {
+                        self.again(error, backoff).await;
+                        continue;
+                    }
+                    Err(error) => return Err(ReflectorError::Watch(error).into()),
+                }
+            };
+            let mut events = 0;
+            match self.follow(&mut watch, &mut events).await? {
+                Ok(()) if events == 0 && opened.is_some_and(|opened| opened.elapsed() < VERY_SHORT) => {
+                    return Err(ReflectorError::Watch(RequestError::VeryShort).into());
+                }
+                Ok(()) => {}
+                Err(error) if error.is_for_later() || error.is_cut() => self.again(error, backoff).await,
+                Err(error) => return Err(ReflectorError::Watch(error).into()),
+            }
+        }
+    }
+
+    /// Feeds what the watch tells, until it ends.
+    async fn follow(&self, watch: &mut Watch, events: &mut usize) -> Result<Result<(), RequestError>, Closed> {
+        let opened = Instant::now();
+        loop {
+            self.target.ready().await?;
+            let Ok(event) = timeout_at(watch.until, watch.events.next()).await else {
+                return Ok(Err(RequestError::Silent { after: opened.elapsed() }));
+            };
+            let applied = match event {
+                None => return Ok(Ok(())),
+                Some(event) => event.and_then(|event| self.apply(&event)),
+            };
+            if let Err(error) = applied {
+                return Ok(Err(error));
+            }
+            *events += 1;
+            // Others have a turn, too, while events come without a pause.
+            consume_budget().await;
+        }
+    }
+
+    /// Feeds one event. An error: this is no event.
+    fn apply(&self, event: &RawEvent) -> Result<(), RequestError> {
+        let head = Head::of(&event.object)?;
+        if event.kind == EventType::Bookmark {
+            self.target.bookmark(&head.version);
+        } else {
+            let raw = Raw::of(&event.object, &head);
+            match caught(|| self.store(event.kind, &raw, &head)) {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => self.report(&error.into()),
+                Err(panicked) => self.report(&panicked),
+            }
+        }
+        if event.kind == EventType::Bookmark || !self.source.is_merged() {
+            self.versions.lock().reached(&head.version);
+        }
+        Ok(())
+    }
+
+    /// Tells the target of one object. What cannot be read is told to the error handler; its deletion counts all the same.
+    fn store(&self, kind: EventType, raw: &Raw, head: &Head<'_>) -> Result<(), StoreError> {
+        match (kind, self.decoder.one(raw)) {
+            (EventType::Deleted, Ok(object)) => self.target.delete(DeltaObject::from(object)),
+            (EventType::Added, Ok(object)) => self.target.add(object),
+            (_, Ok(object)) => self.target.update(object),
+            (_, Err(error)) => {
+                self.report(&ReflectorError::undecodable(head, error));
+                let is_gone = kind == EventType::Deleted;
+                let gone = is_gone.then(|| gone(self.target.as_ref(), &head.key())).flatten();
+                gone.map_or(Ok(()), |gone| self.target.delete(gone))
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Everything by a watch that sends all objects first (`WatchList`), so that the server need not make a list of them.
+
+use std::ops::ControlFlow;
+
+use serde::de::DeserializeOwned;
+
+use super::error::{Failed, ReflectorError, Stop};
+use super::intake::{Intake, Part};
+use super::{Backoff, Reflector, Watch};
+use crate::lister_watcher::{EventType, RequestError};
+use crate::wire::{Head, WireError};
+
+impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
+    /// Everything, and the watch that goes on from there. None: the server does not do that, so a list is to be asked for.
+    pub(super) async fn list_by_watch(&self, backoff: &mut Backoff) -> Result<Option<Watch>, Stop> {
+        loop {
+            let error = match self.stream_list().await? {
+                ControlFlow::Break(watch) => return Ok(Some(watch)),
+                ControlFlow::Continue(error) => error,
+            };
+            if error.is_version_unavailable() {
+                self.versions.lock().set_unavailable();
+            } else if matches!(error, RequestError::Silent { .. }) || !(error.is_for_later() || error.is_cut()) {
+                // Silent: perhaps a server that does not know what it was asked for, and so will never say that this is all.
+                self.report(&ReflectorError::Watch(error));
+                return Ok(None);
+            }
+            self.again(error, backoff).await;
+        }
+    }
+
+    async fn stream_list(&self) -> Result<ControlFlow<Watch, RequestError>, Stop> {
+        let from = self.versions.lock().for_watch_list();
+        let mut watch = match self.open(from, true).await {
+            Ok(watch) => watch,
+            Err(error) => return Ok(ControlFlow::Continue(error)),
+        };
+        let (intake, batches) = Intake::new();
+        let read = tokio::try_join!(self.read_initial(intake, &mut watch), self.take_in(batches));
+        match read {
+            Ok((version, pieces)) => {
+                self.commit(pieces, version).await?;
+                Ok(ControlFlow::Break(watch))
+            }
+            Err(Failed::Request(error)) => Ok(ControlFlow::Continue(error)),
+            Err(Failed::Stop(stop)) => Err(stop),
+        }
+    }
+
+    /// Reads up to the bookmark that ends the initial events. Its version.
+    async fn read_initial(&self, mut intake: Intake, watch: &mut Watch) -> Result<String, Failed> {
+        while let Some(event) = self.next(&mut watch.events).await {
+            let event = event?;
+            match event.kind {
+                EventType::Added | EventType::Modified => intake.items([event.object]).await,
+                EventType::Deleted => intake.send(Part::Deleted(event.object)).await,
+                EventType::Bookmark => {
+                    let head = Head::of(&event.object).map_err(RequestError::from)?;
+                    if head.ends_initial_events {
+                        intake.flush().await;
+                        return Ok(head.version.into_owned());
+                    }
+                }
+            }
+        }
+        Err(RequestError::from(WireError::CutShort { of: "the initial events of a watch" }).into())
+    }
+}

@@ -1,0 +1,257 @@
+//! A LIST response, cut into its items as its bytes arrive: a first list may be one body of a gigabyte, whatever page was
+//! asked for. Memory: what has arrived of the item or member in hand.
+
+use bytes::{Bytes, BytesMut};
+use serde::Deserialize;
+
+use super::scan::Scan;
+use super::{MOST, WireError};
+use crate::lister_watcher::PageMeta;
+
+/// Cuts one response. Whichever comes first, the items or the list's own fields.
+pub(crate) struct ListSplitter {
+    /// What has arrived and is not cut off yet.
+    bytes: BytesMut,
+    /// How many of them have been looked at.
+    seen: usize,
+    at: At,
+    scan: Scan,
+    /// The list's own fields that count, raw.
+    kind: Option<Bytes>,
+    metadata: Option<Bytes>,
+}
+
+enum At {
+    /// Before the object.
+    Start,
+    /// Between members.
+    Member,
+    /// In a member's name.
+    Name,
+    Colon(String),
+    /// Before or in a member's value.
+    Value(String),
+    /// Between items.
+    Items,
+    Item,
+    End,
+}
+
+/// What counts of a list's `metadata`.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMeta {
+    #[serde(default)]
+    resource_version: Option<String>,
+    #[serde(default)]
+    r#continue: Option<String>,
+    #[serde(default)]
+    remaining_item_count: Option<u64>,
+}
+
+impl ListSplitter {
+    pub(crate) fn new() -> Self {
+        Self { bytes: BytesMut::new(), seen: 0, at: At::Start, scan: Scan::default(), kind: None, metadata: None }
+    }
+
+    /// Takes the next bytes, and appends the items that are complete now.
+    pub(crate) fn push(&mut self, chunk: &[u8], items: &mut Vec<Bytes>) -> Result<(), WireError> {
+        self.bytes.extend_from_slice(chunk);
+        while self.step(items)? {}
+        if self.bytes.len() > MOST { Err(WireError::TooLong) } else { Ok(()) }
+    }
+
+    /// What the list says of itself, once that has arrived. It stands before the items when a Go server wrote it.
+    pub(crate) fn meta(&self) -> Result<Option<PageMeta>, WireError> {
+        let Some(raw) = &self.metadata else { return Ok(None) };
+        let meta: Option<ListMeta> =
+            serde_json::from_slice(raw).map_err(|e| WireError::not_that(e.to_string(), raw))?;
+        let meta = meta.unwrap_or_default();
+        Ok(Some(PageMeta {
+            resource_version: meta.resource_version.unwrap_or_default(),
+            continue_token: meta.r#continue.filter(|token| !token.is_empty()),
+            remaining: meta.remaining_item_count,
+        }))
+    }
+
+    /// The body has ended.
+    pub(crate) fn finish(self) -> Result<PageMeta, WireError> {
+        if !matches!(self.at, At::End) {
+            return Err(WireError::CutShort { of: "a list" });
+        }
+        let kind: &[u8] = self.kind.as_deref().unwrap_or_default();
+        if !kind.ends_with(b"List\"") {
+            return Err(WireError::not_that("no list, its kind does not end in List", kind));
+        }
+        let without = || WireError::not_that("a list without metadata", kind);
+        self.meta()?.ok_or_else(without)
+    }
+
+    /// One step; false when it takes more bytes.
+    fn step(&mut self, items: &mut Vec<Bytes>) -> Result<bool, WireError> {
+        match &self.at {
+            At::Value(name) if self.seen == 0 => match self.bytes.first() {
+                None => return Ok(false),
+                Some(byte) if byte.is_ascii_whitespace() => self.skip(1),
+                Some(b'[') if name == "items" => {
+                    self.skip(1);
+                    self.at = At::Items;
+                }
+                Some(_) => return self.scan_on(items),
+            },
+            At::Name | At::Value(_) | At::Item => return self.scan_on(items),
+            At::Start | At::Member | At::Colon(_) | At::Items | At::End => {
+                let Some(&byte) = self.bytes.first() else { return Ok(false) };
+                if byte.is_ascii_whitespace() {
+                    self.skip(1);
+                } else {
+                    self.between(byte)?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Looks at what has arrived of a value.
+    fn scan_on(&mut self, items: &mut Vec<Bytes>) -> Result<bool, WireError> {
+        let Some(end) = self.scan.end(self.bytes.get(self.seen..).unwrap_or_default()) else {
+            self.seen = self.bytes.len();
+            return Ok(false);
+        };
+        self.value_ends(end, items)?;
+        Ok(true)
+    }
+
+    /// `byte` stands between values.
+    fn between(&mut self, byte: u8) -> Result<(), WireError> {
+        let next = match (&mut self.at, byte) {
+            (At::Start, b'{') | (At::Member, b',') | (At::Items, b']') => At::Member,
+            (At::Member, b'}') => At::End,
+            (At::Items, b',') => At::Items,
+            (At::Colon(name), b':') => At::Value(std::mem::take(name)),
+            (At::Member, b'"') => {
+                self.at = At::Name;
+                return Ok(());
+            }
+            (At::Items, b'{') => {
+                self.at = At::Item;
+                return Ok(());
+            }
+            _ => return Err(WireError::not_that("no list", &self.bytes)),
+        };
+        self.skip(1);
+        self.at = next;
+        Ok(())
+    }
+
+    /// The value in hand ends `end` bytes after those that were seen.
+    fn value_ends(&mut self, end: usize, items: &mut Vec<Bytes>) -> Result<(), WireError> {
+        let value = self.bytes.split_to(self.seen + end).freeze();
+        (self.seen, self.scan) = (0, Scan::default());
+        self.at = match std::mem::replace(&mut self.at, At::Member) {
+            At::Item => {
+                items.push(value);
+                At::Items
+            }
+            At::Value(name) => {
+                match name.as_str() {
+                    "kind" => self.kind = Some(value),
+                    "metadata" => self.metadata = Some(value),
+                    _ => {}
+                }
+                At::Member
+            }
+            _ => At::Colon(serde_json::from_slice(&value).map_err(|e| WireError::not_that(e.to_string(), &value))?),
+        };
+        Ok(())
+    }
+
+    fn skip(&mut self, bytes: usize) {
+        let _ = self.bytes.split_to(bytes);
+        self.seen = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::prelude::*;
+
+    use super::ListSplitter;
+    use crate::lister_watcher::PageMeta;
+    use crate::wire::{MOST, WireError};
+
+    fn split<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Result<(Vec<Bytes>, PageMeta), WireError> {
+        let (mut splitter, mut items) = (ListSplitter::new(), Vec::new());
+        for chunk in chunks {
+            splitter.push(chunk, &mut items)?;
+        }
+        Ok((items, splitter.finish()?))
+    }
+
+    const LIST: &str = r#"{ "kind": "PodList", "apiVersion": "v1",
+        "metadata": {"resourceVersion": "7", "continue": "abc", "remainingItemCount": 3},
+        "items": [ {"metadata":{"name":"a \"]}"}} , {"b":[{}]}
+        ] }
+    "#;
+
+    #[test]
+    fn items_come_as_they_were_written_wherever_the_body_is_cut() {
+        for size in 1..LIST.len() {
+            let (items, meta) = split(LIST.as_bytes().chunks(size)).unwrap();
+            assert_eq!(items, [r#"{"metadata":{"name":"a \"]}"}}"#, r#"{"b":[{}]}"#], "pieces of {size}");
+            let continue_token = Some("abc".to_owned());
+            assert_eq!(meta, PageMeta { resource_version: "7".to_owned(), continue_token, remaining: Some(3) });
+        }
+    }
+
+    #[test]
+    fn the_metadata_may_come_last() {
+        let list = r#"{"items":[{}],"metadata":{"resourceVersion":"9","continue":""},"kind":"PodList"}"#;
+        let (items, meta) = split([list.as_bytes()]).unwrap();
+        assert_eq!((items.len(), meta.resource_version.as_str(), meta.continue_token), (1, "9", None));
+    }
+
+    #[test]
+    fn a_list_without_items_is_empty() {
+        for items in ["", r#","items":null"#, r#","items":[]"#] {
+            let list = format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"9"}}{items}}}"#);
+            assert!(split([list.as_bytes()]).unwrap().0.is_empty(), "{list}");
+        }
+    }
+
+    #[test]
+    fn a_list_that_ends_early_is_cut_short() {
+        let end = LIST.trim_end().len();
+        for cut in 0..end {
+            let error = split([&LIST.as_bytes()[..cut]]).unwrap_err();
+            assert_eq!(error, WireError::CutShort { of: "a list" }, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_list_is_said_to_be_none() {
+        let status = br#"{"kind":"Status","metadata":{},"code":500}"#;
+        for body in [&b"<html>"[..], b"[]", br#"{"items":[1]}"#, br#"{"kind" 1}"#, status, br#"{"kind":"PodList"}"#] {
+            assert!(matches!(split([body]), Err(WireError::NotThat { .. })), "{}", String::from_utf8_lossy(body));
+        }
+    }
+
+    #[test]
+    fn an_item_without_end_is_not_read_for_ever() {
+        let chunk = vec![b' '; 1 << 20];
+        let mut splitter = ListSplitter::new();
+        splitter.push(br#"{"items":[{"a":""#, &mut Vec::new()).unwrap();
+        let fails = (0..100).position(|_| splitter.push(&chunk, &mut Vec::new()).is_err()).unwrap();
+        assert_eq!(fails, (MOST >> 20) - 1);
+    }
+
+    proptest! {
+        #[test]
+        fn no_body_makes_it_panic(body in proptest::collection::vec(proptest::sample::select(vec![
+            "{", "}", "[", "]", ",", ":", "\"", "\\", "\"items\":", "\"metadata\":", "\"kind\":\"XList\"", "1", " ",
+        ]), 0..40)) {
+            let _ = split(body.iter().map(|piece| piece.as_bytes()));
+        }
+    }
+}

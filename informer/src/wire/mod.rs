@@ -1,0 +1,50 @@
+//! What an API server sends, as bytes: a LIST response cut into its items, a watch's body cut into its events, and the few
+//! fields of an object that are needed before it is decoded.
+//!
+//! Nothing here waits or decodes whole objects, and everything here is untrusted input: what is too long or no JSON is an
+//! error, never a panic.
+
+mod event;
+mod lines;
+mod list;
+mod object;
+mod scan;
+
+pub(crate) use event::{bookmark, parse as parse_event};
+pub(crate) use lines::Lines;
+pub(crate) use list::ListSplitter;
+pub(crate) use object::{Head, with_types};
+
+/// What a server sent that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// One item, event or member is longer than an API server stores.
+    #[error("an item of more than {} MiB: no API server sends that, so it is not read", MOST >> 20)]
+    TooLong,
+    /// The body ended before the JSON did.
+    #[error("the body ended in the middle of {of}: the connection was cut")]
+    CutShort {
+        /// What was being read.
+        of: &'static str,
+    },
+    /// It is not what an API server sends there.
+    #[error("not what an API server sends: {what}; it begins with {begin:?}")]
+    NotThat {
+        /// What was expected, or what the JSON parser said.
+        what: String,
+        /// The first bytes.
+        begin: String,
+    },
+}
+
+/// The longest item that is read: an API server takes requests of 3 MiB at most.
+const MOST: usize = 8 << 20;
+
+impl WireError {
+    pub(crate) fn not_that(what: impl Into<String>, bytes: &[u8]) -> Self {
+        const BEGIN: usize = 80;
+        let begin = String::from_utf8_lossy(bytes.get(..BEGIN).unwrap_or(bytes)).into_owned();
+        Self::NotThat { what: what.into(), begin }
+    }
+}

@@ -1,0 +1,105 @@
+//! Where a JSON value ends, found as its bytes arrive. Only brackets and strings are looked at: whoever decodes the value
+//! finds out whether it is JSON.
+
+/// A look at one value that goes on from piece to piece.
+#[derive(Default)]
+pub(super) struct Scan {
+    depth: usize,
+    at: At,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum At {
+    #[default]
+    Start,
+    /// In a string.
+    String,
+    /// After a backslash in a string.
+    Escaped,
+    /// Between strings, in brackets.
+    Inside,
+    /// A number, `true`, `false` or `null` that is the whole value.
+    Bare,
+}
+
+impl Scan {
+    /// Goes on with `bytes`, the next of the value. How many of them belong to it, when it ends among them; a bare word ends
+    /// before what follows it.
+    pub(super) fn end(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut next = 0;
+        while let Some(&byte) = bytes.get(next) {
+            next += 1;
+            self.at = match (self.at, byte) {
+                (At::String, b'"') if self.depth == 0 => return Some(next),
+                (At::String, b'"') => At::Inside,
+                (At::String, b'\\') => At::Escaped,
+                (At::String, _) => {
+                    // Most bytes are in strings.
+                    next += memchr::memchr2(b'"', b'\\', bytes.get(next..)?)?;
+                    At::String
+                }
+                (At::Bare, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t') => return Some(next - 1),
+                (At::Escaped, _) | (At::Start | At::Inside, b'"') => At::String,
+                (At::Start | At::Inside, b'{' | b'[') => {
+                    self.depth += 1;
+                    At::Inside
+                }
+                (At::Inside, b'}' | b']') => {
+                    self.depth -= 1;
+                    if self.depth == 0 {
+                        return Some(next);
+                    }
+                    At::Inside
+                }
+                (At::Inside, _) => At::Inside,
+                (At::Start | At::Bare, _) => At::Bare,
+            };
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Scan;
+
+    fn end(pieces: &[&str]) -> Option<usize> {
+        let (mut scan, mut before) = (Scan::default(), 0);
+        for piece in pieces {
+            if let Some(end) = scan.end(piece.as_bytes()) {
+                return Some(before + end);
+            }
+            before += piece.len();
+        }
+        None
+    }
+
+    #[test]
+    fn a_value_ends_where_its_last_bracket_closes() {
+        assert_eq!(end(&[r#"{"a":[1,{"b":2}]},{"c":3}"#]), Some(17));
+        assert_eq!(end(&[r#""a","b""#]), Some(3));
+        assert_eq!(end(&["[[[]]]", "]"]), Some(6));
+    }
+
+    #[test]
+    fn brackets_and_quotes_in_strings_are_text() {
+        assert_eq!(end(&[r#"{"a":"}]\"}\\"}"#, "}"]), Some(15));
+    }
+
+    #[test]
+    fn a_bare_word_ends_before_what_follows() {
+        assert_eq!(end(&["null]"]), Some(4));
+        assert_eq!(end(&["12 }"]), Some(2));
+        assert_eq!(end(&["tr", "ue,"]), Some(4));
+    }
+
+    #[test]
+    fn a_value_is_found_however_it_is_cut() {
+        let value = r#"{"k\"ey":"a\\","n":{"x":["}",{}]}}"#;
+        for cut in 0..value.len() {
+            let (left, right) = value.split_at(cut);
+            assert_eq!(end(&[left, right, "]"]), Some(value.len()), "cut at {cut}");
+            assert_eq!(end(&[left]), None, "cut at {cut}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The controller loop: applied, told, told again, and given up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::BoxError;
+use deltafifo_informer::lister_watcher::{EventType, Scripted};
+use deltafifo_informer::reflector::RunError;
+use deltafifo_informer::{Controller, ObjectEvent, Reflector};
+use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::sync::mpsc;
+
+use super::rig::{event, list, map, queue, shown};
+
+type Told = mpsc::UnboundedReceiver<String>;
+
+/// Runs a controller whose handler answers with `answer`, the key and the attempt: what it was called with, its errors.
+fn run(
+    script: Scripted,
+    answer: impl Fn(&str, usize) -> Result<(), BoxError> + Send + Sync + Copy + 'static,
+) -> (Told, Told, tokio::task::JoinHandle<RunError>, Arc<super::rig::Queue>) {
+    let fifo = queue();
+    let reflector = Reflector::builder(script, fifo.clone()).watch_list(false).build();
+    let ((tell, told), (errors, failed)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+    let calls = Arc::new(parking_lot::Mutex::new(std::collections::HashMap::<String, usize>::new()));
+    let store = fifo.store();
+    let handler = move |key: String, event: ObjectEvent<ConfigMap>| {
+        let attempt = {
+            let mut calls = calls.lock();
+            let calls = calls.entry(key.clone()).or_default();
+            *calls += 1;
+            *calls
+        };
+        let (stored, tell) = (store.get_by_key(&key), tell.clone());
+        async move {
+            let text = match event {
+                ObjectEvent::Added { new, is_in_initial_list } => {
+                    assert!(stored.is_some_and(|stored| Arc::ptr_eq(&stored, &new)), "applied before it is told");
+                    format!("Added {} {is_in_initial_list}", shown(&new))
+                }
+                ObjectEvent::Updated { old, new, .. } => format!("Updated {}>{}", shown(&old), shown(&new)),
+                ObjectEvent::Deleted { .. } => format!("Deleted {key}"),
+            };
+            let _ = tell.send(text);
+            answer(&key, attempt)
+        }
+    };
+    let controller = Controller::new(reflector, fifo.clone(), handler)
+        .workers(2)
+        .retries(2, Duration::from_secs(1))
+        .on_error(move |error| drop(errors.send(error.to_string())));
+    (told, failed, tokio::spawn(Arc::new(controller).run()), fifo)
+}
+
+async fn next(told: &mut Told, count: usize) -> Vec<String> {
+    let mut all = Vec::new();
+    while all.len() < count {
+        all.push(told.recv().await.expect("the controller runs"));
+    }
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_are_applied_and_then_told() {
+    let script = Scripted::new()
+        .list(list(4, [map("a", 3)]))
+        .watch_on([event(EventType::Modified, map("a", 5)), event(EventType::Deleted, map("a", 6))]);
+    let (mut told, _failed, _run, _fifo) = run(script, |_, _| Ok(()));
+    assert_eq!(next(&mut told, 3).await, ["Added a@3 true", "Updated a@3>a@5", "Deleted a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_fails_is_called_again_and_at_last_the_event_is_reported() {
+    let script = Scripted::new().list(list(4, [map("never", 2), map("later", 3)])).watch_on([]);
+    let answer = |key: &str, attempt| if key == "never" || attempt < 3 { Err("not yet".into()) } else { Ok(()) };
+    let (mut told, mut failed, _run, _fifo) = run(script, answer);
+    let calls = next(&mut told, 6).await;
+    assert_eq!(calls.iter().filter(|call| call.starts_with("Added never@2")).count(), 3);
+    assert_eq!(
+        next(&mut failed, 1).await,
+        ["the handler failed 3 times for key \"never\", the event is given up: not yet"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_is_reported_and_the_key_goes_on() {
+    let script = Scripted::new().list(list(4, [map("a", 3)])).watch_on([event(EventType::Modified, map("a", 5))]);
+    let answer = |_: &str, attempt| if attempt == 1 { panic!("as told") } else { Ok(()) };
+    let (mut told, mut failed, _run, _fifo) = run(script, answer);
+    assert!(next(&mut failed, 1).await[0].contains("panicked for key \"a\""));
+    assert_eq!(next(&mut told, 2).await, ["Added a@3 true", "Updated a@3>a@5"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closed_it_handles_what_is_queued_and_ends() {
+    let script = Scripted::new().list(list(4, [map("a", 1), map("b", 2), map("c", 3)])).watch_on([]);
+    let (mut told, _failed, run, fifo) = run(script, |_, _| Ok(()));
+    next(&mut told, 1).await;
+    fifo.close();
+    assert!(matches!(run.await.unwrap(), RunError::Closed(_)));
+    assert_eq!(next(&mut told, 2).await.len(), 2);
+}

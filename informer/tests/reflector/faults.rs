@@ -1,0 +1,61 @@
+//! What users' functions and servers do that they should not.
+
+use std::time::Duration;
+
+use deltafifo_informer::lister_watcher::{EventType, RequestError, Scripted};
+use futures_util::StreamExt;
+use tokio::time::Instant;
+
+use super::rig::{Rig, event, list, map, page, shown_asked, status};
+
+#[tokio::test(start_paused = true)]
+async fn every_refusal_is_told_and_tried_again_later() {
+    let script = Scripted::new()
+        .list_fails(status(401, "Unauthorized"))
+        .list_fails(status(403, "Forbidden"))
+        .list_fails(status(404, "NotFound"))
+        .list_fails(RequestError::Unreachable("connection refused".into()))
+        .list(list(7, [map("a", 5)]));
+    let began = Instant::now();
+    let mut rig = Rig::lists(script);
+    assert_eq!(rig.changes(1).await, ["Added a@5"]);
+    for hint in ["credentials", "list and watch", "CRD", "refused"] {
+        let error = rig.error().await;
+        assert!(error.contains(hint), "{error}");
+    }
+    // 0.8, 1.6, 3.2 and 6.4, at least.
+    assert!(began.elapsed() >= Duration::from_secs(12), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_falls_silent_is_given_up() {
+    let silent = futures_util::stream::iter([page(7, None)]).chain(futures_util::stream::pending());
+    let script = Scripted::new().list_stream(silent.boxed()).list(list(7, [map("a", 5)]));
+    let mut rig = Rig::start(script, |builder| builder.watch_list(false).silence(Duration::from_secs(10)));
+    assert!(rig.error().await.contains("10s"));
+    assert_eq!(rig.changes(1).await, ["Added a@5"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_does_not_come_is_given_up() {
+    let mut rig = Rig::start(Scripted::new(), |builder| builder.watch_list(false).silence(Duration::from_secs(10)));
+    let began = Instant::now();
+    assert!(rig.error().await.contains("10s"));
+    assert_eq!(began.elapsed().as_secs(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_handler_that_panics_harms_nobody() {
+    let script = Scripted::new().list_fails(status(500, "InternalError")).list(list(7, [map("a", 5)]));
+    let mut rig =
+        Rig::start(script, |builder| builder.watch_list(false).on_error(|error| panic!("it cannot stand {error}")));
+    assert_eq!(rig.changes(1).await, ["Added a@5"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_without_a_pause_leave_others_a_turn() {
+    let many = futures_util::stream::iter((5..).map(|version| event(EventType::Modified, map("a", version))));
+    let mut rig = Rig::lists(Scripted::new().list(list(4, [])).watch_stream(many.boxed()));
+    assert_eq!(rig.changes(1).await, ["Added a@5"]);
+    assert_eq!(shown_asked(&rig.asked(2).await).len(), 2);
+}

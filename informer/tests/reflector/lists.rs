@@ -1,0 +1,130 @@
+//! Which lists are asked for, and what becomes of what they bring.
+
+use deltafifo_informer::WireError;
+use deltafifo_informer::lister_watcher::{RequestError, Scripted};
+
+use super::rig::{Rig, broken, expired, items, list, map, page, shown_asked, status};
+
+#[tokio::test(start_paused = true)]
+async fn the_first_list_is_at_any_version_and_the_watch_goes_on_from_it() {
+    let mut rig = Rig::lists(Scripted::new().list(list(7, [map("a", 5), map("b", 6)])));
+    assert_eq!(rig.changes(2).await, ["Added a@5", "Added b@6"]);
+    assert_eq!(shown_asked(&rig.asked(2).await), [r#"list "0" limit 500"#, r#"watch "7""#]);
+    assert_eq!(rig.reflector.last_sync_resource_version().as_deref(), Some("7"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_are_followed_to_the_last_and_nothing_is_deleted_before() {
+    let script = Scripted::new()
+        .list([items([map("a", 5)]), page(7, Some("t1"))])
+        .list([page(7, Some("t2")), items([map("b", 6)])])
+        .list([page(7, None)]);
+    let mut rig = Rig::lists(script);
+    assert_eq!(rig.changes(2).await, ["Added a@5", "Added b@6"]);
+    let asked = shown_asked(&rig.asked(4).await);
+    let pages = [r#"list "0" limit 500"#, r#"list "0" limit 500 token t1"#, r#"list "0" limit 500 token t2"#];
+    assert_eq!(asked[..3], pages);
+    assert_eq!(asked[3], r#"watch "7""#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_list_is_at_the_last_version_and_unpaged() {
+    let script = Scripted::new()
+        .list(list(7, [map("a", 5), map("b", 6)]))
+        .watch([Err(expired())])
+        .list(list(9, [map("b", 6), map("c", 9)]));
+    let mut rig = Rig::lists(script);
+    assert_eq!(rig.changes(4).await, ["Added a@5", "Added b@6", "Added c@9", "Missed a"]);
+    let asked = shown_asked(&rig.asked(4).await);
+    assert_eq!(asked, [r#"list "0" limit 500"#, r#"watch "7""#, r#"list "7" limit 0"#, r#"watch "9""#]);
+    assert!(rig.error().await.contains("410 Expired"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_a_cache_is_asked_in_pages_from_then_on() {
+    let script =
+        Scripted::new().list([page(7, Some("t1"))]).list([page(7, None)]).watch([Err(expired())]).list(list(9, []));
+    let rig = Rig::lists(script);
+    assert_eq!(shown_asked(&rig.asked(4).await)[3], r#"list "7" limit 500"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_cannot_be_had_is_followed_at_once_by_a_list_of_the_newest() {
+    let RequestError::Status { mut status, .. } = status(504, "Timeout") else { unreachable!() };
+    status.message = "Too large resource version: 9, current: 8".to_owned();
+    let too_large = RequestError::Status { status, retry_after: None };
+    for unavailable in [expired(), too_large] {
+        let script = Scripted::new()
+            .list(list(7, []))
+            .watch([Err(expired())])
+            .list_fails(unavailable)
+            .list(list(8, []))
+            .watch([Err(expired())])
+            .list(list(9, []));
+        let rig = Rig::lists(script);
+        let asked = shown_asked(&rig.asked(6).await);
+        assert_eq!(asked[2..4], [r#"list "7" limit 0"#, r#"list "" limit 500"#]);
+        assert_eq!(asked[5], r#"list "8" limit 0"#, "a list that succeeded makes its version available");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_page_token_is_followed_by_a_whole_list_not_older_than_the_first_page() {
+    let script = Scripted::new()
+        .list(list(5, [map("old", 1), map("a", 2)]))
+        .watch([Err(expired())])
+        .list_fails(expired())
+        .list([page(7, Some("t1")), items([map("a", 6)])])
+        .list_fails(expired())
+        .list(list(8, [map("a", 6), map("b", 8)]));
+    let mut rig = Rig::lists(script);
+    let changes = rig.changes(5).await;
+    assert_eq!(changes[2..], ["Updated a@2>6", "Added b@8", "Missed old"]);
+    let asked = shown_asked(&rig.asked(6).await);
+    assert_eq!(asked[4..6], [r#"list "" limit 500 token t1"#, r#"list at least "7" limit 0"#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_breaks_off_deletes_nothing_and_is_asked_for_again() {
+    let cut = || Err(WireError::CutShort { of: "a list" }.into());
+    let script = Scripted::new()
+        .list(list(7, [map("a", 5), map("b", 6)]))
+        .watch([Err(expired())])
+        .list([page(9, None), items([map("b", 8)]), cut()])
+        .list(list(9, [map("a", 5), map("b", 8)]));
+    let mut rig = Rig::lists(script);
+    assert_eq!(rig.changes(3).await[2], "Updated b@6>8");
+    rig.asked(5).await;
+    assert_eq!(rig.stored(), ["a@5", "b@8"]);
+    rig.error().await;
+    assert!(rig.error().await.contains("cut"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_did_not_change_is_not_decoded() {
+    let script = Scripted::new()
+        .list(list(7, [map("a", 5), map("b", 6)]))
+        .watch([Err(expired())])
+        .list(list(9, [broken("a", 5), map("b", 9)]));
+    let mut rig = Rig::lists(script);
+    assert_eq!(rig.changes(3).await[2], "Updated b@6>9");
+    rig.asked(4).await;
+    assert!(rig.error().await.contains("Expired"), "and no error about a");
+    assert_eq!(rig.stored(), ["a@5", "b@9"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_is_told_of_and_neither_deleted_nor_listed_for_ever() {
+    let script = Scripted::new()
+        .list(list(7, [map("a", 5), map("b", 6)]))
+        .watch([Err(expired())])
+        .list(list(9, [broken("a", 8), map("b", 9), broken("new", 9)]));
+    let mut rig = Rig::lists(script);
+    assert_eq!(rig.changes(3).await[2], "Updated b@6>9");
+    rig.error().await;
+    let error = rig.error().await;
+    assert!(error.contains(r#"object "a" of version "8" cannot be read"#), "{error}");
+    assert!(rig.error().await.contains(r#"object "new""#));
+    assert_eq!(shown_asked(&rig.asked(4).await)[3], r#"watch "9""#, "it goes on to watch");
+    assert_eq!(rig.stored(), ["a@5", "b@9"]);
+}

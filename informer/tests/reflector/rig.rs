@@ -1,0 +1,184 @@
+//! A reflector with a queue, a consumer that applies, and everything that either tells.
+
+#![allow(clippy::unnecessary_wraps)] // The parts of a script are results.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use deltafifo::{Change, DeltaFifo, DeltaObject, Indexer, KeyFunc};
+use deltafifo_informer::lister_watcher::{
+    Asked, EventType, ListRequest, Listed, PageMeta, RawEvent, RequestError, Scripted, WatchRequest,
+};
+use deltafifo_informer::reflector::{Reflector, ReflectorBuilder, RunError};
+use deltafifo_informer::{KubeMeta, ReflectorError};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::Status;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+pub type Queue = DeltaFifo<ConfigMap, KubeMeta>;
+
+pub fn queue() -> Arc<Queue> {
+    let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().expect("no index is given twice");
+    Arc::new(DeltaFifo::over(store).track_applied(true).build())
+}
+
+/// A running reflector.
+pub struct Rig {
+    pub fifo: Arc<Queue>,
+    pub source: Arc<Scripted>,
+    pub reflector: Arc<Reflector<ConfigMap>>,
+    changes: mpsc::UnboundedReceiver<String>,
+    errors: mpsc::UnboundedReceiver<String>,
+    run: JoinHandle<RunError>,
+}
+
+impl Rig {
+    /// By lists, over this script.
+    pub fn lists(script: Scripted) -> Self {
+        Self::start(script, |builder| builder.watch_list(false))
+    }
+
+    /// Over this script, with what `choose` chooses.
+    pub fn start(
+        script: Scripted,
+        choose: impl FnOnce(ReflectorBuilder<ConfigMap>) -> ReflectorBuilder<ConfigMap>,
+    ) -> Self {
+        let (fifo, source) = (queue(), Arc::new(script));
+        let (errors, received) = mpsc::unbounded_channel();
+        let builder = Reflector::builder(source.clone(), fifo.clone());
+        let builder = builder.on_error(move |error: &ReflectorError| drop(errors.send(error.to_string())));
+        let reflector = Arc::new(choose(builder).build());
+        let changes = consume(fifo.clone());
+        let running = reflector.clone();
+        let run = tokio::spawn(async move { running.run().await });
+        Self { fifo, source, reflector, changes, errors: received, run }
+    }
+
+    /// The next changes of the store: `Added a@5`, `Updated a@5>6`, `Deleted a@6`.
+    pub async fn changes(&mut self, count: usize) -> Vec<String> {
+        let mut changes = Vec::new();
+        while changes.len() < count {
+            changes.push(self.changes.recv().await.expect("the consumer lives as long as the queue"));
+        }
+        changes
+    }
+
+    /// The next error.
+    pub async fn error(&mut self) -> String {
+        self.errors.recv().await.expect("the reflector lives as long as its task")
+    }
+
+    /// What was asked, once that is as much.
+    pub async fn asked(&self, times: usize) -> Vec<Asked> {
+        self.source.asked_times(times).await;
+        self.source.asked()
+    }
+
+    /// What is stored: names and versions.
+    pub fn stored(&self) -> Vec<String> {
+        let mut stored: Vec<_> = self.fifo.store().list().iter().map(|map| shown(map)).collect();
+        stored.sort();
+        stored
+    }
+
+    /// How the run ended.
+    pub async fn ended(self) -> RunError {
+        self.run.await.expect("it does not panic")
+    }
+}
+
+/// Applies whatever comes, and tells.
+fn consume(fifo: Arc<Queue>) -> mpsc::UnboundedReceiver<String> {
+    let (tell, told) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok(mut item) = fifo.pop_async().await {
+            let key = item.key().to_owned();
+            let applied = item.apply(|change| {
+                let text = match change {
+                    Change::Added { new, .. } => format!("Added {}", shown(new)),
+                    Change::Updated { old, new, .. } => {
+                        format!("Updated {}>{}", shown(old), new.metadata.resource_version.as_deref().unwrap_or(""))
+                    }
+                    Change::Deleted { last: DeltaObject::Object(last), .. } => format!("Deleted {}", shown(last)),
+                    Change::Deleted { last: DeltaObject::Tombstone(_), .. } => format!("Missed {key}"),
+                };
+                let _ = tell.send(text);
+            });
+            applied.expect("the store is fused and has no indexes");
+        }
+    });
+    told
+}
+
+pub fn shown(map: &ConfigMap) -> String {
+    let (name, version) = (map.metadata.name.as_deref(), map.metadata.resource_version.as_deref());
+    format!("{}@{}", name.unwrap_or(""), version.unwrap_or(""))
+}
+
+/// A `ConfigMap` as JSON.
+pub fn map(name: &str, version: u32) -> Bytes {
+    let json = serde_json::json!({ "metadata": { "name": name, "resourceVersion": version.to_string() } });
+    json.to_string().into()
+}
+
+/// A `ConfigMap` that cannot be read.
+pub fn broken(name: &str, version: u32) -> Bytes {
+    let json = serde_json::json!({ "metadata": { "name": name, "resourceVersion": version.to_string() }, "data": 7 });
+    json.to_string().into()
+}
+
+pub fn page(version: u32, token: Option<&str>) -> Result<Listed, RequestError> {
+    let resource_version = version.to_string();
+    Ok(Listed::Meta(PageMeta { resource_version, continue_token: token.map(str::to_owned), remaining: None }))
+}
+
+pub fn items(items: impl IntoIterator<Item = Bytes>) -> Result<Listed, RequestError> {
+    Ok(Listed::Items(items.into_iter().collect()))
+}
+
+/// A list of one page.
+pub fn list(version: u32, objects: impl IntoIterator<Item = Bytes>) -> [Result<Listed, RequestError>; 2] {
+    [page(version, None), items(objects)]
+}
+
+pub fn event(kind: EventType, object: Bytes) -> Result<RawEvent, RequestError> {
+    Ok(RawEvent { kind, object })
+}
+
+pub fn bookmark(version: u32, ends_initial_events: bool) -> Result<RawEvent, RequestError> {
+    let ends = ends_initial_events.to_string();
+    let metadata = serde_json::json!({
+        "resourceVersion": version.to_string(),
+        "annotations": { "k8s.io/initial-events-end": ends },
+    });
+    event(EventType::Bookmark, serde_json::json!({ "metadata": metadata }).to_string().into())
+}
+
+pub fn status(code: u16, reason: &str) -> RequestError {
+    let status = Status::failure("as told", reason).with_code(code);
+    RequestError::Status { status: Box::new(status), retry_after: None }
+}
+
+pub fn expired() -> RequestError {
+    status(410, "Expired")
+}
+
+/// What was asked of lists and watches, for comparison: the random timeouts are left out.
+pub fn shown_asked(asked: &[Asked]) -> Vec<String> {
+    asked
+        .iter()
+        .map(|asked| match asked {
+            Asked::List(ListRequest { resource_version, not_older_than, limit, continue_token }) => {
+                let at_least = if *not_older_than { " at least" } else { "" };
+                let token = continue_token.as_ref().map(|token| format!(" token {token}")).unwrap_or_default();
+                format!("list{at_least} {resource_version:?} limit {limit}{token}")
+            }
+            Asked::Watch(WatchRequest { resource_version, send_initial_events, timeout_seconds }) => {
+                assert!((300..=600).contains(timeout_seconds), "{timeout_seconds}");
+                let initial = if *send_initial_events { " initial" } else { "" };
+                format!("watch{initial} {resource_version:?}")
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,117 @@
+//! Other targets than a queue of deltas: they get a relist as a whole.
+
+use std::sync::Arc;
+
+use deltafifo::{DeltaFifo, Event, InOrderFifo, Indexer, KeyFunc};
+use deltafifo_informer::KubeMeta;
+use deltafifo_informer::lister_watcher::{EventType, Scripted};
+use deltafifo_informer::reflector::{Plain, Reflector};
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use super::rig::{broken, event, expired, list, map};
+
+#[tokio::test(start_paused = true)]
+async fn a_store_is_kept_as_the_server_has_it() {
+    let store = Arc::new(Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap());
+    let script = Arc::new(
+        Scripted::new()
+            .list(list(4, [map("a", 1), map("b", 2), map("c", 3)]))
+            .watch([event(EventType::Deleted, map("b", 5)), event(EventType::Added, map("d", 6)), Err(expired())])
+            .list(list(9, [broken("a", 8), map("d", 9)])),
+    );
+    let target = Arc::new(Plain(store.clone()));
+    let reflector = Reflector::builder(script.clone(), target).watch_list(false).build();
+    tokio::select! {
+        ended = reflector.run() => panic!("{ended}"),
+        () = script.asked_times(4) => {}
+    }
+    let mut stored: Vec<_> = store.reader().list_keys();
+    stored.sort();
+    assert_eq!(stored, ["a", "d"], "a cannot be read, and stays");
+    let version = |key| store.reader().get_by_key(key).unwrap().metadata.resource_version.clone();
+    assert_eq!((version("a").as_deref(), version("d").as_deref()), (Some("1"), Some("9")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_in_order_queue_gets_a_list_as_one_event() {
+    let store = Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
+    let fifo = Arc::new(InOrderFifo::over(store).build());
+    let script = Arc::new(
+        Scripted::new().list(list(4, [map("a", 1), map("b", 2)])).watch_on([event(EventType::Added, map("c", 5))]),
+    );
+    let reflector = Reflector::builder(script.clone(), fifo.clone()).watch_list(false).build();
+    let told = async {
+        let mut told = Vec::new();
+        while told.len() < 2 {
+            let turn = fifo.pop_async().await.unwrap();
+            told.push(match turn.event().expect("it was not applied yet") {
+                Event::ReplacedAll(list) => format!("list of {}", list.iter().count()),
+                Event::Delta { key, .. } => key.to_string(),
+                _ => "something else".to_owned(),
+            });
+            turn.done();
+        }
+        told
+    };
+    tokio::select! {
+        ended = reflector.run() => panic!("{ended}"),
+        told = told => assert_eq!(told, ["list of 2", "c"]),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_is_found_under_a_key_of_another_kind() {
+    let keys = || {
+        KeyFunc::custom(KubeMeta, |map: &ConfigMap| {
+            let name = map.metadata.name.as_deref().unwrap_or_default();
+            Ok(format!("{}#{name}", map.metadata.namespace.as_deref().unwrap_or_default()))
+        })
+    };
+    let script = || {
+        let map = |namespace, name| {
+            let metadata = serde_json::json!({ "namespace": namespace, "name": name, "resourceVersion": "1" });
+            bytes::Bytes::from(serde_json::json!({ "metadata": metadata }).to_string())
+        };
+        let broken = |namespace, name| {
+            let metadata = serde_json::json!({ "namespace": namespace, "name": name, "resourceVersion": "5" });
+            bytes::Bytes::from(serde_json::json!({ "metadata": metadata, "data": 7 }).to_string())
+        };
+        Arc::new(
+            Scripted::new()
+                .list(list(4, [map("shop", "a"), map("bank", "a"), map("shop", "b")]))
+                .watch([Err(expired())])
+                .list(list(6, [broken("shop", "a"), broken("shop", "b")]))
+                .watch([event(EventType::Deleted, broken("shop", "b"))]),
+        )
+    };
+    let mut told = Vec::new();
+    let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys()).build().unwrap()).build());
+    let source = script();
+    let reflector = Reflector::builder(source.clone(), fifo.clone()).watch_list(false).build();
+    tokio::select! {
+        ended = reflector.run() => panic!("{ended}"),
+        () = async {
+            while told.len() < 5 {
+                let mut item = fifo.pop_async().await.unwrap();
+                told.push(item.key().to_owned());
+                item.apply(|_| ()).unwrap();
+            }
+        } => {}
+    }
+    assert_eq!(told, ["shop#a", "bank#a", "shop#b", "bank#a", "shop#b"]);
+    assert_eq!(fifo.store().list_keys(), ["shop#a"]);
+
+    let fifo = Arc::new(InOrderFifo::over(Indexer::builder(keys()).build().unwrap()).build());
+    let source = script();
+    let reflector = Reflector::builder(source.clone(), fifo.clone()).watch_list(false).build();
+    let applied = async {
+        for _ in 0..3 {
+            fifo.pop_async().await.unwrap().apply(|_, _| ()).unwrap();
+        }
+    };
+    tokio::select! {
+        ended = reflector.run() => panic!("{ended}"),
+        () = applied => {}
+    }
+    assert_eq!(fifo.store().list_keys(), ["shop#a"]);
+}

@@ -1,0 +1,129 @@
+//! Everything as the first events of a watch.
+
+use std::sync::Arc;
+
+use deltafifo::{Indexer, KeyFunc};
+use deltafifo_informer::KubeMeta;
+use deltafifo_informer::lister_watcher::{EventType, RequestError, Scripted};
+use deltafifo_informer::reflector::{Plain, Reflector};
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use super::rig::{Rig, bookmark, broken, event, expired, list, map, shown, shown_asked, status};
+
+fn rig(script: Scripted) -> Rig {
+    Rig::start(script, |builder| builder)
+}
+
+#[tokio::test(start_paused = true)]
+async fn initial_events_are_a_list_and_the_same_watch_goes_on() {
+    let script = Scripted::new().watch_on([
+        event(EventType::Added, map("b", 6)),
+        event(EventType::Added, map("a", 5)),
+        bookmark(7, true),
+        event(EventType::Modified, map("a", 8)),
+    ]);
+    let mut rig = rig(script);
+    assert_eq!(rig.changes(3).await, ["Added b@6", "Added a@5", "Updated a@5>8"]);
+    assert_eq!(shown_asked(&rig.asked(1).await), [r#"watch initial """#]);
+    assert!(rig.fifo.has_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_version_counts_from_the_bookmark_on() {
+    let script = Scripted::new().watch([
+        event(EventType::Added, map("a", 5)),
+        bookmark(6, false),
+        event(EventType::Added, map("b", 2)),
+        bookmark(7, true),
+    ]);
+    let rig = rig(script);
+    assert_eq!(shown_asked(&rig.asked(2).await)[1], r#"watch "7""#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_among_the_initial_events_is_deleted() {
+    let script = Scripted::new()
+        .watch([
+            event(EventType::Added, map("a", 1)),
+            event(EventType::Added, map("b", 2)),
+            bookmark(3, true),
+            Err(expired()),
+        ])
+        .watch_on([event(EventType::Added, map("b", 2)), event(EventType::Added, map("c", 4)), bookmark(5, true)]);
+    let mut rig = rig(script);
+    assert_eq!(rig.changes(4).await[2..], ["Added c@4", "Missed a"]);
+    assert_eq!(shown_asked(&rig.asked(2).await)[1], r#"watch initial "3""#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_may_be_gone_again_before_the_initial_events_end() {
+    let script = Scripted::new().watch_on([
+        event(EventType::Added, map("a", 1)),
+        event(EventType::Modified, map("b", 2)),
+        event(EventType::Deleted, map("a", 3)),
+        bookmark(4, true),
+    ]);
+    let rig = rig(script);
+    rig.fifo.wait_for_resource_version_async("4").await.unwrap();
+    assert_eq!(rig.stored(), ["b@2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_is_asked_for_a_list() {
+    for refusal in [status(422, "Invalid"), status(500, "InternalError"), status(400, "BadRequest")] {
+        let script = Scripted::new().watch_fails(refusal).list(list(7, [map("a", 5)])).watch_on([]);
+        let mut rig = rig(script);
+        assert_eq!(rig.changes(1).await, ["Added a@5"]);
+        let asked = shown_asked(&rig.asked(3).await);
+        assert_eq!(asked, [r#"watch initial """#, r#"list "0" limit 500"#, r#"watch "7""#]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_busy_or_away_is_asked_again() {
+    let away = || RequestError::Unreachable("connection refused".into());
+    let script = Scripted::new()
+        .watch_fails(status(429, "TooManyRequests"))
+        .watch_fails(away())
+        .watch([event(EventType::Added, map("a", 1))])
+        .watch_on([event(EventType::Added, map("a", 1)), bookmark(2, true)]);
+    let rig = rig(script);
+    rig.fifo.wait_for_resource_version_async("2").await.unwrap();
+    assert_eq!(shown_asked(&rig.asked(4).await), [r#"watch initial """#; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_gone_is_left_for_the_newest() {
+    let script =
+        Scripted::new().watch([bookmark(3, true), Err(expired())]).watch_fails(expired()).watch_on([bookmark(9, true)]);
+    let rig = rig(script);
+    rig.fifo.wait_for_resource_version_async("9").await.unwrap();
+    let asked = shown_asked(&rig.asked(3).await);
+    assert_eq!(asked[1..], [r#"watch initial "3""#, r#"watch initial """#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_before_the_initial_events_end_is_not_brought_back_by_them() {
+    let store = Arc::new(Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap());
+    let script = Arc::new(Scripted::new().watch([
+        event(EventType::Added, map("a", 1)),
+        event(EventType::Added, map("b", 2)),
+        event(EventType::Deleted, broken("a", 3)),
+        event(EventType::Modified, map("b", 4)),
+        bookmark(5, true),
+    ]));
+    let reflector = Reflector::builder(script.clone(), Arc::new(Plain(store.clone()))).build();
+    tokio::select! {
+        ended = reflector.run() => panic!("{ended}"),
+        () = script.asked_times(2) => {}
+    }
+    assert_eq!(store.reader().list().iter().map(|map| shown(map)).collect::<Vec<_>>(), ["b@4"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_says_that_this_is_all_is_asked_for_a_list() {
+    let script = Scripted::new().watch_on([event(EventType::Added, map("a", 1))]).list(list(7, [map("a", 1)]));
+    let mut rig = rig(script);
+    assert!(rig.error().await.contains("nothing came"));
+    assert_eq!(shown_asked(&rig.asked(3).await)[1..], [r#"list "0" limit 500"#, r#"watch "7""#]);
+}

@@ -1,0 +1,158 @@
+//! What a watch tells, and what comes after it.
+
+use std::time::Duration;
+
+use deltafifo_informer::lister_watcher::{EventType, RequestError, Scripted};
+use deltafifo_informer::reflector::RunError;
+use tokio::time::Instant;
+
+use super::rig::{Rig, bookmark, broken, event, list, map, shown_asked, status};
+
+#[tokio::test(start_paused = true)]
+async fn events_are_told_in_order_and_move_the_version() {
+    let script = Scripted::new().list(list(4, [])).watch([
+        event(EventType::Added, map("a", 5)),
+        event(EventType::Modified, map("a", 6)),
+        event(EventType::Added, map("b", 7)),
+        event(EventType::Deleted, map("a", 8)),
+    ]);
+    let mut rig = Rig::lists(script);
+    let mut changes = rig.changes(4).await;
+    changes.sort();
+    assert_eq!(changes, ["Added a@5", "Added b@7", "Deleted a@8", "Updated a@5>6"]);
+    assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"watch "8""#, "an ended watch is opened again, without a list");
+    assert_eq!(rig.stored(), ["b@7"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_moves_the_version_and_is_applied() {
+    let script = Scripted::new().list(list(4, [map("a", 3)])).watch([bookmark(60, false)]);
+    let rig = Rig::lists(script);
+    rig.fifo.wait_for_resource_version_async("60").await.unwrap();
+    assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"watch "60""#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_cannot_be_opened_for_now_is_opened_again_without_a_list() {
+    let refused = RequestError::Unreachable("connection refused".into());
+    let script = Scripted::new()
+        .list(list(4, []))
+        .watch_fails(status(429, "TooManyRequests"))
+        .watch_fails(refused)
+        .watch([Err(status(429, "TooManyRequests"))])
+        .watch_on([event(EventType::Added, map("a", 5))]);
+    let mut rig = Rig::lists(script);
+    assert_eq!(rig.changes(1).await, ["Added a@5"]);
+    assert_eq!(shown_asked(&rig.asked(5).await)[1..], [r#"watch "4""#; 4]);
+    for expected in ["429", "refused", "429"] {
+        let error = rig.error().await;
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_server_says_how_long_to_wait() {
+    let RequestError::Status { status, .. } = status(429, "TooManyRequests") else { unreachable!() };
+    let busy = RequestError::Status { status, retry_after: Some(Duration::from_secs(40)) };
+    let rig = Rig::lists(Scripted::new().list(list(4, [])).watch_fails(busy));
+    rig.asked(2).await;
+    let refused = Instant::now();
+    rig.asked(3).await;
+    assert_eq!(refused.elapsed().as_secs(), 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_breaks_off_goes_on_where_it_was() {
+    let script = Scripted::new()
+        .list(list(4, []))
+        .watch([event(EventType::Added, map("a", 5)), Err(RequestError::Broken("reset by peer".into()))])
+        .watch([event(EventType::Modified, map("a", 6))]);
+    let mut rig = Rig::lists(script);
+    assert_eq!(rig.changes(2).await, ["Added a@5", "Updated a@5>6"]);
+    assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"watch "5""#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_internal_error_in_a_watch_leads_to_a_list() {
+    let script = Scripted::new().list(list(4, [])).watch([Err(status(500, "InternalError"))]).list(list(5, []));
+    let rig = Rig::lists(script);
+    assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"list "4" limit 0"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_at_once_without_an_event_is_an_error() {
+    let mut rig = Rig::lists(Scripted::new().list(list(4, [])).watch([]).list(list(4, [])));
+    assert!(rig.error().await.contains("ended the watch at once"));
+    rig.asked(4).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_falls_silent_is_given_up_after_its_time() {
+    let rig = Rig::lists(Scripted::new().list(list(4, [])).watch_on([event(EventType::Added, map("a", 5))]));
+    let began = Instant::now();
+    assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"watch "5""#);
+    assert!((330..=631).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_whose_object_cannot_be_read_is_told_of_and_passed_over() {
+    let script = Scripted::new().list(list(4, [map("a", 3)])).watch([
+        event(EventType::Modified, broken("a", 5)),
+        event(EventType::Added, map("b", 6)),
+        event(EventType::Deleted, broken("a", 7)),
+    ]);
+    let mut rig = Rig::lists(script);
+    assert_eq!(rig.changes(3).await, ["Added a@3", "Added b@6", "Missed a"], "the deletion counts");
+    assert!(rig.error().await.contains(r#"object "a" of version "5""#));
+    assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"watch "7""#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn everything_known_is_told_again_at_every_resync() {
+    let script = Scripted::new().list(list(4, [map("a", 3)])).watch_on([]);
+    let mut rig = Rig::start(script, |builder| {
+        let mut due = [true, false, true].into_iter();
+        let due = parking_lot::Mutex::new(move || due.next().unwrap_or(false));
+        builder.watch_list(false).resync(Duration::from_secs(60), move || due.lock()())
+    });
+    let began = Instant::now();
+    assert_eq!(rig.changes(3).await, ["Added a@3", "Updated a@3>3", "Updated a@3>3"]);
+    assert_eq!(began.elapsed().as_secs(), 180, "not when it is not due");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_should_resync_that_panics_is_told_of_and_asked_again() {
+    let mut rig = Rig::start(Scripted::new().list(list(4, [map("a", 3)])).watch_on([]), |builder| {
+        let asked = std::sync::atomic::AtomicBool::new(false);
+        builder.watch_list(false).resync(Duration::from_secs(60), move || {
+            assert!(asked.swap(true, std::sync::atomic::Ordering::Relaxed), "not at once");
+            true
+        })
+    });
+    assert_eq!(rig.changes(2).await, ["Added a@3", "Updated a@3>3"]);
+    assert!(rig.error().await.contains("not at once"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_ends_when_the_queue_is_closed() {
+    let scripts = [
+        Scripted::new(),
+        Scripted::new().list(list(4, [])).watch_on([]),
+        Scripted::new().list(list(4, [])).watch_fails(status(429, "TooManyRequests")),
+    ];
+    for script in scripts {
+        let rig = Rig::lists(script);
+        rig.asked(1).await;
+        let began = Instant::now();
+        rig.fifo.close();
+        assert!(matches!(rig.ended().await, RunError::Closed(_)));
+        assert_eq!(began.elapsed(), Duration::ZERO, "whatever it waits for");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_does_not_run_twice_at_a_time() {
+    let rig = Rig::lists(Scripted::new());
+    rig.asked(1).await;
+    assert_eq!(rig.reflector.run().await, RunError::Running);
+}

@@ -1,0 +1,136 @@
+//! Bodies that are whole, cut, garbage, or that do not end.
+
+use std::time::Duration;
+
+use deltafifo_testkit::{After, ApiServer, Fault, Request, Resource, Verb, WatchLists, status};
+
+use super::rig::{applied, map, maps, run, server, stored, up_to_date};
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_and_then_what_changes() {
+    let (server, resource) = (server(), Resource::config_maps());
+    server.apply(map("shop", "a", "1")).unwrap();
+    server.apply(map("shop", "b", "2")).unwrap();
+    let fifo = applied();
+    let _errors = run(maps(&server), &fifo, |builder| builder);
+    fifo.wait_for_sync_async().await.unwrap();
+    server.apply(map("shop", "a", "3")).unwrap();
+    server.delete(&resource, "shop", "b").unwrap();
+    server.apply(map("bank", "c", "ä")).unwrap();
+    up_to_date(&server, &fifo, &resource).await;
+    assert_eq!(stored(&fifo), ["bank/c=ä", "shop/a=3"]);
+    assert_eq!(server.requests().len(), 1, "one watch brought it all");
+    assert!(server.requests()[0].sends_initial_events());
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_a_streamed_list_is_refused_it_lists_and_watches() {
+    for refused in [WatchLists::Forbidden, WatchLists::Failing] {
+        let server = ApiServer::builder().resource(Resource::config_maps()).watch_lists(refused).frame_size(7).build();
+        server.apply(map("shop", "a", "1")).unwrap();
+        let fifo = applied();
+        let mut errors = run(maps(&server), &fifo, |builder| builder);
+        fifo.wait_for_sync_async().await.unwrap();
+        assert!(errors.recv().await.unwrap().contains("a watch failed"));
+        server.apply(map("shop", "a", "2")).unwrap();
+        up_to_date(&server, &fifo, &Resource::config_maps()).await;
+        assert_eq!(stored(&fifo), ["shop/a=2"]);
+        let verbs: Vec<_> = server.requests().iter().map(Request::verb).collect();
+        assert_eq!(verbs, [Verb::Watch, Verb::List, Verb::Watch]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_cut_or_broken_at_any_place_is_read_again() {
+    // With a quote, since in a string anything else would be text.
+    let faults: [fn(After) -> Fault; 3] = [Fault::broken, Fault::cut, |after| Fault::garbage(after, "\"<html>")];
+    for fault in faults {
+        for bytes in [1, 60, 130, 200] {
+            let server = server();
+            server.apply(map("shop", "a", "1")).unwrap();
+            server.fault(fault(After::Bytes(bytes)).on(Verb::List));
+            let fifo = applied();
+            let mut errors = run(maps(&server), &fifo, |builder| builder.watch_list(false));
+            fifo.wait_for_sync_async().await.unwrap();
+            assert_eq!(stored(&fifo), ["shop/a=1"]);
+            assert!(errors.recv().await.unwrap().contains("a list failed"), "{bytes}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_cut_in_the_middle_of_a_line_goes_on_after_the_last_whole_one() {
+    for fault in [Fault::cut(After::Bytes(400)), Fault::broken(After::Bytes(400)), Fault::hang(After::Bytes(400))] {
+        let server = server();
+        let first = server.apply(map("shop", "a", "1")).unwrap().to_string();
+        server.fault(fault.on(Verb::Watch));
+        let fifo = applied();
+        let mut errors = run(maps(&server), &fifo, |builder| builder.watch_list(false));
+        fifo.wait_for_sync_async().await.unwrap();
+        for data in 2..9 {
+            server.apply(map("shop", "a", &data.to_string())).unwrap();
+        }
+        errors.recv().await.unwrap();
+        server.wait_for_request(|request| request.verb() == Verb::Watch && request.resource_version() != first).await;
+        up_to_date(&server, &fifo, &Resource::config_maps()).await;
+        assert_eq!(stored(&fifo), ["shop/a=8"]);
+        let lists = server.requests().iter().filter(|request| request.verb() == Verb::List).count();
+        assert_eq!(lists, 1, "it need not list again");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_refused_or_silent_is_tried_again() {
+    for fault in [Fault::refused(), Fault::silence()] {
+        let server = server();
+        server.apply(map("shop", "a", "1")).unwrap();
+        server.fault(fault.times(3));
+        let fifo = applied();
+        let mut errors = run(maps(&server), &fifo, |builder| builder.silence(Duration::from_secs(20)));
+        fifo.wait_for_sync_async().await.unwrap();
+        for _ in 0..3 {
+            errors.recv().await.unwrap();
+        }
+        assert_eq!(stored(&fifo), ["shop/a=1"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_gone_leads_to_a_list_and_deletions_that_were_missed_are_told() {
+    let (server, resource) = (server(), Resource::config_maps());
+    server.apply(map("shop", "a", "1")).unwrap();
+    server.apply(map("shop", "b", "2")).unwrap();
+    let fifo = applied();
+    let mut errors = run(maps(&server), &fifo, |builder| builder.watch_list(false));
+    fifo.wait_for_sync_async().await.unwrap();
+    server.wait_for_watchers(1).await;
+    // As an event, and then as an HTTP status.
+    server.fault(Fault::status(status::expired("too old")).on(Verb::Watch));
+    server.error_watches(status::expired("too old"));
+    server.delete(&resource, "shop", "b").unwrap();
+    server.apply(map("shop", "a", "3")).unwrap();
+    for _ in 0..2 {
+        assert!(errors.recv().await.unwrap().contains("410"));
+    }
+    up_to_date(&server, &fifo, &resource).await;
+    assert_eq!(stored(&fifo), ["shop/a=3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_told_twice_after_a_reconnect_do_no_harm() {
+    let (server, resource) = (server(), Resource::config_maps());
+    let fifo = applied();
+    let _errors = run(maps(&server), &fifo, |builder| builder.watch_list(false));
+    server.wait_for_watchers(1).await;
+    for data in 1..6 {
+        server.apply(map("shop", "a", &data.to_string())).unwrap();
+    }
+    up_to_date(&server, &fifo, &resource).await;
+    server.fault(Fault::repeat(3));
+    let reached = server.version().to_string();
+    server.end_watches();
+    server.wait_for_request(|request| request.verb() == Verb::Watch && request.resource_version() == reached).await;
+    server.apply(map("shop", "b", "6")).unwrap();
+    up_to_date(&server, &fifo, &resource).await;
+    assert_eq!(stored(&fifo), ["shop/a=5", "shop/b=6"]);
+}

@@ -1,0 +1,73 @@
+//! kube's client as it is by default repeats requests; those of a reflector it must not.
+
+use std::time::Duration;
+
+use deltafifo_informer::KubeListerWatcher;
+use deltafifo_informer::lister_watcher::{ListRequest, ListerWatcher, RequestError, WatchRequest};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Client, Config};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+/// Answers every request with this status: its address, and the heads of the requests.
+async fn refusing(status: &'static str) -> (String, watch::Receiver<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (tell, asked) = watch::channel(Vec::new());
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") && connection.read_buf(&mut request).await.is_ok_and(|read| read > 0)
+            {
+            }
+            tell.send_modify(|asked| asked.push(String::from_utf8_lossy(&request).to_lowercase()));
+            let answer =
+                format!("HTTP/1.1 {status}\r\nRetry-After: 7\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbusy");
+            let _ = connection.write_all(answer.as_bytes()).await;
+        }
+    });
+    (url, asked)
+}
+
+fn lists(heads: &[String]) -> usize {
+    heads.iter().filter(|head| !head.contains("watch=")).count()
+}
+
+#[tokio::test]
+async fn a_refused_request_is_seen_at_once_and_sent_once() {
+    for (status, code) in
+        [("429 Too Many Requests", 429), ("503 Service Unavailable", 503), ("504 Gateway Timeout", 504)]
+    {
+        let (url, mut asked) = refusing(status).await;
+        let client = Client::try_from(Config::new(url.parse().unwrap())).unwrap();
+        let source = KubeListerWatcher::new::<ConfigMap>(client, &(), None);
+        let answers = async {
+            let listed = source.list(ListRequest::default()).await.map(drop);
+            [listed.unwrap_err(), source.watch(WatchRequest::default()).await.map(drop).unwrap_err()]
+        };
+        let errors = tokio::select! {
+            errors = answers => errors,
+            _ = asked.wait_for(|heads| lists(heads) > 1 || heads.len() > 2) => panic!("the client asked again by itself"),
+        };
+        for error in errors {
+            assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
+            let RequestError::Status { status, .. } = error else { panic!("{error}") };
+            assert_eq!((status.code, status.message.as_str()), (code, "busy"));
+        }
+        let heads = asked.borrow();
+        assert_eq!(heads.len(), 2);
+        assert!(heads.iter().all(|head| !head.contains("transfer-encoding")), "a GET without a body: {heads:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_unreachable() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let client = Client::try_from(Config::new(url.parse().unwrap())).unwrap();
+    let source = KubeListerWatcher::new::<ConfigMap>(client, &(), None);
+    let error = source.list(ListRequest::default()).await.map(drop).unwrap_err();
+    assert!(matches!(error, RequestError::Unreachable(_)), "{error}");
+}

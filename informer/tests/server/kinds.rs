@@ -1,0 +1,151 @@
+//! Typed objects, dynamic ones, custom ones, metadata alone; a namespace, several, a selector.
+
+use deltafifo_informer::KubeListerWatcher;
+use deltafifo_informer::lister_watcher::{ListerWatcher, Merged};
+use deltafifo_testkit::{ApiServer, Request, Resource, Verb, status};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::core::{NotUsed, Object, PartialObjectMeta};
+use kube::discovery::Scope;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::rig::{applied, map, run, server, stored, up_to_date};
+
+#[tokio::test(start_paused = true)]
+async fn dynamic_objects_of_a_list_say_their_types() {
+    for watch_list in [false, true] {
+        let server = server();
+        server.apply(map("shop", "a", "1")).unwrap();
+        let types = ApiResource::erase::<ConfigMap>(&());
+        let source = KubeListerWatcher::new::<DynamicObject>(server.client(), &types, None);
+        let fifo = applied::<DynamicObject>();
+        let _errors = run(source, &fifo, |builder| builder.watch_list(watch_list));
+        fifo.wait_for_sync_async().await.unwrap();
+        let map = fifo.store().get_by_key("shop/a").unwrap();
+        let types = map.types.as_ref().unwrap();
+        assert_eq!((types.api_version.as_str(), types.kind.as_str()), ("v1", "ConfigMap"));
+        assert_eq!(map.data["data"]["data"], "1");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_metadata_nothing_else_is_asked_for() {
+    for watch_list in [false, true] {
+        let server = server();
+        server.apply(map("shop", "a", "1")).unwrap();
+        let source = KubeListerWatcher::new::<PartialObjectMeta<ConfigMap>>(server.client(), &(), Some("shop"));
+        let fifo = applied::<PartialObjectMeta<ConfigMap>>();
+        let _errors = run(source, &fifo, |builder| builder.watch_list(watch_list));
+        fifo.wait_for_sync_async().await.unwrap();
+        let meta = fifo.store().get_by_key("shop/a").unwrap();
+        assert_eq!(meta.metadata.labels.as_ref().unwrap()["data"], "1");
+        assert!(server.requests().iter().all(Request::is_metadata_only));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_custom_resource_is_waited_for_until_its_definition_is_there() {
+    let api = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Shop"));
+    let server = ApiServer::builder().build();
+    let source = KubeListerWatcher::new::<DynamicObject>(server.client(), &api, None);
+    let fifo = applied::<DynamicObject>();
+    let mut errors = run(source, &fifo, |builder| builder);
+    assert!(errors.recv().await.unwrap().contains("CRD"));
+    server.register(Resource::custom(api, Scope::Namespaced));
+    let shop = json!({ "apiVersion": "example.com/v1", "kind": "Shop", "metadata": { "name": "a" }, "open": true });
+    server.apply(shop).unwrap();
+    fifo.wait_for_sync_async().await.unwrap();
+    up_to_date(
+        &server,
+        &fifo,
+        &Resource::custom(
+            ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Shop")),
+            Scope::Namespaced,
+        ),
+    )
+    .await;
+    assert_eq!(fifo.store().get_by_key("default/a").unwrap().data["open"], true);
+}
+
+/// A custom resource whose objects are not all as its type has them.
+#[derive(Clone, Debug, Deserialize)]
+struct ShopSpec {
+    open: bool,
+}
+
+type Shop = Object<ShopSpec, NotUsed>;
+
+#[tokio::test(start_paused = true)]
+async fn a_custom_object_that_its_type_does_not_fit_is_told_of_and_kept_as_it_was() {
+    let api = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Shop"));
+    let resource = Resource::custom(api.clone(), Scope::Namespaced);
+    let shop = |name: &str, open: Value| {
+        let metadata = json!({ "namespace": "town", "name": name });
+        json!({ "apiVersion": "example.com/v1", "kind": "Shop", "metadata": metadata, "spec": { "open": open } })
+    };
+    for watch_list in [false, true] {
+        let server = ApiServer::builder().resource(resource.clone()).build();
+        server.apply(shop("never", json!("maybe"))).unwrap();
+        server.apply(shop("first", json!(true))).unwrap();
+        let fifo = applied::<Shop>();
+        let source = KubeListerWatcher::new::<Shop>(server.client(), &api, None);
+        let mut errors = run(source, &fifo, |builder| builder.watch_list(watch_list));
+        fifo.wait_for_sync_async().await.unwrap();
+        assert!(errors.recv().await.unwrap().starts_with(r#"object "town/never" of version "2" cannot be read"#));
+        // By an event, and then by a relist as well.
+        server.wait_for_watchers(1).await;
+        server.apply(shop("first", json!("perhaps"))).unwrap();
+        assert!(errors.recv().await.unwrap().starts_with(r#"object "town/first" of version "4" cannot be read"#));
+        server.error_watches(status::expired("too old"));
+        for told in ["too old", "town/first", "town/never"] {
+            let error = errors.recv().await.unwrap();
+            assert!(error.contains(told), "{error}");
+        }
+        up_to_date(&server, &fifo, &resource).await;
+        assert_eq!(fifo.store().list_keys(), ["town/first"]);
+        assert!(fifo.store().get_by_key("town/first").unwrap().spec.open, "the last good one");
+        let requests = server.requests();
+        let lists = |request: &&Request| request.verb() == Verb::List || request.sends_initial_events();
+        assert_eq!(requests.iter().filter(lists).count(), 2, "nothing is listed again for it");
+        server.apply(shop("first", json!(false))).unwrap();
+        up_to_date(&server, &fifo, &resource).await;
+        assert!(!fifo.store().get_by_key("town/first").unwrap().spec.open);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selector_is_part_of_every_request() {
+    let (server, resource) = (server(), Resource::config_maps());
+    server.apply(map("shop", "a", "1")).unwrap();
+    server.apply(map("shop", "b", "2")).unwrap();
+    let source =
+        KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None).query("labelSelector", "data in (1,3)");
+    let fifo = applied();
+    let _errors = run(source, &fifo, |builder| builder.watch_list(false));
+    fifo.wait_for_sync_async().await.unwrap();
+    assert_eq!(stored(&fifo), ["shop/a=1"]);
+    server.wait_for_watchers(1).await;
+    server.apply(map("shop", "b", "3")).unwrap();
+    server.apply(map("shop", "a", "2")).unwrap();
+    up_to_date(&server, &fifo, &resource).await;
+    assert_eq!(stored(&fifo), ["shop/b=3"], "what it does not match any more is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_namespaces_are_one() {
+    let server = server();
+    for namespace in ["shop", "bank", "home"] {
+        server.apply(map(namespace, "a", "1")).unwrap();
+    }
+    let part = |namespace: &str| -> Box<dyn ListerWatcher> {
+        Box::new(KubeListerWatcher::new::<ConfigMap>(server.client(), &(), Some(namespace)))
+    };
+    for watch_list in [false, true] {
+        let fifo = applied();
+        let source = Merged::new(vec![part("shop"), part("home")]);
+        let _errors = run(source, &fifo, |builder| builder.watch_list(watch_list));
+        fifo.wait_for_sync_async().await.unwrap();
+        assert_eq!(stored(&fifo), ["home/a=1", "shop/a=1"]);
+    }
+}

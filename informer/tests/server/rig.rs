@@ -1,0 +1,79 @@
+//! A server, and a reflector that feeds a queue whose items are applied.
+
+use std::sync::Arc;
+
+use deltafifo::{DeltaFifo, Indexer, KeyFunc};
+use deltafifo_informer::reflector::{Reflector, ReflectorBuilder};
+use deltafifo_informer::{KubeListerWatcher, KubeMeta, ReflectorError};
+use deltafifo_testkit::{ApiServer, Resource};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Resource as Kube;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+pub type Queue<K> = DeltaFifo<K, KubeMeta>;
+
+pub fn server() -> ApiServer {
+    ApiServer::builder().resource(Resource::config_maps()).frame_size(100).build()
+}
+
+pub fn map(namespace: &str, name: &str, data: &str) -> Value {
+    json!({
+        "kind": "ConfigMap", "apiVersion": "v1",
+        "metadata": { "namespace": namespace, "name": name, "labels": { "data": data } },
+        "data": { "data": data },
+    })
+}
+
+/// A queue whose items are applied as they come.
+pub fn applied<K: Kube + Send + Sync + 'static>() -> Arc<Queue<K>> {
+    let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().expect("no index is given twice");
+    let fifo = Arc::new(DeltaFifo::over(store).track_applied(true).build());
+    let queue: Arc<Queue<K>> = fifo.clone();
+    tokio::spawn(async move {
+        while let Ok(mut item) = queue.pop_async().await {
+            item.apply(|_| ()).expect("the store is fused and has no indexes");
+        }
+    });
+    fifo
+}
+
+/// Runs a reflector of `source` into `fifo` for as long as the test's runtime lives: its errors.
+pub fn run<K: Kube + DeserializeOwned + Send + Sync + 'static>(
+    source: impl deltafifo_informer::ListerWatcher,
+    fifo: &Arc<Queue<K>>,
+    choose: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K>,
+) -> mpsc::UnboundedReceiver<String> {
+    let (tell, told) = mpsc::unbounded_channel();
+    let on_error = move |error: &ReflectorError| drop(tell.send(error.to_string()));
+    let reflector = choose(Reflector::builder(source, fifo.clone()).on_error(on_error)).build();
+    tokio::spawn(async move { reflector.run().await });
+    told
+}
+
+/// All `ConfigMap`s of all namespaces.
+pub fn maps(server: &ApiServer) -> KubeListerWatcher {
+    KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None)
+}
+
+/// Waits until what the server has now is applied, which a bookmark tells.
+pub async fn up_to_date<K: Send + Sync + 'static>(server: &ApiServer, fifo: &Queue<K>, resource: &Resource)
+where
+    KubeMeta: deltafifo::Meta<K>,
+{
+    server.wait_for_watchers(1).await;
+    server.bookmark(resource);
+    fifo.wait_for_resource_version_async(&server.version().to_string()).await.expect("the queue is open");
+}
+
+/// Keys and values of what is stored.
+pub fn stored(fifo: &Queue<ConfigMap>) -> Vec<String> {
+    let shown = |map: &Arc<ConfigMap>| {
+        let key = fifo.key_of(map.as_ref()).expect("it has a name");
+        format!("{key}={}", map.data.as_ref().map_or("", |data| &data["data"]))
+    };
+    let mut stored: Vec<_> = fifo.store().list().iter().map(shown).collect();
+    stored.sort();
+    stored
+}

@@ -9,7 +9,7 @@ use deltafifo_informer::workqueue::{
     AddOptions, BucketRateLimiter, BuildError, Builder, Item, ItemExponentialFailureRateLimiter,
     ItemFastSlowRateLimiter, JitteredRateLimiter, MaxOfRateLimiter, RateLimiter, WithMaxWaitRateLimiter, WorkQueue,
 };
-use deltafifo_oracle::workqueue::poll;
+use deltafifo_oracle::workqueue::{Sleeper, poll};
 
 use crate::common::{Queue, idle, ms, next, queue, rest, spawn};
 
@@ -149,4 +149,55 @@ async fn a_waker_that_panics_harms_neither_an_add_nor_the_keeper_nor_a_done() {
     assert_eq!(rest(&queue), ["later"]);
     queue.add_after("still later", ms(1));
     assert_eq!(next(&queue).await, Some("still later"), "the keeper lives");
+}
+
+/// More than tokio wakes in one go.
+const SLEEPERS: usize = 40;
+
+#[tokio::test]
+async fn a_waker_that_panics_keeps_the_end_from_no_other_getter() {
+    let queue = queue::<u32>();
+    let mut poor = Box::pin(queue.get());
+    assert!(poll(&mut poor, &Waker::from(Arc::new(Panics))).is_none());
+    let mut getters: Vec<_> = (0..SLEEPERS).map(|_| Sleeper::of(queue.get())).collect();
+    queue.shut_down();
+    assert!(getters.iter_mut().all(|getter| getter.is_woken() && getter.poll().is_some()));
+}
+
+#[tokio::test]
+async fn a_waker_that_panics_keeps_the_end_of_a_drain_from_no_other() {
+    for shut_down in [false, true] {
+        let queue = queue();
+        queue.add("foo");
+        let item = queue.try_get().unwrap();
+        // All of them first: each begins by waking those who sleep.
+        let (poor, drains): (_, Vec<_>) =
+            (queue.shut_down_with_drain(), (0..SLEEPERS).map(|_| queue.shut_down_with_drain()).collect());
+        let mut poor = Box::pin(poor);
+        assert!(poll(&mut poor, &Waker::from(Arc::new(Panics))).is_none());
+        let mut drains: Vec<_> = drains.into_iter().map(Sleeper::of).collect();
+        if shut_down {
+            queue.shut_down();
+        } else {
+            item.done();
+        }
+        assert!(drains.iter_mut().all(|drain| drain.is_woken() && drain.poll().is_some()));
+    }
+}
+
+/// Who goes away hands its wake-up on, perhaps while it unwinds.
+#[tokio::test]
+async fn a_waker_that_panics_does_not_harm_a_getter_that_goes_away() {
+    let queue = queue();
+    let goes = Sleeper::of(queue.get());
+    let mut poor = Box::pin(queue.get());
+    assert!(poll(&mut poor, &Waker::from(Arc::new(Panics))).is_none());
+    let mut last = Sleeper::of(queue.get());
+    queue.add("foo");
+    assert!(goes.is_woken());
+    drop(goes);
+    assert!(!last.is_woken(), "it is for the one between them");
+    drop(poor);
+    assert!(last.is_woken());
+    assert_eq!(last.poll().flatten().map(|item| *item.key()), Some("foo"));
 }

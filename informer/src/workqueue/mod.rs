@@ -60,8 +60,8 @@
 //! shard's lock may be held while one of these two is taken, never the reverse, and never both. Under a shard's lock the
 //! only foreign code is the key's `Eq` and `Clone`; wakers, metrics and rate limiters are called with no lock held.
 //!
-//! What a waker or a metrics recorder panics with goes no further. A getter whose waker panicked counts as woken; dropped,
-//! it hands that on to the next.
+//! What a waker, a metrics recorder, or the queue's own copy of a key when it is dropped panics with goes no further. A
+//! getter whose waker panicked counts as woken; dropped, it hands that on to the next.
 //!
 //! # Cost
 //!

@@ -100,7 +100,6 @@ impl<K: Key> Shared<K> {
     pub(super) fn end(&self, place: Place) {
         let now = self.stamp();
         let (ended, started, key) = self.shards.lock(place.shard).end(place, &self.schedule);
-        drop(key);
         self.tell(|metrics| metrics.done(waited(started, now)));
         if ended.queued {
             self.ready.notify_one();
@@ -108,6 +107,8 @@ impl<K: Key> Shared<K> {
         if ended.drained {
             self.drained.notify_waiters();
         }
+        // Last: a stranger's drop may take its time. Unharmed: this may be a drop in a thread that unwinds.
+        unharmed(|| drop(key));
     }
 
     /// Queues keys whose time has come; whether there may be more of them.

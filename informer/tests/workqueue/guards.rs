@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 
 use deltafifo_informer::workqueue::{
@@ -109,6 +109,46 @@ async fn a_key_whose_clone_panics_is_not_kept() {
     assert_eq!(Arc::strong_count(&fragile), 1, "it was taken, and that was all");
     queue.add(Fragile(fragile));
     assert!(queue.try_get().is_some());
+}
+
+/// A key whose drop panics, so often.
+#[derive(Clone)]
+struct Heavy(Arc<AtomicUsize>);
+
+impl Drop for Heavy {
+    fn drop(&mut self) {
+        if self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+            resume_unwind(Box::new("a drop that panics"));
+        }
+    }
+}
+
+impl PartialEq for Heavy {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Heavy {}
+
+impl std::hash::Hash for Heavy {
+    fn hash<H: std::hash::Hasher>(&self, _state: &mut H) {}
+}
+
+/// The queue's own key panics in the first case, and the item's, too, in the second: then the one unwinds already.
+#[tokio::test]
+async fn a_key_whose_drop_panics_ends_its_processing_and_the_drain() {
+    for panics in [1, 2] {
+        let (queue, left) = (queue(), Arc::new(AtomicUsize::new(0)));
+        queue.add(Heavy(Arc::clone(&left)));
+        let item = queue.try_get().unwrap();
+        let mut drain = Sleeper::of(queue.shut_down_with_drain());
+        left.store(panics, Ordering::SeqCst);
+        let ended = catch_unwind(AssertUnwindSafe(|| if panics == 1 { item.done() } else { drop(item) }));
+        assert_eq!(ended.is_err(), panics == 2, "only the item's own key is the caller's");
+        assert_eq!(left.load(Ordering::SeqCst), 0);
+        assert!(drain.is_woken() && drain.poll().is_some());
+    }
 }
 
 /// The waker of a task on a poor executor.

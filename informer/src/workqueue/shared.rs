@@ -25,7 +25,7 @@ const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 const PIECE: usize = 256;
 
 pub(super) struct Shared<K> {
-    shards: Sharded<Shard<K>>,
+    pub(super) shards: Sharded<Shard<K>>,
     schedule: Schedule,
     /// Where those sleep who want a key. Waking runs no stranger's code that could panic, see `sleep.rs`.
     pub(super) ready: Notify,

@@ -57,8 +57,13 @@
 //! Entries are in 64 shards by hash, each with a mutex: an add of a key that is dirty already, the most frequent by far
 //! when there is much to do, touches nothing else unless it raises the key. The order of keys is behind one mutex, held
 //! for a few list operations when a key is queued, taken and done; times that keys wait for are behind another. A
-//! shard's lock may be held while one of these two is taken, never the reverse, and never both. Under a shard's lock the
-//! only foreign code is the key's `Eq` and `Clone`; wakers, metrics and rate limiters are called with no lock held.
+//! shard's lock may be held while one of these two is taken, never the reverse, and never both. The limiters that count
+//! failures have shards of their own, whose locks are held with no other. Under a shard's lock the only foreign code is the
+//! key's `Eq` and `Clone`, which therefore must not call the queue or the limiter; a key's `Hash` and drop, wakers, metrics
+//! and rate limiters are called with no lock held.
+//!
+//! What a waker, a metrics recorder, or the queue's own copy of a key when it is dropped panics with goes no further. A
+//! getter whose waker panicked counts as woken; dropped, it hands that on to the next.
 //!
 //! # Cost
 //!
@@ -104,6 +109,7 @@ pub use item::Item;
 pub use limiter::{
     BucketRateLimiter, ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter, JitteredRateLimiter,
     MaxOfRateLimiter, RateLimiter, WithMaxWaitRateLimiter, default_controller_rate_limiter,
+    default_item_based_rate_limiter,
 };
 pub use options::AddOptions;
 pub use queue::WorkQueue;

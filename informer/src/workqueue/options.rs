@@ -36,7 +36,8 @@ impl AddOptions {
         self
     }
 
-    /// Not before the rate limiter's delay has passed; with [`after`](Self::after), the shorter of the two counts.
+    /// Not before the rate limiter's delay has passed; with [`after`](Self::after), the shorter of the two counts, but for an
+    /// `after` of zero, which is as good as none.
     pub fn rate_limited(mut self) -> Self {
         self.rate_limited = true;
         self

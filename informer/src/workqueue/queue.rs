@@ -75,7 +75,9 @@ impl<K: Key> WorkQueue<K> {
     /// ```
     pub fn add_with(&self, key: K, options: AddOptions) {
         let limit = options.rate_limited.then(|| self.shared.limiter.when(&key));
-        let delay = options.after.into_iter().chain(limit).min();
+        // No delay asks for nothing beside a limit: else it would lift it.
+        let after = options.after.filter(|after| limit.is_none() || !after.is_zero());
+        let delay = after.into_iter().chain(limit).min();
         self.shared.add(key, options.priority, delay);
     }
 

@@ -25,11 +25,11 @@ const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 const PIECE: usize = 256;
 
 pub(super) struct Shared<K> {
-    shards: Sharded<Shard<K>>,
+    pub(super) shards: Sharded<Shard<K>>,
     schedule: Schedule,
-    /// Where those sleep who want a key.
+    /// Where those sleep who want a key. Waking runs no stranger's code that could panic, see `sleep.rs`.
     pub(super) ready: Notify,
-    /// Where the keeper sleeps.
+    /// Where the keeper sleeps, whose waker is tokio's.
     pub(super) keeper: Notify,
     /// Where those sleep who wait for the end of all work.
     pub(super) drained: Notify,
@@ -100,14 +100,15 @@ impl<K: Key> Shared<K> {
     pub(super) fn end(&self, place: Place) {
         let now = self.stamp();
         let (ended, started, key) = self.shards.lock(place.shard).end(place, &self.schedule);
-        drop(key);
         self.tell(|metrics| metrics.done(waited(started, now)));
         if ended.queued {
-            unharmed(|| self.ready.notify_one());
+            self.ready.notify_one();
         }
         if ended.drained {
-            unharmed(|| self.drained.notify_waiters());
+            self.drained.notify_waiters();
         }
+        // Last: a stranger's drop may take its time. Unharmed: this may be a drop in a thread that unwinds.
+        unharmed(|| drop(key));
     }
 
     /// Queues keys whose time has come; whether there may be more of them.
@@ -140,10 +141,9 @@ impl<K: Key> Shared<K> {
         self.shards.each().for_each(|mut shard| shard.close());
         self.schedule.delays.lock().clear();
         self.schedule.line.lock().end(phase);
-        for sleepers in [&self.ready, &self.drained] {
-            unharmed(|| sleepers.notify_waiters());
-        }
-        unharmed(|| self.keeper.notify_one());
+        self.ready.notify_waiters();
+        self.drained.notify_waiters();
+        self.keeper.notify_one();
     }
 
     pub(super) fn is_draining(&self) -> bool {
@@ -183,8 +183,8 @@ impl<K: Key> Shared<K> {
             self.tell(Metrics::added);
         }
         match added {
-            Added::Queued => unharmed(|| self.ready.notify_one()),
-            Added::WaitsFirst => unharmed(|| self.keeper.notify_one()),
+            Added::Queued => self.ready.notify_one(),
+            Added::WaitsFirst => self.keeper.notify_one(),
             Added::Again | Added::Quietly => {}
         }
     }

@@ -1,8 +1,14 @@
-//! Sleeping without missing what one sleeps for.
+//! Sleeping without missing what one sleeps for, and without harm to who wakes.
 
-use std::pin::pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
 
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+use super::strangers::unharmed;
 
 /// Looks, and sleeps at `place`, by turns, until there is something to see. Dropping the future loses no wake-up: if it was
 /// meant for this sleeper, tokio's `Notify` passes it on.
@@ -18,6 +24,25 @@ pub(super) async fn sleep_until_some<T>(place: &Notify, mut look: impl FnMut() -
         if let Some(seen) = look() {
             return seen;
         }
-        woken.await;
+        sleep(woken).await;
     }
+}
+
+/// A sleeper's own waker, which may be a stranger's, in one that never panics: `Notify`, waking all, would forget those
+/// behind it, and who goes away and hands its wake-up on would end with a panic that is not its own.
+struct Sleeper(Waker);
+
+impl Wake for Sleeper {
+    fn wake(self: Arc<Self>) {
+        // With its drop, which may be the last one.
+        unharmed(move || self.0.wake_by_ref());
+    }
+}
+
+async fn sleep(mut woken: Pin<&mut Notified<'_>>) {
+    poll_fn(|context| {
+        let waker = Waker::from(Arc::new(Sleeper(context.waker().clone())));
+        woken.as_mut().poll(&mut Context::from_waker(&waker))
+    })
+    .await;
 }

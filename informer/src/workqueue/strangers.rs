@@ -1,4 +1,4 @@
-//! Code that is called on the way and is not the queue's: wakers, metrics recorders.
+//! Code that is called on the way and is not the queue's: wakers, metrics recorders, the drop of a key.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -134,3 +134,20 @@ fn an_end_forgets_the_times() {
     shared.end_with(Phase::ShutDown);
     assert!(shared.next_due().is_none());
 }
+
+/// Else a getter could be told that there is nothing more, and a key be added after that which nobody takes. Somebody holds
+/// the last shard, so that the end stops there.
+#[test]
+fn the_line_ends_only_when_every_shard_refuses_adds() {
+    let shared = Shared::<&str>::new(Box::new(default_controller_rate_limiter()), None);
+    std::thread::scope(|threads| {
+        let last = shared.shards.each().last();
+        threads.spawn(|| shared.end_with(Phase::ShutDown));
+        while !shared.shards.each().next().is_some_and(|first| first.is_closed()) {
+            std::thread::yield_now();
+        }
+        assert!(!shared.is_shutting_down());
+        drop(last);
+    });
+    assert!(shared.is_shutting_down());
+}

@@ -210,6 +210,16 @@ async fn of_a_delay_and_a_rate_limit_the_shorter_counts() {
     assert_eq!(queue.num_requeues(&"foo"), 2);
 }
 
+/// controller-runtime's `After: 0` is one that nobody set.
+#[tokio::test(start_paused = true)]
+async fn no_delay_leaves_a_rate_limit_as_it_is() {
+    let limiter = ItemExponentialFailureRateLimiter::new(ms(100), ms(100));
+    let queue = Arc::new(WorkQueue::builder().rate_limiter(limiter).build().unwrap());
+    queue.add_with("foo", AddOptions::new().after(Duration::ZERO).rate_limited());
+    comes(&queue, "foo", ms(100)).await;
+    assert_eq!(queue.num_requeues(&"foo"), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_default_limiter_is_the_controllers() {
     let queue = queue();

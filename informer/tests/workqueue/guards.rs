@@ -2,14 +2,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 
 use deltafifo_informer::workqueue::{
     AddOptions, BucketRateLimiter, BuildError, Builder, Item, ItemExponentialFailureRateLimiter,
     ItemFastSlowRateLimiter, JitteredRateLimiter, MaxOfRateLimiter, RateLimiter, WithMaxWaitRateLimiter, WorkQueue,
 };
-use deltafifo_oracle::workqueue::poll;
+use deltafifo_oracle::workqueue::{Sleeper, poll};
 
 use crate::common::{Queue, idle, ms, next, queue, rest, spawn};
 
@@ -111,6 +111,46 @@ async fn a_key_whose_clone_panics_is_not_kept() {
     assert!(queue.try_get().is_some());
 }
 
+/// A key whose drop panics, so often.
+#[derive(Clone)]
+struct Heavy(Arc<AtomicUsize>);
+
+impl Drop for Heavy {
+    fn drop(&mut self) {
+        if self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+            resume_unwind(Box::new("a drop that panics"));
+        }
+    }
+}
+
+impl PartialEq for Heavy {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Heavy {}
+
+impl std::hash::Hash for Heavy {
+    fn hash<H: std::hash::Hasher>(&self, _state: &mut H) {}
+}
+
+/// The queue's own key panics in the first case, and the item's, too, in the second: then the one unwinds already.
+#[tokio::test]
+async fn a_key_whose_drop_panics_ends_its_processing_and_the_drain() {
+    for panics in [1, 2] {
+        let (queue, left) = (queue(), Arc::new(AtomicUsize::new(0)));
+        queue.add(Heavy(Arc::clone(&left)));
+        let item = queue.try_get().unwrap();
+        let mut drain = Sleeper::of(queue.shut_down_with_drain());
+        left.store(panics, Ordering::SeqCst);
+        let ended = catch_unwind(AssertUnwindSafe(|| if panics == 1 { item.done() } else { drop(item) }));
+        assert_eq!(ended.is_err(), panics == 2, "only the item's own key is the caller's");
+        assert_eq!(left.load(Ordering::SeqCst), 0);
+        assert!(drain.is_woken() && drain.poll().is_some());
+    }
+}
+
 /// The waker of a task on a poor executor.
 struct Panics;
 
@@ -149,4 +189,55 @@ async fn a_waker_that_panics_harms_neither_an_add_nor_the_keeper_nor_a_done() {
     assert_eq!(rest(&queue), ["later"]);
     queue.add_after("still later", ms(1));
     assert_eq!(next(&queue).await, Some("still later"), "the keeper lives");
+}
+
+/// More than tokio wakes in one go.
+const SLEEPERS: usize = 40;
+
+#[tokio::test]
+async fn a_waker_that_panics_keeps_the_end_from_no_other_getter() {
+    let queue = queue::<u32>();
+    let mut poor = Box::pin(queue.get());
+    assert!(poll(&mut poor, &Waker::from(Arc::new(Panics))).is_none());
+    let mut getters: Vec<_> = (0..SLEEPERS).map(|_| Sleeper::of(queue.get())).collect();
+    queue.shut_down();
+    assert!(getters.iter_mut().all(|getter| getter.is_woken() && getter.poll().is_some()));
+}
+
+#[tokio::test]
+async fn a_waker_that_panics_keeps_the_end_of_a_drain_from_no_other() {
+    for shut_down in [false, true] {
+        let queue = queue();
+        queue.add("foo");
+        let item = queue.try_get().unwrap();
+        // All of them first: each begins by waking those who sleep.
+        let (poor, drains): (_, Vec<_>) =
+            (queue.shut_down_with_drain(), (0..SLEEPERS).map(|_| queue.shut_down_with_drain()).collect());
+        let mut poor = Box::pin(poor);
+        assert!(poll(&mut poor, &Waker::from(Arc::new(Panics))).is_none());
+        let mut drains: Vec<_> = drains.into_iter().map(Sleeper::of).collect();
+        if shut_down {
+            queue.shut_down();
+        } else {
+            item.done();
+        }
+        assert!(drains.iter_mut().all(|drain| drain.is_woken() && drain.poll().is_some()));
+    }
+}
+
+/// Who goes away hands its wake-up on, perhaps while it unwinds.
+#[tokio::test]
+async fn a_waker_that_panics_does_not_harm_a_getter_that_goes_away() {
+    let queue = queue();
+    let goes = Sleeper::of(queue.get());
+    let mut poor = Box::pin(queue.get());
+    assert!(poll(&mut poor, &Waker::from(Arc::new(Panics))).is_none());
+    let mut last = Sleeper::of(queue.get());
+    queue.add("foo");
+    assert!(goes.is_woken());
+    drop(goes);
+    assert!(!last.is_woken(), "it is for the one between them");
+    drop(poor);
+    assert!(last.is_woken());
+    assert_eq!(last.poll().flatten().map(|item| *item.key()), Some("foo"));
 }

@@ -1,11 +1,15 @@
 //! Rate limiters (client-go `default_rate_limiters_test.go`).
 
-use std::sync::Mutex;
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{LazyLock, Mutex, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use deltafifo_informer::workqueue::{
     BucketRateLimiter, ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter, JitteredRateLimiter,
     MaxOfRateLimiter, RateLimiter, WithMaxWaitRateLimiter, default_controller_rate_limiter,
+    default_item_based_rate_limiter,
 };
 
 use crate::common::{ms, pass};
@@ -148,4 +152,57 @@ async fn the_controllers_limiter_is_the_longer_of_key_and_bucket() {
     tokio::time::advance(Duration::from_secs(1000)).await;
     let delays: Vec<_> = (0..40).map(|_| limiter.when(&0)).collect();
     assert_eq!(delays[39], Duration::from_secs(1000));
+}
+
+#[test]
+fn the_item_based_limiter_goes_from_a_millisecond_to_a_thousand_seconds() {
+    counts_by_key(&default_item_based_rate_limiter(), &[1, 2, 4, 8, 16]);
+    let limiter = default_item_based_rate_limiter();
+    let delays: Vec<_> = (0..40).map(|_| limiter.when(&"one")).collect();
+    assert_eq!((delays[19], delays[20], delays[39]), (ms(524_288), ms(1_000_000), ms(1_000_000)));
+}
+
+/// A key that counts how often keys are hashed.
+#[derive(Clone, PartialEq, Eq)]
+struct Counted(u32);
+
+static HASHED: AtomicU32 = AtomicU32::new(0);
+
+impl Hash for Counted {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        HASHED.fetch_add(1, Ordering::SeqCst);
+        self.0.hash(state);
+    }
+}
+
+#[test]
+fn a_key_that_fails_is_hashed_once_however_many_others_failed() {
+    let limiter = ItemExponentialFailureRateLimiter::new(ms(1), ms(1000));
+    (0..10_000).for_each(|key| assert_eq!(limiter.when(&Counted(key)), ms(1)));
+    assert_eq!(HASHED.load(Ordering::SeqCst), 10_000);
+}
+
+/// A key that uses its limiter in its drop.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Asks;
+
+static ASKED: LazyLock<ItemExponentialFailureRateLimiter<Asks>> =
+    LazyLock::new(|| ItemExponentialFailureRateLimiter::new(ms(1), ms(1000)));
+
+impl Drop for Asks {
+    fn drop(&mut self) {
+        let _ = ASKED.num_requeues(self);
+    }
+}
+
+/// On a thread of its own: should that wait for ever, the test does not.
+#[test]
+fn a_forgotten_key_may_use_the_limiter_in_its_drop() {
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || {
+        ASKED.when(&Asks);
+        ASKED.forget(&Asks);
+        done.send(())
+    });
+    assert_eq!(is_done.recv_timeout(Duration::from_secs(60)), Ok(()));
 }

@@ -72,7 +72,10 @@ impl Model {
         if self.is_shutting_down() {
             return;
         }
-        let after = after.into_iter().chain(limit).min();
+        let after = match (after, limit) {
+            (Some(after), Some(limit)) if !after.is_zero() => Some(after.min(limit)),
+            (after, limit) => limit.or(after),
+        };
         self.retries += u32::from(after.is_some());
         let (number, at) = (self.number(), self.now + after.unwrap_or_default());
         let is_later = at > self.now;

@@ -7,9 +7,16 @@ use hashbrown::hash_table::Entry;
 
 use super::super::sharded::Sharded;
 
-type Counts<K> = HashTable<(K, u32)>;
+struct Failed<K> {
+    key: K,
+    /// Kept, so that no key is hashed again when the table grows.
+    hash: u64,
+    times: u32,
+}
 
-pub(super) struct Failures<K>(Sharded<Counts<K>>);
+type Shard<K> = HashTable<Failed<K>>;
+
+pub(super) struct Failures<K>(Sharded<Shard<K>>);
 
 impl<K: Hash + Eq + Clone> Failures<K> {
     pub(super) fn new() -> Self {
@@ -19,16 +26,16 @@ impl<K: Hash + Eq + Clone> Failures<K> {
     /// One more; how many there were before.
     pub(super) fn count(&self, key: &K) -> u32 {
         let hash = self.0.hash(key);
-        let mut counts = self.0.lock(Sharded::<Counts<K>>::number_of(hash));
-        match counts.entry(hash, |(found, _)| found == key, |(found, _)| self.0.hash(found)) {
+        let mut shard = self.0.lock(Sharded::<Shard<K>>::number_of(hash));
+        match shard.entry(hash, |failed| failed.key == *key, |failed| failed.hash) {
             Entry::Occupied(mut entry) => {
-                let (_, count) = entry.get_mut();
-                let before = *count;
-                *count = before.saturating_add(1);
+                let Failed { times, .. } = entry.get_mut();
+                let before = *times;
+                *times = before.saturating_add(1);
                 before
             }
             Entry::Vacant(entry) => {
-                entry.insert((key.clone(), 1));
+                entry.insert(Failed { key: key.clone(), hash, times: 1 });
                 0
             }
         }
@@ -36,15 +43,16 @@ impl<K: Hash + Eq + Clone> Failures<K> {
 
     pub(super) fn of(&self, key: &K) -> u32 {
         let hash = self.0.hash(key);
-        let counts = self.0.lock(Sharded::<Counts<K>>::number_of(hash));
-        counts.find(hash, |(found, _)| found == key).map_or(0, |&(_, count)| count)
+        let shard = self.0.lock(Sharded::<Shard<K>>::number_of(hash));
+        shard.find(hash, |failed| failed.key == *key).map_or(0, |failed| failed.times)
     }
 
     pub(super) fn forget(&self, key: &K) {
         let hash = self.0.hash(key);
-        let mut counts = self.0.lock(Sharded::<Counts<K>>::number_of(hash));
-        if let Ok(entry) = counts.find_entry(hash, |(found, _)| found == key) {
-            entry.remove();
-        }
+        let mut shard = self.0.lock(Sharded::<Shard<K>>::number_of(hash));
+        let forgotten = shard.find_entry(hash, |failed| failed.key == *key).ok().map(|entry| entry.remove().0);
+        // A key's drop is a stranger's code: not with the lock held.
+        drop(shard);
+        drop(forgotten);
     }
 }

@@ -1,0 +1,124 @@
+//! The reflector against a real API server and etcd: killed, stopped, compacted, refusing, and with many objects.
+//! `ci/e2e.sh` builds the servers and runs this.
+//!
+//! Each scenario has servers of its own, on loopback, in a directory of its own, and a time limit. A reflector feeds a
+//! `DeltaFifo` over an `Indexer`, a consumer applies what it pops, and an oracle looks at everything that handlers are
+//! told: see `oracle.rs`, and `scenarios/`, one file each.
+
+mod churn;
+mod fault;
+mod gate;
+mod oracle;
+mod rig;
+mod scenarios;
+mod servers;
+mod wait;
+mod writer;
+
+use std::env;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum, value_parser};
+use deltafifo::BoxError;
+use futures_util::FutureExt;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, timeout};
+
+use scenarios::{Outcome, Scenario, Setting};
+
+/// Runs the reflector against a real API server and etcd.
+#[derive(Parser)]
+#[command(name = "e2e", version)]
+struct Cli {
+    /// The scenarios to run, all of them otherwise
+    scenarios: Vec<Scenario>,
+    /// Run the three that every change must hold in, with few objects
+    #[arg(long, conflicts_with = "scenarios")]
+    smoke: bool,
+    /// How many objects churn and large have, instead of 10000 and 100000
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(100..=1_000_000))]
+    objects: Option<u32>,
+    /// Where e2e/build.sh has put kube-apiserver and etcd
+    #[arg(long, value_name = "DIR", default_value = "target/e2e/bin")]
+    binaries: PathBuf,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // The servers are children: whoever ends this ends them.
+    tokio::select! {
+        code = run(&cli) => code,
+        ended = told_to_end() => {
+            eprintln!("e2e: {}", ended.map_or_else(|error| error.to_string(), |()| "told to end".to_owned()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn told_to_end() -> io::Result<()> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+async fn run(cli: &Cli) -> ExitCode {
+    let chosen: &[Scenario] = match cli.scenarios.as_slice() {
+        _ if cli.smoke => &Scenario::SMOKE,
+        [] => Scenario::value_variants(),
+        chosen => chosen,
+    };
+    let (mut held, mut skipped, mut failed) = (0, 0, 0);
+    for scenario in chosen {
+        let from = Instant::now();
+        let outcome = try_one(cli, *scenario).await;
+        let (what, said) = match outcome {
+            Ok(Outcome::Held(said)) => {
+                held += 1;
+                ("held", said)
+            }
+            Ok(Outcome::Skipped(why)) => {
+                skipped += 1;
+                ("skipped", why)
+            }
+            Err(error) => {
+                failed += 1;
+                ("FAILED", error.to_string())
+            }
+        };
+        println!("{:<20} {what:<8} {:>6.1} s  {said}", scenario.name(), from.elapsed().as_secs_f64());
+    }
+    let verdict = if failed == 0 { "ok" } else { "failed" };
+    println!("{verdict}: {held} scenarios held, {skipped} were skipped, {failed} failed");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs one in a directory of its own. What the servers said of a failure is printed, and their logs stay.
+async fn try_one(cli: &Cli, scenario: Scenario) -> Result<Outcome, BoxError> {
+    let dir = tempfile::Builder::new().prefix("deltafifo-e2e-").tempdir()?;
+    let setting = Setting {
+        binaries: cli.binaries.clone(),
+        dir: dir.path().to_owned(),
+        smoke: cli.smoke,
+        objects: cli.objects.map(|objects| objects as usize),
+        etcd34: env::var_os("DELTAFIFO_ETCD34").filter(|path| !path.is_empty()).map(PathBuf::from),
+    };
+    let ended = AssertUnwindSafe(timeout(scenario.limit(), scenario.run(&setting))).catch_unwind().await;
+    let outcome = match ended {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(_)) => Err(format!("it was not over after {:?}", scenario.limit()).into()),
+        Err(_) => Err("it panicked, see above".into()),
+    };
+    if outcome.is_err() {
+        eprint!("{}", servers::logs(&setting.dir));
+        servers::tidy(&setting.dir);
+        eprintln!("-- the logs stay in {}", dir.keep().display());
+    }
+    outcome
+}

@@ -1,0 +1,176 @@
+//! A reflector behind a gate, its queue over a store, a consumer that applies what it pops, and everything they tell.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::{BoxError, DeltaFifo, Indexer, KeyFunc, ResourceVersion};
+use deltafifo_informer::reflector::{Backoff, ReflectorBuilder};
+use deltafifo_informer::{KubeMeta, Reflector, ReflectorError};
+use k8s_openapi::api::core::v1::ConfigMap;
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use crate::fault::{Fault, Met};
+use crate::gate::Gate;
+use crate::oracle::{Counts, Told, Version, Versions, difference, keyed};
+use crate::servers::Servers;
+use crate::wait::{POLL, until};
+use crate::writer::Writer;
+
+/// How long the reflector may take to learn of something, once the server is there.
+const LEARNING: Duration = Duration::from_secs(60);
+/// After how long a fresh list is no longer fresh: a write that was cut off may have come since.
+const FRESH: Duration = Duration::from_secs(5);
+
+type Queue = DeltaFifo<ConfigMap, KubeMeta>;
+
+/// All of it, running. Dropped, it stops.
+pub struct Rig {
+    pub gate: Arc<Gate>,
+    reflector: Arc<Reflector<ConfigMap>>,
+    fifo: Arc<Queue>,
+    told: Arc<Mutex<Told>>,
+    met: Arc<Mutex<Vec<Met>>>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Rig {
+    /// Starts a reflector through `gate`, with what `choose` chooses. It asks again sooner than usual.
+    pub fn start(
+        gate: Gate,
+        choose: impl FnOnce(ReflectorBuilder<ConfigMap>) -> ReflectorBuilder<ConfigMap>,
+    ) -> Result<Self, BoxError> {
+        let (gate, told, met) = (Arc::new(gate), Arc::<Mutex<Told>>::default(), Arc::<Mutex<Vec<Met>>>::default());
+        let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build()?;
+        let fifo: Arc<Queue> = Arc::new(DeltaFifo::over(store).build());
+        let errors = met.clone();
+        let builder = Reflector::builder(gate.clone(), fifo.clone())
+            .backoff(Backoff::new(Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(120)))
+            .on_error(move |error: &ReflectorError| errors.lock().push(Met::of(error)));
+        let reflector = Arc::new(choose(builder).build());
+        let tasks =
+            [tokio::spawn(run(reflector.clone(), told.clone())), tokio::spawn(consume(fifo.clone(), told.clone()))];
+        Ok(Self { gate, reflector, fifo, told, met, tasks })
+    }
+
+    /// Two of them: one asks for streamed lists, the other for plain ones.
+    pub fn both(servers: &Servers) -> Result<[Self; 2], BoxError> {
+        let start = |streamed| Self::start(Gate::new(servers.client()), |builder| builder.watch_list(streamed));
+        Ok([start(true)?, start(false)?])
+    }
+
+    /// What was told so far.
+    pub fn counts(&self) -> Counts {
+        self.told.lock().counts()
+    }
+
+    /// How many objects handlers know.
+    pub fn known(&self) -> usize {
+        self.told.lock().live().len()
+    }
+
+    /// How often the reflector met this.
+    pub fn times(&self, fault: Fault) -> usize {
+        self.met.lock().iter().filter(|met| met.fault == fault).count()
+    }
+
+    /// The version that the reflector has reached.
+    pub fn version(&self) -> Version {
+        self.reflector.last_sync_resource_version().as_deref().and_then(ResourceVersion::parse)
+    }
+
+    /// Waits until the reflector has reached `version`.
+    pub async fn reached(&self, version: &str) -> Result<(), BoxError> {
+        let wanted = ResourceVersion::parse(version);
+        until(&format!("reaching version {version}"), LEARNING, || self.version() >= wanted).await
+    }
+
+    /// Waits until so many changes more have been told.
+    pub async fn told_more(&self, changes: usize) -> Result<(), BoxError> {
+        let wanted = self.counts().all() + changes;
+        until(&format!("telling {changes} changes more"), LEARNING, || self.counts().all() >= wanted).await
+    }
+
+    /// Waits until the reflector, handlers and store have what the server has, and checks all that was told on the way
+    /// there.
+    pub async fn settled(&self, writer: &Writer) -> Result<(), BoxError> {
+        let deadline = Instant::now() + LEARNING;
+        loop {
+            let fresh = writer.listed().await?;
+            let Some(difference) = self.differs(&fresh).await else { return self.check(&fresh) };
+            if Instant::now() > deadline {
+                return Err(format!("handlers were not told of everything: {difference}").into());
+            }
+        }
+    }
+
+    /// How what was told differs from `fresh`, if it still does after some time.
+    async fn differs(&self, fresh: &Versions) -> Option<String> {
+        let deadline = Instant::now() + FRESH;
+        let newest = fresh.values().max().cloned().flatten();
+        // All is told before a relist is over.
+        let behind = || (self.version() < newest).then(|| format!("the reflector is at {:?}", self.version()));
+        loop {
+            let difference = difference(self.told.lock().live(), fresh).or_else(behind)?;
+            if Instant::now() > deadline {
+                return Some(difference);
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    fn check(&self, fresh: &Versions) -> Result<(), BoxError> {
+        let stored: Versions = self.fifo.store().list().iter().map(|map| keyed(&map.metadata)).collect();
+        if let Some(difference) = difference(&stored, fresh) {
+            return Err(format!("the store is not what handlers were told: {difference}").into());
+        }
+        match self.told.lock().faults() {
+            [] => Ok(()),
+            faults @ [first, ..] => Err(format!("{} faults in what was told, the first: {first}", faults.len()).into()),
+        }
+    }
+
+    /// An error when the reflector has met what is not expected.
+    pub fn met_only(&self, expected: impl Fn(Fault) -> bool) -> Result<(), BoxError> {
+        match self.met.lock().iter().find(|met| !expected(met.fault)) {
+            Some(met) => Err(format!("an error that nothing here brings about: {}", met.text).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// What was told and met, for a person.
+    pub fn summary(&self) -> String {
+        let mut times = HashMap::<Fault, usize>::new();
+        for met in self.met.lock().iter() {
+            *times.entry(met.fault).or_default() += 1;
+        }
+        let mut times: Vec<_> = times.into_iter().map(|(fault, times)| format!("{times} {fault:?}")).collect();
+        times.sort();
+        let met = if times.is_empty() { "nothing".to_owned() } else { times.join(", ") };
+        format!("told {}, met {met}", self.counts())
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+async fn run(reflector: Arc<Reflector<ConfigMap>>, told: Arc<Mutex<Told>>) {
+    let ended = reflector.run().await;
+    told.lock().fault(format!("the reflector ended: {ended}"));
+}
+
+/// Applies whatever comes.
+async fn consume(fifo: Arc<Queue>, told: Arc<Mutex<Told>>) {
+    while let Ok(mut item) = fifo.pop_async().await {
+        let key = item.key().to_owned();
+        if let Err(error) = item.apply(|change| told.lock().tell(&key, &change)) {
+            told.lock().fault(format!("{key} was not applied: {error}"));
+        }
+        item.done();
+    }
+}

@@ -1,0 +1,34 @@
+//! The API server is killed, and stopped, and started again, while four writers change objects all the time: nothing is
+//! lost, and nothing goes back.
+
+use super::{Ended, Outcome, Setting};
+use crate::churn::Churn;
+use crate::fault::Fault;
+use crate::gate::Gate;
+use crate::rig::Rig;
+use crate::servers::{Options, Servers};
+use crate::writer::Write;
+
+pub async fn run(setting: &Setting) -> Ended {
+    let (objects, restarts) = if setting.smoke { (1_000, 1) } else { (10_000, 5) };
+    let objects = setting.objects.unwrap_or(objects);
+    let mut servers = Servers::start(setting, Options::default()).await?;
+    let writer = servers.writer();
+    let rig = Rig::start(Gate::new(servers.client()), |builder| builder)?;
+    writer.all(Write::Create, 0..objects).await?;
+
+    let churn = Churn::start(&writer, objects);
+    for restart in 0..restarts {
+        rig.told_more(objects / 10).await?;
+        match restart % 2 {
+            0 => servers.kill_api().await?,
+            _ => servers.stop_api().await?,
+        }
+        servers.start_api().await?;
+    }
+    rig.told_more(objects / 10).await?;
+    let written = churn.stop().await?;
+    rig.settled(&writer).await?;
+    rig.met_only(|fault| fault.is_restart() || fault == Fault::Expired)?;
+    Ok(Outcome::Held(format!("{objects} objects, {written} writes, {restarts} restarts: {}", rig.summary())))
+}

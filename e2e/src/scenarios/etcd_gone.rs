@@ -1,0 +1,40 @@
+//! Etcd is away for ten seconds, while four writers try to write: the same watch goes on, and nothing is lost.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::{Ended, Outcome, Setting};
+use crate::churn::Churn;
+use crate::gate::Gate;
+use crate::rig::Rig;
+use crate::servers::{Options, Servers};
+use crate::writer::Write;
+
+const AWAY: Duration = Duration::from_secs(10);
+const OBJECTS: usize = 500;
+
+pub async fn run(setting: &Setting) -> Ended {
+    let mut servers = Servers::start(setting, Options::default()).await?;
+    let writer = servers.writer();
+    writer.all(Write::Create, 0..OBJECTS).await?;
+    let rig = Rig::start(Gate::new(servers.client()), |builder| builder)?;
+    rig.settled(&writer).await?;
+
+    let churn = Churn::start(&writer, OBJECTS);
+    rig.told_more(100).await?;
+    let asked = rig.gate.seen().asked.len();
+    servers.stop_etcd().await?;
+    // This is how long it is away; nothing is waited for.
+    sleep(AWAY).await;
+    servers.start_etcd().await?;
+    rig.told_more(100).await?;
+    let written = churn.stop().await?;
+    rig.settled(&writer).await?;
+    rig.met_only(|_| false)?;
+    let again = rig.gate.seen().asked.len() - asked;
+    if again != 0 {
+        return Err(format!("{again} requests were made again: {}", rig.summary()).into());
+    }
+    Ok(Outcome::Held(format!("{written} writes: {}", rig.summary())))
+}

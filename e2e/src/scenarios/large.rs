@@ -1,0 +1,55 @@
+//! Many objects, of which one in a hundred changes while the reflector is cut off: everything is listed anew, streamed
+//! and plain, and only what has changed is told.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Ended, Outcome, Setting};
+use crate::fault::Fault;
+use crate::gate::Gate;
+use crate::oracle::Counts;
+use crate::rig::Rig;
+use crate::servers::{Options, Servers};
+use crate::wait::until;
+use crate::writer::{Write, name};
+
+/// How long a first list may take.
+const FIRST: Duration = Duration::from_secs(120);
+
+pub async fn run(setting: &Setting) -> Ended {
+    let objects = setting.objects.unwrap_or(100_000);
+    let mut servers = Servers::start(setting, Options::default()).await?;
+    let writer = servers.writer();
+    let from = Instant::now();
+    writer.all(Write::Create, 0..objects).await?;
+    let mut said = vec![format!("{objects} objects made in {:.1} s", from.elapsed().as_secs_f64())];
+
+    for (how, streamed) in [("streamed", true), ("plain", false)] {
+        let from = Instant::now();
+        let rig = Rig::start(Gate::new(servers.client()), |builder| builder.watch_list(streamed))?;
+        until("the first list", FIRST, || rig.known() == objects).await?;
+        let first = from.elapsed().as_secs_f64();
+        rig.settled(&writer).await?;
+        rig.gate.close().await;
+        let before = rig.counts();
+
+        let changed: Vec<_> = (0..objects).step_by(100).map(name).collect();
+        let expected = Counts { updated: changed.len(), ..Counts::default() };
+        writer.each(Write::Update, changed.into_iter()).await?;
+        servers.kill_api().await?;
+        servers.start_api().await?;
+        let from = Instant::now();
+        rig.gate.open();
+        rig.told_more(expected.updated).await?;
+        let again = from.elapsed().as_secs_f64();
+        rig.settled(&writer).await?;
+        rig.met_only(|fault| matches!(fault, Fault::Cut | Fault::Expired))?;
+        let told = rig.counts().since(before);
+        if told != expected || rig.times(Fault::Expired) == 0 {
+            return Err(format!("{told} after the list, and not {expected}: {}", rig.summary()).into());
+        }
+        said.push(format!("{how}: all in {first:.1} s, later {} that changed in {again:.1} s", expected.updated));
+    }
+    Ok(Outcome::Held(said.join("; ")))
+}

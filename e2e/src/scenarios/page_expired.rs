@@ -1,0 +1,66 @@
+//! A list in pages, whose second page is asked for after the compaction: the token has expired (410, as a status), and
+//! everything is listed at once, not older than the first page. What was deleted in between comes as a tombstone.
+//!
+//! The API server pages a first list only where it has no cache, so here it has none.
+
+use std::time::Duration;
+
+use deltafifo::ResourceVersion;
+use deltafifo_informer::lister_watcher::{Asked, ListRequest};
+
+use super::{Ended, Outcome, Setting};
+use crate::fault::Fault;
+use crate::gate::Gate;
+use crate::oracle::Counts;
+use crate::rig::Rig;
+use crate::servers::{Options, Servers};
+use crate::wait::until;
+use crate::writer::Write;
+
+/// How long the first object may take.
+const FIRST: Duration = Duration::from_secs(30);
+/// How long a page may be held back: longer than a reflector waits for one otherwise.
+const HELD: Duration = Duration::from_secs(200);
+
+pub async fn run(setting: &Setting) -> Ended {
+    let arguments = vec!["--watch-cache-sizes=configmaps#0", "--etcd-compaction-interval=10s"];
+    let servers = Servers::start(setting, Options { arguments, etcd: None }).await?;
+    let writer = servers.writer();
+    writer.all(Write::Create, 0..300).await?;
+    let gate = Gate::new(servers.client());
+    gate.hold_pages();
+    let rig = Rig::start(gate, |builder| builder.watch_list(false).page_size(100).silence(HELD))?;
+    let held = rig.gate.held().await;
+    let Some(Asked::List(ListRequest { continue_token: Some(token), .. })) = &held else {
+        return Err(format!("no second page was asked for, but {held:?}").into());
+    };
+    // The first object is told of before its page is complete. Of the last page nobody has heard.
+    until("the first object", FIRST, || rig.known() > 0).await?;
+    writer.all(Write::Delete, 0..1).await?;
+    writer.all(Write::Delete, 290..300).await?;
+    writer.all(Write::Update, 1..20).await?;
+    writer.all(Write::Create, 300..310).await?;
+    writer.until_expired(token).await?;
+    rig.gate.open();
+    rig.settled(&writer).await?;
+
+    let seen = rig.gate.seen();
+    let first = seen.pages.first().map(|page| page.resource_version.clone()).unwrap_or_default();
+    let whole = ListRequest { resource_version: first.clone(), not_older_than: true, ..ListRequest::default() };
+    if !seen.asked.contains(&Asked::List(whole)) {
+        return Err(format!("no list not older than version {first:?} was asked for: {:?}", seen.asked).into());
+    }
+    let last = seen.pages.last().map(|page| page.resource_version.as_str()).unwrap_or_default();
+    if ResourceVersion::parse(last) < ResourceVersion::parse(&first) {
+        return Err(format!("the list at version {last} is older than the first page, at {first}").into());
+    }
+    rig.met_only(|fault| fault == Fault::Expired)?;
+    let Counts { deleted, tombstones, .. } = rig.counts();
+    if [rig.times(Fault::Expired), deleted, tombstones] != [1; 3] {
+        return Err(format!("one page must expire, and one deletion be told of: {}", rig.summary()).into());
+    }
+    // The watch goes on from there.
+    writer.all(Write::Update, 20..30).await?;
+    rig.settled(&writer).await?;
+    Ok(Outcome::Held(rig.summary()))
+}

@@ -1,0 +1,44 @@
+//! The API server is killed when nothing has been written since the reflector's version: the watch goes on from there,
+//! and nothing is listed.
+//!
+//! The API server writes a lease of its own now and then. Should one come in between, the watch is rightly refused, and
+//! it is tried once more.
+
+use deltafifo_informer::lister_watcher::Asked;
+
+use super::{Ended, Outcome, Setting};
+use crate::fault::Fault;
+use crate::gate::Gate;
+use crate::rig::Rig;
+use crate::servers::{Options, Servers};
+use crate::writer::Write;
+
+const ATTEMPTS: usize = 3;
+
+pub async fn run(setting: &Setting) -> Ended {
+    let mut servers = Servers::start(setting, Options::default()).await?;
+    let writer = servers.writer();
+    writer.all(Write::Create, 0..300).await?;
+    let rig = Rig::start(Gate::new(servers.client()), |builder| builder)?;
+    rig.settled(&writer).await?;
+
+    for attempt in 1..=ATTEMPTS {
+        let last = writer.create(&format!("before-{attempt}")).await?;
+        rig.reached(&last).await?;
+        let asked = rig.gate.seen().asked.len();
+        servers.kill_api().await?;
+        rig.gate.close().await;
+        servers.start_api().await?;
+        rig.gate.open();
+        let next = writer.create(&format!("after-{attempt}")).await?;
+        rig.reached(&next).await?;
+        rig.settled(&writer).await?;
+        rig.met_only(|fault| matches!(fault, Fault::Cut | Fault::Expired))?;
+        let resumes = |asked: &Asked| matches!(asked, Asked::Watch(watch) if !watch.send_initial_events);
+        let since = rig.gate.seen().asked.split_off(asked);
+        if !since.is_empty() && since.iter().all(resumes) {
+            return Ok(Outcome::Held(format!("in attempt {attempt}: {}", rig.summary())));
+        }
+    }
+    Err(format!("the watch was refused {ATTEMPTS} times: {}", rig.summary()).into())
+}

@@ -1,0 +1,48 @@
+//! The reflector is cut off, others write, and the API server starts anew: its window begins after the reflector's
+//! version, so the watch is refused (410, as an event), and everything is listed anew.
+
+use deltafifo::ResourceVersion;
+use deltafifo_informer::lister_watcher::Asked;
+
+use super::{Ended, Outcome, Setting};
+use crate::fault::Fault;
+use crate::rig::Rig;
+use crate::servers::{Options, Servers};
+use crate::writer::Write;
+
+pub async fn run(setting: &Setting) -> Ended {
+    let mut servers = Servers::start(setting, Options::default()).await?;
+    let writer = servers.writer();
+    let rigs = Rig::both(&servers)?;
+    writer.all(Write::Create, 0..300).await?;
+    for rig in &rigs {
+        rig.settled(&writer).await?;
+        rig.gate.close().await;
+    }
+    let noted = rigs.each_ref().map(Rig::version);
+
+    writer.all(Write::Update, 0..100).await?;
+    writer.all(Write::Delete, 100..150).await?;
+    writer.all(Write::Create, 300..350).await?;
+    servers.kill_api().await?;
+    servers.start_api().await?;
+    for rig in &rigs {
+        rig.gate.open();
+    }
+
+    for (rig, noted) in rigs.iter().zip(noted) {
+        rig.settled(&writer).await?;
+        rig.met_only(|fault| matches!(fault, Fault::Cut | Fault::Expired))?;
+        let resumed = rig.gate.seen().asked.into_iter().any(|asked| match asked {
+            Asked::Watch(watch) => {
+                !watch.send_initial_events && ResourceVersion::parse(&watch.resource_version) == noted
+            }
+            Asked::List(_) => false,
+        });
+        if !resumed || rig.times(Fault::Expired) == 0 {
+            return Err(format!("no watch from version {noted:?} was refused: {}", rig.summary()).into());
+        }
+    }
+    let [streamed, plain] = rigs.map(|rig| rig.summary());
+    Ok(Outcome::Held(format!("streamed: {streamed}; plain: {plain}")))
+}

@@ -1,0 +1,48 @@
+//! The reflector asks for everything at a version that the API server has not reached (504 after some seconds; behind a
+//! balancer, a server that lags is enough for that): then it asks for the newest.
+//!
+//! It is the gate that moves the version ahead: an API server with a cache of its own that lags takes two of them.
+
+use deltafifo_informer::lister_watcher::Asked;
+
+use super::{Ended, Outcome, Setting};
+use crate::fault::Fault;
+use crate::rig::Rig;
+use crate::servers::{Options, Servers};
+use crate::writer::Write;
+
+pub async fn run(setting: &Setting) -> Ended {
+    let mut servers = Servers::start(setting, Options::default()).await?;
+    let writer = servers.writer();
+    writer.all(Write::Create, 0..300).await?;
+    let rigs = Rig::both(&servers)?;
+    for rig in &rigs {
+        rig.settled(&writer).await?;
+        rig.gate.close().await;
+        rig.gate.move_ahead();
+    }
+    let before = rigs.each_ref().map(|rig| rig.gate.seen().asked.len());
+
+    // So that the watch is refused, and everything is asked for.
+    writer.all(Write::Update, 0..50).await?;
+    servers.kill_api().await?;
+    servers.start_api().await?;
+    for rig in &rigs {
+        rig.gate.open();
+    }
+
+    for (rig, before) in rigs.iter().zip(before) {
+        rig.settled(&writer).await?;
+        rig.met_only(|fault| matches!(fault, Fault::Cut | Fault::Expired | Fault::TooLarge))?;
+        let seen = rig.gate.seen();
+        let newest = seen.asked[before..].iter().any(|asked| match asked {
+            Asked::List(list) => list.resource_version.is_empty() && !list.not_older_than,
+            Asked::Watch(watch) => watch.send_initial_events && watch.resource_version.is_empty(),
+        });
+        if !newest || !seen.faults.contains(&Fault::TooLarge) {
+            return Err(format!("nothing was too large, or the newest not asked for: {:?}", seen.asked).into());
+        }
+    }
+    let [streamed, plain] = rigs.map(|rig| rig.summary());
+    Ok(Outcome::Held(format!("streamed: {streamed}; plain: {plain}")))
+}

@@ -1,0 +1,55 @@
+//! An API server that streams no lists: because its feature is off, or because its etcd is too old. The reflector asks
+//! for a plain list at once, also later.
+
+use deltafifo_informer::lister_watcher::Asked;
+
+use super::{Ended, Outcome, Setting};
+use crate::fault::Fault;
+use crate::gate::Gate;
+use crate::rig::Rig;
+use crate::servers::{Options, Servers};
+use crate::writer::Write;
+
+/// The API server says that the request is invalid.
+pub async fn by_gate(setting: &Setting) -> Ended {
+    let arguments = vec!["--feature-gates=WatchList=false"];
+    falls_back(setting, Options { arguments, etcd: None }, Fault::Status(422)).await
+}
+
+/// Etcd 3.4 cannot say how far a watch is, which the API server takes for an error of its own.
+pub async fn by_etcd34(setting: &Setting) -> Ended {
+    match setting.etcd34.clone() {
+        Some(etcd) => falls_back(setting, Options { etcd: Some(etcd), ..Options::default() }, Fault::Status(500)).await,
+        None => Ok(Outcome::Skipped("DELTAFIFO_ETCD34 names no etcd 3.4".to_owned())),
+    }
+}
+
+async fn falls_back(setting: &Setting, options: Options, refusal: Fault) -> Ended {
+    let mut servers = Servers::start(setting, options).await?;
+    let writer = servers.writer();
+    writer.all(Write::Create, 0..300).await?;
+    let rig = Rig::start(Gate::new(servers.client()), |builder| builder)?;
+    rig.settled(&writer).await?;
+
+    // And once more, when everything is listed anew.
+    rig.gate.close().await;
+    writer.all(Write::Update, 0..50).await?;
+    writer.all(Write::Delete, 50..100).await?;
+    servers.kill_api().await?;
+    servers.start_api().await?;
+    rig.gate.open();
+    rig.settled(&writer).await?;
+    rig.met_only(|fault| fault == refusal || matches!(fault, Fault::Cut | Fault::Expired))?;
+
+    let asked = rig.gate.seen().asked;
+    let streamed = asked.iter().filter(|asked| is_streamed(asked)).count();
+    let fell_back = asked.windows(2).filter(|pair| is_streamed(&pair[0]) && matches!(pair[1], Asked::List(_))).count();
+    if [streamed, fell_back, rig.times(refusal)] != [2; 3] {
+        return Err(format!("two streams must be refused, and lists follow: {asked:?}, {}", rig.summary()).into());
+    }
+    Ok(Outcome::Held(rig.summary()))
+}
+
+fn is_streamed(asked: &Asked) -> bool {
+    matches!(asked, Asked::Watch(watch) if watch.send_initial_events)
+}

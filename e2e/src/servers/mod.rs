@@ -1,0 +1,229 @@
+//! An etcd and a kube-apiserver on loopback, with everything they keep in one directory.
+//!
+//! Nothing has to be made for them first: the API server makes itself a certificate, whose key also signs tokens of
+//! service accounts, of which there are none. It knows one user, by a token, who may do everything.
+
+mod process;
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use deltafifo::BoxError;
+use http::Request;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, ObjectMeta, PostParams};
+use kube::{Client, Config};
+use tokio::process::Command;
+use tokio::time::{Instant, sleep};
+
+use crate::scenarios::Setting;
+use crate::wait::POLL;
+use crate::writer::Writer;
+use process::Process;
+
+/// Where all objects of the scenarios are.
+pub const NAMESPACE: &str = "e2e";
+
+const API: &str = "kube-apiserver";
+const ETCD: &str = "etcd";
+const TOKEN: &str = "not-a-secret";
+/// How long a server may take until it is ready. An API server reads everything first.
+const STARTING: Duration = Duration::from_secs(60);
+/// How long an answer to a write may take.
+const ANSWERING: Duration = Duration::from_secs(20);
+
+/// What is special about a scenario's servers.
+#[derive(Default)]
+pub struct Options {
+    /// Further arguments of the API server.
+    pub arguments: Vec<&'static str>,
+    /// Another etcd than the one that was built.
+    pub etcd: Option<PathBuf>,
+}
+
+/// Both servers. Dropped, they are killed.
+pub struct Servers {
+    dir: PathBuf,
+    api_binary: PathBuf,
+    etcd_binary: PathBuf,
+    arguments: Vec<&'static str>,
+    ports: Ports,
+    api: Option<Process>,
+    etcd: Option<Process>,
+    /// As a user has it, for reflectors.
+    client: Client,
+    /// For writes and questions: it repeats nothing by itself, and does not wait for ever.
+    impatient: Client,
+}
+
+struct Ports {
+    api: u16,
+    etcd: u16,
+    peers: u16,
+}
+
+impl Servers {
+    /// Starts both, and makes the namespace.
+    pub async fn start(setting: &Setting, options: Options) -> Result<Self, BoxError> {
+        let ports = Ports::free()?;
+        let mut config = config(&format!("https://127.0.0.1:{}", ports.api))?;
+        config.auth_info.token = Some(TOKEN.into());
+        let mut impatient = config.clone();
+        impatient.default_retry = false;
+        (impatient.read_timeout, impatient.reset_reader_on_write) = (Some(ANSWERING), true);
+        fs::write(setting.dir.join("tokens.csv"), format!("{TOKEN},tester,tester,system:masters\n"))?;
+        let mut servers = Self {
+            dir: setting.dir.clone(),
+            api_binary: setting.binaries.join(API),
+            etcd_binary: options.etcd.unwrap_or_else(|| setting.binaries.join(ETCD)),
+            arguments: options.arguments,
+            ports,
+            api: None,
+            etcd: None,
+            client: Client::try_from(config)?,
+            impatient: Client::try_from(impatient)?,
+        };
+        servers.start_etcd().await?;
+        servers.start_api().await?;
+        let metadata = ObjectMeta { name: Some(NAMESPACE.to_owned()), ..ObjectMeta::default() };
+        let namespace = Namespace { metadata, ..Namespace::default() };
+        let namespaces: Api<Namespace> = Api::all(servers.impatient.clone());
+        namespaces.create(&PostParams::default(), &namespace).await?;
+        Ok(servers)
+    }
+
+    /// For reflectors.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// For everybody else.
+    pub fn writer(&self) -> Writer {
+        Writer::new(self.impatient.clone())
+    }
+
+    /// Starts etcd, again with what it had, and waits until it is ready.
+    pub async fn start_etcd(&mut self) -> Result<(), BoxError> {
+        let url = |port| format!("http://127.0.0.1:{port}");
+        let (clients, peers) = (url(self.ports.etcd), url(self.ports.peers));
+        let mut command = Command::new(&self.etcd_binary);
+        command.args([
+            "--name=e2e".to_owned(),
+            format!("--data-dir={}", self.dir.join("data").display()),
+            format!("--listen-client-urls={clients}"),
+            format!("--advertise-client-urls={clients}"),
+            format!("--listen-peer-urls={peers}"),
+            format!("--initial-advertise-peer-urls={peers}"),
+            format!("--initial-cluster=e2e={peers}"),
+            // The machine does not fail here, only processes do.
+            "--unsafe-no-fsync".to_owned(),
+            "--log-level=warn".to_owned(),
+        ]);
+        let etcd = self.etcd.insert(Process::start(ETCD, command, &self.dir)?);
+        let client = Client::try_from(config(&clients)?)?;
+        ready(etcd, &client, "/health").await
+    }
+
+    /// SIGTERM for etcd.
+    pub async fn stop_etcd(&mut self) -> Result<(), BoxError> {
+        match self.etcd.take() {
+            Some(etcd) => etcd.stop().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Starts the API server, at the port that it had, and waits until it is ready.
+    pub async fn start_api(&mut self) -> Result<(), BoxError> {
+        let (certificates, tokens) = (self.dir.join("certificates"), self.dir.join("tokens.csv"));
+        let key = certificates.join("apiserver.key");
+        let mut command = Command::new(&self.api_binary);
+        command.args([
+            "--bind-address=127.0.0.1".to_owned(),
+            "--advertise-address=127.0.0.1".to_owned(),
+            format!("--secure-port={}", self.ports.api),
+            "--endpoint-reconciler-type=none".to_owned(),
+            "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+            format!("--etcd-servers=http://127.0.0.1:{}", self.ports.etcd),
+            format!("--cert-dir={}", certificates.display()),
+            format!("--token-auth-file={}", tokens.display()),
+            "--anonymous-auth=false".to_owned(),
+            "--authorization-mode=AlwaysAllow".to_owned(),
+            "--service-account-issuer=https://e2e.local".to_owned(),
+            format!("--service-account-key-file={}", key.display()),
+            format!("--service-account-signing-key-file={}", key.display()),
+            // Without it a watch over HTTP/1 holds a stop up for a minute.
+            "--shutdown-watch-termination-grace-period=5s".to_owned(),
+        ]);
+        command.args(&self.arguments);
+        let api = self.api.insert(Process::start(API, command, &self.dir)?);
+        ready(api, &self.impatient, "/readyz").await
+    }
+
+    /// SIGTERM for the API server: it ends its watches, and then itself.
+    pub async fn stop_api(&mut self) -> Result<(), BoxError> {
+        match self.api.take() {
+            Some(api) => api.stop().await,
+            None => Ok(()),
+        }
+    }
+
+    /// SIGKILL for the API server: connections break off.
+    pub async fn kill_api(&mut self) -> Result<(), BoxError> {
+        match self.api.take() {
+            Some(api) => api.kill().await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Ports {
+    /// Ports that nobody has now: taken all at once, so that they differ.
+    fn free() -> Result<Self, BoxError> {
+        let any = (Ipv4Addr::LOCALHOST, 0);
+        let (api, etcd, peers) = (TcpListener::bind(any)?, TcpListener::bind(any)?, TcpListener::bind(any)?);
+        Ok(Self { api: api.local_addr()?.port(), etcd: etcd.local_addr()?.port(), peers: peers.local_addr()?.port() })
+    }
+}
+
+/// For a server that is a child of this process and makes its certificate itself: nothing would be shown by checking
+/// it.
+fn config(url: &str) -> Result<Config, BoxError> {
+    let mut config = Config::new(url.parse()?);
+    config.accept_invalid_certs = true;
+    // So that the machine's certificates are not looked for: there may be none.
+    config.root_cert = Some(Vec::new());
+    Ok(config)
+}
+
+/// Waits until a server says that it is ready.
+async fn ready(process: &mut Process, client: &Client, path: &str) -> Result<(), BoxError> {
+    let deadline = Instant::now() + STARTING;
+    loop {
+        process.check()?;
+        let Err(error) = client.request_text(Request::get(path).body(Vec::new())?).await else { return Ok(()) };
+        if Instant::now() > deadline {
+            return Err(format!("{path} is not ready after {STARTING:?}: {error}").into());
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// The ends of what the servers have logged in `dir`.
+pub fn logs(dir: &Path) -> String {
+    const LINES: usize = 30;
+    let end = |name: &str| {
+        let log = fs::read(dir.join(format!("{name}.log"))).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<_> = log.lines().collect();
+        format!("-- {name}\n{}\n", lines[lines.len().saturating_sub(LINES)..].join("\n"))
+    };
+    end(ETCD) + &end(API)
+}
+
+/// Leaves of `dir` only what a person may want to read.
+pub fn tidy(dir: &Path) {
+    // If it stays, it only takes room.
+    let _ = fs::remove_dir_all(dir.join("data"));
+}

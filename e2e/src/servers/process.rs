@@ -1,0 +1,57 @@
+//! A server as a child of this process: it writes a log, ends when it is told to, and never outlives its owner.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use deltafifo::BoxError;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+/// How long a server may take to end by itself. An API server gives watches and requests some seconds.
+const ENDING: Duration = Duration::from_secs(60);
+
+/// Killed when it is dropped, also by a panic.
+pub struct Process {
+    name: &'static str,
+    child: Child,
+}
+
+impl Process {
+    /// Runs `command`, which appends what it says to `NAME.log` in `dir`.
+    pub fn start(name: &'static str, mut command: Command, dir: &Path) -> Result<Self, BoxError> {
+        let log = OpenOptions::new().create(true).append(true).open(dir.join(format!("{name}.log")))?;
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).kill_on_drop(true);
+        let child = command.spawn().map_err(|error| {
+            let program = Path::new(command.as_std().get_program()).display();
+            format!("{program} cannot be started, build it with e2e/build.sh: {error}")
+        })?;
+        Ok(Self { name, child })
+    }
+
+    /// An error when it has ended.
+    pub fn check(&mut self) -> Result<(), BoxError> {
+        match self.child.try_wait()? {
+            Some(status) => Err(format!("{} has ended: {status}", self.name).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// SIGTERM: it ends in its own way.
+    pub async fn stop(mut self) -> Result<(), BoxError> {
+        // There is none once it has been waited for.
+        if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+            kill_process(pid, Signal::TERM)?;
+        }
+        let ended = timeout(ENDING, self.child.wait()).await;
+        ended.map_err(|_| format!("{} did not end within {ENDING:?} after SIGTERM", self.name))??;
+        Ok(())
+    }
+
+    /// SIGKILL: it ends where it is.
+    pub async fn kill(mut self) -> Result<(), BoxError> {
+        Ok(self.child.kill().await?)
+    }
+}

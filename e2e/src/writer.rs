@@ -1,0 +1,107 @@
+//! Writes to the API server, and asks it what there is.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use deltafifo::BoxError;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Client, Error};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::oracle::{Versions, keyed};
+use crate::servers::NAMESPACE;
+use crate::wait::POLL;
+
+/// How many writes are under way at a time.
+const AT_ONCE: usize = 16;
+/// The API server compacts every 10 seconds, what is older than the compaction before.
+const COMPACTED: Duration = Duration::from_secs(90);
+
+/// What is done to an object.
+#[derive(Clone, Copy)]
+pub enum Write {
+    Create,
+    Update,
+    Delete,
+}
+
+/// A client of the scenarios' objects.
+#[derive(Clone)]
+pub struct Writer {
+    maps: Api<ConfigMap>,
+}
+
+impl Writer {
+    pub fn new(client: Client) -> Self {
+        Self { maps: Api::namespaced(client, NAMESPACE) }
+    }
+
+    /// Does `what` to the object of this name.
+    pub async fn write(&self, what: Write, name: &str) -> Result<(), Error> {
+        match what {
+            Write::Create => drop(self.create(name).await?),
+            Write::Update => {
+                let patch = Patch::Merge(json!({ "data": { "value": value() } }));
+                self.maps.patch(name, &PatchParams::default(), &patch).await?;
+            }
+            Write::Delete => drop(self.maps.delete(name, &DeleteParams::default()).await?),
+        }
+        Ok(())
+    }
+
+    /// Creates an object. Its version.
+    pub async fn create(&self, name: &str) -> Result<String, Error> {
+        let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+        let data = Some(BTreeMap::from([("value".to_owned(), value())]));
+        let map = ConfigMap { metadata, data, ..ConfigMap::default() };
+        let created = self.maps.create(&PostParams::default(), &map).await?;
+        Ok(created.metadata.resource_version.unwrap_or_default())
+    }
+
+    /// Does `what` to the objects of these numbers, several at a time.
+    pub async fn all(&self, what: Write, numbers: Range<usize>) -> Result<(), Error> {
+        self.each(what, numbers.map(name)).await
+    }
+
+    /// Does `what` to the objects of these names, several at a time.
+    pub async fn each(&self, what: Write, names: impl Iterator<Item = String>) -> Result<(), Error> {
+        let names = stream::iter(names).map(Ok);
+        names.try_for_each_concurrent(AT_ONCE, |name| async move { self.write(what, &name).await }).await
+    }
+
+    /// What there is now: a consistent list of the newest.
+    pub async fn listed(&self) -> Result<Versions, Error> {
+        let list = self.maps.list_metadata(&ListParams::default()).await?;
+        Ok(list.items.iter().map(|map| keyed(&map.metadata)).collect())
+    }
+
+    /// Waits until the server does not know a page's token any more.
+    pub async fn until_expired(&self, token: &str) -> Result<(), BoxError> {
+        let page = ListParams::default().limit(1).continue_token(token);
+        let deadline = Instant::now() + COMPACTED;
+        loop {
+            match self.maps.list_metadata(&page).await {
+                Err(Error::Api(status)) if status.code == 410 => return Ok(()),
+                Err(error) => return Err(error.into()),
+                Ok(_) if Instant::now() > deadline => {
+                    return Err(format!("the page's token is good after {COMPACTED:?}").into());
+                }
+                Ok(_) => sleep(POLL).await,
+            }
+        }
+    }
+}
+
+/// Names in the order of numbers.
+pub fn name(number: usize) -> String {
+    format!("o-{number:07}")
+}
+
+/// Another one every time, so that every write makes a version.
+fn value() -> String {
+    fastrand::u64(..).to_string()
+}

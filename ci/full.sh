@@ -12,7 +12,7 @@ run() { # part
     stress) STRESS_SECS=600 cargo test --release -p deltafifo --test stress ;;
     sanitizers) ci/sanitizers.sh 120 ;;
     miri-races | miri-engine | miri-stress) ci/miri.sh "${1#miri-}" ;;
-    fuzz-operations | fuzz-handlers | fuzz-indexer | fuzz-keys | fuzz-files | fuzz-caches | fuzz-selectors | fuzz-workqueue)
+    fuzz-operations | fuzz-handlers | fuzz-indexer | fuzz-keys | fuzz-files | fuzz-caches | fuzz-selectors | fuzz-wire | fuzz-workqueue)
       ci/fuzz.sh 3600 "${1#fuzz-}"
       ;;
     mutants) ci/mutants.sh ;;
@@ -24,7 +24,7 @@ run() { # part
 parts=("$@")
 if ((!$#)); then
   parts=(models shuttle stress sanitizers miri-races miri-engine miri-stress fuzz-operations fuzz-handlers fuzz-indexer fuzz-keys fuzz-files
-    fuzz-caches fuzz-selectors fuzz-workqueue mutants e2e)
+    fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue mutants e2e)
 fi
 # What is not committed is said: this file alone may differ.
 commit=$(git rev-parse --short HEAD)

@@ -33,7 +33,7 @@ for target in "${targets[@]}"; do
   # four bytes each more than others.
   case $target in
     files) longest=8192 ;;
-    caches | workqueue) longest=512 ;;
+    caches | wire | workqueue) longest=512 ;;
     *) longest=256 ;;
   esac
   ended=0

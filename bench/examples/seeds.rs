@@ -54,6 +54,31 @@ const SELECTORS: [&str; 28] = [
     "\u{13}\u{13}\u{13}\u{13}/x",
 ];
 
+/// What an API server sends: lists and watches, whole, cut, and strange.
+const BODIES: [&str; 9] = [
+    r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}},{}]}"#,
+    r#"{"items":[{"b":[{"c":"\"]}"}]}],"metadata":{"resourceVersion":"9","continue":"x"},"kind":"PodList"}"#,
+    r#"{ "kind" : "PodList" , "metadata" : { } , "items" : null , "more" : [ 1, true, "é" ] }"#,
+    r#"{"kind":"PodList","metadata":{"remainingItemCount":3},"items":[{"a":{"#,
+    r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Expired","code":410}"#,
+    concat!(
+        r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"8"}}}"#,
+        "\n",
+        r#"{"object":{"metadata":{"name":"a"}},"type":"DELETED"}"#,
+        "\r\n\n",
+    ),
+    concat!(
+        r#"{"type":"MODIFIED","object":{"metadata":{"name":"\u0061"}}}"#,
+        "\n",
+        r#"{"type":"BOOKMARK","object":{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}}"#,
+        "\n",
+        r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}"#,
+        "\n",
+    ),
+    r#"{"type":"ADDED","object":{"metadata":{"na"#,
+    "<html>\n</html>\n",
+];
+
 /// Write the seed corpora of the fuzz targets.
 #[derive(Parser)]
 struct Arguments {
@@ -83,6 +108,11 @@ fn main() -> Result<(), BoxError> {
         // Objects whose labels are named and valued by words of the text.
         let labels = [3, 0, 1, 1, 2, 2, 3, 5, 0, 2, 2, 1, 3, 0, 0, 1, 5, 1];
         save(&seeds, "selectors", number, &[text.as_bytes(), &[0], &labels].concat())?;
+    }
+
+    for (number, (body, frame)) in BODIES.iter().zip((1..).step_by(5)).enumerate() {
+        // The first byte is how long the frames are.
+        save(&seeds, "wire", number, &[&[frame], body.as_bytes()].concat())?;
     }
 
     let mut text = String::new();

@@ -25,13 +25,13 @@ impl MemoryMark {
 
     /// How much more than at the start was resident at the peak.
     pub fn peak_over_start(self) -> u64 {
-        status_bytes("VmHWM:").saturating_sub(self.start)
+        peak().saturating_sub(self.start)
     }
 
     /// Reads the peak and writes both figures down. Belongs right after the clock, since what follows takes memory too.
     pub fn add_to(self, extra: &mut Map<String, Value>) {
         extra.insert("start_bytes".into(), self.start.into());
-        extra.insert("peak_bytes".into(), status_bytes("VmHWM:").into());
+        extra.insert("peak_bytes".into(), peak().into());
         if !self.resettable {
             let note = "peak of the whole process: the high-water mark cannot be reset here";
             extra.insert("peak_note".into(), note.into());
@@ -42,6 +42,11 @@ impl MemoryMark {
 /// What is resident now.
 pub fn resident() -> u64 {
     status_bytes("VmRSS:")
+}
+
+/// The most that was resident since the start of the process, or since a mark forgot it.
+pub fn peak() -> u64 {
+    status_bytes("VmHWM:")
 }
 
 /// One field of the process's status; 0 where there is none.

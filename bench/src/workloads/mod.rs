@@ -18,6 +18,7 @@ mod workqueue;
 use std::fmt;
 
 pub use child::{ChildArgs, run};
+pub use memory::peak;
 
 /// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

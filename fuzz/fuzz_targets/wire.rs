@@ -1,0 +1,150 @@
+//! What an API server may send, cut into frames anywhere: a list's items and a watch's events are those that a JSON parser
+//! finds in the whole body, and how it is cut makes no difference.
+#![no_main]
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use deltafifo_informer::lister_watcher::{
+    EventType, KubeListerWatcher, ListRequest, Listed, ListerWatcher, WatchRequest,
+};
+use futures_util::{StreamExt, stream};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::client::Body;
+use libfuzzer_sys::fuzz_target;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tower::service_fn;
+
+thread_local! {
+    static RUNTIME: tokio::runtime::Runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime without I/O");
+}
+
+/// The items or events as they came, and whether the body was good to its end.
+type Read = (Vec<Bytes>, bool);
+
+/// A list, as a JSON parser sees it.
+#[derive(Deserialize)]
+struct List<'a> {
+    #[serde(borrow)]
+    kind: &'a RawValue,
+    metadata: PageMeta,
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+/// So much of it has to be as it should.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PageMeta {
+    #[serde(default)]
+    resource_version: Option<String>,
+    #[serde(default)]
+    r#continue: Option<String>,
+    #[serde(default)]
+    remaining_item_count: Option<u64>,
+}
+
+/// A line of a watch.
+#[derive(Deserialize)]
+struct Line<'a> {
+    r#type: String,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+fuzz_target!(|input: &[u8]| {
+    let [frame, body @ ..] = input else { return };
+    let body = Bytes::copy_from_slice(body);
+    let frames = body.chunks(usize::from(*frame).max(1)).map(|frame| body.slice_ref(frame)).collect::<Vec<_>>();
+    RUNTIME.with(|runtime| {
+        runtime.block_on(async {
+            let (list, watch) = (list(vec![body.clone()]).await, watch(vec![body.clone()]).await);
+            let cut = self::list(frames.clone()).await;
+            // Of one that is not good, what came before that was seen may have been handed out or not.
+            let before = cut.0.len().min(list.0.len());
+            assert_eq!(
+                (cut.1, &cut.0[..before]),
+                (list.1, &list.0[..before]),
+                "a list does not depend on how it is cut"
+            );
+            assert!(!list.1 || cut == list, "a good one is handed out whole");
+            assert_eq!(self::watch(frames).await, watch, "nor does a watch");
+            if let Some(items) = items(&body) {
+                assert_eq!(list, (items, true), "a list is read as it is written");
+            }
+            assert_eq!(watch.0, events(&body), "events are read up to the first that is none");
+        });
+    });
+});
+
+/// A source whose every answer is this body.
+fn source(frames: Vec<Bytes>) -> KubeListerWatcher {
+    let answer = move |_: Request<Body>| {
+        let frames = frames.clone().into_iter().map(|frame| Ok::<_, Infallible>(Frame::data(frame)));
+        async { Ok::<_, Infallible>(Response::new(StreamBody::new(stream::iter(frames)))) }
+    };
+    KubeListerWatcher::new::<Pod>(Client::new(service_fn(answer), "default"), &(), None)
+}
+
+async fn list(frames: Vec<Bytes>) -> Read {
+    let (mut items, mut metas) = (Vec::new(), 0);
+    let mut list = source(frames).list(ListRequest::default()).await.expect("an answer that is 200");
+    while let Some(listed) = list.next().await {
+        match listed {
+            Ok(Listed::Meta(_)) => metas += 1,
+            Ok(Listed::Items(found)) => items.extend(found),
+            Err(_) => return (items, false),
+        }
+    }
+    assert_eq!(metas, 1, "a list says of itself what it has to, once");
+    (items, true)
+}
+
+async fn watch(frames: Vec<Bytes>) -> Read {
+    let mut events = Vec::new();
+    let mut watch = source(frames).watch(WatchRequest::default()).await.expect("an answer that is 200");
+    while let Some(event) = watch.next().await {
+        match event {
+            Ok(event) => events.push(described(event.kind, &event.object)),
+            Err(_) => return (events, false),
+        }
+    }
+    (events, true)
+}
+
+fn described(kind: EventType, object: &[u8]) -> Bytes {
+    [format!("{kind:?} ").as_bytes(), object].concat().into()
+}
+
+/// The items, if a JSON parser says that this is a list.
+fn items(body: &[u8]) -> Option<Vec<Bytes>> {
+    let list: List = serde_json::from_slice(body).ok()?;
+    let _ = (list.metadata.resource_version, list.metadata.r#continue, list.metadata.remaining_item_count);
+    let items = list.items.unwrap_or_default();
+    let whole = list.kind.get().ends_with("List\"") && items.iter().all(|item| item.get().starts_with('{'));
+    whole.then(|| items.iter().map(|item| Bytes::copy_from_slice(item.get().as_bytes())).collect())
+}
+
+/// The events up to the first line that is none, or that says that something failed.
+fn events(body: &[u8]) -> Vec<Bytes> {
+    let whole = body.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let lines = body[..whole].split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end).filter(|line| !line.is_empty());
+    let event = |line: &[u8]| {
+        let line: Line = serde_json::from_slice(line).ok()?;
+        let kind = match line.r#type.as_str() {
+            "ADDED" => EventType::Added,
+            "MODIFIED" => EventType::Modified,
+            "DELETED" => EventType::Deleted,
+            "BOOKMARK" => EventType::Bookmark,
+            _ => return None,
+        };
+        Some(described(kind, line.object.get().as_bytes()))
+    };
+    lines.map_while(event).collect()
+}

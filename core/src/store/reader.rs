@@ -16,6 +16,7 @@ use crate::{KeySource, KnownObjects, Meta};
 ///
 /// A read of one key is atomic. A read of several keys (list, index) goes shard by shard and may see part of what
 /// another thread is writing, but never an object that was not stored, nor, by an index, one that no longer matches.
+/// An index has an object a moment after its key does.
 pub struct IndexReader<T, M> {
     pub(crate) core: Arc<Core<T, M>>,
 }
@@ -29,8 +30,7 @@ impl<T, M> Clone for IndexReader<T, M> {
 impl<T, M: Meta<T>> IndexReader<T, M> {
     /// Adds indexes (client-go `AddIndexers`), at any time: while the store is filled, written and read. Readers find them
     /// when this returns. O(objects), each index function once an object; memory for 64 of them at a time. Meanwhile who
-    /// writes objects waits for 64 insertions at most, if the store is written through a queue, and else for the copying
-    /// of 64 pointers.
+    /// writes objects waits for 64 insertions at most.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -137,16 +137,25 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         self.len() == 0
     }
 
-    /// Every stored object that shares a value of index `name` with `object`, each once.
+    /// Every stored object that shares a value of index `name` with `object`, each key once: as it is when the first of the
+    /// values is looked up that it is found under. O(answers of each value).
     ///
     /// # Errors
     /// [`IndexError`] when there is no such index, or its function fails for `object`.
     pub fn index(&self, name: &str, object: &T) -> Result<Vec<Arc<T>>, IndexError> {
         let values = self.core.values_of(name, object)?;
+        if let [value] = &values[..] {
+            return self.by_index(name, value);
+        }
+        // By key: between two values an object may be replaced, or its slot freed and another made at its address.
         let mut seen = HashSet::new();
         let mut objects = Vec::new();
         for value in &values {
-            objects.extend(self.by_index(name, value)?.into_iter().filter(|object| seen.insert(Arc::as_ptr(object))));
+            self.core.values(name, |values| {
+                values.for_each(value, |slot| {
+                    objects.extend(slot.known().filter(|_| seen.insert(Box::<str>::from(slot.key()))));
+                });
+            })?;
         }
         Ok(objects)
     }

@@ -102,6 +102,9 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// [applied version](IndexReader::applied_version) rises to it at once, and who waits for it is told. A smaller one than
     /// before changes nothing. O(1).
     ///
+    /// Writes do not move it. (client-go's do, each by the version of its object: here every writer would have to ask for that
+    /// and to change one counter that all of them share, and with several writers it could run ahead of what is written.)
+    ///
     /// # Errors
     /// [`VersionError::NotANumber`].
     pub fn bookmark(&self, version: &str) -> Result<(), VersionError> {

@@ -12,7 +12,7 @@ use crate::{DeltaObject, ReflectorStore, Store};
 ///
 /// Every change that succeeds is followed by one push, with the state at that time or a later one; the last push has the
 /// last state. They come one at a time: while one thread pushes, it pushes for the others, too, whose calls return at
-/// once. Reads and resyncs push nothing. A push costs O(stored). One that panics is followed by those that are due; then whoever
+/// once. Reads, bookmarks and resyncs push nothing. A push costs O(stored). One that panics is followed by those that are due; then whoever
 /// pushed gets the panic, the first if there are several: its own change is made all the same.
 ///
 /// ```
@@ -96,6 +96,10 @@ impl<T, S: Store<T>> ReflectorStore<T> for UndeltaStore<T, S> {
 
     fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError> {
         self.told(self.store.replace(list, version))
+    }
+
+    fn bookmark(&self, version: &str) {
+        self.store.bookmark(version);
     }
 
     fn resync(&self) -> Result<(), StoreError> {

@@ -1,7 +1,7 @@
 //! Every error of the crate. The messages say what happened to which key and what to do about it.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// An error of a user's function.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -390,4 +390,26 @@ pub(crate) fn discard(panic: Box<dyn Any + Send>) {
 /// Runs a stranger's code (a waker, what listens to the log) that must not end what it is told of. `None`: it panicked.
 pub(crate) fn unharmed<R>(told: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(told)).map_err(discard).ok()
+}
+
+/// The first panic of several calls of strangers' code, all of which are to be made.
+#[derive(Default)]
+pub(crate) struct FirstPanic(Option<Box<dyn Any + Send>>);
+
+impl FirstPanic {
+    /// Makes one of the calls.
+    pub(crate) fn of(&mut self, call: impl FnOnce()) {
+        match catch_unwind(AssertUnwindSafe(call)) {
+            Err(panic) if self.0.is_none() => self.0 = Some(panic),
+            Err(panic) => discard(panic),
+            Ok(()) => {}
+        }
+    }
+
+    /// Goes on with the panic, if there was one.
+    pub(crate) fn go_on(self) {
+        if let Some(panic) = self.0 {
+            resume_unwind(panic);
+        }
+    }
 }

@@ -20,8 +20,10 @@ use crate::{DeltaFifo, DeltaObject, Deltas, Indexer, Meta};
 /// for store in fed {
 ///     store.replace(vec![Arc::new("a".to_owned()), Arc::new("b".to_owned())], "7")?;
 ///     store.delete(Arc::new("a".to_owned()).into())?;
+///     store.bookmark("9");
 /// }
 /// assert_eq!((store.list_keys().len(), fifo.len(), deltas.list_keys().len()), (1, 1, 2));
+/// assert_eq!(store.applied_version().as_deref(), Some("9"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait ReflectorStore<T>: Send + Sync {
@@ -48,6 +50,17 @@ pub trait ReflectorStore<T>: Send + Sync {
     /// # Errors
     /// As for [`add`](Self::add).
     fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError>;
+
+    /// Everything up to `version` has been told by the calls before (client-go `ReflectorBookmarkStore`). Moves the applied
+    /// version of a store that keeps one: an [`Indexer`]'s at once, a queue's that
+    /// [tracks](crate::DeltaFifoBuilder::track_applied) it when all of that is handled. Any other does nothing, nor does one
+    /// with a version that is no decimal number.
+    ///
+    /// No other call but [`replace`](Self::replace) moves it (in client-go each event's version does): who feeds a store says so
+    /// whenever there is nothing more to tell just then, and passes on what the API server says.
+    fn bookmark(&self, version: &str) {
+        let _ = version;
+    }
 
     /// Tells of everything known once more, where there is somebody to tell; in a plain store it does nothing.
     ///
@@ -141,9 +154,13 @@ impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for Indexer<T, M> {
 
     fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError> {
         self.replace(list)?;
+        ReflectorStore::bookmark(self, version);
+        Ok(())
+    }
+
+    fn bookmark(&self, version: &str) {
         // A version that does not compare says nothing of what is applied.
         let _ = self.bookmark(version);
-        Ok(())
     }
 
     fn resync(&self) -> Result<(), StoreError> {
@@ -185,6 +202,11 @@ impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for DeltaFifo<T, M> {
     fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError> {
         self.replace(list, version)?;
         Ok(())
+    }
+
+    fn bookmark(&self, version: &str) {
+        // Where nothing is tracked, or the version does not compare, there is nobody who could be told.
+        let _ = self.bookmark(version);
     }
 
     fn resync(&self) -> Result<(), StoreError> {

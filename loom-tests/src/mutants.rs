@@ -95,6 +95,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::CloseIsToldFirst => &["waiting"],
         Mutant::MarksHandNothingOn => &["waiting::two_handlers"],
         Mutant::WalkWakesOne => &["sleep::sweep"],
+        Mutant::WriteEndsUnheard => &["alone::two_writers"],
         Mutant::OldValuesLeftLate => &["store::index"],
         Mutant::SettleDoesNotWake
         | Mutant::SettledBacklogWakesNobody

@@ -325,7 +325,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     }
 
     /// Whether the queue keeps track of what is [applied](DeltaFifo::applied_version). Off by default: then there are no
-    /// [`bookmark`](DeltaFifo::bookmark)s. It costs one short lock and one allocation for a batch, or for an item popped
+    /// [`bookmark`](DeltaFifo::bookmark)s. Those and commits move the version, events alone do not: with several producers the
+    /// greatest version offered does not say that all before it were. Who feeds the queue from one watch bookmarks the last
+    /// event's version whenever nothing more is ready. It costs one short lock and one allocation for a batch, or for an item popped
     /// alone, and one more lock when its handlers have ended. While a handler runs, each bookmark that comes meanwhile is
     /// kept, some 40 bytes.
     pub fn track_applied(mut self, track: bool) -> Self {

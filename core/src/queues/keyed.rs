@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::line::{Before, Entry, Line};
-use crate::error::{Closed, KeyError, ProcessError, panic_message};
+use crate::error::{Closed, FirstPanic, KeyError, ProcessError, panic_message};
 use crate::sync::{Arc, Event, IntoNotification, Mutex};
 use crate::wait::wait;
 use crate::{KeyFunc, KeySource, Meta};
@@ -133,21 +133,26 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         check(state.closed)?;
         state.populated = true;
         ring.synced = state.has_synced();
+        // Each is to be queued, whatever comes of the one before it.
+        let mut panic = FirstPanic::default();
         for (key, object) in keyed {
             if state.line.get(&key).is_none() {
                 let arrival = state.number();
                 state.line.insert(&key, object, arrival, false);
                 if !state.running.contains(&*key) {
                     ring.ready += 1;
-                    state.line.join(&key, &*self.before);
+                    panic.of(|| state.line.join(&key, &*self.before));
                 }
             } else if keeps {
                 released.push(object);
             } else {
                 released.extend(state.line.set(&key, object));
-                state.line.move_up_or_down(&key, &*self.before);
+                panic.of(|| state.line.move_up_or_down(&key, &*self.before));
             }
         }
+        drop(state);
+        drop(ring);
+        panic.go_on();
         Ok(())
     }
 

@@ -1,4 +1,5 @@
-//! One object for another, with its indexes: planned by user code before any lock, carried out around the swap.
+//! One object for another, with its indexes: what user code says is asked before any lock, planned and carried out by who
+//! alone may write the key.
 
 use std::borrow::Cow;
 
@@ -9,15 +10,25 @@ use crate::error::{BoxError, StoreError, unharmed};
 use crate::slot::{RunningSlot, Slot, Swapped};
 use crate::sync::{Arc, mutant};
 
-/// How the indexes of one key are to change: made by user code before, carried out around the swap of the object.
+/// What user code says of one object and of the one that is to take its place.
+pub(super) struct Said<'a> {
+    before: Option<Cow<'a, str>>,
+    after: Option<Cow<'a, str>>,
+    /// Per index the values of the old object. `None`: the function fails, and may not have failed when the object joined.
+    leaves: Vec<Option<Vec<String>>>,
+    /// Per index the values of the new object.
+    joins: Vec<Vec<String>>,
+    /// The last index whose function failed for the new object.
+    pub(super) failed: Option<Failed>,
+}
+
+/// How the indexes of one key are to change.
 #[derive(Default)]
 pub(super) struct Plan {
     /// Namespace to leave and namespace to join.
     namespace: (Option<String>, Option<String>),
     /// Per user index that changes: its place, values to leave, values to join.
     values: Vec<(usize, Leave, Vec<String>)>,
-    /// The last index whose function failed for the new object.
-    pub(super) failed: Option<Failed>,
 }
 
 /// An index function that failed.
@@ -41,34 +52,39 @@ impl<T, M: Meta<T>> Core<T, M> {
         self.keys.meta().namespace(object).unwrap_or_default().into()
     }
 
-    /// `entries`: in how many places of all indexes the old object stands. `slot`: where it can be looked up in them.
-    pub(super) fn plan(
-        &self,
-        list: &Arc<List<T>>,
-        key: &str,
-        old: Option<&T>,
-        new: Option<&T>,
-        entries: usize,
-        slot: Option<&Slot<T>>,
-    ) -> Plan {
-        let mut plan = Plan::default();
+    /// Asks all user code. No lock may be held.
+    pub(super) fn ask<'a>(&self, list: &List<T>, key: &'a str, old: Option<&'a T>, new: Option<&'a T>) -> Said<'a> {
         let before = old.map(|old| self.namespace(key, old));
         let after = new.map(|new| self.namespace(key, new));
-        // `None`: the function fails, and may not have failed when the object joined.
-        let leaves: Vec<Option<Vec<String>>> =
+        let leaves =
             list.iter().map(|index| old.map_or_else(|| Some(Vec::new()), |old| index.values_of(old).ok())).collect();
-        let expected = usize::from(old.is_some()) + leaves.iter().flatten().map(Vec::len).sum::<usize>();
+        let mut failed = None;
+        let joins = list.iter().map(|index| match new.map_or_else(|| Ok(Vec::new()), |new| index.values_of(new)) {
+            Ok(values) => values,
+            Err(source) => {
+                failed = Some(Failed { index: index.name.clone(), source });
+                Vec::new()
+            }
+        });
+        let joins = joins.collect();
+        Said { before, after, leaves, joins, failed }
+    }
+
+    /// `slot` is the writer's alone, and knows the old object: so all the places of indexes where it stands are that one's.
+    pub(super) fn plan(&self, list: &Arc<List<T>>, key: &str, said: Said<'_>, slot: &Slot<T>) -> Plan {
+        let mut plan = Plan::default();
+        let Said { before, after, leaves, joins, .. } = said;
+        let entries = slot.index_entries();
+        let expected = usize::from(before.is_some()) + leaves.iter().flatten().map(Vec::len).sum::<usize>();
         let all_said = leaves.iter().all(Option::is_some);
         // While an index is being built the old object may stand there or not yet.
         let counts = (!all_said || entries != expected) && !list.is_building() && self.indexes.is_current(list);
         // Where all entries are found, the object stands in no index whose function fails: it failed then, too.
-        let failed_then = counts
-            && entries == expected
-            && slot.is_some_and(|slot| {
-                let mut found = list.iter().zip(&leaves).filter_map(|(index, leave)| Some((index, leave.as_ref()?)));
-                before.iter().all(|namespace| self.namespaces.has(namespace, slot))
-                    && found.all(|(index, leave)| leave.iter().all(|value| index.values.has(value, slot)))
-            });
+        let failed_then = counts && entries == expected && {
+            let mut found = list.iter().zip(&leaves).filter_map(|(index, leave)| Some((index, leave.as_ref()?)));
+            before.iter().all(|namespace| self.namespaces.has(namespace, slot))
+                && found.all(|(index, leave)| leave.iter().all(|value| index.values.has(value, slot)))
+        };
         let differs = counts && all_said && entries != expected;
         if differs {
             unharmed(|| {
@@ -78,14 +94,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         if before != after {
             plan.namespace = (before.map(Cow::into_owned), after.map(Cow::into_owned));
         }
-        for ((place, index), leave) in list.iter().enumerate().zip(leaves) {
-            let mut join = match new.map(|new| index.values_of(new)).transpose() {
-                Ok(values) => values.unwrap_or_default(),
-                Err(source) => {
-                    plan.failed = Some(Failed { index: index.name.clone(), source });
-                    Vec::new()
-                }
-            };
+        for (place, (leave, mut join)) in leaves.into_iter().zip(joins).enumerate() {
             let leave = leave.or_else(|| failed_then.then(Vec::new));
             let Some(mut leave) = leave.filter(|_| !differs) else {
                 plan.values.push((place, Leave::Everything, join));
@@ -179,14 +188,15 @@ impl<T, M: Meta<T>> Core<T, M> {
             running.heed();
             let list = self.indexes.load();
             let old = running.known();
-            let (slot, entries) = (running.slot(), running.slot().index_entries());
-            let plan = self.plan(&list, running.key(), old.as_deref(), new.as_deref(), entries, Some(slot));
+            let mut said = self.ask(&list, running.key(), old.as_deref(), new.as_deref());
+            let failed = said.failed.take();
+            let plan = self.plan(&list, running.key(), said, running.slot());
             drop(old);
             match self.carry_out(&list, &plan, running, new) {
                 Ok(old) => {
                     let key = || running.key().to_owned();
-                    let failed = |Failed { index, source }| StoreError::NotIndexed { index, key: key(), source };
-                    return (old, plan.failed.map(failed));
+                    let not_indexed = |Failed { index, source }| StoreError::NotIndexed { index, key: key(), source };
+                    return (old, failed.map(not_indexed));
                 }
                 Err(again) => new = again,
             }
@@ -215,7 +225,7 @@ mod tests {
             let shard = core.table.shard(hash).read();
             let slot = shard.find(hash, b"a").unwrap();
             let (list, new) = (core.indexes.load(), String::from("new"));
-            let plan = core.plan(&list, "a", Some(&old), Some(&new), slot.index_entries(), Some(slot));
+            let plan = core.plan(&list, "a", core.ask(&list, "a", Some(&old), Some(&new)), slot);
             plan.values.into_iter().map(|(_, leave, _)| leave).collect::<Vec<_>>()
         };
         core.write("a", Some(Arc::new(String::new())));

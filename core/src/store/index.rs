@@ -185,7 +185,7 @@ impl<T> Values<T> {
     }
 
     /// Every slot of `value`, each while its shard is locked: afterwards slots may be freed.
-    fn for_each(&self, value: &str, mut visit: impl FnMut(&IndexedSlot<T>)) {
+    pub(super) fn for_each(&self, value: &str, mut visit: impl FnMut(&IndexedSlot<T>)) {
         let of_value = self.hasher.hash_one(value);
         // All of them at once: a slot that leaves the value and joins it again may move from one to another.
         let shards: Vec<_> = self.spread(of_value).iter().map(|shard| shard.read()).collect();

@@ -8,8 +8,9 @@ use super::{Core, IndexReader, Indexers};
 use crate::applied::{self, Source};
 use crate::error::{BoxError, IndexError, KeyError, StoreError, TransactionError, VersionError};
 use crate::key::KeyBuf;
-use crate::slot::SlotOwner;
-use crate::sync::{self, Arc};
+use crate::slot::Slot;
+use crate::sync::{Arc, Event, IntoNotification, mutant};
+use crate::wait::wait;
 use crate::{DeltaObject, KeyFunc, KeySource, Meta};
 
 /// A store with indexes (client-go `Indexer`). Dereferences to its [`IndexReader`].
@@ -17,6 +18,9 @@ use crate::{DeltaObject, KeyFunc, KeySource, Meta};
 /// Alone it is written with [`add`](Self::add), [`update`](Self::update), [`delete`](Self::delete) and
 /// [`replace`](Self::replace), from any thread. Given to a queue ([`DeltaFifo::over`](crate::DeltaFifo::over)) it is
 /// written through popped items only: the queue takes it, and readers stay valid.
+///
+/// Writers of one key come one after another, and a writer waits for who reads an index that it changes
+/// ([`by_index`](IndexReader::by_index) of a large answer). Who reads a key waits for neither.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -33,6 +37,8 @@ use crate::{DeltaObject, KeyFunc, KeySource, Meta};
 pub struct Indexer<T, M> {
     reader: IndexReader<T, M>,
     source: Source,
+    /// Somebody has ended a write, and with it a claim of a slot.
+    ended: Event,
 }
 
 /// One change of a [transaction](Indexer::transaction).
@@ -72,7 +78,7 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
     pub fn build(self) -> Result<Indexer<T, M>, IndexError> {
         let core = Arc::new(Core::new(self.keys, self.indexers)?);
         let source = Source::of(&core.applied);
-        Ok(Indexer { reader: IndexReader { core }, source })
+        Ok(Indexer { reader: IndexReader { core }, source, ended: Event::new() })
     }
 }
 
@@ -95,6 +101,9 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// Everything up to `version` has been written (client-go `Store.Bookmark`): the
     /// [applied version](IndexReader::applied_version) rises to it at once, and who waits for it is told. A smaller one than
     /// before changes nothing. O(1).
+    ///
+    /// Writes do not move it. (client-go's do, each by the version of its object: here every writer would have to ask for that
+    /// and to change one counter that all of them share, and with several writers it could run ahead of what is written.)
     ///
     /// # Errors
     /// [`VersionError::NotANumber`].
@@ -155,8 +164,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         outcome
     }
 
-    /// Makes many changes (client-go `Transaction`), in order; those that fail are left out, the others made. Atomic per key
-    /// with its indexes, not as a whole: a reader of several keys may see part of it.
+    /// Makes many changes (client-go `Transaction`), in order; those that fail are left out, the others made. Atomic per key,
+    /// not as a whole: a reader of several keys may see part of it, and what an index has is never what the key no longer has.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -189,57 +198,43 @@ impl<T, M: Meta<T>> Indexer<T, M> {
 
     fn write(&self, key: &[u8], mut new: Option<Arc<T>>) -> Result<(), StoreError> {
         let core = &self.core;
-        let hash = core.table.hash(key);
-        let mut tries = 0;
+        let (hash, name) = (core.table.hash(key), crate::key::as_str(key));
         loop {
             let list = core.indexes.load();
-            let (old, entries) = {
-                let shard = core.table.shard(hash).read();
-                shard.find(hash, key).map_or((None, 0), |slot| (slot.known(), slot.index_entries()))
-            };
+            let old = core.table.shard(hash).read().find(hash, key).and_then(Slot::known);
             if old.is_none() && new.is_none() {
                 return Ok(());
             }
-            let name = crate::key::as_str(key);
-            // User code: with no lock held, hence against an old object that may have changed by the time it is swapped,
-            // and for indexes that may not be all by then.
-            let mut plan = core.plan(&list, name, old.as_deref(), new.as_deref(), entries, None);
-            if let Some(Failed { index, source }) = plan.failed.take() {
+            // User code: with nothing locked nor claimed, hence of an old object that may be another by the time it is
+            // swapped, and for indexes that may not be all by then.
+            let mut said = core.ask(&list, name, old.as_deref(), new.as_deref());
+            if let Some(Failed { index, source }) = said.failed.take() {
                 return Err(StoreError::Index { index, key: name.to_owned(), source });
             }
-            let mut shard = core.table.shard(hash).write();
-            let is_stored = new.is_some();
-            let place = if is_stored {
-                Some(core.table.find_or_insert(&mut shard, hash, name))
-            } else {
-                shard.place_of(hash, key)
-            };
-            let owner = place.map(|place| shard.at(place));
-            let now = owner.and_then(|owner| owner.known());
-            let unchanged = now.as_ref().map(Arc::as_ptr) == old.as_ref().map(Arc::as_ptr);
-            let claimed = if unchanged { owner.and_then(SlotOwner::claim) } else { None };
-            let Some(mut running) = claimed else {
-                drop(shard);
-                sync::spin(&mut tries);
-                continue;
-            };
+            let claimed = wait(&self.ended, || core.claim(hash, name, new.is_some()).ok());
+            let Some(mut running) = claimed else { continue };
             running.heed();
-            // Whoever builds an index notices what is known with the shard shared, hence not now.
-            let replaced = if core.indexes.is_current(&list) {
+            let now = running.known();
+            let is_as_asked = now.as_ref().map(Arc::as_ptr) == old.as_ref().map(Arc::as_ptr);
+            let replaced = if is_as_asked && core.indexes.is_current(&list) {
+                let plan = core.plan(&list, name, said, running.slot());
                 core.carry_out(&list, &plan, &mut running, new.take())
             } else {
                 Err(new.take())
             };
-            let stays = running.is_known();
-            let retired = if stays { running.idle().map(|()| None) } else { shard.retire(hash, running) };
-            debug_assert!(retired.is_ok(), "a store alone has no pushers");
-            drop(shard);
-            drop((retired, now, old));
+            core.unclaim(running);
+            self.tell_ended();
             match replaced {
                 Ok(_old) => return Ok(()),
                 Err(again) => new = again,
             }
         }
+    }
+
+    /// Wakes who waits to write the same key; which key that is, is not known.
+    fn tell_ended(&self) {
+        mutant!(WriteEndsUnheard => return);
+        self.ended.notify(usize::MAX.additional());
     }
 }
 
@@ -248,5 +243,43 @@ impl<T, M> Deref for Indexer<T, M> {
 
     fn deref(&self) -> &IndexReader<T, M> {
         &self.reader
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use crate::slot::State;
+    use crate::sync::Arc;
+    use crate::{Indexer, KeyFunc, NoMeta};
+
+    #[test]
+    fn a_writer_that_waits_for_who_reads_an_index_does_not_keep_readers_from_its_key() {
+        let keys = KeyFunc::custom(NoMeta, |_: &u32| Ok("a".to_owned()));
+        let index = |number: &u32| Ok(vec![number.to_string()]);
+        let store = Indexer::builder(keys).index("number", index).build().unwrap();
+        store.add(Arc::new(1)).unwrap();
+        let core = &store.core;
+        let hash = core.table.hash(b"a");
+        let lock = core.table.shard(hash);
+        thread::scope(|scope| {
+            let read = |_: &_| {
+                // The writer is to take the key out of what is read here.
+                scope.spawn(|| store.add(Arc::new(2)).unwrap());
+                loop {
+                    let shard = lock.try_read().expect("the writer holds the shard while it waits");
+                    if shard.find(hash, b"a").unwrap().state() == State::Running {
+                        break;
+                    }
+                    drop(shard);
+                    thread::yield_now();
+                }
+                assert_eq!(store.get_by_key("a").as_deref(), Some(&1));
+            };
+            core.values("number", |values| values.for_each("1", read)).unwrap();
+        });
+        assert_eq!(store.get_by_key("a").as_deref(), Some(&2));
+        assert_eq!(store.list_index_func_values("number").unwrap(), ["2"]);
     }
 }

@@ -1,9 +1,10 @@
 //! The store: what is known under each key, and the indexes over it. It shares the queue's slots and does not know the
 //! queue.
 //!
-//! Who writes: alone, the [`Indexer`] does, each write under its shard's lock. Attached to a queue (which takes the
-//! `Indexer`), only popped items do, each for the one key whose handler it is. Either way one writer per key at a time,
-//! so an index never holds an object under two states' values. Index functions are user code and run before any lock.
+//! Who writes: alone, the [`Indexer`] does, each write with its key's slot claimed (`sole.rs`). Attached to a queue (which
+//! takes the `Indexer`), only popped items do, each for the one key whose handler it is. Either way one writer per key at a
+//! time, so an index never holds an object under two states' values; and no lock of the table is held while a writer waits
+//! for who reads an index. Index functions are user code and run before any lock.
 
 mod apply;
 mod build;

@@ -16,6 +16,7 @@ use crate::{KeyFunc, KeySource, KnownObjects, Meta};
 ///
 /// A read of one key is atomic. A read of several keys (list, index) goes shard by shard and may see part of what
 /// another thread is writing, but never an object that was not stored, nor, by an index, one that no longer matches.
+/// An index has an object a moment after its key does.
 pub struct IndexReader<T, M> {
     pub(crate) core: Arc<Core<T, M>>,
 }
@@ -35,8 +36,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
 
     /// Adds indexes (client-go `AddIndexers`), at any time: while the store is filled, written and read. Readers find them
     /// when this returns. O(objects), each index function once an object; memory for 64 of them at a time. Meanwhile who
-    /// writes objects waits for 64 insertions at most, if the store is written through a queue, and else for the copying
-    /// of 64 pointers.
+    /// writes objects waits for 64 insertions at most.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -143,16 +143,25 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         self.len() == 0
     }
 
-    /// Every stored object that shares a value of index `name` with `object`, each once.
+    /// Every stored object that shares a value of index `name` with `object`, each key once: as it is when the first of the
+    /// values is looked up that it is found under. O(answers of each value).
     ///
     /// # Errors
     /// [`IndexError`] when there is no such index, or its function fails for `object`.
     pub fn index(&self, name: &str, object: &T) -> Result<Vec<Arc<T>>, IndexError> {
         let values = self.core.values_of(name, object)?;
+        if let [value] = &values[..] {
+            return self.by_index(name, value);
+        }
+        // By key: between two values an object may be replaced, or its slot freed and another made at its address.
         let mut seen = HashSet::new();
         let mut objects = Vec::new();
         for value in &values {
-            objects.extend(self.by_index(name, value)?.into_iter().filter(|object| seen.insert(Arc::as_ptr(object))));
+            self.core.values(name, |values| {
+                values.for_each(value, |slot| {
+                    objects.extend(slot.known().filter(|_| seen.insert(Box::<str>::from(slot.key()))));
+                });
+            })?;
         }
         Ok(objects)
     }

@@ -1,7 +1,7 @@
-//! What a sole writer does: who alone writes the store, one key after another, and may look at all of it in between.
+//! What is written without a queue. Nothing is ever pushed onto such a store's slots: one is claimed for the length of one
+//! write, with no lock of the table held, so that readers of its key go on meanwhile; and is idle or gone after it.
 //!
-//! Nothing is ever pushed onto such a store's slots. One is claimed for the length of one write, with no lock held, and is
-//! idle or gone after it.
+//! And what a sole writer does: who alone writes the store, one key after another, and may look at all of it in between.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -11,36 +11,45 @@ use crate::error::StoreError;
 use crate::slot::{RunningSlot, SlotOwner};
 use crate::sync::Arc;
 
+/// Another writer has the slot.
+pub(super) struct Claimed;
+
 impl<T, M: Meta<T>> Core<T, M> {
-    /// Makes `new` what is known under `key` and hands back what was. No lock may be held. O(1) and the index functions.
+    /// Makes `new` what is known under `key` and hands back what was. No lock may be held, and nobody else may write. O(1) and
+    /// the index functions.
     pub(crate) fn write(&self, key: &str, new: Option<Arc<T>>) -> (Option<Arc<T>>, Option<StoreError>) {
-        let Some(mut running) = self.claim(key, new.is_some()) else { return (None, None) };
+        let hash = self.table.hash(key.as_bytes());
+        let Ok(claimed) = self.claim(hash, key, new.is_some()) else {
+            unreachable!("a sole writer leaves every slot idle")
+        };
+        let Some(mut running) = claimed else { return (None, None) };
         // The accessor is user code, and may panic: the slot must not stay claimed.
         let outcome = catch_unwind(AssertUnwindSafe(|| self.apply(&mut running, new)));
-        let ended = if running.is_known() { running.idle() } else { self.table.retire(running) };
-        debug_assert!(ended.is_ok(), "nobody pushes");
+        self.unclaim(running);
         outcome.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// The slot of `key`, made if there is none and `insert`.
-    fn claim(&self, key: &str, insert: bool) -> Option<RunningSlot<T>> {
-        let hash = self.table.hash(key.as_bytes());
+    pub(super) fn claim(&self, hash: u64, key: &str, insert: bool) -> Result<Option<RunningSlot<T>>, Claimed> {
         let lock = self.table.shard(hash);
-        let claim = |slot: &SlotOwner<T>| {
-            let claimed = slot.claim();
-            Some(claimed.unwrap_or_else(|| unreachable!("a sole writer leaves every slot idle")))
-        };
+        let claim = |slot: &SlotOwner<T>| slot.claim().map(Some).ok_or(Claimed);
         let shard = lock.read();
         if let Some(place) = shard.place_of(hash, key.as_bytes()) {
             return claim(shard.at(place));
         }
         drop(shard);
         if !insert {
-            return None;
+            return Ok(None);
         }
         let mut shard = lock.write();
         let place = self.table.find_or_insert(&mut shard, hash, key);
         claim(shard.at(place))
+    }
+
+    /// Ends the claim.
+    pub(super) fn unclaim(&self, running: RunningSlot<T>) {
+        let ended = if running.is_known() { running.idle() } else { self.table.retire(running) };
+        debug_assert!(ended.is_ok(), "nobody pushes");
     }
 
     /// What is known and not `listed`, by key, in order. `generation` must be greater than it was for any list before.

@@ -3,7 +3,7 @@
 //! Who changes it pushes the state, or leaves that to whoever is pushing just then: pushes come one after another, each
 //! with what the store holds when its turn has come, and none of them under a lock.
 
-use crate::error::{KeyError, StoreError};
+use crate::error::{FirstPanic, KeyError, StoreError};
 use crate::sync::{Arc, Mutex};
 use crate::{DeltaObject, ReflectorStore, Store};
 
@@ -12,7 +12,8 @@ use crate::{DeltaObject, ReflectorStore, Store};
 ///
 /// Every change that succeeds is followed by one push, with the state at that time or a later one; the last push has the
 /// last state. They come one at a time: while one thread pushes, it pushes for the others, too, whose calls return at
-/// once. Reads and resyncs push nothing. A push costs O(stored).
+/// once. Reads, bookmarks and resyncs push nothing. A push costs O(stored). One that panics is followed by those that are due; then whoever
+/// pushed gets the panic, the first if there are several: its own change is made all the same.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -40,28 +41,12 @@ struct Turns {
     pushing: bool,
 }
 
-/// A thread pushes. Should a push panic, the next change goes on with what is due.
-struct Pushing<'a> {
-    turns: &'a Mutex<Turns>,
-    is_over: bool,
-}
-
-impl Pushing<'_> {
-    /// Whether there is one more push to make.
+impl Turns {
+    /// Whether there is one more push to make, for who is at it.
     fn next(&mut self) -> bool {
-        let mut turns = self.turns.lock();
-        self.is_over = turns.due == 0;
-        turns.pushing = !self.is_over;
-        turns.due = turns.due.saturating_sub(1);
-        !self.is_over
-    }
-}
-
-impl Drop for Pushing<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            self.turns.lock().pushing = false;
-        }
+        self.pushing = self.due > 0;
+        self.due = self.due.saturating_sub(1);
+        self.pushing
     }
 }
 
@@ -85,10 +70,11 @@ impl<T, S: Store<T>> UndeltaStore<T, S> {
             let is_my_turn = !std::mem::replace(&mut turns.pushing, true);
             drop(turns);
             if is_my_turn {
-                let mut pushing = Pushing { turns: &self.turns, is_over: false };
-                while pushing.next() {
-                    (self.push)(self.store.list());
+                let mut panic = FirstPanic::default();
+                while self.turns.lock().next() {
+                    panic.of(|| (self.push)(self.store.list()));
                 }
+                panic.go_on();
             }
         }
         changed
@@ -110,6 +96,10 @@ impl<T, S: Store<T>> ReflectorStore<T> for UndeltaStore<T, S> {
 
     fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError> {
         self.told(self.store.replace(list, version))
+    }
+
+    fn bookmark(&self, version: &str) {
+        self.store.bookmark(version);
     }
 
     fn resync(&self) -> Result<(), StoreError> {

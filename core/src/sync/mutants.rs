@@ -90,6 +90,7 @@ mutants! {
     BuiltOutOfTurn: "what is known goes into an index that is being built out of turn",
     WrittenOutOfTurn: "a writer changes an index that is being built out of turn",
     BuiltFromWhatWas: "an index is built from an object that is not known any more",
+    WriteEndsUnheard: "who waits to write a key of a store without a queue is not woken by the writer before",
     PassLeavesTheEntry: "a key that passes the backlog is still its entry's too",
     StaleIsTaken: "who comes to a stale entry takes its slot",
     StaleIsLeftThere: "who gives up the last entry of a slot that knows nothing leaves it in the table",

@@ -398,3 +398,27 @@ fn no_object_is_released_under_the_lock() {
         heap.add(object("a")).unwrap_err();
     });
 }
+
+#[test]
+fn a_pop_that_waits_for_a_handler_to_end_learns_that_what_it_waited_for_is_deleted() {
+    // A pop that comes too late finds the queue empty: some of these sleep by then.
+    let rounds = if cfg!(miri) { 2 } else { 20 };
+    ends(move || {
+        for _ in 0..rounds {
+            let fifo = fifo();
+            fifo.add(obj("a", 1)).unwrap();
+            thread::scope(|scope| {
+                let handler = |_: &_, _| {
+                    fifo.add(obj("a", 2)).unwrap();
+                    fifo.close();
+                    let waiting: Vec<_> = (0..4).map(|_| scope.spawn(|| fifo.pop())).collect();
+                    (0..1_000).for_each(|_| thread::yield_now());
+                    fifo.delete(ExplicitKey("a")).unwrap();
+                    assert!(waiting.into_iter().all(|pop| pop.join().unwrap() == Err(Closed)));
+                    Ok::<_, BoxError>(())
+                };
+                fifo.process(handler).unwrap();
+            });
+        }
+    });
+}

@@ -179,6 +179,15 @@ fn an_order_function_that_panics_loses_no_object_and_no_waiting_pop() {
     panicked(&|| drop(heap.delete(ExplicitKey("1"))));
     panicked(&|| drop(heap.process(|_, _| Ok::<_, Closed>(()))));
     assert_eq!(heap.len(), 5);
+    panicked(&|| drop(heap.bulk_add([obj("x", 9), obj("3", 4), obj("y", 2), obj("z", 6)])));
+    assert_eq!(heap.len(), 8);
+    assert_eq!(heap.get_by_key("3").unwrap().n, 4);
+    panics.store(false, Ordering::SeqCst);
+    let mut all = popped(&heap);
+    all.sort_unstable();
+    assert_eq!(all, [0, 1, 2, 4, 6, 7, 8, 9], "each of them once");
+    heap.bulk_add([1, 2, 3].map(|n| obj(&n.to_string(), n))).unwrap();
+    panics.store(true, Ordering::SeqCst);
     panicked(&|| drop(heap.replace(vec![obj("a", 3), obj("b", 2), obj("c", 1)])));
     assert_eq!(heap.len(), 3);
     panics.store(false, Ordering::SeqCst);

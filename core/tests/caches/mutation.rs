@@ -1,6 +1,6 @@
 //! Own writes over a store that the watch brings up to date.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deltafifo::{
@@ -38,6 +38,29 @@ impl Meta<Pod> for PodMeta {
 }
 
 type Cache = MutationCache<Pod, PodMeta>;
+
+/// Does something, once, when it is asked for a version `3`.
+#[derive(Clone, Default)]
+struct Meddling(Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>);
+
+impl Meta<Pod> for Meddling {
+    fn namespace<'a>(&self, pod: &'a Pod) -> Option<&'a str> {
+        PodMeta.namespace(pod)
+    }
+
+    fn name<'a>(&self, pod: &'a Pod) -> Option<&'a str> {
+        PodMeta.name(pod)
+    }
+
+    fn version<'a>(&self, pod: &'a Pod) -> Option<&'a str> {
+        if pod.version == "3"
+            && let Some(meddle) = self.0.lock().unwrap().take()
+        {
+            meddle();
+        }
+        PodMeta.version(pod)
+    }
+}
 
 fn pod_on(name: &'static str, uid: &'static str, version: &'static str, node: &'static str) -> Arc<Pod> {
     Arc::new(Pod { name, uid, version, node })
@@ -99,6 +122,28 @@ fn an_own_write_is_forgotten_when_the_store_tells_of_something_as_new() {
         store.add(pod("uid-1", "1")).unwrap();
         assert_eq!(version(&cache), Some(left), "told of {told}");
     }
+}
+
+#[test]
+fn a_write_that_comes_while_the_one_before_it_is_judged_is_not_forgotten_with_that() {
+    let meddling = Meddling::default();
+    let store = Indexer::builder(KeyFunc::meta_namespace(meddling.clone())).build().unwrap();
+    let cache = Arc::new(MutationCache::builder(store.reader()).build());
+    store.add(pod("1", "3")).unwrap();
+    let version = || cache.get_by_key("ns/pod").unwrap().unwrap().version;
+    let judge_meanwhile = |written: Arc<Pod>| {
+        let cache = cache.clone();
+        *meddling.0.lock().unwrap() = Some(Box::new(move || cache.mutation(written).unwrap()));
+    };
+    cache.mutation(pod("1", "2")).unwrap();
+    judge_meanwhile(pod("1", "5"));
+    assert_eq!(version(), "3", "as new as what was known when it was asked");
+    assert_eq!(version(), "5");
+    judge_meanwhile(pod("1", "7"));
+    cache.on_add_or_update(&pod("1", "3")).unwrap();
+    assert_eq!(version(), "7");
+    store.update(pod("1", "8")).unwrap();
+    assert_eq!((version(), meddling.0.lock().unwrap().is_none()), ("8", true));
 }
 
 #[test]

@@ -156,3 +156,26 @@ fn a_queue_that_is_fused_with_a_store_has_applied_to_it_what_a_handler_gets() {
     let in_order = InOrderFifo::over(store()).build();
     test(&in_order, &in_order.store());
 }
+
+#[test]
+fn an_index_function_that_fails_is_an_error_of_the_key_whose_handler_ended_well() {
+    fn test<Item>(queue: &dyn Queue<Obj, Item = Item>, store: &IndexReader<Obj, ObjMeta>) {
+        queue.add(obj("a", 13)).unwrap();
+        let mut handled = 0;
+        let failed = queue.process(&mut |_, _| Ok(handled += 1)).unwrap_err();
+        let ProcessError::Handler { key, source } = failed else { panic!("{failed}") };
+        assert!(key == "a" && source.to_string().contains("unlucky"), "{key}: {source}");
+        assert_eq!((handled, store.get_by_key("a").unwrap().n), (1, 13));
+        queue.update(obj("a", 13)).unwrap();
+        let failed = queue.process(&mut |_, _| Err("not today".into())).unwrap_err();
+        assert_eq!(failed.to_string(), "the handler of key \"a\" failed: not today", "the handler's own comes first");
+        queue.update(obj("a", 1)).unwrap();
+        queue.process(&mut |_, _| Ok(())).unwrap();
+    }
+    let luck = |object: &Obj| if object.n == 13 { Err("unlucky".into()) } else { Ok(vec![]) };
+    let store = || Indexer::builder(keys()).index("luck", luck).build().unwrap();
+    let by_key = DeltaFifo::over(store()).build();
+    test(&by_key, &by_key.store());
+    let in_order = InOrderFifo::over(store()).build();
+    test(&in_order, &in_order.store());
+}

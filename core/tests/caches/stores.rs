@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Obj, ObjMeta, keys, nameless, obj, show, tombstone};
+use crate::common::{Obj, ObjMeta, keys, nameless, obj, show, tombstone, versioned};
 use deltafifo::{
     BoxError, DeltaFifo, ExpirationCache, Fifo, Heap, Indexer, KeyError, OfferError, ReflectorStore, RelistError,
-    Store, StoreError, UndeltaStore,
+    Store, StoreError, Transaction, UndeltaStore,
 };
 
 fn indexer() -> Indexer<Obj, ObjMeta> {
@@ -97,6 +97,61 @@ fn a_delta_queue_is_fed_as_a_store_is() {
     }
     fed.resync().unwrap();
     assert_eq!(show(fifo.try_pop().unwrap().deltas()), "S2");
+}
+
+#[test]
+fn a_bookmark_moves_the_version_of_a_store_that_keeps_one() {
+    let tracked = DeltaFifo::over(indexer()).track_applied(true).build();
+    let (store, undelta) = (indexer(), UndeltaStore::new(indexer(), |_| unreachable!("a bookmark changes nothing")));
+    let fed: [&dyn ReflectorStore<Obj>; 3] = [&tracked, &store, &undelta];
+    let applied = || [tracked.applied_version(), store.applied_version(), undelta.store().applied_version()];
+    for (bookmark, then) in [("20", "20"), ("10", "20"), ("of no number", "20"), ("030", "30")] {
+        fed.iter().for_each(|store| store.bookmark(bookmark));
+        assert_eq!(applied(), [(); 3].map(|()| Some(then.to_owned())), "{bookmark}");
+    }
+    // Nobody asks these.
+    let untracked = DeltaFifo::over(indexer()).build();
+    ReflectorStore::bookmark(&untracked, "20");
+    for (_, store) in stores() {
+        store.bookmark("20");
+    }
+    assert_eq!(untracked.applied_version(), None);
+}
+
+#[test]
+fn a_store_alone_is_moved_by_bookmarks_and_relists_and_not_by_what_is_written() {
+    let store = indexer();
+    let fed: &dyn ReflectorStore<Obj> = &store;
+    let applied = || store.applied_version().unwrap_or_default();
+    fed.add(versioned("a", 1, "10")).unwrap();
+    fed.update(versioned("a", 2, "20")).unwrap();
+    fed.delete(versioned("a", 2, "30").into()).unwrap();
+    store.transaction([Transaction::Add(versioned("b", 1, "40"))]).unwrap();
+    assert_eq!(applied(), "");
+    fed.bookmark("40");
+    assert_eq!(applied(), "40");
+    fed.replace(vec![versioned("c", 1, "50")], "55").unwrap();
+    assert_eq!(applied(), "55", "the list's, not its objects'");
+    store.wait_for_resource_version("55").unwrap();
+}
+
+#[test]
+fn a_queue_is_moved_by_bookmarks_and_relists_and_not_by_what_is_offered() {
+    let fifo = DeltaFifo::over(indexer()).track_applied(true).build();
+    let fed: &dyn ReflectorStore<Obj> = &fifo;
+    let handled = || while fifo.try_pop().is_some_and(|mut item| item.apply(|_| ()).is_ok()) {};
+    let applied = || fifo.applied_version().unwrap_or_default();
+    fed.replace(vec![versioned("a", 1, "3")], "5").unwrap();
+    handled();
+    assert_eq!(applied(), "5");
+    fed.update(versioned("a", 2, "7")).unwrap();
+    handled();
+    assert_eq!(applied(), "5");
+    fed.add(versioned("b", 1, "8")).unwrap();
+    fed.bookmark("8");
+    assert_eq!(applied(), "5", "not handled yet");
+    handled();
+    assert_eq!(applied(), "8");
 }
 
 #[test]

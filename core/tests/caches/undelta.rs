@@ -101,6 +101,35 @@ fn after_a_push_that_panics_the_next_change_pushes_again() {
 }
 
 #[test]
+fn a_push_that_panics_loses_no_push_of_another_thread() {
+    ends(|| {
+        let pushed = Pushed::default();
+        let notes = pushed.clone();
+        let (begun, other_is_done) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+        let (begins, waits) = (begun.clone(), other_is_done.clone());
+        let store = UndeltaStore::new(indexer(), move |state: Vec<Arc<Obj>>| {
+            notes.note(&state);
+            if state.len() == 1 {
+                begins.wait();
+                waits.wait();
+            }
+            assert!(state.len() > 2, "expected by this test: push of {}", state.len());
+        });
+        thread::scope(|scope| {
+            let pushing = scope.spawn(|| store.add(obj("a", 1)));
+            begun.wait();
+            store.add(obj("b", 2)).unwrap();
+            other_is_done.wait();
+            let panic = pushing.join().unwrap_err();
+            assert_eq!(panic.downcast_ref::<String>().unwrap(), "expected by this test: push of 1");
+        });
+        assert_eq!(pushed.all(), [vec![1], vec![1, 2]]);
+        store.add(obj("c", 3)).unwrap();
+        assert_eq!(pushed.all().len(), 3);
+    });
+}
+
+#[test]
 fn of_many_threads_changes_each_is_pushed_and_the_last_push_has_the_last_state() {
     let rounds: u64 = if cfg!(miri) { 5 } else { 300 };
     let (store, pushed) = undelta();

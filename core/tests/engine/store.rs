@@ -87,6 +87,31 @@ fn indexes_hold_any_number_of_values_and_lose_empty_sets() {
 }
 
 #[test]
+fn an_answer_for_many_values_has_each_key_once_while_it_is_updated() {
+    #[allow(clippy::unnecessary_wraps)] // The signature of an index function.
+    fn many(_: &Obj) -> Result<Vec<String>, BoxError> {
+        Ok((0..20).map(|value| value.to_string()).collect())
+    }
+    let rounds = if cfg!(miri) { 3 } else { 1000 };
+    let store = Indexer::builder(keys()).index("many", many).build().unwrap();
+    store.add(obj("a", 0)).unwrap();
+    let read = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 1.. {
+                store.update(obj("a", n)).unwrap();
+                if read.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        let most = (0..rounds).map(|_| store.index("many", &obj("a", 0)).unwrap().len()).max();
+        read.store(true, Ordering::Relaxed);
+        assert_eq!(most, Some(1));
+    });
+}
+
+#[test]
 fn unknown_indexes_and_failing_index_functions_are_errors() {
     let store = indexed();
     let unknown = |error: IndexError| assert!(matches!(error, IndexError::Unknown(name) if name == "nope"));

@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::common::{Obj, deltas, ends, keys, obj, tombstone, versioned};
 use crate::rig::{Fifo, apply, bare, events, over, show_turn, told};
-use deltafifo::{Closed, DeltaObject, DeltaType, ExplicitKey, InOrderFifo};
+use deltafifo::{Closed, DeltaObject, DeltaType, ExplicitKey, InOrderFifo, ReflectorStore};
 
 const NONE: [Arc<Obj>; 0] = [];
 
@@ -278,6 +278,17 @@ fn a_relist_is_one_event_among_the_others() {
     fifo.replace(vec![obj("foo", 3), obj("bar", 1)], "20").unwrap();
     fifo.replace(vec![], "56").unwrap();
     assert_eq!(events(&fifo), ["foo:A2", "all@10 foo2", "all@20 foo3 bar1", "all@56"]);
+}
+
+/// In client-go one of a queue with atomic events is an event, by which the store's version moves.
+#[test]
+fn a_bookmark_is_no_event_and_populates_nothing() {
+    let fifo = over([]);
+    ReflectorStore::bookmark(&fifo, "123");
+    assert!(fifo.try_pop().is_none() && !fifo.has_synced());
+    fifo.replace(vec![], "1234").unwrap();
+    assert_eq!(events(&fifo), ["all@1234"]);
+    assert_eq!(fifo.store().applied_version(), None);
 }
 
 #[test]

@@ -5,6 +5,8 @@
 pub(super) struct Versions {
     /// Of the last list, event or bookmark.
     last: Option<String>,
+    /// Whether the target has not been told of `last` yet.
+    untold: bool,
     /// The server does not have `last` any more, or not yet.
     unavailable: bool,
     /// A list at any version came in pages, so the server has no cache of this resource, and a list without pages would be
@@ -20,13 +22,20 @@ impl Versions {
     pub(super) fn reached(&mut self, version: &str) {
         if !version.is_empty() {
             self.last = Some(version.to_owned());
+            self.untold = true;
         }
+    }
+
+    /// What the target is to be told of, once.
+    pub(super) fn untold(&mut self) -> Option<String> {
+        self.last.as_ref().filter(|_| std::mem::take(&mut self.untold)).cloned()
     }
 
     /// A list is complete.
     pub(super) fn listed(&mut self, version: &str) {
         self.reached(version);
-        self.unavailable = false;
+        // The relist itself has told of it.
+        (self.untold, self.unavailable) = (false, false);
     }
 
     pub(super) fn set_unavailable(&mut self) {

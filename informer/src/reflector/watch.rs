@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use deltafifo::{Closed, DeltaObject, StoreError};
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use serde::de::DeserializeOwned;
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout_at};
@@ -69,8 +69,15 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         let opened = Instant::now();
         loop {
             self.target.ready().await?;
-            let Ok(event) = timeout_at(watch.until, watch.events.next()).await else {
-                return Ok(Err(RequestError::Silent { after: opened.elapsed() }));
+            let ready = watch.events.next().now_or_never();
+            let event = if let Some(event) = ready {
+                event
+            } else {
+                self.caught_up();
+                let Ok(event) = timeout_at(watch.until, watch.events.next()).await else {
+                    return Ok(Err(RequestError::Silent { after: opened.elapsed() }));
+                };
+                event
             };
             let applied = match event {
                 None => return Ok(Ok(())),
@@ -85,12 +92,19 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         }
     }
 
+    /// Tells the target up to which version it has been told everything: at a bookmark, and whenever nothing more is ready. An
+    /// event by itself moves no applied version, and who waits for its own write should not have to wait for a bookmark.
+    fn caught_up(&self) {
+        let version = self.versions.lock().untold();
+        if let Some(version) = version {
+            self.target.bookmark(&version);
+        }
+    }
+
     /// Feeds one event. An error: this is no event.
     fn apply(&self, event: &RawEvent) -> Result<(), RequestError> {
         let head = Head::of(&event.object)?;
-        if event.kind == EventType::Bookmark {
-            self.target.bookmark(&head.version);
-        } else {
+        if event.kind != EventType::Bookmark {
             let raw = Raw::of(&event.object, &head);
             match caught(|| self.store(event.kind, &raw, &head)) {
                 Ok(Ok(())) => {}
@@ -100,6 +114,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         }
         if event.kind == EventType::Bookmark || !self.source.is_merged() {
             self.versions.lock().reached(&head.version);
+        }
+        if event.kind == EventType::Bookmark {
+            self.caught_up();
         }
         Ok(())
     }

@@ -30,6 +30,7 @@ async fn a_store_is_kept_as_the_server_has_it() {
     assert_eq!(stored, ["a", "d"], "a cannot be read, and stays");
     let version = |key| store.reader().get_by_key(key).unwrap().metadata.resource_version.clone();
     assert_eq!((version("a").as_deref(), version("d").as_deref()), (Some("1"), Some("9")));
+    assert_eq!(store.applied_version().as_deref(), Some("9"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -33,6 +33,14 @@ async fn a_bookmark_moves_the_version_and_is_applied() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_written_is_applied_without_a_bookmark() {
+    let events = [event(EventType::Modified, map("a", 5)), event(EventType::Modified, map("a", 6))];
+    let rig = Rig::lists(Scripted::new().list(list(4, [map("a", 3)])).watch_on(events));
+    rig.fifo.wait_for_resource_version_async("6").await.unwrap();
+    assert_eq!(rig.stored(), ["a@6"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_that_cannot_be_opened_for_now_is_opened_again_without_a_list() {
     let refused = RequestError::Unreachable("connection refused".into());
     let script = Scripted::new()

@@ -1,5 +1,6 @@
 //! The models, one subject a file.
 
+mod alone;
 mod applied;
 mod batch;
 mod build;
@@ -39,6 +40,7 @@ pub fn all() -> Vec<&'static Model> {
         requeue::MODELS,
         store::MODELS,
         build::MODELS,
+        alone::MODELS,
         relist::MODELS,
         batch::MODELS,
         elsewhere::MODELS,

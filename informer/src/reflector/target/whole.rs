@@ -73,7 +73,9 @@ impl<K: Send + Sync + 'static, S: Store<K> + 'static> Target<K> for Plain<S> {
         self.0.delete(object)
     }
 
-    fn bookmark(&self, _version: &str) {}
+    fn bookmark(&self, version: &str) {
+        self.0.bookmark(version);
+    }
 
     fn resync(&self) -> Result<(), StoreError> {
         self.0.resync()

@@ -1,0 +1,159 @@
+//! A store written without a queue: writers of one key come one after another, by a claim that holds no lock, and readers
+//! and who builds an index go on beside them.
+
+use deltafifo::{Indexer, Indexers, KeyFunc};
+use loom::sync::Arc;
+
+use crate::explore::Model;
+use crate::rig::{Access, Object, PARITY, beside, parity, show_all};
+
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "alone::two_writers",
+        bound: Some(3), // 4.6 s
+        at_least: 24_000,
+        outcomes: &["a2", "a3"],
+        body: two_writers,
+    },
+    Model {
+        name: "alone::write_and_delete",
+        bound: Some(3), // 3.9 s
+        at_least: 22_000,
+        outcomes: &["", "a2"],
+        body: write_and_delete,
+    },
+    Model {
+        name: "alone::delete_and_add",
+        bound: Some(4), // 0.4 s
+        at_least: 3000,
+        outcomes: &["", "a2"],
+        body: delete_and_add,
+    },
+    Model {
+        name: "alone::get_and_delete",
+        bound: Some(4), // 3.4 s
+        at_least: 27_000,
+        outcomes: &["a1", "nothing"],
+        body: get_and_delete,
+    },
+    Model {
+        name: "alone::index_and_write",
+        bound: Some(3), // 2.7 s
+        at_least: 18_500,
+        outcomes: &["", "a1", "a2"],
+        body: index_and_write,
+    },
+    Model {
+        name: "alone::build_and_write",
+        bound: Some(2), // 3.0 s
+        at_least: 16_700,
+        outcomes: &["a2"],
+        body: build_and_write,
+    },
+    Model {
+        name: "alone::build_and_add",
+        bound: Some(3), // 0.7 s
+        at_least: 4400,
+        outcomes: &["a1"],
+        body: build_and_add,
+    },
+];
+
+type Store = Indexer<Object, Access>;
+
+fn parities(object: &Object) -> Vec<String> {
+    vec![parity(object).to_owned()]
+}
+
+/// A store that holds `objects`, with an index by parity.
+fn holding(objects: &[Arc<Object>]) -> Arc<Store> {
+    let store = Indexer::builder(KeyFunc::meta_namespace(Access));
+    let store = store.index(PARITY, |object: &Object| Ok(parities(object))).build().unwrap();
+    objects.iter().for_each(|object| store.add(object.clone()).unwrap());
+    Arc::new(store)
+}
+
+fn add(number: usize) -> impl FnOnce(&Store) {
+    move |store| store.add(Object::new("a", number)).unwrap()
+}
+
+fn delete(store: &Store) {
+    store.delete(&*Object::new("a", 1)).unwrap();
+}
+
+/// What is stored: the same by the index.
+fn stored(store: &Store) -> String {
+    let known = show_all(&store.list());
+    assert_eq!(by_parity(store), known, "an index that is not what the store knows");
+    known
+}
+
+/// What the index has, each under a value that it has.
+fn by_parity(store: &Store) -> String {
+    let mut found = Vec::new();
+    for value in ["even", "odd"] {
+        let objects = store.by_index(PARITY, value).unwrap();
+        assert!(objects.iter().all(|object| parity(object) == value), "an object under a value that it does not have");
+        found.extend(objects);
+    }
+    show_all(&found)
+}
+
+/// Both write while the other may have the key's slot.
+fn both(store: &Arc<Store>, one: impl FnOnce(&Store) + Send + 'static, other: impl FnOnce(&Store)) -> String {
+    let thread = beside(store, one);
+    other(store);
+    thread.join().unwrap();
+    stored(store)
+}
+
+fn two_writers() -> String {
+    both(&holding(&[Object::new("a", 1)]), add(2), add(3))
+}
+
+fn write_and_delete() -> String {
+    both(&holding(&[Object::new("a", 1)]), add(2), delete)
+}
+
+/// The slot is made by one and retired by the other, who may find none.
+fn delete_and_add() -> String {
+    both(&holding(&[]), delete, add(2))
+}
+
+fn get_and_delete() -> String {
+    let store = holding(&[Object::new("a", 1)]);
+    let reader = beside(&store, |store| {
+        store.get_by_key("a").map_or("nothing".to_owned(), |object| format!("a{}", object.read()))
+    });
+    delete(&store);
+    assert_eq!(stored(&store), "");
+    reader.join().unwrap()
+}
+
+fn index_and_write() -> String {
+    let store = holding(&[Object::new("a", 1)]);
+    let reader = beside(&store, by_parity);
+    add(2)(&store);
+    assert_eq!(stored(&store), "a2");
+    reader.join().unwrap()
+}
+
+/// An index comes beside `write`.
+fn build(store: &Arc<Store>, write: impl FnOnce(&Store) + Send + 'static) -> String {
+    const LATER: &str = "later";
+    let writer = beside(store, write);
+    store.add_indexers(Indexers::new().index(LATER, |object| Ok(parities(object)))).unwrap();
+    writer.join().unwrap();
+    let known = stored(store);
+    let later: Vec<_> = ["even", "odd"].iter().flat_map(|value| store.by_index(LATER, value).unwrap()).collect();
+    assert_eq!(show_all(&later), known, "an index that is not what the store knows");
+    known
+}
+
+fn build_and_write() -> String {
+    build(&holding(&[Object::new("a", 1)]), add(2))
+}
+
+fn build_and_add() -> String {
+    build(&holding(&[]), add(1))
+}

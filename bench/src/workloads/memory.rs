@@ -45,6 +45,7 @@ pub fn resident() -> u64 {
 }
 
 /// The most that was resident since the start of the process, or since a mark forgot it.
+#[must_use]
 pub fn peak() -> u64 {
     status_bytes("VmHWM:")
 }

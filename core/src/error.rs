@@ -157,6 +157,14 @@ pub enum StoreError {
     /// The object has no key; nothing was stored.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The transformer failed for what was to be stored; the store is as it was.
+    #[error("the transformer failed for key {key:?}, so it was not stored: {source}")]
+    Transform {
+        /// Key of the object.
+        key: String,
+        /// What the transformer said.
+        source: BoxError,
+    },
     /// An index function failed for what was to be stored; the store is as it was.
     #[error("index {index:?} failed for key {key:?}, so it was not stored: {source}")]
     Index {

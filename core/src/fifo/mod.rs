@@ -35,7 +35,7 @@ use crate::error::{BoxError, Closed, KeyError, discard};
 use crate::ledger::Epoch;
 use crate::queue::{Lane, ReadyQueue};
 use crate::slot::{QueuedSlot, StaleSlot, Ticket};
-use crate::store::Core;
+use crate::store::{Core, Parts, Transformer};
 use crate::sync::{Arc, AtomicBool, SHARDS, mutant};
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, KnownObjects, Meta};
 pub use batch::{Batch, BatchReport, Failure};
@@ -46,8 +46,6 @@ pub use pop::{Change, Popped};
 pub(crate) use pop::{SLOW, report_slow};
 use relist::Relists;
 pub use relist::{Committed, Refused, Relist};
-
-type Transformer<T> = Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync>;
 
 /// Where known objects are.
 enum Known<T> {
@@ -111,7 +109,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     pub fn builder(keys: KeyFunc<T, M>) -> DeltaFifoBuilder<T, M> {
         let core = Arc::new(Core::bare(keys));
         let source = Source::of(&core.applied);
-        DeltaFifoBuilder::new((core, source), Known::Nowhere)
+        DeltaFifoBuilder::new((core, source, None), Known::Nowhere)
     }
 
     /// A queue fused with `store`: they share one slot per key, and popped items [apply](Popped::apply) themselves. From
@@ -228,7 +226,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
-    fn new((core, source): (Arc<Core<T, M>>, Source), known: Known<T>) -> Self {
+    fn new((core, source, transformer): Parts<T, M>, known: Known<T>) -> Self {
         Self {
             fifo: DeltaFifo {
                 core,
@@ -238,7 +236,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
                 initial: Initial::new(),
                 relists: Relists::new(),
                 depth: Depth::new(None),
-                transformer: None,
+                transformer,
                 versions_altered: AtomicBool::new(false),
                 replaced_as: crate::DeltaType::Replaced,
                 ordered_walks: false,
@@ -258,7 +256,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     }
 
     /// Changes objects before they are queued (not tombstones, nor Sync). An error refuses that offer. It runs with no
-    /// lock held.
+    /// lock held. It takes the place of the fused store's, if that has one.
     pub fn transformer(
         mut self,
         transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,

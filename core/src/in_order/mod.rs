@@ -24,14 +24,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::error::{BoxError, Closed, KeyError, discard};
 use crate::fifo::{Depth, Initial};
-use crate::store::Core;
+use crate::store::{Core, Transformer};
 use crate::sync::{Arc, AtomicU32};
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, Meta};
 pub use event::{Event, ReplacedAll};
 use log::Log;
 pub use turn::Turn;
-
-type Transformer<T> = Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync>;
 
 /// A queue of events in the order of their arrival, across keys (client-go `RealFIFO`, which its informers use since 1.36,
 /// with atomic events): for any number of producers, and one consumer at a time.
@@ -111,13 +109,14 @@ pub struct InOrderFifoBuilder<T, M> {
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// A queue without a store, which hands out events for a handler that keeps its own.
     pub fn builder(keys: KeyFunc<T, M>) -> InOrderFifoBuilder<T, M> {
-        InOrderFifoBuilder::new(Arc::new(Core::bare(keys)), false)
+        InOrderFifoBuilder::new(Arc::new(Core::bare(keys)), None, false)
     }
 
     /// A queue fused with `store`: events [apply](Turn::apply) themselves. From here on that is the only way to write the
     /// store; read it through [`store`](Self::store) or an [`IndexReader`] made before.
     pub fn over(store: Indexer<T, M>) -> InOrderFifoBuilder<T, M> {
-        InOrderFifoBuilder::new(store.into_parts().0, true)
+        let (core, _, transformer) = store.into_parts();
+        InOrderFifoBuilder::new(core, transformer, true)
     }
 
     /// A handle for reading the fused store. (Of a queue without one it is empty.)
@@ -206,7 +205,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
-    fn new(core: Arc<Core<T, M>>, is_fused: bool) -> Self {
+    fn new(core: Arc<Core<T, M>>, transformer: Option<Transformer<T>>, is_fused: bool) -> Self {
         // So that who waits for a version is told, instead of sleeping for ever.
         core.applied.untracked();
         Self {
@@ -217,12 +216,13 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
                 initial: Initial::new(),
                 depth: Depth::new(None),
                 relists: AtomicU32::new(0),
-                transformer: None,
+                transformer,
             },
         }
     }
 
-    /// Changes objects before they are queued (not tombstones). An error refuses that offer. It runs with no lock held.
+    /// Changes objects before they are queued (not tombstones). An error refuses that offer. It runs with no lock held. It
+    /// takes the place of the fused store's, if that has one.
     pub fn transformer(
         mut self,
         transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,

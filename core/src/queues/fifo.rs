@@ -11,7 +11,8 @@ use crate::{KeyFunc, KeySource, Meta};
 /// [`KeyedQueue`] that does the rest.
 ///
 /// For who wants each object handled once, in its newest state, and not at all once it is deleted. A key keeps its place
-/// while it is queued. As in client-go an add after close still queues. Every operation on one key is O(log queued).
+/// while it is queued; deleted and added again it is at the end. (In client-go it is where it was before: its deletion leaves
+/// the place behind.) As in client-go an add after close still queues. Every operation on one key is O(log queued).
 ///
 /// ```
 /// use std::sync::Arc;

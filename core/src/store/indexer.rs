@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::Deref;
 
 use super::apply::Failed;
-use super::{Core, IndexReader, Indexers};
+use super::{Core, IndexReader, Indexers, Transformer};
 use crate::applied::{self, Source};
 use crate::error::{BoxError, IndexError, KeyError, StoreError, TransactionError, VersionError};
 use crate::key::KeyBuf;
@@ -37,6 +37,7 @@ use crate::{DeltaObject, KeyFunc, KeySource, Meta};
 pub struct Indexer<T, M> {
     reader: IndexReader<T, M>,
     source: Source,
+    transformer: Option<Transformer<T>>,
     /// Somebody has ended a write, and with it a claim of a slot.
     ended: Event,
 }
@@ -56,7 +57,11 @@ pub enum Transaction<T> {
 pub struct IndexerBuilder<T, M> {
     keys: KeyFunc<T, M>,
     indexers: Indexers<T>,
+    transformer: Option<Transformer<T>>,
 }
+
+/// What a store is made of, as a queue takes it over.
+pub(crate) type Parts<T, M> = (Arc<Core<T, M>>, Source, Option<Transformer<T>>);
 
 impl<T, M: Meta<T>> IndexerBuilder<T, M> {
     /// Adds an index. Its function gives any number of values and must give the same ones for the same object; it runs
@@ -71,6 +76,31 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
         self
     }
 
+    /// Changes objects before they are stored (client-go `WithTransformer`): to leave out what nobody reads. It must leave the
+    /// key as it is. An error keeps the object out. It runs with no lock held. A queue that takes the store takes this too, and
+    /// changes objects before they are queued.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deltafifo::{Indexer, KeyFunc, NoMeta};
+    ///
+    /// struct Pod { name: &'static str, managed_fields: String }
+    /// let keys = KeyFunc::custom(NoMeta, |pod: &Pod| Ok(pod.name.to_owned()));
+    /// let slim = |pod: Arc<Pod>| Ok(Arc::new(Pod { name: pod.name, managed_fields: String::new() }));
+    /// let store = Indexer::builder(keys).transformer(slim).build()?;
+    /// store.add(Arc::new(Pod { name: "web", managed_fields: "much".to_owned() }))?;
+    /// assert_eq!(store.get_by_key("web").unwrap().managed_fields, "");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn transformer(
+        mut self,
+        transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.transformer = Some(Box::new(transformer));
+        self
+    }
+
     /// The store, empty.
     ///
     /// # Errors
@@ -78,14 +108,14 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
     pub fn build(self) -> Result<Indexer<T, M>, IndexError> {
         let core = Arc::new(Core::new(self.keys, self.indexers)?);
         let source = Source::of(&core.applied);
-        Ok(Indexer { reader: IndexReader { core }, source, ended: Event::new() })
+        Ok(Indexer { reader: IndexReader { core }, source, transformer: self.transformer, ended: Event::new() })
     }
 }
 
 impl<T, M: Meta<T>> Indexer<T, M> {
     /// Starts a store with the built-in namespace index.
     pub fn builder(keys: KeyFunc<T, M>) -> IndexerBuilder<T, M> {
-        IndexerBuilder { keys, indexers: Indexers::new() }
+        IndexerBuilder { keys, indexers: Indexers::new(), transformer: None }
     }
 
     /// A handle for reading.
@@ -94,8 +124,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         self.reader.clone()
     }
 
-    pub(crate) fn into_parts(self) -> (Arc<Core<T, M>>, Source) {
-        (self.reader.core, self.source)
+    pub(crate) fn into_parts(self) -> Parts<T, M> {
+        (self.reader.core, self.source, self.transformer)
     }
 
     /// Everything up to `version` has been written (client-go `Store.Bookmark`): the
@@ -115,10 +145,12 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// Stores `object` under its key, in place of what was there. O(1) and the index functions.
     ///
     /// # Errors
-    /// [`StoreError::Key`], [`StoreError::Index`]: an index function failed; the store is as it was.
+    /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: the transformer or an index function failed. The
+    /// store is as it was.
     pub fn add(&self, object: Arc<T>) -> Result<(), StoreError> {
         let mut key = KeyBuf::new();
         self.core.keys.write(&object, &mut key)?;
+        let object = self.transformed(crate::key::as_str(&key), object)?;
         self.write(&key, Some(object))
     }
 
@@ -147,9 +179,13 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// see each object as it was or as it is. O(objects + stored), each index function twice an object.
     ///
     /// # Errors
-    /// [`StoreError::Key`], [`StoreError::Index`]: nothing was changed.
+    /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: nothing was changed. All objects are asked about
+    /// before the first is stored; an index function that fails only after that (it does not say the same twice, or
+    /// came meanwhile) keeps its object out, and all else is done.
     pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), StoreError> {
         let keys = objects.iter().map(|object| self.core.keys.key(object)).collect::<Result<Vec<_>, KeyError>>()?;
+        let transformed = keys.iter().zip(objects).map(|(key, object)| self.transformed(key, object));
+        let objects = transformed.collect::<Result<Vec<_>, StoreError>>()?;
         for (key, object) in keys.iter().zip(&objects) {
             self.core.check_indexes(key, object)?;
         }
@@ -194,6 +230,11 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             total += 1;
         }
         if failed.is_empty() { Ok(()) } else { Err(TransactionError { total, failed }) }
+    }
+
+    fn transformed(&self, key: &str, object: Arc<T>) -> Result<Arc<T>, StoreError> {
+        let Some(transformer) = &self.transformer else { return Ok(object) };
+        transformer(object).map_err(|source| StoreError::Transform { key: key.to_owned(), source })
     }
 
     fn write(&self, key: &[u8], mut new: Option<Arc<T>>) -> Result<(), StoreError> {

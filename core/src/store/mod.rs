@@ -20,13 +20,14 @@ mod sole;
 mod undelta;
 
 use crate::applied::Applied;
-use crate::error::{IndexError, StoreError};
+use crate::error::{BoxError, IndexError, StoreError};
 use crate::sync::Arc;
 use crate::table::Table;
 use crate::{KeyFunc, Meta};
 pub use detector::CacheMutationDetector;
 pub use expiration::ExpirationCache;
 pub(crate) use index::Values;
+pub(crate) use indexer::Parts;
 pub use indexer::{Indexer, IndexerBuilder, Transaction};
 pub use indexes::Indexers;
 use indexes::Indexes;
@@ -37,6 +38,9 @@ pub use undelta::UndeltaStore;
 
 /// Name of the built-in index by namespace (client-go `NamespaceIndex`); cluster-scoped objects have the value `""`.
 pub const NAMESPACE_INDEX: &str = "namespace";
+
+/// Changes an object before it is queued or stored.
+pub(crate) type Transformer<T> = Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync>;
 
 /// What queue and store share.
 pub(crate) struct Core<T, M> {

@@ -400,6 +400,17 @@ fn no_object_is_released_under_the_lock() {
 }
 
 #[test]
+fn a_key_that_is_deleted_and_added_again_is_at_the_end() {
+    let fifo = fifo();
+    for (key, n) in [("a", 1), ("b", 2)] {
+        fifo.add(obj(key, n)).unwrap();
+    }
+    fifo.delete(ExplicitKey("a")).unwrap();
+    fifo.add(obj("a", 3)).unwrap();
+    assert_eq!(popped(&fifo), pairs([("b", 2), ("a", 3)]));
+}
+
+#[test]
 fn a_pop_that_waits_for_a_handler_to_end_learns_that_what_it_waited_for_is_deleted() {
     // A pop that comes too late finds the queue empty: some of these sleep by then.
     let rounds = if cfg!(miri) { 2 } else { 20 };

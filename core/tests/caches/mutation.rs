@@ -41,7 +41,9 @@ type Cache = MutationCache<Pod, PodMeta>;
 
 /// Does something, once, when it is asked for a version `3`.
 #[derive(Clone, Default)]
-struct Meddling(Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>);
+struct Meddling(Arc<Mutex<Option<Deed>>>);
+
+type Deed = Box<dyn FnOnce() + Send>;
 
 impl Meta<Pod> for Meddling {
     fn namespace<'a>(&self, pod: &'a Pod) -> Option<&'a str> {

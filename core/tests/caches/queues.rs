@@ -162,7 +162,11 @@ fn an_index_function_that_fails_is_an_error_of_the_key_whose_handler_ended_well(
     fn test<Item>(queue: &dyn Queue<Obj, Item = Item>, store: &IndexReader<Obj, ObjMeta>) {
         queue.add(obj("a", 13)).unwrap();
         let mut handled = 0;
-        let failed = queue.process(&mut |_, _| Ok(handled += 1)).unwrap_err();
+        let count = &mut |_: &Item, _| {
+            handled += 1;
+            Ok(())
+        };
+        let failed = queue.process(count).unwrap_err();
         let ProcessError::Handler { key, source } = failed else { panic!("{failed}") };
         assert!(key == "a" && source.to_string().contains("unlucky"), "{key}: {source}");
         assert_eq!((handled, store.get_by_key("a").unwrap().n), (1, 13));

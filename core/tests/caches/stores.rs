@@ -106,7 +106,9 @@ fn a_bookmark_moves_the_version_of_a_store_that_keeps_one() {
     let fed: [&dyn ReflectorStore<Obj>; 3] = [&tracked, &store, &undelta];
     let applied = || [tracked.applied_version(), store.applied_version(), undelta.store().applied_version()];
     for (bookmark, then) in [("20", "20"), ("10", "20"), ("of no number", "20"), ("030", "30")] {
-        fed.iter().for_each(|store| store.bookmark(bookmark));
+        for store in fed {
+            store.bookmark(bookmark);
+        }
         assert_eq!(applied(), [(); 3].map(|()| Some(then.to_owned())), "{bookmark}");
     }
     // Nobody asks these.

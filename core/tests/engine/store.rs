@@ -1,14 +1,14 @@
 //! The store and its indexes, alone and fused with a queue.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 use crate::common::{Obj, ObjMeta, deltas, ends, keys, nameless, obj, show, tombstone};
 use deltafifo::{
-    BoxError, Change, Delta, DeltaFifo, DeltaType, ExplicitKey, IndexError, Indexer, KeyFunc, NAMESPACE_INDEX,
-    StoreError, Transaction,
+    BoxError, Change, Delta, DeltaFifo, DeltaType, ExplicitKey, InOrderFifo, IndexError, Indexer, KeyFunc,
+    NAMESPACE_INDEX, StoreError, Transaction,
 };
 
 /// Every prime divisor of the number; 13 cannot be told.
@@ -181,6 +181,57 @@ fn an_index_error_in_apply_is_told_after_everything_is_applied() {
     assert!(matches!(error, Err(StoreError::NotIndexed { .. })));
     assert_eq!(told, ["+6", "6>13", "13>10"]);
     assert_eq!(fifo.store().list_index_func_values("primes").unwrap(), ["2", "5"]);
+}
+
+#[test]
+fn a_store_holds_what_its_transformer_makes_of_objects_and_nothing_that_it_refuses() {
+    let doubled = |object: Arc<Obj>| {
+        if object.n == 13 { Err(BoxError::from("unlucky")) } else { Ok(obj(&object.name, 2 * object.n)) }
+    };
+    let indexed = || Indexer::builder(keys()).index("digits", digits).transformer(doubled).build().unwrap();
+    let is_refused = |error: StoreError, key: &str| {
+        assert!(matches!(&error, StoreError::Transform { key: of, .. } if of == key), "{error}");
+    };
+    let store = indexed();
+    store.add(obj("a", 1)).unwrap();
+    store.update(obj("b", 2)).unwrap();
+    is_refused(store.add(obj("c", 13)).unwrap_err(), "c");
+    is_refused(store.update(obj("a", 13)).unwrap_err(), "a");
+    assert_eq!((numbers(store.list()), store.index_keys("digits", "4").unwrap()), (vec![2, 4], vec!["b".to_owned()]));
+    is_refused(store.replace(vec![obj("a", 5), obj("b", 13)]).unwrap_err(), "b");
+    assert_eq!(numbers(store.list()), [2, 4], "nothing was changed");
+    store.replace(vec![obj("c", 3)]).unwrap();
+    let failed = store.transaction([13, 4].map(|n| Transaction::Update(obj("c", n)))).unwrap_err().failed;
+    assert_eq!((failed.len(), numbers(store.list())), (1, vec![8]));
+    store.delete(&*obj("c", 13)).unwrap();
+    assert!(store.is_empty(), "what goes is not transformed");
+
+    let fifo = DeltaFifo::over(indexed()).build();
+    fifo.add(obj("a", 1)).unwrap();
+    assert!(fifo.add(obj("a", 13)).is_err());
+    fifo.pop().unwrap().apply(|_| ()).unwrap();
+    assert_eq!(numbers(fifo.store().list()), [2], "once, by the queue");
+    let fifo = InOrderFifo::over(indexed()).build();
+    fifo.add(obj("a", 1)).unwrap();
+    fifo.pop().unwrap().apply(|_, _| ()).unwrap();
+    assert_eq!(numbers(fifo.store().list()), [2]);
+    let own = DeltaFifo::over(indexed()).transformer(Ok).build();
+    own.add(obj("a", 13)).unwrap();
+}
+
+#[test]
+fn a_list_whose_object_an_index_refuses_only_when_it_is_stored_is_stored_but_for_that() {
+    // Asked twice about each object that comes: when the list is checked, and when it is stored.
+    let asked = AtomicUsize::new(0);
+    let fickle = move |object: &Obj| {
+        let is_second = object.n == 5 && asked.fetch_add(1, Ordering::Relaxed) == 1;
+        if is_second { Err(BoxError::from("not now")) } else { Ok(vec![]) }
+    };
+    let store = Indexer::builder(keys()).index("fickle", fickle).build().unwrap();
+    store.replace(vec![obj("a", 1), obj("b", 2), obj("c", 3)]).unwrap();
+    let error = store.replace(vec![obj("a", 5), obj("b", 6)]).unwrap_err();
+    assert!(matches!(error, StoreError::Index { key, .. } if key == "a"));
+    assert_eq!(numbers(store.list()), [1, 6]);
 }
 
 #[test]

@@ -29,7 +29,8 @@ const CAPACITY: usize = 100;
 ///
 /// Call [`on_add_or_update`](Self::on_add_or_update) and [`on_delete`](Self::on_delete) from the handlers of the store's
 /// changes: then writes are forgotten as soon as they are not needed, and a late answer to a write does not bring back what
-/// was deleted since.
+/// was deleted since. Whether an answer is of the very object that was deleted, its uid says: what has none is the same object as
+/// no other (client-go takes any two without a uid for the same).
 ///
 /// ```
 /// use std::sync::Arc;

@@ -4,6 +4,7 @@
 //! outcomes they have. loom's own limits on permutations and time are off: it calls a truncated exploration a success.
 
 use std::collections::BTreeSet;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +12,7 @@ use std::time::Instant;
 
 use deltafifo::mutants;
 
+use crate::cores::{on_every_core, this_program};
 use crate::rig::mutant;
 use crate::{Arguments, models};
 
@@ -77,7 +79,7 @@ pub fn is_of_the_model(said: &str) -> bool {
     !of_loom && !said.starts_with(NO_END)
 }
 
-/// Explores the models that were asked for.
+/// Explores the models that were asked for: one in this process, several in one each, on every core.
 pub fn run(arguments: &Arguments) -> ExitCode {
     let names = &arguments.models;
     let chosen = arguments.mutant.as_deref().map(mutant);
@@ -86,26 +88,45 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         return ExitCode::from(2);
     }
     mutants::choose(chosen.flatten());
-    note_panics();
     let matches =
         |model: &Model, name: &str| if arguments.exact { model.name == name } else { model.name.contains(name) };
     let asked = |model: &&Model| names.is_empty() || names.iter().any(|name| matches(model, name));
-    let (mut holding, mut count, mut code) = (0, 0, 0);
-    for model in models::all().into_iter().filter(asked) {
-        count += 1;
-        let Err(failure) = explore(model, arguments.unbounded) else {
-            holding += 1;
-            continue;
-        };
-        let (failed, why) = match failure {
-            Failure::Broken(why) => (BROKEN, why),
-            Failure::NoVerdict(why) => (NO_VERDICT, why),
-        };
-        println!("{:44} {FAILED}{why}", model.name);
-        code = failed;
+    let models: Vec<_> = models::all().into_iter().filter(asked).collect();
+    match models.as_slice() {
+        [] => ExitCode::from(2),
+        [model] => here(model, arguments.unbounded),
+        models => side_by_side(models, arguments),
     }
-    println!("{holding} of {count} models hold");
-    if count == 0 { ExitCode::from(2) } else { ExitCode::from(code) }
+}
+
+fn here(model: &'static Model, unbounded: bool) -> ExitCode {
+    note_panics();
+    let Err(failure) = explore(model, unbounded) else { return ExitCode::SUCCESS };
+    let (code, why) = match failure {
+        Failure::Broken(why) => (BROKEN, why),
+        Failure::NoVerdict(why) => (NO_VERDICT, why),
+    };
+    println!("{:44} {FAILED}{why}", model.name);
+    ExitCode::from(code)
+}
+
+/// Each in a process of its own, so that no panic of one is another's.
+fn side_by_side(models: &[&Model], arguments: &Arguments) -> ExitCode {
+    let (holding, stdout) = (AtomicUsize::new(0), Mutex::new(io::stdout()));
+    on_every_core(models.iter(), |model| {
+        let mut command = this_program();
+        command.args(["--exact", model.name]);
+        command.args(arguments.mutant.iter().flat_map(|mutant| ["--mutant", mutant]));
+        command.args(arguments.unbounded.then_some("--unbounded"));
+        let output = command.output().expect("this program can be started");
+        // Relaxed: a count, read when the threads have ended.
+        holding.fetch_add(usize::from(output.status.success()), Ordering::Relaxed);
+        let mut stdout = stdout.lock().unwrap();
+        io::stderr().write_all(&output.stderr).and_then(|()| stdout.write_all(&output.stdout)).unwrap();
+    });
+    let holding = holding.into_inner();
+    println!("{holding} of {} models hold", models.len());
+    if holding == models.len() { ExitCode::SUCCESS } else { ExitCode::from(BROKEN) }
 }
 
 fn explore(model: &'static Model, unbounded: bool) -> Result<(), Failure> {

@@ -3,6 +3,8 @@
 //! (`ci/shuttle.sh`) it is another program: `schedules`, with more threads and random schedules.
 
 #[cfg(deltafifo_loom)]
+mod cores;
+#[cfg(deltafifo_loom)]
 mod explore;
 #[cfg(deltafifo_loom)]
 mod models;

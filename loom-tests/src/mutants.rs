@@ -4,14 +4,13 @@
 //! are others. The table says which, and why. A model that only explores less, or would have no end, or over which loom
 //! itself fails, kills nothing. The subjects that are to see a mutant are tried first, their smallest models before others.
 
-use std::collections::VecDeque;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Mutex;
-use std::thread;
 use std::time::Instant;
 
 use deltafifo::mutants::{ALL, Mutant};
 
+use crate::cores::{on_every_core, this_program};
 use crate::explore::{BROKEN, FAILED, Model, PANICKED, is_of_the_model};
 use crate::models;
 
@@ -20,21 +19,13 @@ const LONGEST_REASON: usize = 160;
 
 /// Tries all of them, on every core.
 pub fn run() -> ExitCode {
-    let waiting: Mutex<VecDeque<_>> = Mutex::new(ALL.iter().enumerate().collect());
     let killers = Mutex::new(vec![None; ALL.len()]);
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        for _ in 0..cores {
-            scope.spawn(|| {
-                while let Some((place, (mutant, _))) = next(&waiting) {
-                    let began = Instant::now();
-                    let killer = killer(*mutant);
-                    let name = killer.as_ref().map_or(SURVIVED, |(name, _)| name);
-                    eprintln!("{mutant:?}: {name}, {:.1} s", began.elapsed().as_secs_f64());
-                    killers.lock().unwrap()[place] = killer;
-                }
-            });
-        }
+    on_every_core(ALL.iter().enumerate(), |(place, (mutant, _))| {
+        let began = Instant::now();
+        let killer = killer(*mutant);
+        let name = killer.as_ref().map_or(SURVIVED, |(name, _)| name);
+        eprintln!("{mutant:?}: {name}, {:.1} s", began.elapsed().as_secs_f64());
+        killers.lock().unwrap()[place] = killer;
     });
     let killers = killers.into_inner().unwrap();
     println!("\nmutant: what is wrong\n    killed by: how");
@@ -48,10 +39,6 @@ pub fn run() -> ExitCode {
     let killed = killers.iter().flatten().count();
     println!("{killed} of {} mutants killed", ALL.len());
     if killed == ALL.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn next<I>(waiting: &Mutex<VecDeque<I>>) -> Option<I> {
-    waiting.lock().unwrap().pop_front()
 }
 
 /// The first model that fails with the mutant, and why.
@@ -152,8 +139,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
 
 /// Why a model fails with the mutant. `None`: it holds, or there is no verdict.
 fn defect(model: &Model, mutant: Mutant) -> Option<String> {
-    let program = std::env::current_exe().expect("the path of this program");
-    let output = Command::new(program)
+    let output = this_program()
         .args(["--mutant", &format!("{mutant:?}"), "--exact", model.name])
         .output()
         .expect("this program can be started");

@@ -1,0 +1,26 @@
+//! Processes of this program, as many at a time as there are cores.
+
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
+
+/// Calls `work` with each of `items`, begun in their order.
+pub fn on_every_core<I: Send>(items: impl Iterator<Item = I> + Send, work: impl Fn(I) + Sync) {
+    let waiting = Mutex::new(items);
+    let next = || waiting.lock().unwrap().next();
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while let Some(item) = next() {
+                    work(item);
+                }
+            });
+        }
+    });
+}
+
+/// This program once more.
+pub fn this_program() -> Command {
+    Command::new(std::env::current_exe().expect("the path of this program"))
+}

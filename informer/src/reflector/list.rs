@@ -19,7 +19,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             }
             // Once more at once: what the server has is newer, or older, than what was asked for.
             self.report(&ReflectorError::List(error));
-            self.versions.lock().set_unavailable();
+            self.versions.lock().set_least("");
             listed = self.list_from(self.first_page()).await;
         }
         match listed {
@@ -31,9 +31,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
 
     fn first_page(&self) -> ListRequest {
         let versions = self.versions.lock();
-        let resource_version = versions.for_list();
+        let (resource_version, not_older_than) = versions.for_list();
         let limit = versions.page_size(&resource_version, self.page_size);
-        ListRequest { resource_version, limit, ..ListRequest::default() }
+        ListRequest { resource_version, not_older_than, limit, continue_token: None }
     }
 
     /// All pages from `request` on. Should a page's token expire, everything at once: not older than the first page.
@@ -54,9 +54,6 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         let (intake, batches) = Intake::new();
         let reading = self.read(intake, request.clone(), first_page);
         let (version, pieces) = tokio::try_join!(reading, self.take_in(batches))?;
-        if request.resource_version == "0" && first_page.continue_token.is_some() {
-            self.versions.lock().set_pages();
-        }
         self.commit(pieces, version).await.map_err(Failed::Stop)
     }
 
@@ -90,12 +87,20 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             while let Some(listed) = self.next(&mut page).await {
                 match listed? {
                     Listed::Items(listed) => {
+                        if meta.is_none() && request.continue_token.is_none() {
+                            // Of a version that is not known yet.
+                            self.versions.lock().set_least("");
+                        }
                         items += listed.len();
                         intake.items(listed).await;
                     }
                     Listed::Meta(found) => {
                         let remaining = usize::try_from(found.remaining.unwrap_or(0)).unwrap_or(usize::MAX);
                         intake.send(Part::Expect(remaining.saturating_add(items + request.limit as usize))).await;
+                        if request.continue_token.is_none() {
+                            self.begins(&request, &found);
+                            first_page.clone_from(&found);
+                        }
                         meta = Some(found);
                     }
                 }
@@ -103,13 +108,19 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             // Not kept back until the next page is there.
             intake.flush().await;
             let meta = meta.unwrap_or_default();
-            if request.continue_token.is_none() {
-                first_page.clone_from(&meta);
-            }
             if meta.continue_token.is_none() {
                 return Ok(meta.resource_version);
             }
             request.continue_token = meta.continue_token;
+        }
+    }
+
+    /// A list has begun, so that the target learns of it, whether or not it comes to its end.
+    fn begins(&self, request: &ListRequest, first_page: &PageMeta) {
+        let mut versions = self.versions.lock();
+        versions.set_least(&first_page.resource_version);
+        if request.resource_version == "0" && first_page.continue_token.is_some() {
+            versions.set_pages();
         }
     }
 }

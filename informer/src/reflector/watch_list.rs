@@ -19,7 +19,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 ControlFlow::Continue(error) => error,
             };
             if error.is_version_unavailable() {
-                self.versions.lock().set_unavailable();
+                self.versions.lock().set_least("");
             } else if matches!(error, RequestError::Silent { .. }) || !(error.is_for_later() || error.is_cut()) {
                 // Silent: perhaps a server that does not know what it was asked for, and so will never say that this is all.
                 self.report(&ReflectorError::Watch(error));
@@ -51,6 +51,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     async fn read_initial(&self, mut intake: Intake, watch: &mut Watch) -> Result<String, Failed> {
         while let Some(event) = self.next(&mut watch.events).await {
             let event = event?;
+            if event.kind != EventType::Bookmark {
+                // They come in any order of versions, so only the newest are sure not to be older, should they break off.
+                self.versions.lock().set_least("");
+            }
             match event.kind {
                 EventType::Added | EventType::Modified => intake.items([event.object]).await,
                 EventType::Deleted => intake.send(Part::Deleted(event.object)).await,

@@ -8,7 +8,7 @@ use deltafifo_informer::lister_watcher::{EventType, RequestError, Scripted};
 use deltafifo_informer::reflector::{Plain, Reflector};
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::rig::{Rig, bookmark, broken, event, expired, list, map, shown, shown_asked, status};
+use super::rig::{Rig, bookmark, broken, cut, event, expired, list, map, shown, shown_asked, status};
 
 fn rig(script: Scripted) -> Rig {
     Rig::start(script, |builder| builder)
@@ -125,5 +125,19 @@ async fn a_server_that_never_says_that_this_is_all_is_asked_for_a_list() {
     let script = Scripted::new().watch_on([event(EventType::Added, map("a", 1))]).list(list(7, [map("a", 1)]));
     let mut rig = rig(script);
     assert!(rig.error().await.contains("nothing came"));
-    assert_eq!(shown_asked(&rig.asked(3).await)[1..], [r#"list "0" limit 500"#, r#"watch "7""#]);
+    assert_eq!(shown_asked(&rig.asked(3).await)[1..], [r#"list "" limit 500"#, r#"watch "7""#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_initial_events_that_broke_off_only_the_newest_will_do() {
+    let script = Scripted::new()
+        .watch([event(EventType::Added, map("a", 3)), bookmark(4, true), Err(expired())])
+        .watch_stream(cut([]))
+        .watch_stream(cut([event(EventType::Added, map("a", 90))]))
+        .watch([event(EventType::Added, map("a", 91)), bookmark(96, true), Err(expired())]);
+    let mut rig = rig(script);
+    assert_eq!(rig.changes(3).await, ["Added a@3", "Updated a@3>90", "Updated a@90>91"]);
+    let asked = shown_asked(&rig.asked(5).await);
+    assert_eq!(asked[1..3], [r#"watch initial "4""#; 2], "nothing was told by the first");
+    assert_eq!(asked[3..], [r#"watch initial """#, r#"watch initial "96""#]);
 }

@@ -17,7 +17,7 @@ use crate::lister_watcher::{EventType, RawEvent, RequestError, WatchRequest};
 use crate::wire::Head;
 
 /// A server that ends a watch sooner, and without an event, has something against it.
-const VERY_SHORT: Duration = Duration::from_secs(1);
+pub(super) const VERY_SHORT: Duration = Duration::from_secs(1);
 /// How much later than agreed a server may end a watch, before the connection is taken for dead.
 const GRACE: Duration = Duration::from_secs(30);
 

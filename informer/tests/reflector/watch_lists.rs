@@ -1,12 +1,15 @@
 //! Everything as the first events of a watch.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use deltafifo::{Indexer, KeyFunc};
 use deltafifo_informer::KubeMeta;
 use deltafifo_informer::lister_watcher::{EventType, RequestError, Scripted};
 use deltafifo_informer::reflector::{Plain, Reflector};
+use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::time::Instant;
 
 use super::rig::{Rig, bookmark, broken, cut, event, expired, list, map, shown, shown_asked, status};
 
@@ -140,4 +143,39 @@ async fn after_initial_events_that_broke_off_only_the_newest_will_do() {
     let asked = shown_asked(&rig.asked(5).await);
     assert_eq!(asked[1..3], [r#"watch initial "4""#; 2], "nothing was told by the first");
     assert_eq!(asked[3..], [r#"watch initial """#, r#"watch initial "96""#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_ended_at_once_is_followed_by_a_list() {
+    let mut rig = rig(Scripted::new().watch([]).list(list(7, [map("a", 5)])));
+    assert_eq!(rig.changes(1).await, ["Added a@5"]);
+    assert!(rig.error().await.contains("ended the watch at once"));
+    assert_eq!(shown_asked(&rig.asked(3).await)[1..], [r#"list "0" limit 500"#, r#"watch "7""#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn initial_events_that_break_off_again_and_again_are_followed_by_a_list() {
+    let script = Scripted::new()
+        .watch_stream(cut([event(EventType::Added, map("a", 5))]))
+        .watch([event(EventType::Added, map("a", 5))])
+        .watch_fails(expired())
+        .list(list(7, [map("a", 5)]));
+    let rig = rig(script);
+    let asked = shown_asked(&rig.asked(5).await);
+    assert_eq!(asked[..3], [r#"watch initial """#; 3]);
+    assert_eq!(asked[3..], [r#"list "" limit 500"#, r#"watch "7""#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_initial_event_does_not_keep_it_waiting_for_their_end() {
+    let others = stream::iter(0..u32::MAX).then(|number| async move {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        if number % 2 == 0 { bookmark(100 + number, false) } else { event(EventType::Modified, map("a", 100 + number)) }
+    });
+    let initial = stream::iter([event(EventType::Added, map("a", 1))]);
+    let script = Scripted::new().watch_stream(initial.chain(others).boxed()).list(list(200, [map("a", 200)]));
+    let (began, mut rig) = (Instant::now(), rig(script));
+    assert!(rig.error().await.contains("90s"));
+    assert_eq!(began.elapsed().as_secs(), 90);
+    assert_eq!(shown_asked(&rig.asked(3).await)[1..], [r#"list "" limit 500"#, r#"watch "200""#]);
 }

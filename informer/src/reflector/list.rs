@@ -6,7 +6,8 @@ use super::Reflector;
 use super::error::{Failed, ReflectorError, Stop};
 use super::intake::{Batches, Intake, Part, blocking, take_in};
 use super::target::Pieces;
-use crate::lister_watcher::{ListRequest, Listed, PageMeta};
+use crate::lister_watcher::{ListRequest, Listed, PageMeta, RequestError};
+use crate::wire::WireError;
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// Lists everything. What is known and not listed is deleted.
@@ -83,7 +84,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         let mut items = 0;
         loop {
             let mut page = self.answer(self.source.list(request.clone())).await?;
-            let mut meta = None;
+            let mut meta: Option<PageMeta> = None;
             while let Some(listed) = self.next(&mut page).await {
                 match listed? {
                     Listed::Items(listed) => {
@@ -107,7 +108,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             }
             // Not kept back until the next page is there.
             intake.flush().await;
-            let meta = meta.unwrap_or_default();
+            let said = meta.filter(|meta| !meta.resource_version.is_empty());
+            let meta = said.ok_or_else(|| without("a list without its version"))?;
             if meta.continue_token.is_none() {
                 return Ok(meta.resource_version);
             }
@@ -123,4 +125,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             versions.set_pages();
         }
     }
+}
+
+/// What ends without its version did not come to its end: by such a list nothing is deleted.
+pub(super) fn without(what: &str) -> Failed {
+    RequestError::from(WireError::not_that(what, &[])).into()
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo_informer::WireError;
-use deltafifo_informer::lister_watcher::{RequestError, Scripted};
+use deltafifo_informer::lister_watcher::{Listed, PageMeta, RequestError, Scripted};
 use deltafifo_informer::reflector::Reflector;
 use futures_util::stream::{self, StreamExt};
 
@@ -194,4 +194,33 @@ async fn a_run_that_follows_one_dropped_in_a_list_asks_for_nothing_older() {
         assert_eq!(script.asked().len(), times);
     }
     assert_eq!(shown_asked(&script.asked()), [r#"list "0" limit 500"#, r#"list at least "100" limit 0"#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_does_not_say_its_version_is_not_believed() {
+    let without = || Ok(Listed::Meta(PageMeta::default()));
+    for parts in [vec![], vec![items([])], vec![without(), items([])], vec![items([]), without()]] {
+        let script = Scripted::new()
+            .list(list(7, [map("a", 5)]))
+            .watch([Err(expired())])
+            .list(parts)
+            .list(list(9, [map("a", 5), map("b", 8)]));
+        let mut rig = Rig::lists(script);
+        assert_eq!(rig.changes(2).await, ["Added a@5", "Added b@8"]);
+        rig.error().await;
+        assert!(rig.error().await.contains("without its version"));
+        assert_eq!(rig.asked(5).await.len(), 5, "asked for again");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_does_not_say_its_version_is_not_the_last() {
+    let script = Scripted::new()
+        .list([page(7, Some("t1")), items([map("a", 5)])])
+        .list([items([map("b", 6)])])
+        .list(list(7, [map("a", 5), map("b", 6), map("c", 7)]));
+    let mut rig = Rig::lists(script);
+    assert!(rig.error().await.contains("without its version"));
+    assert_eq!(shown_asked(&rig.asked(4).await)[2..], [r#"list at least "7" limit 500"#, r#"watch "7""#]);
+    assert_eq!(rig.stored(), ["a@5", "b@6", "c@7"]);
 }

@@ -179,3 +179,17 @@ async fn what_is_no_initial_event_does_not_keep_it_waiting_for_their_end() {
     assert_eq!(began.elapsed().as_secs(), 90);
     assert_eq!(shown_asked(&rig.asked(3).await)[1..], [r#"list "" limit 500"#, r#"watch "200""#]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_end_of_the_initial_events_without_a_version_is_not_believed() {
+    let ends = r#"{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}"#;
+    let script = Scripted::new()
+        .watch([event(EventType::Added, map("a", 3)), bookmark(4, true), Err(expired())])
+        .watch_on([event(EventType::Bookmark, ends.into())])
+        .list(list(7, [map("a", 3)]));
+    let mut rig = rig(script);
+    rig.error().await;
+    assert!(rig.error().await.contains("without their version"));
+    assert_eq!(shown_asked(&rig.asked(4).await)[2..], [r#"list "4" limit 0"#, r#"watch "7""#]);
+    assert_eq!(rig.stored(), ["a@3"]);
+}

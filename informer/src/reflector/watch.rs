@@ -16,7 +16,7 @@ use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RawEvent, RequestError, WatchRequest};
 use crate::wire::Head;
 
-/// A server that ends a watch sooner, and without an event, has something against it.
+/// A server that ends a watch sooner has something against it.
 pub(super) const VERY_SHORT: Duration = Duration::from_secs(1);
 /// How much later than agreed a server may end a watch, before the connection is taken for dead.
 const GRACE: Duration = Duration::from_secs(30);
@@ -39,12 +39,14 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// Watches, beginning with `watch` if there is one, until everything is to be listed anew.
     pub(super) async fn watch(&self, mut watch: Option<Watch>, backoff: &mut Backoff) -> Result<Infallible, Stop> {
         loop {
-            let (mut watch, opened) = if let Some(watch) = watch.take() {
+            let (mut watch, asked) = if let Some(watch) = watch.take() {
                 (watch, None)
             } else {
                 let from = self.last_sync_resource_version().unwrap_or_default();
+                // Before it is there: a proxy may not pass on that it is before the first event.
+                let asked = Instant::now();
                 match self.open(from, false).await {
-                    Ok(watch) => (watch, Some(Instant::now())),
+                    Ok(watch) => (watch, Some(asked)),
                     Err(error) if error.is_for_later() => {
                         self.again(error, backoff).await;
                         continue;
@@ -54,8 +56,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             };
             let mut events = 0;
             match self.follow(&mut watch, &mut events).await? {
-                Ok(()) if events == 0 && opened.is_some_and(|opened| opened.elapsed() < VERY_SHORT) => {
-                    return Err(ReflectorError::Watch(RequestError::VeryShort).into());
+                Ok(()) if asked.is_some_and(|asked| asked.elapsed() < VERY_SHORT) => {
+                    if events == 0 {
+                        return Err(ReflectorError::Watch(RequestError::VeryShort).into());
+                    }
+                    // What it sent is good, but who asks again at once may ask without a pause for ever.
+                    self.again(RequestError::VeryShort, backoff).await;
                 }
                 Ok(()) => {}
                 Err(error) if error.is_for_later() || error.is_cut() => self.again(error, backoff).await,

@@ -207,4 +207,6 @@ fn retry_after(error: &ReflectorError) -> Option<Duration> {
 struct Watch {
     events: WatchStream,
     until: Instant,
+    /// It is from no version, so it sends all objects first, in any order of versions; none but ADDED events have come yet.
+    sends_all: bool,
 }

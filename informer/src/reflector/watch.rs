@@ -31,9 +31,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         // At random, so that not all watches end at once.
         let timeout = self.least_watch.mul_f64(1.0 + fastrand::f64());
         let timeout_seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX).max(1);
+        let sends_all = !send_initial_events && matches!(resource_version.as_str(), "" | "0");
         let request = WatchRequest { resource_version, send_initial_events, timeout_seconds };
         let events = self.answer(self.source.watch(request)).await?;
-        Ok(Watch { events, until: Instant::now() + timeout + GRACE })
+        Ok(Watch { events, until: Instant::now() + timeout + GRACE, sends_all })
     }
 
     /// Watches, beginning with `watch` if there is one, until everything is to be listed anew.
@@ -87,7 +88,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             };
             let applied = match event {
                 None => return Ok(Ok(())),
-                Some(event) => event.and_then(|event| self.apply(&event)),
+                Some(event) => event.and_then(|event| {
+                    watch.sends_all &= event.kind == EventType::Added;
+                    self.apply(&event, watch.sends_all)
+                }),
             };
             if let Err(error) = applied {
                 return Ok(Err(error));
@@ -107,8 +111,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// Feeds one event. An error: this is no event.
-    fn apply(&self, event: &RawEvent) -> Result<(), RequestError> {
+    /// Feeds one event, perhaps one of all objects, whose version says nothing. An error: this is no event.
+    fn apply(&self, event: &RawEvent, is_of_all: bool) -> Result<(), RequestError> {
         let head = Head::of(&event.object)?;
         if event.kind != EventType::Bookmark {
             let raw = Raw::of(&event.object, &head);
@@ -118,7 +122,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 Err(panicked) => self.report(&panicked),
             }
         }
-        if event.kind == EventType::Bookmark || !self.source.is_merged() {
+        if event.kind == EventType::Bookmark || !(is_of_all || self.source.is_merged()) {
             self.versions.lock().reached(&head.version);
         }
         if event.kind == EventType::Bookmark {

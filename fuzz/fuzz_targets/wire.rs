@@ -17,6 +17,7 @@ use kube::Client;
 use kube::client::Body;
 use libfuzzer_sys::fuzz_target;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tower::service_fn;
 
@@ -75,6 +76,7 @@ fuzz_target!(|input: &[u8]| {
             );
             assert!(!list.1 || cut == list, "a good one is handed out whole");
             assert_eq!(self::watch(frames).await, watch, "nor does a watch");
+            assert!(!list.1 || !is_none(&body), "what does not say its items or its version is no list");
             if let Some(items) = items(&body) {
                 assert_eq!(list, (items, true), "a list is read as it is written");
             }
@@ -125,10 +127,22 @@ fn described(kind: EventType, object: &[u8]) -> Bytes {
 /// The items, if a JSON parser says that this is a list.
 fn items(body: &[u8]) -> Option<Vec<Bytes>> {
     let list: List = serde_json::from_slice(body).ok()?;
-    let _ = (list.metadata.resource_version, list.metadata.r#continue, list.metadata.remaining_item_count);
+    let _ = (list.metadata.r#continue, list.metadata.remaining_item_count);
     let items = list.items.unwrap_or_default();
-    let whole = list.kind.get().ends_with("List\"") && items.iter().all(|item| item.get().starts_with('{'));
+    let has_version = list.metadata.resource_version.is_some_and(|version| !version.is_empty());
+    let whole =
+        has_version && list.kind.get().ends_with("List\"") && items.iter().all(|item| item.get().starts_with('{'));
     whole.then(|| items.iter().map(|item| Bytes::copy_from_slice(item.get().as_bytes())).collect())
+}
+
+/// Whether a JSON parser reads it, and finds items that are no array, or no version.
+fn is_none(body: &[u8]) -> bool {
+    // Of a member that is written twice it sees the last.
+    let Ok(list) = serde_json::from_slice::<Value>(body) else { return false };
+    let has_items = list.get("items").is_none_or(|items| items.is_array() || items.is_null());
+    let metadata = list.get("metadata");
+    let has_version = metadata.is_some_and(|metadata| metadata.is_array() || metadata["resourceVersion"].is_string());
+    !(has_items && has_version)
 }
 
 /// The events up to the first line that is none, or that says that something failed.

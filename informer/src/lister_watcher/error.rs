@@ -31,7 +31,7 @@ pub enum RequestError {
         /// How long was waited.
         after: Duration,
     },
-    /// A watch was ended at once, without an event (client-go `VeryShortWatchError`).
+    /// A watch was ended at once (client-go `VeryShortWatchError`, which is only for one without an event).
     #[error("the API server ended the watch at once: a proxy in between, perhaps, that does not let a watch stay open")]
     VeryShort,
     /// The answer cannot be read.

@@ -6,7 +6,8 @@ use super::Reflector;
 use super::error::{Failed, ReflectorError, Stop};
 use super::intake::{Batches, Intake, Part, blocking, take_in};
 use super::target::Pieces;
-use crate::lister_watcher::{ListRequest, Listed, PageMeta};
+use crate::lister_watcher::{ListRequest, Listed, PageMeta, RequestError};
+use crate::wire::WireError;
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// Lists everything. What is known and not listed is deleted.
@@ -19,7 +20,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             }
             // Once more at once: what the server has is newer, or older, than what was asked for.
             self.report(&ReflectorError::List(error));
-            self.versions.lock().set_unavailable();
+            self.versions.lock().set_least("");
             listed = self.list_from(self.first_page()).await;
         }
         match listed {
@@ -31,9 +32,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
 
     fn first_page(&self) -> ListRequest {
         let versions = self.versions.lock();
-        let resource_version = versions.for_list();
+        let (resource_version, not_older_than) = versions.for_list();
         let limit = versions.page_size(&resource_version, self.page_size);
-        ListRequest { resource_version, limit, ..ListRequest::default() }
+        ListRequest { resource_version, not_older_than, limit, continue_token: None }
     }
 
     /// All pages from `request` on. Should a page's token expire, everything at once: not older than the first page.
@@ -54,9 +55,6 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         let (intake, batches) = Intake::new();
         let reading = self.read(intake, request.clone(), first_page);
         let (version, pieces) = tokio::try_join!(reading, self.take_in(batches))?;
-        if request.resource_version == "0" && first_page.continue_token.is_some() {
-            self.versions.lock().set_pages();
-        }
         self.commit(pieces, version).await.map_err(Failed::Stop)
     }
 
@@ -86,30 +84,50 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         let mut items = 0;
         loop {
             let mut page = self.answer(self.source.list(request.clone())).await?;
-            let mut meta = None;
+            let mut meta: Option<PageMeta> = None;
             while let Some(listed) = self.next(&mut page).await {
                 match listed? {
                     Listed::Items(listed) => {
+                        if meta.is_none() && request.continue_token.is_none() {
+                            // Of a version that is not known yet.
+                            self.versions.lock().set_least("");
+                        }
                         items += listed.len();
                         intake.items(listed).await;
                     }
                     Listed::Meta(found) => {
                         let remaining = usize::try_from(found.remaining.unwrap_or(0)).unwrap_or(usize::MAX);
                         intake.send(Part::Expect(remaining.saturating_add(items + request.limit as usize))).await;
+                        if request.continue_token.is_none() {
+                            self.begins(&request, &found);
+                            first_page.clone_from(&found);
+                        }
                         meta = Some(found);
                     }
                 }
             }
             // Not kept back until the next page is there.
             intake.flush().await;
-            let meta = meta.unwrap_or_default();
-            if request.continue_token.is_none() {
-                first_page.clone_from(&meta);
-            }
+            let said = meta.filter(|meta| !meta.resource_version.is_empty());
+            let meta = said.ok_or_else(|| without("a list without its version"))?;
             if meta.continue_token.is_none() {
                 return Ok(meta.resource_version);
             }
             request.continue_token = meta.continue_token;
         }
     }
+
+    /// A list has begun, so that the target learns of it, whether or not it comes to its end.
+    fn begins(&self, request: &ListRequest, first_page: &PageMeta) {
+        let mut versions = self.versions.lock();
+        versions.set_least(&first_page.resource_version);
+        if request.resource_version == "0" && first_page.continue_token.is_some() {
+            versions.set_pages();
+        }
+    }
+}
+
+/// What ends without its version did not come to its end: by such a list nothing is deleted.
+pub(super) fn without(what: &str) -> Failed {
+    RequestError::from(WireError::not_that(what, &[])).into()
 }

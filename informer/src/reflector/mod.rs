@@ -176,7 +176,16 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         &self,
         stream: &mut (impl Stream<Item = Result<R, RequestError>> + Unpin),
     ) -> Option<Result<R, RequestError>> {
-        let next = timeout(self.silence, stream.next()).await;
+        self.next_within(self.silence, stream).await
+    }
+
+    /// The next of `stream`; an error when nothing comes in what is left of the time.
+    async fn next_within<R>(
+        &self,
+        left: Duration,
+        stream: &mut (impl Stream<Item = Result<R, RequestError>> + Unpin),
+    ) -> Option<Result<R, RequestError>> {
+        let next = timeout(left, stream.next()).await;
         next.unwrap_or(Some(Err(RequestError::Silent { after: self.silence })))
     }
 
@@ -198,4 +207,6 @@ fn retry_after(error: &ReflectorError) -> Option<Duration> {
 struct Watch {
     events: WatchStream,
     until: Instant,
+    /// It is from no version, so it sends all objects first, in any order of versions; none but ADDED events have come yet.
+    sends_all: bool,
 }

@@ -7,8 +7,9 @@ pub(super) struct Versions {
     last: Option<String>,
     /// Whether the target has not been told of `last` yet.
     untold: bool,
-    /// The server does not have `last` any more, or not yet.
-    unavailable: bool,
+    /// How new the next list has to be, where `last` will not do; empty for the newest. Either the server does not have `last`,
+    /// or a list broke off, and the target knows some of it: an older one would take that back.
+    least: Option<String>,
     /// A list at any version came in pages, so the server has no cache of this resource, and a list without pages would be
     /// too much for it.
     pages: bool,
@@ -35,25 +36,30 @@ impl Versions {
     pub(super) fn listed(&mut self, version: &str) {
         self.reached(version);
         // The relist itself has told of it.
-        (self.untold, self.unavailable) = (false, false);
+        (self.untold, self.least) = (false, None);
     }
 
-    pub(super) fn set_unavailable(&mut self) {
-        self.unavailable = true;
+    /// The next list must not be older than `version`; empty: it must be the newest.
+    pub(super) fn set_least(&mut self, version: &str) {
+        self.least = Some(version.to_owned());
     }
 
     pub(super) fn set_pages(&mut self) {
         self.pages = true;
     }
 
-    /// From which a list is asked for: any, the last one, or the newest when the server does not have that.
-    pub(super) fn for_list(&self) -> String {
-        if self.unavailable { String::new() } else { self.last.clone().unwrap_or_else(|| "0".to_owned()) }
+    /// From which a list is asked for: any, the last one, or the least that will do, and whether that must be said.
+    pub(super) fn for_list(&self) -> (String, bool) {
+        match (&self.least, &self.last) {
+            (Some(least), _) => (least.clone(), !least.is_empty()),
+            (None, Some(last)) => (last.clone(), false),
+            (None, None) => ("0".to_owned(), false),
+        }
     }
 
     /// From which a streamed list is asked for.
     pub(super) fn for_watch_list(&self) -> String {
-        if self.unavailable { String::new() } else { self.last.clone().unwrap_or_default() }
+        self.least.as_ref().or(self.last.as_ref()).cloned().unwrap_or_default()
     }
 
     /// How many objects a page, of a list from `version`: a server serves a list from a version at once from its cache.

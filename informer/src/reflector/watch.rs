@@ -16,8 +16,8 @@ use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RawEvent, RequestError, WatchRequest};
 use crate::wire::Head;
 
-/// A server that ends a watch sooner, and without an event, has something against it.
-const VERY_SHORT: Duration = Duration::from_secs(1);
+/// A server that ends a watch sooner has something against it.
+pub(super) const VERY_SHORT: Duration = Duration::from_secs(1);
 /// How much later than agreed a server may end a watch, before the connection is taken for dead.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -31,20 +31,23 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         // At random, so that not all watches end at once.
         let timeout = self.least_watch.mul_f64(1.0 + fastrand::f64());
         let timeout_seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX).max(1);
+        let sends_all = !send_initial_events && matches!(resource_version.as_str(), "" | "0");
         let request = WatchRequest { resource_version, send_initial_events, timeout_seconds };
         let events = self.answer(self.source.watch(request)).await?;
-        Ok(Watch { events, until: Instant::now() + timeout + GRACE })
+        Ok(Watch { events, until: Instant::now() + timeout + GRACE, sends_all })
     }
 
     /// Watches, beginning with `watch` if there is one, until everything is to be listed anew.
     pub(super) async fn watch(&self, mut watch: Option<Watch>, backoff: &mut Backoff) -> Result<Infallible, Stop> {
         loop {
-            let (mut watch, opened) = if let Some(watch) = watch.take() {
+            let (mut watch, asked) = if let Some(watch) = watch.take() {
                 (watch, None)
             } else {
                 let from = self.last_sync_resource_version().unwrap_or_default();
+                // Before it is there: a proxy may not pass on that it is before the first event.
+                let asked = Instant::now();
                 match self.open(from, false).await {
-                    Ok(watch) => (watch, Some(Instant::now())),
+                    Ok(watch) => (watch, Some(asked)),
                     Err(error) if error.is_for_later() => {
                         self.again(error, backoff).await;
                         continue;
@@ -54,8 +57,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             };
             let mut events = 0;
             match self.follow(&mut watch, &mut events).await? {
-                Ok(()) if events == 0 && opened.is_some_and(|opened| opened.elapsed() < VERY_SHORT) => {
-                    return Err(ReflectorError::Watch(RequestError::VeryShort).into());
+                Ok(()) if asked.is_some_and(|asked| asked.elapsed() < VERY_SHORT) => {
+                    if events == 0 {
+                        return Err(ReflectorError::Watch(RequestError::VeryShort).into());
+                    }
+                    // What it sent is good, but who asks again at once may ask without a pause for ever.
+                    self.again(RequestError::VeryShort, backoff).await;
                 }
                 Ok(()) => {}
                 Err(error) if error.is_for_later() || error.is_cut() => self.again(error, backoff).await,
@@ -81,7 +88,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             };
             let applied = match event {
                 None => return Ok(Ok(())),
-                Some(event) => event.and_then(|event| self.apply(&event)),
+                Some(event) => event.and_then(|event| {
+                    watch.sends_all &= event.kind == EventType::Added;
+                    self.apply(&event, watch.sends_all)
+                }),
             };
             if let Err(error) = applied {
                 return Ok(Err(error));
@@ -101,8 +111,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// Feeds one event. An error: this is no event.
-    fn apply(&self, event: &RawEvent) -> Result<(), RequestError> {
+    /// Feeds one event, perhaps one of all objects, whose version says nothing. An error: this is no event.
+    fn apply(&self, event: &RawEvent, is_of_all: bool) -> Result<(), RequestError> {
         let head = Head::of(&event.object)?;
         if event.kind != EventType::Bookmark {
             let raw = Raw::of(&event.object, &head);
@@ -112,7 +122,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 Err(panicked) => self.report(&panicked),
             }
         }
-        if event.kind == EventType::Bookmark || !self.source.is_merged() {
+        if event.kind == EventType::Bookmark || !(is_of_all || self.source.is_merged()) {
             self.versions.lock().reached(&head.version);
         }
         if event.kind == EventType::Bookmark {

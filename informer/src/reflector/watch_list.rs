@@ -1,27 +1,39 @@
 //! Everything by a watch that sends all objects first (`WatchList`), so that the server need not make a list of them.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use super::error::{Failed, ReflectorError, Stop};
 use super::intake::{Intake, Part};
+use super::list::without;
+use super::watch::VERY_SHORT;
 use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RequestError};
 use crate::wire::{Head, WireError};
 
+/// After so many that did not come to their end, something in between may not let them.
+const MOST_ATTEMPTS: u32 = 3;
+
 impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// Everything, and the watch that goes on from there. None: the server does not do that, so a list is to be asked for.
     pub(super) async fn list_by_watch(&self, backoff: &mut Backoff) -> Result<Option<Watch>, Stop> {
+        let mut attempts = 0;
         loop {
             let error = match self.stream_list().await? {
                 ControlFlow::Break(watch) => return Ok(Some(watch)),
                 ControlFlow::Continue(error) => error,
             };
             if error.is_version_unavailable() {
-                self.versions.lock().set_unavailable();
-            } else if matches!(error, RequestError::Silent { .. }) || !(error.is_for_later() || error.is_cut()) {
-                // Silent: perhaps a server that does not know what it was asked for, and so will never say that this is all.
+                self.versions.lock().set_least("");
+            }
+            // Silent: perhaps a server that does not know what it was asked for, and so will never say that this is all.
+            let broke_off = error.is_cut() && !matches!(error, RequestError::Silent { .. });
+            attempts += u32::from(!error.is_for_later());
+            let again = attempts < MOST_ATTEMPTS && (broke_off || error.is_version_unavailable());
+            if !(again || error.is_for_later()) {
                 self.report(&ReflectorError::Watch(error));
                 return Ok(None);
             }
@@ -49,19 +61,38 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
 
     /// Reads up to the bookmark that ends the initial events. Its version.
     async fn read_initial(&self, mut intake: Intake, watch: &mut Watch) -> Result<String, Failed> {
-        while let Some(event) = self.next(&mut watch.events).await {
+        let opened = Instant::now();
+        // Since the last object: changes and bookmarks come from any server, for ever.
+        let (mut waited, mut events) = (Duration::ZERO, 0);
+        loop {
+            let began = Instant::now();
+            let Some(event) = self.next_within(self.silence.saturating_sub(waited), &mut watch.events).await else {
+                break;
+            };
             let event = event?;
+            events += 1;
+            waited = if event.kind == EventType::Added { Duration::ZERO } else { waited + began.elapsed() };
+            if event.kind != EventType::Bookmark {
+                // They come in any order of versions, so only the newest are sure not to be older, should they break off.
+                self.versions.lock().set_least("");
+            }
             match event.kind {
                 EventType::Added | EventType::Modified => intake.items([event.object]).await,
                 EventType::Deleted => intake.send(Part::Deleted(event.object)).await,
                 EventType::Bookmark => {
                     let head = Head::of(&event.object).map_err(RequestError::from)?;
                     if head.ends_initial_events {
+                        if head.version.is_empty() {
+                            return Err(without("the end of the initial events without their version"));
+                        }
                         intake.flush().await;
                         return Ok(head.version.into_owned());
                     }
                 }
             }
+        }
+        if events == 0 && opened.elapsed() < VERY_SHORT {
+            return Err(RequestError::VeryShort.into());
         }
         Err(RequestError::from(WireError::CutShort { of: "the initial events of a watch" }).into())
     }

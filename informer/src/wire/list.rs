@@ -67,8 +67,9 @@ impl ListSplitter {
         let meta: Option<ListMeta> =
             serde_json::from_slice(raw).map_err(|e| WireError::not_that(e.to_string(), raw))?;
         let meta = meta.unwrap_or_default();
+        let version = meta.resource_version.filter(|version| !version.is_empty());
         Ok(Some(PageMeta {
-            resource_version: meta.resource_version.unwrap_or_default(),
+            resource_version: version.ok_or_else(|| WireError::not_that("a list without its version", raw))?,
             continue_token: meta.r#continue.filter(|token| !token.is_empty()),
             remaining: meta.remaining_item_count,
         }))
@@ -157,6 +158,10 @@ impl ListSplitter {
                 match name.as_str() {
                     "kind" => self.kind = Some(value),
                     "metadata" => self.metadata = Some(value),
+                    // Whoever took that for an empty list would delete everything.
+                    "items" if value != "null" => {
+                        return Err(WireError::not_that("a list whose items are no array", &value));
+                    }
                     _ => {}
                 }
                 At::Member
@@ -234,6 +239,26 @@ mod tests {
         let status = br#"{"kind":"Status","metadata":{},"code":500}"#;
         for body in [&b"<html>"[..], b"[]", br#"{"items":[1]}"#, br#"{"kind" 1}"#, status, br#"{"kind":"PodList"}"#] {
             assert!(matches!(split([body]), Err(WireError::NotThat { .. })), "{}", String::from_utf8_lossy(body));
+        }
+    }
+
+    #[test]
+    fn items_of_another_type_are_not_taken_for_none() {
+        for items in ["{}", r#""x""#, "x y z", "7", "false", "nul"] {
+            let list = format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"9"}},"items":{items}}}"#);
+            for size in 1..list.len() {
+                let error = split(list.as_bytes().chunks(size)).unwrap_err();
+                assert!(matches!(error, WireError::NotThat { .. }), "{list}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_says_its_version() {
+        for metadata in ["null", "{}", r#"{"resourceVersion":null}"#, r#"{"resourceVersion":""}"#] {
+            let list = format!(r#"{{"kind":"PodList","metadata":{metadata},"items":[]}}"#);
+            let error = split([list.as_bytes()]).unwrap_err();
+            assert!(matches!(&error, WireError::NotThat { what, .. } if what.contains("version")), "{list}: {error}");
         }
     }
 

@@ -1,9 +1,14 @@
 //! Which lists are asked for, and what becomes of what they bring.
 
-use deltafifo_informer::WireError;
-use deltafifo_informer::lister_watcher::{RequestError, Scripted};
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::rig::{Rig, broken, expired, items, list, map, page, shown_asked, status};
+use deltafifo_informer::WireError;
+use deltafifo_informer::lister_watcher::{Listed, PageMeta, RequestError, Scripted};
+use deltafifo_informer::reflector::Reflector;
+use futures_util::stream::{self, StreamExt};
+
+use super::rig::{Rig, broken, cut, expired, items, list, map, page, queue, shown_asked, status};
 
 #[tokio::test(start_paused = true)]
 async fn the_first_list_is_at_any_version_and_the_watch_goes_on_from_it() {
@@ -127,4 +132,95 @@ async fn an_object_that_cannot_be_read_is_told_of_and_neither_deleted_nor_listed
     assert!(rig.error().await.contains(r#"object "new""#));
     assert_eq!(shown_asked(&rig.asked(4).await)[3], r#"watch "9""#, "it goes on to watch");
     assert_eq!(rig.stored(), ["a@5", "b@9"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_list_that_broke_off_none_is_older_than_it() {
+    let script = Scripted::new()
+        .list(list(4, [map("a", 3)]))
+        .watch([Err(expired())])
+        .list_stream(cut([page(100, None), items([map("a", 90), map("n", 95)])]))
+        .list(list(101, [map("a", 90), map("n", 95)]));
+    let mut rig = Rig::lists(script);
+    assert_eq!(rig.changes(3).await[1..], ["Updated a@3>90", "Added n@95"]);
+    let asked = shown_asked(&rig.asked(5).await);
+    assert_eq!(asked[2..], [r#"list "4" limit 0"#, r#"list at least "100" limit 0"#, r#"watch "101""#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_list_may_be_at_any_version_only_while_nothing_was_told() {
+    let script = Scripted::new()
+        .list_fails(status(500, "InternalError"))
+        .list_stream(cut([page(100, Some("t1")), items([map("a", 90)])]))
+        .list_stream(cut([]))
+        .list(list(100, [map("a", 90)]))
+        .watch([Err(expired())]);
+    let rig = Rig::lists(script);
+    let asked = shown_asked(&rig.asked(6).await);
+    assert_eq!(asked[..2], [r#"list "0" limit 500"#; 2]);
+    assert_eq!(asked[2..4], [r#"list at least "100" limit 500"#; 2], "in pages, as the server has no cache");
+    assert_eq!(asked[5], r#"list "100" limit 500"#, "one that is complete is where to go on from");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_list_whose_version_never_came_only_the_newest_will_do() {
+    let script =
+        Scripted::new().list_stream(cut([items([map("a", 90)])])).list([items([map("a", 90)]), page(100, None)]);
+    let rig = Rig::lists(script);
+    let asked = shown_asked(&rig.asked(3).await);
+    assert_eq!(asked, [r#"list "0" limit 500"#, r#"list "" limit 500"#, r#"watch "100""#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_list_after_an_expired_token_that_fails_is_asked_for_from_the_same_version() {
+    let script = Scripted::new()
+        .list([page(100, Some("t1")), items([map("a", 90)])])
+        .list_fails(expired())
+        .list_fails(RequestError::Unreachable("connection refused".into()))
+        .list(list(100, [map("a", 90)]));
+    let rig = Rig::lists(script);
+    let asked = shown_asked(&rig.asked(5).await);
+    assert_eq!(asked[2..4], [r#"list at least "100" limit 0"#, r#"list at least "100" limit 500"#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_follows_one_dropped_in_a_list_asks_for_nothing_older() {
+    let silent = stream::iter([page(100, None), items([map("a", 90)])]).chain(stream::pending());
+    let script = Arc::new(Scripted::new().list_stream(silent.boxed()));
+    let reflector = Reflector::builder(script.clone(), queue()).watch_list(false).build();
+    for times in [1, 2] {
+        let run = tokio::time::timeout(Duration::from_secs(1), reflector.run()).await;
+        assert!(run.is_err(), "dropped");
+        assert_eq!(script.asked().len(), times);
+    }
+    assert_eq!(shown_asked(&script.asked()), [r#"list "0" limit 500"#, r#"list at least "100" limit 0"#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_does_not_say_its_version_is_not_believed() {
+    let without = || Ok(Listed::Meta(PageMeta::default()));
+    for parts in [vec![], vec![items([])], vec![without(), items([])], vec![items([]), without()]] {
+        let script = Scripted::new()
+            .list(list(7, [map("a", 5)]))
+            .watch([Err(expired())])
+            .list(parts)
+            .list(list(9, [map("a", 5), map("b", 8)]));
+        let mut rig = Rig::lists(script);
+        assert_eq!(rig.changes(2).await, ["Added a@5", "Added b@8"]);
+        rig.error().await;
+        assert!(rig.error().await.contains("without its version"));
+        assert_eq!(rig.asked(5).await.len(), 5, "asked for again");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_does_not_say_its_version_is_not_the_last() {
+    let script = Scripted::new()
+        .list([page(7, Some("t1")), items([map("a", 5)])])
+        .list([items([map("b", 6)])])
+        .list(list(7, [map("a", 5), map("b", 6), map("c", 7)]));
+    let mut rig = Rig::lists(script);
+    assert!(rig.error().await.contains("without its version"));
+    assert_eq!(shown_asked(&rig.asked(4).await)[2..], [r#"list at least "7" limit 500"#, r#"watch "7""#]);
+    assert_eq!(rig.stored(), ["a@5", "b@6", "c@7"]);
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unnecessary_wraps)] // The parts of a script are results.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use deltafifo::{Change, DeltaFifo, DeltaObject, Indexer, KeyFunc};
@@ -11,6 +12,7 @@ use deltafifo_informer::lister_watcher::{
 };
 use deltafifo_informer::reflector::{Reflector, ReflectorBuilder, RunError};
 use deltafifo_informer::{KubeMeta, ReflectorError};
+use futures_util::stream::{self, BoxStream, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Status;
 use tokio::sync::mpsc;
@@ -153,6 +155,17 @@ pub fn bookmark(version: u32, ends_initial_events: bool) -> Result<RawEvent, Req
         "annotations": { "k8s.io/initial-events-end": ends },
     });
     event(EventType::Bookmark, serde_json::json!({ "metadata": metadata }).to_string().into())
+}
+
+/// These and, once the target has taken them in, an answer that breaks off.
+pub fn cut<T: Send + 'static>(
+    parts: impl IntoIterator<Item = Result<T, RequestError>>,
+) -> BoxStream<'static, Result<T, RequestError>> {
+    let broken = stream::once(async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Err(RequestError::Broken("reset by peer".into()))
+    });
+    stream::iter(parts.into_iter().collect::<Vec<_>>()).chain(broken).boxed()
 }
 
 pub fn status(code: u16, reason: &str) -> RequestError {

@@ -1,14 +1,17 @@
 //! Everything as the first events of a watch.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use deltafifo::{Indexer, KeyFunc};
 use deltafifo_informer::KubeMeta;
 use deltafifo_informer::lister_watcher::{EventType, RequestError, Scripted};
 use deltafifo_informer::reflector::{Plain, Reflector};
+use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::time::Instant;
 
-use super::rig::{Rig, bookmark, broken, event, expired, list, map, shown, shown_asked, status};
+use super::rig::{Rig, bookmark, broken, cut, event, expired, list, map, shown, shown_asked, status};
 
 fn rig(script: Scripted) -> Rig {
     Rig::start(script, |builder| builder)
@@ -125,5 +128,68 @@ async fn a_server_that_never_says_that_this_is_all_is_asked_for_a_list() {
     let script = Scripted::new().watch_on([event(EventType::Added, map("a", 1))]).list(list(7, [map("a", 1)]));
     let mut rig = rig(script);
     assert!(rig.error().await.contains("nothing came"));
+    assert_eq!(shown_asked(&rig.asked(3).await)[1..], [r#"list "" limit 500"#, r#"watch "7""#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_initial_events_that_broke_off_only_the_newest_will_do() {
+    let script = Scripted::new()
+        .watch([event(EventType::Added, map("a", 3)), bookmark(4, true), Err(expired())])
+        .watch_stream(cut([]))
+        .watch_stream(cut([event(EventType::Added, map("a", 90))]))
+        .watch([event(EventType::Added, map("a", 91)), bookmark(96, true), Err(expired())]);
+    let mut rig = rig(script);
+    assert_eq!(rig.changes(3).await, ["Added a@3", "Updated a@3>90", "Updated a@90>91"]);
+    let asked = shown_asked(&rig.asked(5).await);
+    assert_eq!(asked[1..3], [r#"watch initial "4""#; 2], "nothing was told by the first");
+    assert_eq!(asked[3..], [r#"watch initial """#, r#"watch initial "96""#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_ended_at_once_is_followed_by_a_list() {
+    let mut rig = rig(Scripted::new().watch([]).list(list(7, [map("a", 5)])));
+    assert_eq!(rig.changes(1).await, ["Added a@5"]);
+    assert!(rig.error().await.contains("ended the watch at once"));
     assert_eq!(shown_asked(&rig.asked(3).await)[1..], [r#"list "0" limit 500"#, r#"watch "7""#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn initial_events_that_break_off_again_and_again_are_followed_by_a_list() {
+    let script = Scripted::new()
+        .watch_stream(cut([event(EventType::Added, map("a", 5))]))
+        .watch([event(EventType::Added, map("a", 5))])
+        .watch_fails(expired())
+        .list(list(7, [map("a", 5)]));
+    let rig = rig(script);
+    let asked = shown_asked(&rig.asked(5).await);
+    assert_eq!(asked[..3], [r#"watch initial """#; 3]);
+    assert_eq!(asked[3..], [r#"list "" limit 500"#, r#"watch "7""#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_initial_event_does_not_keep_it_waiting_for_their_end() {
+    let others = stream::iter(0..u32::MAX).then(|number| async move {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        if number % 2 == 0 { bookmark(100 + number, false) } else { event(EventType::Modified, map("a", 100 + number)) }
+    });
+    let initial = stream::iter([event(EventType::Added, map("a", 1))]);
+    let script = Scripted::new().watch_stream(initial.chain(others).boxed()).list(list(200, [map("a", 200)]));
+    let (began, mut rig) = (Instant::now(), rig(script));
+    assert!(rig.error().await.contains("90s"));
+    assert_eq!(began.elapsed().as_secs(), 90);
+    assert_eq!(shown_asked(&rig.asked(3).await)[1..], [r#"list "" limit 500"#, r#"watch "200""#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_of_the_initial_events_without_a_version_is_not_believed() {
+    let ends = r#"{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}"#;
+    let script = Scripted::new()
+        .watch([event(EventType::Added, map("a", 3)), bookmark(4, true), Err(expired())])
+        .watch_on([event(EventType::Bookmark, ends.into())])
+        .list(list(7, [map("a", 3)]));
+    let mut rig = rig(script);
+    rig.error().await;
+    assert!(rig.error().await.contains("without their version"));
+    assert_eq!(shown_asked(&rig.asked(4).await)[2..], [r#"list "4" limit 0"#, r#"watch "7""#]);
+    assert_eq!(rig.stored(), ["a@3"]);
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use deltafifo_informer::lister_watcher::{EventType, RequestError, Scripted};
 use deltafifo_informer::reflector::RunError;
+use futures_util::stream::{self, StreamExt};
 use tokio::time::Instant;
 
 use super::rig::{Rig, bookmark, broken, event, list, map, shown_asked, status};
@@ -92,6 +93,45 @@ async fn a_watch_that_ends_at_once_without_an_event_is_an_error() {
     let mut rig = Rig::lists(Scripted::new().list(list(4, [])).watch([]).list(list(4, [])));
     assert!(rig.error().await.contains("ended the watch at once"));
     rig.asked(4).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_ended_within_a_second_is_opened_again_later_whatever_it_sent() {
+    let mut script = Scripted::new().list(list(4, []));
+    for version in 5..9 {
+        script = script.watch([bookmark(version, false)]);
+    }
+    let (began, mut rig) = (Instant::now(), Rig::lists(script));
+    assert_eq!(shown_asked(&rig.asked(6).await)[5], r#"watch "8""#);
+    // 0.8, 1.6, 3.2 and 6.4, at least.
+    assert!(began.elapsed() >= Duration::from_secs(12), "{:?}", began.elapsed());
+    assert!(rig.error().await.contains("ended the watch at once"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_lasted_is_opened_again_at_once() {
+    let lasts = stream::once(async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        bookmark(5, false)
+    });
+    let rig = Rig::lists(Scripted::new().list(list(4, [])).watch_stream(lasts.boxed()));
+    let began = Instant::now();
+    assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"watch "5""#);
+    assert_eq!(began.elapsed().as_millis() / 100, 10, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_a_watch_from_no_version_sends_first_do_not_move_it() {
+    let objects = || [event(EventType::Added, map("a", 9)), event(EventType::Added, map("b", 3))];
+    let broken_off = [Err(RequestError::Broken("reset by peer".into()))];
+    let script = Scripted::new()
+        .list(list(0, []))
+        .watch(objects().into_iter().chain(broken_off))
+        .watch(objects().into_iter().chain([event(EventType::Modified, map("b", 10))]))
+        .watch([event(EventType::Added, map("c", 11))]);
+    let rig = Rig::lists(script);
+    let asked = shown_asked(&rig.asked(5).await);
+    assert_eq!(asked[1..], [r#"watch "0""#, r#"watch "0""#, r#"watch "10""#, r#"watch "11""#]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -68,7 +68,8 @@ impl Intake {
     /// What is not of the items, in its place among them.
     pub(super) async fn send(&mut self, part: Part) {
         self.flush().await;
-        self.send_sized(part, 0).await;
+        let bytes = if let Part::Deleted(object) = &part { object.len() } else { 0 };
+        self.send_sized(part, bytes).await;
     }
 
     pub(super) async fn flush(&mut self) {
@@ -202,7 +203,7 @@ mod tests {
     use bytes::Bytes;
     use futures_util::FutureExt;
 
-    use super::{BATCH, Intake, MOST_IN_FLIGHT};
+    use super::{BATCH, Intake, MOST_IN_FLIGHT, Part};
 
     /// Bytes that go in while nobody takes them out.
     fn taken(item: usize) -> usize {
@@ -222,5 +223,15 @@ mod tests {
             let most = MOST_IN_FLIGHT + BATCH + item;
             assert!((BATCH..=most).contains(&taken(item)), "items of {item}: {}", taken(item));
         }
+    }
+
+    #[test]
+    fn deletions_count_as_much_as_objects() {
+        let (mut intake, _batches) = Intake::new();
+        let (mut taken, object) = (0, Bytes::from(vec![b' '; 1 << 20]));
+        while intake.send(Part::Deleted(object.clone())).now_or_never().is_some() {
+            taken += object.len();
+        }
+        assert_eq!(taken, MOST_IN_FLIGHT);
     }
 }

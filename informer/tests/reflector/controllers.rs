@@ -1,6 +1,7 @@
 //! The controller loop: applied, told, told again, and given up.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deltafifo::BoxError;
@@ -9,6 +10,7 @@ use deltafifo_informer::reflector::RunError;
 use deltafifo_informer::{Controller, ObjectEvent, Reflector};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::rig::{event, list, map, queue, shown};
 
@@ -55,7 +57,8 @@ fn run(
 async fn next(told: &mut Told, count: usize) -> Vec<String> {
     let mut all = Vec::new();
     while all.len() < count {
-        all.push(told.recv().await.expect("the controller runs"));
+        let told = timeout(Duration::from_mins(10), told.recv()).await.expect("there is more to be told");
+        all.push(told.expect("the controller runs"));
     }
     all
 }
@@ -99,4 +102,49 @@ async fn closed_it_handles_what_is_queued_and_ends() {
     fifo.close();
     assert!(matches!(run.await.unwrap(), RunError::Closed(_)));
     assert_eq!(next(&mut told, 2).await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_whose_handler_was_dropped_is_told_again_by_the_next_run_before_anything_else() {
+    let script = Scripted::new()
+        .list(list(4, [map("a", 3), map("b", 3)]))
+        .watch_on([event(EventType::Deleted, map("a", 5)), event(EventType::Modified, map("b", 6))])
+        .list(list(8, [map("a", 7), map("b", 6)]));
+    let fifo = queue();
+    let reflector = Reflector::builder(script, fifo.clone()).watch_list(false).build();
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let first = Arc::new(AtomicBool::new(true));
+    let first_run = first.clone();
+    let handler = move |key: String, event: ObjectEvent<ConfigMap>| {
+        let (tell, first) = (tell.clone(), first.clone());
+        async move {
+            let text = match event {
+                ObjectEvent::Added { new, .. } => format!("Added {}", shown(&new)),
+                ObjectEvent::Updated { old, new, .. } => format!("Updated {}>{}", shown(&old), shown(&new)),
+                ObjectEvent::Deleted { .. } => format!("Deleted {key}"),
+            };
+            let is_added = text.starts_with("Added");
+            let _ = tell.send(text);
+            match first.load(Ordering::SeqCst) {
+                _ if is_added => Ok(()),
+                true if key == "a" => std::future::pending().await,
+                // Called again after a pause, in which it is dropped.
+                true => Err("not now".into()),
+                false => Ok(()),
+            }
+        }
+    };
+    let controller = Controller::new(reflector, fifo.clone(), handler).workers(2).retries(9, Duration::from_hours(1));
+    let controller = Arc::new(controller);
+    let run = tokio::spawn(Arc::clone(&controller).run());
+    let mut before = next(&mut told, 4).await;
+    before.sort();
+    assert_eq!(before, ["Added a@3", "Added b@3", "Deleted a", "Updated b@3>b@6"]);
+    run.abort();
+    assert!(run.await.unwrap_err().is_cancelled());
+    first_run.store(false, Ordering::SeqCst);
+    let _run = tokio::spawn(controller.run());
+    let mut again = next(&mut told, 3).await;
+    again[..2].sort();
+    assert_eq!(again, ["Deleted a", "Updated b@3>b@6", "Added a@7"]);
 }

@@ -137,7 +137,7 @@ fn take_part<K: DeserializeOwned + Send + Sync + 'static>(
 ) -> Result<(), ReflectorError> {
     match part {
         Part::Expect(objects) => pieces.expect(objects),
-        Part::Items(items) => take_items(target, pieces, decoder, &items, errors)?,
+        Part::Items(items) => take_items(pieces, decoder, &items, errors)?,
         Part::Deleted(raw) => {
             let head = head_of(&raw)?;
             let deleted = match decoder.one(&Raw::of(&raw, &head)) {
@@ -160,7 +160,6 @@ fn head_of(raw: &[u8]) -> Result<Head<'_>, ReflectorError> {
 }
 
 fn take_items<K: DeserializeOwned + Send + Sync + 'static>(
-    target: &dyn Target<K>,
     pieces: &mut dyn Pieces<K>,
     decoder: &Decoder,
     items: &[Bytes],
@@ -182,9 +181,7 @@ fn take_items<K: DeserializeOwned + Send + Sync + 'static>(
                 objects.push(object);
             }
             Err(error) => {
-                if let Some(key) = target.key_of_named(name) {
-                    pieces.keep(&key).map_err(relist)?;
-                }
+                pieces.keep(name).map_err(relist)?;
                 errors.push(ReflectorError::undecodable(&heads[number], error));
             }
         }

@@ -57,7 +57,7 @@ fn run(
 async fn next(told: &mut Told, count: usize) -> Vec<String> {
     let mut all = Vec::new();
     while all.len() < count {
-        let told = timeout(Duration::from_mins(10), told.recv()).await.expect("there is more to be told");
+        let told = timeout(Duration::from_secs(600), told.recv()).await.expect("there is more to be told");
         all.push(told.expect("the controller runs"));
     }
     all
@@ -134,7 +134,7 @@ async fn an_event_whose_handler_was_dropped_is_told_again_by_the_next_run_before
             }
         }
     };
-    let controller = Controller::new(reflector, fifo.clone(), handler).workers(2).retries(9, Duration::from_hours(1));
+    let controller = Controller::new(reflector, fifo.clone(), handler).workers(2).retries(9, Duration::from_secs(3600));
     let controller = Arc::new(controller);
     let run = tokio::spawn(Arc::clone(&controller).run());
     let mut before = next(&mut told, 4).await;

@@ -87,11 +87,11 @@ pub trait Pieces<K>: Send + 'static {
     /// As for [`Target::delete`].
     fn delete(&mut self, name: &str, object: DeltaObject<K>) -> Result<(), StoreError>;
 
-    /// `key` is listed, but its object cannot be had.
+    /// What is called `name` is listed, but its object cannot be had: what is known of it stays as it is.
     ///
     /// # Errors
     /// [`RelistError::Superseded`].
-    fn keep(&mut self, key: &str) -> Result<(), RelistError>;
+    fn keep(&mut self, name: &str) -> Result<(), RelistError>;
 
     /// Ends the relist: what was not listed is gone. What is refused only now comes back.
     ///

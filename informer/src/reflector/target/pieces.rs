@@ -71,8 +71,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Pieces<K> for InPieces<K, M> {
         Ok(self.fifo.delete(object)?)
     }
 
-    fn keep(&mut self, key: &str) -> Result<(), RelistError> {
-        self.relist.keep(key)
+    fn keep(&mut self, name: &str) -> Result<(), RelistError> {
+        let key = key_of_named(&self.fifo.store(), name).map(Cow::into_owned);
+        key.map_or(Ok(()), |key| self.relist.keep(&key))
     }
 
     fn commit(self: Box<Self>, version: &str) -> Result<Vec<Refused>, StoreError> {

@@ -9,11 +9,11 @@ use bytes::Bytes;
 use deltafifo::{DeltaObject, RelistError};
 use serde::de::DeserializeOwned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::task::spawn_blocking;
 
 use super::decode::{Decoder, Raw};
-use super::error::{ReflectorError, Stop, caught};
+use super::error::{ReflectorError, Stop};
 use super::target::{Pieces, Target, gone};
+use super::threads::Threads;
 use crate::lister_watcher::RequestError;
 use crate::wire::Head;
 
@@ -96,6 +96,7 @@ impl Intake {
 pub(super) async fn take_in<K: DeserializeOwned + Send + Sync + 'static>(
     target: &Arc<dyn Target<K>>,
     decoder: &Arc<Decoder>,
+    threads: &Threads,
     mut batches: Batches,
     report: impl Fn(ReflectorError),
 ) -> Result<Box<dyn Pieces<K>>, Stop> {
@@ -103,7 +104,7 @@ pub(super) async fn take_in<K: DeserializeOwned + Send + Sync + 'static>(
     while let Some((part, room)) = batches.recv().await {
         target.ready().await?;
         let (target, decoder) = (Arc::clone(target), Arc::clone(decoder));
-        let taken = blocking(move || {
+        let taken = threads.run(move || {
             let mut errors = Vec::new();
             let taken = take_part(target.as_ref(), pieces.as_mut(), &decoder, part, &mut errors);
             drop(room);
@@ -115,17 +116,6 @@ pub(super) async fn take_in<K: DeserializeOwned + Send + Sync + 'static>(
         taken?;
     }
     Ok(pieces)
-}
-
-/// Runs `work`, which may run user code, where it may block.
-pub(super) async fn blocking<R: Send + 'static>(
-    work: impl FnOnce() -> R + Send + 'static,
-) -> Result<R, ReflectorError> {
-    match spawn_blocking(|| caught(work)).await {
-        Ok(done) => done,
-        // The runtime shuts down, and this task with it.
-        Err(_) => std::future::pending().await,
-    }
 }
 
 fn take_part<K: DeserializeOwned + Send + Sync + 'static>(

@@ -68,6 +68,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Pieces<K> for InPieces<K, M> {
     }
 
     fn delete(&mut self, _name: &str, object: DeltaObject<K>) -> Result<(), StoreError> {
+        // Not after a newer relist has begun, of another reflector: it may list the object again.
+        self.relist.probe(&[])?;
         Ok(self.fifo.delete(object)?)
     }
 

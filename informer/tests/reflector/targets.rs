@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, ThreadId};
 
-use deltafifo::{Change, DeltaFifo, Event, InOrderFifo, Indexer, KeyFunc};
+use deltafifo::{Change, DeltaFifo, Event, InOrderFifo, Indexer, KeyFunc, Meta};
 use deltafifo_informer::KubeMeta;
 use deltafifo_informer::lister_watcher::{EventType, Scripted};
 use deltafifo_informer::reflector::{Plain, Reflector};
 use k8s_openapi::api::core::v1::ConfigMap;
+use parking_lot::Mutex;
 
 use super::rig::{bookmark, broken, event, expired, list, map, shown};
 
@@ -210,4 +212,48 @@ async fn what_is_gone_before_a_streamed_list_is_complete_is_not_listed() {
         ended = reflector.run() => panic!("{ended}"),
         listed = listed => assert_eq!(listed, ["c@3", "a@6"]),
     }
+}
+
+/// Notes on which thread names are asked for: with keys of another kind that is only to find an object by its name.
+#[derive(Clone, Default)]
+struct Noted(Arc<Mutex<Vec<ThreadId>>>);
+
+impl Meta<ConfigMap> for Noted {
+    fn namespace<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
+        map.metadata.namespace.as_deref()
+    }
+
+    fn name<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
+        self.0.lock().push(thread::current().id());
+        map.metadata.name.as_deref()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_are_looked_for_once_a_relist_and_not_where_others_wait() {
+    let (noted, names) = (Noted::default(), || (0..100).map(|number| format!("a{number}")));
+    let script = Scripted::new()
+        .list(list(4, names().map(|name| map(&name, 1))))
+        .watch([Err(expired())])
+        .list(list(6, names().map(|name| broken(&name, 5))))
+        .watch([event(EventType::Deleted, broken("a7", 7))]);
+    let script = Arc::new(script);
+    let keys = KeyFunc::custom(noted.clone(), |map: &ConfigMap| {
+        Ok(format!("#{}", map.metadata.name.as_deref().unwrap_or_default()))
+    });
+    let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build());
+    let reflector = Reflector::builder(script.clone(), fifo.clone()).watch_list(false).on_error(|_| ()).build();
+    let applied = async {
+        for _ in 0..101 {
+            fifo.pop_async().await.unwrap().apply(|_| ()).unwrap();
+        }
+    };
+    tokio::select! {
+        ended = reflector.run() => panic!("{ended}"),
+        () = applied => {}
+    }
+    assert_eq!(fifo.store().list_keys().len(), 99);
+    let asked = std::mem::take(&mut *noted.0.lock());
+    assert!((200..1000).contains(&asked.len()), "a look at everything, not one for each name: {}", asked.len());
+    assert!(!asked.contains(&thread::current().id()));
 }

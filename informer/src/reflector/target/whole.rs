@@ -7,7 +7,7 @@ use std::sync::Arc;
 use deltafifo::{Closed, DeltaObject, InOrderFifo, Meta, Refused, RelistError, Store, StoreError};
 use futures_util::future::BoxFuture;
 
-use super::{Pieces, Target, key_of_named};
+use super::{Pieces, Target, keys_of_named};
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
@@ -43,7 +43,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
     }
 
     fn key_of_named<'a>(&self, name: &'a str) -> Option<Cow<'a, str>> {
-        key_of_named(&self.store(), name)
+        keys_of_named(&self.store(), &[name]).pop()
     }
 }
 
@@ -99,7 +99,8 @@ trait TakesWhole<K>: Target<K> {
 
 impl<K: Send + Sync + 'static, M: Meta<K>> TakesWhole<K> for InOrderFifo<K, M> {
     fn take(&self, list: Vec<Arc<K>>, kept: &[Box<str>], version: &str) -> Result<Vec<Refused>, StoreError> {
-        let kept: Vec<_> = kept.iter().filter_map(|name| Target::<K>::key_of_named(self, name)).collect();
+        let kept: Vec<_> = kept.iter().map(AsRef::as_ref).collect();
+        let kept = keys_of_named(&self.store(), &kept);
         Ok(self.replace_keeping(list, kept.iter().map(AsRef::as_ref), version))
     }
 }

@@ -1,13 +1,16 @@
 //! The controller loop: a reflector in front of a queue, and workers behind it that pop, apply and call (client-go
 //! `cache.Controller`).
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo::{BoxError, Change, Closed, DeltaFifo, DeltaObject, DeltaType, Meta, StoreError};
 use futures_util::FutureExt;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
+use tokio::sync::RwLock;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -92,7 +95,8 @@ type OnError = dyn Fn(&ControllerError) + Send + Sync;
 /// event by event, while nobody else has the key.
 ///
 /// A handler that fails is called again with the same event, after a pause that doubles, as often as was chosen; then the
-/// event is told to the error handler. Meanwhile the key waits, and the other workers go on.
+/// event is told to the error handler. Meanwhile the key waits, and the other workers go on. An event counts as told when its
+/// handler has ended: one whose handler was dropped with [`run`](Self::run) is told again by the next run.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -131,6 +135,31 @@ pub struct Controller<K: Send + Sync, M: Meta<K>, H> {
     retries: u32,
     pause: Duration,
     on_error: Box<OnError>,
+    /// What was applied and not told to the end, since a run was dropped.
+    untold: Mutex<Vec<Applied<K>>>,
+    /// Shared by the workers: those of a run that was dropped may take a moment to end.
+    at_work: Arc<RwLock<()>>,
+}
+
+/// What an item changed in the store, and is to be told.
+struct Applied<K> {
+    key: String,
+    events: VecDeque<ObjectEvent<K>>,
+}
+
+/// Events on their way to the handler. Dropped on the way, it leaves the rest to the next run.
+struct Telling<'c, K> {
+    untold: &'c Mutex<Vec<Applied<K>>>,
+    applied: Applied<K>,
+}
+
+impl<K> Drop for Telling<'_, K> {
+    fn drop(&mut self) {
+        let (key, events) = (std::mem::take(&mut self.applied.key), std::mem::take(&mut self.applied.events));
+        if !events.is_empty() {
+            self.untold.lock().push(Applied { key, events });
+        }
+    }
 }
 
 impl<K, M, H, F> Controller<K, M, H>
@@ -144,7 +173,17 @@ where
     /// retries after 5 ms and more, errors to the log.
     pub fn new(reflector: Reflector<K>, fifo: Arc<DeltaFifo<K, M>>, handler: H) -> Self {
         let on_error: Box<OnError> = Box::new(|error| tracing::error!(%error, "a controller goes on after an error"));
-        Self { reflector, fifo, handler, workers: 1, retries: 5, pause: Duration::from_millis(5), on_error }
+        Self {
+            reflector,
+            fifo,
+            handler,
+            workers: 1,
+            retries: 5,
+            pause: Duration::from_millis(5),
+            on_error,
+            untold: Mutex::new(Vec::new()),
+            at_work: Arc::default(),
+        }
     }
 
     /// How many handlers run at a time, of different keys.
@@ -178,36 +217,72 @@ where
         self.fifo.has_synced()
     }
 
-    /// Runs until the queue is closed and empty. Dropped, it stops where it is.
+    /// Runs until the queue is closed and empty. Dropped, it stops where it is; handlers are dropped at their next await.
+    ///
+    /// Run again, the same controller tells the events of those first, each from its beginning, and pops when that is done:
+    /// they are applied, so the queue does not have them any more. Another controller over the queue does not know of them.
     pub async fn run(self: Arc<Self>) -> RunError {
-        let mut workers = JoinSet::new();
-        for _ in 0..self.workers {
-            let controller = Arc::clone(&self);
-            workers.spawn(async move { controller.work().await });
-        }
         tokio::select! {
             // Closed: what is in the queue is to be handled.
             ended @ RunError::Running = self.reflector.run() => ended,
-            () = handled(&mut workers) => Closed.into(),
+            () = Self::work_all(&self) => Closed.into(),
+        }
+    }
+
+    /// Tells what is untold, and then handles what is queued, until the queue is closed and empty.
+    async fn work_all(this: &Arc<Self>) {
+        // Once the workers of an earlier run have ended, all that they left is known.
+        drop(this.at_work.write().await);
+        Self::all_workers(this, |controller| async move { controller.tell_untold().await }).await;
+        Self::all_workers(this, |controller| async move { controller.work().await }).await;
+    }
+
+    /// Has every worker do `work`, to its end.
+    async fn all_workers<W>(this: &Arc<Self>, work: impl Fn(Arc<Self>) -> W)
+    where
+        W: Future<Output = ()> + Send + 'static,
+    {
+        let mut workers = JoinSet::new();
+        for _ in 0..this.workers {
+            let (at_work, work) = (Arc::clone(&this.at_work).read_owned().await, work(Arc::clone(this)));
+            workers.spawn(async move {
+                work.await;
+                drop(at_work);
+            });
+        }
+        while workers.join_next().await.is_some() {}
+    }
+
+    async fn tell_untold(&self) {
+        let next = || self.untold.lock().pop();
+        while let Some(applied) = next() {
+            self.tell_all(applied).await;
         }
     }
 
     async fn work(&self) {
         while let Ok(mut item) = self.fifo.pop_async().await {
             let (key, initial) = (item.key().to_owned(), item.is_in_initial_list());
-            let mut events = Vec::new();
-            if let Err(error) = item.apply(|change| events.push(ObjectEvent::of(&change, initial))) {
+            let mut events = VecDeque::new();
+            if let Err(error) = item.apply(|change| events.push_back(ObjectEvent::of(&change, initial))) {
                 self.report(&error.into());
             }
-            for event in events {
-                self.tell(&key, event).await;
-            }
+            self.tell_all(Applied { key, events }).await;
             item.done();
         }
     }
 
+    /// Tells all of an item, event by event. Dropped, it leaves the rest, with the event in hand, to the next run.
+    async fn tell_all(&self, applied: Applied<K>) {
+        let mut telling = Telling { untold: &self.untold, applied };
+        while let Some(event) = telling.applied.events.front() {
+            self.tell(&telling.applied.key, event).await;
+            telling.applied.events.pop_front();
+        }
+    }
+
     /// Tells one event, again when that fails.
-    async fn tell(&self, key: &str, event: ObjectEvent<K>) {
+    async fn tell(&self, key: &str, event: &ObjectEvent<K>) {
         let mut pause = self.pause;
         for attempts in 1.. {
             let call = AssertUnwindSafe(async { (self.handler)(key.to_owned(), event.clone()).await });
@@ -230,11 +305,6 @@ where
             tracing::error!(%error, "the error handler of a controller panicked");
         }
     }
-}
-
-/// The workers have ended: the queue is closed, and everything in it handled.
-async fn handled(workers: &mut JoinSet<()>) {
-    while workers.join_next().await.is_some() {}
 }
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);

@@ -58,6 +58,9 @@
 //! Where the real server has a cache of the last changes and etcd behind it, here is one log for both: when a version
 //! is too old for a watch, it is for an exact list and a page token as well. It refuses a version from the future at
 //! once instead of after three seconds. Versions are those of one counter from 1, and dense.
+//!
+//! A watch gets no bookmark by itself, but for the one that ends its initial events: the real server sends one about every
+//! minute, and one before a watch ends. Here a test says when: [`bookmark`](ApiServer::bookmark).
 
 mod answer;
 mod body;

@@ -56,11 +56,12 @@ pub struct ReplacedAll<T> {
     version: Box<str>,
     keys: Keys,
     objects: Vec<Arc<T>>,
+    kept: Vec<Box<str>>,
 }
 
 impl<T> ReplacedAll<T> {
-    pub(super) fn new(version: &str, keys: Keys, objects: Vec<Arc<T>>) -> Self {
-        Self { version: version.into(), keys, objects }
+    pub(super) fn new(version: &str, keys: Keys, objects: Vec<Arc<T>>, kept: Vec<Box<str>>) -> Self {
+        Self { version: version.into(), keys, objects, kept }
     }
 
     /// The list's version.
@@ -86,6 +87,12 @@ impl<T> ReplacedAll<T> {
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Arc<T>)> {
         self.keys.iter().zip(&self.objects)
     }
+
+    /// Keys that are listed, too, but without an object: what is known under them stays as it is. See
+    /// [`replace_keeping`](crate::InOrderFifo::replace_keeping).
+    pub fn kept(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.kept.iter().map(|key| &**key)
+    }
 }
 
 impl<T: fmt::Debug> fmt::Debug for ReplacedAll<T> {
@@ -107,12 +114,21 @@ impl Keys {
         Self { text: String::new(), ends: Vec::with_capacity(keys) }
     }
 
-    /// Adds what `write` appends, and gives it back.
+    /// Adds what `write` appends, and gives it back. Nothing when that fails.
     pub(super) fn add<E>(&mut self, write: impl FnOnce(&mut String) -> Result<(), E>) -> Result<&str, E> {
         let start = self.text.len();
-        write(&mut self.text)?;
+        if let Err(error) = write(&mut self.text) {
+            self.text.truncate(start);
+            return Err(error);
+        }
         self.ends.push(self.text.len());
         Ok(&self.text[start..])
+    }
+
+    /// Takes the last one out again.
+    pub(super) fn pop(&mut self) {
+        self.ends.pop();
+        self.text.truncate(self.ends.last().copied().unwrap_or_default());
     }
 
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &str> {

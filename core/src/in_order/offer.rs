@@ -6,7 +6,7 @@ use super::event::{Entry, Event, Keys, ReplacedAll};
 use crate::error::{OfferError, RelistError};
 use crate::key::{KeyBuf, as_str};
 use crate::sync::{Arc, mutant};
-use crate::{Delta, DeltaObject, DeltaType, KeySource, Meta};
+use crate::{Delta, DeltaObject, DeltaType, KeySource, Meta, Refused};
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// Queues `Added` (client-go `Add`). Never waits; O(1).
@@ -66,19 +66,76 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             transformed.map_err(|source| RelistError::RefusedWhole { index, source })
         });
         let objects = objects.collect::<Result<Vec<_>, _>>()?;
+        self.push_all(ReplacedAll::new(version, keys, objects, Vec::new()));
+        Ok(())
+    }
+
+    /// The same with what can be had of a list: each of `kept` is listed, too, but has no object here. What the transformer
+    /// refuses is kept as well; what has no key cannot be, and is left out. Both come back with the reason.
+    ///
+    /// Of a kept key nothing is told, and what is known in the relist's turn stays: so it is what the events before it made of
+    /// that key, whether they are handled by now or not. A handler with a store of its own finds these keys in
+    /// [`ReplacedAll::kept`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deltafifo::{InOrderFifo, Indexer, KeyFunc, NoMeta};
+    ///
+    /// let keys = KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
+    /// let fifo = InOrderFifo::over(Indexer::builder(keys).build()?).build();
+    /// fifo.add(Arc::new("a".to_owned()))?;
+    /// fifo.add(Arc::new("b".to_owned()))?;
+    /// let refused = fifo.replace_keeping(vec![Arc::new("c".to_owned())], ["a"], "7");
+    /// assert!(refused.is_empty());
+    /// while let Some(mut turn) = fifo.try_pop() {
+    ///     turn.apply(|_, _| ())?;
+    /// }
+    /// let mut stored = fifo.store().list_keys();
+    /// stored.sort();
+    /// assert_eq!(stored, ["a", "c"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn replace_keeping<'k>(
+        &self,
+        list: Vec<Arc<T>>,
+        kept: impl IntoIterator<Item = &'k str>,
+        version: &str,
+    ) -> Vec<Refused> {
+        let mut kept: Vec<Box<str>> = kept.into_iter().map(Box::from).collect();
+        let (mut keys, mut objects, mut refused) = (Keys::with_capacity(list.len()), Vec::new(), Vec::new());
+        for (index, object) in list.into_iter().enumerate() {
+            let source = match keys.add(|text| self.core.keys.write(&object, text)) {
+                Ok(key) => match self.transform(key, object) {
+                    Ok(object) => {
+                        objects.push(object);
+                        continue;
+                    }
+                    Err(source) => {
+                        kept.push(key.into());
+                        keys.pop();
+                        source
+                    }
+                },
+                Err(source) => source.into(),
+            };
+            refused.push(Refused { index, source });
+        }
+        self.push_all(ReplacedAll::new(version, keys, objects, kept));
+        refused
+    }
+
+    fn push_all(&self, list: ReplacedAll<T>) {
         let marks = usize::from(self.initial.claim());
-        let list = Box::new(ReplacedAll::new(version, keys, objects));
-        let entry = Entry { event: Event::ReplacedAll(list), hash: None, marks };
+        let entry = Entry { event: Event::ReplacedAll(Box::new(list)), hash: None, marks };
         self.initial.marked(marks);
         mutant!(CommittedWhenQueued => {
             self.push(entry);
             self.commit();
-            return Ok(());
+            return;
         });
         // Before anybody can take it: what is taken behind it is to find the initial population ended.
         self.commit();
         self.push(entry);
-        Ok(())
     }
 
     fn commit(&self) {

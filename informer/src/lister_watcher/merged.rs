@@ -26,27 +26,64 @@ pub struct Merged {
     reached: Arc<Mutex<Reached>>,
 }
 
-/// How far each part has come.
-#[derive(Default)]
-struct Reached(Vec<Option<ResourceVersion>>);
+/// What is remembered of the parts.
+struct Reached(Vec<Part>);
+
+#[derive(Clone, Default)]
+struct Part {
+    /// How far it has come.
+    reached: Option<ResourceVersion>,
+    /// A page's token expired: the next list is to be of one page, and not older than that page.
+    whole: bool,
+}
 
 impl Reached {
     fn set(&mut self, part: usize, version: &str) {
-        if let (Some(reached), Some(version)) = (self.0.get_mut(part), ResourceVersion::parse(version)) {
-            *reached = Some(version);
+        if let (Some(part), Some(version)) = (self.0.get_mut(part), ResourceVersion::parse(version)) {
+            part.reached = Some(version);
         }
+    }
+
+    fn of(&self, part: usize) -> Option<&ResourceVersion> {
+        self.0.get(part)?.reached.as_ref()
     }
 
     /// From which version to ask a part, when all of them are asked from `asked`: its own, which may be newer, unless any or
     /// the newest will do.
     fn from(&self, part: usize, asked: &str) -> String {
-        let own = self.0.get(part).and_then(Option::as_ref).filter(|_| !matches!(asked, "" | "0"));
+        let own = self.of(part).filter(|_| !matches!(asked, "" | "0"));
         own.map_or_else(|| asked.to_owned(), ResourceVersion::to_string)
+    }
+
+    /// What to ask of a part, when all of them are asked for `asked`.
+    fn first_page(&self, part: usize, asked: &ListRequest) -> ListRequest {
+        match self.of(part).filter(|_| self.0.get(part).is_some_and(|part| part.whole)) {
+            Some(reached) => {
+                ListRequest { resource_version: reached.to_string(), not_older_than: true, ..ListRequest::default() }
+            }
+            None => ListRequest { resource_version: self.from(part, &asked.resource_version), ..asked.clone() },
+        }
+    }
+
+    /// A list of a part failed. Those that list all parts are to begin anew: what it gave by now may be gone.
+    fn failed(&mut self, part: usize, request: &ListRequest, error: RequestError) -> RequestError {
+        if error.is_version_unavailable()
+            && let Some(part) = self.0.get_mut(part)
+        {
+            // Without a token it is the list of one page itself that cannot be had.
+            part.whole = request.continue_token.is_some();
+        }
+        error
+    }
+
+    /// All parts are listed.
+    fn listed(&mut self) {
+        self.0.iter_mut().for_each(|part| part.whole = false);
     }
 
     /// The least, or empty while a part has none.
     fn least(&self) -> String {
-        let least = self.0.iter().map(Option::as_ref).min().flatten();
+        let least = self.0.iter().map(|part| part.reached.as_ref()).min().flatten();
         least.map(ResourceVersion::to_string).unwrap_or_default()
     }
 }
@@ -55,7 +92,7 @@ impl Merged {
     /// `parts` as one.
     #[must_use]
     pub fn new(parts: Vec<Box<dyn ListerWatcher>>) -> Self {
-        let reached = Reached(parts.iter().map(|_| None).collect());
+        let reached = Reached(vec![Part::default(); parts.len()]);
         Self { parts: parts.into(), reached: Arc::new(Mutex::new(reached)) }
     }
 }
@@ -66,13 +103,13 @@ impl ListerWatcher for Merged {
         let (parts, reached) = (Arc::clone(&self.parts), Arc::clone(&self.reached));
         let list: ListStream = Box::pin(try_stream! {
             for (number, part) in parts.iter().enumerate() {
-                let mut request = request.clone();
-                request.resource_version = reached.lock().from(number, &request.resource_version);
+                let mut request = reached.lock().first_page(number, &request);
                 loop {
-                    let mut page = part.list(request.clone()).await?;
+                    let failed = |error| reached.lock().failed(number, &request, error);
+                    let mut page = part.list(request.clone()).await.map_err(failed)?;
                     let mut meta = PageMeta::default();
                     while let Some(listed) = page.next().await {
-                        match listed? {
+                        match listed.map_err(failed)? {
                             Listed::Meta(found) => meta = found,
                             items => yield items,
                         }
@@ -84,6 +121,7 @@ impl ListerWatcher for Merged {
                     }
                 }
             }
+            reached.lock().listed();
             let resource_version = reached.lock().least();
             yield Listed::Meta(PageMeta { resource_version, ..PageMeta::default() });
         });

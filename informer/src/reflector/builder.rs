@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::decode::Decoder;
+use super::threads::Threads;
 use super::versions::Versions;
 use super::{Backoff, OnError, Reflector, ReflectorError, ShouldResync, Target};
 use crate::lister_watcher::ListerWatcher;
@@ -93,6 +94,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
             source: self.source,
             target: self.target,
             decoder,
+            threads: Threads::default(),
             versions: Mutex::new(Versions::default()),
             running: tokio::sync::Mutex::new(()),
             backoff: self.backoff,

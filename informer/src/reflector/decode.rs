@@ -1,9 +1,10 @@
 //! From raw JSON to objects, on several threads when there is much of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::thread;
 
 use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
 use serde::de::DeserializeOwned;
 
 use crate::wire::{Head, with_types};
@@ -12,6 +13,41 @@ use crate::wire::{Head, with_types};
 const WORTH_A_THREAD: usize = 256 << 10;
 /// The most threads that one relist decodes on.
 const MOST_THREADS: usize = 8;
+
+/// How many threads may decode at a time, whatever the number of reflectors: as many as there are cores.
+static CORES: LazyLock<Cores> = LazyLock::new(|| Cores {
+    free: Mutex::new(thread::available_parallelism().map_or(1, usize::from)),
+    freed: Condvar::new(),
+});
+
+struct Cores {
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Cores {
+    /// Takes up to `most`: waits for the first, and takes what else is free.
+    fn take(&self, most: usize) -> Taken<'_> {
+        let mut free = self.free.lock();
+        self.freed.wait_while(&mut free, |free| *free == 0);
+        let taken = most.clamp(1, *free);
+        *free -= taken;
+        Taken { cores: self, taken }
+    }
+}
+
+/// Cores that are given back when it is dropped.
+struct Taken<'c> {
+    cores: &'c Cores,
+    taken: usize,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        *self.cores.free.lock() += self.taken;
+        self.cores.freed.notify_all();
+    }
+}
 
 /// Decodes objects of one kind.
 pub(super) struct Decoder {
@@ -47,12 +83,14 @@ impl Decoder {
         .map(Arc::new)
     }
 
-    /// Each of `raw`, in order.
+    /// Each of `raw`, in order. Blocks while all cores decode for others.
     pub(super) fn all<K: DeserializeOwned + Send + Sync>(&self, raw: &[Raw]) -> Vec<Result<Arc<K>, serde_json::Error>> {
+        if raw.is_empty() {
+            return Vec::new();
+        }
         let bytes: usize = raw.iter().map(|raw| raw.object.len()).sum();
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let threads = (bytes / WORTH_A_THREAD).clamp(1, cores.min(MOST_THREADS));
-        let mut parts = raw.chunks(raw.len().div_ceil(threads).max(1));
+        let cores = CORES.take((bytes / WORTH_A_THREAD).min(MOST_THREADS));
+        let mut parts = raw.chunks(raw.len().div_ceil(cores.taken));
         let mine = parts.next().unwrap_or_default();
         thread::scope(|scope| {
             let others: Vec<_> = parts.map(|part| scope.spawn(|| self.part(part))).collect();
@@ -67,5 +105,49 @@ impl Decoder {
 
     fn part<K: DeserializeOwned>(&self, raw: &[Raw]) -> Vec<Result<Arc<K>, serde_json::Error>> {
         raw.iter().map(|raw| self.one(raw)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    use bytes::Bytes;
+    use serde::{Deserialize, Deserializer};
+
+    use super::{Decoder, Raw, WORTH_A_THREAD};
+
+    static NOW: AtomicUsize = AtomicUsize::new(0);
+    static MOST: AtomicUsize = AtomicUsize::new(0);
+
+    /// Counts how many are decoded at a time.
+    struct Counted;
+
+    impl<'de> Deserialize<'de> for Counted {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            MOST.fetch_max(NOW.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            for _ in 0..10 {
+                thread::yield_now();
+            }
+            NOW.fetch_sub(1, Ordering::SeqCst);
+            <&str>::deserialize(deserializer).map(|_| Self)
+        }
+    }
+
+    #[test]
+    fn however_many_relists_there_are_no_more_threads_decode_than_there_are_cores() {
+        let text = Bytes::from(format!("{:?}", "x".repeat(WORTH_A_THREAD / 8)));
+        let raw = || Raw { object: text.clone(), has_kind: true };
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            for _ in 0..4 * cores {
+                scope.spawn(|| {
+                    let raw: Vec<_> = (0..64).map(|_| raw()).collect();
+                    assert!(Decoder::new(None).all::<Counted>(&raw).iter().all(Result::is_ok));
+                });
+            }
+        });
+        assert!((1..=cores).contains(&MOST.load(Ordering::SeqCst)), "{MOST:?}");
     }
 }

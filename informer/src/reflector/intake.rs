@@ -9,11 +9,11 @@ use bytes::Bytes;
 use deltafifo::{DeltaObject, RelistError};
 use serde::de::DeserializeOwned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::task::spawn_blocking;
 
 use super::decode::{Decoder, Raw};
-use super::error::{ReflectorError, Stop, caught};
+use super::error::{ReflectorError, Stop};
 use super::target::{Pieces, Target, gone};
+use super::threads::Threads;
 use crate::lister_watcher::RequestError;
 use crate::wire::Head;
 
@@ -68,7 +68,8 @@ impl Intake {
     /// What is not of the items, in its place among them.
     pub(super) async fn send(&mut self, part: Part) {
         self.flush().await;
-        self.send_sized(part, 0).await;
+        let bytes = if let Part::Deleted(object) = &part { object.len() } else { 0 };
+        self.send_sized(part, bytes).await;
     }
 
     pub(super) async fn flush(&mut self) {
@@ -95,6 +96,7 @@ impl Intake {
 pub(super) async fn take_in<K: DeserializeOwned + Send + Sync + 'static>(
     target: &Arc<dyn Target<K>>,
     decoder: &Arc<Decoder>,
+    threads: &Threads,
     mut batches: Batches,
     report: impl Fn(ReflectorError),
 ) -> Result<Box<dyn Pieces<K>>, Stop> {
@@ -102,7 +104,7 @@ pub(super) async fn take_in<K: DeserializeOwned + Send + Sync + 'static>(
     while let Some((part, room)) = batches.recv().await {
         target.ready().await?;
         let (target, decoder) = (Arc::clone(target), Arc::clone(decoder));
-        let taken = blocking(move || {
+        let taken = threads.run(move || {
             let mut errors = Vec::new();
             let taken = take_part(target.as_ref(), pieces.as_mut(), &decoder, part, &mut errors);
             drop(room);
@@ -116,17 +118,6 @@ pub(super) async fn take_in<K: DeserializeOwned + Send + Sync + 'static>(
     Ok(pieces)
 }
 
-/// Runs `work`, which may run user code, where it may block.
-pub(super) async fn blocking<R: Send + 'static>(
-    work: impl FnOnce() -> R + Send + 'static,
-) -> Result<R, ReflectorError> {
-    match spawn_blocking(|| caught(work)).await {
-        Ok(done) => done,
-        // The runtime shuts down, and this task with it.
-        Err(_) => std::future::pending().await,
-    }
-}
-
 fn take_part<K: DeserializeOwned + Send + Sync + 'static>(
     target: &dyn Target<K>,
     pieces: &mut dyn Pieces<K>,
@@ -136,7 +127,7 @@ fn take_part<K: DeserializeOwned + Send + Sync + 'static>(
 ) -> Result<(), ReflectorError> {
     match part {
         Part::Expect(objects) => pieces.expect(objects),
-        Part::Items(items) => take_items(target, pieces, decoder, &items, errors)?,
+        Part::Items(items) => take_items(pieces, decoder, &items, errors)?,
         Part::Deleted(raw) => {
             let head = head_of(&raw)?;
             let deleted = match decoder.one(&Raw::of(&raw, &head)) {
@@ -159,7 +150,6 @@ fn head_of(raw: &[u8]) -> Result<Head<'_>, ReflectorError> {
 }
 
 fn take_items<K: DeserializeOwned + Send + Sync + 'static>(
-    target: &dyn Target<K>,
     pieces: &mut dyn Pieces<K>,
     decoder: &Decoder,
     items: &[Bytes],
@@ -181,9 +171,7 @@ fn take_items<K: DeserializeOwned + Send + Sync + 'static>(
                 objects.push(object);
             }
             Err(error) => {
-                if let Some(key) = target.key_of_named(name) {
-                    pieces.keep(&key).map_err(relist)?;
-                }
+                pieces.keep(name).map_err(relist)?;
                 errors.push(ReflectorError::undecodable(&heads[number], error));
             }
         }
@@ -202,7 +190,7 @@ mod tests {
     use bytes::Bytes;
     use futures_util::FutureExt;
 
-    use super::{BATCH, Intake, MOST_IN_FLIGHT};
+    use super::{BATCH, Intake, MOST_IN_FLIGHT, Part};
 
     /// Bytes that go in while nobody takes them out.
     fn taken(item: usize) -> usize {
@@ -222,5 +210,15 @@ mod tests {
             let most = MOST_IN_FLIGHT + BATCH + item;
             assert!((BATCH..=most).contains(&taken(item)), "items of {item}: {}", taken(item));
         }
+    }
+
+    #[test]
+    fn deletions_count_as_much_as_objects() {
+        let (mut intake, _batches) = Intake::new();
+        let (mut taken, object) = (0, Bytes::from(vec![b' '; 1 << 20]));
+        while intake.send(Part::Deleted(object.clone())).now_or_never().is_some() {
+            taken += object.len();
+        }
+        assert_eq!(taken, MOST_IN_FLIGHT);
     }
 }

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 
 use super::Reflector;
 use super::error::{Failed, ReflectorError, Stop};
-use super::intake::{Batches, Intake, Part, blocking, take_in};
+use super::intake::{Batches, Intake, Part, take_in};
 use super::target::Pieces;
 use crate::lister_watcher::{ListRequest, Listed, PageMeta, RequestError};
 use crate::wire::WireError;
@@ -60,13 +60,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
 
     /// Takes in what is read, until there is no more.
     pub(super) async fn take_in(&self, batches: Batches) -> Result<Box<dyn Pieces<K>>, Failed> {
-        let taken = take_in(&self.target, &self.decoder, batches, |error| self.report(&error)).await;
+        let taken = take_in(&self.target, &self.decoder, &self.threads, batches, |error| self.report(&error)).await;
         taken.map_err(Failed::Stop)
     }
 
     /// Everything was read: what was not listed is gone.
     pub(super) async fn commit(&self, pieces: Box<dyn Pieces<K>>, version: String) -> Result<(), Stop> {
-        let (committed, version) = blocking(move || (pieces.commit(&version), version)).await?;
+        let (committed, version) = self.threads.run(move || (pieces.commit(&version), version)).await?;
         for refused in committed.map_err(ReflectorError::from)? {
             self.report(&refused.source.into());
         }

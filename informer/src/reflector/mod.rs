@@ -5,6 +5,7 @@
 //! * `watch_list.rs`: everything, as the first events of a watch.
 //! * `watch.rs`: what changes from then on.
 //! * `intake.rs`: a relist on its way in, of which only what changed is decoded.
+//! * `threads.rs`: where that, and user code, runs.
 //! * `versions.rs`: from which version to ask.
 //! * `target/`: what is fed.
 
@@ -15,6 +16,7 @@ mod error;
 mod intake;
 mod list;
 mod target;
+mod threads;
 mod versions;
 mod watch;
 mod watch_list;
@@ -37,6 +39,7 @@ use decode::Decoder;
 pub use error::{ReflectorError, RunError};
 use error::{Stop, caught};
 pub use target::{Pieces, Plain, Target};
+use threads::Threads;
 use versions::Versions;
 
 type OnError = dyn Fn(&ReflectorError) + Send + Sync;
@@ -72,6 +75,7 @@ pub struct Reflector<K> {
     source: Box<dyn ListerWatcher>,
     target: Arc<dyn Target<K>>,
     decoder: Arc<Decoder>,
+    threads: Threads,
     versions: Mutex<Versions>,
     /// Held by the one that runs.
     running: tokio::sync::Mutex<()>,
@@ -90,7 +94,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         ReflectorBuilder::new(Box::new(source), target)
     }
 
-    /// Runs until the queue is closed. Dropped, it stops: a relist in progress is abandoned, and nothing is deleted by it.
+    /// Runs until the queue is closed. Dropped, it stops: a relist in progress is abandoned, and nothing is deleted by it. Only
+    /// what a thread has in hand goes on to its end, a batch of a relist or what ends it; the next run waits for that.
     ///
     /// Whatever goes wrong meanwhile is told to the error handler, and tried again. It says why it returned:
     /// [`RunError::Closed`], or [`RunError::Running`] when it runs already.
@@ -98,7 +103,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         let Ok(_running) = self.running.try_lock() else { return RunError::Running };
         tokio::select! {
             closed = self.target.closed() => closed.into(),
-            closed = self.list_and_watch_on() => closed.into(),
+            closed = async {
+                self.threads.idle().await;
+                self.list_and_watch_on().await
+            } => closed.into(),
         }
     }
 
@@ -145,7 +153,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 Ok(false) => continue,
                 Ok(true) => {
                     let target = Arc::clone(&self.target);
-                    intake::blocking(move || target.resync()).await
+                    self.threads.run(move || target.resync()).await
                 }
                 Err(panicked) => Err(panicked),
             };

@@ -1,6 +1,7 @@
 //! What changes: watch after watch, each from where the last one ended.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo::{Closed, DeltaObject, StoreError};
@@ -88,10 +89,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             };
             let applied = match event {
                 None => return Ok(Ok(())),
-                Some(event) => event.and_then(|event| {
+                Some(Ok(event)) => {
                     watch.sends_all &= event.kind == EventType::Added;
-                    self.apply(&event, watch.sends_all)
-                }),
+                    self.apply(&event, watch.sends_all).await
+                }
+                Some(Err(error)) => Err(error),
             };
             if let Err(error) = applied {
                 return Ok(Err(error));
@@ -112,11 +114,19 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     }
 
     /// Feeds one event, perhaps one of all objects, whose version says nothing. An error: this is no event.
-    fn apply(&self, event: &RawEvent, is_of_all: bool) -> Result<(), RequestError> {
+    async fn apply(&self, event: &RawEvent, is_of_all: bool) -> Result<(), RequestError> {
         let head = Head::of(&event.object)?;
         if event.kind != EventType::Bookmark {
             let raw = Raw::of(&event.object, &head);
-            match caught(|| self.store(event.kind, &raw, &head)) {
+            let stored = match caught(|| self.decoder.one(&raw)) {
+                Ok(Ok(object)) => caught(|| self.store(event.kind, object)),
+                Ok(Err(error)) => {
+                    self.report(&ReflectorError::undecodable(&head, error));
+                    self.unreadable(event.kind, head.key().into_owned()).await
+                }
+                Err(panicked) => Err(panicked),
+            };
+            match stored {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => self.report(&error.into()),
                 Err(panicked) => self.report(&panicked),
@@ -131,18 +141,22 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         Ok(())
     }
 
-    /// Tells the target of one object. What cannot be read is told to the error handler; its deletion counts all the same.
-    fn store(&self, kind: EventType, raw: &Raw, head: &Head<'_>) -> Result<(), StoreError> {
-        match (kind, self.decoder.one(raw)) {
-            (EventType::Deleted, Ok(object)) => self.target.delete(DeltaObject::from(object)),
-            (EventType::Added, Ok(object)) => self.target.add(object),
-            (_, Ok(object)) => self.target.update(object),
-            (_, Err(error)) => {
-                self.report(&ReflectorError::undecodable(head, error));
-                let is_gone = kind == EventType::Deleted;
-                let gone = is_gone.then(|| gone(self.target.as_ref(), &head.key())).flatten();
-                gone.map_or(Ok(()), |gone| self.target.delete(gone))
-            }
+    /// Tells the target of one object.
+    fn store(&self, kind: EventType, object: Arc<K>) -> Result<(), StoreError> {
+        match kind {
+            EventType::Deleted => self.target.delete(DeltaObject::from(object)),
+            EventType::Added => self.target.add(object),
+            EventType::Modified | EventType::Bookmark => self.target.update(object),
         }
+    }
+
+    /// Tells the target of what cannot be read: a deletion counts all the same. It may take a look at everything stored.
+    async fn unreadable(&self, kind: EventType, name: String) -> Result<Result<(), StoreError>, ReflectorError> {
+        if kind != EventType::Deleted {
+            return Ok(Ok(()));
+        }
+        let target = Arc::clone(&self.target);
+        let delete = move || gone(target.as_ref(), &name).map_or(Ok(()), |gone| target.delete(gone));
+        self.threads.run(delete).await
     }
 }

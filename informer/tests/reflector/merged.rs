@@ -5,7 +5,7 @@ use std::sync::Arc;
 use deltafifo_informer::lister_watcher::{EventType, ListerWatcher, Merged, Scripted};
 use deltafifo_informer::reflector::Reflector;
 
-use super::rig::{bookmark, event, expired, list, map, queue, shown_asked};
+use super::rig::{bookmark, event, expired, items, list, map, page, queue, shown_asked};
 
 #[tokio::test(start_paused = true)]
 async fn each_part_goes_on_from_its_own_version() {
@@ -69,4 +69,41 @@ async fn an_event_of_one_part_does_not_say_how_far_the_others_are() {
         popped = fifo.pop_async() => assert_eq!(popped.unwrap().key(), "a"),
     }
     assert_eq!(reflector.last_sync_resource_version().as_deref(), Some("4"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_whose_page_token_expires_is_listed_in_one_page_not_older_than_that_one() {
+    let shop = Arc::new(
+        Scripted::new()
+            .list([page(7, Some("t1")), items([map("a", 5), map("gone", 6)])])
+            .list_fails(expired())
+            .list(list(8, [map("a", 5), map("b", 8)])),
+    );
+    let bank = Arc::new(
+        Scripted::new()
+            .list(list(6, [map("c", 2)]))
+            .list([page(9, Some("t1")), items([map("c", 2)])])
+            .list_fails(expired())
+            .list(list(9, [map("c", 2)])),
+    );
+    let parts: Vec<Box<dyn ListerWatcher>> = vec![Box::new(bank.clone()), Box::new(shop.clone())];
+    let fifo = queue();
+    let reflector = Reflector::builder(Merged::new(parts), fifo.clone()).watch_list(false).build();
+    tokio::select! {
+        ended = reflector.run() => panic!("{ended}"),
+        () = bank.asked_times(5) => {}
+        () = shop.asked_times(9) => {}
+    }
+    shop.asked_times(4).await;
+    let paged = [r#"list "0" limit 500"#, r#"list "0" limit 500 token t1"#];
+    assert_eq!(shown_asked(&shop.asked())[..2], paged);
+    assert_eq!(shown_asked(&shop.asked())[2..], [r#"list at least "7" limit 0"#, r#"watch "8""#]);
+    let asked = shown_asked(&bank.asked());
+    assert_eq!(asked[1..4], [r#"list "" limit 500"#, r#"list "" limit 500 token t1"#, r#"list at least "9" limit 0"#]);
+    while let Some(mut item) = fifo.try_pop() {
+        item.apply(|_| ()).unwrap();
+    }
+    let mut stored = fifo.store().list_keys();
+    stored.sort();
+    assert_eq!(stored, ["a", "b", "c"], "what was on the first page, and is gone by now, is not kept");
 }

@@ -1,14 +1,17 @@
 //! Other targets than a queue of deltas: they get a relist as a whole.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, ThreadId};
 
-use deltafifo::{DeltaFifo, Event, InOrderFifo, Indexer, KeyFunc};
+use deltafifo::{Change, DeltaFifo, Event, InOrderFifo, Indexer, KeyFunc, Meta};
 use deltafifo_informer::KubeMeta;
 use deltafifo_informer::lister_watcher::{EventType, Scripted};
 use deltafifo_informer::reflector::{Plain, Reflector};
 use k8s_openapi::api::core::v1::ConfigMap;
+use parking_lot::Mutex;
 
-use super::rig::{broken, event, expired, list, map};
+use super::rig::{bookmark, broken, event, expired, list, map, shown};
 
 #[tokio::test(start_paused = true)]
 async fn a_store_is_kept_as_the_server_has_it() {
@@ -115,4 +118,142 @@ async fn an_object_that_cannot_be_read_is_found_under_a_key_of_another_kind() {
         () = applied => {}
     }
     assert_eq!(fifo.store().list_keys(), ["shop#a"]);
+}
+
+/// What an in-order queue that `transform`s tells, when only the first relist is handled before the source was asked so
+/// often, and the rest after that.
+async fn told_late(
+    script: Scripted,
+    asked: usize,
+    transform: impl Fn(Arc<ConfigMap>) -> Result<Arc<ConfigMap>, deltafifo::BoxError> + Send + Sync + 'static,
+) -> (Vec<String>, Vec<String>) {
+    let store = Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
+    let fifo = Arc::new(InOrderFifo::over(store).transformer(transform).build());
+    let script = Arc::new(script);
+    let (errors, failed) = std::sync::mpsc::channel();
+    let reflector = Reflector::builder(script.clone(), fifo.clone())
+        .watch_list(false)
+        .on_error(move |error| drop(errors.send(error.to_string())))
+        .build();
+    let mut told = Vec::new();
+    let mut tell = |key: &str, change: Change<'_, ConfigMap>| {
+        told.push(match change {
+            Change::Added { new, .. } => format!("Added {}", shown(new)),
+            Change::Updated { old, new, .. } => format!("Updated {}>{}", shown(old), shown(new)),
+            Change::Deleted { .. } => format!("Deleted {key}"),
+        });
+    };
+    tokio::select! {
+        ended = reflector.run() => panic!("{ended}"),
+        () = async {
+            fifo.pop_async().await.unwrap().apply(&mut tell).unwrap();
+            script.asked_times(asked).await;
+        } => {}
+    }
+    fifo.close();
+    while let Ok(mut turn) = fifo.pop_async().await {
+        turn.apply(&mut tell).unwrap();
+    }
+    (told, failed.try_iter().filter(|error| !error.contains("410")).collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_stays_in_an_in_order_queue_as_the_events_before_it_leave_it() {
+    let script = Scripted::new()
+        .list(list(4, [map("a", 3)]))
+        .watch([event(EventType::Modified, map("a", 8)), event(EventType::Added, map("b", 9)), Err(expired())])
+        .list(list(12, [broken("a", 11), broken("b", 12), map("c", 10)]));
+    let (told, failed) = told_late(script, 4, Ok).await;
+    assert_eq!(told, ["Added a@3", "Updated a@3>a@8", "Added b@9", "Added c@10"]);
+    assert_eq!(failed.len(), 2, "{failed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_transformer_refuses_stays_in_an_in_order_queue_and_is_not_transformed_again() {
+    let script = Scripted::new()
+        .list(list(4, [map("a", 3), map("b", 3), map("c", 3)]))
+        .watch([Err(expired())])
+        .list(list(12, [map("a", 9), map("b", 10), map("c", 3), map("new", 11)]));
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let (told, failed) = told_late(script, 4, move |map| {
+        let is_first = counted.fetch_add(1, Ordering::SeqCst) < 3;
+        if is_first || map.metadata.name.as_deref() == Some("c") { Ok(map) } else { Err("as told".into()) }
+    })
+    .await;
+    assert_eq!(told, ["Added a@3", "Added b@3", "Added c@3", "Updated c@3>c@3"]);
+    assert_eq!(failed.len(), 3, "{failed:?}");
+    assert_eq!(calls.load(Ordering::SeqCst), 7, "once an object");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_gone_before_a_streamed_list_is_complete_is_not_listed() {
+    let script = Scripted::new().watch_on([
+        event(EventType::Added, map("a", 1)),
+        event(EventType::Added, broken("b", 2)),
+        event(EventType::Added, map("c", 3)),
+        event(EventType::Deleted, map("a", 4)),
+        event(EventType::Deleted, broken("b", 5)),
+        event(EventType::Added, map("a", 6)),
+        bookmark(7, true),
+    ]);
+    let store = Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
+    let fifo = Arc::new(InOrderFifo::over(store).build());
+    let reflector = Reflector::builder(script, fifo.clone()).build();
+    let listed = async {
+        let turn = fifo.pop_async().await.unwrap();
+        let Some(Event::ReplacedAll(list)) = turn.event() else { panic!("a list comes first") };
+        assert_eq!(list.kept().len(), 0);
+        let listed = list.iter().map(|(_, map)| shown(map)).collect::<Vec<_>>();
+        turn.done();
+        listed
+    };
+    tokio::select! {
+        ended = reflector.run() => panic!("{ended}"),
+        listed = listed => assert_eq!(listed, ["c@3", "a@6"]),
+    }
+}
+
+/// Notes on which thread names are asked for: with keys of another kind that is only to find an object by its name.
+#[derive(Clone, Default)]
+struct Noted(Arc<Mutex<Vec<ThreadId>>>);
+
+impl Meta<ConfigMap> for Noted {
+    fn namespace<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
+        map.metadata.namespace.as_deref()
+    }
+
+    fn name<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
+        self.0.lock().push(thread::current().id());
+        map.metadata.name.as_deref()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_are_looked_for_once_a_relist_and_not_where_others_wait() {
+    let (noted, names) = (Noted::default(), || (0..100).map(|number| format!("a{number}")));
+    let script = Scripted::new()
+        .list(list(4, names().map(|name| map(&name, 1))))
+        .watch([Err(expired())])
+        .list(list(6, names().map(|name| broken(&name, 5))))
+        .watch([event(EventType::Deleted, broken("a7", 7))]);
+    let script = Arc::new(script);
+    let keys = KeyFunc::custom(noted.clone(), |map: &ConfigMap| {
+        Ok(format!("#{}", map.metadata.name.as_deref().unwrap_or_default()))
+    });
+    let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build());
+    let reflector = Reflector::builder(script.clone(), fifo.clone()).watch_list(false).on_error(|_| ()).build();
+    let applied = async {
+        for _ in 0..101 {
+            fifo.pop_async().await.unwrap().apply(|_| ()).unwrap();
+        }
+    };
+    tokio::select! {
+        ended = reflector.run() => panic!("{ended}"),
+        () = applied => {}
+    }
+    assert_eq!(fifo.store().list_keys().len(), 99);
+    let asked = std::mem::take(&mut *noted.0.lock());
+    assert!((200..1000).contains(&asked.len()), "a look at everything, not one for each name: {}", asked.len());
+    assert!(!asked.contains(&thread::current().id()));
 }

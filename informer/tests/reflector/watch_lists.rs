@@ -1,9 +1,10 @@
 //! Everything as the first events of a watch.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use deltafifo::{Indexer, KeyFunc};
+use deltafifo::{DeltaFifo, Indexer, KeyFunc};
 use deltafifo_informer::KubeMeta;
 use deltafifo_informer::lister_watcher::{EventType, RequestError, Scripted};
 use deltafifo_informer::reflector::{Plain, Reflector};
@@ -192,4 +193,65 @@ async fn an_end_of_the_initial_events_without_a_version_is_not_believed() {
     assert!(rig.error().await.contains("without their version"));
     assert_eq!(shown_asked(&rig.asked(4).await)[2..], [r#"list "4" limit 0"#, r#"watch "7""#]);
     assert_eq!(rig.stored(), ["a@3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_waits_for_what_a_thread_of_the_run_before_has_in_hand() {
+    let (gate, is_shut) = (Arc::new(Barrier::new(2)), Arc::new(AtomicBool::new(false)));
+    let (here, stops) = (gate.clone(), is_shut.clone());
+    let keys = KeyFunc::custom(KubeMeta, move |map: &ConfigMap| {
+        if stops.load(Ordering::SeqCst) && map.metadata.resource_version.as_deref() == Some("3") {
+            here.wait();
+            here.wait();
+        }
+        Ok(map.metadata.name.clone().unwrap_or_default())
+    });
+    let pass = || {
+        let gate = gate.clone();
+        async move { tokio::task::spawn_blocking(move || gate.wait()).await.unwrap() }
+    };
+    let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build());
+    let source = Arc::new(
+        Scripted::new()
+            .watch_on([event(EventType::Added, map("a", 1)), bookmark(2, true)])
+            .watch_on([event(EventType::Added, map("a", 1)), event(EventType::Deleted, map("a", 3))])
+            .watch_on([event(EventType::Added, map("a", 9)), bookmark(10, true)]),
+    );
+    let reflector = Arc::new(Reflector::builder(source.clone(), fifo.clone()).build());
+    let reached = |version: &'static str| {
+        let reflector = reflector.clone();
+        async move {
+            while reflector.last_sync_resource_version().as_deref() != Some(version) {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    tokio::select! {
+        ended = reflector.run() => panic!("{ended}"),
+        () = reached("2") => {}
+    }
+    is_shut.store(true, Ordering::SeqCst);
+    tokio::select! {
+        ended = reflector.run() => panic!("{ended}"),
+        _ = pass() => {}
+    }
+    // The deletion of a@3 is on its way.
+    let asked_while_it_is = async {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        let asked = source.asked().len();
+        pass().await;
+        reached("10").await;
+        asked
+    };
+    tokio::select! {
+        ended = reflector.run() => panic!("{ended}"),
+        asked = asked_while_it_is => assert_eq!(asked, 2),
+    }
+    while let Some(mut item) = fifo.try_pop() {
+        item.apply(|_| ()).unwrap();
+    }
+    let stored: Vec<_> = fifo.store().list().iter().map(|map| shown(map)).collect();
+    assert_eq!(stored, ["a@9"]);
 }

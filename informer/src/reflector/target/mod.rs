@@ -7,6 +7,7 @@ mod pieces;
 mod whole;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use deltafifo::{Closed, DeletedFinalStateUnknown, DeltaObject, IndexReader, Meta, Refused, RelistError, StoreError};
@@ -87,11 +88,11 @@ pub trait Pieces<K>: Send + 'static {
     /// As for [`Target::delete`].
     fn delete(&mut self, name: &str, object: DeltaObject<K>) -> Result<(), StoreError>;
 
-    /// `key` is listed, but its object cannot be had.
+    /// What is called `name` is listed, but its object cannot be had: what is known of it stays as it is.
     ///
     /// # Errors
     /// [`RelistError::Superseded`].
-    fn keep(&mut self, key: &str) -> Result<(), RelistError>;
+    fn keep(&mut self, name: &str) -> Result<(), RelistError>;
 
     /// Ends the relist: what was not listed is gone. What is refused only now comes back.
     ///
@@ -100,22 +101,29 @@ pub trait Pieces<K>: Send + 'static {
     fn commit(self: Box<Self>, version: &str) -> Result<Vec<Refused>, StoreError>;
 }
 
-/// The key of the stored object of that name.
-fn key_of_named<'a, K, M: Meta<K>>(store: &IndexReader<K, M>, name: &'a str) -> Option<Cow<'a, str>> {
+/// The keys of the stored objects that are called so. Where keys are not names, those that are not stored are left out.
+fn keys_of_named<'a, K, M: Meta<K>>(store: &IndexReader<K, M>, names: &[&'a str]) -> Vec<Cow<'a, str>> {
     let keys = store.keys();
     if keys.is_meta_namespace() {
-        return Some(name.into());
+        return names.iter().map(|&name| name.into()).collect();
     }
-    // Keys of a function of yours: only a look at every object tells.
-    let (namespace, own_name) = name.split_once('/').unwrap_or(("", name));
-    let mut found = None;
+    if names.is_empty() {
+        return Vec::new();
+    }
+    // Keys of a function of yours: only a look at every object tells, but one look for all names.
+    let names: HashSet<&str> = names.iter().copied().collect();
+    let mut found = Vec::new();
     store.for_each(|object| {
-        let meta = keys.meta();
-        if meta.name(object) == Some(own_name) && meta.namespace(object).unwrap_or_default() == namespace {
-            found = keys.key(object).ok();
+        let (namespace, name) = (keys.meta().namespace(object), keys.meta().name(object).unwrap_or_default());
+        let is_named = match namespace {
+            None | Some("") => names.contains(name),
+            Some(namespace) => names.contains(format!("{namespace}/{name}").as_str()),
+        };
+        if is_named {
+            found.extend(keys.key(object).ok().map(Cow::Owned));
         }
     });
-    found.map(Cow::Owned)
+    found
 }
 
 /// The deletion of what is called so, of which nothing else can be read.

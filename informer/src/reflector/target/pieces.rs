@@ -6,11 +6,11 @@ use std::sync::Arc;
 use deltafifo::{Closed, DeltaFifo, DeltaObject, Meta, Refused, Relist, RelistError, StoreError};
 use futures_util::future::BoxFuture;
 
-use super::{Pieces, Target, key_of_named};
+use super::{Pieces, Target, keys_of_named};
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for DeltaFifo<K, M> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
-        Box::new(InPieces { relist: DeltaFifo::begin_replace_owned(&self), fifo: self })
+        Box::new(InPieces { relist: DeltaFifo::begin_replace_owned(&self), fifo: self, kept: Vec::new() })
     }
 
     fn add(&self, object: Arc<K>) -> Result<(), StoreError> {
@@ -44,13 +44,15 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for DeltaFifo<K, M> {
     }
 
     fn key_of_named<'a>(&self, name: &'a str) -> Option<Cow<'a, str>> {
-        key_of_named(&self.store(), name)
+        keys_of_named(&self.store(), &[name]).pop()
     }
 }
 
 struct InPieces<K: Send + Sync + 'static, M: Meta<K>> {
     relist: Relist<'static, K, M>,
     fifo: Arc<DeltaFifo<K, M>>,
+    /// Names of what is listed, and cannot be had.
+    kept: Vec<Box<str>>,
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Pieces<K> for InPieces<K, M> {
@@ -68,14 +70,21 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Pieces<K> for InPieces<K, M> {
     }
 
     fn delete(&mut self, _name: &str, object: DeltaObject<K>) -> Result<(), StoreError> {
+        // Not after a newer relist has begun, of another reflector: it may list the object again.
+        self.relist.probe(&[])?;
         Ok(self.fifo.delete(object)?)
     }
 
-    fn keep(&mut self, key: &str) -> Result<(), RelistError> {
-        self.relist.keep(key)
+    fn keep(&mut self, name: &str) -> Result<(), RelistError> {
+        self.kept.push(name.into());
+        Ok(())
     }
 
-    fn commit(self: Box<Self>, version: &str) -> Result<Vec<Refused>, StoreError> {
+    fn commit(mut self: Box<Self>, version: &str) -> Result<Vec<Refused>, StoreError> {
+        let kept: Vec<_> = self.kept.iter().map(AsRef::as_ref).collect();
+        for key in keys_of_named(&self.fifo.store(), &kept) {
+            self.relist.keep(&key)?;
+        }
         self.relist.commit(version)?;
         Ok(Vec::new())
     }

@@ -1,19 +1,17 @@
 //! Targets that take a relist as a whole: it is put together here.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use deltafifo::{
-    Closed, DeltaObject, InOrderFifo, Meta, OfferError, ReflectorStore, Refused, RelistError, Store, StoreError,
-};
+use deltafifo::{Closed, DeltaObject, InOrderFifo, Meta, Refused, RelistError, Store, StoreError};
 use futures_util::future::BoxFuture;
 
-use super::{Pieces, Target, key_of_named};
+use super::{Pieces, Target, keys_of_named};
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
-        let known = self.store();
-        Box::new(Whole { list: Vec::new(), known: move |key: &str| known.get_by_key(key), target: self })
+        Whole::of(self)
     }
 
     fn add(&self, object: Arc<K>) -> Result<(), StoreError> {
@@ -45,7 +43,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
     }
 
     fn key_of_named<'a>(&self, name: &'a str) -> Option<Cow<'a, str>> {
-        key_of_named(&self.store(), name)
+        keys_of_named(&self.store(), &[name]).pop()
     }
 }
 
@@ -57,8 +55,7 @@ pub struct Plain<S>(pub Arc<S>);
 
 impl<K: Send + Sync + 'static, S: Store<K> + 'static> Target<K> for Plain<S> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
-        let known = Arc::clone(&self.0);
-        Box::new(Whole { list: Vec::new(), known: move |key: &str| known.get_by_key(key), target: Arc::clone(&self.0) })
+        Whole::of(self)
     }
 
     fn add(&self, object: Arc<K>) -> Result<(), StoreError> {
@@ -94,37 +91,45 @@ impl<K: Send + Sync + 'static, S: Store<K> + 'static> Target<K> for Plain<S> {
     }
 }
 
-/// A relist for what takes it as a whole.
-struct Whole<K, S: ?Sized, F> {
-    /// With their names.
-    list: Vec<(Box<str>, Arc<K>)>,
-    /// What is stored under a key.
-    known: F,
-    target: Arc<S>,
+/// What takes a relist as a whole.
+trait TakesWhole<K>: Target<K> {
+    /// These are all objects, beside those called as in `kept`, which cannot be had. What is refused comes back.
+    fn take(&self, list: Vec<Arc<K>>, kept: &[Box<str>], version: &str) -> Result<Vec<Refused>, StoreError>;
 }
 
-impl<K, S: ?Sized, F: Fn(&str) -> Option<Arc<K>>> Whole<K, S, F> {
-    /// Puts the last good object in the place of the one at `index`, or nothing.
-    fn leave_out(&mut self, index: usize, error: &OfferError) {
-        let known = match error {
-            OfferError::Transform { key, .. } => (self.known)(key),
-            _ => None,
-        };
-        match (self.list.get_mut(index), known) {
-            // Unless it is that one which is refused.
-            (Some((_, listed)), Some(known)) if !Arc::ptr_eq(listed, &known) => *listed = known,
-            (Some(_), _) => drop(self.list.remove(index)),
-            (None, _) => {}
-        }
+impl<K: Send + Sync + 'static, M: Meta<K>> TakesWhole<K> for InOrderFifo<K, M> {
+    fn take(&self, list: Vec<Arc<K>>, kept: &[Box<str>], version: &str) -> Result<Vec<Refused>, StoreError> {
+        let kept: Vec<_> = kept.iter().map(AsRef::as_ref).collect();
+        let kept = keys_of_named(&self.store(), &kept);
+        Ok(self.replace_keeping(list, kept.iter().map(AsRef::as_ref), version))
     }
 }
 
-impl<K, S, F> Pieces<K> for Whole<K, S, F>
-where
-    K: Send + Sync + 'static,
-    S: ReflectorStore<K> + ?Sized + 'static,
-    F: Fn(&str) -> Option<Arc<K>> + Send + 'static,
-{
+impl<K: Send + Sync + 'static, S: Store<K> + 'static> TakesWhole<K> for Plain<S> {
+    /// What is kept is put in once more as it is stored.
+    fn take(&self, mut list: Vec<Arc<K>>, kept: &[Box<str>], version: &str) -> Result<Vec<Refused>, StoreError> {
+        list.extend(kept.iter().filter_map(|key| self.0.get_by_key(key)));
+        self.0.replace(list, version)?;
+        Ok(Vec::new())
+    }
+}
+
+/// A relist that is put together.
+struct Whole<K, S: ?Sized> {
+    /// Names, and their objects; without one it is kept.
+    list: Vec<(Box<str>, Option<Arc<K>>)>,
+    /// What was gone again, when the list was as long as that.
+    gone: HashMap<Box<str>, usize>,
+    target: Arc<S>,
+}
+
+impl<K, S: ?Sized> Whole<K, S> {
+    fn of(target: Arc<S>) -> Box<Self> {
+        Box::new(Self { list: Vec::new(), gone: HashMap::new(), target })
+    }
+}
+
+impl<K: Send + Sync + 'static, S: TakesWhole<K> + ?Sized> Pieces<K> for Whole<K, S> {
     fn expect(&mut self, objects: usize) {
         // A server says so: beyond this it is not believed.
         self.list.reserve(objects.min(1 << 20).saturating_sub(self.list.len()));
@@ -135,30 +140,29 @@ where
     }
 
     fn offer(&mut self, names: &[&str], objects: Vec<Arc<K>>) -> Result<Vec<Refused>, RelistError> {
-        self.list.extend(names.iter().map(|name| Box::from(*name)).zip(objects));
+        self.list.extend(names.iter().map(|name| Box::from(*name)).zip(objects.into_iter().map(Some)));
         Ok(Vec::new())
     }
 
     fn delete(&mut self, name: &str, _object: DeltaObject<K>) -> Result<(), StoreError> {
-        self.list.retain(|(listed, _)| **listed != *name);
+        self.gone.insert(name.into(), self.list.len());
         Ok(())
     }
 
-    fn keep(&mut self, key: &str) -> Result<(), RelistError> {
-        self.list.extend((self.known)(key).map(|known| (key.into(), known)));
+    fn keep(&mut self, name: &str) -> Result<(), RelistError> {
+        self.list.push((name.into(), None));
         Ok(())
     }
 
-    fn commit(mut self: Box<Self>, version: &str) -> Result<Vec<Refused>, StoreError> {
-        let mut refused = Vec::new();
-        loop {
-            let list = self.list.iter().map(|(_, object)| Arc::clone(object)).collect();
-            let stored = self.target.replace(list, version);
-            let Err(StoreError::Relist(RelistError::RefusedWhole { index, source })) = stored else {
-                return stored.map(|()| refused);
-            };
-            self.leave_out(index, &source);
-            refused.push(Refused { index, source });
+    fn commit(self: Box<Self>, version: &str) -> Result<Vec<Refused>, StoreError> {
+        let (mut list, mut kept) = (Vec::with_capacity(self.list.len()), Vec::new());
+        for (index, (name, object)) in self.list.into_iter().enumerate() {
+            match object {
+                _ if self.gone.get(&name).is_some_and(|&gone| index < gone) => {}
+                Some(object) => list.push(object),
+                None => kept.push(name),
+            }
         }
+        self.target.take(list, &kept, version)
     }
 }

@@ -90,6 +90,7 @@ impl<T> ReplacedAll<T> {
 
     /// Keys that are listed, too, but without an object: what is known under them stays as it is. See
     /// [`replace_keeping`](crate::InOrderFifo::replace_keeping).
+    #[must_use]
     pub fn kept(&self) -> impl ExactSizeIterator<Item = &str> {
         self.kept.iter().map(|key| &**key)
     }

@@ -11,7 +11,7 @@ use super::{Pieces, Target, keys_of_named};
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
-        Whole::of(self)
+        Box::new(Whole::of(self))
     }
 
     fn add(&self, object: Arc<K>) -> Result<(), StoreError> {
@@ -55,7 +55,7 @@ pub struct Plain<S>(pub Arc<S>);
 
 impl<K: Send + Sync + 'static, S: Store<K> + 'static> Target<K> for Plain<S> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
-        Whole::of(self)
+        Box::new(Whole::of(self))
     }
 
     fn add(&self, object: Arc<K>) -> Result<(), StoreError> {
@@ -124,8 +124,8 @@ struct Whole<K, S: ?Sized> {
 }
 
 impl<K, S: ?Sized> Whole<K, S> {
-    fn of(target: Arc<S>) -> Box<Self> {
-        Box::new(Self { list: Vec::new(), gone: HashMap::new(), target })
+    fn of(target: Arc<S>) -> Self {
+        Self { list: Vec::new(), gone: HashMap::new(), target }
     }
 }
 

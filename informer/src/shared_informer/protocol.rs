@@ -40,6 +40,9 @@ use super::notification::Cause;
 use super::step::{Now, Step};
 use super::sync::{Arc, Mutex};
 
+#[cfg(test)]
+mod tests;
+
 /// What a walk reads.
 pub(super) trait Known<K>: Send + Sync {
     fn walk(&self, from: WalkPosition) -> WalkStep<K>;

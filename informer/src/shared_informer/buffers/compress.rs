@@ -29,6 +29,11 @@ impl<K> Compress<K> {
         Self { steps: HashMap::default(), order: VecDeque::new(), next: 0, initial: 0, since_walked: 0 }
     }
 
+    #[cfg(test)]
+    pub(super) fn places(&self) -> usize {
+        self.order.len()
+    }
+
     /// Keys may come and go for as long as the handler sleeps: their places must not pile up.
     fn tidy(&mut self) {
         if self.order.len() > 2 * self.steps.len() + FEW {

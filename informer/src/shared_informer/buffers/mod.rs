@@ -6,6 +6,8 @@
 
 mod compress;
 mod log;
+#[cfg(test)]
+mod tests;
 
 use tokio::time::Instant;
 

@@ -14,9 +14,9 @@
 //! * on no desk: then no change of it can have been stored and not told, or told and not stored, so what was read is what a
 //!   handler is told that heard of all changes before, and of none after. (A worker that begins between the read and the look
 //!   is seen on its desk. One that begins after the look tells what it does when the intake is unlocked, over what was read.)
-//! * on a desk: it may have been read as it was or as it is, and be told still or not. So what was read is left, the key is
-//!   noted as **passed**, and the next that the worker tells of it counts as the first; if it tells nothing more, it settles
-//!   the matter at the end, while it has the key still, by what is stored.
+//! * on a desk: it may have been read as it was or as it is, or be gone already, and be told still or not. So what was read
+//!   is left, the key is noted as **passed**, and the next that the worker tells of it counts as the first; if it tells nothing
+//!   more, it settles the matter at the end, while it has the key still, by what is stored.
 //!
 //! With everything on a desk a walk waits for the end of that. So a handler's first word of a key is always the state after
 //! all that it was not told of, and the last is what is stored; what it is told of a key is in order because who tells it has
@@ -26,6 +26,7 @@
 //! | --- | --- |
 //! | a handler is on the list before it begins to walk | what is told meanwhile would reach it neither way |
 //! | a walk reads first and then looks at the desks | a worker could begin, store and end in between, and tell the change again |
+//! | a key counts as come by where it would be, stored or not | its deletion could be stored and not told, and be told to who never heard of it |
 //! | a worker clears its desk before it settles | a walk in between would note a key that nobody settles any more |
 //! | it lets the key go only after that | another's change would be told before what is settled |
 //!
@@ -102,8 +103,8 @@ impl Desks {
         std::mem::replace(&mut *self.0[number].lock(), nothing).passed
     }
 
-    /// A walk came by `found`: which of them are on a desk. `None`: everything is.
-    fn pass<K>(&self, found: &[(Box<str>, Arc<K>)]) -> Option<Vec<Arc<str>>> {
+    /// A walk came by some keys, stored or not: which of them are on a desk. `None`: everything is.
+    fn pass(&self, came_by: impl Fn(&str) -> bool) -> Option<Vec<Arc<str>>> {
         let mut passed = Vec::new();
         for desk in &self.0 {
             let mut desk = desk.lock();
@@ -113,7 +114,7 @@ impl Desks {
                     desk.passed = true;
                     return None;
                 }
-                InHand::Key(key) if found.iter().any(|(found, _)| **found == **key) => passed.push(key.clone()),
+                InHand::Key(key) if came_by(key) => passed.push(key.clone()),
                 InHand::Key(_) => continue,
             }
             desk.passed = true;
@@ -269,7 +270,9 @@ impl<K: Send + Sync + 'static> Intake<K> {
         let Some(from) = walk.at else { return };
         let WalkStep { objects, next } = known.walk(from);
         // Only now: see above.
-        let Some(passed) = desks.pass(&objects) else {
+        let is_before = |at: Option<WalkPosition>, key: &str| at.is_none_or(|at| known.has_walked(at, key));
+        let came_by = |key: &str| is_before(next, key) && !is_before(Some(from), key);
+        let Some(passed) = desks.pass(came_by) else {
             walk.waits = true;
             return spent.found.extend(objects);
         };

@@ -93,3 +93,23 @@ pub enum RunError {
     #[error("the informer has stopped: build another one")]
     Stopped,
 }
+
+/// A factory has no informer for this.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FactoryError {
+    /// It was shut down.
+    #[error("the informer factory was shut down: make another one")]
+    ShutDown,
+    /// The informer could not be made.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+/// Some informers have not synced.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("these informers have not got their first list: {}", informers.join(", "))]
+pub struct NotSynced {
+    /// Kind and scope of each, as `pods.v1 in shop?labelSelector=app%3Dweb`.
+    pub informers: Vec<String>,
+}

@@ -74,11 +74,12 @@ impl<K: Send + Sync + 'static> Feed<K> {
         known: Arc<dyn Known<K>>,
         desks: Arc<Desks>,
         options: HandlerOptions<K>,
+        of_informer: Option<Duration>,
         is_stream: bool,
         on_error: OnError,
     ) -> Self {
         let HandlerOptions { buffer, resync, matches } = options;
-        let resync = resync.flatten().map(|period| period.max(SHORTEST_RESYNC));
+        let resync = resync.or(of_informer).map(|period| period.max(SHORTEST_RESYNC));
         let due = resync.map(|period| Instant::now() + period);
         let behind = Behind { intake: Intake::new(buffer), sleeper: None, has_ended: false, due };
         let state = watch::Sender::new(State::default());
@@ -169,7 +170,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
                 let waker = context.waker().clone();
                 self.next(Some(waker))
             }
-            ready => ready,
+            ready @ Poll::Ready(_) => ready,
         };
         next.map(|next| next.map(|next| self.told(next)))
     }

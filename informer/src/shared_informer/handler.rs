@@ -59,18 +59,35 @@ impl<K, F: FnMut(Notification<K>) + Send + 'static> EventHandler<K> for F {
     }
 }
 
+/// When everything is to be told again.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Resync {
+    AsInformer,
+    Never,
+    Every(Duration),
+}
+
+impl Resync {
+    pub(super) fn or(self, of_informer: Option<Duration>) -> Option<Duration> {
+        match self {
+            Self::AsInformer => of_informer,
+            Self::Never => None,
+            Self::Every(period) => Some(period),
+        }
+    }
+}
+
 /// How a handler is to be told. The default: changes compressed per key, the informer's resync period, of all objects.
 #[must_use]
 pub struct HandlerOptions<K> {
     pub(super) buffer: Buffer,
-    /// `None`: the informer's.
-    pub(super) resync: Option<Option<Duration>>,
+    pub(super) resync: Resync,
     pub(super) matches: Option<Box<Matches<K>>>,
 }
 
 impl<K> Default for HandlerOptions<K> {
     fn default() -> Self {
-        Self { buffer: Buffer::default(), resync: None, matches: None }
+        Self { buffer: Buffer::default(), resync: Resync::AsInformer, matches: None }
     }
 }
 
@@ -90,7 +107,7 @@ impl<K> HandlerOptions<K> {
     /// [`Cause::Resync`](super::Cause::Resync) (client-go `AddEventHandlerWithResyncPeriod`). At least every second; `None` for
     /// never. By a walk, as for a late handler: nobody else notices anything.
     pub fn resync(mut self, period: Option<Duration>) -> Self {
-        self.resync = Some(period);
+        self.resync = period.map_or(Resync::Never, Resync::Every);
         self
     }
 

@@ -34,6 +34,7 @@ mod buffers;
 mod builder;
 mod distributor;
 mod error;
+mod factory;
 mod feed;
 mod handler;
 mod notification;
@@ -61,7 +62,8 @@ pub use buffers::Buffer;
 pub use builder::SharedInformerBuilder;
 use distributor::Distributor;
 use error::OnError;
-pub use error::{AddHandlerError, BuildError, InformerError, Removed, RunError, Stopped};
+pub use error::{AddHandlerError, BuildError, FactoryError, InformerError, NotSynced, Removed, RunError, Stopped};
+pub use factory::{Scope, SharedInformerFactory};
 use feed::Feed;
 pub use handler::{EventHandler, HandlerOptions};
 pub use notification::{Cause, Notification};
@@ -239,9 +241,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
 
     fn register(&self, options: HandlerOptions<K>, is_stream: bool) -> Result<Registration<K>, AddHandlerError> {
         let Inner { distributor, resync, on_error, .. } = &*self.inner;
-        let options = HandlerOptions { resync: Some(options.resync.unwrap_or(*resync)), ..options };
         let (known, desks) = (distributor.known.clone(), distributor.desks.clone());
-        let feed = Arc::new(Feed::new(known, desks, options, is_stream, on_error.clone()));
+        let feed = Arc::new(Feed::new(known, desks, options, *resync, is_stream, on_error.clone()));
         if !distributor.add(&feed) {
             return Err(AddHandlerError::Stopped);
         }
@@ -323,7 +324,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         if self.queue.wait_for_sync().await.is_ok() {
             self.distributor.informer_has_synced();
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Nobody is told any more; waits for those who still are.

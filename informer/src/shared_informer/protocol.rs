@@ -109,13 +109,12 @@ impl Desks {
         for desk in &self.0 {
             let mut desk = desk.lock();
             match &desk.in_hand {
-                InHand::Nothing => continue,
                 InHand::Everything => {
                     desk.passed = true;
                     return None;
                 }
                 InHand::Key(key) if came_by(key) => passed.push(key.clone()),
-                InHand::Key(_) => continue,
+                InHand::Nothing | InHand::Key(_) => continue,
             }
             desk.passed = true;
         }

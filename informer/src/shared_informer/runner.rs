@@ -52,7 +52,9 @@ pub(super) fn spawn_thread<K: Send + Sync + 'static>(
             if !batch.is_empty() {
                 telling.feed.on_error.caught(|| handler(batch));
             }
-            all.iter().for_each(|told| telling.feed.done(told));
+            for told in &all {
+                telling.feed.done(told);
+            }
         }
         // Before it is said that nobody is told any more: its drop is user code.
         telling.feed.on_error.caught(|| drop(handler));

@@ -66,7 +66,7 @@ async fn held_back_nothing_is_missed_and_the_informer_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn in_order_and_held_back_order_across_keys_is_kept() {
-    let rig = Rig::start(server(), |informer| informer.in_order());
+    let rig = Rig::start(server(), QUEUES[1]);
     let mut all = rig.subscribe(buffer(Buffer::HoldBack(1)));
     rig.informer.wait_for_sync().await.unwrap();
     assert!(all.next().now_or_never().is_none());

@@ -148,5 +148,6 @@ async fn errors_of_lists_are_told_and_it_goes_on() {
     assert!(told.recv().await.unwrap().contains("orbidden"));
     rig.informer.wait_for_sync().await.unwrap();
     assert_eq!(rig.informer.lister().namespace("shop").list().len(), 1);
+    rig.server.wait_for_watchers(1).await;
     assert!(rig.informer.last_sync_resource_version().is_some());
 }

@@ -2,6 +2,7 @@
 //! of its factories). Where time matters the clock is paused; nowhere is slept.
 
 mod buffers;
+mod factory;
 mod handlers;
 mod late;
 mod lifecycle;

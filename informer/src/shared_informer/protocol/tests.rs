@@ -230,7 +230,9 @@ proptest! {
         ops in prop::collection::vec(op(), 0..600)
     ) {
         let mut world = World::new();
-        ops.into_iter().for_each(|op| world.run(op));
+        for op in ops {
+            world.run(op);
+        }
         world.finish();
     }
 }

@@ -139,7 +139,7 @@ pub fn notes() -> (impl Fn(Told) + Clone + Send + 'static, Notes) {
     (note, Notes(read))
 }
 
-pub struct Notes(tokio::sync::mpsc::UnboundedReceiver<String>);
+pub struct Notes(pub tokio::sync::mpsc::UnboundedReceiver<String>);
 
 impl Notes {
     pub async fn next(&mut self, count: usize) -> Vec<String> {

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use deltafifo::{Change, Closed, DeltaFifo, DeltaType, Event, InOrderFifo, IndexReader, Meta, StoreError, Turn};
+use deltafifo::{
+    Change, Closed, DeltaFifo, DeltaType, Event, InOrderFifo, IndexReader, Meta, Popped, StoreError, Turn,
+};
 use futures_util::future::BoxFuture;
 use tokio::task::coop::consume_budget;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinError, spawn_blocking};
 
 use super::distributor::{Distributor, InHand};
 use super::error::{InformerError, OnError};
@@ -74,31 +76,38 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
     async fn handle_next(self: &Arc<Self>) -> Result<(), Closed> {
         match &self.queue {
             Queue::Delta(fifo) => {
-                let mut item = fifo.pop_async().await?;
-                let key: Arc<str> = item.key().into();
-                let in_hand = self.distributor.begin(self.number, Some(key.clone()));
-                let initial = item.is_in_initial_list();
-                self.report(|| item.apply(|change| self.tell(&in_hand, &key, &change, initial)));
-                drop(in_hand);
-                item.done();
+                let item = fifo.pop_async().await?;
+                // The drop of an object is user code, too, and may panic.
+                self.on_error.caught(|| self.take_item(item));
             }
             Queue::InOrder(fifo) => {
                 let turn = fifo.pop_async().await?;
                 if turn.event().is_some_and(|event| event.key().is_some()) {
-                    self.take_turn(turn);
+                    self.on_error.caught(|| self.take_turn(turn));
                     return Ok(());
                 }
                 // Everything at once: that may take long, so it goes where it may block. The event comes first again.
                 drop(turn);
                 let (worker, fifo) = (self.clone(), fifo.clone());
                 let all = spawn_blocking(move || fifo.try_pop().into_iter().for_each(|turn| worker.take_turn(turn)));
-                if all.await.is_err() {
+                match all.await.map_err(JoinError::try_into_panic) {
+                    Ok(()) => {}
+                    Err(Ok(panic)) => self.on_error.tell_panic(panic),
                     // The runtime shuts down, and this task with it.
-                    std::future::pending::<()>().await;
+                    Err(Err(_)) => std::future::pending().await,
                 }
             }
         }
         Ok(())
+    }
+
+    fn take_item(&self, mut item: Popped<'_, K, M>) {
+        let key: Arc<str> = item.key().into();
+        let in_hand = self.distributor.begin(self.number, Some(key.clone()));
+        let initial = item.is_in_initial_list();
+        self.report(|| item.apply(|change| self.tell(&in_hand, &key, &change, initial)));
+        drop(in_hand);
+        item.done();
     }
 
     fn take_turn(&self, mut turn: Turn<'_, K, M>) {

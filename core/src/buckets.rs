@@ -52,6 +52,12 @@ impl Cursor {
         let backwards = (self.0 | !last).reverse_bits().wrapping_add(1);
         (backwards != 0).then(|| Self(backwards.reverse_bits()))
     }
+
+    /// Whether a walk that goes on here has been at the home of this hash, in however many buckets.
+    #[allow(clippy::cast_possible_truncation)] // As for `home`.
+    pub(crate) fn is_past(self, hash: u64) -> bool {
+        (hash as usize).reverse_bits() < self.0.reverse_bits()
+    }
 }
 
 fn tag(hash: u64) -> u8 {

@@ -92,7 +92,8 @@ pub use queues::{Fifo, Heap, KeyedQueue};
 pub use roles::{ItemHandler, Queue, ReflectorStore, Store};
 pub use store::{
     CacheMutationDetector, ExpirationCache, IndexReader, Indexer, IndexerBuilder, Indexers, Lister, MutationCache,
-    MutationCacheBuilder, NAMESPACE_INDEX, NamespaceLister, Selector, Transaction, UndeltaStore,
+    MutationCacheBuilder, NAMESPACE_INDEX, NamespaceLister, Selector, Transaction, UndeltaStore, WalkPosition,
+    WalkStep,
 };
 pub use version::ResourceVersion;
 

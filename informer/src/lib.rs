@@ -1,6 +1,7 @@
 //! What stands around a `deltafifo` in a controller, on tokio and kube.
 //!
 //! * [`Reflector`]: brings a cluster's objects into a queue or store, and keeps them as they change (client-go `Reflector`).
+//! * [`SharedInformer`]: one watch, a store with indexes, and any number of handlers (client-go `SharedIndexInformer`).
 //! * [`Controller`]: a reflector, a queue, and workers that apply and call (client-go `cache.Controller`).
 //! * [`lister_watcher`]: where they come from: an API server, several parts of one, or a test's script.
 //! * [`KubeMeta`]: the accessor for all of Kubernetes' own types.
@@ -11,6 +12,7 @@ mod controller;
 pub mod lister_watcher;
 mod meta;
 pub mod reflector;
+pub mod shared_informer;
 mod wire;
 pub mod workqueue;
 
@@ -18,4 +20,5 @@ pub use controller::{Controller, ControllerError, ObjectEvent};
 pub use lister_watcher::{KubeListerWatcher, ListerWatcher};
 pub use meta::KubeMeta;
 pub use reflector::{Reflector, ReflectorError};
+pub use shared_informer::SharedInformer;
 pub use wire::WireError;

@@ -18,6 +18,7 @@ mod mutation;
 mod reader;
 mod sole;
 mod undelta;
+mod walk;
 
 use crate::applied::Applied;
 use crate::error::{BoxError, IndexError, StoreError};
@@ -35,6 +36,7 @@ pub use lister::{Lister, NamespaceLister, Selector};
 pub use mutation::{MutationCache, MutationCacheBuilder};
 pub use reader::IndexReader;
 pub use undelta::UndeltaStore;
+pub use walk::{WalkPosition, WalkStep};
 
 /// Name of the built-in index by namespace (client-go `NamespaceIndex`); cluster-scoped objects have the value `""`.
 pub const NAMESPACE_INDEX: &str = "namespace";

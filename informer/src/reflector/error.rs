@@ -91,13 +91,16 @@ impl ReflectorError {
         Self::Decode { key, version, source: error.into() }
     }
 
-    /// What a panic said.
     pub(super) fn panicked(panic: Box<dyn Any + Send>) -> Self {
-        let message = match panic.downcast::<String>() {
-            Ok(text) => *text,
-            Err(panic) => panic.downcast::<&str>().map_or("it does not say why".to_owned(), |text| (*text).to_owned()),
-        };
-        Self::Panicked { message }
+        Self::Panicked { message: panic_message(panic) }
+    }
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
+    match panic.downcast::<String>() {
+        Ok(text) => *text,
+        Err(panic) => panic.downcast::<&str>().map_or("it does not say why".to_owned(), |text| (*text).to_owned()),
     }
 }
 

@@ -36,6 +36,7 @@ use crate::lister_watcher::{ListerWatcher, RequestError, WatchStream};
 pub use backoff::Backoff;
 pub use builder::ReflectorBuilder;
 use decode::Decoder;
+pub(crate) use error::panic_message;
 pub use error::{ReflectorError, RunError};
 use error::{Stop, caught};
 pub use target::{Pieces, Plain, Target};

@@ -97,8 +97,8 @@ mod shard;
 mod sharded;
 mod shared;
 mod slab;
-mod sleep;
-mod strangers;
+pub(crate) mod sleep;
+pub(crate) mod strangers;
 #[cfg(test)]
 mod tests;
 

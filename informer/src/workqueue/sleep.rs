@@ -12,7 +12,7 @@ use super::strangers::unharmed;
 
 /// Looks, and sleeps at `place`, by turns, until there is something to see. Dropping the future loses no wake-up: if it was
 /// meant for this sleeper, tokio's `Notify` passes it on.
-pub(super) async fn sleep_until_some<T>(place: &Notify, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) async fn sleep_until_some<T>(place: &Notify, mut look: impl FnMut() -> Option<T>) -> T {
     loop {
         if let Some(seen) = look() {
             return seen;

@@ -1,0 +1,111 @@
+//! A walk over the store in the hands of who makes it: step by step, with what was visited told apart from what was not.
+
+use super::IndexReader;
+use crate::Meta;
+use crate::buckets::Cursor;
+use crate::sync::Arc;
+use crate::table::Table;
+
+/// Where a [walk](IndexReader::walk) goes on. The default is its beginning.
+#[derive(Clone, Copy, Default)]
+pub struct WalkPosition {
+    shard: usize,
+    cursor: Cursor,
+}
+
+/// A step of a [walk](IndexReader::walk).
+pub struct WalkStep<T> {
+    /// What it came by, with the keys.
+    pub objects: Vec<(Box<str>, Arc<T>)>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<WalkPosition>,
+}
+
+impl<T, M: Meta<T>> IndexReader<T, M> {
+    /// A step of a walk over all objects, in no particular order: some `most` of them, fewer at the end (client-go has no
+    /// such call). An object that is stored from the beginning of the walk to its end is visited once. O(`most`), and a
+    /// pass over the table's 256 shards in all; nothing is locked between steps.
+    ///
+    /// [`has_walked`](Self::has_walked) says of every key, stored or not, on which side of the walk it is: so whoever is
+    /// told of changes meanwhile can leave those of keys to come to the walk.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deltafifo::{Indexer, KeyFunc, NoMeta, WalkPosition};
+    ///
+    /// let store = Indexer::builder(KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()))).build()?;
+    /// ["a", "b", "c"].map(|name| store.add(Arc::new(name.to_owned())));
+    /// let (mut at, mut seen) = (Some(WalkPosition::default()), Vec::new());
+    /// while let Some(from) = at {
+    ///     let step = store.walk(from, 2);
+    ///     assert!(step.objects.iter().all(|(key, _)| !store.has_walked(from, key)));
+    ///     seen.extend(step.objects.into_iter().map(|(key, _)| key));
+    ///     at = step.next;
+    /// }
+    /// seen.sort();
+    /// assert_eq!(seen, ["a", "b", "c"].map(Box::from));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn walk(&self, from: WalkPosition, most: usize) -> WalkStep<T> {
+        let table = &self.core.table;
+        let (mut objects, mut at) = (Vec::new(), from);
+        while at.shard < table.shards().len() && objects.len() < most.max(1) {
+            let room = most.max(1) - objects.len();
+            let next = table.walk(at.shard, at.cursor, room, |slot, _| {
+                objects.extend(slot.known().map(|object| (slot.key().into(), object)));
+            });
+            at = match next {
+                Some(cursor) => WalkPosition { cursor, ..at },
+                None => WalkPosition { shard: at.shard + 1, cursor: Cursor::default() },
+            };
+        }
+        WalkStep { objects, next: (at.shard < table.shards().len()).then_some(at) }
+    }
+
+    /// Whether a walk that goes on at `position` has been where `key` belongs. O(1), nothing is locked.
+    #[must_use]
+    pub fn has_walked(&self, position: WalkPosition, key: &str) -> bool {
+        let hash = self.core.table.hash(key.as_bytes());
+        let shard = Table::<T>::shard_of(hash);
+        shard < position.shard || shard == position.shard && position.cursor.is_past(hash)
+    }
+}
+
+#[cfg(all(test, not(any(deltafifo_loom, deltafifo_shuttle))))]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::WalkPosition;
+    use crate::sync::Arc;
+    use crate::{Indexer, KeyFunc, NoMeta};
+
+    #[test]
+    fn every_key_is_walked_from_the_step_on_that_comes_by_it_however_the_store_grows() {
+        let keys = KeyFunc::custom(NoMeta, |number: &u32| Ok(number.to_string()));
+        let store = Indexer::builder(keys).build().unwrap();
+        let (stay, most) = if cfg!(miri) { (20, 60) } else { (2_000, 20_000) };
+        (0..stay).for_each(|number| store.add(Arc::new(number)).unwrap());
+        let (mut at, mut visits, mut came) = (Some(WalkPosition::default()), BTreeMap::new(), stay);
+        while let Some(from) = at {
+            let step = store.walk(from, 16);
+            for (key, object) in &step.objects {
+                assert_eq!(**key, *object.to_string());
+                assert!(!store.has_walked(from, key), "{key} was not yet to be counted as walked");
+                *visits.entry(**object).or_insert(0) += 1;
+            }
+            at = step.next;
+            // Who asks before every step is answered as the visits are.
+            for number in (0..came).step_by(37) {
+                let walked = at.is_none_or(|at| store.has_walked(at, &number.to_string()));
+                if number < stay || !walked {
+                    assert_eq!(visits.contains_key(&number), walked, "{number}");
+                }
+            }
+            let more = (came + 100).min(most);
+            (came..more).for_each(|number| store.add(Arc::new(number)).unwrap());
+            came = more;
+        }
+        assert!((0..stay).all(|number| visits.get(&number) == Some(&1)));
+    }
+}

@@ -1,0 +1,62 @@
+//! Every step, in order.
+
+use std::collections::VecDeque;
+
+use tokio::time::Instant;
+
+use super::super::step::Step;
+use super::Waiting;
+
+pub(in super::super) struct Log<K> {
+    steps: VecDeque<Step<K>>,
+    initial: usize,
+    walked: usize,
+}
+
+impl<K> Log<K> {
+    pub(in super::super) fn new() -> Self {
+        Self { steps: VecDeque::new(), initial: 0, walked: 0 }
+    }
+}
+
+impl<K: Send + Sync> Waiting<K> for Log<K> {
+    fn push(&mut self, step: Step<K>) -> [Option<Step<K>>; 2] {
+        self.initial += usize::from(step.is_in_initial_list);
+        self.walked += usize::from(step.is_walked);
+        self.steps.push_back(step);
+        [None, None]
+    }
+
+    fn pop(&mut self) -> Option<Step<K>> {
+        let step = self.steps.pop_front()?;
+        self.initial -= usize::from(step.is_in_initial_list);
+        self.walked -= usize::from(step.is_walked);
+        Some(step)
+    }
+
+    fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    fn changes(&self) -> usize {
+        self.steps.len() - self.walked
+    }
+
+    /// One at a time, to be bounded.
+    fn takes_stride(&self) -> bool {
+        self.walked == 0
+    }
+
+    fn initial(&self) -> usize {
+        self.initial
+    }
+
+    fn oldest(&self) -> Option<Instant> {
+        self.steps.front().map(|step| step.since)
+    }
+
+    /// It stands behind what waits.
+    fn covers(&self, _key: &str) -> bool {
+        false
+    }
+}

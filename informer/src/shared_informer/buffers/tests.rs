@@ -1,0 +1,133 @@
+//! Each buffer against a list that is searched from end to end.
+
+use std::sync::Arc;
+
+use deltafifo::DeltaObject;
+use proptest::prelude::*;
+use tokio::time::{Duration, Instant};
+
+use super::super::notification::Cause;
+use super::super::step::{Now, Step};
+use super::{Compress, Log, Waiting};
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    /// Of a key: stored or gone, why, whether of the initial list, and whether by a walk.
+    Push(u8, bool, Cause, bool, bool),
+    Pop,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let cause = prop_oneof![Just(Cause::Watch), Just(Cause::Relist), Just(Cause::Resync)];
+    let push = (0..5_u8, any::<bool>(), cause, any::<bool>(), any::<bool>());
+    prop_oneof![
+        4 => push.prop_map(|(key, stored, cause, initial, walked)| Op::Push(key, stored, cause, initial, walked)),
+        1 => Just(Op::Pop),
+    ]
+}
+
+/// A step, as it can be compared.
+#[derive(Clone, Debug, PartialEq)]
+struct Plain {
+    key: String,
+    told: Option<u32>,
+    now: Option<u32>,
+    cause: Cause,
+    initial: bool,
+    walked: bool,
+    since: Instant,
+}
+
+impl Plain {
+    fn of(step: &Step<u32>) -> Self {
+        let now = match &step.now {
+            Now::Stored(now) => Some(**now),
+            Now::Gone(_) => None,
+        };
+        let (key, told) = (step.key.to_string(), step.told.as_deref().copied());
+        let Step { cause, is_in_initial_list: initial, is_walked: walked, since, .. } = *step;
+        Self { key, told, now, cause, initial, walked, since }
+    }
+
+    fn step(&self) -> Step<u32> {
+        let gone = || Now::Gone(DeltaObject::Object(Arc::new(0)));
+        Step {
+            key: self.key.as_str().into(),
+            told: self.told.map(Arc::new),
+            now: self.now.map_or_else(gone, |now| Now::Stored(Arc::new(now))),
+            cause: self.cause,
+            is_in_initial_list: self.initial,
+            is_walked: self.walked,
+            since: self.since,
+        }
+    }
+}
+
+/// The rules as they are said: what a key was told when it came in, the newest, the newest's cause, initial if any was.
+fn compress(waiting: &mut Vec<Plain>, step: Plain) {
+    match waiting.iter_mut().find(|one| one.key == step.key) {
+        Some(one) => {
+            (one.now, one.cause) = (step.now, step.cause);
+            one.initial |= step.initial;
+        }
+        None => waiting.push(step),
+    }
+    waiting.retain(|one| one.told.is_some() || one.now.is_some());
+}
+
+fn follows(mut buffer: impl Waiting<u32>, push: impl Fn(&mut Vec<Plain>, Plain), ops: Vec<Op>) {
+    let (mut waiting, mut stored) = (Vec::<Plain>::new(), [None; 5]);
+    let began = Instant::now();
+    for (number, op) in (1..).zip(ops) {
+        match op {
+            Op::Push(key, is_stored, cause, initial, walked) => {
+                let now = is_stored.then_some(number);
+                let told = std::mem::replace(&mut stored[usize::from(key)], now);
+                let since = began + Duration::from_secs(number.into());
+                let step = Plain { key: key.to_string(), told, now, cause, initial, walked, since };
+                drop(buffer.push(step.step()));
+                push(&mut waiting, step);
+            }
+            Op::Pop => {
+                let popped = buffer.pop().map(|step| Plain::of(&step));
+                let expected = (!waiting.is_empty()).then(|| waiting.remove(0));
+                assert_eq!(popped, expected);
+            }
+        }
+        assert_eq!(buffer.len(), waiting.len());
+        assert_eq!(buffer.initial(), waiting.iter().filter(|one| one.initial).count());
+        assert_eq!(buffer.oldest(), waiting.first().map(|one| one.since));
+    }
+    while let Some(step) = buffer.pop() {
+        assert_eq!(Plain::of(&step), waiting.remove(0));
+    }
+    assert!(waiting.is_empty());
+}
+
+proptest! {
+    #[test]
+    fn compressed_each_key_has_what_was_told_and_what_is(ops in prop::collection::vec(op(), 0..60)) {
+        follows(Compress::new(), compress, ops);
+    }
+
+    #[test]
+    fn a_log_has_everything_in_order(ops in prop::collection::vec(op(), 0..60)) {
+        follows(Log::new(), Vec::push, ops);
+    }
+}
+
+#[test]
+fn keys_that_come_and_go_while_nothing_is_taken_leave_nothing_behind() {
+    let mut buffer = Compress::new();
+    let since = Instant::now();
+    for number in 0..10_000 {
+        for now in [Some(number), None] {
+            let told = now.is_none().then_some(number);
+            let (key, cause) = (number.to_string(), Cause::Watch);
+            let step = Plain { key, told, now, cause, initial: true, walked: false, since };
+            drop(buffer.push(step.step()));
+        }
+    }
+    assert_eq!((buffer.len(), buffer.initial()), (0, 0));
+    assert!(buffer.places() < 100, "{}", buffer.places());
+}

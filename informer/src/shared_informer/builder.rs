@@ -1,0 +1,152 @@
+//! What can be chosen of an informer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::{BoxError, DeltaFifo, InOrderFifo, Indexer, IndexerBuilder, KeyFunc, Meta};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use super::distributor::Distributor;
+use super::error::{BuildError, InformerError, OnError};
+use super::worker::Queue;
+use super::{Inner, Phase, SharedInformer};
+use crate::lister_watcher::ListerWatcher;
+use crate::reflector::{Reflector, ReflectorBuilder};
+
+type Choose<K> = Box<dyn FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send>;
+
+/// Deltas that may wait in a queue before the reflector does.
+const MOST_PENDING: usize = 100_000;
+
+/// Builds a [`SharedInformer`].
+#[must_use]
+pub struct SharedInformerBuilder<K, M> {
+    source: Arc<dyn ListerWatcher>,
+    store: IndexerBuilder<K, M>,
+    in_order: bool,
+    workers: usize,
+    notify_unchanged: bool,
+    resync: Option<Duration>,
+    reflector: Choose<K>,
+    on_error: OnError,
+}
+
+impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
+    pub(super) fn new(source: Arc<dyn ListerWatcher>, keys: KeyFunc<K, M>) -> Self {
+        let log = |error: &InformerError<'_>| tracing::warn!(%error, "an informer goes on after an error");
+        Self {
+            source,
+            store: Indexer::builder(keys),
+            in_order: false,
+            workers: 1,
+            notify_unchanged: false,
+            resync: None,
+            reflector: Box::new(|reflector| reflector),
+            on_error: OnError(Arc::new(log)),
+        }
+    }
+
+    /// A queue by key between watch and store, a [`DeltaFifo`]: order per key, relists page by page, in which what is unchanged
+    /// is not even decoded. It is so unless said.
+    pub fn delta(mut self) -> Self {
+        self.in_order = false;
+        self
+    }
+
+    /// A queue in the order of events, an [`InOrderFifo`], as client-go's informers have it: with
+    /// [`HoldBack`](super::Buffer::HoldBack) handlers are told in that order, across keys. A relist is one event.
+    pub fn in_order(mut self) -> Self {
+        self.in_order = true;
+        self
+    }
+
+    /// How many apply and tell at a time, of different keys: 1 unless said. In order it is always one.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = workers.max(1);
+        self
+    }
+
+    /// Adds an index to the store, as [`IndexerBuilder::index`]; later: [`SharedInformer::store`].
+    pub fn index(
+        mut self,
+        name: &str,
+        function: impl Fn(&K) -> Result<Vec<String>, BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.store = self.store.index(name, function);
+        self
+    }
+
+    /// Changes objects before they are stored (client-go `SetTransform`): to leave out what nobody reads. It must leave the key
+    /// as it is. An error keeps the object out and is told.
+    pub fn transform(mut self, transform: impl Fn(Arc<K>) -> Result<Arc<K>, BoxError> + Send + Sync + 'static) -> Self {
+        self.store = self.store.transformer(transform);
+        self
+    }
+
+    /// Whether handlers are told of every object that a relist brings (client-go's way), and not only of those that have
+    /// changed by their version.
+    pub fn notify_unchanged(mut self, notify: bool) -> Self {
+        self.notify_unchanged = notify;
+        self
+    }
+
+    /// The resync period of handlers that do not say theirs (client-go `defaultEventHandlerResyncPeriod`). Never unless said.
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = Some(period);
+        self
+    }
+
+    /// Chooses for the reflector: backoff, page size, whether lists are streamed. Its errors come to
+    /// [`on_error`](Self::on_error) all the same.
+    pub fn reflector(
+        mut self,
+        choose: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + 'static,
+    ) -> Self {
+        self.reflector = Box::new(choose);
+        self
+    }
+
+    /// Is told of everything that goes wrong (client-go `SetWatchErrorHandler`). Otherwise it is logged.
+    pub fn on_error(mut self, handler: impl Fn(&InformerError<'_>) + Send + Sync + 'static) -> Self {
+        self.on_error = OnError(Arc::new(handler));
+        self
+    }
+
+    /// The informer. It does nothing until it [runs](SharedInformer::run).
+    ///
+    /// # Errors
+    /// [`BuildError`] when an index's name is given twice or is reserved.
+    pub fn build(self) -> Result<SharedInformer<K, M>, BuildError> {
+        let indexer = self.store.build()?;
+        let store = indexer.reader();
+        let (queue, reflector) = if self.in_order {
+            let fifo = Arc::new(InOrderFifo::over(indexer).high_water(MOST_PENDING).build());
+            (Queue::InOrder(fifo.clone()), Reflector::builder(self.source, fifo))
+        } else {
+            let fifo = DeltaFifo::over(indexer)
+                .skip_unchanged(true)
+                .notify_unchanged(self.notify_unchanged)
+                .track_applied(true)
+                .high_water(MOST_PENDING);
+            let fifo = Arc::new(fifo.build());
+            (Queue::Delta(fifo.clone()), Reflector::builder(self.source, fifo))
+        };
+        let on_error = self.on_error.clone();
+        let reflector =
+            (self.reflector)(reflector).on_error(move |error| on_error.tell(&InformerError::Reflector(error))).build();
+        let workers = if self.in_order { 1 } else { self.workers };
+        let inner = Inner {
+            distributor: Arc::new(Distributor::new(Arc::new(store.clone()), workers)),
+            store,
+            queue,
+            reflector,
+            workers,
+            notify_unchanged: self.notify_unchanged,
+            resync: self.resync,
+            on_error: self.on_error,
+            phase: watch::Sender::new(Phase::New),
+        };
+        Ok(SharedInformer { inner: Arc::new(inner) })
+    }
+}

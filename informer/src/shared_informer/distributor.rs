@@ -1,0 +1,153 @@
+//! From a worker to all handlers.
+
+use std::time::Duration;
+
+use deltafifo::{Change, DeltaObject};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::feed::Feed;
+use super::notification::Cause;
+use super::protocol::{Desks, Known};
+use super::step::{Now, Step};
+use super::sync::{Arc, Mutex};
+
+/// Who is told of changes.
+pub(super) struct Distributor<K> {
+    pub(super) known: Arc<dyn Known<K>>,
+    pub(super) desks: Arc<Desks>,
+    list: Mutex<List<K>>,
+    /// A handler came that wants resyncs.
+    pub(super) came: Notify,
+}
+
+struct List<K> {
+    /// Copied to be changed, so that who goes through it holds no lock.
+    feeds: Arc<Vec<Arc<Feed<K>>>>,
+    has_synced: bool,
+    is_closed: bool,
+}
+
+impl<K: Send + Sync + 'static> Distributor<K> {
+    pub(super) fn new(known: Arc<dyn Known<K>>, workers: usize) -> Self {
+        let list = List { feeds: Arc::default(), has_synced: false, is_closed: false };
+        Self { known, desks: Arc::new(Desks::new(workers)), list: Mutex::new(list), came: Notify::new() }
+    }
+
+    fn feeds(&self) -> Arc<Vec<Arc<Feed<K>>>> {
+        self.list.lock().feeds.clone()
+    }
+
+    /// From here on it is told. `false`: nobody is any more.
+    #[must_use]
+    pub(super) fn add(&self, feed: &Arc<Feed<K>>) -> bool {
+        let has_synced = {
+            let mut list = self.list.lock();
+            if list.is_closed {
+                return false;
+            }
+            Arc::make_mut(&mut list.feeds).push(feed.clone());
+            list.has_synced
+        };
+        if has_synced {
+            feed.informer_has_synced();
+        }
+        if feed.resync_period().is_some() {
+            self.came.notify_one();
+        }
+        true
+    }
+
+    pub(super) fn remove(&self, feed: &Arc<Feed<K>>) {
+        let before = {
+            let mut list = self.list.lock();
+            let before = list.feeds.clone();
+            list.feeds = Arc::new(before.iter().filter(|one| !Arc::ptr_eq(one, feed)).cloned().collect());
+            before
+        };
+        // Perhaps with the last of a handler.
+        drop(before);
+    }
+
+    /// The first list is told.
+    pub(super) fn informer_has_synced(&self) {
+        let feeds = {
+            let mut list = self.list.lock();
+            list.has_synced = true;
+            list.feeds.clone()
+        };
+        feeds.iter().for_each(|feed| feed.informer_has_synced());
+    }
+
+    /// Nobody is told any more, and nobody comes any more. Who was told.
+    pub(super) fn close(&self) -> Arc<Vec<Arc<Feed<K>>>> {
+        let feeds = {
+            let mut list = self.list.lock();
+            list.is_closed = true;
+            std::mem::take(&mut list.feeds)
+        };
+        feeds.iter().for_each(|feed| feed.remove());
+        feeds
+    }
+
+    /// Worker `number` is going to apply something to `key`, or to all there are, and to tell of it.
+    pub(super) fn begin(&self, number: usize, key: Option<Arc<str>>) -> InHand<'_, K> {
+        self.desks.begin(number, key.as_ref());
+        InHand { distributor: self, number, key }
+    }
+
+    /// Waits for those handlers that are to be waited for.
+    pub(super) async fn hold_back(&self) {
+        for feed in self.feeds().iter() {
+            feed.hold_back().await;
+        }
+    }
+
+    /// Has those tell everything once more that want it every now and then.
+    pub(super) async fn resync(&self) {
+        loop {
+            let now = Instant::now();
+            let due = self.feeds().iter().filter_map(|feed| feed.tick(now)).min();
+            // Nobody waits for as long as that.
+            let due = due.unwrap_or(now + Duration::from_secs(86_400));
+            tokio::select! {
+                () = tokio::time::sleep_until(due) => {}
+                () = self.came.notified() => {}
+            }
+        }
+    }
+}
+
+/// What a worker has in hand, and for itself. To be dropped before others may have it.
+pub(super) struct InHand<'d, K: Send + Sync + 'static> {
+    distributor: &'d Distributor<K>,
+    number: usize,
+    key: Option<Arc<str>>,
+}
+
+impl<K: Send + Sync + 'static> InHand<'_, K> {
+    /// Tells everybody what was applied.
+    pub(super) fn tell(&self, key: &Arc<str>, change: &Change<'_, K>, is_in_initial_list: bool) {
+        let cause = Cause::of(change, is_in_initial_list);
+        let (told, now) = match change {
+            Change::Added { new, .. } => (None, Now::Stored(Arc::clone(new))),
+            Change::Updated { old, new, .. } => (Some(Arc::clone(old)), Now::Stored(Arc::clone(new))),
+            Change::Deleted { last, old } => (old.cloned(), Now::Gone(DeltaObject::clone(last))),
+        };
+        let key = key.clone();
+        let step = Step { key, told, now, cause, is_in_initial_list, is_walked: false, since: Instant::now() };
+        for feed in self.distributor.feeds().iter() {
+            feed.offer(step.clone());
+        }
+    }
+}
+
+impl<K: Send + Sync + 'static> Drop for InHand<'_, K> {
+    fn drop(&mut self) {
+        if self.distributor.desks.end(self.number) {
+            for feed in self.distributor.feeds().iter() {
+                feed.settle(self.key.as_ref());
+            }
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Informers by kind, made once and run together (client-go `SharedInformerFactory`).
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::Lister;
+use futures_util::future::{BoxFuture, join_all};
+use hashbrown::HashMap;
+use kube::{Client, Resource};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use tokio::runtime::Handle;
+
+use super::builder::SharedInformerBuilder;
+use super::error::{FactoryError, NotSynced};
+use super::{SharedInformer, Stopped};
+use crate::{KubeListerWatcher, KubeMeta};
+
+/// Which objects of a kind an informer is of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Scope {
+    namespace: Option<String>,
+    /// Sorted: the order in which they are said makes no other scope.
+    query: BTreeSet<(String, String)>,
+}
+
+impl Scope {
+    /// Objects of all namespaces.
+    #[must_use]
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Objects of one namespace.
+    #[must_use]
+    pub fn namespace(namespace: impl Into<String>) -> Self {
+        Self { namespace: Some(namespace.into()), ..Self::default() }
+    }
+
+    /// Of those, the ones with these labels.
+    #[must_use]
+    pub fn labels(self, selector: impl Into<String>) -> Self {
+        self.query("labelSelector", selector)
+    }
+
+    /// Of those, the ones with these fields.
+    #[must_use]
+    pub fn fields(self, selector: impl Into<String>) -> Self {
+        self.query("fieldSelector", selector)
+    }
+
+    /// Adds to the query of every list and watch (client-go `TweakListOptions`).
+    #[must_use]
+    pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.query.insert((key.into(), value.into()));
+        self
+    }
+}
+
+/// `pods.v1`, `deployments.v1.apps in shop?labelSelector=app=web`: what an informer is called in errors.
+type Name = String;
+
+/// One informer for each kind and [`Scope`], whoever asks for it, over one client. Cheap to clone.
+///
+/// ```
+/// # use std::error::Error;
+/// use deltafifo_informer::shared_informer::{Scope, SharedInformerFactory};
+/// use k8s_openapi::api::core::v1::ConfigMap;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn Error>> {
+/// # let server = deltafifo_testkit::ApiServer::builder().resource(deltafifo_testkit::Resource::config_maps()).build();
+/// # let client = server.client();
+/// let factory = SharedInformerFactory::new(client);
+/// let maps = factory.informer::<ConfigMap>(&Scope::namespace("shop"))?;
+/// factory.start();
+/// factory.wait_for_cache_sync(tokio::time::sleep(std::time::Duration::from_secs(60))).await?;
+/// assert!(maps.lister().list().is_empty());
+/// factory.shutdown().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct SharedInformerFactory {
+    client: Client,
+    scope: Scope,
+    resync: Option<Duration>,
+    informers: Arc<Mutex<Informers>>,
+}
+
+#[derive(Default)]
+struct Informers {
+    by_kind: HashMap<(TypeId, Name), Made, foldhash::fast::RandomState>,
+    is_shut_down: bool,
+}
+
+struct Made {
+    /// A [`SharedInformer`] of the kind.
+    informer: Box<dyn Any + Send + Sync>,
+    runs: Arc<dyn Runs>,
+    is_started: bool,
+}
+
+/// What a factory does with an informer of whatever kind.
+trait Runs: Send + Sync {
+    fn run(self: Arc<Self>) -> BoxFuture<'static, ()>;
+    fn has_synced(&self) -> bool;
+    fn wait_for_sync(&self) -> BoxFuture<'_, Result<(), Stopped>>;
+    fn stop(&self) -> BoxFuture<'_, ()>;
+}
+
+impl<K: DeserializeOwned + Send + Sync + 'static> Runs for SharedInformer<K>
+where
+    KubeMeta: deltafifo::Meta<K>,
+{
+    fn run(self: Arc<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            // An error says that it was shut down before.
+            let _ = SharedInformer::run(&self).await;
+        })
+    }
+
+    fn has_synced(&self) -> bool {
+        self.has_synced()
+    }
+
+    fn wait_for_sync(&self) -> BoxFuture<'_, Result<(), Stopped>> {
+        Box::pin(self.wait_for_sync())
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.stop())
+    }
+}
+
+impl SharedInformerFactory {
+    /// A factory over `client`, of all namespaces, whose handlers want no resyncs.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client, scope: Scope::all(), resync: None, informers: Arc::default() }
+    }
+
+    /// The resync period of handlers that do not say theirs (client-go `defaultResync`). For informers made after it.
+    #[must_use]
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = Some(period);
+        self
+    }
+
+    /// Adds to the query of every list and watch (client-go `WithTweakListOptions`). For informers made after it.
+    #[must_use]
+    pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.scope = self.scope.query(key, value);
+        self
+    }
+
+    /// The informer of a kind and scope; made at the first call, and to be [started](Self::start) then (client-go
+    /// `InformerFor`).
+    ///
+    /// # Errors
+    /// As for [`informer_with`](Self::informer_with).
+    pub fn informer<K>(&self, scope: &Scope) -> Result<SharedInformer<K>, FactoryError>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.informer_with(&(), scope, |builder| builder)
+    }
+
+    /// The same of a kind that is known at run time only, and with what `choose` chooses if it is made now: indexes, a
+    /// transform, a queue, an error handler.
+    ///
+    /// # Errors
+    /// [`FactoryError::ShutDown`]; [`FactoryError::Build`] when an index's name is given twice.
+    pub fn informer_with<K>(
+        &self,
+        types: &K::DynamicType,
+        scope: &Scope,
+        choose: impl FnOnce(SharedInformerBuilder<K, KubeMeta>) -> SharedInformerBuilder<K, KubeMeta>,
+    ) -> Result<SharedInformer<K>, FactoryError>
+    where
+        K: Resource + DeserializeOwned + Send + Sync + 'static,
+    {
+        let mut scope = scope.clone();
+        scope.query.extend(self.scope.query.iter().cloned());
+        let key = (TypeId::of::<K>(), name::<K>(types, &scope));
+        if let Some(made) = self.made(&key)? {
+            return Ok(made);
+        }
+        let mut source = KubeListerWatcher::new::<K>(self.client.clone(), types, scope.namespace.as_deref());
+        for (key, value) in scope.query {
+            source = source.query(key, value);
+        }
+        let mut builder = SharedInformer::<K>::builder(source);
+        if let Some(period) = self.resync {
+            builder = builder.resync(period);
+        }
+        // With nothing locked: it is user code that chooses.
+        let informer = choose(builder).build()?;
+        let made = Made { informer: Box::new(informer.clone()), runs: Arc::new(informer.clone()), is_started: false };
+        let mut informers = self.informers.lock();
+        if informers.is_shut_down {
+            return Err(FactoryError::ShutDown);
+        }
+        // Somebody else may have made it meanwhile: then that one is it.
+        let made = informers.by_kind.entry(key).or_insert(made);
+        Ok(made.informer.downcast_ref::<SharedInformer<K>>().cloned().unwrap_or(informer))
+    }
+
+    fn made<K>(&self, key: &(TypeId, Name)) -> Result<Option<SharedInformer<K>>, FactoryError>
+    where
+        K: Resource + DeserializeOwned + Send + Sync + 'static,
+    {
+        let informers = self.informers.lock();
+        if informers.is_shut_down {
+            return Err(FactoryError::ShutDown);
+        }
+        let made = informers.by_kind.get(key);
+        Ok(made.and_then(|made| made.informer.downcast_ref::<SharedInformer<K>>()).cloned())
+    }
+
+    /// A lister of a kind and scope, of the informer that [`informer`](Self::informer) gives.
+    ///
+    /// # Errors
+    /// As for [`informer`](Self::informer).
+    pub fn lister<K>(&self, scope: &Scope) -> Result<Lister<K, KubeMeta>, FactoryError>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
+    {
+        Ok(self.informer(scope)?.lister())
+    }
+
+    /// Runs what does not run yet, each in a task (client-go `Start`). Informers that are made later want another call. After a
+    /// [shutdown](Self::shutdown) it does nothing.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn start(&self) {
+        let runtime = Handle::current();
+        let mut informers = self.informers.lock();
+        for made in informers.by_kind.values_mut().filter(|made| !made.is_started) {
+            made.is_started = true;
+            runtime.spawn(made.runs.clone().run());
+        }
+    }
+
+    /// Waits until every informer that was started has [synced](SharedInformer::has_synced) (client-go `WaitForCacheSync`),
+    /// or until `give_up` is over.
+    ///
+    /// # Errors
+    /// [`NotSynced`] says which have not.
+    pub async fn wait_for_cache_sync(&self, give_up: impl Future<Output = ()>) -> Result<(), NotSynced> {
+        let started = self.all(|made| made.is_started);
+        let all = join_all(started.iter().map(|(_, informer)| informer.wait_for_sync()));
+        tokio::select! {
+            biased;
+            _synced = all => {}
+            () = give_up => {}
+        }
+        let missing: Vec<_> = started.iter().filter(|(_, informer)| !informer.has_synced()).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let mut names: Vec<_> = missing.into_iter().map(|(name, _)| name.clone()).collect();
+        names.sort();
+        Err(NotSynced { informers: names })
+    }
+
+    /// Stops all informers, for good, and waits until none of their handlers is called any more (client-go `Shutdown`).
+    pub async fn shutdown(&self) {
+        self.informers.lock().is_shut_down = true;
+        let all = self.all(|_| true);
+        join_all(all.iter().map(|(_, informer)| informer.stop())).await;
+    }
+
+    fn all(&self, which: impl Fn(&Made) -> bool) -> Vec<(Name, Arc<dyn Runs>)> {
+        let informers = self.informers.lock();
+        let all = informers.by_kind.iter().filter(|(_, made)| which(made));
+        all.map(|((_, name), made)| (name.clone(), made.runs.clone())).collect()
+    }
+}
+
+fn name<K: Resource>(types: &K::DynamicType, scope: &Scope) -> Name {
+    let (plural, version, group) = (K::plural(types), K::version(types), K::group(types));
+    let mut name = format!("{plural}.{version}");
+    if !group.is_empty() {
+        name = format!("{name}.{group}");
+    }
+    if let Some(namespace) = &scope.namespace {
+        name = format!("{name} in {namespace}");
+    }
+    for (number, (key, value)) in scope.query.iter().enumerate() {
+        name.push(if number == 0 { '?' } else { '&' });
+        name.push_str(&form_urlencoded::Serializer::new(String::new()).append_pair(key, value).finish());
+    }
+    name
+}
+
+impl fmt::Debug for SharedInformerFactory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut names: Vec<_> = self.all(|_| true).into_iter().map(|(name, _)| name).collect();
+        names.sort();
+        f.debug_struct("SharedInformerFactory").field("informers", &names).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,284 @@
+//! A handler's feed: its intake behind a lock, who sleeps for it, and what can be seen from outside. Every way to be told ends
+//! in [`Feed::poll`]: a thread, a task, and a stream.
+
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use super::error::OnError;
+use super::handler::HandlerOptions;
+use super::notification::Notification;
+use super::protocol::{Desks, Intake, Known, Next, Spent};
+use super::step::Step;
+use super::sync::{Arc, Mutex};
+use crate::workqueue::sleep::sleep_until_some;
+use crate::workqueue::strangers::unharmed;
+
+/// client-go's.
+const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
+
+/// What a handler is told at a time, and whether it is of the initial list.
+pub(super) struct Told<K> {
+    pub(super) notifications: [Option<Notification<K>>; 2],
+    is_in_initial_list: bool,
+}
+
+/// Which objects a handler cares for.
+pub(super) type Matches<K> = dyn Fn(&K) -> bool + Send + Sync;
+
+pub(super) struct Feed<K> {
+    known: Arc<dyn Known<K>>,
+    desks: Arc<Desks>,
+    matches: Option<Box<Matches<K>>>,
+    resync: Option<Duration>,
+    /// Whether it is a stream, which runs no calls.
+    is_stream: bool,
+    pub(super) on_error: OnError,
+    behind: Mutex<Behind<K>>,
+    /// There is room again, or the feed has ended.
+    room: Notify,
+    state: watch::Sender<State>,
+}
+
+/// What is behind the lock.
+struct Behind<K> {
+    intake: Intake<K>,
+    /// Who sleeps until there is something.
+    sleeper: Option<Waker>,
+    has_ended: bool,
+    /// When the next resync is due.
+    due: Option<Instant>,
+}
+
+/// How it is with a handler.
+#[derive(Clone, Copy, Default)]
+pub(super) struct State {
+    pub(super) has_synced: bool,
+    /// No call will begin any more.
+    pub(super) is_removed: bool,
+    /// Nor does one run.
+    pub(super) has_ended: bool,
+}
+
+/// What is to be done when the lock is released: all of it is, or may be, user code.
+struct Later<K> {
+    spent: Spent<K>,
+    wake: Option<Waker>,
+    has_synced: bool,
+}
+
+impl<K: Send + Sync + 'static> Feed<K> {
+    pub(super) fn new(
+        known: Arc<dyn Known<K>>,
+        desks: Arc<Desks>,
+        options: HandlerOptions<K>,
+        of_informer: Option<Duration>,
+        is_stream: bool,
+        on_error: OnError,
+    ) -> Self {
+        let HandlerOptions { buffer, resync, matches } = options;
+        let resync = resync.or(of_informer).map(|period| period.max(SHORTEST_RESYNC));
+        let due = resync.map(|period| Instant::now() + period);
+        let behind = Behind { intake: Intake::new(buffer), sleeper: None, has_ended: false, due };
+        let state = watch::Sender::new(State::default());
+        Self {
+            known,
+            desks,
+            matches,
+            resync,
+            is_stream,
+            on_error,
+            behind: Mutex::new(behind),
+            room: Notify::new(),
+            state,
+        }
+    }
+
+    /// Does something to the intake, unless the feed has ended, and afterwards what comes of it.
+    fn with<R>(&self, change: impl FnOnce(&mut Behind<K>, &mut Spent<K>) -> R) -> Option<R> {
+        let mut later = Later { spent: Spent::default(), wake: None, has_synced: false };
+        let done = {
+            let mut behind = self.behind.lock();
+            if behind.has_ended {
+                None
+            } else {
+                let done = change(&mut behind, &mut later.spent);
+                later.has_synced = behind.intake.syncs();
+                Some((done, behind.sleeper.take()))
+            }
+        };
+        let done = done.map(|(done, sleeper)| {
+            later.wake = sleeper;
+            done
+        });
+        self.after(later);
+        done
+    }
+
+    fn after(&self, later: Later<K>) {
+        let Later { spent, wake, has_synced } = later;
+        if has_synced {
+            self.state.send_modify(|state| state.has_synced = true);
+        }
+        unharmed(|| wake.into_iter().for_each(Waker::wake));
+        unharmed(|| drop(spent));
+    }
+
+    /// Somebody who has the key tells of it.
+    pub(super) fn offer(&self, step: Step<K>) {
+        self.with(|behind, spent| behind.intake.offer(self.known.as_ref(), step, spent));
+    }
+
+    /// Whoever had `key` in hand, or everything, is at the end of it.
+    pub(super) fn settle(&self, key: Option<&Arc<str>>) {
+        self.with(|behind, spent| behind.intake.settle(self.known.as_ref(), key, spent));
+    }
+
+    /// The informer's first list is told.
+    pub(super) fn informer_has_synced(&self) {
+        self.with(|behind, _| behind.intake.informer_has_synced());
+    }
+
+    /// Has everything told once more if that is due now. When it is due next.
+    pub(super) fn tick(&self, now: Instant) -> Option<Instant> {
+        let period = self.resync?;
+        self.with(|behind, _| {
+            if behind.due.is_some_and(|due| due <= now) {
+                behind.intake.resync();
+                behind.due = Some(now + period);
+            }
+            behind.due
+        })?
+    }
+
+    /// Waits for room, if this handler is one to be waited for.
+    pub(super) async fn hold_back(&self) {
+        let is_full = || {
+            let behind = self.behind.lock();
+            !behind.has_ended && behind.intake.holds_back()
+        };
+        sleep_until_some(&self.room, || (!is_full()).then_some(())).await;
+    }
+
+    /// What the handler is to be told next. `None`: nothing any more. [`done`](Self::done) is to follow.
+    pub(super) fn poll(&self, context: &Context<'_>) -> Poll<Option<Told<K>>> {
+        let next = match self.next(None) {
+            Poll::Pending => {
+                // Cloned with nothing locked: it is somebody else's code.
+                let waker = context.waker().clone();
+                self.next(Some(waker))
+            }
+            ready @ Poll::Ready(_) => ready,
+        };
+        next.map(|next| next.map(|next| self.told(next)))
+    }
+
+    fn next(&self, sleeper: Option<Waker>) -> Poll<Option<Next<K>>> {
+        let mut later = Later { spent: Spent::default(), wake: None, has_synced: false };
+        let (mut before, mut has_room) = (None, false);
+        let next = {
+            let mut behind = self.behind.lock();
+            if behind.has_ended {
+                Poll::Ready(None)
+            } else {
+                let was_full = behind.intake.holds_back();
+                let next = behind.intake.take(self.known.as_ref(), &self.desks, &mut later.spent);
+                later.has_synced = behind.intake.syncs();
+                has_room = was_full && !behind.intake.holds_back();
+                match (next, sleeper) {
+                    (Some(next), _) => Poll::Ready(Some(next)),
+                    (None, Some(sleeper)) => {
+                        before = behind.sleeper.replace(sleeper);
+                        Poll::Pending
+                    }
+                    (None, None) => Poll::Pending,
+                }
+            }
+        };
+        unharmed(|| drop(before));
+        if has_room {
+            self.room.notify_waiters();
+        }
+        self.after(later);
+        next
+    }
+
+    fn told(&self, next: Next<K>) -> Told<K> {
+        let step = match next {
+            Next::ResyncBegins => return Told::only(Notification::ResyncBegins),
+            Next::ResyncEnds => return Told::only(Notification::ResyncEnds),
+            Next::Step(step) => step,
+        };
+        let is_in_initial_list = step.is_in_initial_list;
+        let notifications = self.on_error.caught(|| {
+            let notifications = step.notifications(|object| self.known.uid(object));
+            match &self.matches {
+                None => notifications,
+                Some(matches) => notifications.map(|told| told?.filtered(matches)),
+            }
+        });
+        Told { notifications: notifications.unwrap_or_default(), is_in_initial_list }
+    }
+
+    /// The handler was told.
+    pub(super) fn done(&self, told: &Told<K>) {
+        let is_in_initial_list = told.is_in_initial_list;
+        if is_in_initial_list {
+            self.with(|behind, _| behind.intake.done(is_in_initial_list));
+        }
+    }
+
+    /// No call begins any more, and nothing waits. Again it does nothing.
+    pub(super) fn remove(&self) {
+        let mut spent = Spent::default();
+        let sleeper = {
+            let mut behind = self.behind.lock();
+            behind.has_ended = true;
+            behind.intake.clear(&mut spent);
+            behind.sleeper.take()
+        };
+        self.room.notify_waiters();
+        self.state.send_modify(|state| {
+            state.is_removed = true;
+            state.has_ended |= self.is_stream;
+        });
+        self.after(Later { spent, wake: sleeper, has_synced: false });
+    }
+
+    /// Nobody tells the handler any more.
+    pub(super) fn has_ended(&self) {
+        self.remove();
+        self.state.send_modify(|state| state.has_ended = true);
+    }
+
+    /// Waits until no call runs any more, nor begins.
+    pub(super) async fn ended(&self) {
+        // It fails only when the sender is gone, which is here.
+        let _ = self.state().wait_for(|state| state.has_ended).await;
+    }
+
+    pub(super) fn state(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+
+    pub(super) fn resync_period(&self) -> Option<Duration> {
+        self.resync
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        self.behind.lock().intake.len()
+    }
+
+    pub(super) fn age(&self) -> Option<Duration> {
+        let oldest = self.behind.lock().intake.oldest();
+        oldest.map(|since| Instant::now().saturating_duration_since(since))
+    }
+}
+
+impl<K> Told<K> {
+    fn only(notification: Notification<K>) -> Self {
+        Self { notifications: [Some(notification), None], is_in_initial_list: false }
+    }
+}

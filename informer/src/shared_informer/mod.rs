@@ -1,0 +1,378 @@
+//! Informers: one watch, a store with indexes, and any number of handlers (client-go `SharedInformer`,
+//! `SharedIndexInformer`).
+//!
+//! ```text
+//!   Reflector -> queue -> worker: apply to the store, and tell, while it has the key for itself
+//!                            |            distributor.rs: the list of handlers
+//!                            v            protocol.rs: how changes and walks meet
+//!                         a feed for each handler: a buffer, and a walk over the store
+//!                            |            buffers/: compress, log   feed.rs: lock, sleep, state
+//!                            v
+//!                         a thread, a task, or who polls a stream     runner.rs
+//! ```
+//!
+//! * **Order.** A worker tells all handlers of a change from within the queue's exclusion of its key, so what a handler's
+//!   buffer gets of a key is in order, whoever else is told what. Across keys there is an order only of an in-order queue, with
+//!   [`Buffer::HoldBack`].
+//! * **One handler, one feed.** Telling is a push into a buffer under a lock of the handler's own; whoever tells the handler
+//!   takes it out again. So a slow one, one that fails and one that panics harm no other. What a buffer does when it is behind is
+//!   its [policy](Buffer), where the bounds stand.
+//! * **A late handler walks.** It is told what is stored by a walk in steps of 64, each taken when there is little in its buffer:
+//!   a million known objects are never copied, and the walk goes as fast as the handler. What happens to a key that the walk has
+//!   not come to is left to the walk. Every handler begins so, the first ones over an empty store. A resync, and the beginning
+//!   anew after a buffer ran over, are walks, too.
+//! * **User code runs with nothing locked**: handlers, filters, accessors, wakers, and the drop of objects, which leave a buffer
+//!   with whoever has its lock and are dropped after that.
+//! * **The runtime is not blocked**: handlers that may block have a thread, a whole list of an in-order queue is applied where it
+//!   may block, and a worker yields like every task.
+//!
+//! Where it differs from client-go: what waits for a handler is bounded; a period of resync is each handler's own, not a multiple
+//! of a common one, and its resync passes by queue and other handlers; an update never is from one uid to another; a deletion of
+//! what the handler was not told of is not told; a panic takes nothing down.
+
+mod buffers;
+mod builder;
+mod distributor;
+mod error;
+mod factory;
+mod feed;
+mod handler;
+mod notification;
+mod protocol;
+mod registration;
+mod runner;
+mod step;
+mod sync;
+mod worker;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::{IndexReader, KeyFunc, Lister, Meta};
+use kube::Resource;
+use serde::de::DeserializeOwned;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::lister_watcher::ListerWatcher;
+use crate::{KubeMeta, Reflector};
+pub use buffers::Buffer;
+pub use builder::SharedInformerBuilder;
+use distributor::Distributor;
+use error::OnError;
+pub use error::{AddHandlerError, BuildError, FactoryError, InformerError, NotSynced, Removed, RunError, Stopped};
+pub use factory::{Scope, SharedInformerFactory};
+use feed::Feed;
+pub use handler::{EventHandler, HandlerOptions};
+pub use notification::{Cause, Notification};
+pub use registration::Registration;
+pub use runner::Subscription;
+use worker::{Queue, Worker};
+
+/// One watch of one kind of object, a store with indexes that is kept equal to it, and handlers that are told what changes
+/// (client-go `SharedIndexInformer`). Cheap to clone: all clones are the same informer.
+///
+/// ```
+/// use deltafifo_informer::lister_watcher::{Listed, PageMeta, Scripted};
+/// use deltafifo_informer::SharedInformer;
+/// use deltafifo_informer::shared_informer::{HandlerOptions, Notification};
+/// use futures_util::StreamExt;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let page = PageMeta { resource_version: "7".to_owned(), ..PageMeta::default() };
+/// let map = r#"{"metadata":{"namespace":"shop","name":"prices","resourceVersion":"5"}}"#;
+/// let script = Scripted::new().list([Ok(Listed::Meta(page)), Ok(Listed::Items(vec![map.into()]))]);
+///
+/// let informer = SharedInformer::<ConfigMap>::builder(script).reflector(|reflector| reflector.watch_list(false)).build()?;
+/// let printing = informer.add_event_handler(|told: Notification<ConfigMap>| println!("{told:?}"))?;
+/// let mut stream = informer.subscribe(HandlerOptions::new())?;
+/// let running = tokio::spawn({ let informer = informer.clone(); async move { informer.run().await } });
+///
+/// printing.wait_for_sync().await?;
+/// let told = stream.next().await;
+/// assert!(matches!(told, Some(Notification::Added { is_in_initial_list: true, .. })));
+/// assert_eq!(informer.lister().namespace("shop").list().len(), 1);
+/// informer.stop().await;
+/// assert!(stream.next().await.is_none());
+/// running.await??;
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "SharedIndexInformer")]
+pub struct SharedInformer<K: Send + Sync + 'static, M: Meta<K> = KubeMeta> {
+    inner: Arc<Inner<K, M>>,
+}
+
+struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
+    distributor: Arc<Distributor<K>>,
+    store: IndexReader<K, M>,
+    queue: Queue<K, M>,
+    reflector: Reflector<K>,
+    workers: usize,
+    notify_unchanged: bool,
+    /// Of handlers that do not say theirs.
+    resync: Option<Duration>,
+    on_error: OnError,
+    phase: watch::Sender<Phase>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    New,
+    Running,
+    Stopping,
+    Stopped,
+}
+
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
+    /// An informer of what `source` lists and watches, of Kubernetes' own types, with keys `namespace/name` or `name`.
+    pub fn builder(source: impl ListerWatcher) -> SharedInformerBuilder<K, KubeMeta> {
+        Self::with_keys(source, KeyFunc::meta_namespace(KubeMeta))
+    }
+}
+
+impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
+    /// The same with keys, and an accessor, of your own.
+    pub fn with_keys(source: impl ListerWatcher, keys: KeyFunc<K, M>) -> SharedInformerBuilder<K, M> {
+        SharedInformerBuilder::new(Arc::new(source), keys)
+    }
+
+    /// Runs until the informer is [stopped](Self::stop), and then until no handler is called any more. Dropped, it stops the
+    /// informer, but waits for nobody.
+    ///
+    /// # Errors
+    /// [`RunError`]: it runs already, or was stopped.
+    pub async fn run(&self) -> Result<(), RunError> {
+        let inner = &self.inner;
+        match inner.phase.send_if_modified(|phase| phase.moves(Phase::New, Phase::Running)) {
+            true => {}
+            false if *inner.phase.borrow() == Phase::Running => return Err(RunError::Running),
+            false => return Err(RunError::Stopped),
+        }
+        let running = Running(inner);
+        let mut workers = JoinSet::new();
+        for number in 0..inner.workers {
+            workers.spawn(inner.worker(number).work());
+        }
+        let mut phase = inner.phase.subscribe();
+        tokio::select! {
+            _closed = inner.reflector.run() => {}
+            () = inner.tell_of_sync() => {}
+            () = inner.distributor.resync() => {}
+            _stopping = phase.wait_for(|phase| *phase != Phase::Running) => {}
+        }
+        workers.shutdown().await;
+        inner.end().await;
+        drop(running);
+        Ok(())
+    }
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
+    /// Adds a handler with default options (client-go `AddEventHandler`), at any time: one that comes late is told everything
+    /// that is known first. It gets a thread of its own.
+    ///
+    /// # Errors
+    /// [`AddHandlerError`]: the informer has stopped, or there is no thread.
+    pub fn add_event_handler(&self, handler: impl EventHandler<K>) -> Result<Registration<K>, AddHandlerError> {
+        self.add_event_handler_with(HandlerOptions::new(), handler)
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As for [`add_event_handler`](Self::add_event_handler).
+    pub fn add_event_handler_with(
+        &self,
+        options: HandlerOptions<K>,
+        mut handler: impl EventHandler<K>,
+    ) -> Result<Registration<K>, AddHandlerError> {
+        let on_error = self.inner.on_error.clone();
+        let one_by_one = move |batch: Vec<Notification<K>>| {
+            for notification in batch {
+                on_error.caught(|| handler.on_notification(notification));
+            }
+        };
+        self.add_batch_handler(options, 1, one_by_one)
+    }
+
+    /// Adds a handler that is told all that waits at once, but for two at most `most` (client-go has none), on a thread of its
+    /// own. Of a batch that panics nothing is told again.
+    ///
+    /// # Errors
+    /// As for [`add_event_handler`](Self::add_event_handler).
+    pub fn add_batch_handler(
+        &self,
+        options: HandlerOptions<K>,
+        most: usize,
+        handler: impl FnMut(Vec<Notification<K>>) + Send + 'static,
+    ) -> Result<Registration<K>, AddHandlerError> {
+        let registration = self.register(options, false)?;
+        let started = runner::spawn_thread(registration.feed().clone(), most, handler);
+        started.inspect_err(|_| registration.detach())?;
+        Ok(registration)
+    }
+
+    /// Adds a handler that is called in a task, for one notification after the other. It must not block.
+    ///
+    /// # Errors
+    /// [`AddHandlerError`]: the informer has stopped, or there is no tokio runtime here.
+    pub fn add_async_handler<F: Future<Output = ()> + Send>(
+        &self,
+        options: HandlerOptions<K>,
+        handler: impl FnMut(Notification<K>) -> F + Send + 'static,
+    ) -> Result<Registration<K>, AddHandlerError> {
+        let runtime = Handle::try_current().map_err(|_| AddHandlerError::NoRuntime)?;
+        let registration = self.register(options, false)?;
+        runner::spawn_task(&runtime, registration.feed().clone(), handler);
+        Ok(registration)
+    }
+
+    /// What a handler would be told, as a stream.
+    ///
+    /// # Errors
+    /// [`AddHandlerError::Stopped`].
+    pub fn subscribe(&self, options: HandlerOptions<K>) -> Result<Subscription<K>, AddHandlerError> {
+        Ok(Subscription::new(self.register(options, true)?))
+    }
+
+    fn register(&self, options: HandlerOptions<K>, is_stream: bool) -> Result<Registration<K>, AddHandlerError> {
+        let Inner { distributor, resync, on_error, .. } = &*self.inner;
+        let (known, desks) = (distributor.known.clone(), distributor.desks.clone());
+        let feed = Arc::new(Feed::new(known, desks, options, *resync, is_stream, on_error.clone()));
+        if !distributor.add(&feed) {
+            return Err(AddHandlerError::Stopped);
+        }
+        Ok(Registration::new(feed, distributor))
+    }
+
+    /// A handle for reading the store (client-go `GetStore`, `GetIndexer`), which outlives the informer. Indexes can be
+    /// [added](IndexReader::add_indexers) at any time.
+    #[must_use]
+    pub fn store(&self) -> IndexReader<K, M> {
+        self.inner.store.clone()
+    }
+
+    /// A lister of it.
+    #[must_use]
+    pub fn lister(&self) -> Lister<K, M> {
+        Lister::new(self.store())
+    }
+
+    /// Whether the first list is in the store, and on its way to the handlers (client-go `HasSynced`). Whether a handler has
+    /// been told all of it, [its handle](Registration::has_synced) says.
+    #[must_use]
+    pub fn has_synced(&self) -> bool {
+        self.inner.queue.has_synced()
+    }
+
+    /// Waits for that.
+    ///
+    /// # Errors
+    /// [`Stopped`]: it stopped before.
+    pub async fn wait_for_sync(&self) -> Result<(), Stopped> {
+        self.inner.queue.wait_for_sync().await.map_err(|_closed| Stopped)
+    }
+
+    /// Whether it was stopped, and no handler is called any more (client-go `IsStopped`).
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        *self.inner.phase.borrow() == Phase::Stopped
+    }
+
+    /// Stops it, for good, and waits until no handler is called any more. What waits for handlers is dropped. Do not wait for
+    /// it within a handler.
+    pub async fn stop(&self) {
+        let inner = &self.inner;
+        if inner.phase.send_if_modified(|phase| phase.moves(Phase::New, Phase::Stopping)) {
+            // It never ran, but handlers may have been told that there is nothing.
+            let running = Running(inner);
+            inner.end().await;
+            return drop(running);
+        }
+        inner.phase.send_if_modified(|phase| phase.moves(Phase::Running, Phase::Stopping));
+        // It fails only when the sender is gone, which is here.
+        let _ = inner.phase.subscribe().wait_for(|phase| *phase == Phase::Stopped).await;
+    }
+}
+
+impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
+    /// The version up to which everything was brought (client-go `LastSyncResourceVersion`).
+    #[must_use]
+    pub fn last_sync_resource_version(&self) -> Option<String> {
+        self.inner.reflector.last_sync_resource_version()
+    }
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
+    fn worker(&self, number: usize) -> Worker<K, M> {
+        Worker {
+            number,
+            queue: self.queue.clone(),
+            store: self.store.clone(),
+            distributor: self.distributor.clone(),
+            notify_unchanged: self.notify_unchanged,
+            on_error: self.on_error.clone(),
+        }
+    }
+
+    /// Tells handlers when the first list is told. Does not end.
+    async fn tell_of_sync(&self) {
+        if self.queue.wait_for_sync().await.is_ok() {
+            self.distributor.informer_has_synced();
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Nobody is told any more; waits for those who still are.
+    async fn end(&self) {
+        self.queue.close();
+        for feed in self.distributor.close().iter() {
+            feed.ended().await;
+        }
+    }
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Inner<K, M> {
+    fn drop(&mut self) {
+        self.queue.close();
+        self.distributor.close();
+    }
+}
+
+/// The end of a run, or of waiting for one.
+struct Running<'i, K: Send + Sync + 'static, M: Meta<K>>(&'i Inner<K, M>);
+
+impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Running<'_, K, M> {
+    fn drop(&mut self) {
+        self.0.queue.close();
+        self.0.distributor.close();
+        self.0.phase.send_replace(Phase::Stopped);
+    }
+}
+
+impl Phase {
+    fn moves(&mut self, from: Self, to: Self) -> bool {
+        let moves = *self == from;
+        if moves {
+            *self = to;
+        }
+        moves
+    }
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> Clone for SharedInformer<K, M> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> fmt::Debug for SharedInformer<K, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let phase = *self.inner.phase.borrow();
+        f.debug_struct("SharedInformer").field("phase", &phase).field("has_synced", &self.has_synced()).finish()
+    }
+}

@@ -1,0 +1,103 @@
+//! What a handler is told.
+
+use std::sync::Arc;
+
+use deltafifo::{Change, DeltaObject, DeltaType};
+
+/// Why a handler is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// It is of the first list, or was known when the handler came.
+    Initial,
+    /// A watch said so.
+    Watch,
+    /// A list shows what the watch has missed.
+    Relist,
+    /// Nothing has happened: the handler's resync period is over, or its buffer was.
+    Resync,
+}
+
+impl Cause {
+    pub(super) fn of<K>(change: &Change<'_, K>, is_in_initial_list: bool) -> Self {
+        if is_in_initial_list {
+            return Self::Initial;
+        }
+        match change {
+            Change::Added { kind, .. } | Change::Updated { kind, .. } => match kind {
+                DeltaType::Replaced => Self::Relist,
+                DeltaType::Sync => Self::Resync,
+                DeltaType::Added | DeltaType::Updated | DeltaType::Deleted => Self::Watch,
+            },
+            // One without an object is a watch's, whose last state could not be read.
+            Change::Deleted { last: DeltaObject::Tombstone(tombstone), .. } if tombstone.obj.is_some() => Self::Relist,
+            Change::Deleted { .. } => Self::Watch,
+        }
+    }
+}
+
+/// What a handler is told, once (client-go `addNotification`, `updateNotification`, `deleteNotification`).
+#[derive(Debug)]
+pub enum Notification<K> {
+    /// There is an object that this handler was not told of (client-go `OnAdd`).
+    Added {
+        /// It.
+        new: Arc<K>,
+        /// Whether it is of the informer's first list, or was known when the handler came.
+        is_in_initial_list: bool,
+        /// Why.
+        cause: Cause,
+    },
+    /// An object has changed, or a resync tells of it once more (client-go `OnUpdate`). The uid is the same.
+    Updated {
+        /// What this handler was told last.
+        old: Arc<K>,
+        /// What it is now.
+        new: Arc<K>,
+        /// Why.
+        cause: Cause,
+    },
+    /// An object is gone (client-go `OnDelete`).
+    Deleted {
+        /// Its last state, or a tombstone: nobody saw the deletion, and what is in it may be stale.
+        last: DeltaObject<K>,
+        /// Why.
+        cause: Cause,
+    },
+    /// This handler was too slow, and changes were dropped. Everything that is stored follows as [`Added`](Self::Added).
+    ResyncBegins,
+    /// That was everything. What the handler knows and was not told of since is gone.
+    ResyncEnds,
+}
+
+impl<K> Notification<K> {
+    /// As a handler is to see it that cares for some objects only (client-go `FilteringResourceEventHandler`): what begins
+    /// to match is added, what ceases to is deleted. `None`: it is none of its business.
+    pub(super) fn filtered(self, matches: impl Fn(&K) -> bool) -> Option<Self> {
+        match self {
+            Self::Added { ref new, .. } => matches(new).then_some(self),
+            Self::Updated { old, new, cause } => match (matches(&old), matches(&new)) {
+                (true, true) => Some(Self::Updated { old, new, cause }),
+                (false, true) => Some(Self::Added { new, is_in_initial_list: false, cause }),
+                (true, false) => Some(Self::Deleted { last: DeltaObject::Object(old), cause }),
+                (false, false) => None,
+            },
+            // Of a deletion without an object it cannot be told: rather one too many.
+            Self::Deleted { ref last, .. } => last.object().is_none_or(|last| matches(last)).then_some(self),
+            Self::ResyncBegins | Self::ResyncEnds => Some(self),
+        }
+    }
+}
+
+impl<K> Clone for Notification<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Added { new, is_in_initial_list, cause } => {
+                Self::Added { new: new.clone(), is_in_initial_list: *is_in_initial_list, cause: *cause }
+            }
+            Self::Updated { old, new, cause } => Self::Updated { old: old.clone(), new: new.clone(), cause: *cause },
+            Self::Deleted { last, cause } => Self::Deleted { last: last.clone(), cause: *cause },
+            Self::ResyncBegins => Self::ResyncBegins,
+            Self::ResyncEnds => Self::ResyncEnds,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Who tells a handler: a thread, a task, or whoever polls a stream.
+
+use std::future::poll_fn;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use futures_util::{FutureExt, Stream};
+use tokio::runtime::Handle;
+
+use super::feed::{Feed, Told};
+use super::notification::Notification;
+use super::registration::Registration;
+
+/// Ends the feed with whoever tells the handler, whatever ends that.
+struct Telling<K: Send + Sync + 'static> {
+    feed: Arc<Feed<K>>,
+}
+
+impl<K: Send + Sync + 'static> Telling<K> {
+    async fn next(&self) -> Option<Told<K>> {
+        poll_fn(|context| self.feed.poll(context)).await
+    }
+}
+
+impl<K: Send + Sync + 'static> Drop for Telling<K> {
+    fn drop(&mut self) {
+        self.feed.has_ended();
+    }
+}
+
+/// Tells `handler` on a thread of its own, up to `most` notifications at a time.
+pub(super) fn spawn_thread<K: Send + Sync + 'static>(
+    feed: Arc<Feed<K>>,
+    most: usize,
+    mut handler: impl FnMut(Vec<Notification<K>>) + Send + 'static,
+) -> io::Result<()> {
+    let telling = Telling { feed };
+    let tell = move || {
+        while let Some(first) = block_on(telling.next()) {
+            let mut all = vec![first];
+            let mut batch = notifications(&mut all[0]);
+            while batch.len() < most
+                && let Some(Some(mut more)) = telling.next().now_or_never()
+            {
+                batch.extend(notifications(&mut more));
+                all.push(more);
+            }
+            if !batch.is_empty() {
+                telling.feed.on_error.caught(|| handler(batch));
+            }
+            for told in &all {
+                telling.feed.done(told);
+            }
+        }
+        // Before it is said that nobody is told any more: its drop is user code.
+        telling.feed.on_error.caught(|| drop(handler));
+    };
+    thread::Builder::new().name("informer-handler".to_owned()).spawn(tell).map(drop)
+}
+
+fn notifications<K>(told: &mut Told<K>) -> Vec<Notification<K>> {
+    told.notifications.iter_mut().filter_map(Option::take).collect()
+}
+
+/// Tells `handler` in a task.
+pub(super) fn spawn_task<K: Send + Sync + 'static, F: Future<Output = ()> + Send>(
+    runtime: &Handle,
+    feed: Arc<Feed<K>>,
+    mut handler: impl FnMut(Notification<K>) -> F + Send + 'static,
+) {
+    let telling = Telling { feed };
+    runtime.spawn(async move {
+        while let Some(mut told) = telling.next().await {
+            for notification in notifications(&mut told) {
+                let call = AssertUnwindSafe(async { handler(notification).await });
+                if let Err(panic) = call.catch_unwind().await {
+                    telling.feed.on_error.tell_panic(panic);
+                }
+            }
+            telling.feed.done(&told);
+            tokio::task::coop::consume_budget().await;
+        }
+        telling.feed.on_error.caught(|| drop(handler));
+    });
+}
+
+/// Notifications as a [`Stream`]: made by [`SharedInformer::subscribe`](super::SharedInformer::subscribe). What was handed out
+/// counts as handled when the next is asked for. It ends when the handler is removed or the informer stopped; dropped, it
+/// removes itself.
+pub struct Subscription<K: Send + Sync + 'static> {
+    registration: Registration<K>,
+    /// What was told last, and the rest of it.
+    told: Option<Told<K>>,
+}
+
+impl<K: Send + Sync + 'static> Subscription<K> {
+    pub(super) fn new(registration: Registration<K>) -> Self {
+        Self { registration, told: None }
+    }
+
+    /// The handle, as other handlers have it.
+    #[must_use]
+    pub fn registration(&self) -> &Registration<K> {
+        &self.registration
+    }
+}
+
+impl<K: Send + Sync + 'static> Stream for Subscription<K> {
+    type Item = Notification<K>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Notification<K>>> {
+        let this = &mut *self;
+        loop {
+            if let Some(told) = &mut this.told {
+                if let Some(next) = told.notifications.iter_mut().find_map(Option::take) {
+                    return Poll::Ready(Some(next));
+                }
+                this.registration.feed().done(told);
+                this.told = None;
+            }
+            match this.registration.feed().poll(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Ready(told) => this.told = told,
+            }
+        }
+    }
+}
+
+impl<K: Send + Sync + 'static> Drop for Subscription<K> {
+    fn drop(&mut self) {
+        self.registration.detach();
+    }
+}
+
+/// Runs a future on this thread, which sleeps meanwhile.
+fn block_on<R>(future: impl Future<Output = R>) -> R {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return done;
+        }
+        thread::park();
+    }
+}

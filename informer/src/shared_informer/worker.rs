@@ -1,0 +1,146 @@
+//! From the queue into the store, and to the handlers: one key, or one event, after the other.
+
+use std::sync::Arc;
+
+use deltafifo::{
+    Change, Closed, DeltaFifo, DeltaType, Event, InOrderFifo, IndexReader, Meta, Popped, StoreError, Turn,
+};
+use futures_util::future::BoxFuture;
+use tokio::task::coop::consume_budget;
+use tokio::task::{JoinError, spawn_blocking};
+
+use super::distributor::{Distributor, InHand};
+use super::error::{InformerError, OnError};
+
+/// The queue of an informer's choice.
+pub(super) enum Queue<K, M> {
+    Delta(Arc<DeltaFifo<K, M>>),
+    InOrder(Arc<InOrderFifo<K, M>>),
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> Queue<K, M> {
+    pub(super) fn has_synced(&self) -> bool {
+        match self {
+            Self::Delta(fifo) => fifo.has_synced(),
+            Self::InOrder(fifo) => fifo.has_synced(),
+        }
+    }
+
+    pub(super) async fn wait_for_sync(&self) -> Result<(), Closed> {
+        match self {
+            Self::Delta(fifo) => fifo.wait_for_sync_async().await,
+            Self::InOrder(fifo) => fifo.wait_for_sync_async().await,
+        }
+    }
+
+    pub(super) fn close(&self) {
+        match self {
+            Self::Delta(fifo) => fifo.close(),
+            Self::InOrder(fifo) => fifo.close(),
+        }
+    }
+}
+
+impl<K, M> Clone for Queue<K, M> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Delta(fifo) => Self::Delta(fifo.clone()),
+            Self::InOrder(fifo) => Self::InOrder(fifo.clone()),
+        }
+    }
+}
+
+/// Who applies and tells.
+pub(super) struct Worker<K: Send + Sync + 'static, M: Meta<K>> {
+    pub(super) number: usize,
+    pub(super) queue: Queue<K, M>,
+    pub(super) store: IndexReader<K, M>,
+    pub(super) distributor: Arc<Distributor<K>>,
+    pub(super) notify_unchanged: bool,
+    pub(super) on_error: OnError,
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
+    /// Works until the queue is closed and empty.
+    pub(super) fn work(self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let worker = Arc::new(self);
+            while worker.handle_next().await.is_ok() {
+                worker.distributor.hold_back().await;
+                // Others have a turn, too.
+                consume_budget().await;
+            }
+        })
+    }
+
+    async fn handle_next(self: &Arc<Self>) -> Result<(), Closed> {
+        match &self.queue {
+            Queue::Delta(fifo) => {
+                let item = fifo.pop_async().await?;
+                // The drop of an object is user code, too, and may panic.
+                self.on_error.caught(|| self.take_item(item));
+            }
+            Queue::InOrder(fifo) => {
+                let turn = fifo.pop_async().await?;
+                if turn.event().is_some_and(|event| event.key().is_some()) {
+                    self.on_error.caught(|| self.take_turn(turn));
+                    return Ok(());
+                }
+                // Everything at once: that may take long, so it goes where it may block. The event comes first again.
+                drop(turn);
+                let (worker, fifo) = (self.clone(), fifo.clone());
+                let all = spawn_blocking(move || fifo.try_pop().into_iter().for_each(|turn| worker.take_turn(turn)));
+                match all.await.map_err(JoinError::try_into_panic) {
+                    Ok(()) => {}
+                    Err(Ok(panic)) => self.on_error.tell_panic(panic),
+                    // The runtime shuts down, and this task with it.
+                    Err(Err(_)) => std::future::pending().await,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_item(&self, mut item: Popped<'_, K, M>) {
+        let key: Arc<str> = item.key().into();
+        let in_hand = self.distributor.begin(self.number, Some(key.clone()));
+        let initial = item.is_in_initial_list();
+        self.report(|| item.apply(|change| self.tell(&in_hand, &key, &change, initial)));
+        drop(in_hand);
+        item.done();
+    }
+
+    fn take_turn(&self, mut turn: Turn<'_, K, M>) {
+        let key: Option<Arc<str>> = turn.event().and_then(Event::key).map(Arc::from);
+        let in_hand = self.distributor.begin(self.number, key.clone());
+        let initial = turn.is_in_initial_list();
+        self.report(|| {
+            turn.apply(|of, change| match &key {
+                Some(key) => self.tell(&in_hand, key, &change, initial),
+                None => self.tell(&in_hand, &of.into(), &change, initial),
+            })
+        });
+        drop(in_hand);
+        turn.done();
+    }
+
+    fn report(&self, apply: impl FnOnce() -> Result<(), StoreError>) {
+        if let Some(Err(error)) = self.on_error.caught(apply) {
+            self.on_error.tell(&InformerError::Store(&error));
+        }
+    }
+
+    fn tell(&self, in_hand: &InHand<'_, K>, key: &Arc<str>, change: &Change<'_, K>, is_in_initial_list: bool) {
+        if self.notify_unchanged || !self.is_unchanged(change) {
+            in_hand.tell(key, change, is_in_initial_list);
+        }
+    }
+
+    /// Whether a list has brought what was there already, by its version: that is news to nobody.
+    fn is_unchanged(&self, change: &Change<'_, K>) -> bool {
+        let Change::Updated { old, new, kind: DeltaType::Replaced } = change else { return false };
+        let meta = self.store.keys().meta();
+        let version = meta.version(new).filter(|version| !version.is_empty());
+        version.is_some() && version == meta.version(old)
+    }
+}

@@ -1,0 +1,127 @@
+//! What becomes of changes that a handler has no time for.
+
+use deltafifo_informer::shared_informer::{Buffer, HandlerOptions};
+use futures_util::{FutureExt, StreamExt};
+
+use super::rig::{QUEUES, Rig, map, next, next_sorted, server};
+
+fn buffer(buffer: Buffer) -> HandlerOptions<k8s_openapi::api::core::v1::ConfigMap> {
+    HandlerOptions::new().buffer(buffer)
+}
+
+#[tokio::test(start_paused = true)]
+async fn compressed_a_key_is_told_from_what_was_told_to_what_is() {
+    for queue in QUEUES {
+        let server = server();
+        for name in ["changed", "deleted", "made-again"] {
+            server.apply(map(name, "1")).unwrap();
+        }
+        let rig = Rig::start(server, queue);
+        let mut stream = rig.subscribe(HandlerOptions::new());
+        next(&mut stream, 3).await;
+        for data in ["2", "3"] {
+            for name in ["changed", "deleted", "made-again", "came-and-went", "came"] {
+                rig.apply(name, data);
+            }
+        }
+        for name in ["deleted", "made-again", "came-and-went"] {
+            rig.delete(name);
+        }
+        rig.apply("made-again", "4");
+        rig.stored("made-again", "4").await;
+        assert_eq!(stream.registration().depth(), 4);
+        let told = ["watch changed=1>3", "watch -deleted=3", "watch !shop/made-again=1", "watch +made-again=4"];
+        assert_eq!(next(&mut stream, 5).await, [&told[..], &["watch +came=3"]].concat());
+        assert!(stream.next().now_or_never().is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn held_back_nothing_is_missed_and_the_informer_waits() {
+    for queue in QUEUES {
+        let rig = Rig::start(server(), queue);
+        let mut all = rig.subscribe(buffer(Buffer::HoldBack(2)));
+        let mut other = rig.subscribe(HandlerOptions::new());
+        rig.informer.wait_for_sync().await.unwrap();
+        assert!(all.next().now_or_never().is_none(), "it has been told that there is nothing");
+        for data in 0..5 {
+            rig.apply("a", &data.to_string());
+            rig.apply("b", &data.to_string());
+        }
+        assert_eq!(next(&mut other, 1).await.len(), 1);
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        // As many as it may, and what the one worker had in hand: of the queue by key perhaps all that was pending of a key.
+        assert!((2..=11).contains(&all.registration().depth()), "{}", all.registration().depth());
+        let told = next(&mut all, 10).await;
+        for name in ["a", "b"] {
+            let of_name: Vec<_> = told.iter().filter(|told| told.contains(&format!("{name}="))).collect();
+            let expected = [format!("watch +{name}=0")].into_iter();
+            let expected = expected.chain((0..4).map(|data| format!("watch {name}={data}>{}", data + 1)));
+            assert_eq!(of_name, expected.collect::<Vec<_>>().iter().collect::<Vec<_>>());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_order_and_held_back_order_across_keys_is_kept() {
+    let rig = Rig::start(server(), QUEUES[1]);
+    let mut all = rig.subscribe(buffer(Buffer::HoldBack(1)));
+    rig.informer.wait_for_sync().await.unwrap();
+    assert!(all.next().now_or_never().is_none());
+    let (mut expected, names) = (Vec::new(), ["a", "b", "a", "c", "b", "a"]);
+    for (data, name) in names.iter().enumerate() {
+        rig.apply(name, &data.to_string());
+        let before = names[..data].iter().rposition(|before| before == name);
+        expected.push(match before {
+            None => format!("watch +{name}={data}"),
+            Some(before) => format!("watch {name}={before}>{data}"),
+        });
+    }
+    assert_eq!(next(&mut all, names.len()).await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_held_back_for_is_removed_and_the_informer_goes_on() {
+    let rig = Rig::start(server(), |informer| informer);
+    let all = rig.subscribe(buffer(Buffer::HoldBack(1)));
+    let mut other = rig.subscribe(HandlerOptions::new());
+    let mut all = Box::pin(all);
+    rig.informer.wait_for_sync().await.unwrap();
+    assert!(all.next().now_or_never().is_none());
+    for name in 0..10 {
+        rig.apply(&name.to_string(), "1");
+    }
+    next(&mut other, 1).await;
+    drop(all);
+    next(&mut other, 9).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_changes_were_dropped_everything_is_told_anew() {
+    for queue in QUEUES {
+        let server = server();
+        for name in ["a", "b"] {
+            server.apply(map(name, "1")).unwrap();
+        }
+        let rig = Rig::start(server, queue);
+        let mut stream = rig.subscribe(buffer(Buffer::DropAndResync(3)));
+        assert_eq!(next_sorted(&mut stream, 2).await, ["initial *a=1", "initial *b=1"]);
+        assert!(stream.next().now_or_never().is_none(), "so it was told all of it");
+        stream.registration().wait_for_sync().await.unwrap();
+        rig.apply("a", "2");
+        rig.delete("b");
+        for name in ["c", "d", "e"] {
+            rig.apply(name, "1");
+        }
+        rig.stored("e", "1").await;
+        assert!(stream.registration().depth() <= 3);
+        assert_eq!(next(&mut stream, 1).await, ["begins"]);
+        let told = next_sorted(&mut stream, 4).await;
+        assert_eq!(told, ["resync +a=2", "resync +c=1", "resync +d=1", "resync +e=1"]);
+        assert_eq!(next(&mut stream, 1).await, ["ends"]);
+        rig.apply("a", "3");
+        assert_eq!(next(&mut stream, 1).await, ["watch a=2>3"]);
+    }
+}

@@ -1,0 +1,122 @@
+//! The factory: one informer a kind and scope, started, waited for and shut down together (client-go's `factory_test.go`s).
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo_informer::shared_informer::{FactoryError, HandlerOptions, Scope, SharedInformerFactory};
+use deltafifo_testkit::{ApiServer, Fault, Resource, Verb};
+use futures_util::FutureExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{ApiResource, DynamicObject};
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::rig::{map, next, server};
+
+fn factory(server: &ApiServer) -> SharedInformerFactory {
+    SharedInformerFactory::new(server.client())
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_is_one_informer_a_kind_and_scope() {
+    let server = server();
+    let factory = factory(&server);
+    let front = || Scope::namespace("shop").labels("app=web").fields("metadata.name=a");
+    let back = Scope::namespace("shop").fields("metadata.name=a").labels("app=web");
+    for scope in [front(), back, front()] {
+        factory.informer::<ConfigMap>(&scope).unwrap();
+    }
+    factory.informer::<ConfigMap>(&Scope::all()).unwrap();
+    factory.informer_with::<DynamicObject>(&ApiResource::erase::<ConfigMap>(&()), &Scope::all(), |b| b).unwrap();
+    factory.clone().informer::<ConfigMap>(&Scope::namespace("bank")).unwrap();
+    factory.start();
+    factory.start();
+    factory.wait_for_cache_sync(pending()).await.unwrap();
+    server.wait_for_watchers(4).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn informers_of_a_scope_have_only_its_objects() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let labelled = json!({ "namespace": "bank", "name": "b", "labels": { "app": "web" } });
+    server.apply(json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": labelled })).unwrap();
+    let factory = factory(&server);
+    let lister = |scope: &Scope| factory.lister::<ConfigMap>(scope).unwrap();
+    let all = lister(&Scope::all());
+    let (shop, web) = (lister(&Scope::namespace("shop")), lister(&Scope::all().labels("app=web")));
+    let tweaked = factory.clone().query("labelSelector", "app=web").lister::<ConfigMap>(&Scope::all()).unwrap();
+    factory.start();
+    factory.wait_for_cache_sync(pending()).await.unwrap();
+    assert_eq!(all.list().len(), 2);
+    assert!(shop.list().len() == 1 && shop.get("shop/a").is_some());
+    for web in [web, tweaked] {
+        assert!(web.list().len() == 1 && web.namespace("bank").get("b").is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_made_late_wants_another_start() {
+    let server = server();
+    server.register(Resource::pods());
+    let factory = factory(&server);
+    factory.informer::<ConfigMap>(&Scope::all()).unwrap();
+    factory.start();
+    let pods = factory.informer::<Pod>(&Scope::all()).unwrap();
+    factory.wait_for_cache_sync(pending()).await.unwrap();
+    assert!(!pods.has_synced(), "it was not started");
+    factory.start();
+    factory.wait_for_cache_sync(pending()).await.unwrap();
+    assert!(pods.has_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn which_have_not_synced_is_said() {
+    let server = server();
+    server.register(Resource::pods());
+    let is_for_pods = |request: &deltafifo_testkit::Request| request.path().contains("/pods");
+    server.fault(Fault::silence().when(is_for_pods).times(usize::MAX));
+    let factory = factory(&server);
+    factory.informer::<ConfigMap>(&Scope::all()).unwrap();
+    factory.informer::<Pod>(&Scope::namespace("shop").labels("app=web")).unwrap();
+    factory.start();
+    let error = factory.wait_for_cache_sync(sleep(Duration::from_secs(5))).await.unwrap_err();
+    assert_eq!(error.informers, ["pods.v1 in shop?labelSelector=app%3Dweb"]);
+    assert!(error.to_string().ends_with("pods.v1 in shop?labelSelector=app%3Dweb"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_and_is_for_good() {
+    let server = server();
+    let factory = factory(&server);
+    let maps = factory.informer::<ConfigMap>(&Scope::all()).unwrap();
+    let started = maps.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
+    factory.start();
+    let never_started = factory.informer::<ConfigMap>(&Scope::namespace("shop")).unwrap();
+    factory.wait_for_cache_sync(pending()).await.unwrap();
+    factory.shutdown().await;
+    assert!(maps.is_stopped() && never_started.is_stopped());
+    assert!(started.ended().now_or_never().is_some());
+    factory.start();
+    assert!(matches!(factory.informer::<ConfigMap>(&Scope::all()), Err(FactoryError::ShutDown)));
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_resync_period_and_what_is_chosen_are_its_informers() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let factory = factory(&server).resync(Duration::from_secs(60));
+    let informer = factory.informer_with::<ConfigMap>(&(), &Scope::all(), |informer| {
+        informer.transform(|map| {
+            let mut map = ConfigMap::clone(&map);
+            map.data.get_or_insert_default().insert("data".to_owned(), "changed".to_owned());
+            Ok(Arc::new(map))
+        })
+    });
+    let mut stream = informer.unwrap().subscribe(HandlerOptions::new()).unwrap();
+    factory.start();
+    assert_eq!(next(&mut stream, 2).await, ["initial *a=changed", "resync a=changed>changed"]);
+    assert!(server.requests().iter().any(|request| request.verb() == Verb::Watch));
+}

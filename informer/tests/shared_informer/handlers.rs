@@ -1,0 +1,261 @@
+//! The forms of handlers, and that none harms another.
+
+use std::sync::Arc;
+
+use deltafifo::DeltaObject;
+use deltafifo_informer::shared_informer::{EventHandler, HandlerOptions, InformerError, Notification};
+use futures_util::FutureExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::sync::mpsc;
+
+use super::rig::{Notes, QUEUES, Rig, Told, gated, map, next, notes, server, shown, value};
+
+fn everything() -> [&'static str; 3] {
+    ["initial *a=1", "watch a=1>2", "watch -a=2"]
+}
+
+/// After each of them the handlers are waited for: else a buffer may compress them.
+async fn change(rig: &Rig, handlers: &mut [&mut Notes]) {
+    let changes: [&dyn Fn(); 3] = [&|| (), &|| rig.apply("a", "2"), &|| rig.delete("a")];
+    for (change, expected) in changes.iter().zip(everything()) {
+        change();
+        for notes in &mut *handlers {
+            assert_eq!(notes.next(1).await, [expected]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_form_of_a_handler_is_told_the_same() {
+    struct ByKind(mpsc::UnboundedSender<String>);
+    impl EventHandler<ConfigMap> for ByKind {
+        fn on_add(&mut self, object: Arc<ConfigMap>, is_in_initial_list: bool) {
+            assert_eq!((value(&object), is_in_initial_list), ("1", true));
+            self.0.send(everything()[0].to_owned()).unwrap();
+        }
+
+        fn on_update(&mut self, old: Arc<ConfigMap>, new: Arc<ConfigMap>) {
+            assert_eq!((value(&old), value(&new)), ("1", "2"));
+            self.0.send(everything()[1].to_owned()).unwrap();
+        }
+
+        fn on_delete(&mut self, last: DeltaObject<ConfigMap>) {
+            assert_eq!(value(last.object().unwrap()), "2");
+            self.0.send(everything()[2].to_owned()).unwrap();
+        }
+    }
+    for queue in QUEUES {
+        let server = server();
+        server.apply(map("a", "1")).unwrap();
+        let rig = Rig::start(server, queue);
+        let (kinds, by_kind) = mpsc::unbounded_channel();
+        let mut by_kind = Notes(by_kind);
+        rig.informer.add_event_handler(ByKind(kinds)).unwrap();
+        let (note, mut closure) = notes();
+        rig.informer.add_event_handler(note).unwrap();
+        let (note, mut task) = notes();
+        let in_task = move |told: Told| {
+            note(told);
+            async {}
+        };
+        rig.informer.add_async_handler(HandlerOptions::new(), in_task).unwrap();
+        let (note, mut batches) = notes();
+        let batch = move |batch: Vec<Told>| batch.into_iter().for_each(&note);
+        rig.informer.add_batch_handler(HandlerOptions::new(), 10, batch).unwrap();
+        let mut stream = rig.subscribe(HandlerOptions::new());
+
+        change(&rig, &mut [&mut by_kind, &mut closure, &mut task, &mut batches]).await;
+        // The stream was not polled meanwhile: for it there never was anything.
+        assert!(futures_util::StreamExt::next(&mut stream).now_or_never().is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_sleeps_delays_no_other() {
+    for queue in QUEUES {
+        let rig = Rig::start(server(), queue);
+        let (sleeping, _go, mut asleep) = gated();
+        let sleeping = rig.informer.add_event_handler(sleeping).unwrap();
+        let mut other = rig.subscribe(HandlerOptions::new());
+        rig.apply("a", "1");
+        assert_eq!(asleep.next(1).await.len(), 1, "it is in its call, and stays there");
+        next(&mut other, 1).await;
+        for number in 0..100 {
+            rig.apply("b", &number.to_string());
+            assert!(next(&mut other, 1).await[0].ends_with(&number.to_string()));
+        }
+        assert_eq!(sleeping.depth(), 1, "one step of one key waits");
+        assert!(sleeping.age().is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_is_told_what_comes_next_and_harms_no_other() {
+    let (errors, mut failed) = mpsc::unbounded_channel();
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let rig = Rig::start(server, |informer| {
+        informer.on_error(move |error: &InformerError<'_>| drop(errors.send(error.to_string())))
+    });
+    let (note, mut told) = notes();
+    let panicking = rig.informer.add_event_handler(move |what: Told| {
+        let is_first = shown(&what).ends_with("a=1");
+        note(what);
+        assert!(!is_first, "as told");
+    });
+    let (note, mut in_task) = notes();
+    let panicking_task = rig.informer.add_async_handler(HandlerOptions::new(), move |what: Told| {
+        let is_first = shown(&what).ends_with("a=1");
+        note(what);
+        async move { assert!(!is_first, "as told") }
+    });
+    let mut other = rig.subscribe(HandlerOptions::new());
+    for handler in [panicking.unwrap(), panicking_task.unwrap()] {
+        handler.wait_for_sync().await.unwrap();
+        let error = failed.recv().await.unwrap();
+        assert_eq!(error, "a handler panicked, what it was told is not told again: as told");
+    }
+    next(&mut other, 1).await;
+    rig.apply("a", "2");
+    for notes in [&mut told, &mut in_task] {
+        assert_eq!(notes.next(2).await, ["initial *a=1", "watch a=1>2"]);
+    }
+    assert_eq!(next(&mut other, 1).await, ["watch a=1>2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_makes_additions_and_deletions_of_updates() {
+    for queue in QUEUES {
+        let server = server();
+        for data in ["1", "2"] {
+            server.apply(map(data, data)).unwrap();
+        }
+        let rig = Rig::start(server, queue);
+        let options = HandlerOptions::new().filter(|map: &ConfigMap| value(map) >= "2");
+        let mut some = rig.subscribe(options);
+        assert_eq!(next(&mut some, 1).await, ["initial *2=2"]);
+        let changes = [("1", "2", "watch +1=2"), ("1", "3", "watch 1=2>3"), ("1", "0", "watch -1=3")];
+        for (name, data, expected) in changes {
+            rig.apply(name, data);
+            assert_eq!(next(&mut some, 1).await, [expected]);
+        }
+        rig.apply("1", "1");
+        rig.delete("1");
+        rig.delete("2");
+        assert_eq!(next(&mut some, 1).await, ["watch -2=2"], "of what never matched nothing is told");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_that_panics_leaves_that_object_out() {
+    let rig = Rig::start(server(), |informer| informer);
+    let options = HandlerOptions::new().filter(|map: &ConfigMap| {
+        assert_ne!(value(map), "bad");
+        true
+    });
+    let mut stream = rig.subscribe(options);
+    rig.apply("a", "bad");
+    rig.stored("a", "bad").await;
+    rig.apply("b", "1");
+    assert!(next(&mut stream, 1).await[0].ends_with("+b=1"));
+}
+
+#[tokio::test]
+async fn a_batch_is_all_that_waits() {
+    let server = server();
+    server.apply(map("first", "1")).unwrap();
+    let rig = Rig::start(server, |informer| informer);
+    let (go, gate) = std::sync::mpsc::channel::<()>();
+    let (sizes, mut seen) = mpsc::unbounded_channel();
+    let handler = move |batch: Vec<Told>| {
+        sizes.send(batch.len()).unwrap();
+        let _ = gate.recv();
+    };
+    let handle = rig.informer.add_batch_handler(HandlerOptions::new(), 5, handler).unwrap();
+    assert_eq!(seen.recv().await, Some(1));
+    for name in 0..8 {
+        rig.apply(&name.to_string(), "1");
+    }
+    rig.stored("7", "1").await;
+    while handle.depth() < 8 {
+        tokio::task::yield_now().await;
+    }
+    drop(go);
+    assert_eq!((seen.recv().await, seen.recv().await), (Some(5), Some(3)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_handler_may_be_added_twice_and_each_is_told() {
+    let rig = Rig::start(server(), |informer| informer);
+    let (note, told) = notes();
+    let handler = move |what: Told| {
+        note(what);
+        async {}
+    };
+    let one = rig.informer.add_async_handler(HandlerOptions::new(), handler.clone()).unwrap();
+    let two = rig.informer.add_async_handler(HandlerOptions::new(), handler).unwrap();
+    one.wait_for_sync().await.unwrap();
+    two.wait_for_sync().await.unwrap();
+    rig.apply("a", "1");
+    let mut told = told;
+    assert_eq!(told.next(2).await, ["watch +a=1", "watch +a=1"]);
+    one.remove().await;
+    rig.apply("a", "2");
+    assert_eq!(told.next(1).await, ["watch a=1>2"]);
+    two.remove().await;
+    assert!(told.rest().await.is_empty());
+}
+
+#[tokio::test]
+async fn to_remove_waits_for_the_running_call_and_none_follows() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let rig = Rig::start(server, |informer| informer);
+    let (handler, go, mut notes) = gated();
+    let handle = rig.informer.add_event_handler(handler).unwrap();
+    assert_eq!(notes.next(1).await, ["initial *a=1"]);
+    rig.apply("a", "2");
+    rig.stored("a", "2").await;
+    let removed = handle.remove();
+    let mut removed = std::pin::pin!(removed);
+    assert!(removed.as_mut().now_or_never().is_none(), "a call runs");
+    assert!(handle.wait_for_sync().await.is_err(), "it will not be told everything");
+    go.send(()).unwrap();
+    removed.await;
+    assert!(notes.rest().await.is_empty(), "what waited is dropped");
+    handle.remove().await;
+    assert_eq!(handle.depth(), 0);
+}
+
+#[tokio::test]
+async fn a_handler_can_detach_itself_and_others_go_on() {
+    let rig = Rig::start(server(), |informer| informer);
+    let (hand_over, handle) = std::sync::mpsc::channel();
+    let (note, notes) = notes();
+    let once = move |told: Told| {
+        note(told);
+        let handle: deltafifo_informer::shared_informer::Registration<ConfigMap> = handle.recv().unwrap();
+        handle.detach();
+    };
+    let once = rig.informer.add_event_handler(once).unwrap();
+    hand_over.send(once.clone()).unwrap();
+    let mut other = rig.subscribe(HandlerOptions::new());
+    rig.informer.wait_for_sync().await.unwrap();
+    rig.apply("a", "1");
+    next(&mut other, 1).await;
+    once.ended().await;
+    rig.apply("a", "2");
+    assert_eq!(next(&mut other, 1).await, ["watch a=1>2"]);
+    assert_eq!(notes.rest().await, ["watch +a=1"]);
+}
+
+#[test]
+fn public_types_can_be_shared_among_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<super::rig::Informer>();
+    shared::<Notification<ConfigMap>>();
+    shared::<deltafifo_informer::shared_informer::Registration<ConfigMap>>();
+    shared::<deltafifo_informer::shared_informer::Subscription<ConfigMap>>();
+    shared::<HandlerOptions<ConfigMap>>();
+    shared::<InformerError<'static>>();
+}

@@ -1,0 +1,93 @@
+//! Handlers that come and go while objects change.
+
+use std::collections::BTreeMap;
+
+use deltafifo_informer::shared_informer::{Buffer, HandlerOptions, Notification};
+use futures_util::StreamExt;
+
+use super::rig::{QUEUES, Rig, map, next, next_sorted, server, value};
+
+#[tokio::test(start_paused = true)]
+async fn a_late_handler_is_told_what_is_known_and_then_what_changes() {
+    for queue in QUEUES {
+        let server = server();
+        server.apply(map("a", "1")).unwrap();
+        server.apply(map("b", "1")).unwrap();
+        let rig = Rig::start(server, queue);
+        rig.informer.wait_for_sync().await.unwrap();
+        rig.apply("b", "2");
+        rig.stored("b", "2").await;
+        let mut late = rig.subscribe(HandlerOptions::new());
+        assert!(!late.registration().has_synced());
+        assert_eq!(next_sorted(&mut late, 2).await, ["initial *a=1", "initial *b=2"]);
+        rig.delete("a");
+        assert_eq!(next(&mut late, 1).await, ["watch -a=1"]);
+        assert!(late.registration().has_synced(), "it asked for more than the initial ones");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_of_an_informer_without_objects_syncs_too() {
+    let rig = Rig::start(server(), |informer| informer);
+    let early = rig.informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
+    early.wait_for_sync().await.unwrap();
+    let late = rig.informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
+    late.wait_for_sync().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happens_to_a_key_that_a_walk_has_not_come_to_is_left_to_the_walk() {
+    const OBJECTS: usize = 500;
+    for queue in QUEUES {
+        for buffer in [Buffer::Compress, Buffer::HoldBack(4), Buffer::DropAndResync(1_000)] {
+            let server = server();
+            for number in 0..OBJECTS {
+                server.apply(map(&number.to_string(), "1")).unwrap();
+            }
+            let rig = Rig::start(server, queue);
+            rig.informer.wait_for_sync().await.unwrap();
+            let mut late = rig.subscribe(HandlerOptions::new().buffer(buffer));
+            // It takes the first of a stride of 64, so the walk has not come to most of them.
+            let mut told = BTreeMap::new();
+            note(&mut told, late.next().await.unwrap());
+            assert!(late.registration().depth() < 100, "known objects are not copied");
+            for number in 0..OBJECTS {
+                match number % 4 {
+                    0 => rig.apply(&number.to_string(), "2"),
+                    1 => rig.delete(&number.to_string()),
+                    _ => {}
+                }
+            }
+            rig.apply("last", "1");
+            while !told.contains_key("last") || !late.registration().has_synced() {
+                note(&mut told, late.next().await.unwrap());
+            }
+            while let Some(Some(more)) = futures_util::FutureExt::now_or_never(late.next()) {
+                note(&mut told, more);
+            }
+            let expected = (0..OBJECTS)
+                .filter(|number| number % 4 != 1)
+                .map(|number| (number.to_string(), if number % 4 == 0 { "2" } else { "1" }.to_owned()));
+            let expected: BTreeMap<_, _> = expected.chain([("last".to_owned(), "1".to_owned())]).collect();
+            assert_eq!(told, expected);
+        }
+    }
+}
+
+/// Every notification goes on from what was told last.
+fn note(known: &mut BTreeMap<String, String>, told: super::rig::Told) {
+    let name = |map: &k8s_openapi::api::core::v1::ConfigMap| map.metadata.name.clone().unwrap();
+    match told {
+        Notification::Added { new, .. } => {
+            assert_eq!(known.insert(name(&new), value(&new).to_owned()), None, "added twice");
+        }
+        Notification::Updated { old, new, .. } => {
+            let before = known.insert(name(&new), value(&new).to_owned());
+            assert_eq!(before.as_deref(), Some(value(&old)), "updated from what it was not told");
+        }
+        Notification::Deleted { last, .. } => {
+            assert!(known.remove(&name(last.object().unwrap())).is_some(), "deleted what it was not told of");
+        }
+        Notification::ResyncBegins | Notification::ResyncEnds => panic!("its buffer has room"),
+    }
+}

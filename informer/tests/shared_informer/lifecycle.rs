@@ -1,0 +1,153 @@
+//! Running, stopping, and what an informer is made of.
+
+use deltafifo::Indexers;
+use deltafifo_informer::shared_informer::{AddHandlerError, HandlerOptions, InformerError, RunError};
+use deltafifo_testkit::{Fault, Resource, Verb, status};
+use futures_util::{FutureExt, StreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::sync::mpsc;
+
+use super::rig::{QUEUES, Rig, builder, gated, map, next, run, server, value};
+
+#[tokio::test(start_paused = true)]
+async fn it_runs_once() {
+    let server = server();
+    let informer = builder(&server).build().unwrap();
+    assert!(!informer.is_stopped() && !informer.has_synced());
+    let first = run(&informer);
+    informer.wait_for_sync().await.unwrap();
+    assert_eq!(informer.run().await, Err(RunError::Running));
+    assert!(!informer.is_stopped());
+    informer.stop().await;
+    assert!(informer.is_stopped());
+    assert_eq!(first.await.unwrap(), Ok(()));
+    assert_eq!(informer.run().await, Err(RunError::Stopped));
+    informer.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopped_it_takes_no_handlers_and_those_it_had_end() {
+    for queue in QUEUES {
+        let rig = Rig::start(server(), queue);
+        let early = rig.informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
+        let mut stream = rig.subscribe(HandlerOptions::new());
+        rig.informer.wait_for_sync().await.unwrap();
+        rig.informer.stop().await;
+        assert!(stream.next().await.is_none());
+        early.ended().await;
+        early.remove().await;
+        let late = rig.informer.add_event_handler(|_| ());
+        assert!(matches!(late, Err(AddHandlerError::Stopped)), "{late:?}");
+        assert!(rig.informer.subscribe(HandlerOptions::new()).is_err());
+        assert_eq!(rig.run.await.unwrap(), Ok(()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_never_ran_can_be_stopped() {
+    let informer = builder(&server()).build().unwrap();
+    let early = informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
+    informer.stop().await;
+    assert!(informer.is_stopped());
+    assert!(early.wait_for_sync().await.is_err());
+    assert!(informer.wait_for_sync().await.is_err());
+    assert_eq!(informer.run().await, Err(RunError::Stopped));
+}
+
+#[tokio::test]
+async fn to_stop_waits_for_running_calls() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let rig = Rig::start(server, |informer| informer);
+    let (handler, go, mut notes) = gated();
+    rig.informer.add_event_handler(handler).unwrap();
+    notes.next(1).await;
+    let mut stopped = std::pin::pin!(rig.informer.stop());
+    assert!(stopped.as_mut().now_or_never().is_none());
+    tokio::task::yield_now().await;
+    assert!(!rig.informer.is_stopped(), "a call runs");
+    go.send(()).unwrap();
+    stopped.await;
+    assert!(notes.rest().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_dropped_stops_it() {
+    let informer = builder(&server()).build().unwrap();
+    let handler = informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
+    tokio::select! {
+        ended = informer.run() => panic!("{ended:?}"),
+        synced = informer.wait_for_sync() => synced.unwrap(),
+    }
+    assert!(informer.is_stopped());
+    handler.ended().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_handle_takes_its_handlers_along() {
+    let informer = builder(&server()).build().unwrap();
+    let handler = informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
+    let thread = informer.add_event_handler(|_| ()).unwrap();
+    drop(informer);
+    handler.ended().await;
+    thread.ended().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_is_what_store_and_handlers_see() {
+    for queue in QUEUES {
+        let server = server();
+        server.apply(map("a", "1")).unwrap();
+        let rig = Rig::start(server, |informer| {
+            queue(informer).transform(|map: std::sync::Arc<ConfigMap>| {
+                let mut map = ConfigMap::clone(&map);
+                map.data.get_or_insert_default().insert("data".to_owned(), "changed".to_owned());
+                Ok(map.into())
+            })
+        });
+        let mut stream = rig.subscribe(HandlerOptions::new());
+        assert_eq!(next(&mut stream, 1).await, ["initial *a=changed"]);
+        assert_eq!(value(&rig.informer.store().get_by_key("shop/a").unwrap()), "changed");
+        rig.apply("a", "2");
+        assert_eq!(next(&mut stream, 1).await, ["watch a=changed>changed"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn indexes_are_there_from_the_beginning_or_come_later() {
+    let by_value = |map: &ConfigMap| Ok(vec![value(map).to_owned()]);
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    server.apply(map("b", "1")).unwrap();
+    let rig = Rig::start(server, |informer| informer.index("value", by_value));
+    rig.informer.wait_for_sync().await.unwrap();
+    let store = rig.informer.store();
+    assert_eq!(store.index_keys("value", "1").unwrap(), ["shop/a", "shop/b"]);
+    store.add_indexers(Indexers::new().index("later", by_value)).unwrap();
+    rig.apply("a", "2");
+    rig.stored("a", "2").await;
+    for index in ["value", "later"] {
+        assert_eq!(store.index_keys(index, "2").unwrap(), ["shop/a"]);
+        assert_eq!(store.index_keys(index, "1").unwrap(), ["shop/b"]);
+    }
+    assert!(builder(&rig.server).index("value", by_value).index("value", by_value).build().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_of_lists_are_told_and_it_goes_on() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    server.fault(Fault::status(status::forbidden(&Resource::config_maps())).on(Verb::List));
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let rig = Rig::start(server, |informer| {
+        informer.reflector(|reflector| reflector.watch_list(false)).on_error(move |error| {
+            assert!(matches!(error, InformerError::Reflector(_)));
+            let _ = tell.send(error.to_string());
+        })
+    });
+    assert!(told.recv().await.unwrap().contains("orbidden"));
+    rig.informer.wait_for_sync().await.unwrap();
+    assert_eq!(rig.informer.lister().namespace("shop").list().len(), 1);
+    rig.server.wait_for_watchers(1).await;
+    assert!(rig.informer.last_sync_resource_version().is_some());
+}

@@ -1,0 +1,70 @@
+//! What a watch has missed, and what a list brings that is no news.
+
+use deltafifo_informer::shared_informer::HandlerOptions;
+use deltafifo_testkit::Resource;
+
+use super::rig::{QUEUES, Rig, map, next, next_sorted, server};
+
+#[tokio::test(start_paused = true)]
+async fn what_a_watch_missed_is_told_by_a_list_and_deletions_by_tombstones() {
+    for queue in QUEUES {
+        let server = server();
+        for name in ["a", "b", "c"] {
+            server.apply(map(name, "1")).unwrap();
+        }
+        let rig = Rig::start(server, queue);
+        let mut stream = rig.subscribe(HandlerOptions::new());
+        next(&mut stream, 3).await;
+        rig.server.wait_for_watchers(1).await;
+        rig.missing(|rig| {
+            rig.apply("a", "2");
+            rig.delete("b");
+            rig.apply("d", "1");
+        });
+        let told = next_sorted(&mut stream, 3).await;
+        assert_eq!(told, ["relist !shop/b=1", "relist +d=1", "relist a=1>2"], "c is as it was");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_what_a_list_finds_unchanged_handlers_are_told_if_that_was_asked_for() {
+    for queue in QUEUES {
+        let server = server();
+        server.apply(map("a", "1")).unwrap();
+        let rig = Rig::start(server, |informer| queue(informer).notify_unchanged(true));
+        let mut stream = rig.subscribe(HandlerOptions::new());
+        next(&mut stream, 1).await;
+        rig.server.wait_for_watchers(1).await;
+        rig.missing(|_| ());
+        assert_eq!(next(&mut stream, 1).await, ["relist a=1>1"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_another_uid_is_another_object() {
+    for queue in QUEUES {
+        let server = server();
+        server.apply(map("a", "1")).unwrap();
+        let rig = Rig::start(server, queue);
+        let mut stream = rig.subscribe(HandlerOptions::new());
+        next(&mut stream, 1).await;
+        rig.server.wait_for_watchers(1).await;
+        rig.missing(|rig| {
+            rig.delete("a");
+            rig.apply("a", "2");
+        });
+        assert_eq!(next(&mut stream, 2).await, ["relist !shop/a=1", "relist +a=2"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_breaks_off_goes_on_without_a_list() {
+    let rig = Rig::start(server(), |informer| informer);
+    let mut stream = rig.subscribe(HandlerOptions::new());
+    rig.server.wait_for_watchers(1).await;
+    rig.server.break_watches();
+    rig.apply("a", "1");
+    assert_eq!(next(&mut stream, 1).await, ["watch +a=1"]);
+    rig.server.delete(&Resource::config_maps(), "shop", "a").unwrap();
+    assert_eq!(next(&mut stream, 1).await, ["watch -a=1"]);
+}

@@ -1,0 +1,73 @@
+//! Resync periods, of each handler its own.
+
+use std::time::Duration;
+
+use deltafifo_informer::shared_informer::HandlerOptions;
+use tokio::time::Instant;
+
+use super::rig::{QUEUES, Rig, map, next, next_sorted, server};
+
+fn every(seconds: u64) -> HandlerOptions<k8s_openapi::api::core::v1::ConfigMap> {
+    HandlerOptions::new().resync(Some(Duration::from_secs(seconds)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_handler_has_its_own_period() {
+    for queue in QUEUES {
+        let server = server();
+        server.apply(map("a", "1")).unwrap();
+        server.apply(map("b", "1")).unwrap();
+        let rig = Rig::start(server, queue);
+        let began = Instant::now();
+        let (mut two, mut three) = (rig.subscribe(every(2)), rig.subscribe(every(3)));
+        let mut never = rig.subscribe(HandlerOptions::new());
+        for stream in [&mut two, &mut three, &mut never] {
+            next(stream, 2).await;
+        }
+        let mut seen = Vec::new();
+        while seen.len() < 5 {
+            let who = tokio::select! {
+                told = next_sorted(&mut two, 2) => { assert_eq!(told, ["resync a=1>1", "resync b=1>1"]); 2 }
+                told = next_sorted(&mut three, 2) => { assert_eq!(told, ["resync a=1>1", "resync b=1>1"]); 3 }
+                told = next(&mut never, 1) => panic!("{told:?}"),
+            };
+            seen.push((began.elapsed().as_secs(), who));
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, [(2, 2), (3, 3), (4, 2), (6, 2), (6, 3)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_does_not_say_has_the_informers_period_and_a_late_one_its_own() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let rig = Rig::start(server, |informer| informer.resync(Duration::from_secs(60)));
+    let began = Instant::now();
+    let mut early = rig.subscribe(HandlerOptions::new());
+    let mut never = rig.subscribe(HandlerOptions::new().resync(None));
+    next(&mut never, 1).await;
+    assert_eq!(next(&mut early, 2).await, ["initial *a=1", "resync a=1>1"]);
+    assert_eq!(began.elapsed().as_secs(), 60);
+    let mut late = rig.subscribe(every(7));
+    assert_eq!(next(&mut late, 2).await, ["initial *a=1", "resync a=1>1"]);
+    assert_eq!(began.elapsed().as_secs(), 67);
+    let mut short = rig.subscribe(HandlerOptions::new().resync(Some(Duration::from_nanos(1))));
+    assert_eq!(next(&mut short, 2).await, ["initial *a=1", "resync a=1>1"]);
+    assert_eq!(began.elapsed().as_secs(), 68, "at least a second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_adds_nothing_to_what_waits_for_the_handler() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let rig = Rig::start(server, |informer| informer);
+    let mut stream = rig.subscribe(every(5));
+    next(&mut stream, 1).await;
+    rig.apply("a", "2");
+    rig.stored("a", "2").await;
+    tokio::time::advance(Duration::from_secs(5)).await;
+    rig.apply("b", "1");
+    rig.stored("b", "1").await;
+    assert_eq!(next_sorted(&mut stream, 2).await, ["watch +b=1", "watch a=1>2"]);
+}

@@ -1,0 +1,173 @@
+//! A server, an informer that runs, and what handlers are told, written down.
+
+use std::sync::mpsc;
+
+use deltafifo::DeltaObject;
+use deltafifo_informer::shared_informer::{
+    Cause, HandlerOptions, Notification, RunError, SharedInformer, SharedInformerBuilder, Subscription,
+};
+use deltafifo_informer::{KubeListerWatcher, KubeMeta};
+use deltafifo_testkit::{ApiServer, Resource, status};
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+pub type Informer = SharedInformer<ConfigMap>;
+pub type Told = Notification<ConfigMap>;
+type Choose = fn(SharedInformerBuilder<ConfigMap, KubeMeta>) -> SharedInformerBuilder<ConfigMap, KubeMeta>;
+
+/// Both queues: what does not say otherwise holds for each.
+pub const QUEUES: [Choose; 2] = [|informer| informer.delta(), |informer| informer.in_order()];
+
+pub fn server() -> ApiServer {
+    ApiServer::builder().resource(Resource::config_maps()).build()
+}
+
+pub fn map(name: &str, data: &str) -> Value {
+    json!({
+        "kind": "ConfigMap", "apiVersion": "v1",
+        "metadata": { "namespace": "shop", "name": name },
+        "data": { "data": data },
+    })
+}
+
+pub fn builder(server: &ApiServer) -> SharedInformerBuilder<ConfigMap, KubeMeta> {
+    Informer::builder(KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None))
+}
+
+/// An informer that runs for as long as the test's runtime lives.
+pub struct Rig {
+    pub server: ApiServer,
+    pub informer: Informer,
+    pub run: JoinHandle<Result<(), RunError>>,
+}
+
+impl Rig {
+    pub fn start(
+        server: ApiServer,
+        choose: impl FnOnce(SharedInformerBuilder<ConfigMap, KubeMeta>) -> SharedInformerBuilder<ConfigMap, KubeMeta>,
+    ) -> Self {
+        let informer = choose(builder(&server)).build().expect("its indexes have names of their own");
+        let run = run(&informer);
+        Self { server, informer, run }
+    }
+
+    pub fn apply(&self, name: &str, data: &str) {
+        self.server.apply(map(name, data)).expect("it is a map with a name");
+    }
+
+    pub fn delete(&self, name: &str) {
+        self.server.delete(&Resource::config_maps(), "shop", name).expect("it is there");
+    }
+
+    /// All open watches are cut off, `meanwhile` happens, and is forgotten, so that only a list shows it.
+    pub fn missing(&self, meanwhile: impl FnOnce(&Self)) {
+        self.server.error_watches(status::expired("cut off by the test"));
+        meanwhile(self);
+        self.server.compact();
+    }
+
+    pub fn subscribe(&self, options: HandlerOptions<ConfigMap>) -> Subscription<ConfigMap> {
+        self.informer.subscribe(options).expect("the informer has not stopped")
+    }
+
+    /// Waits until the store has this object.
+    pub async fn stored(&self, name: &str, data: &str) {
+        let mut changes = self.subscribe(HandlerOptions::new());
+        while self.informer.store().get_by_key(&format!("shop/{name}")).is_none_or(|map| value(&map) != data) {
+            changes.next().await.expect("the informer runs");
+        }
+    }
+}
+
+pub fn run(informer: &Informer) -> JoinHandle<Result<(), RunError>> {
+    let informer = informer.clone();
+    tokio::spawn(async move { informer.run().await })
+}
+
+pub fn value(map: &ConfigMap) -> &str {
+    map.data.as_ref().map_or("", |data| &data["data"])
+}
+
+fn name(map: &ConfigMap) -> &str {
+    map.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// `initial +a=1`, `watch a=1>2`, `watch -a=2`; of a tombstone `relist !a=2`; added in the initial list `initial *a=1`.
+pub fn shown(told: &Told) -> String {
+    let because = |cause: &Cause| format!("{cause:?}").to_lowercase();
+    match told {
+        Notification::Added { new, is_in_initial_list, cause } => {
+            let sign = if *is_in_initial_list { '*' } else { '+' };
+            format!("{} {sign}{}={}", because(cause), name(new), value(new))
+        }
+        Notification::Updated { old, new, cause } => {
+            format!("{} {}={}>{}", because(cause), name(new), value(old), value(new))
+        }
+        Notification::Deleted { last: DeltaObject::Object(last), cause } => {
+            format!("{} -{}={}", because(cause), name(last), value(last))
+        }
+        Notification::Deleted { last: DeltaObject::Tombstone(tombstone), cause } => {
+            format!("{} !{}={}", because(cause), tombstone.key, tombstone.obj.as_ref().map_or("?", |last| value(last)))
+        }
+        Notification::ResyncBegins => "begins".to_owned(),
+        Notification::ResyncEnds => "ends".to_owned(),
+    }
+}
+
+/// The next that a stream tells.
+pub async fn next(stream: &mut Subscription<ConfigMap>, count: usize) -> Vec<String> {
+    let mut all = Vec::new();
+    while all.len() < count {
+        all.push(shown(&stream.next().await.expect("the informer runs")));
+    }
+    all
+}
+
+/// The same in no order.
+pub async fn next_sorted(stream: &mut Subscription<ConfigMap>, count: usize) -> Vec<String> {
+    let mut all = next(stream, count).await;
+    all.sort();
+    all
+}
+
+/// A handler's notes, and what it wrote.
+pub fn notes() -> (impl Fn(Told) + Clone + Send + 'static, Notes) {
+    let (write, read) = tokio::sync::mpsc::unbounded_channel();
+    let note = move |told: Told| drop(write.send(shown(&told)));
+    (note, Notes(read))
+}
+
+pub struct Notes(pub tokio::sync::mpsc::UnboundedReceiver<String>);
+
+impl Notes {
+    pub async fn next(&mut self, count: usize) -> Vec<String> {
+        let mut all = Vec::new();
+        while all.len() < count {
+            all.push(self.0.recv().await.expect("the handler is there"));
+        }
+        all
+    }
+
+    /// What else there is, once the handler is gone.
+    pub async fn rest(mut self) -> Vec<String> {
+        let mut all = Vec::new();
+        while let Some(one) = self.0.recv().await {
+            all.push(one);
+        }
+        all
+    }
+}
+
+/// A handler on a thread that stops at every notification until it is let go: who lets it go, and its notes.
+pub fn gated() -> (impl FnMut(Told) + Send + 'static, mpsc::Sender<()>, Notes) {
+    let (note, notes) = notes();
+    let (go, gate) = mpsc::channel();
+    let handler = move |told: Told| {
+        note(told);
+        // Nobody lets it go any more: it goes on.
+        let _ = gate.recv();
+    };
+    (handler, go, notes)
+}

@@ -17,22 +17,28 @@ const LONGEST_GET: f64 = 50e-6;
 /// All that can be said of these rows.
 pub(super) fn sanity(rows: &[Summary]) -> Vec<String> {
     let grown = [Workload::Initial, Workload::Relist].into_iter().filter_map(|workload| growth(rows, workload));
-    base_ratio(rows).into_iter().chain(grown).chain(longest_get(rows)).collect()
+    base_ratios(rows).into_iter().chain(grown).chain(longest_get(rows)).collect()
 }
 
-/// Of the largest relist that both have: fewer objects have more of other costs.
-fn base_ratio(rows: &[Summary]) -> Option<String> {
+/// Of every relist that both have: a base may keep up with one number of objects and not with another.
+fn base_ratios(rows: &[Summary]) -> Vec<String> {
     let relists = |engine| lists(rows, engine, Workload::Relist);
-    let both = relists(EngineName::ClientGoDeltaFifo).filter_map(|go| {
-        let mutex = relists(EngineName::Mutex).find(|mutex| mutex.objects == go.objects)?;
-        Some((go, mutex))
-    });
-    let (go, mutex) = both.max_by_key(|(go, _)| go.objects)?;
-    let ratio = go.times_slower_than(mutex)?;
-    let verdict = if ratio >= LEAST_BASE_RATIO { "as it must be" } else { "TOO SLOW A BASE for ratios to mutex" };
-    Some(format!(
-        "base of the ratios: mutex is {ratio:.2} × client-go-deltafifo on relist (at least {LEAST_BASE_RATIO}): {verdict}"
-    ))
+    let mut ratios: Vec<(usize, f64)> = relists(EngineName::ClientGoDeltaFifo)
+        .filter_map(|go| {
+            let mutex = relists(EngineName::Mutex).find(|mutex| mutex.objects == go.objects)?;
+            Some((go.objects, go.times_slower_than(mutex)?))
+        })
+        .collect();
+    ratios.sort_by_key(|&(objects, _)| objects);
+    let sentence = |(objects, ratio)| {
+        let verdict = if ratio >= LEAST_BASE_RATIO { "as it must be" } else { "TOO SLOW A BASE for ratios to mutex" };
+        format!(
+            "base of the ratios: mutex is {ratio:.2} × client-go-deltafifo on a relist of {} objects (at least \
+             {LEAST_BASE_RATIO}): {verdict}",
+            count(objects)
+        )
+    };
+    ratios.into_iter().map(sentence).collect()
 }
 
 /// Of this project's time for one object.
@@ -84,6 +90,24 @@ mod tests {
     use super::*;
     use crate::protocol::Row;
     use crate::rounds::Measured;
+
+    #[test]
+    fn the_base_is_judged_at_every_number_of_objects() {
+        let relist =
+            |engine, objects, value| Measured { engine, objects, row: Row::new(Workload::Relist, "", "s", value) };
+        let rows = [
+            relist(EngineName::Mutex, 20, 2.0),
+            relist(EngineName::Mutex, 10, 1.0),
+            relist(EngineName::Mutex, 30, 1.0),
+            relist(EngineName::ClientGoDeltaFifo, 20, 4.0),
+            relist(EngineName::ClientGoDeltaFifo, 10, 3.0),
+        ];
+        let said = sanity(&Summary::of(&rows));
+        assert!(said[0].contains("3.00 × client-go-deltafifo on a relist of 10 objects"), "{said:?}");
+        assert!(said[0].ends_with("as it must be"), "{said:?}");
+        assert!(said[1].contains("2.00 ×") && said[1].contains("TOO SLOW A BASE"), "{said:?}");
+        assert_eq!(said.len(), 2, "{said:?}");
+    }
 
     #[test]
     fn a_reader_that_is_held_up_in_any_round_is_said() {

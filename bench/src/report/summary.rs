@@ -54,10 +54,11 @@ impl Summary {
         groups.into_iter().filter_map(Self::of_group).collect()
     }
 
-    /// The upper of the two in the middle of an even number of rounds: every figure is one that was measured.
+    /// The worse of the two in the middle of an even number of rounds: every figure is one that was measured.
     fn of_group(mut rounds: Vec<&Measured>) -> Option<Self> {
         rounds.sort_by(|a, b| a.row.value.total_cmp(&b.row.value));
-        let Measured { engine, objects, row: median } = rounds.get(rounds.len() / 2)?;
+        let middle = if rounds.first()?.row.unit == RATE { (rounds.len() - 1) / 2 } else { rounds.len() / 2 };
+        let Measured { engine, objects, row: median } = rounds.get(middle)?;
         Some(Self {
             workload: median.workload.clone(),
             variant: median.variant.clone(),
@@ -86,10 +87,13 @@ impl Summary {
     /// How many times as fast `base` is as this; nothing where that is no number, as with a time of zero.
     #[must_use]
     pub fn times_slower_than(&self, base: &Self) -> Option<f64> {
-        let ratio = if self.unit == "1/s" { base.median / self.median } else { self.median / base.median };
+        let ratio = if self.unit == RATE { base.median / self.median } else { self.median / base.median };
         ratio.is_finite().then_some(ratio)
     }
 }
+
+/// The unit of which more is better.
+const RATE: &str = "1/s";
 
 /// What the rows of one figure have in common.
 fn kind(of: &Measured) -> (EngineName, usize, &str, &str) {
@@ -115,6 +119,17 @@ mod tests {
         assert_eq!((sums[0].min, sums[0].median, sums[0].max), (1.0, 2.0, 3.0));
         assert_eq!((sums[2].objects, sums[2].median), (20, 9.0));
         assert_eq!(sums[0].times_slower_than(&sums[1]), Some(4.0));
+    }
+
+    #[test]
+    fn of_two_rounds_the_worse_counts() {
+        let time = [1.0, 2.0].map(|value| measured(EngineName::Mutex, 10, value));
+        let (least, most) = (1.0, 2.0);
+        let sum = &Summary::of(&time)[0];
+        assert_eq!((sum.min, sum.median, sum.max), (least, most, most));
+        let rate = time.map(|two| Measured { row: Row { unit: "1/s".into(), ..two.row }, ..two });
+        let sum = &Summary::of(&rate)[0];
+        assert_eq!((sum.min, sum.median, sum.max), (least, least, most));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod controller;
 pub mod lister_watcher;
 mod meta;
 pub mod reflector;
+mod strangers;
 mod wire;
 pub mod workqueue;
 

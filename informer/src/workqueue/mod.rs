@@ -98,7 +98,6 @@ mod sharded;
 mod shared;
 mod slab;
 mod sleep;
-mod strangers;
 #[cfg(test)]
 mod tests;
 

@@ -158,20 +158,24 @@ pub enum StoreError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The transformer failed for what was to be stored; the store is as it was.
-    #[error("the transformer failed for key {key:?}, so it was not stored: {source}")]
+    #[error("the transformer failed for key {key:?}{}, so it was not stored: {source}", at(version.as_deref()))]
     Transform {
         /// Key of the object.
         key: String,
+        /// Its version as received, if it has one.
+        version: Option<String>,
         /// What the transformer said.
         source: BoxError,
     },
     /// An index function failed for what was to be stored; the store is as it was.
-    #[error("index {index:?} failed for key {key:?}, so it was not stored: {source}")]
+    #[error("index {index:?} failed for key {key:?}{}, so it was not stored: {source}", at(version.as_deref()))]
     Index {
         /// Name of the index.
         index: String,
         /// Key of the object.
         key: String,
+        /// Its version, if it has one.
+        version: Option<String>,
         /// What the index function said.
         source: BoxError,
     },

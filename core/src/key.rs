@@ -78,7 +78,9 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
         Self { meta, custom: None }
     }
 
-    /// A function of your own. It runs with no lock held; its error aborts the operation that asked.
+    /// A function of your own. It runs with no lock held; its error aborts the operation that asked. It needs the object: for one
+    /// that cannot be read, of which only namespace and name are known, a reflector has to look for its key among the others, and
+    /// may not find it (`Target` of `deltafifo-informer` says when).
     pub fn custom(meta: M, key: impl Fn(&T) -> Result<String, BoxError> + Send + Sync + 'static) -> Self {
         Self { meta, custom: Some(Box::new(key)) }
     }

@@ -86,6 +86,29 @@ pub trait Store<T>: ReflectorStore<T> {
 
     /// The object under `key`.
     fn get_by_key(&self, key: &str) -> Option<Arc<T>>;
+
+    /// The same as [`replace`](ReflectorStore::replace) with what can be had of a list: each of `kept` is listed, too, but
+    /// has no object here, and what is stored under it stays. Objects that are refused come back with the reason: their keys
+    /// are kept as well, if they have any.
+    ///
+    /// Unless a store has a way of its own, objects without a key are left out, and what is kept is put in once more as it is
+    /// stored: for a store that refuses nothing else.
+    ///
+    /// # Errors
+    /// As for [`replace`](ReflectorStore::replace): not of one object alone.
+    fn replace_keeping(&self, list: Vec<Arc<T>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError> {
+        let mut refused = Vec::new();
+        // First: of a key that is listed with an object, too, that one counts.
+        let mut all: Vec<_> = kept.iter().filter_map(|key| self.get_by_key(key)).collect();
+        for object in list {
+            match self.get(&object) {
+                Ok(_) => all.push(object),
+                Err(error) => refused.push(error.into()),
+            }
+        }
+        self.replace(all, version)?;
+        Ok(refused)
+    }
 }
 
 /// A handler behind a [`Queue`]: gets an item, and whether it is of the initial population.
@@ -183,6 +206,12 @@ impl<T: Send + Sync, M: Meta<T>> Store<T> for Indexer<T, M> {
 
     fn get_by_key(&self, key: &str) -> Option<Arc<T>> {
         self.reader().get_by_key(key)
+    }
+
+    fn replace_keeping(&self, list: Vec<Arc<T>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError> {
+        let refused = self.replace_keeping(list, kept.iter().copied());
+        ReflectorStore::bookmark(self, version);
+        Ok(refused)
     }
 }
 

@@ -13,6 +13,7 @@ pub mod lister_watcher;
 mod meta;
 pub mod reflector;
 pub mod shared_informer;
+mod strangers;
 mod wire;
 pub mod workqueue;
 

@@ -36,7 +36,7 @@
 //!
 //! * **Lists** in pages of one version, of the newest version, any, an exact one, or one not older; by namespace, label
 //!   selector, `metadata.name` and `metadata.namespace`; sent as they are made, in frames of a size of your choice.
-//! * **Watches** from a version, from now, or beginning with what is there (`sendInitialEvents`); bookmarks; timeouts
+//! * **Watches** from a version, from now, or beginning with what is there (`sendInitialEvents`); bookmarks and timeouts
 //!   by tokio's clock, which a test may pause; an object that leaves a selector is deleted for the watch. A watch that
 //!   nobody reads ends when it is too far behind: [`watch_buffer`](Builder::watch_buffer).
 //! * **Writes** by clients: create, update with its conflicts, JSON patch and merge patch, the status alone, delete
@@ -59,8 +59,9 @@
 //! is too old for a watch, it is for an exact list and a page token as well. It refuses a version from the future at
 //! once instead of after three seconds. Versions are those of one counter from 1, and dense.
 //!
-//! A watch gets no bookmark by itself, but for the one that ends its initial events: the real server sends one about every
-//! minute, and one before a watch ends. Here a test says when: [`bookmark`](ApiServer::bookmark).
+//! A watch gets no bookmark by itself, but for the one that ends its initial events, unless the server is
+//! [built](Builder::bookmarks) to send them: the real one sends one about every minute, and one before a watch ends. Otherwise a
+//! test says when: [`bookmark`](ApiServer::bookmark).
 
 mod answer;
 mod body;

@@ -6,6 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::Response;
 use http_body_util::BodyExt;
@@ -42,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) frame_size: usize,
     pub(crate) watch_buffer: usize,
     pub(crate) watch_lists: WatchLists,
+    /// How often a watch gets a bookmark by itself.
+    pub(crate) bookmarks: Option<Duration>,
 }
 
 /// What becomes of watches that are to begin with a list (`sendInitialEvents`).
@@ -65,6 +68,7 @@ pub struct Builder {
     log_size: usize,
     watch_buffer: usize,
     watch_lists: WatchLists,
+    bookmarks: Option<Duration>,
 }
 
 impl Builder {
@@ -103,6 +107,15 @@ impl Builder {
         self
     }
 
+    /// Sends a bookmark every `period`, by tokio's clock and from its opening on, to each watch that asked for bookmarks. The
+    /// real server does so about once a minute. By default there are none but those that a test
+    /// [sends](ApiServer::bookmark), so that it says what comes when; with a clock that is paused, time passes from one to the
+    /// next as long as a watch is read. A period of less than a millisecond counts as one.
+    pub fn bookmarks(mut self, period: Duration) -> Self {
+        self.bookmarks = Some(period.max(Duration::from_millis(1)));
+        self
+    }
+
     /// Makes the server, with no objects.
     #[must_use]
     pub fn build(self) -> ApiServer {
@@ -110,8 +123,12 @@ impl Builder {
         for resource in self.resources {
             store.register(resource);
         }
-        let settings =
-            Settings { frame_size: self.frame_size, watch_buffer: self.watch_buffer, watch_lists: self.watch_lists };
+        let settings = Settings {
+            frame_size: self.frame_size,
+            watch_buffer: self.watch_buffer,
+            watch_lists: self.watch_lists,
+            bookmarks: self.bookmarks,
+        };
         let shared = Shared {
             store: Mutex::new(store),
             faults: Faults::default(),
@@ -132,6 +149,7 @@ impl ApiServer {
             log_size: 10_000,
             watch_buffer: 100_000,
             watch_lists: WatchLists::default(),
+            bookmarks: None,
         }
     }
 

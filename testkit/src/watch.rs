@@ -3,13 +3,14 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use std::vec;
 
 use bytes::BytesMut;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::Receiver;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::Resource;
 use crate::answer::{self, Call};
@@ -65,7 +66,8 @@ pub(crate) fn answer(call: &Call<'_>, again: usize) -> Refused<Response<Body>> {
         behind: if since > version { since } else { 0 },
         signals,
         deadline,
-        _open: Open { server: Arc::clone(call.server), place: call.place, id },
+        bookmarks: settings.bookmarks.filter(|_| options.bookmarks).map(Bookmarks::every),
+        open: Open { server: Arc::clone(call.server), place: call.place, id },
     };
     Ok(answer::json(StatusCode::OK, Body::streamed(Source::Watch(Box::new(watch)), settings.frame_size)))
 }
@@ -85,13 +87,17 @@ pub(crate) struct WatchBody {
     behind: u64,
     signals: Receiver<Signal>,
     deadline: Option<Pin<Box<Sleep>>>,
-    _open: Open,
+    bookmarks: Option<Bookmarks>,
+    open: Open,
 }
 
 impl WatchBody {
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut BytesMut, enough: usize) -> Poll<Filled> {
         if self.deadline.as_mut().is_some_and(|deadline| deadline.as_mut().poll(cx).is_ready()) {
             return Poll::Ready(Filled::All);
+        }
+        if self.bookmarks.as_mut().is_some_and(|bookmarks| bookmarks.are_due(cx)) {
+            self.open.bookmark();
         }
         self.fill_initial(out, enough);
         while out.is_empty() {
@@ -175,11 +181,44 @@ fn event_line(kind: &str, object: &Value) -> BytesMut {
     out
 }
 
+/// When a watch gets bookmarks by itself.
+struct Bookmarks {
+    period: Duration,
+    next: Pin<Box<Sleep>>,
+}
+
+impl Bookmarks {
+    fn every(period: Duration) -> Self {
+        Self { period, next: Box::pin(sleep(period)) }
+    }
+
+    /// Whether it is time for one: of those that were not read in time, one is left.
+    fn are_due(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut due = false;
+        while self.next.as_mut().poll(cx).is_ready() {
+            self.next.as_mut().reset(Instant::now() + self.period);
+            due = true;
+        }
+        due
+    }
+}
+
 /// Counts as an open watch until it is dropped, or was taken out.
 struct Open {
     server: Arc<Shared>,
     place: usize,
     id: u64,
+}
+
+impl Open {
+    /// A bookmark of the newest version, behind all changes up to that.
+    fn bookmark(&self) {
+        let store = self.server.store.lock();
+        if let Some(watcher) = store.collections[self.place].watchers.iter().find(|watcher| watcher.id == self.id) {
+            // Not when it has no room, as at the real server.
+            watcher.tell(Signal::Bookmark(store.version));
+        }
+    }
 }
 
 impl Drop for Open {

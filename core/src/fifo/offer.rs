@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 
 use super::{DeltaFifo, Known};
 use crate::buckets::Place;
-use crate::error::{KeyError, OfferError};
+use crate::error::{KeyError, OfferError, RelistError, StoreError};
 use crate::key::{KeyBuf, as_str};
 use crate::shard::Shard;
 use crate::slot::{Pending, Pushed, Rule, Slot, State, What};
@@ -50,24 +50,45 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ///
     /// [`DeletedFinalStateUnknown`]: crate::DeletedFinalStateUnknown
     pub fn delete(&self, object: impl Into<DeltaObject<T>>) -> Result<(), OfferError> {
-        let object = object.into();
         let mut key = KeyBuf::new();
+        if let Some(deletion) = self.deletion(object.into(), &mut key)? {
+            self.push(&key, deletion, Rule::IfExists, self.missing());
+        }
+        Ok(())
+    }
+
+    /// What the deletion of `object` queues, if it can count, under the `key` that it writes.
+    fn deletion(&self, object: DeltaObject<T>, key: &mut KeyBuf) -> Result<Option<Pending<T>>, OfferError> {
         let source = match &object {
             DeltaObject::Object(object) => KeySource::Object(&**object),
             DeltaObject::Tombstone(tombstone) => KeySource::Tombstone(tombstone),
         };
-        self.core.keys.write_source(&source, &mut key)?;
+        self.core.keys.write_source(&source, key)?;
         self.initial.touch();
-        let what = match object {
+        Ok(Some(Pending::new(match object {
             DeltaObject::Object(object) => {
-                if self.transformer.is_some() && !self.may_exist(&key) {
-                    return Ok(());
+                if self.transformer.is_some() && !self.may_exist(key) {
+                    return Ok(None);
                 }
-                What::Object(DeltaType::Deleted, self.transform(&key, object)?)
+                What::Object(DeltaType::Deleted, self.transform(key, object)?)
             }
             DeltaObject::Tombstone(tombstone) => What::Tombstone(tombstone),
-        };
-        self.push(&key, Pending::new(what), Rule::IfExists, self.missing());
+        })))
+    }
+
+    /// The same as [`delete`](Self::delete) by the relist of that generation, while it is the current one.
+    pub(super) fn delete_in(&self, generation: u32, object: DeltaObject<T>) -> Result<(), StoreError> {
+        let mut key = KeyBuf::new();
+        let Some(deletion) = self.deletion(object, &mut key)? else { return Ok(()) };
+        let (hash, missing) = (self.core.table.hash(&key), self.missing());
+        let shard = self.core.table.shard(hash).write();
+        // While this lock is held that stays so: a newer relist's begin passes it before it lists anything.
+        if !self.relists.is_current(generation) {
+            return Err(RelistError::Superseded.into());
+        }
+        if missing != Missing::Ignore || shard.find(hash, &key).is_some() {
+            self.push_or_insert(shard, hash, &key, deletion, Rule::IfExists, missing);
+        }
         Ok(())
     }
 

@@ -7,13 +7,13 @@ use std::ops::Deref;
 use crossbeam::utils::CachePadded;
 
 use super::{DeltaFifo, Known};
-use crate::error::{OfferError, RelistError};
+use crate::error::{OfferError, RelistError, StoreError};
 use crate::queue::Lane;
 use crate::shard::Shard;
 use crate::slot::Version;
 use crate::slot::{Pending, Pushed, Rule, RunningSlot, Slot, State, Ticket, What};
 use crate::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RwLock, mutant};
-use crate::{DeltaType, Meta};
+use crate::{DeltaObject, DeltaType, Meta};
 
 use super::applied::Hold;
 use super::join::{Join, on_threads};
@@ -329,6 +329,15 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         self.check_current()?;
         self.fifo.list_key(self.generation, self.fifo.core.table.hash(key.as_bytes()), key.as_bytes());
         Ok(())
+    }
+
+    /// Queues `Deleted` as [`DeltaFifo::delete`] does: a list that is streamed can say that something is gone again. O(1).
+    ///
+    /// # Errors
+    /// [`StoreError::Relist`]: a newer relist has begun, which may list the object, so nothing was queued. Otherwise as for
+    /// [`DeltaFifo::delete`].
+    pub fn delete(&mut self, object: impl Into<DeltaObject<T>>) -> Result<(), StoreError> {
+        self.fifo.delete_in(self.generation, object.into())
     }
 
     /// Ends the relist: queues a deletion for every key that is known or pending and was not listed, nor written since

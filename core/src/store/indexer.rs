@@ -200,6 +200,51 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         outcome
     }
 
+    /// The same with what can be had of a list: each of `kept` is listed, too, but has no object here; what is stored under
+    /// it stays as it is, and is not transformed again. What is refused comes back, and its key is kept as well; what has no
+    /// key cannot be. O(objects + stored), each index function once an object.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deltafifo::{Indexer, KeyFunc, NoMeta};
+    ///
+    /// let keys = KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
+    /// let no_b = |name: Arc<String>| if *name == "b" { Err("no b".into()) } else { Ok(name) };
+    /// let store = Indexer::builder(keys).transformer(no_b).build()?;
+    /// store.add(Arc::new("a".to_owned()))?;
+    /// store.add(Arc::new("z".to_owned()))?;
+    /// let refused = store.replace_keeping(["b", "c"].map(|name| Arc::new(name.to_owned())).into(), ["a"]);
+    /// assert_eq!(refused.len(), 1);
+    /// let mut stored = store.list_keys();
+    /// stored.sort();
+    /// assert_eq!(stored, ["a", "c"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn replace_keeping<'k>(
+        &self,
+        objects: Vec<Arc<T>>,
+        kept: impl IntoIterator<Item = &'k str>,
+    ) -> Vec<StoreError> {
+        let mut listed: HashSet<String> = kept.into_iter().map(str::to_owned).collect();
+        let mut refused = Vec::new();
+        for object in objects {
+            let key = match self.core.keys.key(&object) {
+                Ok(key) => key,
+                Err(error) => {
+                    refused.push(error.into());
+                    continue;
+                }
+            };
+            let stored = self.transformed(&key, object).and_then(|object| self.write(key.as_bytes(), Some(object)));
+            refused.extend(stored.err());
+            listed.insert(key);
+        }
+        for key in self.list_keys().iter().filter(|key| !listed.contains(key.as_str())) {
+            refused.extend(self.write(key.as_bytes(), None).err());
+        }
+        refused
+    }
+
     /// Makes many changes (client-go `Transaction`), in order; those that fail are left out, the others made. Atomic per key,
     /// not as a whole: a reader of several keys may see part of it, and what an index has is never what the key no longer has.
     ///
@@ -234,7 +279,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
 
     fn transformed(&self, key: &str, object: Arc<T>) -> Result<Arc<T>, StoreError> {
         let Some(transformer) = &self.transformer else { return Ok(object) };
-        transformer(object).map_err(|source| StoreError::Transform { key: key.to_owned(), source })
+        let version = self.core.version_of(&object);
+        transformer(object).map_err(|source| StoreError::Transform { key: key.to_owned(), version, source })
     }
 
     fn write(&self, key: &[u8], mut new: Option<Arc<T>>) -> Result<(), StoreError> {
@@ -250,7 +296,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             // swapped, and for indexes that may not be all by then.
             let mut said = core.ask(&list, name, old.as_deref(), new.as_deref());
             if let Some(Failed { index, source }) = said.failed.take() {
-                return Err(StoreError::Index { index, key: name.to_owned(), source });
+                let version = new.and_then(|new| core.version_of(&new));
+                return Err(StoreError::Index { index, key: name.to_owned(), version, source });
             }
             let claimed = wait(&self.ended, || core.claim(hash, name, new.is_some()).ok());
             let Some(mut running) = claimed else { continue };

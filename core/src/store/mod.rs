@@ -77,9 +77,19 @@ impl<T, M: Meta<T>> Core<T, M> {
     /// Whether every index function can say the values of `object`.
     fn check_indexes(&self, key: &str, object: &T) -> Result<(), StoreError> {
         self.indexes.load().iter().try_for_each(|index| {
-            let failed = |source| StoreError::Index { index: index.name.clone(), key: key.to_owned(), source };
+            let failed = |source| StoreError::Index {
+                index: index.name.clone(),
+                key: key.to_owned(),
+                version: self.version_of(object),
+                source,
+            };
             index.values_of(object).map(drop).map_err(failed)
         })
+    }
+
+    /// The version that `object` has, for what is told of it.
+    fn version_of(&self, object: &T) -> Option<String> {
+        self.keys.meta().version(object).map(str::to_owned)
     }
 
     /// The values that an index has for `object`, stored or not.

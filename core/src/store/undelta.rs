@@ -63,7 +63,7 @@ impl<T, S: Store<T>> UndeltaStore<T, S> {
     }
 
     /// Pushes, if `changed` says that something was changed.
-    fn told(&self, changed: Result<(), StoreError>) -> Result<(), StoreError> {
+    fn told<R>(&self, changed: Result<R, StoreError>) -> Result<R, StoreError> {
         if changed.is_ok() {
             let mut turns = self.turns.lock();
             turns.due += 1;
@@ -122,5 +122,9 @@ impl<T, S: Store<T>> Store<T> for UndeltaStore<T, S> {
 
     fn get_by_key(&self, key: &str) -> Option<Arc<T>> {
         self.store.get_by_key(key)
+    }
+
+    fn replace_keeping(&self, list: Vec<Arc<T>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError> {
+        self.told(self.store.replace_keeping(list, kept, version))
     }
 }

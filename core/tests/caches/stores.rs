@@ -57,6 +57,14 @@ fn every_store_holds_the_newest_object_of_each_key() {
         assert_eq!(numbers(store), BTreeSet::from([8, 9]), "{name}: what is listed twice has the later object");
         store.resync().unwrap();
         assert_eq!(numbers(store), BTreeSet::from([8, 9]), "{name}");
+        let list = vec![obj("b", 10), nameless(), obj("a", 11)];
+        let refused = store.replace_keeping(list, &["foo", "unknown", "a"], "6").unwrap();
+        assert!(matches!(refused.as_slice(), [StoreError::Key(_)]), "{name}: {refused:?}");
+        assert_eq!(
+            numbers(store),
+            BTreeSet::from([9, 10, 11]),
+            "{name}: what is kept stays, and what is listed counts"
+        );
         store.replace(vec![], "6").unwrap();
         assert!(store.list().is_empty() && store.list_keys().is_empty(), "{name}");
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
-use crate::common::{Obj, ObjMeta, deltas, ends, keys, nameless, obj, show, tombstone};
+use crate::common::{Obj, ObjMeta, deltas, ends, keys, nameless, obj, show, tombstone, versioned};
 use deltafifo::{
     BoxError, Change, Delta, DeltaFifo, DeltaType, ExplicitKey, InOrderFifo, IndexError, Indexer, KeyFunc,
     NAMESPACE_INDEX, StoreError, Transaction,
@@ -217,6 +217,33 @@ fn a_store_holds_what_its_transformer_makes_of_objects_and_nothing_that_it_refus
     assert_eq!(numbers(fifo.store().list()), [2]);
     let own = DeltaFifo::over(indexed()).transformer(Ok).build();
     own.add(obj("a", 13)).unwrap();
+}
+
+#[test]
+fn of_a_list_with_refused_objects_the_others_are_stored_and_what_is_stored_of_those_stays() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let doubled = move |object: Arc<Obj>| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        if object.n == 11 { Err(BoxError::from("no eleven")) } else { Ok(versioned(&object.name, 2 * object.n, "8")) }
+    };
+    let unlucky = |object: &Obj| if object.n == 26 { Err(BoxError::from("unlucky")) } else { Ok(vec![]) };
+    let store = Indexer::builder(keys()).index("unlucky", unlucky).transformer(doubled).build().unwrap();
+    store.replace(["a", "b", "c", "d", "e"].iter().zip(1..).map(|(key, n)| obj(key, n)).collect()).unwrap();
+    asked.store(0, Ordering::Relaxed);
+    let list = vec![versioned("b", 11, "7"), obj("d", 14), nameless(), versioned("a", 13, "7"), obj("new", 11)];
+    let refused = store.replace_keeping(list, ["c", "unknown", "d"]);
+    let refused: Vec<_> = refused.iter().map(ToString::to_string).collect();
+    assert!(refused[0].contains(r#""b" at version "7""#) && refused[0].ends_with("no eleven"), "{refused:?}");
+    assert!(refused[1].contains("no name"), "{refused:?}");
+    assert!(refused[2].contains(r#""a" at version "8""#) && refused[2].ends_with("unlucky"), "{refused:?}");
+    assert!(refused[3].contains(r#""new""#) && refused.len() == 4, "{refused:?}");
+    let mut stored: Vec<_> = store.list().iter().map(|object| (object.name.clone(), object.n)).collect();
+    stored.sort();
+    let expected = [("a", 2), ("b", 4), ("c", 6), ("d", 28)].map(|(key, n)| (key.to_owned(), n));
+    assert_eq!(stored, expected, "e is not listed");
+    assert_eq!(asked.load(Ordering::Relaxed), 4, "what is kept is not transformed");
+    assert!(store.replace_keeping(vec![], []).is_empty() && store.is_empty());
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::common::{Obj, ObjMeta, nameless, obj, tombstone};
-use crate::rig::{Fifo, over, show_change, show_turn, stored};
+use crate::common::{Obj, ObjMeta, nameless, obj, tombstone, versioned};
+use crate::rig::{Fifo, picky, show_change, show_turn, stored};
 use deltafifo::{ProcessError, Turn};
 use deltafifo_oracle::strategy::config;
 
@@ -31,12 +31,22 @@ enum Op {
     Replace(Vec<Key>),
     /// One object in it has no key.
     ReplaceRefused(Vec<Key>),
+    /// Each key listed with an object, with one that the transformer refuses, or without; and one object that has no key.
+    ReplaceKeeping(Vec<(Key, Listed)>),
     Refused,
     Resync,
     /// A batch of at most so many, of which so many are handled; what is left is given back.
     Pop(usize, Vec<End>),
     /// The same, handled to its end by handlers that end so.
     Process(usize, Vec<End>),
+}
+
+/// What a list that keeps has of a key.
+#[derive(Clone, Copy, Debug)]
+enum Listed {
+    Object,
+    Refused,
+    Kept,
 }
 
 /// How a handler ends.
@@ -52,6 +62,7 @@ enum End {
 
 fn op() -> impl Strategy<Value = Op> {
     let key = || 0..5_u8;
+    let listed = prop_oneof![2 => Just(Listed::Object), 1 => Just(Listed::Refused), 2 => Just(Listed::Kept)];
     let end = prop_oneof![
         6 => Just(End::Applies),
         1 => Just(End::Passes),
@@ -66,6 +77,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => key().prop_map(Op::DeleteTombstone),
         3 => vec(key(), 0..5).prop_map(Op::Replace),
         1 => vec(key(), 0..3).prop_map(Op::ReplaceRefused),
+        3 => vec((key(), listed), 0..6).prop_map(Op::ReplaceKeeping),
         1 => Just(Op::Refused),
         1 => Just(Op::Resync),
         4 => (0..4_usize, vec(end.clone(), 0..4)).prop_map(|(max, ends)| Op::Pop(max, ends)),
@@ -79,7 +91,8 @@ enum Noted {
     /// Kind, key, number.
     Delta(char, Key, u64),
     Tombstone(Key),
-    All(Vec<(Key, u64)>),
+    /// What is listed, and the keys that are kept.
+    All(Vec<(Key, u64)>, Vec<Key>),
     Sync,
 }
 
@@ -87,21 +100,22 @@ impl Noted {
     fn key(&self) -> Option<Key> {
         match self {
             Noted::Delta(_, key, _) | Noted::Tombstone(key) => Some(*key),
-            Noted::All(_) | Noted::Sync => None,
+            Noted::All(..) | Noted::Sync => None,
         }
     }
 
     fn weight(&self) -> usize {
-        if let Noted::All(list) = self { list.len().max(1) } else { 1 }
+        if let Noted::All(list, _) = self { list.len().max(1) } else { 1 }
     }
 
     fn show(&self) -> String {
         match self {
             Noted::Delta(kind, key, n) => format!("k{key}:{kind}{n}"),
             Noted::Tombstone(key) => format!("k{key}:D(0)"),
-            Noted::All(list) => {
+            Noted::All(list, kept) => {
                 let listed = list.iter().map(|(key, n)| format!(" k{key}{n}"));
-                format!("all@7{}", listed.collect::<String>())
+                let kept = kept.iter().map(|key| format!(" +k{key}"));
+                format!("all@7{}", listed.chain(kept).collect::<String>())
             }
             Noted::Sync => "sync".to_owned(),
         }
@@ -123,8 +137,8 @@ impl Model {
         self.log.push_back(event);
     }
 
-    fn replace(&mut self, list: Vec<(Key, u64)>) {
-        self.log.push_back(Noted::All(list));
+    fn replace(&mut self, list: Vec<(Key, u64)>, kept: Vec<Key>) {
+        self.log.push_back(Noted::All(list, kept));
         if !self.populated {
             self.populated = true;
             self.initial = self.log.len();
@@ -164,8 +178,8 @@ impl Model {
             Noted::Tombstone(key) => {
                 vec![format!("-k{key}(){}", if self.store.remove(&key).is_none() { "?" } else { "" })]
             }
-            Noted::All(list) => {
-                let listed = |key: &Key| list.iter().any(|(listed, _)| listed == key);
+            Noted::All(list, kept) => {
+                let listed = |key: &Key| kept.contains(key) || list.iter().any(|(listed, _)| listed == key);
                 let gone: Vec<_> =
                     self.store.iter().filter(|(key, _)| !listed(key)).map(|(key, n)| (*key, *n)).collect();
                 let mut told = Vec::new();
@@ -313,7 +327,7 @@ fn process(fifo: &Fifo, model: &mut Model, max: usize, ends: &[End]) -> Result<(
 }
 
 fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
-    let (fifo, mut model) = (over([]), Model::default());
+    let (fifo, mut model) = (picky(), Model::default());
     for (n, op) in (1..).zip(ops) {
         match op {
             Op::Add(key) => {
@@ -335,7 +349,31 @@ fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
             Op::Replace(keys) => {
                 let list: Vec<_> = (n * 10..).zip(keys).map(|(n, key)| (key, n)).collect();
                 fifo.replace(list.iter().map(|(key, n)| obj(&name(*key), *n)).collect(), "7").unwrap();
-                model.replace(list);
+                model.replace(list, vec![]);
+            }
+            Op::ReplaceKeeping(keys) => {
+                let (mut list, mut kept) = (Vec::new(), Vec::new());
+                let (mut objects, mut names, mut refused) = (vec![nameless()], Vec::new(), Vec::new());
+                for (n, (key, listed)) in (n * 10..).zip(keys) {
+                    match listed {
+                        Listed::Object => {
+                            list.push((key, n));
+                            objects.push(obj(&name(key), n));
+                        }
+                        Listed::Refused => {
+                            refused.push(key);
+                            objects.push(versioned(&name(key), n, "refused"));
+                        }
+                        Listed::Kept => {
+                            kept.push(key);
+                            names.push(name(key));
+                        }
+                    }
+                }
+                let said = fifo.replace_keeping(objects, names.iter().map(String::as_str), "7");
+                prop_assert_eq!(said.len(), 1 + refused.len());
+                kept.extend(refused);
+                model.replace(list, kept);
             }
             Op::ReplaceRefused(keys) => {
                 let mut list: Vec<_> = keys.into_iter().map(|key| obj(&name(key), n)).collect();

@@ -3,9 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use crate::common::{Obj, keys, obj, tombstone};
-use crate::rig::{Fifo, apply, bare, over, stored, told};
-use deltafifo::{Event, InOrderFifo, Indexer, ProcessError, StoreError};
+use crate::common::{Obj, keys, nameless, obj, tombstone, versioned};
+use crate::rig::{Fifo, apply, bare, events, over, picky, show_turn, stored, told};
+use deltafifo::{Event, InOrderFifo, Indexer, KeyError, OfferError, ProcessError, StoreError};
 
 fn list(names: &[(&str, u64)]) -> Vec<Arc<Obj>> {
     names.iter().map(|(key, n)| obj(key, *n)).collect()
@@ -220,4 +220,67 @@ fn every_object_is_released_once_it_is_neither_stored_nor_queued() {
     assert_eq!(held(), [0, 0, 0, 1, 0, 1]);
     drop::<Fifo>(fifo);
     assert_eq!(held(), [0; 6]);
+}
+
+#[test]
+fn a_kept_key_stays_as_the_events_before_the_relist_make_it() {
+    let fifo = over(list(&[("stored", 1), ("updated", 1), ("deleted", 1), ("gone", 1)]));
+    fifo.update(obj("updated", 2)).unwrap();
+    fifo.add(obj("added", 3)).unwrap();
+    fifo.delete(obj("deleted", 4)).unwrap();
+    let kept = ["stored", "updated", "added", "deleted", "never-known"];
+    assert!(fifo.replace_keeping(list(&[("listed", 5)]), kept, "5").is_empty());
+    fifo.update(obj("added", 6)).unwrap();
+    assert_eq!(told(&fifo), ["U updated1>2", "A+added3", "-deleted4", "-gone(1)", "R+listed5", "U added3>6"]);
+    assert_eq!(stored(&fifo), ["added6", "listed5", "stored1", "updated2"], "what was never known does not come to be");
+    // Of what was kept nothing stays behind: the next relist deletes it.
+    fifo.replace_keeping(vec![], ["stored"], "7");
+    assert_eq!(told(&fifo), ["-added(6)", "-listed(5)", "-updated(2)"]);
+}
+
+#[test]
+fn of_a_key_that_is_kept_and_listed_the_object_counts() {
+    let fifo = over(list(&[("a", 1)]));
+    assert!(fifo.replace_keeping(list(&[("a", 2), ("b", 2)]), ["b", "a", "a"], "2").is_empty());
+    assert_eq!(told(&fifo), ["R a1>2", "R+b2"]);
+    assert_eq!(stored(&fifo), ["a2", "b2"]);
+}
+
+#[test]
+fn what_a_relist_refuses_comes_back_and_is_kept_if_it_has_a_key() {
+    let fifo = picky();
+    fifo.replace(list(&[("a", 1), ("b", 1), ("c", 1)]), "1").unwrap();
+    assert_eq!(told(&fifo).len(), 3);
+    let refused = |key| versioned(key, 2, "refused");
+    let page = vec![refused("b"), obj("d", 2), nameless(), refused("new"), refused("d"), obj("e", 2)];
+    let refused = fifo.replace_keeping(page, ["c"], "2");
+    assert_eq!(refused.iter().map(|refused| refused.index).collect::<Vec<_>>(), [0, 2, 3, 4]);
+    let OfferError::Transform { key, version, source } = &refused[0].source else { panic!("{}", refused[0]) };
+    assert_eq!((key.as_str(), version.as_deref(), source.to_string().as_str()), ("b", Some("refused"), "meant"));
+    assert!(matches!(refused[1].source, OfferError::Key(KeyError::NoName)));
+    let mut turn = fifo.pop().unwrap();
+    assert_eq!(show_turn(&turn), ["all@2 d2 e2 +c +b +new +d"]);
+    assert_eq!(apply(&mut turn), ["-a(1)", "R+d2", "R+e2"]);
+    drop(turn);
+    assert_eq!(stored(&fifo), ["b1", "c1", "d2", "e2"]);
+}
+
+#[test]
+fn without_a_store_kept_keys_are_handed_out_and_weigh_nothing() {
+    let fifo = bare();
+    fifo.replace_keeping(list(&[("a", 1), ("b", 1)]), ["c", "d", "e"], "1");
+    fifo.replace_keeping(vec![], ["c"], "2");
+    assert_eq!(fifo.pending(), 3, "a relist of nothing counts as one");
+    assert!(!fifo.has_synced());
+    assert_eq!(events(&fifo), ["all@1 a1 b1 +c +d +e", "all@2 +c"]);
+    assert!(fifo.has_synced() && fifo.pending() == 0);
+}
+
+#[test]
+fn a_relist_of_which_everything_is_refused_populates_the_queue_all_the_same() {
+    let fifo = picky();
+    assert_eq!(fifo.replace_keeping(vec![nameless(), versioned("a", 1, "refused")], [], "1").len(), 2);
+    assert!(!fifo.has_synced());
+    assert!(told(&fifo).is_empty());
+    assert!(fifo.has_synced() && fifo.store().is_empty());
 }

@@ -19,6 +19,12 @@ pub fn over(known: impl IntoIterator<Item = Arc<Obj>>) -> Fifo {
     InOrderFifo::over(store).build()
 }
 
+/// Over an empty store, with a transformer that refuses whatever is of version `refused`.
+pub fn picky() -> Fifo {
+    let transform = |object: Arc<Obj>| if object.version == "refused" { Err("meant".into()) } else { Ok(object) };
+    InOrderFifo::over(Indexer::builder(keys()).build().unwrap()).transformer(transform).build()
+}
+
 /// `A+a1` added, `U a1>2` updated, `-a2` deleted, `-a(2)` by a tombstone, and `?` behind what nobody knew; before additions
 /// and updates the delta's kind.
 pub fn show_change(key: &str, change: &Change<'_, Obj>) -> String {
@@ -34,7 +40,7 @@ pub fn show_change(key: &str, change: &Change<'_, Obj>) -> String {
     }
 }
 
-/// `a:A1`, `a:D(1)`; `all@7 a1 b2`; `sync`.
+/// `a:A1`, `a:D(1)`; `all@7 a1 b2 +c` with `c` kept; `sync`.
 pub fn show_event(event: &Event<Obj>) -> String {
     match event {
         Event::Delta { key, delta } => {
@@ -48,7 +54,8 @@ pub fn show_event(event: &Event<Obj>) -> String {
         }
         Event::ReplacedAll(list) => {
             let listed = list.iter().map(|(key, object)| format!(" {key}{}", object.n));
-            format!("all@{}{}", list.version(), listed.collect::<String>())
+            let kept = list.kept().map(|key| format!(" +{key}"));
+            format!("all@{}{}", list.version(), listed.chain(kept).collect::<String>())
         }
         Event::SyncAll => "sync".to_owned(),
         other => panic!("a new kind of event: {other:?}"),

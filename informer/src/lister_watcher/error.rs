@@ -65,6 +65,11 @@ impl RequestError {
         }
     }
 
+    /// What ends without its version did not come to its end: by such a list nothing may be deleted.
+    pub(crate) fn without_version(what: &str) -> Self {
+        WireError::not_that(format!("{what} without its version"), &[]).into()
+    }
+
     fn status(&self) -> Option<&Status> {
         match self {
             Self::Status { status, .. } => Some(status),

@@ -48,9 +48,16 @@ impl Reached {
         self.0.get(part)?.reached.as_ref()
     }
 
-    /// From which version to ask a part, when all of them are asked from `asked`: its own, which may be newer, unless any or
-    /// the newest will do.
-    fn from(&self, part: usize, asked: &str) -> String {
+    /// How new a part's state must be, when all of them are asked for one not older than `asked`: than its own, if that is newer,
+    /// unless any or the newest will do.
+    fn state(&self, part: usize, asked: &str) -> String {
+        let own = self.of(part).filter(|_| !matches!(asked, "" | "0"));
+        own.map_or_else(|| asked.to_owned(), |own| newer(own, asked))
+    }
+
+    /// From which version on a part's changes are to come, when all of them are asked for those since `asked`: from its own, up
+    /// to which it has told everything.
+    fn changes(&self, part: usize, asked: &str) -> String {
         let own = self.of(part).filter(|_| !matches!(asked, "" | "0"));
         own.map_or_else(|| asked.to_owned(), ResourceVersion::to_string)
     }
@@ -58,10 +65,11 @@ impl Reached {
     /// What to ask of a part, when all of them are asked for `asked`.
     fn first_page(&self, part: usize, asked: &ListRequest) -> ListRequest {
         match self.of(part).filter(|_| self.0.get(part).is_some_and(|part| part.whole)) {
-            Some(reached) => {
-                ListRequest { resource_version: reached.to_string(), not_older_than: true, ..ListRequest::default() }
+            Some(page) => {
+                let resource_version = newer(page, &asked.resource_version);
+                ListRequest { resource_version, not_older_than: true, ..ListRequest::default() }
             }
-            None => ListRequest { resource_version: self.from(part, &asked.resource_version), ..asked.clone() },
+            None => ListRequest { resource_version: self.state(part, &asked.resource_version), ..asked.clone() },
         }
     }
 
@@ -88,6 +96,11 @@ impl Reached {
     }
 }
 
+/// The newer of the two.
+fn newer(own: &ResourceVersion, asked: &str) -> String {
+    ResourceVersion::parse(asked).as_ref().unwrap_or(own).max(own).to_string()
+}
+
 impl Merged {
     /// `parts` as one.
     #[must_use]
@@ -107,13 +120,15 @@ impl ListerWatcher for Merged {
                 loop {
                     let failed = |error| reached.lock().failed(number, &request, error);
                     let mut page = part.list(request.clone()).await.map_err(failed)?;
-                    let mut meta = PageMeta::default();
+                    let mut meta: Option<PageMeta> = None;
                     while let Some(listed) = page.next().await {
                         match listed.map_err(failed)? {
-                            Listed::Meta(found) => meta = found,
+                            Listed::Meta(found) => meta = Some(found),
                             items => yield items,
                         }
                     }
+                    let said = meta.filter(|meta| !meta.resource_version.is_empty());
+                    let meta = said.ok_or_else(|| RequestError::without_version("a list of a part"))?;
                     reached.lock().set(number, &meta.resource_version);
                     request.continue_token = meta.continue_token;
                     if request.continue_token.is_none() {
@@ -131,7 +146,10 @@ impl ListerWatcher for Merged {
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
         Box::pin(async move {
             let asked = self.parts.iter().enumerate().map(|(part, source)| {
-                let resource_version = self.reached.lock().from(part, &request.resource_version);
+                let (reached, asked) = (self.reached.lock(), &request.resource_version);
+                let resource_version =
+                    if request.send_initial_events { reached.state(part, asked) } else { reached.changes(part, asked) };
+                drop(reached);
                 source.watch(WatchRequest { resource_version, ..request.clone() })
             });
             let watches = try_join_all(asked).await?;
@@ -168,6 +186,9 @@ fn merge(watches: Vec<WatchStream>, reached: Arc<Mutex<Reached>>, mut initial: u
                 }
                 yield event;
                 continue;
+            }
+            if head.ends_initial_events && head.version.is_empty() {
+                Err(RequestError::without_version("the end of the initial events"))?;
             }
             let ended = head.ends_initial_events && in_initial.get_mut(part).is_some_and(std::mem::take);
             initial -= usize::from(ended);

@@ -1,11 +1,9 @@
 //! What a reflector tells of.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use deltafifo::{BoxError, Closed, OfferError, StoreError};
 
 use crate::lister_watcher::RequestError;
+use crate::strangers;
 use crate::wire::Head;
 
 /// Something that a reflector met. It goes on by itself after each of them; this is for a log, a metric, or a person.
@@ -28,10 +26,10 @@ pub enum ReflectorError {
         /// What the decoder said.
         source: BoxError,
     },
-    /// The queue or store refused an object.
+    /// The queue refused an object, or it has no key.
     #[error(transparent)]
     Refused(#[from] OfferError),
-    /// The queue or store failed.
+    /// The queue or store failed, or a store refused an object.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A key function, transformer, decoder or `should_resync` panicked. A list is abandoned by that, and asked for again; an event is left
@@ -91,20 +89,17 @@ impl ReflectorError {
         Self::Decode { key, version, source: error.into() }
     }
 
-    pub(super) fn panicked(panic: Box<dyn Any + Send>) -> Self {
-        Self::Panicked { message: panic_message(panic) }
-    }
-}
-
-/// What a panic said.
-pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
-    match panic.downcast::<String>() {
-        Ok(text) => *text,
-        Err(panic) => panic.downcast::<&str>().map_or("it does not say why".to_owned(), |text| (*text).to_owned()),
+    /// Of an object that a relist's target did not take.
+    pub(super) fn refused(error: StoreError) -> Self {
+        match error {
+            StoreError::Key(error) => Self::Refused(error.into()),
+            StoreError::Refused(error) => Self::Refused(error),
+            error => Self::Store(error),
+        }
     }
 }
 
 /// Calls what may run user code.
 pub(super) fn caught<R>(work: impl FnOnce() -> R) -> Result<R, ReflectorError> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(ReflectorError::panicked)
+    strangers::caught(work).map_err(|message| ReflectorError::Panicked { message })
 }

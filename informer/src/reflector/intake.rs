@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::decode::{Decoder, Raw};
 use super::error::{ReflectorError, Stop};
-use super::target::{Pieces, Target, gone};
+use super::target::{Pieces, Target};
 use super::threads::Threads;
 use crate::lister_watcher::RequestError;
 use crate::wire::Head;
@@ -103,10 +103,10 @@ pub(super) async fn take_in<K: DeserializeOwned + Send + Sync + 'static>(
     let mut pieces = Arc::clone(target).begin();
     while let Some((part, room)) = batches.recv().await {
         target.ready().await?;
-        let (target, decoder) = (Arc::clone(target), Arc::clone(decoder));
+        let decoder = Arc::clone(decoder);
         let taken = threads.run(move || {
             let mut errors = Vec::new();
-            let taken = take_part(target.as_ref(), pieces.as_mut(), &decoder, part, &mut errors);
+            let taken = take_part(pieces.as_mut(), &decoder, part, &mut errors);
             drop(room);
             (pieces, taken, errors)
         });
@@ -119,7 +119,6 @@ pub(super) async fn take_in<K: DeserializeOwned + Send + Sync + 'static>(
 }
 
 fn take_part<K: DeserializeOwned + Send + Sync + 'static>(
-    target: &dyn Target<K>,
     pieces: &mut dyn Pieces<K>,
     decoder: &Decoder,
     part: Part,
@@ -134,12 +133,10 @@ fn take_part<K: DeserializeOwned + Send + Sync + 'static>(
                 Ok(object) => Some(DeltaObject::from(object)),
                 Err(error) => {
                     errors.push(ReflectorError::undecodable(&head, error));
-                    gone(target, &head.key())
+                    None
                 }
             };
-            if let Some(deleted) = deleted {
-                pieces.delete(&head.key(), deleted)?;
-            }
+            pieces.delete(&head.key(), deleted)?;
         }
     }
     Ok(())

@@ -7,7 +7,6 @@ use super::error::{Failed, ReflectorError, Stop};
 use super::intake::{Batches, Intake, Part, take_in};
 use super::target::Pieces;
 use crate::lister_watcher::{ListRequest, Listed, PageMeta, RequestError};
-use crate::wire::WireError;
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// Lists everything. What is known and not listed is deleted.
@@ -68,7 +67,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     pub(super) async fn commit(&self, pieces: Box<dyn Pieces<K>>, version: String) -> Result<(), Stop> {
         let (committed, version) = self.threads.run(move || (pieces.commit(&version), version)).await?;
         for refused in committed.map_err(ReflectorError::from)? {
-            self.report(&refused.source.into());
+            self.report(&ReflectorError::refused(refused));
         }
         self.versions.lock().listed(&version);
         Ok(())
@@ -109,7 +108,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             // Not kept back until the next page is there.
             intake.flush().await;
             let said = meta.filter(|meta| !meta.resource_version.is_empty());
-            let meta = said.ok_or_else(|| without("a list without its version"))?;
+            let meta = said.ok_or_else(|| RequestError::without_version("a list"))?;
             if meta.continue_token.is_none() {
                 return Ok(meta.resource_version);
             }
@@ -125,9 +124,4 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             versions.set_pages();
         }
     }
-}
-
-/// What ends without its version did not come to its end: by such a list nothing is deleted.
-pub(super) fn without(what: &str) -> Failed {
-    RequestError::from(WireError::not_that(what, &[])).into()
 }

@@ -22,7 +22,6 @@ mod watch;
 mod watch_list;
 
 use std::convert::Infallible;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +35,6 @@ use crate::lister_watcher::{ListerWatcher, RequestError, WatchStream};
 pub use backoff::Backoff;
 pub use builder::ReflectorBuilder;
 use decode::Decoder;
-pub(crate) use error::panic_message;
 pub use error::{ReflectorError, RunError};
 use error::{Stop, caught};
 pub use target::{Pieces, Plain, Target};
@@ -47,6 +45,11 @@ type OnError = dyn Fn(&ReflectorError) + Send + Sync;
 type ShouldResync = dyn Fn() -> bool + Send + Sync;
 
 /// Lists and watches one kind of object, and feeds what it learns to a [`Target`] (client-go `Reflector`).
+///
+/// A queue or store has one reflector. What a list does not have is gone: of two that feed the same target each would delete what
+/// the other brings, and a list of one ends the other's that is on its way, which is then asked for again. Several places are one
+/// source by [`Merged`](crate::lister_watcher::Merged). What becomes of objects that cannot be read under keys of your own stands
+/// at [`Target`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -168,7 +171,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
 
     fn report(&self, error: &ReflectorError) {
         // It is user code, and the reflector goes on.
-        if catch_unwind(AssertUnwindSafe(|| (self.on_error)(error))).is_err() {
+        if caught(|| (self.on_error)(error)).is_err() {
             tracing::error!(%error, "the error handler of a reflector panicked");
         }
     }

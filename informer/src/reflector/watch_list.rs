@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use super::error::{Failed, ReflectorError, Stop};
 use super::intake::{Intake, Part};
-use super::list::without;
 use super::watch::VERY_SHORT;
 use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RequestError};
@@ -83,7 +82,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                     let head = Head::of(&event.object).map_err(RequestError::from)?;
                     if head.ends_initial_events {
                         if head.version.is_empty() {
-                            return Err(without("the end of the initial events without their version"));
+                            return Err(RequestError::without_version("the end of the initial events").into());
                         }
                         intake.flush().await;
                         return Ok(head.version.into_owned());

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use deltafifo::{IndexError, StoreError};
 
 use crate::ReflectorError;
-use crate::reflector::panic_message;
-use crate::workqueue::strangers::unharmed;
+use crate::strangers::{said, unharmed};
 
 /// Something that an informer met. It goes on.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +42,7 @@ impl OnError {
     }
 
     pub(super) fn tell_panic(&self, panic: Box<dyn Any + Send>) {
-        self.tell(&InformerError::Panicked { message: panic_message(panic) });
+        self.tell(&InformerError::Panicked { message: said(panic) });
     }
 
     /// Calls what may run user code; its panic is told. `None` then.

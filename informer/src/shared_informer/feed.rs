@@ -14,7 +14,7 @@ use super::protocol::{Desks, Intake, Known, Next, Spent};
 use super::step::Step;
 use super::sync::{Arc, Mutex};
 use crate::workqueue::sleep::sleep_until_some;
-use crate::workqueue::strangers::unharmed;
+use crate::strangers::unharmed;
 
 /// client-go's.
 const SHORTEST_RESYNC: Duration = Duration::from_secs(1);

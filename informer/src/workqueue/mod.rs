@@ -98,7 +98,6 @@ mod sharded;
 mod shared;
 mod slab;
 pub(crate) mod sleep;
-pub(crate) mod strangers;
 #[cfg(test)]
 mod tests;
 

@@ -16,7 +16,7 @@ use super::line::{Line, Next, Phase};
 use super::metrics::Metrics;
 use super::shard::{Place, Shard};
 use super::sharded::Sharded;
-use super::strangers::unharmed;
+use crate::strangers::unharmed;
 
 /// Longer than anybody waits, and short enough that the clock does not overflow.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);

@@ -8,7 +8,7 @@ use std::task::{Context, Wake, Waker};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use super::strangers::unharmed;
+use crate::strangers::unharmed;
 
 /// Looks, and sleeps at `place`, by turns, until there is something to see. Dropping the future loses no wake-up: if it was
 /// meant for this sleeper, tokio's `Notify` passes it on.

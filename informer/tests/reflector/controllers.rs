@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use deltafifo::BoxError;
+use deltafifo::{BoxError, DeltaFifo, Indexer, KeyFunc, Meta};
 use deltafifo_informer::lister_watcher::{EventType, Scripted};
 use deltafifo_informer::reflector::RunError;
 use deltafifo_informer::{Controller, ObjectEvent, Reflector};
 use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
@@ -159,4 +161,106 @@ async fn an_event_whose_handler_was_dropped_is_told_again_by_the_next_run_before
     let mut again = next(&mut told, 3).await;
     again[..2].sort();
     assert_eq!(again, ["Deleted a", "Updated b@3>b@6", "Added a@7"]);
+}
+
+/// Panics when it is dropped, if it says so.
+#[derive(Deserialize)]
+struct Fragile {
+    metadata: ObjectMeta,
+    breaks: bool,
+}
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        assert!(!self.breaks || std::thread::panicking(), "it broke");
+    }
+}
+
+struct OfMetadata;
+
+impl Meta<Fragile> for OfMetadata {
+    fn namespace<'a>(&self, fragile: &'a Fragile) -> Option<&'a str> {
+        fragile.metadata.namespace.as_deref()
+    }
+
+    fn name<'a>(&self, fragile: &'a Fragile) -> Option<&'a str> {
+        fragile.metadata.name.as_deref()
+    }
+}
+
+fn fragile(name: &str, version: u32, breaks: bool) -> Arc<Fragile> {
+    let (name, resource_version) = (Some(name.to_owned()), Some(version.to_string()));
+    Arc::new(Fragile { metadata: ObjectMeta { name, resource_version, ..ObjectMeta::default() }, breaks })
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_panic_when_they_are_dropped_are_reported_and_nothing_goes_untold() {
+    let store = Indexer::builder(KeyFunc::meta_namespace(OfMetadata)).build().unwrap();
+    store.replace(vec![fragile("a", 1, true), fragile("b", 1, true)]).unwrap();
+    let fifo = Arc::new(DeltaFifo::over(store).build());
+    // Released among the changes of its item, with its event, and with the item.
+    fifo.delete(fragile("a", 2, false)).unwrap();
+    fifo.add(fragile("a", 3, false)).unwrap();
+    fifo.update(fragile("b", 2, false)).unwrap();
+    fifo.add(fragile("c", 1, false)).unwrap();
+    fifo.delete(fragile("c", 2, false)).unwrap();
+    fifo.delete(fragile("c", 3, true)).unwrap();
+    fifo.add(fragile("d", 1, false)).unwrap();
+    let ((tell, mut told), (errors, mut failed)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+    let shown = |fragile: &Fragile| fragile.metadata.resource_version.clone().unwrap_or_default();
+    let handler = move |key: String, event: ObjectEvent<Fragile>| {
+        let text = match &event {
+            ObjectEvent::Added { new, .. } => format!("{key}: added {}", shown(new)),
+            ObjectEvent::Updated { old, new, .. } => format!("{key}: updated {}>{}", shown(old), shown(new)),
+            ObjectEvent::Deleted { .. } => format!("{key}: deleted"),
+        };
+        let _ = tell.send(text);
+        std::future::ready(Ok(()))
+    };
+    let reflector = Reflector::builder(Scripted::new(), fifo.clone()).build();
+    let controller = Controller::new(reflector, fifo.clone(), handler);
+    let controller = Arc::new(controller.on_error(move |error| drop(errors.send(error.to_string()))));
+    let run = tokio::spawn(controller.run());
+    let all = ["a: deleted", "a: added 3", "b: updated 1>2", "c: added 1", "c: deleted", "d: added 1"];
+    assert_eq!(next(&mut told, 6).await, all);
+    for (error, key) in next(&mut failed, 3).await.iter().zip(["a", "b", "c"]) {
+        assert!(error.starts_with(&format!("an object of key {key:?} panicked")), "{error}");
+        assert!(error.ends_with("it broke"), "{error}");
+    }
+    assert_eq!(fifo.pending_deltas(), 0);
+    fifo.close();
+    assert!(matches!(run.await.unwrap(), RunError::Closed(_)));
+}
+
+/// Has no namespace to say of what is of version 3.
+struct Unlucky;
+
+impl Meta<ConfigMap> for Unlucky {
+    fn namespace<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
+        assert_ne!(map.metadata.resource_version.as_deref(), Some("3"), "an odd one");
+        None
+    }
+
+    fn name<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
+        map.metadata.name.as_deref()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_accessor_that_panics_is_reported_and_the_worker_goes_on() {
+    let keys = KeyFunc::custom(Unlucky, |map: &ConfigMap| Ok(map.metadata.name.clone().unwrap_or_default()));
+    let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build());
+    let script = Scripted::new().list(list(4, [map("a", 3), map("b", 4)])).watch_on([]);
+    let reflector = Reflector::builder(script, fifo.clone()).watch_list(false).build();
+    let ((tell, mut told), (errors, mut failed)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+    let handler = move |key: String, _| {
+        let _ = tell.send(key);
+        std::future::ready(Ok(()))
+    };
+    let controller = Controller::new(reflector, fifo, handler);
+    let controller = Arc::new(controller.on_error(move |error| drop(errors.send(error.to_string()))));
+    let _run = tokio::spawn(controller.run());
+    assert_eq!(next(&mut told, 1).await, ["b"]);
+    let failed = next(&mut failed, 1).await;
+    assert!(failed[0].contains(r#"panicked for key "a""#) && failed[0].contains("an odd one"), "{failed:?}");
 }

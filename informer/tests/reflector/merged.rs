@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use deltafifo_informer::lister_watcher::{EventType, ListerWatcher, Merged, Scripted};
+use deltafifo_informer::lister_watcher::{
+    EventType, ListRequest, Listed, ListerWatcher, Merged, PageMeta, Scripted, WatchRequest,
+};
 use deltafifo_informer::reflector::Reflector;
+use futures_util::{FutureExt, StreamExt};
+use tokio::sync::mpsc;
 
 use super::rig::{bookmark, event, expired, items, list, map, page, queue, shown_asked};
 
@@ -106,4 +110,85 @@ async fn a_part_whose_page_token_expires_is_listed_in_one_page_not_older_than_th
     let mut stored = fifo.store().list_keys();
     stored.sort();
     assert_eq!(stored, ["a", "b", "c"], "what was on the first page, and is gone by now, is not kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_does_not_say_its_version_is_not_believed() {
+    let without = || Ok(Listed::Meta(PageMeta::default()));
+    let second_page = |parts| vec![vec![page(7, Some("t1")), items([map("a", 5)])], parts];
+    let lists = [vec![vec![]], vec![vec![items([])]], vec![vec![without(), items([])]], second_page(vec![items([])])];
+    for parts in lists {
+        let mut shop = Scripted::new().list(list(4, [map("a", 1), map("b", 2)])).watch([Err(expired())]);
+        for parts in parts {
+            shop = shop.list(parts);
+        }
+        let shop = shop.list(list(9, [map("a", 5), map("b", 2)]));
+        let bank = Scripted::new().list(list(6, [map("c", 3)])).watch_on([]).list(list(9, [map("c", 3)]));
+        let merged: Vec<Box<dyn ListerWatcher>> = vec![Box::new(bank), Box::new(shop)];
+        let (fifo, (errors, mut failed)) = (queue(), mpsc::unbounded_channel());
+        let reflector = Reflector::builder(Merged::new(merged), fifo.clone())
+            .watch_list(false)
+            .on_error(move |error| drop(errors.send(error.to_string())));
+        let stored = async {
+            failed.recv().await.filter(|error| error.contains("410")).expect("the watch has ended");
+            failed.recv().await.filter(|error| error.contains("without its version")).expect("a list is not believed");
+            while let Some(mut item) = fifo.try_pop() {
+                item.apply(|_| ()).unwrap();
+            }
+            let mut stored = fifo.store().list_keys();
+            stored.sort();
+            stored
+        };
+        let reflector = reflector.build();
+        tokio::select! {
+            ended = reflector.run() => panic!("{ended}"),
+            stored = stored => assert_eq!(stored, ["a", "b", "c"], "nothing is deleted"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_part_is_asked_for_a_state_older_than_its_own_or_than_what_is_asked_for() {
+    let part = Arc::new(Scripted::new().list(list(40, [])));
+    let merged = Merged::new(vec![Box::new(part.clone())]);
+    let at_least = |version: &str| ListRequest {
+        resource_version: version.to_owned(),
+        not_older_than: true,
+        ..ListRequest::default()
+    };
+    let mut whole = merged.list(ListRequest::default()).await.unwrap();
+    while let Some(listed) = whole.next().await {
+        listed.unwrap();
+    }
+    for version in ["30", "100", "0", ""] {
+        // The script has no more answers.
+        assert!(merged.list(at_least(version)).await.unwrap().next().now_or_never().is_none());
+        let initial =
+            WatchRequest { resource_version: version.to_owned(), send_initial_events: true, timeout_seconds: 300 };
+        let changes = WatchRequest { send_initial_events: false, ..initial.clone() };
+        drop((merged.watch(initial).now_or_never(), merged.watch(changes).now_or_never()));
+    }
+    let at_least = |version| format!("list at least {version:?} limit 0");
+    let expected = [
+        [at_least("40"), r#"watch initial "40""#.to_owned(), r#"watch "40""#.to_owned()],
+        [at_least("100"), r#"watch initial "100""#.to_owned(), r#"watch "40""#.to_owned()],
+        [at_least("0"), r#"watch initial "0""#.to_owned(), r#"watch "0""#.to_owned()],
+        [at_least(""), r#"watch initial """#.to_owned(), r#"watch """#.to_owned()],
+    ];
+    assert_eq!(shown_asked(&part.asked())[1..], expected.concat());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_of_a_parts_initial_events_without_a_version_is_not_believed() {
+    let ends = r#"{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}"#;
+    let part = Scripted::new().list(list(4, [])).watch_on([event(EventType::Bookmark, ends.into())]);
+    let merged = Merged::new(vec![Box::new(part)]);
+    let mut listed = merged.list(ListRequest::default()).await.unwrap();
+    while let Some(listed) = listed.next().await {
+        listed.unwrap();
+    }
+    let initial = WatchRequest { resource_version: "4".to_owned(), send_initial_events: true, timeout_seconds: 300 };
+    let mut events = merged.watch(initial).await.unwrap();
+    let error = events.next().await.unwrap().expect_err("the version of its list would be too old");
+    assert!(error.to_string().contains("without its version"), "{error}");
 }

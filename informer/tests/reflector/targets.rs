@@ -1,17 +1,18 @@
 //! Other targets than a queue of deltas: they get a relist as a whole.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
 
 use deltafifo::{Change, DeltaFifo, Event, InOrderFifo, Indexer, KeyFunc, Meta};
 use deltafifo_informer::KubeMeta;
 use deltafifo_informer::lister_watcher::{EventType, Scripted};
 use deltafifo_informer::reflector::{Plain, Reflector};
+use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 
-use super::rig::{bookmark, broken, event, expired, list, map, shown};
+use super::rig::{bookmark, broken, event, expired, list, map, shown, shown_asked};
 
 #[tokio::test(start_paused = true)]
 async fn a_store_is_kept_as_the_server_has_it() {
@@ -34,6 +35,70 @@ async fn a_store_is_kept_as_the_server_has_it() {
     let version = |key| store.reader().get_by_key(key).unwrap().metadata.resource_version.clone();
     assert_eq!((version("a").as_deref(), version("d").as_deref()), (Some("1"), Some("9")));
     assert_eq!(store.applied_version().as_deref(), Some("9"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_stores_transformer_or_index_refuses_is_told_of_and_neither_deleted_nor_listed_for_ever() {
+    let refuses = |name: &'static str| move |map: &ConfigMap| map.metadata.name.as_deref() == Some(name);
+    let (is_a, is_b, is_first) = (refuses("a"), refuses("b"), Arc::new(AtomicBool::new(true)));
+    let (first, for_index) = (is_first.clone(), is_first.clone());
+    // As when a user's function meets what it did not reckon with.
+    let transform = move |map: Arc<ConfigMap>| {
+        if is_a(&map) && !first.load(Ordering::SeqCst) { Err("no a".into()) } else { Ok(map) }
+    };
+    let index = move |map: &ConfigMap| {
+        if is_b(map) && !for_index.load(Ordering::SeqCst) { Err("no b".into()) } else { Ok(vec![]) }
+    };
+    let keys = KeyFunc::meta_namespace(KubeMeta);
+    let store = Indexer::<ConfigMap, _>::builder(keys).transformer(transform).index("picky", index).build().unwrap();
+    let store = Arc::new(store);
+    let script = Arc::new(
+        Scripted::new()
+            .list(list(4, [map("a", 1), map("b", 2), map("c", 3), map("d", 4)]))
+            .watch_stream(
+                stream::once(async move {
+                    is_first.store(false, Ordering::SeqCst);
+                    Err(expired())
+                })
+                .boxed(),
+            )
+            .list(list(9, [map("a", 5), map("b", 6), map("c", 7), map("new", 8)]))
+            .watch([Err(expired())])
+            .list(list(12, [map("a", 10), broken("b", 11), map("c", 7)])),
+    );
+    let (errors, failed) = std::sync::mpsc::channel();
+    let reflector = Reflector::builder(script.clone(), Arc::new(Plain(store.clone())))
+        .watch_list(false)
+        .on_error(move |error| drop(errors.send(error.to_string())))
+        .build();
+    let stored = || {
+        let mut stored: Vec<_> = store.reader().list().iter().map(|map| shown(map)).collect();
+        stored.sort();
+        stored
+    };
+    tokio::select! {
+        ended = reflector.run() => panic!("{ended}"),
+        () = script.asked_times(4) => {}
+    }
+    assert_eq!(shown_asked(&script.asked())[3], r#"watch "9""#, "it goes on to watch");
+    assert_eq!(stored(), ["a@1", "b@2", "c@7", "new@8"]);
+    let failed = || failed.try_iter().filter(|error| !error.contains("410")).collect::<Vec<_>>();
+    let told = failed();
+    assert!(told[0].contains(r#""a" at version "5""#) && told[0].ends_with("no a"), "{told:?}");
+    assert!(told[1].contains(r#""b" at version "6""#) && told[1].ends_with("no b"), "{told:?}");
+    assert_eq!(told.len(), 2, "{told:?}");
+    // And what cannot be read is not shown to them again.
+    tokio::select! {
+        ended = reflector.run() => panic!("{ended}"),
+        () = script.asked_times(6) => {}
+    }
+    assert_eq!(stored(), ["a@1", "b@2", "c@7"]);
+    let told = failed();
+    assert!(
+        told[0].contains(r#"object "b" of version "11""#) && told[1].contains(r#""a" at version "10""#),
+        "{told:?}"
+    );
+    assert_eq!(told.len(), 2, "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,6 +277,70 @@ async fn what_is_gone_before_a_streamed_list_is_complete_is_not_listed() {
         ended = reflector.run() => panic!("{ended}"),
         listed = listed => assert_eq!(listed, ["c@3", "a@6"]),
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_keys_of_another_kind_deletions_of_a_streamed_list_that_cannot_be_read_are_found_at_once_at_its_end() {
+    let name = |number: u32| format!("a{number}");
+    let added =
+        |numbers: std::ops::Range<u32>| numbers.map(move |number| event(EventType::Added, map(&name(number), 1)));
+    let gone =
+        |numbers: std::ops::Range<u32>| numbers.map(move |number| event(EventType::Deleted, broken(&name(number), 2)));
+    let unread = |number| event(EventType::Added, broken(&name(number), 3));
+    let first = added(0..100).chain(gone(0..50)).chain(added(0..1)).chain([bookmark(100, true)]);
+    let again = [unread(76), unread(0)].into_iter().chain(gone(0..1)).chain([bookmark(200, true)]);
+    let second = added(50..100).chain(gone(50..77)).chain(again);
+    let script = Scripted::new().watch_on(first.collect::<Vec<_>>()).watch_on(second.collect::<Vec<_>>());
+    let noted = Noted::default();
+    let keys = KeyFunc::custom(noted.clone(), |map: &ConfigMap| {
+        Ok(format!("#{}", map.metadata.name.as_deref().unwrap_or_default()))
+    });
+    let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build());
+    let reflector = Reflector::builder(script, fifo.clone()).on_error(|_| ()).build();
+    for (version, stored) in [("100", 51), ("200", 24)] {
+        tokio::select! {
+            ended = reflector.run() => panic!("{ended}"),
+            () = async {
+                while reflector.last_sync_resource_version().as_deref() != Some(version) {
+                    tokio::task::yield_now().await;
+                }
+            } => {}
+        }
+        while let Some(mut item) = fifo.try_pop() {
+            item.apply(|_| ()).unwrap();
+        }
+        assert_eq!(fifo.store().list_keys().len(), stored, "at {version}");
+    }
+    assert!(fifo.store().get_by_key("#a0").is_none(), "it is gone after it was listed");
+    assert!(fifo.store().get_by_key("#a76").is_some(), "it is listed after it was gone");
+    let asked = noted.0.lock().len();
+    assert!((200..1000).contains(&asked), "a look at everything, not one for each name: {asked}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_keys_of_another_kind_what_is_only_queued_and_cannot_be_read_stays() {
+    let keys = KeyFunc::custom(KubeMeta, |map: &ConfigMap| {
+        Ok(format!("#{}", map.metadata.name.as_deref().unwrap_or_default()))
+    });
+    let script = Arc::new(
+        Scripted::new()
+            .list(list(4, [map("a", 1), map("b", 2)]))
+            .watch([event(EventType::Deleted, broken("b", 3)), Err(expired())])
+            .list(list(9, [broken("a", 8)])),
+    );
+    let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build());
+    let reflector = Reflector::builder(script.clone(), fifo.clone()).watch_list(false).on_error(|_| ()).build();
+    tokio::select! {
+        ended = reflector.run() => panic!("{ended}"),
+        () = script.asked_times(4) => {}
+    }
+    let mut told = Vec::new();
+    while let Some(mut item) = fifo.try_pop() {
+        told.push(format!("{}: {}", item.key(), item.deltas().len()));
+        item.apply(|_| ()).unwrap();
+    }
+    assert_eq!(told, ["#a: 1", "#b: 2"]);
+    assert_eq!(fifo.store().list_keys(), ["#a"]);
 }
 
 /// Notes on which thread names are asked for: with keys of another kind that is only to find an object by its name.

@@ -190,7 +190,7 @@ async fn an_end_of_the_initial_events_without_a_version_is_not_believed() {
         .list(list(7, [map("a", 3)]));
     let mut rig = rig(script);
     rig.error().await;
-    assert!(rig.error().await.contains("without their version"));
+    assert!(rig.error().await.contains("without its version"));
     assert_eq!(shown_asked(&rig.asked(4).await)[2..], [r#"list "4" limit 0"#, r#"watch "7""#]);
     assert_eq!(rig.stored(), ["a@3"]);
 }

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use deltafifo_testkit::{After, ApiServer, Fault, Request, Resource, Verb, WatchLists, status};
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
 
 use super::rig::{applied, map, maps, run, server, stored, up_to_date};
 
@@ -40,22 +42,53 @@ async fn where_a_streamed_list_is_refused_it_lists_and_watches() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_list_cut_or_broken_at_any_place_is_read_again() {
+/// What the server answers to a list or watch of its one small object.
+async fn answer(query: &str) -> String {
+    let request = http::Request::get(format!("/api/v1/configmaps?{query}")).body(Vec::new()).unwrap();
+    let answer = with_one().client().request_text(request).await.unwrap();
+    assert!(answer.contains("shop"), "{answer}");
+    answer
+}
+
+fn with_one() -> ApiServer {
+    let server = ApiServer::builder().resource(Resource::config_maps()).frame_size(64).build();
+    let metadata = json!({ "namespace": "shop", "name": "a" });
+    server.apply(json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata })).unwrap();
+    server
+}
+
+/// A body of that many bytes is spoiled before each of them: that is told, and everything is read again.
+async fn spoiled_at_any_place(bytes: usize, is_streamed: bool) {
     // With a quote, since in a string anything else would be text.
     let faults: [fn(After) -> Fault; 3] = [Fault::broken, Fault::cut, |after| Fault::garbage(after, "\"<html>")];
-    for fault in faults {
-        for bytes in [1, 60, 130, 200] {
-            let server = server();
-            server.apply(map("shop", "a", "1")).unwrap();
-            server.fault(fault(After::Bytes(bytes)).on(Verb::List));
-            let fifo = applied();
-            let mut errors = run(maps(&server), &fifo, |builder| builder.watch_list(false));
+    for (number, fault) in faults.into_iter().enumerate() {
+        for place in 0..bytes {
+            let server = with_one();
+            server.fault(fault(After::Bytes(place)));
+            let fifo = applied::<ConfigMap>();
+            let mut errors = run(maps(&server), &fifo, |builder| builder.watch_list(is_streamed));
             fifo.wait_for_sync_async().await.unwrap();
-            assert_eq!(stored(&fifo), ["shop/a=1"]);
-            assert!(errors.recv().await.unwrap().contains("a list failed"), "{bytes}");
+            assert_eq!(fifo.store().list_keys(), ["shop/a"], "fault {number} at {place}");
+            let error = errors.try_recv().unwrap_or_default();
+            let expected = if is_streamed { "a watch failed" } else { "a list failed" };
+            assert!(error.contains(expected), "fault {number} at {place}: {error}");
+            // So that this reflector ends.
+            fifo.close();
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_cut_or_broken_at_any_place_is_read_again() {
+    let body = answer("limit=500&resourceVersion=0").await;
+    spoiled_at_any_place(body.trim_end().len(), false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_cut_or_broken_at_any_place_is_read_again() {
+    let initial =
+        "watch=1&allowWatchBookmarks=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan&timeoutSeconds=1";
+    spoiled_at_any_place(answer(initial).await.len(), true).await;
 }
 
 #[tokio::test(start_paused = true)]

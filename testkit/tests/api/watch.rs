@@ -199,6 +199,40 @@ async fn a_watch_sees_its_namespace_and_its_fields_only() {
     watch.events(["ADDED b 3"]).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_server_may_send_bookmarks_by_itself_to_those_who_want_them() {
+    let server = builder().bookmarks(Duration::from_secs(60)).build();
+    server.apply(pod("a")).unwrap();
+    let began = Instant::now();
+    let mut without = open(&server, &format!("{PODS}?watch=1&resourceVersion=1")).await;
+    let mut with = open(&server, &format!("{PODS}?watch=1&resourceVersion=1&allowWatchBookmarks=1")).await;
+    with.events(["ADDED a 2", "BOOKMARK 2"]).await;
+    assert_eq!(began.elapsed().as_secs(), 60);
+    server.apply(pod("b")).unwrap();
+    with.events(["ADDED b 3", "BOOKMARK 3", "BOOKMARK 3"]).await;
+    assert_eq!(began.elapsed().as_secs(), 180);
+    // Nobody reads: of those that were due then one is left, and it is behind what it speaks of.
+    tokio::time::advance(Duration::from_secs(600)).await;
+    server.apply(pod("c")).unwrap();
+    with.events(["ADDED c 4", "BOOKMARK 4"]).await;
+    with.silent();
+    assert_eq!(began.elapsed().as_secs(), 780);
+    without.events(["ADDED a 2", "ADDED b 3", "ADDED c 4"]).await;
+    without.silent();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_by_itself_comes_after_the_initial_events() {
+    let server = builder().bookmarks(Duration::from_secs(60)).frame_size(1).build();
+    server.apply(pod("a")).unwrap();
+    let initial = "watch=1&allowWatchBookmarks=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan";
+    let mut watch = open(&server, &format!("{PODS}?{initial}&timeoutSeconds=61")).await;
+    tokio::time::advance(Duration::from_secs(60)).await;
+    server.apply(pod("b")).unwrap();
+    watch.events(["ADDED a 2", "BOOKMARK 2 end", "ADDED b 3", "BOOKMARK 3"]).await;
+    watch.over().await;
+}
+
 #[tokio::test]
 async fn bookmarks_go_to_those_who_want_them() {
     let server = server_with(1);

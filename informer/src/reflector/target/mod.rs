@@ -20,6 +20,16 @@ pub use whole::Plain;
 /// A [`DeltaFifo`](deltafifo::DeltaFifo) gets a relist in pieces, so that nothing is decoded that did not change, and
 /// consumers have the first page while the last is on its way. Everything else gets it as a whole: an
 /// [`InOrderFifo`](deltafifo::InOrderFifo), and any [`Store`](deltafifo::Store) by [`Plain`].
+///
+/// # Keys of a function of yours
+///
+/// Of an object that cannot be read nothing but its name is known. Where keys are names
+/// ([`KeyFunc::meta_namespace`](deltafifo::KeyFunc::meta_namespace)) that is its key, and what is known under it stays. Where they
+/// are not ([`KeyFunc::custom`](deltafifo::KeyFunc::custom)), the key is that of an object of this name: it is looked for once a
+/// relist, and for each deletion of a watch that cannot be read, by a look at all objects. A `DeltaFifo` looks at what is queued
+/// and at [its store](deltafifo::DeltaFifo::store), an `InOrderFifo` at its store only. What is in neither place is taken for
+/// gone by a relist, and for never known by a deletion: in an `InOrderFifo` what is still queued; in a `DeltaFifo` what a handler
+/// has in hand and has not applied, and, over known objects elsewhere, all that is not queued.
 pub trait Target<K>: Send + Sync + 'static {
     /// Begins a relist.
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>>;
@@ -60,8 +70,8 @@ pub trait Target<K>: Send + Sync + 'static {
     /// Waits until nobody takes anything any more.
     fn closed(&self) -> BoxFuture<'_, Closed>;
 
-    /// The key of the stored object that is called `namespace/name`, or `name`: for an object of which nothing but that can
-    /// be read. None when keys are not names, and no such object is stored.
+    /// The key of the object that is called `namespace/name`, or `name`: for one of which nothing but that can be read. None
+    /// when keys are not names, and no such object is found.
     fn key_of_named<'a>(&self, name: &'a str) -> Option<Cow<'a, str>>;
 }
 
@@ -82,11 +92,11 @@ pub trait Pieces<K>: Send + 'static {
     /// [`RelistError::Superseded`].
     fn offer(&mut self, names: &[&str], objects: Vec<Arc<K>>) -> Result<Vec<Refused>, RelistError>;
 
-    /// An object that was listed, perhaps, is gone again.
+    /// An object that was listed, perhaps, is gone again. None: of what is called `name` nothing but that can be read.
     ///
     /// # Errors
     /// As for [`Target::delete`].
-    fn delete(&mut self, name: &str, object: DeltaObject<K>) -> Result<(), StoreError>;
+    fn delete(&mut self, name: &str, object: Option<DeltaObject<K>>) -> Result<(), StoreError>;
 
     /// What is called `name` is listed, but its object cannot be had: what is known of it stays as it is.
     ///
@@ -94,40 +104,54 @@ pub trait Pieces<K>: Send + 'static {
     /// [`RelistError::Superseded`].
     fn keep(&mut self, name: &str) -> Result<(), RelistError>;
 
-    /// Ends the relist: what was not listed is gone. What is refused only now comes back.
+    /// Ends the relist: what was not listed is gone. Of what is refused only now the reasons come back; each says which
+    /// object it is about.
     ///
     /// # Errors
     /// Nothing is deleted, or not everything is stored: the error says which.
-    fn commit(self: Box<Self>, version: &str) -> Result<Vec<Refused>, StoreError>;
+    fn commit(self: Box<Self>, version: &str) -> Result<Vec<StoreError>, StoreError>;
 }
 
-/// The keys of the stored objects that are called so. Where keys are not names, those that are not stored are left out.
-fn keys_of_named<'a, K, M: Meta<K>>(store: &IndexReader<K, M>, names: &[&'a str]) -> Vec<Cow<'a, str>> {
+/// Names with their keys.
+type Named<'n> = Vec<(&'n str, Cow<'n, str>)>;
+
+/// The keys of objects that are called so. Where keys are not names, only those of `pending` and stored objects are found.
+fn keys_of_named<'n, K, M: Meta<K>>(
+    names: impl IntoIterator<Item = &'n str>,
+    pending: impl FnOnce() -> Vec<Arc<K>>,
+    store: &IndexReader<K, M>,
+) -> Named<'n> {
     let keys = store.keys();
+    let names = names.into_iter();
     if keys.is_meta_namespace() {
-        return names.iter().map(|&name| name.into()).collect();
+        return names.map(|name| (name, name.into())).collect();
     }
+    let names: HashSet<&str> = names.collect();
     if names.is_empty() {
         return Vec::new();
     }
     // Keys of a function of yours: only a look at every object tells, but one look for all names.
-    let names: HashSet<&str> = names.iter().copied().collect();
-    let mut found = Vec::new();
-    store.for_each(|object| {
+    let mut found = Named::new();
+    let mut look = |object: &K| {
         let (namespace, name) = (keys.meta().namespace(object), keys.meta().name(object).unwrap_or_default());
-        let is_named = match namespace {
-            None | Some("") => names.contains(name),
-            Some(namespace) => names.contains(format!("{namespace}/{name}").as_str()),
+        let name = match namespace {
+            None | Some("") => names.get(name),
+            Some(namespace) => names.get(format!("{namespace}/{name}").as_str()),
         };
-        if is_named {
-            found.extend(keys.key(object).ok().map(Cow::Owned));
-        }
-    });
+        found.extend(name.and_then(|name| Some((*name, keys.key(object).ok()?.into()))));
+    };
+    // In this order: what is pending may be stored meanwhile.
+    pending().iter().for_each(|object| look(object));
+    store.for_each(|object| look(object));
     found
+}
+
+/// The deletion of what is under `key`, of which nothing else can be read.
+fn tombstone<K>(key: &str) -> DeltaObject<K> {
+    DeltaObject::from(DeletedFinalStateUnknown { key: key.into(), obj: None })
 }
 
 /// The deletion of what is called so, of which nothing else can be read.
 pub(super) fn gone<K: 'static>(target: &dyn Target<K>, name: &str) -> Option<DeltaObject<K>> {
-    let key = target.key_of_named(name)?;
-    Some(DeltaObject::from(DeletedFinalStateUnknown { key: (*key).into(), obj: None }))
+    target.key_of_named(name).map(|key| tombstone(&key))
 }

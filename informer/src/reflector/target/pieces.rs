@@ -1,16 +1,18 @@
 //! A queue of deltas as a target.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use deltafifo::{Closed, DeltaFifo, DeltaObject, Meta, Refused, Relist, RelistError, StoreError};
 use futures_util::future::BoxFuture;
 
-use super::{Pieces, Target, keys_of_named};
+use super::{Pieces, Target, keys_of_named, tombstone};
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for DeltaFifo<K, M> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
-        Box::new(InPieces { relist: DeltaFifo::begin_replace_owned(&self), fifo: self, kept: Vec::new() })
+        let relist = DeltaFifo::begin_replace_owned(&self);
+        Box::new(InPieces { relist, fifo: self, kept: HashSet::new(), gone: HashSet::new() })
     }
 
     fn add(&self, object: Arc<K>) -> Result<(), StoreError> {
@@ -44,15 +46,28 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for DeltaFifo<K, M> {
     }
 
     fn key_of_named<'a>(&self, name: &'a str) -> Option<Cow<'a, str>> {
-        keys_of_named(&self.store(), &[name]).pop()
+        keys_of_named([name], || queued(self), &self.store()).pop().map(|(_, key)| key)
     }
+}
+
+/// The newest object of each pending key.
+fn queued<K: Send + Sync, M: Meta<K>>(fifo: &DeltaFifo<K, M>) -> Vec<Arc<K>> {
+    fifo.list().into_iter().filter_map(|newest| newest.object.object().cloned()).collect()
 }
 
 struct InPieces<K: Send + Sync + 'static, M: Meta<K>> {
     relist: Relist<'static, K, M>,
     fifo: Arc<DeltaFifo<K, M>>,
     /// Names of what is listed, and cannot be had.
-    kept: Vec<Box<str>>,
+    kept: HashSet<Box<str>>,
+    /// Names of what is gone again, and whose keys are to be found.
+    gone: HashSet<Box<str>>,
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> InPieces<K, M> {
+    fn keys_are_names(&self) -> bool {
+        self.fifo.store().keys().is_meta_namespace()
+    }
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Pieces<K> for InPieces<K, M> {
@@ -61,29 +76,44 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Pieces<K> for InPieces<K, M> {
     }
 
     fn probe(&mut self, listed: &[(&str, &str)]) -> Result<Vec<bool>, RelistError> {
-        let keys_are_names = self.fifo.store().keys().is_meta_namespace();
-        if keys_are_names { self.relist.probe(listed) } else { Ok(vec![true; listed.len()]) }
+        if self.keys_are_names() { self.relist.probe(listed) } else { Ok(vec![true; listed.len()]) }
     }
 
-    fn offer(&mut self, _names: &[&str], objects: Vec<Arc<K>>) -> Result<Vec<Refused>, RelistError> {
+    fn offer(&mut self, names: &[&str], objects: Vec<Arc<K>>) -> Result<Vec<Refused>, RelistError> {
+        if !self.gone.is_empty() {
+            for &name in names {
+                self.gone.remove(name);
+            }
+        }
         self.relist.offer(objects)
     }
 
-    fn delete(&mut self, _name: &str, object: DeltaObject<K>) -> Result<(), StoreError> {
-        // Not after a newer relist has begun, of another reflector: it may list the object again.
-        self.relist.probe(&[])?;
-        Ok(self.fifo.delete(object)?)
+    fn delete(&mut self, name: &str, object: Option<DeltaObject<K>>) -> Result<(), StoreError> {
+        self.kept.remove(name);
+        match object {
+            Some(object) => self.relist.delete(object),
+            None if self.keys_are_names() => self.relist.delete(tombstone(name)),
+            None => {
+                self.gone.insert(name.into());
+                Ok(())
+            }
+        }
     }
 
     fn keep(&mut self, name: &str) -> Result<(), RelistError> {
-        self.kept.push(name.into());
+        self.gone.remove(name);
+        self.kept.insert(name.into());
         Ok(())
     }
 
-    fn commit(mut self: Box<Self>, version: &str) -> Result<Vec<Refused>, StoreError> {
-        let kept: Vec<_> = self.kept.iter().map(AsRef::as_ref).collect();
-        for key in keys_of_named(&self.fifo.store(), &kept) {
-            self.relist.keep(&key)?;
+    fn commit(mut self: Box<Self>, version: &str) -> Result<Vec<StoreError>, StoreError> {
+        let names = self.kept.iter().chain(&self.gone).map(AsRef::as_ref);
+        for (name, key) in keys_of_named(names, || queued(&self.fifo), &self.fifo.store()) {
+            if self.kept.contains(name) {
+                self.relist.keep(&key)?;
+            } else {
+                self.relist.delete(tombstone(&key))?;
+            }
         }
         self.relist.commit(version)?;
         Ok(Vec::new())

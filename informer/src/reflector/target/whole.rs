@@ -43,14 +43,15 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
     }
 
     fn key_of_named<'a>(&self, name: &'a str) -> Option<Cow<'a, str>> {
-        keys_of_named(&self.store(), &[name]).pop()
+        keys_of_named([name], Vec::new, &self.store()).pop().map(|(_, key)| key)
     }
 }
 
 /// Any [`Store`] as a target: an [`Indexer`](deltafifo::Indexer), an [`UndeltaStore`](deltafifo::UndeltaStore), a
 /// [`Fifo`](deltafifo::Fifo), …
 ///
-/// Its keys are to be `namespace/name`, or `name`: with others an object that cannot be decoded is taken for gone.
+/// Its keys are to be `namespace/name`, or `name`: with others an object that cannot be decoded is taken for gone. What it refuses of
+/// a list is told to the error handler and [kept](Store::replace_keeping): as it is stored, if it is.
 pub struct Plain<S>(pub Arc<S>);
 
 impl<K: Send + Sync + 'static, S: Store<K> + 'static> Target<K> for Plain<S> {
@@ -93,24 +94,21 @@ impl<K: Send + Sync + 'static, S: Store<K> + 'static> Target<K> for Plain<S> {
 
 /// What takes a relist as a whole.
 trait TakesWhole<K>: Target<K> {
-    /// These are all objects, beside those called as in `kept`, which cannot be had. What is refused comes back.
-    fn take(&self, list: Vec<Arc<K>>, kept: &[Box<str>], version: &str) -> Result<Vec<Refused>, StoreError>;
+    /// These are all objects, beside those called as in `kept`, which cannot be had. Why what is refused is comes back.
+    fn take(&self, list: Vec<Arc<K>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError>;
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> TakesWhole<K> for InOrderFifo<K, M> {
-    fn take(&self, list: Vec<Arc<K>>, kept: &[Box<str>], version: &str) -> Result<Vec<Refused>, StoreError> {
-        let kept: Vec<_> = kept.iter().map(AsRef::as_ref).collect();
-        let kept = keys_of_named(&self.store(), &kept);
-        Ok(self.replace_keeping(list, kept.iter().map(AsRef::as_ref), version))
+    fn take(&self, list: Vec<Arc<K>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError> {
+        let kept = keys_of_named(kept.iter().copied(), Vec::new, &self.store());
+        let refused = self.replace_keeping(list, kept.iter().map(|(_, key)| key.as_ref()), version);
+        Ok(refused.into_iter().map(|refused| refused.source.into()).collect())
     }
 }
 
 impl<K: Send + Sync + 'static, S: Store<K> + 'static> TakesWhole<K> for Plain<S> {
-    /// What is kept is put in once more as it is stored.
-    fn take(&self, mut list: Vec<Arc<K>>, kept: &[Box<str>], version: &str) -> Result<Vec<Refused>, StoreError> {
-        list.extend(kept.iter().filter_map(|key| self.0.get_by_key(key)));
-        self.0.replace(list, version)?;
-        Ok(Vec::new())
+    fn take(&self, list: Vec<Arc<K>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError> {
+        self.0.replace_keeping(list, kept, version)
     }
 }
 
@@ -144,7 +142,7 @@ impl<K: Send + Sync + 'static, S: TakesWhole<K> + ?Sized> Pieces<K> for Whole<K,
         Ok(Vec::new())
     }
 
-    fn delete(&mut self, name: &str, _object: DeltaObject<K>) -> Result<(), StoreError> {
+    fn delete(&mut self, name: &str, _object: Option<DeltaObject<K>>) -> Result<(), StoreError> {
         self.gone.insert(name.into(), self.list.len());
         Ok(())
     }
@@ -154,7 +152,7 @@ impl<K: Send + Sync + 'static, S: TakesWhole<K> + ?Sized> Pieces<K> for Whole<K,
         Ok(())
     }
 
-    fn commit(self: Box<Self>, version: &str) -> Result<Vec<Refused>, StoreError> {
+    fn commit(self: Box<Self>, version: &str) -> Result<Vec<StoreError>, StoreError> {
         let (mut list, mut kept) = (Vec::with_capacity(self.list.len()), Vec::new());
         for (index, (name, object)) in self.list.into_iter().enumerate() {
             match object {
@@ -163,6 +161,7 @@ impl<K: Send + Sync + 'static, S: TakesWhole<K> + ?Sized> Pieces<K> for Whole<K,
                 None => kept.push(name),
             }
         }
+        let kept: Vec<_> = kept.iter().map(AsRef::as_ref).collect();
         self.target.take(list, &kept, version)
     }
 }

@@ -1,12 +1,14 @@
 //! The controller loop: a reflector in front of a queue, and workers behind it that pop, apply and call (client-go
 //! `cache.Controller`).
 
+mod event;
+
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo::{BoxError, Change, Closed, DeltaFifo, DeltaObject, DeltaType, Meta, StoreError};
+use deltafifo::{BoxError, Change, Closed, DeltaFifo, Meta};
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
@@ -16,78 +18,8 @@ use tokio::time::sleep;
 
 use crate::Reflector;
 use crate::reflector::RunError;
-
-/// What happened to an object, in the store and now to be told.
-pub enum ObjectEvent<K> {
-    /// It was not stored before (client-go `OnAdd`).
-    Added {
-        /// As stored now.
-        new: Arc<K>,
-        /// Whether it is of the first list.
-        is_in_initial_list: bool,
-    },
-    /// It was stored (client-go `OnUpdate`).
-    Updated {
-        /// As stored before.
-        old: Arc<K>,
-        /// As stored now.
-        new: Arc<K>,
-        /// What brought it: a watch, a relist, or a resync, after which `old` and `new` may be the same.
-        kind: DeltaType,
-    },
-    /// It is gone (client-go `OnDelete`).
-    Deleted {
-        /// Its last state, or a tombstone: the deletion was missed, and the last state that is known may be old.
-        last: DeltaObject<K>,
-    },
-}
-
-impl<K> Clone for ObjectEvent<K> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Added { new, is_in_initial_list } => {
-                Self::Added { new: new.clone(), is_in_initial_list: *is_in_initial_list }
-            }
-            Self::Updated { old, new, kind } => Self::Updated { old: old.clone(), new: new.clone(), kind: *kind },
-            Self::Deleted { last } => Self::Deleted { last: last.clone() },
-        }
-    }
-}
-
-impl<K> ObjectEvent<K> {
-    fn of(change: &Change<'_, K>, is_in_initial_list: bool) -> Self {
-        match *change {
-            Change::Added { new, .. } => Self::Added { new: new.clone(), is_in_initial_list },
-            Change::Updated { old, new, kind } => Self::Updated { old: old.clone(), new: new.clone(), kind },
-            Change::Deleted { last, .. } => Self::Deleted { last: last.clone() },
-        }
-    }
-}
-
-/// Something that a controller met. It goes on.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ControllerError {
-    /// The handler failed as often as it may: this event is not told again.
-    #[error("the handler failed {attempts} times for key {key:?}, the event is given up: {source}")]
-    Handler {
-        /// The object's key.
-        key: String,
-        /// How often it was called.
-        attempts: u32,
-        /// What it said last.
-        source: BoxError,
-    },
-    /// The handler panicked. It is not called again for this event.
-    #[error("the handler panicked for key {key:?}, the event is given up")]
-    Panicked {
-        /// The object's key.
-        key: String,
-    },
-    /// The store took an object only in part, or not at all.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
+use crate::strangers::{caught, said};
+pub use event::{ControllerError, ObjectEvent};
 
 type OnError = dyn Fn(&ControllerError) + Send + Sync;
 
@@ -263,21 +195,43 @@ where
     async fn work(&self) {
         while let Ok(mut item) = self.fifo.pop_async().await {
             let (key, initial) = (item.key().to_owned(), item.is_in_initial_list());
-            let mut events = VecDeque::new();
-            if let Err(error) = item.apply(|change| events.push_back(ObjectEvent::of(&change, initial))) {
-                self.report(&error.into());
+            let (mut events, mut replaced) = (VecDeque::new(), Vec::new());
+            let applied = caught(|| {
+                item.apply(|change| {
+                    events.push_back(ObjectEvent::of(&change, initial));
+                    // Not released among the changes: a drop that panics would keep those after it from being told.
+                    if let Change::Deleted { old, .. } = change {
+                        replaced.extend(old.cloned());
+                    }
+                })
+            });
+            match applied {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => self.report(&error.into()),
+                Err(message) => self.report(&ControllerError::NotApplied { key: key.clone(), message }),
             }
-            self.tell_all(Applied { key, events }).await;
-            item.done();
+            replaced.into_iter().for_each(|old| self.release(&key, || drop(old)));
+            let key = self.tell_all(Applied { key, events }).await;
+            self.release(&key, || item.done());
         }
     }
 
-    /// Tells all of an item, event by event. Dropped, it leaves the rest, with the event in hand, to the next run.
-    async fn tell_all(&self, applied: Applied<K>) {
+    /// Tells all of an item, event by event, and gives its key back. Dropped, it leaves the rest, with the event in hand, to
+    /// the next run.
+    async fn tell_all(&self, applied: Applied<K>) -> String {
         let mut telling = Telling { untold: &self.untold, applied };
         while let Some(event) = telling.applied.events.front() {
             self.tell(&telling.applied.key, event).await;
-            telling.applied.events.pop_front();
+            let told = telling.applied.events.pop_front();
+            self.release(&telling.applied.key, || drop(told));
+        }
+        std::mem::take(&mut telling.applied.key)
+    }
+
+    /// Lets go of what may be the last of an object, whose drop is user code: the worker goes on.
+    fn release(&self, key: &str, drop: impl FnOnce()) {
+        if let Err(message) = caught(drop) {
+            self.report(&ControllerError::Released { key: key.to_owned(), message });
         }
     }
 
@@ -295,13 +249,15 @@ where
                 Ok(Err(source)) => {
                     return self.report(&ControllerError::Handler { key: key.to_owned(), attempts, source });
                 }
-                Err(_) => return self.report(&ControllerError::Panicked { key: key.to_owned() }),
+                Err(panic) => {
+                    return self.report(&ControllerError::Panicked { key: key.to_owned(), message: said(panic) });
+                }
             }
         }
     }
 
     fn report(&self, error: &ControllerError) {
-        if catch_unwind(AssertUnwindSafe(|| (self.on_error)(error))).is_err() {
+        if caught(|| (self.on_error)(error)).is_err() {
             tracing::error!(%error, "the error handler of a controller panicked");
         }
     }

@@ -5,12 +5,14 @@
 //! * [`Controller`]: a reflector, a queue, and workers that apply and call (client-go `cache.Controller`).
 //! * [`lister_watcher`]: where they come from: an API server, several parts of one, or a test's script.
 //! * [`KubeMeta`]: the accessor for all of Kubernetes' own types.
+//! * [`metrics`]: what all of this tells of itself.
 //! * [`workqueue`]: the queue of keys between event handlers and reconcilers (client-go `util/workqueue`), with the
 //!   priorities of controller-runtime.
 
 mod controller;
 pub mod lister_watcher;
 mod meta;
+pub mod metrics;
 pub mod reflector;
 pub mod shared_informer;
 mod strangers;

@@ -41,6 +41,8 @@ pub struct KubeListerWatcher {
     /// Beside what a request asks for.
     query: Vec<(String, String)>,
     types: (String, String),
+    /// Resource and namespace, as [`ListerWatcher::scope`] says them.
+    scope: (String, String),
     /// Whether only metadata is asked for.
     metadata_only: bool,
     unclonable: OnceCell<Unclonable>,
@@ -58,6 +60,7 @@ impl KubeListerWatcher {
             path: K::url_path(types, namespace),
             query: Vec::new(),
             types: (api_version, kind),
+            scope: (resource::<K>(types), namespace.unwrap_or_default().to_owned()),
             metadata_only,
             unclonable: OnceCell::new(),
         }
@@ -93,6 +96,12 @@ impl KubeListerWatcher {
         let response = self.client.send(request).await.map_err(|e| RequestError::Unreachable(e.into()))?;
         if response.status() == StatusCode::OK { Ok(response) } else { Err(refusal(response).await) }
     }
+}
+
+/// `pods.v1`, `deployments.v1.apps`.
+pub(crate) fn resource<K: Resource>(types: &K::DynamicType) -> String {
+    let (plural, version, group) = (K::plural(types), K::version(types), K::group(types));
+    if group.is_empty() { format!("{plural}.{version}") } else { format!("{plural}.{version}.{group}") }
 }
 
 /// What an answer says that is not 200.
@@ -155,5 +164,9 @@ impl ListerWatcher for KubeListerWatcher {
 
     fn types(&self) -> Option<(&str, &str)> {
         Some((&self.types.0, &self.types.1))
+    }
+
+    fn scope(&self) -> (&str, &str) {
+        (&self.scope.0, &self.scope.1)
     }
 }

@@ -23,6 +23,8 @@ use crate::wire::{Head, bookmark};
 /// The parts must be of one kind of object and of one API server, whose versions compare, and no object may be in two.
 pub struct Merged {
     parts: Arc<[Box<dyn ListerWatcher>]>,
+    /// Those of the parts, `blue,green`.
+    namespaces: String,
     reached: Arc<Mutex<Reached>>,
 }
 
@@ -106,7 +108,8 @@ impl Merged {
     #[must_use]
     pub fn new(parts: Vec<Box<dyn ListerWatcher>>) -> Self {
         let reached = Reached(vec![Part::default(); parts.len()]);
-        Self { parts: parts.into(), reached: Arc::new(Mutex::new(reached)) }
+        let namespaces = parts.iter().map(|part| part.scope().1).collect::<Vec<_>>().join(",");
+        Self { parts: parts.into(), namespaces, reached: Arc::new(Mutex::new(reached)) }
     }
 }
 
@@ -160,6 +163,10 @@ impl ListerWatcher for Merged {
 
     fn types(&self) -> Option<(&str, &str)> {
         self.parts.first()?.types()
+    }
+
+    fn scope(&self) -> (&str, &str) {
+        (self.parts.first().map_or("", |part| part.scope().0), &self.namespaces)
     }
 
     fn is_merged(&self) -> bool {

@@ -19,6 +19,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 
 pub use self::kube::KubeListerWatcher;
+pub(crate) use self::kube::resource;
 pub use error::RequestError;
 pub use merged::Merged;
 pub use scripted::{Asked, Scripted};
@@ -39,6 +40,12 @@ pub trait ListerWatcher: Send + Sync + 'static {
         None
     }
 
+    /// What it lists, as [metrics](crate::metrics) and spans say it: the resource, `deployments.v1.apps`, and the namespace,
+    /// empty for all.
+    fn scope(&self) -> (&str, &str) {
+        ("", "")
+    }
+
     /// Whether the events are of several watches, so that one of them does not say that all older ones have come: only
     /// bookmarks do.
     fn is_merged(&self) -> bool {
@@ -57,6 +64,10 @@ impl<S: ListerWatcher + ?Sized> ListerWatcher for Arc<S> {
 
     fn types(&self) -> Option<(&str, &str)> {
         self.as_ref().types()
+    }
+
+    fn scope(&self) -> (&str, &str) {
+        self.as_ref().scope()
     }
 
     fn is_merged(&self) -> bool {

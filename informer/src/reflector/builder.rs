@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::decode::Decoder;
+use super::metrics::Metrics;
 use super::threads::Threads;
 use super::versions::Versions;
 use super::{Backoff, OnError, Reflector, ReflectorError, ShouldResync, Target};
@@ -17,6 +18,7 @@ use crate::lister_watcher::ListerWatcher;
 pub struct ReflectorBuilder<K> {
     source: Box<dyn ListerWatcher>,
     target: Arc<dyn Target<K>>,
+    name: String,
     backoff: Backoff,
     watch_list: bool,
     page_size: u32,
@@ -31,6 +33,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
         Self {
             source,
             target,
+            name: String::new(),
             backoff: Backoff::default(),
             watch_list: true,
             page_size: 500,
@@ -39,6 +42,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
             resync: None,
             on_error: Box::new(|error| tracing::warn!(%error, "a reflector goes on after an error")),
         }
+    }
+
+    /// Gives it a name, and with it [metrics](crate::metrics) (client-go `NewNamedReflector`).
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
     }
 
     /// How long to wait before asking again after a failure (client-go's times otherwise).
@@ -91,6 +100,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
     pub fn build(self) -> Reflector<K> {
         let decoder = Arc::new(Decoder::new(self.source.types()));
         Reflector {
+            metrics: Metrics::of(&self.name, self.source.scope()),
+            name: self.name,
             source: self.source,
             target: self.target,
             decoder,

@@ -92,28 +92,39 @@ impl Intake {
     }
 }
 
-/// The target's end: takes in what arrives, until the reader has no more. `report` gets what an object's fault is.
+/// What came of a part.
+#[derive(Default)]
+pub(super) struct Taken {
+    /// How many objects were listed, and of those how many were decoded, and how many did not have to be.
+    pub(super) items: usize,
+    pub(super) decoded: u64,
+    pub(super) skipped: u64,
+    /// What is an object's fault.
+    pub(super) errors: Vec<ReflectorError>,
+}
+
+/// The target's end: takes in what arrives, until the reader has no more. `report` gets what came of each part.
 pub(super) async fn take_in<K: DeserializeOwned + Send + Sync + 'static>(
     target: &Arc<dyn Target<K>>,
     decoder: &Arc<Decoder>,
     threads: &Threads,
     mut batches: Batches,
-    report: impl Fn(ReflectorError),
+    mut report: impl FnMut(Taken),
 ) -> Result<Box<dyn Pieces<K>>, Stop> {
     let mut pieces = Arc::clone(target).begin();
     while let Some((part, room)) = batches.recv().await {
         target.ready().await?;
         let decoder = Arc::clone(decoder);
         let taken = threads.run(move || {
-            let mut errors = Vec::new();
-            let taken = take_part(pieces.as_mut(), &decoder, part, &mut errors);
+            let mut taken = Taken::default();
+            let done = take_part(pieces.as_mut(), &decoder, part, &mut taken);
             drop(room);
-            (pieces, taken, errors)
+            (pieces, done, taken)
         });
-        let (again, taken, errors) = taken.await?;
+        let (again, done, taken) = taken.await?;
         pieces = again;
-        errors.into_iter().for_each(&report);
-        taken?;
+        report(taken);
+        done?;
     }
     Ok(pieces)
 }
@@ -122,17 +133,20 @@ fn take_part<K: DeserializeOwned + Send + Sync + 'static>(
     pieces: &mut dyn Pieces<K>,
     decoder: &Decoder,
     part: Part,
-    errors: &mut Vec<ReflectorError>,
+    taken: &mut Taken,
 ) -> Result<(), ReflectorError> {
     match part {
         Part::Expect(objects) => pieces.expect(objects),
-        Part::Items(items) => take_items(pieces, decoder, &items, errors)?,
+        Part::Items(items) => take_items(pieces, decoder, &items, taken)?,
         Part::Deleted(raw) => {
             let head = head_of(&raw)?;
             let deleted = match decoder.one(&Raw::of(&raw, &head)) {
-                Ok(object) => Some(DeltaObject::from(object)),
+                Ok(object) => {
+                    taken.decoded += 1;
+                    Some(DeltaObject::from(object))
+                }
                 Err(error) => {
-                    errors.push(ReflectorError::undecodable(&head, error));
+                    taken.errors.push(ReflectorError::undecodable(&head, error));
                     None
                 }
             };
@@ -150,7 +164,7 @@ fn take_items<K: DeserializeOwned + Send + Sync + 'static>(
     pieces: &mut dyn Pieces<K>,
     decoder: &Decoder,
     items: &[Bytes],
-    errors: &mut Vec<ReflectorError>,
+    taken: &mut Taken,
 ) -> Result<(), ReflectorError> {
     // An item whose metadata cannot be read is no object: the list is not to be believed.
     let heads: Vec<_> = items.iter().map(|item| head_of(item)).collect::<Result<_, _>>()?;
@@ -169,12 +183,15 @@ fn take_items<K: DeserializeOwned + Send + Sync + 'static>(
             }
             Err(error) => {
                 pieces.keep(name).map_err(relist)?;
-                errors.push(ReflectorError::undecodable(&heads[number], error));
+                taken.errors.push(ReflectorError::undecodable(&heads[number], error));
             }
         }
     }
+    taken.items += items.len();
+    taken.skipped += (items.len() - raw.len()) as u64;
+    taken.decoded += objects.len() as u64;
     let refused = pieces.offer(&names, objects).map_err(relist)?;
-    errors.extend(refused.into_iter().map(|refused| ReflectorError::Refused(refused.source)));
+    taken.errors.extend(refused.into_iter().map(|refused| ReflectorError::Refused(refused.source)));
     Ok(())
 }
 

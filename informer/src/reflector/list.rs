@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 
 use super::Reflector;
 use super::error::{Failed, ReflectorError, Stop};
-use super::intake::{Batches, Intake, Part, take_in};
+use super::intake::{Batches, Intake, Part, Taken, take_in};
 use super::target::Pieces;
 use crate::lister_watcher::{ListRequest, Listed, PageMeta, RequestError};
 
@@ -53,14 +53,24 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     async fn relist(&self, request: &ListRequest, first_page: &mut PageMeta) -> Result<(), Failed> {
         let (intake, batches) = Intake::new();
         let reading = self.read(intake, request.clone(), first_page);
-        let (version, pieces) = tokio::try_join!(reading, self.take_in(batches))?;
-        self.commit(pieces, version).await.map_err(Failed::Stop)
+        let list = async {
+            let (version, (pieces, items)) = tokio::try_join!(reading, self.take_in(batches))?;
+            self.commit(pieces, version).await.map_err(Failed::Stop)?;
+            Ok(((), items))
+        };
+        self.listing("list", &request.resource_version, list).await
     }
 
-    /// Takes in what is read, until there is no more.
-    pub(super) async fn take_in(&self, batches: Batches) -> Result<Box<dyn Pieces<K>>, Failed> {
-        let taken = take_in(&self.target, &self.decoder, &self.threads, batches, |error| self.report(&error)).await;
-        taken.map_err(Failed::Stop)
+    /// Takes in what is read, until there is no more; and of how many objects that was.
+    pub(super) async fn take_in(&self, batches: Batches) -> Result<(Box<dyn Pieces<K>>, usize), Failed> {
+        let mut items = 0;
+        let report = |taken: Taken| {
+            items += taken.items;
+            self.metrics.tell(|metrics| metrics.taken(&taken));
+            taken.errors.iter().for_each(|error| self.report(error));
+        };
+        let taken = take_in(&self.target, &self.decoder, &self.threads, batches, report).await;
+        taken.map(|pieces| (pieces, items)).map_err(Failed::Stop)
     }
 
     /// Everything was read: what was not listed is gone.

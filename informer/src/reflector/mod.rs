@@ -5,6 +5,7 @@
 //! * `watch_list.rs`: everything, as the first events of a watch.
 //! * `watch.rs`: what changes from then on.
 //! * `intake.rs`: a relist on its way in, of which only what changed is decoded.
+//! * `metrics.rs`: what it tells of itself.
 //! * `threads.rs`: where that, and user code, runs.
 //! * `versions.rs`: from which version to ask.
 //! * `target/`: what is fed.
@@ -15,6 +16,7 @@ mod decode;
 mod error;
 mod intake;
 mod list;
+mod metrics;
 mod target;
 mod threads;
 mod versions;
@@ -30,13 +32,16 @@ use futures_util::{Stream, StreamExt};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
+use tracing::Instrument;
 
 use crate::lister_watcher::{ListerWatcher, RequestError, WatchStream};
+use crate::metrics::Named;
 pub use backoff::Backoff;
 pub use builder::ReflectorBuilder;
 use decode::Decoder;
 pub use error::{ReflectorError, RunError};
 use error::{Stop, caught};
+use metrics::Metrics;
 pub use target::{Pieces, Plain, Target};
 use threads::Threads;
 use versions::Versions;
@@ -76,6 +81,8 @@ type ShouldResync = dyn Fn() -> bool + Send + Sync;
 /// # }
 /// ```
 pub struct Reflector<K> {
+    name: String,
+    metrics: Named<Metrics>,
     source: Box<dyn ListerWatcher>,
     target: Arc<dyn Target<K>>,
     decoder: Arc<Decoder>,
@@ -105,13 +112,17 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// [`RunError::Closed`], or [`RunError::Running`] when it runs already.
     pub async fn run(&self) -> RunError {
         let Ok(_running) = self.running.try_lock() else { return RunError::Running };
-        tokio::select! {
-            closed = self.target.closed() => closed.into(),
-            closed = async {
-                self.threads.idle().await;
-                self.list_and_watch_on().await
-            } => closed.into(),
-        }
+        let running = async {
+            tokio::select! {
+                closed = self.target.closed() => closed.into(),
+                closed = async {
+                    self.threads.idle().await;
+                    self.list_and_watch_on().await
+                } => closed.into(),
+                never = self.sample() => match never {},
+            }
+        };
+        running.instrument(self.span()).await
     }
 
     /// Lists and watches, again and again.
@@ -170,6 +181,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     }
 
     fn report(&self, error: &ReflectorError) {
+        self.metrics.tell(Metrics::failed);
         // It is user code, and the reflector goes on.
         if caught(|| (self.on_error)(error)).is_err() {
             tracing::error!(%error, "the error handler of a reflector panicked");

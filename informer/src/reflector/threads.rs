@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
+use tracing::Span;
 
 use super::error::{ReflectorError, caught};
 
@@ -18,8 +19,9 @@ impl Threads {
         work: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, ReflectorError> {
         let share = Arc::clone(&self.0).read_owned().await;
+        let span = Span::current();
         let working = spawn_blocking(move || {
-            let done = caught(work);
+            let done = caught(|| span.in_scope(work));
             drop(share);
             done
         });

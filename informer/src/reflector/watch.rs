@@ -9,9 +9,11 @@ use futures_util::{FutureExt, StreamExt};
 use serde::de::DeserializeOwned;
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout_at};
+use tracing::{Instrument, debug, debug_span};
 
 use super::decode::Raw;
 use super::error::{ReflectorError, Stop, caught};
+use super::metrics::Metrics;
 use super::target::gone;
 use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RawEvent, RequestError, WatchRequest};
@@ -40,6 +42,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
 
     /// Watches, beginning with `watch` if there is one, until everything is to be listed anew.
     pub(super) async fn watch(&self, mut watch: Option<Watch>, backoff: &mut Backoff) -> Result<Infallible, Stop> {
+        let mut is_restart = false;
         loop {
             let (mut watch, asked) = if let Some(watch) = watch.take() {
                 (watch, None)
@@ -56,9 +59,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                     Err(error) => return Err(ReflectorError::Watch(error).into()),
                 }
             };
+            self.metrics.tell(|metrics| metrics.watches(std::mem::replace(&mut is_restart, true)));
             let mut events = 0;
-            match self.follow(&mut watch, &mut events).await? {
+            match self.watching(&mut watch, &mut events).await? {
                 Ok(()) if asked.is_some_and(|asked| asked.elapsed() < VERY_SHORT) => {
+                    self.metrics.tell(Metrics::short_watch);
                     if events == 0 {
                         return Err(ReflectorError::Watch(RequestError::VeryShort).into());
                     }
@@ -70,6 +75,19 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 Err(error) => return Err(ReflectorError::Watch(error).into()),
             }
         }
+    }
+
+    /// Around a watch, to its end.
+    async fn watching(&self, watch: &mut Watch, events: &mut usize) -> Result<Result<(), RequestError>, Closed> {
+        let from = self.last_sync_resource_version().unwrap_or_default();
+        let began = Instant::now();
+        let following = async {
+            let ended = self.follow(watch, events).await;
+            debug!(events, "the watch has ended");
+            self.metrics.tell(|metrics| metrics.watched(began.elapsed(), *events));
+            ended
+        };
+        following.instrument(debug_span!("watch", from)).await
     }
 
     /// Feeds what the watch tells, until it ends.
@@ -116,10 +134,14 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// Feeds one event, perhaps one of all objects, whose version says nothing. An error: this is no event.
     async fn apply(&self, event: &RawEvent, is_of_all: bool) -> Result<(), RequestError> {
         let head = Head::of(&event.object)?;
+        self.metrics.tell(Metrics::heard);
         if event.kind != EventType::Bookmark {
             let raw = Raw::of(&event.object, &head);
             let stored = match caught(|| self.decoder.one(&raw)) {
-                Ok(Ok(object)) => caught(|| self.store(event.kind, object)),
+                Ok(Ok(object)) => {
+                    self.metrics.tell(Metrics::decoded);
+                    caught(|| self.store(event.kind, object))
+                }
                 Ok(Err(error)) => {
                     self.report(&ReflectorError::undecodable(&head, error));
                     self.unreadable(event.kind, head.key().into_owned()).await

@@ -42,20 +42,21 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
 
     async fn stream_list(&self) -> Result<ControlFlow<Watch, RequestError>, Stop> {
         let from = self.versions.lock().for_watch_list();
-        let mut watch = match self.open(from, true).await {
-            Ok(watch) => watch,
-            Err(error) => return Ok(ControlFlow::Continue(error)),
-        };
-        let (intake, batches) = Intake::new();
-        let read = tokio::try_join!(self.read_initial(intake, &mut watch), self.take_in(batches));
-        match read {
-            Ok((version, pieces)) => {
-                self.commit(pieces, version).await?;
-                Ok(ControlFlow::Break(watch))
-            }
+        match self.listing("watch", &from, self.stream_all(&from)).await {
+            Ok(watch) => Ok(ControlFlow::Break(watch)),
             Err(Failed::Request(error)) => Ok(ControlFlow::Continue(error)),
             Err(Failed::Stop(stop)) => Err(stop),
         }
+    }
+
+    /// Everything, and how much it was.
+    async fn stream_all(&self, from: &str) -> Result<(Watch, usize), Failed> {
+        let mut watch = self.open(from.to_owned(), true).await?;
+        let (intake, batches) = Intake::new();
+        let reading = self.read_initial(intake, &mut watch);
+        let (version, (pieces, items)) = tokio::try_join!(reading, self.take_in(batches))?;
+        self.commit(pieces, version).await.map_err(Failed::Stop)?;
+        Ok((watch, items))
     }
 
     /// Reads up to the bookmark that ends the initial events. Its version.

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::distributor::Distributor;
 use super::error::{BuildError, InformerError, OnError};
+use super::metrics::Identity;
 use super::worker::Queue;
 use super::{Inner, Phase, SharedInformer};
 use crate::lister_watcher::ListerWatcher;
@@ -23,6 +24,7 @@ const MOST_PENDING: usize = 100_000;
 #[must_use]
 pub struct SharedInformerBuilder<K, M> {
     source: Arc<dyn ListerWatcher>,
+    name: String,
     store: IndexerBuilder<K, M>,
     in_order: bool,
     workers: usize,
@@ -37,6 +39,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
         let log = |error: &InformerError<'_>| tracing::warn!(%error, "an informer goes on after an error");
         Self {
             source,
+            name: String::new(),
             store: Indexer::builder(keys),
             in_order: false,
             workers: 1,
@@ -45,6 +48,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
             reflector: Box::new(|reflector| reflector),
             on_error: OnError(Arc::new(log)),
         }
+    }
+
+    /// Gives it a name, and with it and its reflector [metrics](crate::metrics).
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
     }
 
     /// A queue by key between watch and store, a [`DeltaFifo`]: order per key, relists page by page, in which what is unchanged
@@ -118,6 +127,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
     /// # Errors
     /// [`BuildError`] when an index's name is given twice or is reserved.
     pub fn build(self) -> Result<SharedInformer<K, M>, BuildError> {
+        let (resource, namespace) = self.source.scope();
+        let (resource, namespace) = (resource.to_owned(), namespace.to_owned());
+        let identity = Identity { name: self.name.clone(), resource, namespace };
         let indexer = self.store.build()?;
         let store = indexer.reader();
         let (queue, reflector) = if self.in_order {
@@ -134,13 +146,15 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
         };
         let on_error = self.on_error.clone();
         let reflector =
-            (self.reflector)(reflector).on_error(move |error| on_error.tell(&InformerError::Reflector(error))).build();
+            (self.reflector)(reflector).on_error(move |error| on_error.tell(&InformerError::Reflector(error)));
         let workers = if self.in_order { 1 } else { self.workers };
         let inner = Inner {
             distributor: Arc::new(Distributor::new(Arc::new(store.clone()), workers)),
             store,
+            metrics: Arc::new(identity.metrics(&queue)),
+            identity,
             queue,
-            reflector,
+            reflector: reflector.name(self.name).build(),
             workers,
             notify_unchanged: self.notify_unchanged,
             resync: self.resync,

@@ -103,6 +103,11 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         }
     }
 
+    /// Has all tell how it is with them.
+    pub(super) fn sample(&self) {
+        self.feeds().iter().for_each(|feed| feed.sample());
+    }
+
     /// Has those tell everything once more that want it every now and then.
     pub(super) async fn resync(&self) {
         loop {

@@ -17,6 +17,7 @@ use tokio::runtime::Handle;
 use super::builder::SharedInformerBuilder;
 use super::error::{FactoryError, NotSynced};
 use super::{SharedInformer, Stopped};
+use crate::lister_watcher::resource;
 use crate::{KubeListerWatcher, KubeMeta};
 
 /// Which objects of a kind an informer is of.
@@ -58,6 +59,16 @@ impl Scope {
         self.query.insert((key.into(), value.into()));
         self
     }
+
+    /// `?labelSelector=app%3Dweb`, or nothing.
+    fn query_text(&self) -> String {
+        let mut text = String::new();
+        for (number, (key, value)) in self.query.iter().enumerate() {
+            text.push(if number == 0 { '?' } else { '&' });
+            text.push_str(&form_urlencoded::Serializer::new(String::new()).append_pair(key, value).finish());
+        }
+        text
+    }
 }
 
 /// `pods.v1`, `deployments.v1.apps in shop?labelSelector=app=web`: what an informer is called in errors.
@@ -87,6 +98,7 @@ pub struct SharedInformerFactory {
     client: Client,
     scope: Scope,
     resync: Option<Duration>,
+    name: String,
     informers: Arc<Mutex<Informers>>,
 }
 
@@ -139,13 +151,21 @@ impl SharedInformerFactory {
     /// A factory over `client`, of all namespaces, whose handlers want no resyncs.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client, scope: Scope::all(), resync: None, informers: Arc::default() }
+        Self { client, scope: Scope::all(), resync: None, name: String::new(), informers: Arc::default() }
     }
 
     /// The resync period of handlers that do not say theirs (client-go `defaultResync`). For informers made after it.
     #[must_use]
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
+        self
+    }
+
+    /// Names the informers, and gives them [metrics](crate::metrics) (client-go `WithInformerName`); to the name of one whose scope
+    /// has a query that is added, as `?labelSelector=app%3Dweb`. For informers made after it.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
         self
     }
 
@@ -188,6 +208,7 @@ impl SharedInformerFactory {
         if let Some(made) = self.made(&key)? {
             return Ok(made);
         }
+        let informers_name = format!("{}{}", self.name, scope.query_text());
         let mut source = KubeListerWatcher::new::<K>(self.client.clone(), types, scope.namespace.as_deref());
         for (key, value) in scope.query {
             source = source.query(key, value);
@@ -195,6 +216,9 @@ impl SharedInformerFactory {
         let mut builder = SharedInformer::<K>::builder(source);
         if let Some(period) = self.resync {
             builder = builder.resync(period);
+        }
+        if !self.name.is_empty() {
+            builder = builder.name(informers_name);
         }
         // With nothing locked: it is user code that chooses.
         let informer = choose(builder).build()?;
@@ -282,18 +306,11 @@ impl SharedInformerFactory {
 }
 
 fn name<K: Resource>(types: &K::DynamicType, scope: &Scope) -> Name {
-    let (plural, version, group) = (K::plural(types), K::version(types), K::group(types));
-    let mut name = format!("{plural}.{version}");
-    if !group.is_empty() {
-        name = format!("{name}.{group}");
-    }
+    let mut name = resource::<K>(types);
     if let Some(namespace) = &scope.namespace {
         name = format!("{name} in {namespace}");
     }
-    for (number, (key, value)) in scope.query.iter().enumerate() {
-        name.push(if number == 0 { '?' } else { '&' });
-        name.push_str(&form_urlencoded::Serializer::new(String::new()).append_pair(key, value).finish());
-    }
+    name.push_str(&scope.query_text());
     name
 }
 

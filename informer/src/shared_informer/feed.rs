@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
+use tracing::Span;
 
 use super::error::OnError;
 use super::handler::HandlerOptions;
+use super::metrics::HandlerMetrics;
 use super::notification::Notification;
 use super::protocol::{Desks, Intake, Known, Next, Spent};
 use super::step::Step;
 use super::sync::{Arc, Mutex};
+use crate::metrics::Named;
 use crate::workqueue::sleep::sleep_until_some;
 use crate::strangers::unharmed;
 
@@ -23,6 +26,8 @@ const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
 pub(super) struct Told<K> {
     pub(super) notifications: [Option<Notification<K>>; 2],
     is_in_initial_list: bool,
+    /// When, if somebody measures.
+    at: Option<Instant>,
 }
 
 /// Which objects a handler cares for.
@@ -36,6 +41,9 @@ pub(super) struct Feed<K> {
     /// Whether it is a stream, which runs no calls.
     is_stream: bool,
     pub(super) on_error: OnError,
+    metrics: Named<HandlerMetrics>,
+    /// Around all that runs for the handler.
+    pub(super) span: Span,
     behind: Mutex<Behind<K>>,
     /// There is room again, or the feed has ended.
     room: Notify,
@@ -45,6 +53,8 @@ pub(super) struct Feed<K> {
 /// What is behind the lock.
 struct Behind<K> {
     intake: Intake<K>,
+    /// The most that ever waited.
+    most: usize,
     /// Who sleeps until there is something.
     sleeper: Option<Waker>,
     has_ended: bool,
@@ -78,10 +88,10 @@ impl<K: Send + Sync + 'static> Feed<K> {
         is_stream: bool,
         on_error: OnError,
     ) -> Self {
-        let HandlerOptions { buffer, resync, matches } = options;
+        let HandlerOptions { buffer, resync, matches, name: _ } = options;
         let resync = resync.or(of_informer).map(|period| period.max(SHORTEST_RESYNC));
         let due = resync.map(|period| Instant::now() + period);
-        let behind = Behind { intake: Intake::new(buffer), sleeper: None, has_ended: false, due };
+        let behind = Behind { intake: Intake::new(buffer), most: 0, sleeper: None, has_ended: false, due };
         let state = watch::Sender::new(State::default());
         Self {
             known,
@@ -90,10 +100,17 @@ impl<K: Send + Sync + 'static> Feed<K> {
             resync,
             is_stream,
             on_error,
+            metrics: Named(None),
+            span: Span::none(),
             behind: Mutex::new(behind),
             room: Notify::new(),
             state,
         }
+    }
+
+    /// The same, and it tells how it is.
+    pub(super) fn visible(self, metrics: Named<HandlerMetrics>, span: Span) -> Self {
+        Self { metrics, span, ..self }
     }
 
     /// Does something to the intake, unless the feed has ended, and afterwards what comes of it.
@@ -105,6 +122,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
                 None
             } else {
                 let done = change(&mut behind, &mut later.spent);
+                behind.note_most();
                 later.has_synced = behind.intake.syncs();
                 Some((done, behind.sleeper.take()))
             }
@@ -185,6 +203,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
             } else {
                 let was_full = behind.intake.holds_back();
                 let next = behind.intake.take(self.known.as_ref(), &self.desks, &mut later.spent);
+                behind.note_most();
                 later.has_synced = behind.intake.syncs();
                 has_room = was_full && !behind.intake.holds_back();
                 match (next, sleeper) {
@@ -206,12 +225,19 @@ impl<K: Send + Sync + 'static> Feed<K> {
     }
 
     fn told(&self, next: Next<K>) -> Told<K> {
+        let at = self.metrics.now();
         let step = match next {
-            Next::ResyncBegins => return Told::only(Notification::ResyncBegins),
+            Next::ResyncBegins => {
+                self.metrics.tell(HandlerMetrics::overrun);
+                return Told::only(Notification::ResyncBegins);
+            }
             Next::ResyncEnds => return Told::only(Notification::ResyncEnds),
             Next::Step(step) => step,
         };
         let is_in_initial_list = step.is_in_initial_list;
+        if let Some(now) = at {
+            self.metrics.tell(|metrics| metrics.told(now, step.since));
+        }
         let notifications = self.on_error.caught(|| {
             let notifications = step.notifications(|object| self.known.uid(object));
             match &self.matches {
@@ -219,11 +245,12 @@ impl<K: Send + Sync + 'static> Feed<K> {
                 Some(matches) => notifications.map(|told| told?.filtered(matches)),
             }
         });
-        Told { notifications: notifications.unwrap_or_default(), is_in_initial_list }
+        Told { notifications: notifications.unwrap_or_default(), is_in_initial_list, at }
     }
 
     /// The handler was told.
     pub(super) fn done(&self, told: &Told<K>) {
+        self.metrics.tell(|metrics| metrics.done(told.at));
         let is_in_initial_list = told.is_in_initial_list;
         if is_in_initial_list {
             self.with(|behind, _| behind.intake.done(is_in_initial_list));
@@ -245,6 +272,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
             state.has_ended |= self.is_stream;
         });
         self.after(Later { spent, wake: sleeper, has_synced: false });
+        self.tell_of_waiting();
     }
 
     /// Nobody tells the handler any more.
@@ -271,14 +299,44 @@ impl<K: Send + Sync + 'static> Feed<K> {
         self.behind.lock().intake.len()
     }
 
+    pub(super) fn high_water(&self) -> usize {
+        self.behind.lock().most
+    }
+
     pub(super) fn age(&self) -> Option<Duration> {
         let oldest = self.behind.lock().intake.oldest();
         oldest.map(|since| Instant::now().saturating_duration_since(since))
     }
 }
 
+impl<K: Send + Sync + 'static> Feed<K> {
+    /// Tells how it is. Nothing waits for a handler that has ended: that is told last, by this or by the end.
+    pub(super) fn sample(&self) {
+        self.tell_of_waiting();
+        if self.behind.lock().has_ended {
+            self.tell_of_waiting();
+        }
+    }
+
+    fn tell_of_waiting(&self) {
+        self.metrics.tell(|metrics| {
+            let (depth, most, oldest) = {
+                let behind = self.behind.lock();
+                (behind.intake.len(), behind.most, behind.intake.oldest())
+            };
+            metrics.waiting(depth, most, oldest);
+        });
+    }
+}
+
+impl<K: Send + Sync + 'static> Behind<K> {
+    fn note_most(&mut self) {
+        self.most = self.most.max(self.intake.len());
+    }
+}
+
 impl<K> Told<K> {
     fn only(notification: Notification<K>) -> Self {
-        Self { notifications: [Some(notification), None], is_in_initial_list: false }
+        Self { notifications: [Some(notification), None], is_in_initial_list: false, at: None }
     }
 }

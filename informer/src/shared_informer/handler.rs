@@ -80,6 +80,7 @@ impl Resync {
 /// How a handler is to be told. The default: changes compressed per key, the informer's resync period, of all objects.
 #[must_use]
 pub struct HandlerOptions<K> {
+    pub(super) name: String,
     pub(super) buffer: Buffer,
     pub(super) resync: Resync,
     pub(super) matches: Option<Box<Matches<K>>>,
@@ -87,7 +88,7 @@ pub struct HandlerOptions<K> {
 
 impl<K> Default for HandlerOptions<K> {
     fn default() -> Self {
-        Self { buffer: Buffer::default(), resync: Resync::AsInformer, matches: None }
+        Self { name: String::new(), buffer: Buffer::default(), resync: Resync::AsInformer, matches: None }
     }
 }
 
@@ -95,6 +96,12 @@ impl<K> HandlerOptions<K> {
     /// The default ones.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Names the handler, for spans, and for [metrics](crate::metrics) if its informer has a name, too.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
     }
 
     /// What becomes of changes that the handler has no time for.
@@ -121,7 +128,11 @@ impl<K> HandlerOptions<K> {
 
 impl<K> fmt::Debug for HandlerOptions<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (buffer, resync) = (&self.buffer, &self.resync);
-        f.debug_struct("HandlerOptions").field("buffer", buffer).field("resync", resync).finish_non_exhaustive()
+        let Self { name, buffer, resync, matches: _ } = self;
+        f.debug_struct("HandlerOptions")
+            .field("name", name)
+            .field("buffer", buffer)
+            .field("resync", resync)
+            .finish_non_exhaustive()
     }
 }

@@ -26,6 +26,8 @@
 //! * **The runtime is not blocked**: handlers that may block have a thread, a whole list of an in-order queue is applied where it
 //!   may block, and a worker yields like every task.
 //!
+//! What an informer and its handlers tell of themselves: [`metrics`](crate::metrics).
+//!
 //! Where it differs from client-go: what waits for a handler is bounded; a period of resync is each handler's own, not a multiple
 //! of a common one, and its resync passes by queue and other handlers; an update never is from one uid to another; a deletion of
 //! what the handler was not told of is not told; a panic takes nothing down.
@@ -37,6 +39,7 @@ mod error;
 mod factory;
 mod feed;
 mod handler;
+mod metrics;
 mod notification;
 mod protocol;
 mod registration;
@@ -55,8 +58,10 @@ use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use crate::lister_watcher::ListerWatcher;
+use crate::metrics::Named;
 use crate::{KubeMeta, Reflector};
 pub use buffers::Buffer;
 pub use builder::SharedInformerBuilder;
@@ -66,6 +71,7 @@ pub use error::{AddHandlerError, BuildError, FactoryError, InformerError, NotSyn
 pub use factory::{Scope, SharedInformerFactory};
 use feed::Feed;
 pub use handler::{EventHandler, HandlerOptions};
+use metrics::{Identity, Metrics};
 pub use notification::{Cause, Notification};
 pub use registration::Registration;
 pub use runner::Subscription;
@@ -110,6 +116,8 @@ struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
     distributor: Arc<Distributor<K>>,
     store: IndexReader<K, M>,
     queue: Queue<K, M>,
+    identity: Identity,
+    metrics: Arc<Named<Metrics>>,
     reflector: Reflector<K>,
     workers: usize,
     notify_unchanged: bool,
@@ -155,13 +163,14 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
         let running = Running(inner);
         let mut workers = JoinSet::new();
         for number in 0..inner.workers {
-            workers.spawn(inner.worker(number).work());
+            workers.spawn(inner.worker(number).work().instrument(inner.identity.worker_span()));
         }
         let mut phase = inner.phase.subscribe();
         tokio::select! {
             _closed = inner.reflector.run() => {}
             () = inner.tell_of_sync() => {}
             () = inner.distributor.resync() => {}
+            never = inner.sample() => match never {},
             _stopping = phase.wait_for(|phase| *phase != Phase::Running) => {}
         }
         workers.shutdown().await;
@@ -240,9 +249,11 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     }
 
     fn register(&self, options: HandlerOptions<K>, is_stream: bool) -> Result<Registration<K>, AddHandlerError> {
-        let Inner { distributor, resync, on_error, .. } = &*self.inner;
+        let Inner { distributor, identity, resync, on_error, .. } = &*self.inner;
+        let (metrics, span) = (identity.handler_metrics(&options.name), identity.handler_span(&options.name));
         let (known, desks) = (distributor.known.clone(), distributor.desks.clone());
-        let feed = Arc::new(Feed::new(known, desks, options, *resync, is_stream, on_error.clone()));
+        let feed = Feed::new(known, desks, options, *resync, is_stream, on_error.clone());
+        let feed = Arc::new(feed.visible(metrics, span));
         if !distributor.add(&feed) {
             return Err(AddHandlerError::Stopped);
         }
@@ -314,6 +325,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
             queue: self.queue.clone(),
             store: self.store.clone(),
             distributor: self.distributor.clone(),
+            metrics: self.metrics.clone(),
             notify_unchanged: self.notify_unchanged,
             on_error: self.on_error.clone(),
         }
@@ -350,6 +362,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Running<'_, K, M> {
     fn drop(&mut self) {
         self.0.queue.close();
         self.0.distributor.close();
+        self.0.metrics.tell(Metrics::ended);
         self.0.phase.send_replace(Phase::Stopped);
     }
 }

@@ -70,6 +70,12 @@ impl<K: Send + Sync + 'static> Registration<K> {
         self.feed.depth()
     }
 
+    /// How many waited for it at most, ever.
+    #[must_use]
+    pub fn high_water(&self) -> usize {
+        self.feed.high_water()
+    }
+
     /// For how long the oldest of them waits.
     #[must_use]
     pub fn age(&self) -> Option<Duration> {

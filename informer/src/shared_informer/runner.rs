@@ -10,6 +10,7 @@ use std::thread::{self, Thread};
 
 use futures_util::{FutureExt, Stream};
 use tokio::runtime::Handle;
+use tracing::{Instrument, Span, trace_span};
 
 use super::feed::{Feed, Told};
 use super::notification::Notification;
@@ -40,6 +41,7 @@ pub(super) fn spawn_thread<K: Send + Sync + 'static>(
 ) -> io::Result<()> {
     let telling = Telling { feed };
     let tell = move || {
+        let _entered = telling.feed.span.clone().entered();
         while let Some(first) = block_on(telling.next()) {
             let mut all = vec![first];
             let mut batch = notifications(&mut all[0]);
@@ -50,7 +52,8 @@ pub(super) fn spawn_thread<K: Send + Sync + 'static>(
                 all.push(more);
             }
             if !batch.is_empty() {
-                telling.feed.on_error.caught(|| handler(batch));
+                let span = call_span(batch.len());
+                telling.feed.on_error.caught(|| span.in_scope(|| handler(batch)));
             }
             for told in &all {
                 telling.feed.done(told);
@@ -73,10 +76,11 @@ pub(super) fn spawn_task<K: Send + Sync + 'static, F: Future<Output = ()> + Send
     mut handler: impl FnMut(Notification<K>) -> F + Send + 'static,
 ) {
     let telling = Telling { feed };
-    runtime.spawn(async move {
+    let span = telling.feed.span.clone();
+    let tell = async move {
         while let Some(mut told) = telling.next().await {
             for notification in notifications(&mut told) {
-                let call = AssertUnwindSafe(async { handler(notification).await });
+                let call = AssertUnwindSafe(async { handler(notification).await }.instrument(call_span(1)));
                 if let Err(panic) = call.catch_unwind().await {
                     telling.feed.on_error.tell_panic(panic);
                 }
@@ -85,7 +89,13 @@ pub(super) fn spawn_task<K: Send + Sync + 'static, F: Future<Output = ()> + Send
             tokio::task::coop::consume_budget().await;
         }
         telling.feed.on_error.caught(|| drop(handler));
-    });
+    };
+    runtime.spawn(tell.instrument(span));
+}
+
+/// Around a call of a handler, which is told so much.
+fn call_span(notifications: usize) -> Span {
+    trace_span!("call", notifications)
 }
 
 /// Notifications as a [`Stream`]: made by [`SharedInformer::subscribe`](super::SharedInformer::subscribe). What was handed out

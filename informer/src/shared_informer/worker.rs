@@ -8,9 +8,12 @@ use deltafifo::{
 use futures_util::future::BoxFuture;
 use tokio::task::coop::consume_budget;
 use tokio::task::{JoinError, spawn_blocking};
+use tracing::Span;
 
 use super::distributor::{Distributor, InHand};
 use super::error::{InformerError, OnError};
+use super::metrics::Metrics;
+use crate::metrics::Named;
 
 /// The queue of an informer's choice.
 pub(super) enum Queue<K, M> {
@@ -30,6 +33,14 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Queue<K, M> {
         match self {
             Self::Delta(fifo) => fifo.wait_for_sync_async().await,
             Self::InOrder(fifo) => fifo.wait_for_sync_async().await,
+        }
+    }
+
+    /// How many changes are in it.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Delta(fifo) => fifo.pending_deltas(),
+            Self::InOrder(fifo) => fifo.pending(),
         }
     }
 
@@ -56,6 +67,7 @@ pub(super) struct Worker<K: Send + Sync + 'static, M: Meta<K>> {
     pub(super) queue: Queue<K, M>,
     pub(super) store: IndexReader<K, M>,
     pub(super) distributor: Arc<Distributor<K>>,
+    pub(super) metrics: Arc<Named<Metrics>>,
     pub(super) notify_unchanged: bool,
     pub(super) on_error: OnError,
 }
@@ -88,8 +100,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
                 }
                 // Everything at once: that may take long, so it goes where it may block. The event comes first again.
                 drop(turn);
-                let (worker, fifo) = (self.clone(), fifo.clone());
-                let all = spawn_blocking(move || fifo.try_pop().into_iter().for_each(|turn| worker.take_turn(turn)));
+                let (worker, fifo, span) = (self.clone(), fifo.clone(), Span::current());
+                let take_all = move || fifo.try_pop().into_iter().for_each(|turn| worker.take_turn(turn));
+                let all = spawn_blocking(move || span.in_scope(take_all));
                 match all.await.map_err(JoinError::try_into_panic) {
                     Ok(()) => {}
                     Err(Ok(panic)) => self.on_error.tell_panic(panic),
@@ -102,15 +115,18 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
     }
 
     fn take_item(&self, mut item: Popped<'_, K, M>) {
+        let began = self.metrics.now();
         let key: Arc<str> = item.key().into();
         let in_hand = self.distributor.begin(self.number, Some(key.clone()));
         let initial = item.is_in_initial_list();
         self.report(|| item.apply(|change| self.tell(&in_hand, &key, &change, initial)));
         drop(in_hand);
         item.done();
+        self.metrics.tell(|metrics| metrics.processed(began));
     }
 
     fn take_turn(&self, mut turn: Turn<'_, K, M>) {
+        let began = self.metrics.now();
         let key: Option<Arc<str>> = turn.event().and_then(Event::key).map(Arc::from);
         let in_hand = self.distributor.begin(self.number, key.clone());
         let initial = turn.is_in_initial_list();
@@ -122,6 +138,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
         });
         drop(in_hand);
         turn.done();
+        self.metrics.tell(|metrics| metrics.processed(began));
     }
 
     fn report(&self, apply: impl FnOnce() -> Result<(), StoreError>) {

@@ -2,10 +2,13 @@
 //! of its factories). Where time matters the clock is paused; nowhere is slept.
 
 mod buffers;
+mod dashboard;
 mod factory;
 mod handlers;
 mod late;
 mod lifecycle;
+mod metrics;
 mod relists;
 mod resyncs;
 mod rig;
+mod spans;

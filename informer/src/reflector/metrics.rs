@@ -1,0 +1,140 @@
+//! What a reflector tells of itself: [`crate::metrics`] has it in a table.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+use tracing::{Instrument, Span, debug, debug_span};
+
+use super::Reflector;
+use super::error::Failed;
+use super::intake::Taken;
+use crate::metrics::{self as table, Labels, Named, count};
+
+pub(super) struct Metrics {
+    lists: Counter,
+    list_duration: Histogram,
+    items_per_list: Histogram,
+    decoded: Counter,
+    skipped: Counter,
+    watches: Counter,
+    restarts: Counter,
+    short_watches: Counter,
+    watch_duration: Histogram,
+    items_per_watch: Histogram,
+    errors: Counter,
+    last_version: Gauge,
+    event_age: Gauge,
+    /// When the last event, bookmark or end of a list came.
+    heard: Mutex<Option<Instant>>,
+}
+
+impl Metrics {
+    /// Of a reflector that is called so, if it is called anything.
+    pub(super) fn of(name: &str, scope: (&str, &str)) -> Named<Self> {
+        Named(Labels::of(name, scope).map(|labels| Self {
+            lists: labels.counter(&table::LISTS),
+            list_duration: labels.histogram(&table::LIST_DURATION),
+            items_per_list: labels.histogram(&table::ITEMS_PER_LIST),
+            decoded: labels.counter(&table::DECODED),
+            skipped: labels.counter(&table::SKIPPED),
+            watches: labels.counter(&table::WATCHES),
+            restarts: labels.counter(&table::RESTARTS),
+            short_watches: labels.counter(&table::SHORT_WATCHES),
+            watch_duration: labels.histogram(&table::WATCH_DURATION),
+            items_per_watch: labels.histogram(&table::ITEMS_PER_WATCH),
+            errors: labels.counter(&table::ERRORS),
+            last_version: labels.gauge(&table::LAST_VERSION),
+            event_age: labels.gauge(&table::EVENT_AGE),
+            heard: Mutex::new(None),
+        }))
+    }
+
+    /// An event or bookmark came, or a list is complete.
+    pub(super) fn heard(&self) {
+        *self.heard.lock() = Some(Instant::now());
+    }
+
+    /// A batch of a list was taken in.
+    pub(super) fn taken(&self, taken: &Taken) {
+        self.decoded.increment(taken.decoded);
+        self.skipped.increment(taken.skipped);
+    }
+
+    /// The object of an event was decoded.
+    pub(super) fn decoded(&self) {
+        self.decoded.increment(1);
+    }
+
+    /// A watch has begun, in the place of one that ended or not.
+    pub(super) fn watches(&self, is_restart: bool) {
+        self.watches.increment(1);
+        self.restarts.increment(u64::from(is_restart));
+    }
+
+    /// It ended.
+    pub(super) fn watched(&self, lasted: Duration, events: usize) {
+        self.watch_duration.record(lasted);
+        self.items_per_watch.record(count(events));
+    }
+
+    pub(super) fn short_watch(&self) {
+        self.short_watches.increment(1);
+    }
+
+    /// Something went wrong.
+    pub(super) fn failed(&self) {
+        self.errors.increment(1);
+    }
+
+    fn listed(&self, lasted: Duration, items: usize) {
+        self.list_duration.record(lasted);
+        self.items_per_list.record(count(items));
+        self.heard();
+    }
+
+    fn sample(&self, last_version: Option<&str>) {
+        if let Some(version) = last_version.and_then(table::version) {
+            self.last_version.set(version);
+        }
+        let heard = *self.heard.lock();
+        if let Some(heard) = heard {
+            self.event_age.set(heard.elapsed());
+        }
+    }
+}
+
+impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
+    /// Around all that it does.
+    pub(super) fn span(&self) -> Span {
+        let (resource, namespace) = self.source.scope();
+        tracing::info_span!("reflector", name = self.name, resource, namespace)
+    }
+
+    /// Around a list, which is of so many items: asked for by a list, or a watch.
+    pub(super) async fn listing<R>(
+        &self,
+        how: &'static str,
+        from: &str,
+        list: impl Future<Output = Result<(R, usize), Failed>>,
+    ) -> Result<R, Failed> {
+        let began = Instant::now();
+        self.metrics.tell(|metrics| metrics.lists.increment(1));
+        let listed = async {
+            let (listed, items) = list.await?;
+            debug!(items, "listed");
+            self.metrics.tell(|metrics| metrics.listed(began.elapsed(), items));
+            Ok(listed)
+        };
+        listed.instrument(debug_span!("list", how, from)).await
+    }
+
+    /// Tells every now and then how it is.
+    pub(super) async fn sample(&self) -> Infallible {
+        let version = || self.last_sync_resource_version();
+        self.metrics.sample(|metrics| metrics.sample(version().as_deref())).await
+    }
+}

@@ -1,0 +1,399 @@
+//! What informers and handlers tell of themselves: each metric moves when it should.
+
+#![expect(clippy::float_cmp, reason = "counts are exact")]
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::{Indexer, KeyFunc};
+use deltafifo_informer::metrics::{ALL, Kind};
+use deltafifo_informer::reflector::Plain;
+use deltafifo_informer::shared_informer::{
+    Buffer, HandlerOptions, Scope, SharedInformerBuilder, SharedInformerFactory, Subscription,
+};
+use deltafifo_informer::{KubeListerWatcher, KubeMeta, Reflector};
+use futures_util::{FutureExt, StreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use metrics::{Recorder as _, with_local_recorder};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use tokio::time::sleep;
+
+use super::rig::{QUEUES, Rig, map, next, server};
+
+/// A recorder, and what it was told by now.
+#[derive(Default)]
+struct Recorder {
+    inner: DebuggingRecorder,
+    /// Counters and gauges, and all of each histogram, by handler and name.
+    told: BTreeMap<(String, String), Vec<f64>>,
+    labels: BTreeSet<Vec<String>>,
+    names: HashSet<(String, Kind)>,
+}
+
+impl Recorder {
+    /// An informer that is called `test`.
+    fn start(
+        &self,
+        server: deltafifo_testkit::ApiServer,
+        choose: impl FnOnce(SharedInformerBuilder<ConfigMap, KubeMeta>) -> SharedInformerBuilder<ConfigMap, KubeMeta>,
+    ) -> Rig {
+        with_local_recorder(&self.inner, || Rig::start(server, |informer| choose(informer.name("test"))))
+    }
+
+    fn subscribe(&self, rig: &Rig, options: HandlerOptions<ConfigMap>) -> Subscription<ConfigMap> {
+        with_local_recorder(&self.inner, || rig.subscribe(options))
+    }
+
+    /// A snapshot takes all there is: what counters and gauges stand at is put back.
+    fn look(&mut self) {
+        let metadata = metrics::Metadata::new(module_path!(), metrics::Level::INFO, None);
+        for (key, _unit, _description, value) in self.inner.snapshotter().snapshot().into_vec() {
+            let key = key.key();
+            let label =
+                |name| key.labels().find(|label| label.key() == name).map_or("", |label| label.value()).to_owned();
+            let told = self.told.entry((label("handler"), key.name().to_owned())).or_default();
+            let kind = match value {
+                DebugValue::Counter(value) => {
+                    self.inner.register_counter(key, &metadata).increment(value);
+                    *told = vec![f64::from(u32::try_from(value).unwrap())];
+                    Kind::Counter
+                }
+                DebugValue::Gauge(value) => {
+                    self.inner.register_gauge(key, &metadata).set(value.0);
+                    *told = vec![value.0];
+                    Kind::Gauge
+                }
+                DebugValue::Histogram(values) => {
+                    told.extend(values.iter().map(|value| value.0));
+                    Kind::Histogram
+                }
+            };
+            self.labels.insert(key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect());
+            self.names.insert((key.name().to_owned(), kind));
+        }
+    }
+
+    fn all(&mut self, name: &str) -> Vec<f64> {
+        self.all_of("", name)
+    }
+
+    /// All that a handler's metric was told: of counters and gauges what they stand at.
+    fn all_of(&mut self, handler: &str, name: &str) -> Vec<f64> {
+        self.look();
+        self.told[&(handler.to_owned(), name.to_owned())].clone()
+    }
+
+    /// What counters and gauges stand at.
+    fn stand<const N: usize>(&mut self, names: [&str; N]) -> [f64; N] {
+        names.map(|name| self.all(name)[0])
+    }
+}
+
+/// Long enough for all gauges to be set.
+async fn sampled() {
+    sleep(Duration::from_millis(501)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_metrics_of_the_table_are_told_with_the_names_as_labels() {
+    let mut recorder = Recorder::default();
+    let rig = recorder.start(server(), |informer| informer);
+    let _stream = recorder.subscribe(&rig, HandlerOptions::new().name("printer"));
+    recorder.look();
+    assert_eq!(recorder.names, ALL.iter().map(|metric| (metric.name.to_owned(), metric.kind)).collect());
+    let labels = ["name=test", "resource=configmaps.v1", "namespace="].map(str::to_owned).to_vec();
+    let of_handler = [&labels[..], &["handler=printer".to_owned()]].concat();
+    assert_eq!(recorder.labels, [labels, of_handler].into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_no_name_tells_nothing() {
+    let mut recorder = Recorder::default();
+    let server = server();
+    with_local_recorder(&recorder.inner, || {
+        let rig = Rig::start(server.clone(), |informer| informer);
+        rig.subscribe(HandlerOptions::new().name("printer"));
+    });
+    recorder.look();
+    assert!(recorder.names.is_empty(), "{:?}", recorder.names);
+    let rig = recorder.start(server, |informer| informer);
+    let _stream = recorder.subscribe(&rig, HandlerOptions::new());
+    recorder.look();
+    assert!(!recorder.names.iter().any(|(name, _)| name.starts_with("informer_handler_")), "{:?}", recorder.names);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_factorys_name_is_its_informers_with_the_query_of_their_scope() {
+    let mut recorder = Recorder::default();
+    let factory = SharedInformerFactory::new(server().client()).name("shop");
+    with_local_recorder(&recorder.inner, || {
+        factory.informer::<ConfigMap>(&Scope::all()).unwrap();
+        factory.informer::<ConfigMap>(&Scope::namespace("blue").labels("app=web")).unwrap();
+    });
+    recorder.look();
+    let labels = |name: &str, namespace: &str| {
+        vec![format!("name={name}"), "resource=configmaps.v1".to_owned(), format!("namespace={namespace}")]
+    };
+    assert_eq!(recorder.labels, [labels("shop", ""), labels("shop?labelSelector=app%3Dweb", "blue")].into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_are_counted_with_what_had_to_be_decoded_of_them() {
+    for watch_list in [true, false] {
+        let mut recorder = Recorder::default();
+        let server = server();
+        for name in ["a", "b", "c"] {
+            server.apply(map(name, "1")).unwrap();
+        }
+        let rig = recorder.start(server, |informer| informer.reflector(move |it| it.watch_list(watch_list)));
+        let counters = [
+            "reflector_lists_total",
+            "reflector_items_decoded_total",
+            "reflector_items_skipped_total",
+            "reflector_errors_total",
+        ];
+        let mut stream = rig.subscribe(HandlerOptions::new());
+        next(&mut stream, 3).await;
+        // The clock stands still until the list has come to its end.
+        sampled().await;
+        assert_eq!(recorder.stand(counters), [1.0, 3.0, 0.0, 0.0]);
+        assert_eq!(recorder.all("reflector_items_per_list"), [3.0]);
+        assert_eq!(recorder.all("reflector_list_duration_seconds").len(), 1);
+
+        rig.missing(|rig| {
+            rig.apply("a", "2");
+            rig.delete("b");
+        });
+        next(&mut stream, 2).await;
+        sampled().await;
+        assert_eq!(recorder.stand(counters), [2.0, 4.0, 1.0, 1.0], "of a and c the one was decoded");
+        assert_eq!(recorder.all("reflector_items_per_list"), [3.0, 2.0]);
+
+        rig.apply("c", "2");
+        next(&mut stream, 1).await;
+        assert_eq!(recorder.stand(counters), [2.0, 5.0, 1.0, 1.0], "and the object of an event");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_are_counted_with_those_that_go_on_and_those_that_are_short() {
+    let mut recorder = Recorder::default();
+    let rig = recorder.start(server(), |informer| informer.reflector(|it| it.watch_list(false)));
+    let counters = ["reflector_watches_total", "reflector_watch_restarts_total", "reflector_short_watches_total"];
+    let mut stream = rig.subscribe(HandlerOptions::new());
+    rig.server.wait_for_watchers(1).await;
+    assert_eq!(recorder.stand(counters), [1.0, 0.0, 0.0]);
+    rig.apply("a", "1");
+    next(&mut stream, 1).await;
+    sleep(Duration::from_secs(10)).await;
+    rig.server.end_watches();
+    sleep(Duration::from_millis(100)).await;
+    rig.server.wait_for_watchers(1).await;
+    assert_eq!(recorder.stand(counters), [2.0, 1.0, 0.0]);
+    assert_eq!(recorder.all("reflector_items_per_watch"), [1.0]);
+    let lasted = recorder.all("reflector_watch_duration_seconds");
+    assert!((10.0..10.1).contains(&lasted[0]), "{lasted:?}");
+
+    // Within a second, and after an event: a pause, and the watch goes on.
+    rig.apply("a", "2");
+    next(&mut stream, 1).await;
+    rig.server.end_watches();
+    sleep(Duration::from_secs(10)).await;
+    rig.server.wait_for_watchers(1).await;
+    assert_eq!(recorder.stand(counters), [3.0, 2.0, 1.0]);
+    // Without one: everything anew.
+    rig.server.end_watches();
+    sleep(Duration::from_secs(1)).await;
+    rig.server.end_watches();
+    sleep(Duration::from_secs(10)).await;
+    rig.server.wait_for_watchers(1).await;
+    let [watches, restarts, _] = recorder.stand(counters);
+    let [lists] = recorder.stand(["reflector_lists_total"]);
+    assert_eq!(watches - restarts, lists, "a watch after a list is no restart");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lag_is_told_in_versions_and_in_time() {
+    let mut recorder = Recorder::default();
+    let rig = recorder.start(server(), |informer| informer);
+    let mut stream = rig.subscribe(HandlerOptions::new());
+    rig.server.wait_for_watchers(1).await;
+    for (name, silent) in [("a", 30), ("b", 50)] {
+        rig.apply(name, "1");
+        next(&mut stream, 1).await;
+        sleep(Duration::from_secs(silent)).await;
+        let version = f64::from(u32::try_from(rig.server.version()).unwrap());
+        let [seen, stored, age] = recorder.stand([
+            "reflector_last_resource_version",
+            "informer_store_resource_version",
+            "reflector_last_event_age_seconds",
+        ]);
+        assert_eq!((seen, stored), (version, version));
+        let silent = f64::from(u32::try_from(silent).unwrap());
+        assert!((silent - 1.0..=silent).contains(&age), "{age} of {silent}");
+    }
+    rig.server.bookmark(&deltafifo_testkit::Resource::config_maps());
+    sampled().await;
+    let [age] = recorder.stand(["reflector_last_event_age_seconds"]);
+    assert!(age < 1.0, "a bookmark counts, too: {age}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_between_watch_and_store_are_counted_until_the_informer_stops() {
+    for queue in QUEUES {
+        let mut recorder = Recorder::default();
+        let rig = recorder.start(server(), queue);
+        let options = HandlerOptions::new().buffer(Buffer::HoldBack(1)).name("slow");
+        let mut slow = recorder.subscribe(&rig, options);
+        rig.informer.wait_for_sync().await.unwrap();
+        assert!(slow.next().now_or_never().is_none(), "it has been told that there is nothing");
+        for name in ["a", "b", "c", "d"] {
+            rig.apply(name, "1");
+        }
+        sampled().await;
+        let queued = |recorder: &mut Recorder| recorder.stand(["informer_queued_items"])[0];
+        assert_eq!(queued(&mut recorder), 3.0);
+        let processed = recorder.all("informer_processing_latency_seconds").len();
+        next(&mut slow, 2).await;
+        sampled().await;
+        assert_eq!(queued(&mut recorder), 1.0);
+        assert_eq!(recorder.all("informer_processing_latency_seconds").len(), processed + 2);
+        rig.informer.stop().await;
+        rig.run.await.unwrap().unwrap();
+        assert_eq!(queued(&mut recorder), 0.0);
+        assert_eq!(recorder.all_of("slow", "informer_handler_depth"), [0.0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_a_handler_and_for_how_long_is_told() {
+    let mut recorder = Recorder::default();
+    let rig = recorder.start(server(), |informer| informer);
+    let mut slow = recorder.subscribe(&rig, HandlerOptions::new().name("slow"));
+    let mut other = recorder.subscribe(&rig, HandlerOptions::new().name("other"));
+    rig.informer.wait_for_sync().await.unwrap();
+    for stream in [&mut slow, &mut other] {
+        assert!(stream.next().now_or_never().is_none(), "it has been told that there is nothing");
+    }
+    for name in ["a", "b", "c"] {
+        rig.apply(name, "1");
+    }
+    rig.stored("c", "1").await;
+    sleep(Duration::from_secs(20)).await;
+    let gauges = ["depth", "depth_high_water", "oldest_age_seconds"].map(|name| format!("informer_handler_{name}"));
+    let told = |recorder: &mut Recorder| gauges.each_ref().map(|name| recorder.all_of("slow", name)[0]);
+    let [depth, high_water, age] = told(&mut recorder);
+    assert_eq!((depth, high_water), (3.0, 3.0));
+    assert!((19.0..=20.0).contains(&age), "{age}");
+    assert_eq!(recorder.all_of("slow", "informer_handler_told_total"), [0.0]);
+
+    next(&mut slow, 1).await;
+    sleep(Duration::from_secs(5)).await;
+    next(&mut slow, 2).await;
+    assert!(slow.next().now_or_never().is_none());
+    sampled().await;
+    assert_eq!(told(&mut recorder), [0.0, 3.0, 0.0]);
+    assert_eq!(slow.registration().high_water(), 3);
+    assert_eq!(recorder.all_of("slow", "informer_handler_told_total"), [3.0]);
+    let whole = |values: Vec<f64>| values.into_iter().map(f64::round).collect::<Vec<_>>();
+    assert_eq!(whole(recorder.all_of("slow", "informer_handler_queue_duration_seconds")), [20.0, 25.0, 25.0]);
+    assert_eq!(whole(recorder.all_of("slow", "informer_handler_work_duration_seconds")), [5.0, 0.0, 0.0]);
+    assert_eq!(recorder.all_of("other", "informer_handler_depth"), [3.0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_buffer_that_was_full_is_told_and_nothing_waits_for_a_handler_that_left() {
+    let mut recorder = Recorder::default();
+    let rig = recorder.start(server(), |informer| informer);
+    let options = HandlerOptions::new().name("slow").buffer(Buffer::DropAndResync(2));
+    let mut slow = recorder.subscribe(&rig, options);
+    rig.informer.wait_for_sync().await.unwrap();
+    assert!(slow.next().now_or_never().is_none(), "it has been told that there is nothing");
+    for name in ["a", "b", "c"] {
+        rig.apply(name, "1");
+    }
+    rig.stored("c", "1").await;
+    assert_eq!(recorder.all_of("slow", "informer_handler_overruns_total"), [0.0]);
+    assert_eq!(next(&mut slow, 5).await.last().unwrap(), "ends");
+    assert_eq!(recorder.all_of("slow", "informer_handler_overruns_total"), [1.0]);
+    rig.apply("a", "2");
+    rig.stored("a", "2").await;
+    sampled().await;
+    assert_eq!(recorder.all_of("slow", "informer_handler_depth"), [1.0]);
+    slow.registration().remove().await;
+    assert_eq!(recorder.all_of("slow", "informer_handler_depth"), [0.0]);
+    assert_eq!(recorder.all_of("slow", "informer_handler_oldest_age_seconds"), [0.0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reflector_alone_has_its_metrics_too() {
+    let mut recorder = Recorder::default();
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let store = Arc::new(Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap());
+    let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), Some("shop"));
+    let target = Arc::new(Plain(store));
+    let reflector: Reflector<ConfigMap> = with_local_recorder(&recorder.inner, || {
+        Reflector::builder(source, target).name("alone").watch_list(false).build()
+    });
+    tokio::select! {
+        ended = reflector.run() => panic!("{ended}"),
+        () = server.wait_for_watchers(1) => {}
+    }
+    assert_eq!(recorder.all("reflector_items_per_list"), [1.0]);
+    let labels = ["name=alone", "resource=configmaps.v1", "namespace=shop"].map(str::to_owned).to_vec();
+    assert_eq!(recorder.labels, [labels].into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recorder_that_panics_harms_nothing() {
+    struct Panics;
+    impl metrics::CounterFn for Panics {
+        fn increment(&self, _: u64) {
+            resume_unwind(Box::new("a counter that panics"));
+        }
+        fn absolute(&self, _: u64) {}
+    }
+    impl metrics::GaugeFn for Panics {
+        fn increment(&self, _: f64) {}
+        fn decrement(&self, _: f64) {}
+        fn set(&self, _: f64) {
+            resume_unwind(Box::new("a gauge that panics"));
+        }
+    }
+    impl metrics::HistogramFn for Panics {
+        fn record(&self, _: f64) {
+            resume_unwind(Box::new("a histogram that panics"));
+        }
+    }
+    struct Poor;
+    impl metrics::Recorder for Poor {
+        fn describe_counter(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+        fn describe_gauge(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+        fn describe_histogram(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+        fn register_counter(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Counter {
+            metrics::Counter::from_arc(Arc::new(Panics))
+        }
+        fn register_gauge(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
+            metrics::Gauge::from_arc(Arc::new(Panics))
+        }
+        fn register_histogram(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Histogram {
+            metrics::Histogram::from_arc(Arc::new(Panics))
+        }
+    }
+    let (rig, mut stream) = with_local_recorder(&Poor, || {
+        let rig = Rig::start(server(), |informer| informer.name("poor"));
+        let stream = rig.subscribe(HandlerOptions::new().name("poor"));
+        (rig, stream)
+    });
+    for data in ["1", "2", "3"] {
+        rig.apply("a", data);
+        rig.stored("a", data).await;
+        sampled().await;
+        next(&mut stream, 1).await;
+    }
+    rig.informer.stop().await;
+    assert!(rig.run.await.unwrap().is_ok());
+}

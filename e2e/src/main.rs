@@ -1,19 +1,24 @@
-//! The reflector against a real API server and etcd: killed, stopped, compacted, refusing, and with many objects.
-//! `ci/e2e.sh` builds the servers and runs this.
+//! Reflector and informers against a real API server and etcd: killed, stopped, compacted, refusing, and with many
+//! objects. `ci/e2e.sh` builds the servers and runs this.
 //!
 //! Each scenario has servers of its own, on loopback, in a directory of its own, and a time limit. A reflector feeds a
 //! `DeltaFifo` over an `Indexer`, a consumer applies what it pops, and an oracle looks at everything that handlers are
-//! told: see `oracle.rs`, and `scenarios/`, one file each.
+//! told: see `oracle.rs`, and `scenarios/`, one file each. In most of them shared informers watch as well, ours and
+//! client-go's, with handlers of which one sleeps and one panics: see `informers/`. The same oracle judges them all.
 
 mod churn;
 mod fault;
 mod gate;
+mod heard;
+mod informers;
 mod oracle;
 mod rig;
 mod scenarios;
 mod servers;
 mod wait;
+mod wire;
 mod writer;
+mod written;
 
 use std::env;
 use std::io;
@@ -29,7 +34,7 @@ use tokio::time::{Instant, timeout};
 
 use scenarios::{Outcome, Scenario, Setting};
 
-/// Runs the reflector against a real API server and etcd.
+/// Runs reflector and informers against a real API server and etcd.
 #[derive(Parser)]
 #[command(name = "e2e", version)]
 struct Cli {
@@ -41,7 +46,7 @@ struct Cli {
     /// How many objects churn and large have, instead of 10000 and 100000
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(100..=1_000_000))]
     objects: Option<u32>,
-    /// Where e2e/build.sh has put kube-apiserver and etcd
+    /// Where e2e/build.sh has put kube-apiserver, etcd and client-go
     #[arg(long, value_name = "DIR", default_value = "target/e2e/bin")]
     binaries: PathBuf,
 }

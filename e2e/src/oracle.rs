@@ -1,25 +1,52 @@
-//! What must be so: handlers are told of every key's additions, changes and deletions in the order of its versions, and
-//! at the end they know what the server has.
+//! What must be so: handlers are told of every key's additions, changes and deletions in the order of its versions, of
+//! states that the server had, and at the end they know what the server has. The same for a reflector's consumer, for our
+//! informers and for client-go's.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use deltafifo::{Change, ResourceVersion};
-use k8s_openapi::api::core::v1::ConfigMap;
+use deltafifo::{BoxError, ResourceVersion};
 use kube::api::ObjectMeta;
+use serde::{Deserialize, Deserializer};
+
+use crate::written::Written;
 
 /// None: the object has no version that is a number.
 pub type Version = Option<ResourceVersion>;
 
-/// Versions by key.
-pub type Versions = HashMap<String, Version>;
+/// Which object it is, and which state of it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct State {
+    pub uid: String,
+    #[serde(deserialize_with = "parsed")]
+    pub version: Version,
+}
 
-/// What handlers have been told, and what was wrong with it.
+/// States by key.
+pub type States = HashMap<String, State>;
+
+/// What a handler can be told of a key.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    Added { new: State },
+    Updated { old: State, new: State },
+    Deleted { last: Option<State>, is_tombstone: bool },
+}
+
+/// What one handler has been told, and what was wrong with it.
 #[derive(Default)]
 pub struct Told {
-    live: Versions,
-    /// The last versions of what was deleted.
-    gone: Versions,
+    live: States,
+    /// The last states of what was deleted.
+    gone: States,
+    /// What was known before changes were dropped, and was not added anew.
+    dropped: Option<States>,
+    /// All states, by key.
+    states: Vec<(String, State)>,
+    /// Who was added, and whose end was told.
+    added: HashSet<String>,
+    ended: HashSet<String>,
     counts: Counts,
     faults: Vec<String>,
 }
@@ -28,7 +55,10 @@ pub struct Told {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub added: usize,
+    /// To another state.
     pub updated: usize,
+    /// Updates to the same state: client-go tells them when everything is listed anew.
+    pub unchanged: usize,
     /// All deletions.
     pub deleted: usize,
     /// Those of them that the watch had missed.
@@ -37,7 +67,7 @@ pub struct Counts {
 
 impl Counts {
     pub fn all(self) -> usize {
-        self.added + self.updated + self.deleted
+        self.added + self.updated + self.unchanged + self.deleted
     }
 
     /// What was told after `before`.
@@ -45,6 +75,7 @@ impl Counts {
         Self {
             added: self.added - before.added,
             updated: self.updated - before.updated,
+            unchanged: self.unchanged - before.unchanged,
             deleted: self.deleted - before.deleted,
             tombstones: self.tombstones - before.tombstones,
         }
@@ -53,53 +84,89 @@ impl Counts {
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { added, updated, deleted, tombstones } = self;
-        write!(f, "{added} added, {updated} updated, {deleted} deleted ({tombstones} by tombstone)")
+        let Self { added, updated, unchanged, deleted, tombstones } = self;
+        write!(f, "{added} added, {updated} updated, {deleted} deleted ({tombstones} by tombstone)")?;
+        if *unchanged > 0 { write!(f, ", {unchanged} unchanged") } else { Ok(()) }
     }
 }
 
 impl Told {
-    /// A handler is told of `change`.
-    pub fn tell(&mut self, key: &str, change: &Change<'_, ConfigMap>) {
-        match *change {
-            Change::Added { new, .. } => {
+    /// The handler is told of a change of `key`.
+    pub fn tell(&mut self, key: &str, change: Change) {
+        match change {
+            Change::Added { new } => {
                 self.counts.added += 1;
                 if self.live.contains_key(key) {
                     self.fault(format!("{key} was added, and is known"));
                 }
-                self.know(key, version(&new.metadata));
+                self.added.insert(new.uid.clone());
+                self.know(key, new);
             }
-            Change::Updated { old, new, .. } => {
-                self.counts.updated += 1;
-                if self.live.get(key) != Some(&version(&old.metadata)) {
+            Change::Updated { old, new } => {
+                let count = if old == new { &mut self.counts.unchanged } else { &mut self.counts.updated };
+                *count += 1;
+                if self.live.get(key) != Some(&old) {
                     self.fault(format!("{key} was updated from a state that was not told"));
                 }
-                self.know(key, version(&new.metadata));
+                if old.uid != new.uid {
+                    // Replaced by another.
+                    self.added.insert(new.uid.clone());
+                    self.ended.insert(old.uid);
+                }
+                self.know(key, new);
             }
-            Change::Deleted { last, .. } => {
+            Change::Deleted { last, is_tombstone } => {
                 self.counts.deleted += 1;
-                self.counts.tombstones += usize::from(last.is_tombstone());
+                self.counts.tombstones += usize::from(is_tombstone);
                 match self.live.remove(key) {
                     None => self.fault(format!("{key} was deleted, and not known")),
-                    Some(known) => {
-                        let last = last.object().map_or_else(|| known.clone(), |last| version(&last.metadata));
-                        if last < known {
-                            self.fault(format!("{key} fell from {known:?} to {last:?} with its deletion"));
-                        }
-                        self.gone.insert(key.to_owned(), last.max(known));
-                    }
+                    Some(known) => self.end(key, known, last),
                 }
             }
         }
     }
 
-    fn know(&mut self, key: &str, version: Version) {
-        let before = self.live.get(key).or_else(|| self.gone.get(key));
-        if let Some(before) = before.filter(|before| version < **before) {
-            self.faults.push(format!("{key} fell from {before:?} to {version:?}"));
+    fn end(&mut self, key: &str, known: State, last: Option<State>) {
+        let mut last = last.unwrap_or_else(|| known.clone());
+        if last.uid != known.uid {
+            self.fault(format!("{key} was deleted as {}, and known as {}", last.uid, known.uid));
         }
-        self.gone.remove(key);
-        self.live.insert(key.to_owned(), version);
+        if last.version < known.version {
+            self.fault(format!("{key} fell from {:?} to {:?} with its deletion", known.version, last.version));
+            last.version = known.version;
+        }
+        self.ended.insert(known.uid);
+        self.gone.insert(key.to_owned(), last);
+    }
+
+    fn know(&mut self, key: &str, state: State) {
+        let dropped = self.dropped.as_mut().and_then(|dropped| dropped.remove(key));
+        if let Some(before) = dropped.as_ref().filter(|before| before.uid != state.uid) {
+            self.ended.insert(before.uid.clone());
+        }
+        let gone = self.gone.remove(key);
+        let before = self.live.get(key).or(dropped.as_ref()).or(gone.as_ref());
+        if let Some(before) = before.filter(|before| state.version < before.version) {
+            self.faults.push(format!("{key} fell from {:?} to {:?}", before.version, state.version));
+        }
+        self.states.push((key.to_owned(), state.clone()));
+        self.live.insert(key.to_owned(), state);
+    }
+
+    /// Changes were dropped, and everything that is stored is going to be added.
+    pub fn resync_begins(&mut self) {
+        let live = std::mem::take(&mut self.live);
+        // Once more, before the end of the one before.
+        self.dropped.get_or_insert_default().extend(live);
+    }
+
+    /// What was not added anew is gone.
+    pub fn resync_ends(&mut self) {
+        let Some(dropped) = self.dropped.take() else { return self.fault("a resync ended that had not begun".into()) };
+        for (key, last) in dropped {
+            self.ended.insert(last.uid.clone());
+            self.gone.insert(key, last);
+        }
     }
 
     /// Something else was wrong.
@@ -107,13 +174,8 @@ impl Told {
         self.faults.push(fault);
     }
 
-    /// What was wrong so far.
-    pub fn faults(&self) -> &[String] {
-        &self.faults
-    }
-
-    /// What handlers know.
-    pub fn live(&self) -> &Versions {
+    /// What the handler knows.
+    pub fn live(&self) -> &States {
         &self.live
     }
 
@@ -121,102 +183,50 @@ impl Told {
     pub fn counts(&self) -> Counts {
         self.counts
     }
+
+    /// Judges all that was told. At the end there is `stored`; writers have written `written`.
+    pub fn judge(&self, stored: &States, written: &Written) -> Result<(), BoxError> {
+        let present: HashSet<_> = stored.values().map(|state| &state.uid).collect();
+        let lost = self.added.iter().find(|uid| !present.contains(uid) && !self.ended.contains(*uid));
+        let lost = lost.map(|uid| format!("{uid} was added, and is neither stored nor was its end told"));
+        let unwritten = self.states.iter().find(|(key, state)| !written.may_be(key, state));
+        let unwritten = unwritten.map(|(key, state)| format!("nobody has written {key} as {state:?}"));
+        let faults: Vec<_> = self.faults.iter().chain(&lost).chain(&unwritten).collect();
+        match faults.as_slice() {
+            [] => Ok(()),
+            [first, ..] => Err(format!("{} faults in what was told, the first: {first}", faults.len()).into()),
+        }
+    }
 }
 
 /// How what is known differs from a fresh list, if it does.
-pub fn difference(known: &Versions, fresh: &Versions) -> Option<String> {
+pub fn difference(known: &States, fresh: &States) -> Option<String> {
     if known == fresh {
         return None;
     }
-    let newer = fresh.iter().find(|(key, version)| known.get(*key) != Some(*version));
+    let newer = fresh.iter().find(|(key, state)| known.get(*key) != Some(*state));
     let what = match newer {
-        Some((key, version)) => format!("{key} is at {version:?}, and known at {:?}", known.get(key)),
+        Some((key, state)) => format!("{key} is {state:?}, and known as {:?}", known.get(key)),
         None => format!("{:?} is gone, and known", known.keys().find(|key| !fresh.contains_key(*key))),
     };
     Some(format!("{} objects are known of {}: {what}", known.len(), fresh.len()))
 }
 
-/// An object's key and version.
-pub fn keyed(metadata: &ObjectMeta) -> (String, Version) {
+/// An object's key and state.
+pub fn keyed(metadata: &ObjectMeta) -> (String, State) {
     let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
-    (format!("{}/{}", namespace.unwrap_or_default(), name.unwrap_or_default()), version(metadata))
+    (format!("{}/{}", namespace.unwrap_or_default(), name.unwrap_or_default()), state(metadata))
 }
 
-fn version(metadata: &ObjectMeta) -> Version {
-    metadata.resource_version.as_deref().and_then(ResourceVersion::parse)
+/// An object's state.
+pub fn state(metadata: &ObjectMeta) -> State {
+    let version = metadata.resource_version.as_deref().and_then(ResourceVersion::parse);
+    State { uid: metadata.uid.clone().unwrap_or_default(), version }
+}
+
+fn parsed<'de, D: Deserializer<'de>>(version: D) -> Result<Version, D::Error> {
+    Ok(ResourceVersion::parse(&String::deserialize(version)?))
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use deltafifo::{Change, DeletedFinalStateUnknown, DeltaObject, DeltaType};
-    use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::api::ObjectMeta;
-
-    use super::{Counts, Told, Versions, difference, keyed};
-
-    fn map(version: u32) -> Arc<ConfigMap> {
-        let (namespace, name) = (Some("ns".to_owned()), Some("a".to_owned()));
-        let metadata =
-            ObjectMeta { namespace, name, resource_version: Some(version.to_string()), ..ObjectMeta::default() };
-        Arc::new(ConfigMap { metadata, ..ConfigMap::default() })
-    }
-
-    #[derive(Default)]
-    struct Story(Told);
-
-    impl Story {
-        fn added(mut self, version: u32) -> Self {
-            self.0.tell("ns/a", &Change::Added { new: &map(version), kind: DeltaType::Added });
-            self
-        }
-
-        fn updated(mut self, old: u32, new: u32) -> Self {
-            let (old, new) = (map(old), map(new));
-            self.0.tell("ns/a", &Change::Updated { old: &old, new: &new, kind: DeltaType::Updated });
-            self
-        }
-
-        fn deleted(mut self, last: impl Into<DeltaObject<ConfigMap>>) -> Self {
-            self.0.tell("ns/a", &Change::Deleted { last: &last.into(), old: None });
-            self
-        }
-
-        fn faults(&self) -> usize {
-            self.0.faults().len()
-        }
-    }
-
-    #[test]
-    fn versions_that_only_grow_are_as_they_should_be() {
-        let missed = DeletedFinalStateUnknown { key: "ns/a".into(), obj: Some(map(9)) };
-        let story = Story::default().added(2).updated(2, 7).updated(7, 7).deleted(map(8)).added(9).deleted(missed);
-        assert_eq!(story.faults(), 0);
-        assert_eq!(story.0.counts(), Counts { added: 2, updated: 2, deleted: 2, tombstones: 1 });
-    }
-
-    #[test]
-    fn a_version_that_falls_is_a_fault_also_after_a_deletion() {
-        assert_eq!(Story::default().added(7).updated(7, 6).faults(), 1);
-        assert_eq!(Story::default().added(7).deleted(map(6)).faults(), 1);
-        assert_eq!(Story::default().added(7).deleted(map(9)).added(8).faults(), 1);
-    }
-
-    #[test]
-    fn what_does_not_follow_from_what_was_told_is_a_fault() {
-        assert_eq!(Story::default().updated(1, 2).faults(), 1);
-        assert_eq!(Story::default().added(1).updated(2, 3).faults(), 1);
-        assert_eq!(Story::default().added(1).added(2).faults(), 1);
-        assert_eq!(Story::default().deleted(map(1)).faults(), 1);
-    }
-
-    #[test]
-    fn a_missed_change_and_a_missed_deletion_differ_from_a_fresh_list() {
-        let story = Story::default().added(7);
-        let fresh = |version| Versions::from([keyed(&map(version).metadata)]);
-        assert_eq!(difference(story.0.live(), &fresh(7)), None);
-        assert!(difference(story.0.live(), &fresh(8)).is_some_and(|what| what.contains("ns/a is at")));
-        assert!(difference(story.0.live(), &Versions::new()).is_some_and(|what| what.contains("is gone")));
-    }
-}
+mod tests;

@@ -10,19 +10,16 @@ use deltafifo_informer::{KubeMeta, Reflector, ReflectorError};
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
 
 use crate::fault::{Fault, Met};
 use crate::gate::Gate;
-use crate::oracle::{Counts, Told, Version, Versions, difference, keyed};
+use crate::oracle::{Counts, States, Told, Version, difference, keyed};
 use crate::servers::Servers;
-use crate::wait::{POLL, until};
+use crate::wait::{agreed, until};
 use crate::writer::Writer;
 
 /// How long the reflector may take to learn of something, once the server is there.
 const LEARNING: Duration = Duration::from_secs(60);
-/// After how long a fresh list is no longer fresh: a write that was cut off may have come since.
-const FRESH: Duration = Duration::from_secs(5);
 
 type Queue = DeltaFifo<ConfigMap, KubeMeta>;
 
@@ -93,43 +90,22 @@ impl Rig {
         until(&format!("telling {changes} changes more"), LEARNING, || self.counts().all() >= wanted).await
     }
 
-    /// Waits until the reflector, handlers and store have what the server has, and checks all that was told on the way
+    /// Waits until the reflector, handlers and store have what the server has, and judges all that was told on the way
     /// there.
     pub async fn settled(&self, writer: &Writer) -> Result<(), BoxError> {
-        let deadline = Instant::now() + LEARNING;
-        loop {
-            let fresh = writer.listed().await?;
-            let Some(difference) = self.differs(&fresh).await else { return self.check(&fresh) };
-            if Instant::now() > deadline {
-                return Err(format!("handlers were not told of everything: {difference}").into());
-            }
-        }
-    }
-
-    /// How what was told differs from `fresh`, if it still does after some time.
-    async fn differs(&self, fresh: &Versions) -> Option<String> {
-        let deadline = Instant::now() + FRESH;
-        let newest = fresh.values().max().cloned().flatten();
-        // All is told before a relist is over.
-        let behind = || (self.version() < newest).then(|| format!("the reflector is at {:?}", self.version()));
-        loop {
-            let difference = difference(self.told.lock().live(), fresh).or_else(behind)?;
-            if Instant::now() > deadline {
-                return Some(difference);
-            }
-            sleep(POLL).await;
-        }
-    }
-
-    fn check(&self, fresh: &Versions) -> Result<(), BoxError> {
-        let stored: Versions = self.fifo.store().list().iter().map(|map| keyed(&map.metadata)).collect();
-        if let Some(difference) = difference(&stored, fresh) {
+        let fresh = agreed(writer, LEARNING, |fresh| self.differs(fresh)).await?;
+        let stored: States = self.fifo.store().list().iter().map(|map| keyed(&map.metadata)).collect();
+        if let Some(difference) = difference(&stored, &fresh) {
             return Err(format!("the store is not what handlers were told: {difference}").into());
         }
-        match self.told.lock().faults() {
-            [] => Ok(()),
-            faults @ [first, ..] => Err(format!("{} faults in what was told, the first: {first}", faults.len()).into()),
-        }
+        self.told.lock().judge(&stored, writer.written())
+    }
+
+    fn differs(&self, fresh: &States) -> Option<String> {
+        let newest = fresh.values().map(|state| &state.version).max().cloned().flatten();
+        // All is told before a relist is over.
+        let behind = || (self.version() < newest).then(|| format!("the reflector is at {:?}", self.version()));
+        difference(self.told.lock().live(), fresh).or_else(behind)
     }
 
     /// An error when the reflector has met what is not expected.
@@ -168,7 +144,7 @@ async fn run(reflector: Arc<Reflector<ConfigMap>>, told: Arc<Mutex<Told>>) {
 async fn consume(fifo: Arc<Queue>, told: Arc<Mutex<Told>>) {
     while let Ok(mut item) = fifo.pop_async().await {
         let key = item.key().to_owned();
-        if let Err(error) = item.apply(|change| told.lock().tell(&key, &change)) {
+        if let Err(error) = item.apply(|change| told.lock().tell(&key, (&change).into())) {
             told.lock().fault(format!("{key} was not applied: {error}"));
         }
         item.done();

@@ -12,9 +12,10 @@ use kube::{Client, Error};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::oracle::{Versions, keyed};
+use crate::oracle::{States, keyed};
 use crate::servers::NAMESPACE;
 use crate::wait::POLL;
+use crate::written::Written;
 
 /// How many writes are under way at a time.
 const AT_ONCE: usize = 16;
@@ -33,11 +34,17 @@ pub enum Write {
 #[derive(Clone)]
 pub struct Writer {
     maps: Api<ConfigMap>,
+    written: Written,
 }
 
 impl Writer {
     pub fn new(client: Client) -> Self {
-        Self { maps: Api::namespaced(client, NAMESPACE) }
+        Self { maps: Api::namespaced(client, NAMESPACE), written: Written::default() }
+    }
+
+    /// What was written so far, by all clones of this.
+    pub fn written(&self) -> &Written {
+        &self.written
     }
 
     /// Does `what` to the object of this name.
@@ -46,7 +53,7 @@ impl Writer {
             Write::Create => drop(self.create(name).await?),
             Write::Update => {
                 let patch = Patch::Merge(json!({ "data": { "value": value() } }));
-                self.maps.patch(name, &PatchParams::default(), &patch).await?;
+                self.noted(name, self.maps.patch(name, &PatchParams::default(), &patch).await)?;
             }
             Write::Delete => drop(self.maps.delete(name, &DeleteParams::default()).await?),
         }
@@ -58,8 +65,22 @@ impl Writer {
         let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
         let data = Some(BTreeMap::from([("value".to_owned(), value())]));
         let map = ConfigMap { metadata, data, ..ConfigMap::default() };
-        let created = self.maps.create(&PostParams::default(), &map).await?;
+        let created = self.noted(name, self.maps.create(&PostParams::default(), &map).await)?;
         Ok(created.metadata.resource_version.unwrap_or_default())
+    }
+
+    /// Notes what came of a write.
+    fn noted(&self, name: &str, answer: Result<ConfigMap, Error>) -> Result<ConfigMap, Error> {
+        match &answer {
+            Ok(map) => {
+                let (key, state) = keyed(&map.metadata);
+                self.written.note(key, state);
+            }
+            // The server has refused.
+            Err(Error::Api(status)) if status.code < 500 => {}
+            Err(_) => self.written.unanswered(format!("{NAMESPACE}/{name}")),
+        }
+        answer
     }
 
     /// Does `what` to the objects of these numbers, several at a time.
@@ -74,7 +95,7 @@ impl Writer {
     }
 
     /// What there is now: a consistent list of the newest.
-    pub async fn listed(&self) -> Result<Versions, Error> {
+    pub async fn listed(&self) -> Result<States, Error> {
         let list = self.maps.list_metadata(&ListParams::default()).await?;
         Ok(list.items.iter().map(|map| keyed(&map.metadata)).collect())
     }

@@ -5,6 +5,7 @@ use super::{Ended, Outcome, Setting};
 use crate::churn::Churn;
 use crate::fault::Fault;
 use crate::gate::Gate;
+use crate::informers::Informers;
 use crate::rig::Rig;
 use crate::servers::{Options, Servers};
 use crate::writer::Write;
@@ -15,6 +16,7 @@ pub async fn run(setting: &Setting) -> Ended {
     let mut servers = Servers::start(setting, Options::default()).await?;
     let writer = servers.writer();
     let rig = Rig::start(Gate::new(servers.client()), |builder| builder)?;
+    let informers = Informers::start(setting, servers.port())?;
     writer.all(Write::Create, 0..objects).await?;
 
     let churn = Churn::start(&writer, objects);
@@ -29,6 +31,8 @@ pub async fn run(setting: &Setting) -> Ended {
     rig.told_more(objects / 10).await?;
     let written = churn.stop().await?;
     rig.settled(&writer).await?;
-    rig.met_only(|fault| fault.is_restart() || fault == Fault::Expired)?;
-    Ok(Outcome::Held(format!("{objects} objects, {written} writes, {restarts} restarts: {}", rig.summary())))
+    let expected = |fault: Fault| fault.is_restart() || fault == Fault::Expired;
+    rig.met_only(expected)?;
+    let told = informers.end(&writer, expected).await?;
+    Ok(Outcome::Held(format!("{objects} objects, {written} writes, {restarts} restarts: {}; {told}", rig.summary())))
 }

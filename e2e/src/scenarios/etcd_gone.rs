@@ -7,6 +7,7 @@ use tokio::time::sleep;
 use super::{Ended, Outcome, Setting};
 use crate::churn::Churn;
 use crate::gate::Gate;
+use crate::informers::Informers;
 use crate::rig::Rig;
 use crate::servers::{Options, Servers};
 use crate::writer::Write;
@@ -20,6 +21,8 @@ pub async fn run(setting: &Setting) -> Ended {
     writer.all(Write::Create, 0..OBJECTS).await?;
     let rig = Rig::start(Gate::new(servers.client()), |builder| builder)?;
     rig.settled(&writer).await?;
+    let mut informers = Informers::start(setting, servers.port())?;
+    informers.settled(&writer).await?;
 
     let churn = Churn::start(&writer, OBJECTS);
     rig.told_more(100).await?;
@@ -36,5 +39,6 @@ pub async fn run(setting: &Setting) -> Ended {
     if again != 0 {
         return Err(format!("{again} requests were made again: {}", rig.summary()).into());
     }
-    Ok(Outcome::Held(format!("{written} writes: {}", rig.summary())))
+    let told = informers.end(&writer, |_| false).await?;
+    Ok(Outcome::Held(format!("{written} writes: {}; {told}", rig.summary())))
 }

@@ -1,18 +1,21 @@
 //! Many objects, of which one in a hundred changes while the reflector is cut off: everything is listed anew, streamed
-//! and plain, and only what has changed is told.
+//! and plain, and only what has changed is told. Then the same with informers, which are not to hold those up.
 
 use std::time::Duration;
 
+use deltafifo::BoxError;
 use tokio::time::Instant;
 
 use super::{Ended, Outcome, Setting};
 use crate::fault::Fault;
 use crate::gate::Gate;
+use crate::informers::Informers;
 use crate::oracle::Counts;
 use crate::rig::Rig;
 use crate::servers::{Options, Servers};
 use crate::wait::until;
-use crate::writer::{Write, name};
+use crate::wire::Wire;
+use crate::writer::{Write, Writer, name};
 
 /// How long a first list may take.
 const FIRST: Duration = Duration::from_secs(120);
@@ -51,5 +54,28 @@ pub async fn run(setting: &Setting) -> Ended {
         }
         said.push(format!("{how}: all in {first:.1} s, later {} that changed in {again:.1} s", expected.updated));
     }
+    said.push(informed(setting, &mut servers, &writer, objects).await?);
     Ok(Outcome::Held(said.join("; ")))
+}
+
+async fn informed(
+    setting: &Setting,
+    servers: &mut Servers,
+    writer: &Writer,
+    objects: usize,
+) -> Result<String, BoxError> {
+    let mut wire = Wire::to(servers.port())?;
+    let mut informers = Informers::start(setting, wire.port())?;
+    informers.settled(writer).await?;
+    wire.cut().await?;
+    let before = informers.clients();
+    let changed: Vec<_> = (0..objects).step_by(100).map(name).collect();
+    let expected = Counts { updated: changed.len(), ..Counts::default() };
+    writer.each(Write::Update, changed.into_iter()).await?;
+    servers.kill_api().await?;
+    servers.start_api().await?;
+    wire.open()?;
+    informers.settled(writer).await?;
+    informers.told_since(before, |_| expected)?;
+    informers.end(writer, |fault| matches!(fault, Fault::Cut | Fault::Expired)).await
 }

@@ -9,6 +9,7 @@ use deltafifo_informer::lister_watcher::Asked;
 use super::{Ended, Outcome, Setting};
 use crate::fault::Fault;
 use crate::gate::Gate;
+use crate::informers::Informers;
 use crate::rig::Rig;
 use crate::servers::{Options, Servers};
 use crate::writer::Write;
@@ -21,6 +22,7 @@ pub async fn run(setting: &Setting) -> Ended {
     writer.all(Write::Create, 0..300).await?;
     let rig = Rig::start(Gate::new(servers.client()), |builder| builder)?;
     rig.settled(&writer).await?;
+    let informers = Informers::start(setting, servers.port())?;
 
     for attempt in 1..=ATTEMPTS {
         let last = writer.create(&format!("before-{attempt}")).await?;
@@ -37,7 +39,8 @@ pub async fn run(setting: &Setting) -> Ended {
         let resumes = |asked: &Asked| matches!(asked, Asked::Watch(watch) if !watch.send_initial_events);
         let since = rig.gate.seen().asked.split_off(asked);
         if !since.is_empty() && since.iter().all(resumes) {
-            return Ok(Outcome::Held(format!("in attempt {attempt}: {}", rig.summary())));
+            let told = informers.end(&writer, |fault| fault.is_restart() || fault == Fault::Expired).await?;
+            return Ok(Outcome::Held(format!("in attempt {attempt}: {}; {told}", rig.summary())));
         }
     }
     Err(format!("the watch was refused {ATTEMPTS} times: {}", rig.summary()).into())

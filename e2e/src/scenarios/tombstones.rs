@@ -1,11 +1,14 @@
 //! Objects are deleted while the reflector is cut off, and the API server then starts anew, so that no watch can tell
-//! of it: deletions come as tombstones, and what was deleted and made again as an update.
+//! of it: deletions come as tombstones, and what was deleted and made again as an update. An informer of ours never
+//! tells an update from one object to another: there it is a deletion and an addition.
 
 use super::{Ended, Outcome, Setting};
 use crate::fault::Fault;
+use crate::informers::{CLIENT_GO, Informers};
 use crate::oracle::Counts;
 use crate::rig::Rig;
 use crate::servers::{Options, Servers};
+use crate::wire::Wire;
 use crate::writer::Write;
 
 pub async fn run(setting: &Setting) -> Ended {
@@ -17,6 +20,11 @@ pub async fn run(setting: &Setting) -> Ended {
         rig.settled(&writer).await?;
         rig.gate.close().await;
     }
+    let mut wire = Wire::to(servers.port())?;
+    let mut informers = Informers::start(setting, wire.port())?;
+    informers.settled(&writer).await?;
+    wire.cut().await?;
+    let clients = informers.clients();
     let before = rigs.each_ref().map(Rig::counts);
 
     writer.all(Write::Delete, 0..150).await?;
@@ -28,8 +36,9 @@ pub async fn run(setting: &Setting) -> Ended {
     for rig in &rigs {
         rig.gate.open();
     }
+    wire.open()?;
 
-    let expected = Counts { added: 50, updated: 100, deleted: 100, tombstones: 100 };
+    let expected = Counts { added: 50, updated: 100, deleted: 100, tombstones: 100, ..Counts::default() };
     for (rig, before) in rigs.iter().zip(before) {
         rig.settled(&writer).await?;
         rig.met_only(|fault| matches!(fault, Fault::Cut | Fault::Expired))?;
@@ -38,5 +47,9 @@ pub async fn run(setting: &Setting) -> Ended {
             return Err(format!("{told} while it was cut off, and not {expected}").into());
         }
     }
-    Ok(Outcome::Held(format!("streamed and plain: {expected} while cut off")))
+    informers.settled(&writer).await?;
+    let apart = Counts { added: 100, updated: 50, deleted: 150, tombstones: 150, ..Counts::default() };
+    informers.told_since(clients, |name| if name == CLIENT_GO { expected } else { apart })?;
+    let told = informers.end(&writer, |fault| matches!(fault, Fault::Cut | Fault::Expired)).await?;
+    Ok(Outcome::Held(format!("streamed and plain: {expected} while cut off; {told}")))
 }

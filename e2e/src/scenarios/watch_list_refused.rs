@@ -6,6 +6,7 @@ use deltafifo_informer::lister_watcher::Asked;
 use super::{Ended, Outcome, Setting};
 use crate::fault::Fault;
 use crate::gate::Gate;
+use crate::informers::Informers;
 use crate::rig::Rig;
 use crate::servers::{Options, Servers};
 use crate::writer::Write;
@@ -30,6 +31,8 @@ async fn falls_back(setting: &Setting, options: Options, refusal: Fault) -> Ende
     writer.all(Write::Create, 0..300).await?;
     let rig = Rig::start(Gate::new(servers.client()), |builder| builder)?;
     rig.settled(&writer).await?;
+    let mut informers = Informers::start(setting, servers.port())?;
+    informers.settled(&writer).await?;
 
     // And once more, when everything is listed anew.
     rig.gate.close().await;
@@ -40,6 +43,8 @@ async fn falls_back(setting: &Setting, options: Options, refusal: Fault) -> Ende
     rig.gate.open();
     rig.settled(&writer).await?;
     rig.met_only(|fault| fault == refusal || matches!(fault, Fault::Cut | Fault::Expired))?;
+    let told =
+        informers.end(&writer, |fault| fault == refusal || fault.is_restart() || fault == Fault::Expired).await?;
 
     let asked = rig.gate.seen().asked;
     let streamed = asked.iter().filter(|asked| is_streamed(asked)).count();
@@ -47,7 +52,7 @@ async fn falls_back(setting: &Setting, options: Options, refusal: Fault) -> Ende
     if [streamed, fell_back, rig.times(refusal)] != [2; 3] {
         return Err(format!("two streams must be refused, and lists follow: {asked:?}, {}", rig.summary()).into());
     }
-    Ok(Outcome::Held(rig.summary()))
+    Ok(Outcome::Held(format!("{}; {told}", rig.summary())))
 }
 
 fn is_streamed(asked: &Asked) -> bool {

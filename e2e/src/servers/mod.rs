@@ -28,7 +28,9 @@ pub const NAMESPACE: &str = "e2e";
 
 const API: &str = "kube-apiserver";
 const ETCD: &str = "etcd";
-const TOKEN: &str = "not-a-secret";
+/// It is no server, but stands with them.
+pub const CLIENT_GO: &str = "client-go";
+pub const TOKEN: &str = "not-a-secret";
 /// How long a server may take until it is ready. An API server reads everything first.
 const STARTING: Duration = Duration::from_secs(60);
 /// How long an answer to a write may take.
@@ -68,8 +70,7 @@ impl Servers {
     /// Starts both, and makes the namespace.
     pub async fn start(setting: &Setting, options: Options) -> Result<Self, BoxError> {
         let ports = Ports::free()?;
-        let mut config = config(&format!("https://127.0.0.1:{}", ports.api))?;
-        config.auth_info.token = Some(TOKEN.into());
+        let config = user(ports.api)?;
         let mut impatient = config.clone();
         impatient.default_retry = false;
         (impatient.read_timeout, impatient.reset_reader_on_write) = (Some(ANSWERING), true);
@@ -97,6 +98,11 @@ impl Servers {
     /// For reflectors.
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+
+    /// Where the API server is.
+    pub fn port(&self) -> u16 {
+        self.ports.api
     }
 
     /// For everybody else.
@@ -187,6 +193,18 @@ impl Ports {
     }
 }
 
+/// For informers, with the API server, or a wire to it, at this port.
+pub fn client_at(port: u16) -> Result<Client, BoxError> {
+    Ok(Client::try_from(user(port)?)?)
+}
+
+/// For the API server's user.
+fn user(port: u16) -> Result<Config, BoxError> {
+    let mut config = config(&format!("https://127.0.0.1:{port}"))?;
+    config.auth_info.token = Some(TOKEN.into());
+    Ok(config)
+}
+
 /// For a server that is a child of this process and makes its certificate itself: nothing would be shown by checking
 /// it.
 fn config(url: &str) -> Result<Config, BoxError> {
@@ -210,7 +228,7 @@ async fn ready(process: &mut Process, client: &Client, path: &str) -> Result<(),
     }
 }
 
-/// The ends of what the servers have logged in `dir`.
+/// The ends of what the servers, and client-go, have logged in `dir`.
 pub fn logs(dir: &Path) -> String {
     const LINES: usize = 30;
     let end = |name: &str| {
@@ -219,7 +237,7 @@ pub fn logs(dir: &Path) -> String {
         let lines: Vec<_> = log.lines().collect();
         format!("-- {name}\n{}\n", lines[lines.len().saturating_sub(LINES)..].join("\n"))
     };
-    end(ETCD) + &end(API)
+    end(ETCD) + &end(API) + &end(CLIENT_GO)
 }
 
 /// Leaves of `dir` only what a person may want to read.

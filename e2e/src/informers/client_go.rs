@@ -1,0 +1,116 @@
+//! client-go's shared informer, a process that `client-go/` is the source of.
+
+use std::fs::File;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use deltafifo::BoxError;
+use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::{Handlers, PANICS, PLAIN, SLEEPS, handlers};
+use crate::oracle::{Change, States};
+use crate::scenarios::Setting;
+use crate::servers::{CLIENT_GO as NAME, NAMESPACE, TOKEN};
+
+/// How long it may take to say what it has, or to end: a handler may be resting.
+const ANSWERING: Duration = Duration::from_secs(60);
+
+/// Killed when it is dropped.
+pub struct ClientGo {
+    process: Child,
+    input: ChildStdin,
+    handlers: Handlers,
+    asked_for_all: Arc<AtomicUsize>,
+    stored: mpsc::UnboundedReceiver<States>,
+    reading: JoinHandle<Result<(), BoxError>>,
+}
+
+/// What it says: see `client-go/says.go`.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Told { handler: String, key: String, change: Change },
+    AskedForAll(bool),
+    Stored(States),
+    Ended {},
+}
+
+impl ClientGo {
+    pub fn start(setting: &Setting, port: u16) -> Result<Self, BoxError> {
+        let program = setting.binaries.join(NAME);
+        let log = File::create(setting.dir.join(format!("{NAME}.log")))?;
+        let mut command = Command::new(&program);
+        command.args([
+            format!("-server=https://127.0.0.1:{port}"),
+            format!("-token={TOKEN}"),
+            format!("-namespace={NAMESPACE}"),
+        ]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
+        let mut process = command
+            .spawn()
+            .map_err(|error| format!("{} cannot be started, build it with e2e/build.sh: {error}", program.display()))?;
+        let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
+            return Err("client-go has no pipes".into());
+        };
+        let (handlers, asked_for_all) = (handlers(&[PLAIN, SLEEPS, PANICS]), Arc::<AtomicUsize>::default());
+        let (has_stored, stored) = mpsc::unbounded_channel();
+        let reading = tokio::spawn(read(output, handlers.clone(), asked_for_all.clone(), has_stored));
+        Ok(Self { process, input, handlers, asked_for_all, stored, reading })
+    }
+
+    pub fn handlers(&self) -> &Handlers {
+        &self.handlers
+    }
+
+    pub fn asked_for_all(&self) -> usize {
+        self.asked_for_all.load(Ordering::Relaxed)
+    }
+
+    /// What its store has.
+    pub async fn stored(&mut self) -> Result<States, BoxError> {
+        self.input.write_all(b"stored\n").await?;
+        let stored = timeout(ANSWERING, self.stored.recv()).await;
+        let stored = stored.map_err(|_| format!("{NAME} did not answer within {ANSWERING:?}"))?;
+        stored.ok_or_else(|| format!("{NAME} has ended").into())
+    }
+
+    /// Has it end, and waits for that.
+    pub async fn stop(mut self) -> Result<(), BoxError> {
+        drop(self.input);
+        let ended = timeout(ANSWERING, self.process.wait()).await;
+        let status = ended.map_err(|_| format!("{NAME} did not end within {ANSWERING:?}"))??;
+        self.reading.await??;
+        if status.success() { Ok(()) } else { Err(format!("{NAME} has ended: {status}").into()) }
+    }
+}
+
+async fn read(
+    output: ChildStdout,
+    handlers: Handlers,
+    asked_for_all: Arc<AtomicUsize>,
+    stored: mpsc::UnboundedSender<States>,
+) -> Result<(), BoxError> {
+    let mut lines = BufReader::new(output).lines();
+    while let Some(line) = lines.next_line().await? {
+        match serde_json::from_str(&line)? {
+            Line::Told { handler, key, change } => {
+                let told = handlers.get(handler.as_str()).ok_or_else(|| format!("{NAME} has a handler {handler}"))?;
+                told.lock().tell(&key, change);
+            }
+            Line::AskedForAll(for_all) => {
+                asked_for_all.fetch_add(usize::from(for_all), Ordering::Relaxed);
+            }
+            // Nobody waits any more: the scenario has failed.
+            Line::Stored(all) => drop(stored.send(all)),
+            Line::Ended {} => return Ok(()),
+        }
+    }
+    Err(format!("{NAME} ended before it was told to").into())
+}

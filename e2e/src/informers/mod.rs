@@ -1,0 +1,133 @@
+//! Informers that watch a scenario beside its reflectors: ours, by key and in order, and client-go's, at the same time. Each
+//! has a handler that sleeps, and one that panics; whatever any of them is told, one oracle judges.
+
+mod client_go;
+mod ours;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::BoxError;
+use parking_lot::Mutex;
+
+use crate::fault::Fault;
+use crate::oracle::{Counts, States, Told, difference};
+use crate::scenarios::Setting;
+pub use crate::servers::CLIENT_GO;
+use crate::servers::client_at;
+use crate::wait::agreed;
+use crate::writer::Writer;
+use client_go::ClientGo;
+use ours::Ours;
+
+/// How long the slowest handler may take to learn of everything: client-go waits for up to 30 seconds before it asks again.
+const LEARNING: Duration = Duration::from_secs(240);
+/// The handler that does nothing but be told.
+const PLAIN: &str = "plain";
+const SLEEPS: &str = "sleeps";
+const PANICS: &str = "panics";
+
+/// All of them, running. Dropped, they stop.
+pub struct Informers {
+    ours: [Ours; 2],
+    client_go: ClientGo,
+}
+
+/// How it is with one of them.
+pub struct Client {
+    pub name: &'static str,
+    /// What the plain handler was told.
+    counts: Counts,
+    /// How often it has asked for everything there is.
+    pub asked_for_all: usize,
+}
+
+/// What handlers have been told, by their names.
+type Handlers = Arc<BTreeMap<&'static str, Mutex<Told>>>;
+
+fn handlers(names: &[&'static str]) -> Handlers {
+    Arc::new(names.iter().map(|name| (*name, Mutex::default())).collect())
+}
+
+impl Informers {
+    /// Starts all, with the API server at this port: its own, or a wire's.
+    pub fn start(setting: &Setting, port: u16) -> Result<Self, BoxError> {
+        let ours = |name, in_order| Ours::start(name, client_at(port)?, in_order);
+        let ours = [ours("by key", false)?, ours("in order", true)?];
+        Ok(Self { ours, client_go: ClientGo::start(setting, port)? })
+    }
+
+    fn all(&self) -> [(&'static str, &Handlers); 3] {
+        let [by_key, in_order] = &self.ours;
+        let client_go = (CLIENT_GO, self.client_go.handlers());
+        [(by_key.name(), by_key.handlers()), (in_order.name(), in_order.handlers()), client_go]
+    }
+
+    /// How it is with each.
+    pub fn clients(&self) -> [Client; 3] {
+        let [by_key, in_order] = &self.ours;
+        let asked = [by_key.asked_for_all(), in_order.asked_for_all(), self.client_go.asked_for_all()];
+        let mut asked = asked.into_iter();
+        self.all().map(|(name, handlers)| Client {
+            name,
+            counts: handlers[PLAIN].lock().counts(),
+            asked_for_all: asked.next().unwrap_or_default(),
+        })
+    }
+
+    /// Waits until every handler and every store has what the server has, and judges all that was told on the way there.
+    pub async fn settled(&mut self, writer: &Writer) -> Result<(), BoxError> {
+        let fresh = agreed(writer, LEARNING, |fresh| self.differs(fresh)).await?;
+        let [by_key, in_order] = &self.ours;
+        let stored = [by_key.stored(), in_order.stored(), self.client_go.stored().await?];
+        for ((name, handlers), stored) in self.all().into_iter().zip(stored) {
+            if let Some(difference) = difference(&stored, &fresh) {
+                return Err(format!("{name}: the store is not what handlers were told: {difference}").into());
+            }
+            for (handler, told) in handlers.iter() {
+                let judged = told.lock().judge(&stored, writer.written());
+                judged.map_err(|error| format!("{name}, handler {handler}: {error}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn differs(&self, fresh: &States) -> Option<String> {
+        let all = self.all();
+        let mut handlers =
+            all.iter().flat_map(|(name, all)| all.iter().map(move |(handler, told)| (name, handler, told)));
+        handlers.find_map(|(name, handler, told)| {
+            let differs = difference(told.lock().live(), fresh)?;
+            Some(format!("{name}, handler {handler}: {differs}"))
+        })
+    }
+
+    /// What each was told since `before` must be what is expected of it. client-go may tell of unchanged objects besides.
+    pub fn told_since(&self, before: [Client; 3], expected: impl Fn(&str) -> Counts) -> Result<(), BoxError> {
+        for (Client { name, counts, .. }, before) in self.clients().into_iter().zip(before) {
+            let (mut told, expected) = (counts.since(before.counts), expected(name));
+            if name == CLIENT_GO {
+                told.unchanged = 0;
+            }
+            if told != expected {
+                return Err(format!("{name}: {told} while it was cut off, and not {expected}").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all is told, and then stops them, which must end their handlers. Of ours only such errors may have come
+    /// as are expected. What was told, for a person.
+    pub async fn end(mut self, writer: &Writer, expected: impl Fn(Fault) -> bool) -> Result<String, BoxError> {
+        self.settled(writer).await?;
+        let said = self.clients().map(|Client { name, counts, asked_for_all }| {
+            format!("{name}: told {counts}, asked {asked_for_all} times for all")
+        });
+        for ours in self.ours {
+            ours.stop(&expected).await?;
+        }
+        self.client_go.stop().await?;
+        Ok(format!("informers {}", said.join("; ")))
+    }
+}

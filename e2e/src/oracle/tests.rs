@@ -1,0 +1,143 @@
+//! That the oracle sees what is wrong, and nothing else.
+
+use deltafifo::ResourceVersion;
+
+use super::{Change, Counts, State, States, Told, difference};
+use crate::written::Written;
+
+const KEY: &str = "ns/a";
+
+fn state(uid: &str, version: u32) -> State {
+    State { uid: uid.to_owned(), version: ResourceVersion::parse(&version.to_string()) }
+}
+
+fn stored(version: u32) -> States {
+    States::from([(KEY.to_owned(), state("one", version))])
+}
+
+#[derive(Default)]
+struct Story(Told);
+
+impl Story {
+    fn added(self, version: u32) -> Self {
+        self.added_as("one", version)
+    }
+
+    fn added_as(mut self, uid: &str, version: u32) -> Self {
+        self.0.tell(KEY, Change::Added { new: state(uid, version) });
+        self
+    }
+
+    fn updated(mut self, old: u32, new: u32) -> Self {
+        self.0.tell(KEY, Change::Updated { old: state("one", old), new: state("one", new) });
+        self
+    }
+
+    fn replaced(mut self, old: u32, new: u32) -> Self {
+        self.0.tell(KEY, Change::Updated { old: state("one", old), new: state("two", new) });
+        self
+    }
+
+    fn deleted(self, version: u32) -> Self {
+        self.ended(Some(state("one", version)), false)
+    }
+
+    fn ended(mut self, last: Option<State>, is_tombstone: bool) -> Self {
+        self.0.tell(KEY, Change::Deleted { last, is_tombstone });
+        self
+    }
+
+    fn begins(mut self) -> Self {
+        self.0.resync_begins();
+        self
+    }
+
+    fn ends(mut self) -> Self {
+        self.0.resync_ends();
+        self
+    }
+
+    fn faults(&self) -> usize {
+        self.0.faults.len()
+    }
+
+    /// Whether nothing is wrong with it, when this is stored and what was told was written.
+    fn holds(&self, stored: &States) -> bool {
+        let written = Written::default();
+        self.0.states.iter().for_each(|(key, state)| written.note(key.clone(), state.clone()));
+        self.0.judge(stored, &written).is_ok()
+    }
+}
+
+#[test]
+fn versions_that_only_grow_are_as_they_should_be() {
+    let story = Story::default().added(2).updated(2, 7).updated(7, 7).deleted(8).added(9).ended(None, true);
+    assert_eq!(story.faults(), 0);
+    assert_eq!(story.0.counts(), Counts { added: 2, updated: 1, unchanged: 1, deleted: 2, tombstones: 1 });
+    assert!(story.holds(&States::new()));
+}
+
+#[test]
+fn a_version_that_falls_is_a_fault_also_after_a_deletion() {
+    assert_eq!(Story::default().added(7).updated(7, 6).faults(), 1);
+    assert_eq!(Story::default().added(7).deleted(6).faults(), 1);
+    assert_eq!(Story::default().added(7).deleted(9).added(8).faults(), 1);
+    assert_eq!(Story::default().added(7).begins().added(6).faults(), 1);
+    assert_eq!(Story::default().added(7).begins().ends().added(6).faults(), 1);
+}
+
+#[test]
+fn what_does_not_follow_from_what_was_told_is_a_fault() {
+    assert_eq!(Story::default().updated(1, 2).faults(), 1);
+    assert_eq!(Story::default().added(1).updated(2, 3).faults(), 1);
+    assert_eq!(Story::default().added(1).added(2).faults(), 1);
+    assert_eq!(Story::default().deleted(1).faults(), 1);
+    assert_eq!(Story::default().added(1).ended(Some(state("two", 2)), false).faults(), 1);
+    assert_eq!(Story::default().added(1).ends().faults(), 1);
+}
+
+#[test]
+fn a_missed_change_and_a_missed_deletion_differ_from_a_fresh_list() {
+    let story = Story::default().added(7);
+    assert_eq!(difference(story.0.live(), &stored(7)), None);
+    assert!(difference(story.0.live(), &stored(8)).is_some_and(|what| what.contains("ns/a is")));
+    assert!(difference(story.0.live(), &States::new()).is_some_and(|what| what.contains("is gone")));
+}
+
+#[test]
+fn who_was_added_is_stored_or_its_end_was_told() {
+    assert!(Story::default().added(7).holds(&stored(7)));
+    assert!(!Story::default().added(7).holds(&States::new()));
+    assert!(Story::default().added(7).deleted(8).holds(&States::new()));
+    assert!(Story::default().added(7).replaced(7, 8).deleted(7).faults() > 0, "its end is the other's");
+    let other = States::from([(KEY.to_owned(), state("two", 8))]);
+    assert!(Story::default().added(7).replaced(7, 8).holds(&other));
+    assert!(!Story::default().added(7).holds(&other));
+}
+
+#[test]
+fn what_a_resync_does_not_bring_is_gone() {
+    let story = Story::default().added(7).begins();
+    assert!(!story.holds(&States::new()), "it has not ended");
+    assert!(story.ends().holds(&States::new()));
+    assert!(Story::default().added(7).begins().begins().added(8).ends().holds(&stored(8)));
+    let other = States::from([(KEY.to_owned(), state("two", 8))]);
+    assert!(Story::default().added(7).begins().added_as("two", 8).ends().holds(&other));
+}
+
+#[test]
+fn a_state_that_nobody_wrote_is_a_fault_where_all_writes_were_answered() {
+    let (story, written) = (Story::default().added(7), Written::default());
+    assert!(story.0.judge(&stored(7), &written).is_err());
+    written.unanswered(KEY.to_owned());
+    assert!(story.0.judge(&stored(7), &written).is_ok());
+}
+
+#[test]
+fn a_line_of_client_go_is_read() {
+    let read = |text: &str| serde_json::from_str::<Change>(text).unwrap();
+    let added = read(r#"{"added":{"new":{"uid":"one","version":"7"}}}"#);
+    assert!(matches!(added, Change::Added { new } if new == state("one", 7)));
+    let gone = read(r#"{"deleted":{"last":null,"is_tombstone":true}}"#);
+    assert!(matches!(gone, Change::Deleted { last: None, is_tombstone: true }));
+}

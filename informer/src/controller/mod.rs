@@ -210,7 +210,9 @@ where
                 Ok(Err(error)) => self.report(&error.into()),
                 Err(message) => self.report(&ControllerError::NotApplied { key: key.clone(), message }),
             }
-            replaced.into_iter().for_each(|old| self.release(&key, || drop(old)));
+            for old in replaced {
+                self.release(&key, || drop(old));
+            }
             let key = self.tell_all(Applied { key, events }).await;
             self.release(&key, || item.done());
         }

@@ -5,6 +5,7 @@ mod controllers;
 mod faults;
 mod lists;
 mod merged;
+mod other_keys;
 mod rig;
 mod targets;
 mod watch_lists;

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::{self, ThreadId};
 
-use deltafifo::{Change, DeltaFifo, Event, InOrderFifo, Indexer, KeyFunc, Meta};
+use deltafifo::{Change, DeltaFifo, Event, InOrderFifo, Indexer, KeyFunc};
 use deltafifo_informer::KubeMeta;
 use deltafifo_informer::lister_watcher::{EventType, Scripted};
 use deltafifo_informer::reflector::{Plain, Reflector};
 use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
-use parking_lot::Mutex;
 
 use super::rig::{bookmark, broken, event, expired, list, map, shown, shown_asked};
 
@@ -277,112 +275,4 @@ async fn what_is_gone_before_a_streamed_list_is_complete_is_not_listed() {
         ended = reflector.run() => panic!("{ended}"),
         listed = listed => assert_eq!(listed, ["c@3", "a@6"]),
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn under_keys_of_another_kind_deletions_of_a_streamed_list_that_cannot_be_read_are_found_at_once_at_its_end() {
-    let name = |number: u32| format!("a{number}");
-    let added =
-        |numbers: std::ops::Range<u32>| numbers.map(move |number| event(EventType::Added, map(&name(number), 1)));
-    let gone =
-        |numbers: std::ops::Range<u32>| numbers.map(move |number| event(EventType::Deleted, broken(&name(number), 2)));
-    let unread = |number| event(EventType::Added, broken(&name(number), 3));
-    let first = added(0..100).chain(gone(0..50)).chain(added(0..1)).chain([bookmark(100, true)]);
-    let again = [unread(76), unread(0)].into_iter().chain(gone(0..1)).chain([bookmark(200, true)]);
-    let second = added(50..100).chain(gone(50..77)).chain(again);
-    let script = Scripted::new().watch_on(first.collect::<Vec<_>>()).watch_on(second.collect::<Vec<_>>());
-    let noted = Noted::default();
-    let keys = KeyFunc::custom(noted.clone(), |map: &ConfigMap| {
-        Ok(format!("#{}", map.metadata.name.as_deref().unwrap_or_default()))
-    });
-    let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build());
-    let reflector = Reflector::builder(script, fifo.clone()).on_error(|_| ()).build();
-    for (version, stored) in [("100", 51), ("200", 24)] {
-        tokio::select! {
-            ended = reflector.run() => panic!("{ended}"),
-            () = async {
-                while reflector.last_sync_resource_version().as_deref() != Some(version) {
-                    tokio::task::yield_now().await;
-                }
-            } => {}
-        }
-        while let Some(mut item) = fifo.try_pop() {
-            item.apply(|_| ()).unwrap();
-        }
-        assert_eq!(fifo.store().list_keys().len(), stored, "at {version}");
-    }
-    assert!(fifo.store().get_by_key("#a0").is_none(), "it is gone after it was listed");
-    assert!(fifo.store().get_by_key("#a76").is_some(), "it is listed after it was gone");
-    let asked = noted.0.lock().len();
-    assert!((200..1000).contains(&asked), "a look at everything, not one for each name: {asked}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn under_keys_of_another_kind_what_is_only_queued_and_cannot_be_read_stays() {
-    let keys = KeyFunc::custom(KubeMeta, |map: &ConfigMap| {
-        Ok(format!("#{}", map.metadata.name.as_deref().unwrap_or_default()))
-    });
-    let script = Arc::new(
-        Scripted::new()
-            .list(list(4, [map("a", 1), map("b", 2)]))
-            .watch([event(EventType::Deleted, broken("b", 3)), Err(expired())])
-            .list(list(9, [broken("a", 8)])),
-    );
-    let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build());
-    let reflector = Reflector::builder(script.clone(), fifo.clone()).watch_list(false).on_error(|_| ()).build();
-    tokio::select! {
-        ended = reflector.run() => panic!("{ended}"),
-        () = script.asked_times(4) => {}
-    }
-    let mut told = Vec::new();
-    while let Some(mut item) = fifo.try_pop() {
-        told.push(format!("{}: {}", item.key(), item.deltas().len()));
-        item.apply(|_| ()).unwrap();
-    }
-    assert_eq!(told, ["#a: 1", "#b: 2"]);
-    assert_eq!(fifo.store().list_keys(), ["#a"]);
-}
-
-/// Notes on which thread names are asked for: with keys of another kind that is only to find an object by its name.
-#[derive(Clone, Default)]
-struct Noted(Arc<Mutex<Vec<ThreadId>>>);
-
-impl Meta<ConfigMap> for Noted {
-    fn namespace<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
-        map.metadata.namespace.as_deref()
-    }
-
-    fn name<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
-        self.0.lock().push(thread::current().id());
-        map.metadata.name.as_deref()
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn names_are_looked_for_once_a_relist_and_not_where_others_wait() {
-    let (noted, names) = (Noted::default(), || (0..100).map(|number| format!("a{number}")));
-    let script = Scripted::new()
-        .list(list(4, names().map(|name| map(&name, 1))))
-        .watch([Err(expired())])
-        .list(list(6, names().map(|name| broken(&name, 5))))
-        .watch([event(EventType::Deleted, broken("a7", 7))]);
-    let script = Arc::new(script);
-    let keys = KeyFunc::custom(noted.clone(), |map: &ConfigMap| {
-        Ok(format!("#{}", map.metadata.name.as_deref().unwrap_or_default()))
-    });
-    let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build());
-    let reflector = Reflector::builder(script.clone(), fifo.clone()).watch_list(false).on_error(|_| ()).build();
-    let applied = async {
-        for _ in 0..101 {
-            fifo.pop_async().await.unwrap().apply(|_| ()).unwrap();
-        }
-    };
-    tokio::select! {
-        ended = reflector.run() => panic!("{ended}"),
-        () = applied => {}
-    }
-    assert_eq!(fifo.store().list_keys().len(), 99);
-    let asked = std::mem::take(&mut *noted.0.lock());
-    assert!((200..1000).contains(&asked.len()), "a look at everything, not one for each name: {}", asked.len());
-    assert!(!asked.contains(&thread::current().id()));
 }

@@ -141,7 +141,9 @@ fn keys_of_named<'n, K, M: Meta<K>>(
         found.extend(name.and_then(|name| Some((*name, keys.key(object).ok()?.into()))));
     };
     // In this order: what is pending may be stored meanwhile.
-    pending().iter().for_each(|object| look(object));
+    for object in pending() {
+        look(&object);
+    }
     store.for_each(|object| look(object));
     found
 }

@@ -2,9 +2,9 @@
 //! `tracing`.
 //!
 //! Whatever has a name has metrics, as in client-go: [`SharedInformerFactory::name`], [`SharedInformerBuilder::name`],
-//! [`ReflectorBuilder::name`] and, for a handler of such an informer, [`HandlerOptions::name`]. What has none reads no clock and
-//! tells nothing. They go to the recorder that is installed when the thing is made; `examples/metrics` serves them to Prometheus,
-//! and has a dashboard. Those of the work queue: [`workqueue::Builder::name`].
+//! [`ReflectorBuilder::name`] and, for a handler of such an informer, [`HandlerOptions::name`]. What has none tells nothing, and
+//! reads no clock for an event. They go to the recorder that is installed when the thing is made; `examples/metrics` serves them
+//! to Prometheus, and has a dashboard. Those of the work queue: [`workqueue::Builder::name`].
 //!
 //! | metric | | |
 //! | --- | --- | --- |
@@ -24,7 +24,7 @@
 //! | `informer_store_resource_version` | gauge | The version up to which everything is stored and on its way to the handlers: its last 15 digits; not in order |
 //! | `informer_queued_items` | gauge | Changes between the watch and the store |
 //! | `informer_processing_latency_seconds` | histogram | From when a key, or an event in order, is taken from the queue until it is stored and on its way to all handlers |
-//! | `informer_handler_depth` | gauge | Changes that wait for the handler |
+//! | `informer_handler_depth` | gauge | Changes that wait for the handler, and objects of a walk on their way to it |
 //! | `informer_handler_depth_high_water` | gauge | The most that ever waited for it at a time |
 //! | `informer_handler_oldest_age_seconds` | gauge | How long the oldest of those that wait has been waiting |
 //! | `informer_handler_told_total` | counter | Changes that the handler was told of, or its filter kept from it |
@@ -160,7 +160,10 @@ pub(crate) const PROCESSING: Metric = Metric::histogram(
     "informer_processing_latency_seconds",
     "From when a key, or an event in order, is taken from the queue until it is stored and on its way to all handlers",
 );
-pub(crate) const DEPTH: Metric = Metric::gauge("informer_handler_depth", "Changes that wait for the handler");
+pub(crate) const DEPTH: Metric = Metric::gauge(
+    "informer_handler_depth",
+    "Changes that wait for the handler, and objects of a walk on their way to it",
+);
 pub(crate) const HIGH_WATER: Metric =
     Metric::gauge("informer_handler_depth_high_water", "The most that ever waited for it at a time");
 pub(crate) const OLDEST_AGE: Metric =

@@ -11,4 +11,3 @@ mod metrics;
 mod relists;
 mod resyncs;
 mod rig;
-mod spans;

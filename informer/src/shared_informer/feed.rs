@@ -12,7 +12,7 @@ use super::handler::HandlerOptions;
 use super::notification::Notification;
 use super::protocol::{Desks, Intake, Known, Next, Spent};
 use super::step::Step;
-use super::sync::{Arc, Mutex};
+use super::sync::{Arc, Mutex, mutant};
 use crate::workqueue::sleep::sleep_until_some;
 use crate::workqueue::strangers::unharmed;
 
@@ -106,7 +106,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
             } else {
                 let done = change(&mut behind, &mut later.spent);
                 later.has_synced = behind.intake.syncs();
-                Some((done, behind.sleeper.take()))
+                Some((done, mutant!(NobodyIsWoken => None; behind.sleeper.take())))
             }
         };
         let done = done.map(|(done, sleeper)| {
@@ -184,7 +184,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
                 Poll::Ready(None)
             } else {
                 let was_full = behind.intake.holds_back();
-                let next = behind.intake.take(self.known.as_ref(), &self.desks, &mut later.spent);
+                let mut take = || behind.intake.take(self.known.as_ref(), &self.desks, &mut later.spent);
+                let next = mutant!(SleepsWithoutALook => if sleeper.is_some() { None } else { take() }; take());
                 later.has_synced = behind.intake.syncs();
                 has_room = was_full && !behind.intake.holds_back();
                 match (next, sleeper) {
@@ -198,7 +199,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
             }
         };
         unharmed(|| drop(before));
-        if has_room {
+        if mutant!(RoomIsNotTold => false; has_room) {
             self.room.notify_waiters();
         }
         self.after(later);
@@ -239,10 +240,10 @@ impl<K: Send + Sync + 'static> Feed<K> {
             behind.intake.clear(&mut spent);
             behind.sleeper.take()
         };
-        self.room.notify_waiters();
+        mutant!(GoneNobodyWakes => (); self.room.notify_waiters());
         self.state.send_modify(|state| {
             state.is_removed = true;
-            state.has_ended |= self.is_stream;
+            state.has_ended |= mutant!(RemovedWithoutWaiting => true; self.is_stream);
         });
         self.after(Later { spent, wake: sleeper, has_synced: false });
     }

@@ -70,10 +70,18 @@ fn notifications<K>(told: &mut Told<K>) -> Vec<Notification<K>> {
 pub(super) fn spawn_task<K: Send + Sync + 'static, F: Future<Output = ()> + Send>(
     runtime: &Handle,
     feed: Arc<Feed<K>>,
-    mut handler: impl FnMut(Notification<K>) -> F + Send + 'static,
+    handler: impl FnMut(Notification<K>) -> F + Send + 'static,
 ) {
+    runtime.spawn(tell(feed, handler));
+}
+
+/// Tells `handler` until the feed ends. Dropped, it ends the feed.
+pub(super) fn tell<K: Send + Sync + 'static, F: Future<Output = ()> + Send>(
+    feed: Arc<Feed<K>>,
+    mut handler: impl FnMut(Notification<K>) -> F + Send + 'static,
+) -> impl Future<Output = ()> + Send + 'static {
     let telling = Telling { feed };
-    runtime.spawn(async move {
+    async move {
         while let Some(mut told) = telling.next().await {
             for notification in notifications(&mut told) {
                 let call = AssertUnwindSafe(async { handler(notification).await });
@@ -85,7 +93,7 @@ pub(super) fn spawn_task<K: Send + Sync + 'static, F: Future<Output = ()> + Send
             tokio::task::coop::consume_budget().await;
         }
         telling.feed.on_error.caught(|| drop(handler));
-    });
+    }
 }
 
 /// Notifications as a [`Stream`]: made by [`SharedInformer::subscribe`](super::SharedInformer::subscribe). What was handed out

@@ -11,7 +11,7 @@ use tokio::task::coop::consume_budget;
 
 use super::distributor::{Distributor, InHand};
 use super::error::{InformerError, OnError};
-use super::sync::{mutant, spawn_blocking};
+use super::sync::spawn_blocking;
 
 /// The queue of an informer's choice.
 pub(super) enum Queue<K, M> {
@@ -107,10 +107,6 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
         let in_hand = self.distributor.begin(self.number, Some(key.clone()));
         let initial = item.is_in_initial_list();
         self.report(|| item.apply(|change| self.tell(&in_hand, &key, &change, initial)));
-        mutant!(KeyIsLetGoFirst => {
-            item.done();
-            return;
-        });
         drop(in_hand);
         item.done();
     }

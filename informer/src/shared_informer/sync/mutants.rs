@@ -25,7 +25,6 @@ mutants! {
     ResyncTellsWhatIsInHand: "a resync tells of what a worker has in hand",
     DeskIsClearedLast: "a worker settles what walks have passed over, and clears its desk then",
     DeskIsClearedEarly: "a worker clears its desk before it applies",
-    KeyIsLetGoFirst: "a worker lets the key go before it settles",
     ListIsCopiedUnlocked: "the list of handlers is copied with nothing locked, and put in the place of a newer one",
     ClosedTakesHandlers: "an informer that stopped takes a handler",
     SyncIsNotedLate: "a handler that comes while others are told that the informer has synced is not told",

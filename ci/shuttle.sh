@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Eight threads, hundreds of operations, random schedules and PCT's, against an oracle (`loom-tests/src/schedules.rs`).
-# `shuttle.sh [SCHEDULES]`, of each scheduler: 20,000 by default, half a minute each. A failing schedule is printed, and
-# run again by `target/shuttle/models/deltafifo-loom-tests --replay SCHEDULE`.
+# Eight threads, hundreds of operations, random schedules and PCT's, against an oracle (`loom-tests/src/schedules.rs`), and a
+# dozen of an informer and its handlers (`loom-tests/src/handlers`), a tenth as many schedules. `shuttle.sh [SCHEDULES]`, of each
+# scheduler: 20,000 by default, half a minute each. A failing schedule is printed, and run again by
+# `target/shuttle/models/deltafifo-loom-tests [handlers] --replay SCHEDULE`.
 #
 # Shows what the models' few steps leave out, but picks schedules and does not go through all of them; atomics are
 # sequentially consistent here, so weak orderings are the models' and Miri's. First a deliberate defect must be found.
@@ -25,3 +26,6 @@ if [[ -z $(of "$report") || $(of "$report") != "$(of "$again")" ]]; then
   exit 1
 fi
 "$schedules" --schedules "${1:-20000}"
+# The handlers: first every deliberate defect of theirs must be found.
+"$schedules" handlers --mutants --schedules 2000
+"$schedules" handlers --schedules "$((${1:-20000} / 10))"

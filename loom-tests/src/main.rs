@@ -1,17 +1,22 @@
 //! The models of deltafifo's protocol, and the deliberate defects that show what they can see. `ci/models.sh` builds and
 //! runs it; see `explore` for what one model is, `mutants` for how the defects are tried. Built for shuttle
-//! (`ci/shuttle.sh`) it is another program: `schedules`, with more threads and random schedules.
+//! (`ci/shuttle.sh`) it is another program, `runs`, with more threads and random schedules: of the queue (`schedules`) and of an
+//! informer's handlers (`handlers`).
 
-#[cfg(deltafifo_loom)]
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod cores;
 #[cfg(deltafifo_loom)]
 mod explore;
+#[cfg(deltafifo_shuttle)]
+mod handlers;
 #[cfg(deltafifo_loom)]
 mod models;
 #[cfg(deltafifo_loom)]
 mod mutants;
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod rig;
+#[cfg(deltafifo_shuttle)]
+mod runs;
 #[cfg(deltafifo_shuttle)]
 mod schedules;
 
@@ -30,7 +35,7 @@ fn main() {
 
 #[cfg(deltafifo_shuttle)]
 fn main() -> std::process::ExitCode {
-    schedules::run(&clap::Parser::parse())
+    runs::run(&clap::Parser::parse())
 }
 
 #[cfg(deltafifo_loom)]

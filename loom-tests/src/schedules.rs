@@ -3,23 +3,19 @@
 //!
 //! The oracle: each producer owns its keys, so what the handlers saw of a key must be what its producer offered, in
 //! order, compressed only as client-go does; and the store must end as the last offer left it. Relists list some of the
-//! producers' keys besides: what they bring stands between what the producer offered. A schedule that fails is printed,
-//! and `--replay` runs it again.
+//! producers' keys besides: what they bring stands between what the producer offered.
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 use std::sync::{Arc as StdArc, Mutex as StdMutex};
-use std::time::Instant;
 
 use deltafifo::{
     BoxError, DeltaFifo, DeltaFifoBuilder, DeltaType, KeyFunc, KnownObjects, Relist, RelistError, mutants,
 };
 use shuttle::rand::{Rng, thread_rng};
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::Arc;
-use shuttle::{Config, FailurePersistence, Runner, thread};
+use shuttle::thread;
 
-use crate::rig::{Access, Exclusive, Fifo, Item, Object, PARITY, VERSIONS, indexed_with, mutant, parity, show_all};
+use crate::rig::{Access, Exclusive, Fifo, Item, Object, PARITY, VERSIONS, indexed_with, parity, show_all};
 
 /// Keys of the producers, two for each, in different shards, the second also listed by relists; then those of the relists.
 const OWNED: [[&str; 2]; 3] = [["a", "b"], ["c", "d"], ["e", "f"]];
@@ -28,50 +24,6 @@ const LISTED: [&str; 3] = ["x", "y", "z"];
 const OFFERS: usize = 25;
 const RELISTS: usize = 6;
 const LOOKS: usize = 25;
-/// How many preemptions PCT places in a schedule.
-const DEPTH: usize = 4;
-
-/// Runs deltafifo's threads under random schedules.
-#[derive(clap::Parser)]
-pub struct Arguments {
-    /// Schedules of each scheduler
-    #[arg(long, default_value_t = 2_000)]
-    schedules: usize,
-    /// Runs with this deliberate defect (core/src/sync/mutants.rs)
-    #[arg(long)]
-    mutant: Option<String>,
-    /// A schedule that failed, as it was printed
-    #[arg(long)]
-    replay: Option<String>,
-}
-
-pub fn run(arguments: &Arguments) -> ExitCode {
-    if let Some(name) = &arguments.mutant {
-        let Some(mutant) = mutant(name) else {
-            eprintln!("no such mutant");
-            return ExitCode::from(2);
-        };
-        mutants::choose(Some(mutant));
-    }
-    if let Some(schedule) = &arguments.replay {
-        shuttle::replay(everything, schedule);
-        return ExitCode::SUCCESS;
-    }
-    let mut config = Config::new();
-    config.failure_persistence = FailurePersistence::Print;
-    config.stack_size = 0x4_0000;
-    for name in ["random", "pct"] {
-        let start = Instant::now();
-        // A schedule that fails panics, which ends the program.
-        let schedules = if name == "random" {
-            Runner::new(RandomScheduler::new(arguments.schedules), config.clone()).run(everything)
-        } else {
-            Runner::new(PctScheduler::new(DEPTH, arguments.schedules), config.clone()).run(everything)
-        };
-        println!("{name}: {schedules} schedules hold, {:.0} s", start.elapsed().as_secs_f64());
-    }
-    ExitCode::SUCCESS
-}
 
 /// What happened to a key, as its producer and the handlers saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +112,7 @@ impl World {
     }
 }
 
-fn everything() {
+pub fn everything() {
     let world = Arc::new(World::new());
     let beside = |work: Box<dyn FnOnce(&World) + Send>| {
         let world = world.clone();

@@ -19,3 +19,4 @@ mod slow;
 mod store;
 mod unchanged;
 mod wakers;
+mod walk;

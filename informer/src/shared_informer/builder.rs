@@ -9,13 +9,14 @@ use tokio::sync::watch;
 
 use super::distributor::Distributor;
 use super::error::{BuildError, InformerError, OnError};
+use super::lifecycle::Phase;
 use super::metrics::Identity;
 use super::worker::Queue;
-use super::{Inner, Phase, SharedInformer};
+use super::{Inner, SharedInformer};
 use crate::lister_watcher::ListerWatcher;
 use crate::reflector::{Reflector, ReflectorBuilder};
 
-type Choose<K> = Box<dyn FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send>;
+type Choose<K> = Box<dyn FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync>;
 
 /// Deltas that may wait in a queue before the reflector does.
 const MOST_PENDING: usize = 100_000;
@@ -110,7 +111,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
     /// [`on_error`](Self::on_error) all the same.
     pub fn reflector(
         mut self,
-        choose: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + 'static,
+        choose: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync + 'static,
     ) -> Self {
         self.reflector = Box::new(choose);
         self

@@ -10,7 +10,7 @@ use super::feed::Feed;
 use super::notification::Cause;
 use super::protocol::{Desks, Known};
 use super::step::{Now, Step};
-use super::sync::{Arc, Mutex};
+use super::sync::{Arc, Mutex, mutant};
 
 /// Who is told of changes.
 pub(super) struct Distributor<K> {
@@ -43,9 +43,17 @@ impl<K: Send + Sync + 'static> Distributor<K> {
     pub(super) fn add(&self, feed: &Arc<Feed<K>>) -> bool {
         let has_synced = {
             let mut list = self.list.lock();
-            if list.is_closed {
+            if mutant!(ClosedTakesHandlers => false; list.is_closed) {
                 return false;
             }
+            mutant!(ListIsCopiedUnlocked => {
+                let mut copy = Vec::clone(&list.feeds);
+                drop(list);
+                list = self.list.lock();
+                copy.push(feed.clone());
+                list.feeds = Arc::new(copy);
+                return true;
+            });
             Arc::make_mut(&mut list.feeds).push(feed.clone());
             list.has_synced
         };
@@ -73,10 +81,11 @@ impl<K: Send + Sync + 'static> Distributor<K> {
     pub(super) fn informer_has_synced(&self) {
         let feeds = {
             let mut list = self.list.lock();
-            list.has_synced = true;
+            list.has_synced = mutant!(SyncIsNotedLate => false; true);
             list.feeds.clone()
         };
         feeds.iter().for_each(|feed| feed.informer_has_synced());
+        mutant!(SyncIsNotedLate => { self.list.lock().has_synced = true });
     }
 
     /// Nobody is told any more, and nobody comes any more. Who was told.
@@ -93,6 +102,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
     /// Worker `number` is going to apply something to `key`, or to all there are, and to tell of it.
     pub(super) fn begin(&self, number: usize, key: Option<Arc<str>>) -> InHand<'_, K> {
         self.desks.begin(number, key.as_ref());
+        mutant!(DeskIsClearedEarly => { self.desks.end(number); });
         InHand { distributor: self, number, key }
     }
 
@@ -108,13 +118,17 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         self.feeds().iter().for_each(|feed| feed.sample());
     }
 
-    /// Has those tell everything once more that want it every now and then.
+    /// Has those tell everything once more for whom it is time. When it is for the next.
+    pub(super) fn tick(&self, now: Instant) -> Option<Instant> {
+        self.feeds().iter().filter_map(|feed| feed.tick(now)).min()
+    }
+
+    /// The same, whenever it is time.
     pub(super) async fn resync(&self) {
         loop {
             let now = Instant::now();
-            let due = self.feeds().iter().filter_map(|feed| feed.tick(now)).min();
             // Nobody waits for as long as that.
-            let due = due.unwrap_or(now + Duration::from_secs(86_400));
+            let due = self.tick(now).unwrap_or(now + Duration::from_secs(86_400));
             tokio::select! {
                 () = tokio::time::sleep_until(due) => {}
                 () = self.came.notified() => {}
@@ -145,14 +159,23 @@ impl<K: Send + Sync + 'static> InHand<'_, K> {
             feed.offer(step.clone());
         }
     }
+
+    fn settle(&self) {
+        for feed in self.distributor.feeds().iter() {
+            feed.settle(self.key.as_ref());
+        }
+    }
 }
 
 impl<K: Send + Sync + 'static> Drop for InHand<'_, K> {
     fn drop(&mut self) {
+        mutant!(DeskIsClearedLast => {
+            self.settle();
+            self.distributor.desks.end(self.number);
+            return;
+        });
         if self.distributor.desks.end(self.number) {
-            for feed in self.distributor.feeds().iter() {
-                feed.settle(self.key.as_ref());
-            }
+            self.settle();
         }
     }
 }

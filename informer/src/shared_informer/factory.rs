@@ -1,7 +1,8 @@
 //! Informers by kind, made once and run together (client-go `SharedInformerFactory`).
 
+mod scope;
+
 use std::any::{Any, TypeId};
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,61 +18,11 @@ use tokio::runtime::Handle;
 use super::builder::SharedInformerBuilder;
 use super::error::{FactoryError, NotSynced};
 use super::{SharedInformer, Stopped};
-use crate::lister_watcher::resource;
 use crate::{KubeListerWatcher, KubeMeta};
+pub use scope::Scope;
+use scope::name;
 
-/// Which objects of a kind an informer is of.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Scope {
-    namespace: Option<String>,
-    /// Sorted: the order in which they are said makes no other scope.
-    query: BTreeSet<(String, String)>,
-}
-
-impl Scope {
-    /// Objects of all namespaces.
-    #[must_use]
-    pub fn all() -> Self {
-        Self::default()
-    }
-
-    /// Objects of one namespace.
-    #[must_use]
-    pub fn namespace(namespace: impl Into<String>) -> Self {
-        Self { namespace: Some(namespace.into()), ..Self::default() }
-    }
-
-    /// Of those, the ones with these labels.
-    #[must_use]
-    pub fn labels(self, selector: impl Into<String>) -> Self {
-        self.query("labelSelector", selector)
-    }
-
-    /// Of those, the ones with these fields.
-    #[must_use]
-    pub fn fields(self, selector: impl Into<String>) -> Self {
-        self.query("fieldSelector", selector)
-    }
-
-    /// Adds to the query of every list and watch (client-go `TweakListOptions`).
-    #[must_use]
-    pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.query.insert((key.into(), value.into()));
-        self
-    }
-
-    /// `?labelSelector=app%3Dweb`, or nothing.
-    fn query_text(&self) -> String {
-        let mut text = String::new();
-        for (number, (key, value)) in self.query.iter().enumerate() {
-            text.push(if number == 0 { '?' } else { '&' });
-            text.push_str(&form_urlencoded::Serializer::new(String::new()).append_pair(key, value).finish());
-        }
-        text
-    }
-}
-
-/// `pods.v1`, `deployments.v1.apps in shop?labelSelector=app=web`: what an informer is called in errors.
+/// What an informer is called in errors.
 type Name = String;
 
 /// One informer for each kind and [`Scope`], whoever asks for it, over one client. Cheap to clone.
@@ -303,15 +254,6 @@ impl SharedInformerFactory {
         let all = informers.by_kind.iter().filter(|(_, made)| which(made));
         all.map(|((_, name), made)| (name.clone(), made.runs.clone())).collect()
     }
-}
-
-fn name<K: Resource>(types: &K::DynamicType, scope: &Scope) -> Name {
-    let mut name = resource::<K>(types);
-    if let Some(namespace) = &scope.namespace {
-        name = format!("{name} in {namespace}");
-    }
-    name.push_str(&scope.query_text());
-    name
 }
 
 impl fmt::Debug for SharedInformerFactory {

@@ -14,10 +14,10 @@ use super::metrics::HandlerMetrics;
 use super::notification::Notification;
 use super::protocol::{Desks, Intake, Known, Next, Spent};
 use super::step::Step;
-use super::sync::{Arc, Mutex};
+use super::sync::{Arc, Mutex, mutant};
 use crate::metrics::Named;
-use crate::workqueue::sleep::sleep_until_some;
 use crate::strangers::unharmed;
+use crate::workqueue::sleep::sleep_until_some;
 
 /// client-go's.
 const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
@@ -124,7 +124,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
                 let done = change(&mut behind, &mut later.spent);
                 behind.note_most();
                 later.has_synced = behind.intake.syncs();
-                Some((done, behind.sleeper.take()))
+                Some((done, mutant!(NobodyIsWoken => None; behind.sleeper.take())))
             }
         };
         let done = done.map(|(done, sleeper)| {
@@ -202,7 +202,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
                 Poll::Ready(None)
             } else {
                 let was_full = behind.intake.holds_back();
-                let next = behind.intake.take(self.known.as_ref(), &self.desks, &mut later.spent);
+                let mut take = || behind.intake.take(self.known.as_ref(), &self.desks, &mut later.spent);
+                let next = mutant!(SleepsWithoutALook => if sleeper.is_some() { None } else { take() }; take());
                 behind.note_most();
                 later.has_synced = behind.intake.syncs();
                 has_room = was_full && !behind.intake.holds_back();
@@ -217,7 +218,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
             }
         };
         unharmed(|| drop(before));
-        if has_room {
+        if mutant!(RoomIsNotTold => false; has_room) {
             self.room.notify_waiters();
         }
         self.after(later);
@@ -266,10 +267,10 @@ impl<K: Send + Sync + 'static> Feed<K> {
             behind.intake.clear(&mut spent);
             behind.sleeper.take()
         };
-        self.room.notify_waiters();
+        mutant!(GoneNobodyWakes => (); self.room.notify_waiters());
         self.state.send_modify(|state| {
             state.is_removed = true;
-            state.has_ended |= self.is_stream;
+            state.has_ended |= mutant!(RemovedWithoutWaiting => true; self.is_stream);
         });
         self.after(Later { spent, wake: sleeper, has_synced: false });
         self.tell_of_waiting();

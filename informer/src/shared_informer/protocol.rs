@@ -33,121 +33,21 @@
 //! Locks: an intake's, then one desk's or one shard's of the store. No user code runs under any of them: what is of no more
 //! use comes back to whoever called, to be dropped later.
 
-use deltafifo::{IndexReader, Meta, WalkPosition, WalkStep};
-use tokio::time::Instant;
-
-use super::buffers::{Buffer, Compress, Log, STRIDE, Waiting};
-use super::notification::Cause;
-use super::step::{Now, Step};
-use super::sync::{Arc, Mutex};
-
+mod desks;
 #[cfg(test)]
 mod tests;
+mod walk;
 
-/// What a walk reads.
-pub(super) trait Known<K>: Send + Sync {
-    fn walk(&self, from: WalkPosition) -> WalkStep<K>;
-    fn has_walked(&self, position: WalkPosition, key: &str) -> bool;
-    fn get(&self, key: &str) -> Option<Arc<K>>;
-    fn uid<'a>(&self, object: &'a K) -> Option<&'a str>;
-}
+use deltafifo::{WalkPosition, WalkStep};
+use tokio::time::Instant;
 
-impl<K: Send + Sync, M: Meta<K>> Known<K> for IndexReader<K, M> {
-    fn walk(&self, from: WalkPosition) -> WalkStep<K> {
-        self.walk(from, STRIDE)
-    }
-
-    fn has_walked(&self, position: WalkPosition, key: &str) -> bool {
-        self.has_walked(position, key)
-    }
-
-    fn get(&self, key: &str) -> Option<Arc<K>> {
-        self.get_by_key(key)
-    }
-
-    fn uid<'a>(&self, object: &'a K) -> Option<&'a str> {
-        self.keys().meta().uid(object)
-    }
-}
-
-/// What a worker has in hand.
-enum InHand {
-    Nothing,
-    Key(Arc<str>),
-    Everything,
-}
-
-struct Desk {
-    in_hand: InHand,
-    /// Whether a walk came by it.
-    passed: bool,
-}
-
-/// One for each worker.
-pub(super) struct Desks(Box<[Mutex<Desk>]>);
-
-impl Desks {
-    pub(super) fn new(workers: usize) -> Self {
-        Self((0..workers).map(|_| Mutex::new(Desk { in_hand: InHand::Nothing, passed: false })).collect())
-    }
-
-    /// Worker `number` is going to apply something to `key`, or to all there are.
-    pub(super) fn begin(&self, number: usize, key: Option<&Arc<str>>) {
-        let in_hand = key.map_or(InHand::Everything, |key| InHand::Key(key.clone()));
-        *self.0[number].lock() = Desk { in_hand, passed: false };
-    }
-
-    /// It has applied it, and told of it. Whether a walk came by meanwhile.
-    pub(super) fn end(&self, number: usize) -> bool {
-        let nothing = Desk { in_hand: InHand::Nothing, passed: false };
-        std::mem::replace(&mut *self.0[number].lock(), nothing).passed
-    }
-
-    /// A walk came by some keys, stored or not: which of them are on a desk. `None`: everything is.
-    fn pass(&self, came_by: impl Fn(&str) -> bool) -> Option<Vec<Arc<str>>> {
-        let mut passed = Vec::new();
-        for desk in &self.0 {
-            let mut desk = desk.lock();
-            match &desk.in_hand {
-                InHand::Everything => {
-                    desk.passed = true;
-                    return None;
-                }
-                InHand::Key(key) if came_by(key) => passed.push(key.clone()),
-                InHand::Nothing | InHand::Key(_) => continue,
-            }
-            desk.passed = true;
-        }
-        Some(passed)
-    }
-}
-
-/// Why a handler walks.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reason {
-    /// To be told for the first time.
-    Late,
-    /// To be told anew, after changes were dropped.
-    Dropped,
-    /// To be told again.
-    Period,
-}
-
-struct Walk {
-    reason: Reason,
-    /// `None`: it has been everywhere.
-    at: Option<WalkPosition>,
-    /// What it came by on a desk, and was not told since.
-    passed: Vec<Arc<str>>,
-    /// Whether it waits for who has everything in hand.
-    waits: bool,
-}
-
-impl Walk {
-    fn new(reason: Reason) -> Self {
-        Self { reason, at: Some(WalkPosition::default()), passed: Vec::new(), waits: false }
-    }
-}
+use super::buffers::{Buffer, Compress, Log, Waiting};
+use super::notification::Cause;
+use super::step::{Now, Step};
+use super::sync::{Arc, mutant};
+pub(super) use desks::Desks;
+pub(super) use walk::Known;
+use walk::{Reason, Walk};
 
 /// What is to be dropped when the intake is unlocked.
 pub(super) struct Spent<K> {
@@ -205,12 +105,13 @@ impl<K: Send + Sync + 'static> Intake<K> {
     /// Somebody who has the key tells of it.
     pub(super) fn offer(&mut self, known: &dyn Known<K>, mut step: Step<K>, spent: &mut Spent<K>) {
         if let Some(walk) = self.walk.as_mut().filter(|walk| walk.reason != Reason::Period) {
-            if walk.at.is_some_and(|at| !known.has_walked(at, &step.key)) {
+            let is_ahead = |at| !known.has_walked(at, &step.key);
+            if mutant!(WhatIsAheadIsTold => false; walk.at.is_some_and(is_ahead)) {
                 return spent.steps.push(step);
             }
             if let Some(passed) = walk.passed.iter().position(|key| *key == step.key) {
                 walk.passed.swap_remove(passed);
-                if let Some(told) = step.told.take() {
+                if let Some(told) = mutant!(PassedWasTold => None; step.told.take()) {
                     step.is_in_initial_list |= walk.reason == Reason::Late;
                     spent.found.push((Box::default(), told));
                 }
@@ -270,30 +171,38 @@ impl<K: Send + Sync + 'static> Intake<K> {
         let WalkStep { objects, next } = known.walk(from);
         // Only now: see above.
         let is_before = |at: Option<WalkPosition>, key: &str| at.is_none_or(|at| known.has_walked(at, key));
-        let came_by = |key: &str| is_before(next, key) && !is_before(Some(from), key);
+        let came_by = |key: &str| {
+            let is_stored =
+                mutant!(OnlyWhatIsStoredIsPassed => objects.iter().any(|(stored, _)| **stored == *key); true);
+            is_stored && is_before(next, key) && !is_before(Some(from), key)
+        };
         let Some(passed) = desks.pass(came_by) else {
             walk.waits = true;
             return spent.found.extend(objects);
         };
         walk.at = next;
         let is_period = walk.reason == Reason::Period;
-        for (key, object) in objects {
+        for (key, object) in mutant!(LooksBeforeItReads => known.walk(from).objects; objects) {
             // Who has it in hand, or what waits, is going to tell of it anyway.
-            if passed.iter().any(|passed| **passed == *key) || is_period && self.waiting.covers(&key) {
+            let is_in_hand = passed.iter().any(|passed| **passed == *key);
+            let is_left = mutant!(ResyncTellsWhatIsInHand => is_in_hand && !is_period; is_in_hand);
+            if is_left || is_period && self.waiting.covers(&key) {
                 spent.found.push((key, object));
                 continue;
             }
             let step = self.first_word(key.into(), object);
             self.push(step, spent);
         }
-        if let Some(walk) = self.walk.as_mut().filter(|_| !is_period) {
+        if let Some(walk) = self.walk.as_mut().filter(|_| mutant!(PassedIsNotNoted => false; !is_period)) {
             walk.passed.extend(passed);
         }
         self.finish_walk();
     }
 
     fn finish_walk(&mut self) {
-        let Some(walk) = self.walk.take_if(|walk| walk.at.is_none() && walk.passed.is_empty()) else { return };
+        let is_over =
+            |walk: &mut Walk| walk.at.is_none() && mutant!(WalkEndsOverWhatItPassed => true; walk.passed.is_empty());
+        let Some(walk) = self.walk.take_if(is_over) else { return };
         if walk.reason == Reason::Dropped {
             self.ends_in = Some(self.waiting.len());
         }

@@ -73,8 +73,16 @@ fn notifications<K>(told: &mut Told<K>) -> Vec<Notification<K>> {
 pub(super) fn spawn_task<K: Send + Sync + 'static, F: Future<Output = ()> + Send>(
     runtime: &Handle,
     feed: Arc<Feed<K>>,
-    mut handler: impl FnMut(Notification<K>) -> F + Send + 'static,
+    handler: impl FnMut(Notification<K>) -> F + Send + 'static,
 ) {
+    runtime.spawn(tell(feed, handler));
+}
+
+/// Tells `handler` until the feed ends. Dropped, it ends the feed.
+pub(super) fn tell<K: Send + Sync + 'static, F: Future<Output = ()> + Send>(
+    feed: Arc<Feed<K>>,
+    mut handler: impl FnMut(Notification<K>) -> F + Send + 'static,
+) -> impl Future<Output = ()> + Send + 'static {
     let telling = Telling { feed };
     let span = telling.feed.span.clone();
     let tell = async move {
@@ -90,7 +98,7 @@ pub(super) fn spawn_task<K: Send + Sync + 'static, F: Future<Output = ()> + Send
         }
         telling.feed.on_error.caught(|| drop(handler));
     };
-    runtime.spawn(tell.instrument(span));
+    tell.instrument(span)
 }
 
 /// Around a call of a handler, which is told so much.

@@ -6,13 +6,14 @@ use deltafifo::{
     Change, Closed, DeltaFifo, DeltaType, Event, InOrderFifo, IndexReader, Meta, Popped, StoreError, Turn,
 };
 use futures_util::future::BoxFuture;
+use tokio::task::JoinError;
 use tokio::task::coop::consume_budget;
-use tokio::task::{JoinError, spawn_blocking};
 use tracing::Span;
 
 use super::distributor::{Distributor, InHand};
 use super::error::{InformerError, OnError};
 use super::metrics::Metrics;
+use super::sync::spawn_blocking;
 use crate::metrics::Named;
 
 /// The queue of an informer's choice.

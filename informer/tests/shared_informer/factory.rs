@@ -1,12 +1,16 @@
-//! The factory: one informer a kind and scope, started, waited for and shut down together (client-go's `factory_test.go`s).
+//! The factory: one informer a kind and scope, started, waited for and shut down together (client-go's
+//! `TestDynamicSharedInformerFactory`, `TestFilteredDynamicSharedInformerFactory`; that of
+//! metadata differs in its requests only, which `tests/server/kinds.rs` looks at).
 
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo_informer::shared_informer::{FactoryError, HandlerOptions, Scope, SharedInformerFactory};
+use deltafifo_informer::shared_informer::{
+    Buffer, FactoryError, HandlerOptions, Notification, Scope, SharedInformerFactory,
+};
 use deltafifo_testkit::{ApiServer, Fault, Resource, Verb};
-use futures_util::FutureExt;
+use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{ApiResource, DynamicObject};
 use serde_json::json;
@@ -119,4 +123,31 @@ async fn its_resync_period_and_what_is_chosen_are_its_informers() {
     factory.start();
     assert_eq!(next(&mut stream, 2).await, ["initial *a=changed", "resync a=changed>changed"]);
     assert!(server.requests().iter().any(|request| request.verb() == Verb::Watch));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_of_a_kind_known_at_run_time_is_told_what_changes_in_its_scope() {
+    let server = server();
+    let factory = factory(&server).query("fieldSelector", "metadata.name=a");
+    let kind = ApiResource::erase::<ConfigMap>(&());
+    let informer = factory.informer_with::<DynamicObject>(&kind, &Scope::namespace("shop"), |informer| informer);
+    let mut stream = informer.unwrap().subscribe(HandlerOptions::new().buffer(Buffer::HoldBack(100))).unwrap();
+    factory.start();
+    factory.wait_for_cache_sync(pending()).await.unwrap();
+    server.wait_for_watchers(1).await;
+    for name in ["b", "a"] {
+        for data in ["1", "2"] {
+            server.apply(map(name, data)).unwrap();
+        }
+        server.delete(&Resource::config_maps(), "shop", name).unwrap();
+    }
+    let data = |object: &DynamicObject| object.data["data"]["data"].as_str().unwrap().to_owned();
+    let shown = |told: Notification<DynamicObject>| match told {
+        Notification::Added { new, .. } => format!("+{}", data(&new)),
+        Notification::Updated { old, new, .. } => format!("{}>{}", data(&old), data(&new)),
+        Notification::Deleted { last, .. } => format!("-{}", data(last.object().unwrap())),
+        other => panic!("{other:?}"),
+    };
+    let told = [stream.next().await, stream.next().await, stream.next().await];
+    assert_eq!(told.map(|told| shown(told.unwrap())), ["+1", "1>2", "-2"]);
 }

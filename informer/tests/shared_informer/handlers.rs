@@ -1,9 +1,11 @@
-//! The forms of handlers, and that none harms another.
+//! The forms of handlers, and that none harms another (client-go's `TestEventPanics`, `TestPanicPropagated`, of which here the
+//! informer goes on, and its example of a controller that deletes what is final).
 
 use std::sync::Arc;
 
 use deltafifo::DeltaObject;
 use deltafifo_informer::shared_informer::{EventHandler, HandlerOptions, InformerError, Notification};
+use deltafifo_testkit::Resource;
 use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::mpsc;
@@ -184,78 +186,29 @@ async fn a_batch_is_all_that_waits() {
     assert_eq!((seen.recv().await, seen.recv().await), (Some(5), Some(3)));
 }
 
-#[tokio::test(start_paused = true)]
-async fn one_handler_may_be_added_twice_and_each_is_told() {
-    let rig = Rig::start(server(), |informer| informer);
-    let (note, told) = notes();
-    let handler = move |what: Told| {
-        note(what);
-        async {}
-    };
-    let one = rig.informer.add_async_handler(HandlerOptions::new(), handler.clone()).unwrap();
-    let two = rig.informer.add_async_handler(HandlerOptions::new(), handler).unwrap();
-    one.wait_for_sync().await.unwrap();
-    two.wait_for_sync().await.unwrap();
-    rig.apply("a", "1");
-    let mut told = told;
-    assert_eq!(told.next(2).await, ["watch +a=1", "watch +a=1"]);
-    one.remove().await;
-    rig.apply("a", "2");
-    assert_eq!(told.next(1).await, ["watch a=1>2"]);
-    two.remove().await;
-    assert!(told.rest().await.is_empty());
-}
-
 #[tokio::test]
-async fn to_remove_waits_for_the_running_call_and_none_follows() {
-    let server = server();
-    server.apply(map("a", "1")).unwrap();
-    let rig = Rig::start(server, |informer| informer);
-    let (handler, go, mut notes) = gated();
-    let handle = rig.informer.add_event_handler(handler).unwrap();
-    assert_eq!(notes.next(1).await, ["initial *a=1"]);
-    rig.apply("a", "2");
-    rig.stored("a", "2").await;
-    let removed = handle.remove();
-    let mut removed = std::pin::pin!(removed);
-    assert!(removed.as_mut().now_or_never().is_none(), "a call runs");
-    assert!(handle.wait_for_sync().await.is_err(), "it will not be told everything");
-    go.send(()).unwrap();
-    removed.await;
-    assert!(notes.rest().await.is_empty(), "what waited is dropped");
-    handle.remove().await;
-    assert_eq!(handle.depth(), 0);
-}
-
-#[tokio::test]
-async fn a_handler_can_detach_itself_and_others_go_on() {
-    let rig = Rig::start(server(), |informer| informer);
-    let (hand_over, handle) = std::sync::mpsc::channel();
-    let (note, notes) = notes();
-    let once = move |told: Told| {
-        note(told);
-        let handle: deltafifo_informer::shared_informer::Registration<ConfigMap> = handle.recv().unwrap();
-        handle.detach();
-    };
-    let once = rig.informer.add_event_handler(once).unwrap();
-    hand_over.send(once.clone()).unwrap();
-    let mut other = rig.subscribe(HandlerOptions::new());
-    rig.informer.wait_for_sync().await.unwrap();
-    rig.apply("a", "1");
-    next(&mut other, 1).await;
-    once.ended().await;
-    rig.apply("a", "2");
-    assert_eq!(next(&mut other, 1).await, ["watch a=1>2"]);
-    assert_eq!(notes.rest().await, ["watch +a=1"]);
-}
-
-#[test]
-fn public_types_can_be_shared_among_threads() {
-    fn shared<T: Send + Sync>() {}
-    shared::<super::rig::Informer>();
-    shared::<Notification<ConfigMap>>();
-    shared::<deltafifo_informer::shared_informer::Registration<ConfigMap>>();
-    shared::<deltafifo_informer::shared_informer::Subscription<ConfigMap>>();
-    shared::<HandlerOptions<ConfigMap>>();
-    shared::<InformerError<'static>>();
+async fn a_handler_may_write_to_the_server_and_is_told_what_comes_of_it() {
+    for queue in QUEUES {
+        let rig = Rig::start(server(), queue);
+        let (note, mut told) = notes();
+        let server = rig.server.clone();
+        let deletes_what_is_final = move |what: Told| {
+            if let Notification::Added { new, .. } | Notification::Updated { new, .. } = &what
+                && value(new) == "final"
+            {
+                server.delete(&Resource::config_maps(), "shop", new.metadata.name.as_deref().unwrap()).unwrap();
+            }
+            note(what);
+        };
+        rig.informer.add_event_handler(deletes_what_is_final).unwrap();
+        rig.informer.wait_for_sync().await.unwrap();
+        for name in ["a", "b", "c"] {
+            rig.apply(name, "first");
+            assert_eq!(told.next(1).await, [format!("watch +{name}=first")]);
+            rig.apply(name, "final");
+            let expected = [format!("watch {name}=first>final"), format!("watch -{name}=final")];
+            assert_eq!(told.next(2).await, expected);
+        }
+        assert!(rig.informer.lister().list().is_empty());
+    }
 }

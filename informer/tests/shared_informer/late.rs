@@ -1,11 +1,13 @@
-//! Handlers that come and go while objects change.
+//! Handlers that come while objects change (client-go's `TestAddWhileActive`, `TestSharedInformerInitializationRace`,
+//! `TestSharedInformerStartRace`).
 
 use std::collections::BTreeMap;
 
-use deltafifo_informer::shared_informer::{Buffer, HandlerOptions, Notification};
+use deltafifo_informer::shared_informer::{Buffer, HandlerOptions};
 use futures_util::StreamExt;
 
-use super::rig::{QUEUES, Rig, map, next, next_sorted, server, value};
+use super::oracle::Oracle;
+use super::rig::{QUEUES, Rig, builder, map, next, next_sorted, notes, run, server};
 
 #[tokio::test(start_paused = true)]
 async fn a_late_handler_is_told_what_is_known_and_then_what_changes() {
@@ -48,8 +50,8 @@ async fn what_happens_to_a_key_that_a_walk_has_not_come_to_is_left_to_the_walk()
             rig.informer.wait_for_sync().await.unwrap();
             let mut late = rig.subscribe(HandlerOptions::new().buffer(buffer));
             // It takes the first of a stride of 64, so the walk has not come to most of them.
-            let mut told = BTreeMap::new();
-            note(&mut told, late.next().await.unwrap());
+            let mut told = Oracle::default();
+            told.note(&late.next().await.unwrap());
             assert!(late.registration().depth() < 100, "known objects are not copied");
             for number in 0..OBJECTS {
                 match number % 4 {
@@ -59,35 +61,37 @@ async fn what_happens_to_a_key_that_a_walk_has_not_come_to_is_left_to_the_walk()
                 }
             }
             rig.apply("last", "1");
-            while !told.contains_key("last") || !late.registration().has_synced() {
-                note(&mut told, late.next().await.unwrap());
+            while !told.known.contains_key("last") || !late.registration().has_synced() {
+                told.note(&late.next().await.unwrap());
             }
             while let Some(Some(more)) = futures_util::FutureExt::now_or_never(late.next()) {
-                note(&mut told, more);
+                told.note(&more);
             }
             let expected = (0..OBJECTS)
                 .filter(|number| number % 4 != 1)
                 .map(|number| (number.to_string(), if number % 4 == 0 { "2" } else { "1" }.to_owned()));
             let expected: BTreeMap<_, _> = expected.chain([("last".to_owned(), "1".to_owned())]).collect();
-            assert_eq!(told, expected);
+            assert_eq!(told.known, expected);
         }
     }
 }
 
-/// Every notification goes on from what was told last.
-fn note(known: &mut BTreeMap<String, String>, told: super::rig::Told) {
-    let name = |map: &k8s_openapi::api::core::v1::ConfigMap| map.metadata.name.clone().unwrap();
-    match told {
-        Notification::Added { new, .. } => {
-            assert_eq!(known.insert(name(&new), value(&new).to_owned()), None, "added twice");
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_may_come_while_the_informer_starts() {
+    for queue in QUEUES {
+        for _ in 0..20 {
+            let server = server();
+            server.apply(map("a", "1")).unwrap();
+            let informer = queue(builder(&server)).build().unwrap();
+            let (note, mut told) = notes();
+            let adding = tokio::spawn({
+                let informer = informer.clone();
+                async move { informer.add_event_handler(note).unwrap() }
+            });
+            run(&informer);
+            adding.await.unwrap().wait_for_sync().await.unwrap();
+            assert_eq!(told.next(1).await, ["initial *a=1"]);
+            informer.stop().await;
         }
-        Notification::Updated { old, new, .. } => {
-            let before = known.insert(name(&new), value(&new).to_owned());
-            assert_eq!(before.as_deref(), Some(value(&old)), "updated from what it was not told");
-        }
-        Notification::Deleted { last, .. } => {
-            assert!(known.remove(&name(last.object().unwrap())).is_some(), "deleted what it was not told of");
-        }
-        Notification::ResyncBegins | Notification::ResyncEnds => panic!("its buffer has room"),
     }
 }

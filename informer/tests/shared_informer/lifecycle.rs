@@ -1,4 +1,9 @@
-//! Running, stopping, and what an informer is made of.
+//! Running, stopping, and what an informer is made of (client-go's `TestStateSharedInformer`, `TestAddOnStoppedSharedInformer`,
+//! `TestRemoveOnStoppedSharedInformer`, `TestShutdown`, `TestIndexer`, `TestSharedInformerErrorHandling`,
+//! `TestSharedInformerTransformer`, `TestTransformingInformer`, `TestTransformingInformerRace`,
+//! `TestStoreResourceVersion`).
+
+use std::time::Duration;
 
 use deltafifo::Indexers;
 use deltafifo_informer::shared_informer::{AddHandlerError, HandlerOptions, InformerError, RunError};
@@ -150,4 +155,39 @@ async fn errors_of_lists_are_told_and_it_goes_on() {
     assert_eq!(rig.informer.lister().namespace("shop").list().len(), 1);
     rig.server.wait_for_watchers(1).await;
     assert!(rig.informer.last_sync_resource_version().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_is_made_once_of_each_object_whatever_is_told_again() {
+    for queue in QUEUES {
+        let server = server();
+        server.apply(map("a", "1")).unwrap();
+        let rig = Rig::start(server, |informer| {
+            let mark = |map: std::sync::Arc<ConfigMap>| {
+                let mut map = ConfigMap::clone(&map);
+                map.data.get_or_insert_default().get_mut("data").unwrap().push('!');
+                Ok(map.into())
+            };
+            queue(informer).transform(mark).notify_unchanged(true).resync(Duration::from_secs(5))
+        });
+        let mut stream = rig.subscribe(HandlerOptions::new());
+        assert_eq!(next(&mut stream, 2).await, ["initial *a=1!", "resync a=1!>1!"]);
+        rig.missing(|_| ());
+        assert_eq!(next(&mut stream, 1).await, ["relist a=1!>1!"]);
+        assert_eq!(next(&mut stream, 1).await, ["resync a=1!>1!"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_can_be_waited_for_and_what_came_up_to_it_is_stored() {
+    let rig = Rig::start(server(), |informer| informer);
+    rig.server.wait_for_watchers(1).await;
+    for data in ["1", "2"] {
+        let version = rig.server.apply(map("a", data)).unwrap().to_string();
+        rig.informer.store().wait_for_resource_version_async(&version).await.unwrap();
+        assert_eq!(value(&rig.informer.store().get_by_key("shop/a").unwrap()), data);
+    }
+    let version = rig.server.delete(&Resource::config_maps(), "shop", "a").unwrap().to_string();
+    rig.informer.store().wait_for_resource_version_async(&version).await.unwrap();
+    assert!(rig.informer.store().get_by_key("shop/a").is_none());
 }

@@ -1,5 +1,7 @@
 //! Informers against an API server in this process (client-go's `shared_informer_test.go`, `controller_test.go` and the tests
-//! of its factories). Where time matters the clock is paused; nowhere is slept.
+//! of its factories: each file says which). Where time matters the clock is paused; nowhere is slept. Elsewhere are
+//! `TestProcessDeltasInBatch` (transactions: `core/tests/engine/store.rs`) and what a tombstone is called,
+//! `TestDeletionHandlingObjectToName` and its neighbours (`core/tests/in_order/real_fifo.rs`).
 
 mod buffers;
 mod dashboard;
@@ -8,6 +10,10 @@ mod handlers;
 mod late;
 mod lifecycle;
 mod metrics;
+mod oracle;
 mod relists;
+mod removal;
 mod resyncs;
 mod rig;
+mod shared;
+mod workers;

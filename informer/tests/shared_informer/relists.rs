@@ -1,7 +1,11 @@
-//! What a watch has missed, and what a list brings that is no news.
+//! What a watch has missed, and what a list brings that is no news (client-go's `TestSharedInformerWatchDisruption`,
+//! `TestReplaceEvents`, `TestResetWatch`).
+
+use std::time::Duration;
 
 use deltafifo_informer::shared_informer::HandlerOptions;
 use deltafifo_testkit::Resource;
+use futures_util::{FutureExt, StreamExt};
 
 use super::rig::{QUEUES, Rig, map, next, next_sorted, server};
 
@@ -67,4 +71,30 @@ async fn a_watch_that_breaks_off_goes_on_without_a_list() {
     assert_eq!(next(&mut stream, 1).await, ["watch +a=1"]);
     rig.server.delete(&Resource::config_maps(), "shop", "a").unwrap();
     assert_eq!(next(&mut stream, 1).await, ["watch -a=1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_disruption_who_resyncs_is_told_everything_and_who_does_not_what_has_changed() {
+    for queue in QUEUES {
+        let server = server();
+        for name in ["a", "b"] {
+            server.apply(map(name, "1")).unwrap();
+        }
+        let rig = Rig::start(server, queue);
+        let mut plain = rig.subscribe(HandlerOptions::new());
+        let mut resyncs = rig.subscribe(HandlerOptions::new().resync(Some(Duration::from_secs(3_600))));
+        for stream in [&mut plain, &mut resyncs] {
+            next(stream, 2).await;
+        }
+        rig.server.wait_for_watchers(1).await;
+        rig.missing(|rig| {
+            rig.apply("b", "2");
+            rig.apply("c", "1");
+        });
+        for stream in [&mut plain, &mut resyncs] {
+            assert_eq!(next_sorted(stream, 2).await, ["relist +c=1", "relist b=1>2"]);
+        }
+        assert_eq!(next_sorted(&mut resyncs, 3).await, ["resync a=1>1", "resync b=2>2", "resync c=1>1"]);
+        assert!(plain.next().now_or_never().is_none());
+    }
 }

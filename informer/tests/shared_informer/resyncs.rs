@@ -1,4 +1,5 @@
-//! Resync periods, of each handler its own.
+//! Resync periods, of each handler its own (client-go's `TestListenerResyncPeriods`, `TestListenerResyncPeriodsDelayed`,
+//! `TestResyncCheckPeriod`).
 
 use std::time::Duration;
 

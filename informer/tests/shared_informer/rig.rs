@@ -116,6 +116,11 @@ pub fn shown(told: &Told) -> String {
     }
 }
 
+/// Until nobody has anything to do: only then does a paused clock go on.
+pub async fn idle() {
+    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+}
+
 /// The next that a stream tells.
 pub async fn next(stream: &mut Subscription<ConfigMap>, count: usize) -> Vec<String> {
     let mut all = Vec::new();

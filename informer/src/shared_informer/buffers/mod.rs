@@ -12,11 +12,9 @@ mod tests;
 use tokio::time::Instant;
 
 use super::step::Step;
+use super::sync::STRIDE;
 pub(super) use compress::Compress;
 pub(super) use log::Log;
-
-/// Objects of a walk that go into a buffer at a time.
-pub(super) const STRIDE: usize = 64;
 
 /// What becomes of changes that a handler has no time for.
 ///

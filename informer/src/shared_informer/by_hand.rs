@@ -1,0 +1,60 @@
+//! An informer without a runtime: its parts, each to be run by a thread of a schedule (`loom-tests/src/handlers`). Only compiled
+//! there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::{DeltaFifo, InOrderFifo, Meta};
+use futures_util::future::BoxFuture;
+use tokio::time::Instant;
+
+use super::worker::Queue;
+use super::{AddHandlerError, HandlerOptions, Notification, Registration, SharedInformer, runner};
+
+/// The queue that an informer's reflector would feed.
+#[allow(missing_docs)]
+pub enum Fed<K, M> {
+    Delta(Arc<DeltaFifo<K, M>>),
+    InOrder(Arc<InOrderFifo<K, M>>),
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
+    /// What to feed.
+    #[must_use]
+    pub fn fed(&self) -> Fed<K, M> {
+        match self.inner.queue.clone() {
+            Queue::Delta(fifo) => Fed::Delta(fifo),
+            Queue::InOrder(fifo) => Fed::InOrder(fifo),
+        }
+    }
+
+    /// What worker `number` does until the queue is closed and empty.
+    #[must_use]
+    pub fn work(&self, number: usize) -> BoxFuture<'static, ()> {
+        self.inner.worker(number).work()
+    }
+
+    /// Waits for the first list, and tells the handlers.
+    pub async fn tell_of_sync(&self) {
+        self.inner.tell_of_sync().await;
+    }
+
+    /// Does what the resync timer would do so much later.
+    pub fn resync_in(&self, later: Duration) {
+        self.inner.distributor.tick(Instant::now() + later);
+    }
+
+    /// A handler that is called by whoever runs the future.
+    ///
+    /// # Errors
+    /// [`AddHandlerError::Stopped`].
+    pub fn add_handler_by_hand<F: Future<Output = ()> + Send>(
+        &self,
+        options: HandlerOptions<K>,
+        handler: impl FnMut(Notification<K>) -> F + Send + 'static,
+    ) -> Result<(Registration<K>, BoxFuture<'static, ()>), AddHandlerError> {
+        let registration = self.register(options, false)?;
+        let telling = runner::tell(registration.feed().clone(), handler);
+        Ok((registration, Box::pin(telling)))
+    }
+}

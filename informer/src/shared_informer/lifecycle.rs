@@ -1,0 +1,150 @@
+//! An informer's life: new, running, stopping, stopped.
+
+use std::future::pending;
+
+use deltafifo::Meta;
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+use tracing::Instrument;
+
+use super::error::{RunError, Stopped};
+use super::metrics::Metrics;
+use super::worker::Worker;
+use super::{Inner, SharedInformer};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    New,
+    Running,
+    Stopping,
+    Stopped,
+}
+
+impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
+    /// Runs until the informer is [stopped](Self::stop), and then until no handler is called any more. Dropped, it stops the
+    /// informer, but waits for nobody.
+    ///
+    /// # Errors
+    /// [`RunError`]: it runs already, or was stopped.
+    pub async fn run(&self) -> Result<(), RunError> {
+        let inner = &self.inner;
+        match inner.phase.send_if_modified(|phase| phase.moves(Phase::New, Phase::Running)) {
+            true => {}
+            false if *inner.phase.borrow() == Phase::Running => return Err(RunError::Running),
+            false => return Err(RunError::Stopped),
+        }
+        let running = Running(inner);
+        let mut workers = JoinSet::new();
+        for number in 0..inner.workers {
+            workers.spawn(inner.worker(number).work().instrument(inner.identity.worker_span()));
+        }
+        let mut phase = inner.phase.subscribe();
+        tokio::select! {
+            _closed = inner.reflector.run() => {}
+            () = async { inner.tell_of_sync().await; pending().await } => {}
+            () = inner.distributor.resync() => {}
+            never = inner.sample() => match never {},
+            _stopping = phase.wait_for(|phase| *phase != Phase::Running) => {}
+        }
+        workers.shutdown().await;
+        inner.end().await;
+        drop(running);
+        Ok(())
+    }
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
+    /// Whether the first list is in the store, and on its way to the handlers (client-go `HasSynced`). Whether a handler has
+    /// been told all of it, [its handle](super::Registration::has_synced) says.
+    #[must_use]
+    pub fn has_synced(&self) -> bool {
+        self.inner.queue.has_synced()
+    }
+
+    /// Waits for that.
+    ///
+    /// # Errors
+    /// [`Stopped`]: it stopped before.
+    pub async fn wait_for_sync(&self) -> Result<(), Stopped> {
+        self.inner.queue.wait_for_sync().await.map_err(|_closed| Stopped)
+    }
+
+    /// Whether it was stopped, and no handler is called any more (client-go `IsStopped`).
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        *self.inner.phase.borrow() == Phase::Stopped
+    }
+
+    /// Stops it, for good, and waits until no handler is called any more. What waits for handlers is dropped. Do not wait for
+    /// it within a handler.
+    pub async fn stop(&self) {
+        let inner = &self.inner;
+        if inner.phase.send_if_modified(|phase| phase.moves(Phase::New, Phase::Stopping)) {
+            // It never ran, but handlers may have been told that there is nothing.
+            let running = Running(inner);
+            inner.end().await;
+            return drop(running);
+        }
+        inner.phase.send_if_modified(|phase| phase.moves(Phase::Running, Phase::Stopping));
+        // It fails only when the sender is gone, which is here.
+        let _ = inner.phase.subscribe().wait_for(|phase| *phase == Phase::Stopped).await;
+    }
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
+    pub(super) fn worker(&self, number: usize) -> Worker<K, M> {
+        Worker {
+            number,
+            queue: self.queue.clone(),
+            store: self.store.clone(),
+            distributor: self.distributor.clone(),
+            metrics: self.metrics.clone(),
+            notify_unchanged: self.notify_unchanged,
+            on_error: self.on_error.clone(),
+        }
+    }
+
+    /// Tells handlers when the first list is told.
+    pub(super) async fn tell_of_sync(&self) {
+        if self.queue.wait_for_sync().await.is_ok() {
+            self.distributor.informer_has_synced();
+        }
+    }
+
+    /// Nobody is told any more; waits for those who still are.
+    async fn end(&self) {
+        self.queue.close();
+        for feed in self.distributor.close().iter() {
+            feed.ended().await;
+        }
+    }
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Inner<K, M> {
+    fn drop(&mut self) {
+        self.queue.close();
+        self.distributor.close();
+    }
+}
+
+/// The end of a run, or of waiting for one.
+struct Running<'i, K: Send + Sync + 'static, M: Meta<K>>(&'i Inner<K, M>);
+
+impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Running<'_, K, M> {
+    fn drop(&mut self) {
+        self.0.queue.close();
+        self.0.distributor.close();
+        self.0.metrics.tell(Metrics::ended);
+        self.0.phase.send_replace(Phase::Stopped);
+    }
+}
+
+impl Phase {
+    fn moves(&mut self, from: Self, to: Self) -> bool {
+        let moves = *self == from;
+        if moves {
+            *self = to;
+        }
+        moves
+    }
+}

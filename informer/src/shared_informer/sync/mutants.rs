@@ -1,0 +1,65 @@
+//! Deliberate defects of the protocol, for `ci/shuttle.sh`: with each of them some schedule must fail. One of them, or none, is
+//! chosen when a program of schedules starts; this file and every `mutant!` line exist in schedules only.
+
+use std::sync::OnceLock;
+
+macro_rules! mutants {
+    ($($name:ident: $what:literal,)*) => {
+        /// See the module.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs)]
+        pub enum Mutant { $($name),* }
+
+        /// All of them, with what is wrong in each.
+        pub const ALL: &[(Mutant, &str)] = &[$((Mutant::$name, $what)),*];
+    };
+}
+
+mutants! {
+    LooksBeforeItReads: "a walk looks at the desks and reads then",
+    OnlyWhatIsStoredIsPassed: "a walk comes by what it found only, and not by where a key would be",
+    PassedIsNotNoted: "what a walk came by on a desk is left to nobody",
+    PassedWasTold: "what a walk came by on a desk counts as told before",
+    WalkEndsOverWhatItPassed: "a walk is at its end with keys that it passed over",
+    WhatIsAheadIsTold: "a change of a key that the walk has not come to is told too",
+    ResyncTellsWhatIsInHand: "a resync tells of what a worker has in hand",
+    DeskIsClearedLast: "a worker settles what walks have passed over, and clears its desk then",
+    DeskIsClearedEarly: "a worker clears its desk before it applies",
+    ListIsCopiedUnlocked: "the list of handlers is copied with nothing locked, and put in the place of a newer one",
+    ClosedTakesHandlers: "an informer that stopped takes a handler",
+    SyncIsNotedLate: "a handler that comes while others are told that the informer has synced is not told",
+    SleepsWithoutALook: "who sleeps for notifications does not look again",
+    NobodyIsWoken: "a change wakes nobody",
+    RoomIsNotTold: "who waits for room is not told of it",
+    GoneNobodyWakes: "a handler that is waited for is removed, and who waits is not told",
+    RemovedWithoutWaiting: "to remove a handler does not wait for its running call",
+}
+
+static CHOSEN: OnceLock<Option<Mutant>> = OnceLock::new();
+
+/// Chooses the defect of this process, once, before the first schedule.
+///
+/// # Panics
+/// When one was chosen already.
+pub fn choose(mutant: Option<Mutant>) {
+    assert!(CHOSEN.set(mutant).is_ok(), "the mutant is chosen once");
+}
+
+/// Whether this is the defect that was chosen.
+pub(crate) fn is(mutant: Mutant) -> bool {
+    CHOSEN.get().is_some_and(|chosen| *chosen == Some(mutant))
+}
+
+macro_rules! mutant {
+    ($name:ident => $defect:expr; $healthy:expr) => {
+        if $crate::shared_informer::mutants::is($crate::shared_informer::mutants::Mutant::$name) {
+            $defect
+        } else {
+            $healthy
+        }
+    };
+    ($name:ident => $defect:block) => {
+        if $crate::shared_informer::mutants::is($crate::shared_informer::mutants::Mutant::$name) $defect
+    };
+}
+pub(crate) use mutant;

@@ -1,0 +1,63 @@
+//! What a handler knows by what it was told, and whether that follows from what it knew before. Data are numbers that only rise.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use deltafifo_informer::shared_informer::Cause;
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use super::rig::{Told, value};
+
+#[derive(Default)]
+pub struct Oracle {
+    pub known: BTreeMap<String, String>,
+    /// The greatest it ever was told of each.
+    greatest: BTreeMap<String, u64>,
+    /// Names told since a resync has begun.
+    anew: Option<BTreeSet<String>>,
+}
+
+impl Oracle {
+    /// Every notification goes on from what was told last.
+    pub fn note(&mut self, told: &Told) {
+        match told {
+            Told::Added { new, .. } => {
+                let name = name(new);
+                let before = self.known.insert(name.clone(), value(new).to_owned());
+                let is_again = self.anew.is_some() && before.as_deref() == Some(value(new));
+                let is_first = self.anew.as_mut().map_or(before.is_none(), |anew| anew.insert(name));
+                assert!(is_first, "{} is added over {before:?}", value(new));
+                self.rises(new, is_again);
+            }
+            Told::Updated { old, new, cause } => {
+                let before = self.known.insert(name(new), value(new).to_owned());
+                assert_eq!(before.as_deref(), Some(value(old)), "updated from what it was not told");
+                assert_eq!(old.metadata.uid, new.metadata.uid, "updated to another object");
+                self.rises(new, *cause == Cause::Resync && value(old) == value(new));
+            }
+            Told::Deleted { last, .. } => {
+                let name = name(last.object().expect("its last state was known"));
+                let was_known = self.known.remove(&name).is_some();
+                let was_known = was_known && self.anew.as_mut().is_none_or(|anew| anew.remove(&name));
+                assert!(was_known, "deleted what it was not told of: {name}");
+            }
+            Told::ResyncBegins => self.anew = Some(BTreeSet::new()),
+            Told::ResyncEnds => {
+                let anew = self.anew.take().expect("a resync that ends has begun");
+                self.known.retain(|name, _| anew.contains(name));
+            }
+        }
+    }
+
+    fn rises(&mut self, new: &ConfigMap, is_again: bool) {
+        let number = value(new).parse().expect("data are numbers");
+        let before = self.greatest.insert(name(new), number);
+        assert!(
+            before.is_none_or(|before| before < number || is_again && before == number),
+            "{number} after {before:?}"
+        );
+    }
+}
+
+fn name(map: &ConfigMap) -> String {
+    map.metadata.name.clone().unwrap_or_default()
+}

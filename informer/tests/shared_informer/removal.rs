@@ -1,0 +1,111 @@
+//! Handlers that are removed: by their handle, by themselves, with a call running or none (client-go's
+//! `TestSharedInformerRemoveHandler`, `TestSharedInformerMultipleRegistration`, `TestRemovingRemovedSharedInformer`,
+//! `TestRemoveWhileActive`, `TestRemoveEventHandler_AsynchronousPanic`, `TestRemoveEventHandler_SynchronousShutdown`,
+//! `TestShutDownEventHandler_Lifecycles`). A handle knows its informer, so nothing here removes another's, as
+//! `TestSharedInformerRemoveForeignHandler` does.
+
+use deltafifo_informer::shared_informer::{HandlerOptions, Registration};
+use futures_util::FutureExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::sync::mpsc;
+
+use super::rig::{Rig, Told, builder, gated, map, next, notes, server};
+
+#[tokio::test(start_paused = true)]
+async fn one_handler_may_be_added_twice_and_each_is_told() {
+    let rig = Rig::start(server(), |informer| informer);
+    let (note, told) = notes();
+    let handler = move |what: Told| {
+        note(what);
+        async {}
+    };
+    let one = rig.informer.add_async_handler(HandlerOptions::new(), handler.clone()).unwrap();
+    let two = rig.informer.add_async_handler(HandlerOptions::new(), handler).unwrap();
+    one.wait_for_sync().await.unwrap();
+    two.wait_for_sync().await.unwrap();
+    rig.apply("a", "1");
+    let mut told = told;
+    assert_eq!(told.next(2).await, ["watch +a=1", "watch +a=1"]);
+    one.remove().await;
+    rig.apply("a", "2");
+    assert_eq!(told.next(1).await, ["watch a=1>2"]);
+    two.remove().await;
+    assert!(told.rest().await.is_empty());
+}
+
+#[tokio::test]
+async fn to_remove_waits_for_the_running_call_and_none_follows() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let rig = Rig::start(server, |informer| informer);
+    let (handler, go, mut notes) = gated();
+    let handle = rig.informer.add_event_handler(handler).unwrap();
+    assert_eq!(notes.next(1).await, ["initial *a=1"]);
+    rig.apply("a", "2");
+    rig.stored("a", "2").await;
+    let removed = handle.remove();
+    let mut removed = std::pin::pin!(removed);
+    assert!(removed.as_mut().now_or_never().is_none(), "a call runs");
+    assert!(handle.wait_for_sync().await.is_err(), "it will not be told everything");
+    go.send(()).unwrap();
+    removed.await;
+    assert!(notes.rest().await.is_empty(), "what waited is dropped");
+    handle.remove().await;
+    assert_eq!(handle.depth(), 0);
+}
+
+#[tokio::test]
+async fn a_handler_can_detach_itself_and_others_go_on() {
+    let rig = Rig::start(server(), |informer| informer);
+    let (hand_over, handle) = std::sync::mpsc::channel();
+    let (note, notes) = notes();
+    let once = move |told: Told| {
+        note(told);
+        let handle: Registration<ConfigMap> = handle.recv().unwrap();
+        handle.detach();
+    };
+    let once = rig.informer.add_event_handler(once).unwrap();
+    hand_over.send(once.clone()).unwrap();
+    let mut other = rig.subscribe(HandlerOptions::new());
+    rig.informer.wait_for_sync().await.unwrap();
+    rig.apply("a", "1");
+    next(&mut other, 1).await;
+    once.ended().await;
+    rig.apply("a", "2");
+    assert_eq!(next(&mut other, 1).await, ["watch a=1>2"]);
+    assert_eq!(notes.rest().await, ["watch +a=1"]);
+}
+
+#[tokio::test]
+async fn one_that_was_detached_may_still_run_and_its_panic_is_reported() {
+    let (errors, mut failed) = mpsc::unbounded_channel();
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let rig = Rig::start(server, |informer| informer.on_error(move |error| drop(errors.send(error.to_string()))));
+    let (begun, mut began) = mpsc::unbounded_channel();
+    let (go, gate) = std::sync::mpsc::channel::<()>();
+    let handler = move |_: Told| {
+        begun.send(()).unwrap();
+        let _ = gate.recv();
+        panic!("after it was detached");
+    };
+    let handle = rig.informer.add_event_handler(handler).unwrap();
+    began.recv().await.unwrap();
+    handle.detach();
+    assert!(handle.ended().now_or_never().is_none(), "its call runs");
+    drop(go);
+    assert!(failed.recv().await.unwrap().ends_with("after it was detached"));
+    handle.ended().await;
+    assert!(began.recv().await.is_none(), "no other call");
+}
+
+#[tokio::test]
+async fn of_an_informer_that_never_ran_or_just_synced_a_handler_is_removed_at_once() {
+    let never_ran = builder(&server()).build().unwrap();
+    never_ran.add_event_handler(|_| ()).unwrap().remove().await;
+    never_ran.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap().remove().await;
+    let rig = Rig::start(server(), |informer| informer);
+    rig.informer.add_event_handler(|_| ()).unwrap().remove().await;
+    rig.informer.wait_for_sync().await.unwrap();
+    rig.informer.add_event_handler(|_| ()).unwrap().remove().await;
+}

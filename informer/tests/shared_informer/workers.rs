@@ -1,0 +1,91 @@
+//! Several workers of one informer, and how much they hold back for (client-go has one).
+
+use std::collections::BTreeMap;
+
+use deltafifo_informer::shared_informer::{Buffer, HandlerOptions};
+use futures_util::{FutureExt, StreamExt};
+
+use super::oracle::Oracle;
+use super::rig::{QUEUES, Rig, Told, idle, map, next, server, value};
+
+const WORKERS: usize = 4;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn several_workers_tell_each_key_in_order_and_none_of_it_twice() {
+    const NAMES: u64 = 20;
+    const ROUNDS: u64 = 50;
+    let rig = Rig::start(server(), |informer| informer.workers(WORKERS));
+    let every = HandlerOptions::new().buffer(Buffer::HoldBack(10));
+    let (mut all, mut newest) = (rig.subscribe(every), rig.subscribe(HandlerOptions::new()));
+    rig.informer.wait_for_sync().await.unwrap();
+    assert!(all.next().now_or_never().is_none(), "it has walked: nothing is left to its walk any more");
+    let told = tokio::spawn(async move {
+        let mut by_name = BTreeMap::<String, Vec<u64>>::new();
+        for _ in 0..NAMES * ROUNDS {
+            let told = all.next().await.unwrap();
+            let (Told::Added { new, .. } | Told::Updated { new, .. }) = told else {
+                panic!("nothing is deleted: {told:?}")
+            };
+            by_name.entry(new.metadata.name.clone().unwrap()).or_default().push(value(&new).parse().unwrap());
+        }
+        by_name
+    });
+    for round in 0..ROUNDS {
+        for name in 0..NAMES {
+            rig.apply(&name.to_string(), &round.to_string());
+        }
+    }
+    let told = told.await.unwrap();
+    assert_eq!(told.len(), 20);
+    assert!(told.into_values().all(|data| data.into_iter().eq(0..ROUNDS)));
+    let mut oracle = Oracle::default();
+    while oracle.known.len() < 20 || oracle.known.values().any(|data| *data != (ROUNDS - 1).to_string()) {
+        oracle.note(&newest.next().await.unwrap());
+    }
+}
+
+/// `HoldBack(n)`: when so many wait, each worker goes no further than to the end of what it has in hand.
+#[tokio::test(start_paused = true)]
+async fn held_back_the_bound_is_what_may_wait_and_what_workers_have_in_hand() {
+    const MOST: usize = 3;
+    let one = |queue: usize| (queue, 1);
+    for (queue, workers) in [one(0), one(1), (0, WORKERS)] {
+        let rig = Rig::start(server(), |informer| QUEUES[queue](informer).workers(workers));
+        let mut all = rig.subscribe(HandlerOptions::new().buffer(Buffer::HoldBack(MOST)));
+        rig.informer.wait_for_sync().await.unwrap();
+        assert!(all.next().now_or_never().is_none(), "it has been told that there is nothing");
+        for name in 0..20 {
+            rig.apply(&name.to_string(), "1");
+            idle().await;
+            let depth = all.registration().depth();
+            let least = MOST.min(name + 1);
+            assert!((least..MOST + workers).contains(&depth), "{depth} wait after {name} for {workers} workers");
+        }
+        for left in (0..20).rev() {
+            next(&mut all, 1).await;
+            idle().await;
+            let depth = all.registration().depth();
+            assert!((MOST.min(left)..MOST + workers).contains(&depth), "{depth} wait of {left}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn held_back_the_changes_of_one_key_that_a_worker_has_in_hand_come_at_once() {
+    let server = server();
+    server.apply(map("a", "0")).unwrap();
+    let rig = Rig::start(server, |informer| informer);
+    let mut all = rig.subscribe(HandlerOptions::new().buffer(Buffer::HoldBack(1)));
+    next(&mut all, 1).await;
+    rig.apply("b", "0");
+    idle().await;
+    assert_eq!(all.registration().depth(), 1);
+    for data in 1..=10 {
+        rig.apply("a", &data.to_string());
+    }
+    idle().await;
+    assert_eq!(all.registration().depth(), 1, "the worker waits");
+    next(&mut all, 1).await;
+    idle().await;
+    assert_eq!(all.registration().depth(), 10, "all that was pending of a key is one item");
+}

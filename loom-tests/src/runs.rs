@@ -1,0 +1,114 @@
+//! Schedules on shuttle: random ones, and PCT's, which reach what takes a few preemptions at unlikely places. A schedule that
+//! fails is printed, and `--replay` runs it again.
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use deltafifo_informer::shared_informer::mutants as of_handlers;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, FailurePersistence, Runner};
+
+use crate::cores::{on_every_core, this_program};
+use crate::{handlers, rig, schedules};
+
+/// How many preemptions PCT places in a schedule.
+const DEPTH: usize = 4;
+
+/// Runs deltafifo's threads under random schedules.
+#[derive(clap::Parser)]
+pub struct Arguments {
+    /// Whose threads
+    #[arg(value_enum, default_value = "queue")]
+    subject: Subject,
+    /// Schedules of each scheduler
+    #[arg(long, default_value_t = 2_000)]
+    schedules: usize,
+    /// Runs with this deliberate defect (core/src/sync/mutants.rs, informer/src/shared_informer/sync/mutants.rs)
+    #[arg(long)]
+    mutant: Option<String>,
+    /// Tries every deliberate defect of the handlers, and fails if one is not found
+    #[arg(long)]
+    mutants: bool,
+    /// A schedule that failed, as it was printed
+    #[arg(long)]
+    replay: Option<String>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Subject {
+    /// A queue, its store, and relists
+    Queue,
+    /// An informer's handlers, its workers, and what they walk
+    Handlers,
+}
+
+pub fn run(arguments: &Arguments) -> ExitCode {
+    if arguments.mutants {
+        return try_mutants(arguments.schedules);
+    }
+    if arguments.mutant.as_deref().is_some_and(|name| !choose(arguments.subject, name)) {
+        eprintln!("no such mutant");
+        return ExitCode::from(2);
+    }
+    let everything = match arguments.subject {
+        Subject::Queue => schedules::everything,
+        Subject::Handlers => handlers::everything,
+    };
+    if let Some(schedule) = &arguments.replay {
+        shuttle::replay(everything, schedule);
+        return ExitCode::SUCCESS;
+    }
+    let mut config = Config::new();
+    config.failure_persistence = FailurePersistence::Print;
+    config.stack_size = 0x4_0000;
+    for name in ["random", "pct"] {
+        let start = Instant::now();
+        // A schedule that fails panics, which ends the program.
+        let schedules = if name == "random" {
+            Runner::new(RandomScheduler::new(arguments.schedules), config.clone()).run(everything)
+        } else {
+            Runner::new(PctScheduler::new(DEPTH, arguments.schedules), config.clone()).run(everything)
+        };
+        println!("{name}: {schedules} schedules hold, {:.0} s", start.elapsed().as_secs_f64());
+    }
+    ExitCode::SUCCESS
+}
+
+/// Whether there is such a mutant.
+fn choose(subject: Subject, name: &str) -> bool {
+    match subject {
+        Subject::Queue => rig::mutant(name).inspect(|mutant| deltafifo::mutants::choose(Some(*mutant))).is_some(),
+        Subject::Handlers => {
+            let found = of_handlers::ALL.iter().find(|(mutant, _)| format!("{mutant:?}") == name);
+            found.inspect(|(mutant, _)| of_handlers::choose(Some(*mutant))).is_some()
+        }
+    }
+}
+
+/// Each in a process of its own, since a defect is chosen once and ends the process.
+fn try_mutants(schedules: usize) -> ExitCode {
+    let found = Mutex::new(0);
+    on_every_core(of_handlers::ALL.iter(), |(mutant, what)| {
+        let began = Instant::now();
+        let report = report(&format!("{mutant:?}"), schedules);
+        let seconds = began.elapsed().as_secs_f64();
+        let mut found = found.lock().unwrap();
+        *found += usize::from(report.is_some());
+        println!("{mutant:?}: {what}\n    {}, {seconds:.1} s", report.as_deref().unwrap_or("NOT FOUND"));
+    });
+    let found = found.into_inner().unwrap();
+    println!("{found} of {} mutants found", of_handlers::ALL.len());
+    if found == of_handlers::ALL.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What the schedule that fails with the mutant says. That it has no end says nothing.
+fn report(mutant: &str, schedules: usize) -> Option<String> {
+    let schedules = schedules.to_string();
+    let output = this_program().args(["handlers", "--mutant", mutant, "--schedules", &schedules]).output();
+    let output = output.expect("this program can be started");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let (_, after) = said.split_once("panicked at ")?;
+    let why = after.lines().nth(1)?.chars().take(160).collect::<String>();
+    (!output.status.success() && said.contains("failing schedule") && !why.contains("max_steps")).then_some(why)
+}

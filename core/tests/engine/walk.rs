@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 type Object = (u16, usize);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Op {
     /// So many keys from the first on are written: enough of them let the table grow.
     Write(u16, u16),
@@ -48,7 +48,9 @@ impl World {
     fn new(stored: BTreeSet<u16>) -> Self {
         let store = Indexer::builder(KeyFunc::custom(NoMeta, |object: &Object| Ok(object.0.to_string()))).build();
         let store = store.unwrap();
-        stored.iter().for_each(|key| store.add(Arc::new((*key, 0))).unwrap());
+        for key in &stored {
+            store.add(Arc::new((*key, 0))).unwrap();
+        }
         Self {
             reader: store.reader(),
             store,

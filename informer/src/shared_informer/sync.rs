@@ -1,4 +1,4 @@
-//! The facade of the protocol: its locks are parking_lot's, and shuttle's under `--cfg deltafifo_shuttle`, for the schedules of
+//! The facade of the protocol: its locks are `parking_lot`'s, and shuttle's under `--cfg deltafifo_shuttle`, for the schedules of
 //! `loom-tests/src/handlers`. (tokio's `Notify` and `watch` stay what they are: all threads of a schedule are one thread of the
 //! system, so a call of theirs is one step.)
 //!

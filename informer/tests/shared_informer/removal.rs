@@ -82,7 +82,7 @@ async fn one_that_was_detached_may_still_run_and_its_panic_is_reported() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let rig = Rig::start(server, |informer| informer.on_error(move |error| drop(errors.send(error.to_string()))));
-    let (begun, mut began) = mpsc::unbounded_channel();
+    let (begun, mut calls) = mpsc::unbounded_channel();
     let (go, gate) = std::sync::mpsc::channel::<()>();
     let handler = move |_: Told| {
         begun.send(()).unwrap();
@@ -90,13 +90,13 @@ async fn one_that_was_detached_may_still_run_and_its_panic_is_reported() {
         panic!("after it was detached");
     };
     let handle = rig.informer.add_event_handler(handler).unwrap();
-    began.recv().await.unwrap();
+    calls.recv().await.unwrap();
     handle.detach();
     assert!(handle.ended().now_or_never().is_none(), "its call runs");
     drop(go);
     assert!(failed.recv().await.unwrap().ends_with("after it was detached"));
     handle.ended().await;
-    assert!(began.recv().await.is_none(), "no other call");
+    assert!(calls.recv().await.is_none(), "no other call");
 }
 
 #[tokio::test]

@@ -71,6 +71,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::SweepNeverLooks => &["relist::commit_superseded"],
         Mutant::SweepDecidesByItsLook => &["relist::an_update_between"],
         Mutant::OldProbeTells => &["relist::probe_superseded"],
+        Mutant::OldDeleteCounts => &["relist::delete_superseded"],
         Mutant::JoinedIsQueuedToo => &["push_take", "two_consumers"],
         Mutant::IdleIsStored => &["push_settle"],
         Mutant::PeekIsATake | Mutant::KnownIsReadAfterThePeek => &["peek"],

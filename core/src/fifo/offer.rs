@@ -83,7 +83,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let (hash, missing) = (self.core.table.hash(&key), self.missing());
         let shard = self.core.table.shard(hash).write();
         // While this lock is held that stays so: a newer relist's begin passes it before it lists anything.
-        if !self.relists.is_current(generation) {
+        if !mutant!(OldDeleteCounts => true; self.relists.is_current(generation)) {
             return Err(RelistError::Superseded.into());
         }
         if missing != Missing::Ignore || shard.find(hash, &key).is_some() {

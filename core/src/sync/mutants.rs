@@ -80,6 +80,7 @@ mutants! {
     ResyncWakesNobody: "a resync wakes nobody",
     WalkWakesOne: "a sweep wakes one consumer",
     OldProbeTells: "a superseded relist still tells of what is unchanged",
+    OldDeleteCounts: "a superseded relist still deletes",
     ProbeWakesNobody: "what a probe tells of wakes nobody",
     OlderListWins: "an older relist's keys take the place of a newer one's, over a store elsewhere",
     GivenBackWakesNobody: "what is left of a batch goes back and wakes nobody",

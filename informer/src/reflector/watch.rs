@@ -83,6 +83,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         let began = Instant::now();
         let following = async {
             let ended = self.follow(watch, events).await;
+            self.caught_up();
             debug!(events, "the watch has ended");
             self.metrics.tell(|metrics| metrics.watched(began.elapsed(), *events));
             ended
@@ -122,8 +123,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// Tells the target up to which version it has been told everything: at a bookmark, and whenever nothing more is ready. An
-    /// event by itself moves no applied version, and who waits for its own write should not have to wait for a bookmark.
+    /// Tells the target up to which version it has been told everything: at a bookmark, whenever nothing more is ready, and at a
+    /// watch's end. An event by itself moves no applied version, and who waits for its own write should not have to wait for a bookmark.
     fn caught_up(&self) {
         let version = self.versions.lock().untold();
         if let Some(version) = version {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use deltafifo_informer::lister_watcher::{EventType, RequestError, Scripted};
 use deltafifo_informer::reflector::RunError;
 use futures_util::stream::{self, StreamExt};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::rig::{Rig, bookmark, broken, event, list, map, shown_asked, status};
 
@@ -39,6 +39,15 @@ async fn what_was_written_is_applied_without_a_bookmark() {
     let rig = Rig::lists(Scripted::new().list(list(4, [map("a", 3)])).watch_on(events));
     rig.fifo.wait_for_resource_version_async("6").await.unwrap();
     assert_eq!(rig.stored(), ["a@6"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_watch_told_last_is_applied_though_no_other_can_be_opened() {
+    let script = Scripted::new().list(list(4, [])).watch([event(EventType::Added, map("a", 5))]);
+    let refused = || RequestError::Unreachable("connection refused".into());
+    let rig = Rig::lists((0..100).fold(script, |script, _| script.watch_fails(refused())));
+    let applied = rig.fifo.wait_for_resource_version_async("5");
+    timeout(Duration::from_secs(60), applied).await.expect("it is told at the watch's end").unwrap();
 }
 
 #[tokio::test(start_paused = true)]

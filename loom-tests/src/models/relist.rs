@@ -85,6 +85,13 @@ pub const MODELS: &[Model] = &[
         body: probe_superseded,
     },
     Model {
+        name: "relist::delete_superseded",
+        bound: Some(5), // 6 s; without one more than 300,000 schedules
+        at_least: 34_600,
+        outcomes: &["deleted, seen: [-a1], [-a1 =a2]", "superseded, seen: nothing, [=a2]"],
+        body: delete_superseded,
+    },
+    Model {
         name: "relist::an_update_beside_a_page_superseded",
         bound: Some(2), // 8.3 s; with 3 more than 300,000 schedules
         at_least: 18_600,
@@ -250,6 +257,17 @@ fn probe_superseded() -> String {
     let seen = newer.join().unwrap();
     drain(&fifo, &log, true);
     format!("{probed}, seen: {seen}, {}", log.text())
+}
+
+fn delete_superseded() -> String {
+    let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
+    let mut relist = fifo.begin_replace();
+    let newer = beside(&fifo, |fifo| begin_and_look(fifo));
+    let deleted = if relist.delete(Object::new("a", 1)).is_ok() { "deleted" } else { "superseded" };
+    drop(relist);
+    let seen = newer.join().unwrap();
+    drain(&fifo, &log, true);
+    format!("{deleted}, seen: {seen}, {}", log.text())
 }
 
 /// An older relist that is late to list a key does not take back that a newer one did.

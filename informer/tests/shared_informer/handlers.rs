@@ -200,8 +200,9 @@ async fn a_handler_may_write_to_the_server_and_is_told_what_comes_of_it() {
             }
             note(what);
         };
-        rig.informer.add_event_handler(deletes_what_is_final).unwrap();
-        rig.informer.wait_for_sync().await.unwrap();
+        let handle = rig.informer.add_event_handler(deletes_what_is_final).unwrap();
+        // Its own, not the informer's: what came before its walk would be told as initial.
+        handle.wait_for_sync().await.unwrap();
         for name in ["a", "b", "c"] {
             rig.apply(name, "first");
             assert_eq!(told.next(1).await, [format!("watch +{name}=first")]);

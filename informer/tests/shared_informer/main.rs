@@ -5,6 +5,7 @@
 
 mod buffers;
 mod dashboard;
+mod drops;
 mod factory;
 mod handlers;
 mod late;
@@ -16,4 +17,5 @@ mod removal;
 mod resyncs;
 mod rig;
 mod shared;
+mod stress;
 mod workers;

@@ -67,7 +67,8 @@ async fn a_handler_can_detach_itself_and_others_go_on() {
     let once = rig.informer.add_event_handler(once).unwrap();
     hand_over.send(once.clone()).unwrap();
     let mut other = rig.subscribe(HandlerOptions::new());
-    rig.informer.wait_for_sync().await.unwrap();
+    // Its own, not the informer's: what came before its walk would be told as initial.
+    once.wait_for_sync().await.unwrap();
     rig.apply("a", "1");
     next(&mut other, 1).await;
     once.ended().await;

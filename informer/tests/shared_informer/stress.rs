@@ -1,0 +1,188 @@
+//! Handlers of every kind come and go, some slow, some panicking, while several threads write and the watch is cut off and lists
+//! follow (client-go's `TestSharedInformerHandlerAbuse`, `TestHammerController`, `TestUpdate`). So many operations, on real threads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use deltafifo_informer::reflector::Backoff;
+use deltafifo_informer::shared_informer::{Buffer, HandlerOptions, Registration};
+use deltafifo_testkit::status;
+use k8s_openapi::api::core::v1::ConfigMap;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::oracle::Oracle;
+use super::rig::{QUEUES, Rig, Told, builder, map, run, server};
+
+const WRITERS: u64 = 3;
+const NAMES: u64 = 8;
+const WRITES: u64 = 300;
+const LISTS: usize = 6;
+const COMERS: u64 = 4;
+const EACH: usize = 25;
+
+/// What a handler shares with the test.
+struct Seen {
+    oracle: Mutex<Oracle>,
+    /// What its oracle found wrong: a handler's own panics are no failure.
+    wrong: Mutex<Option<String>>,
+    is_removed: AtomicBool,
+    told: Notify,
+}
+
+impl Seen {
+    fn note(&self, told: &Told) {
+        let mut oracle = self.oracle.lock();
+        let noted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| oracle.note(told)));
+        if let Err(panic) = noted {
+            let what = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+            self.wrong.lock().get_or_insert(what);
+        }
+        // Relaxed: to remove a handler orders its last call before.
+        if self.is_removed.load(Ordering::Relaxed) {
+            self.wrong.lock().get_or_insert("it is told after it was removed".to_owned());
+        }
+        drop(oracle);
+        self.told.notify_one();
+    }
+
+    /// Waits until it knows exactly this.
+    async fn knows(&self, all: &BTreeMap<String, String>) {
+        while self.oracle.lock().known != *all {
+            self.told.notified().await;
+        }
+    }
+}
+
+struct Handler {
+    registration: Registration<ConfigMap>,
+    seen: Arc<Seen>,
+}
+
+fn add(rig: &Rig, dice: &mut fastrand::Rng) -> Handler {
+    let seen = Arc::new(Seen {
+        oracle: Mutex::default(),
+        wrong: Mutex::default(),
+        is_removed: AtomicBool::new(false),
+        told: Notify::new(),
+    });
+    let buffer = match dice.u8(0..4) {
+        0 => Buffer::HoldBack(dice.usize(1..20)),
+        1 => Buffer::DropAndResync(dice.usize(1..20)),
+        _ => Buffer::Compress,
+    };
+    let options = HandlerOptions::new().buffer(buffer);
+    let (slowness, panics, note) = (dice.usize(0..50), dice.u8(0..4) == 0, seen.clone());
+    let mut calls = 0;
+    // A batch is noted whole before the panic, which would keep the handler from the rest of it.
+    let mut call = move |batch: &[Told]| {
+        batch.iter().for_each(|told| note.note(told));
+        calls += 1;
+        assert!(!panics || calls % 7 != 0, "as told");
+    };
+    let informer = &rig.informer;
+    let registration = match dice.u8(0..3) {
+        0 => informer.add_event_handler_with(options, move |told: Told| {
+            (0..slowness).for_each(|_| std::thread::yield_now());
+            call(&[told]);
+        }),
+        1 => informer.add_batch_handler(options, 5, move |batch| call(&batch)),
+        _ => {
+            let call = Arc::new(Mutex::new(call));
+            informer.add_async_handler(options, move |told| {
+                let call = call.clone();
+                async move {
+                    for _ in 0..slowness {
+                        tokio::task::yield_now().await;
+                    }
+                    (call.lock())(&[told]);
+                }
+            })
+        }
+    };
+    Handler { registration: registration.unwrap(), seen }
+}
+
+/// Writes names of its own: what is there in the end.
+async fn write(rig: Arc<Rig>, writer: u64) -> BTreeMap<String, String> {
+    let mut dice = fastrand::Rng::with_seed(writer);
+    let mut there = BTreeMap::new();
+    for data in 0..WRITES {
+        let name = format!("{writer}-{}", dice.u64(0..NAMES));
+        if dice.u8(0..4) == 0 && there.remove(&name).is_some() {
+            rig.delete(&name);
+        } else {
+            rig.apply(&name, &data.to_string());
+            there.insert(name, data.to_string());
+        }
+        tokio::task::yield_now().await;
+    }
+    there
+}
+
+/// Lists follow each other at once, as the schedule of the test has no clock.
+fn soon() -> Backoff {
+    Backoff::new(Duration::ZERO, Duration::ZERO, Duration::MAX)
+}
+
+/// Adds handlers and removes some: those that stay.
+async fn come_and_go(rig: Arc<Rig>, seed: u64) -> Vec<Handler> {
+    let (mut dice, mut here) = (fastrand::Rng::with_seed(100 + seed), Vec::<Handler>::new());
+    for _ in 0..EACH {
+        here.push(add(&rig, &mut dice));
+        for _ in 0..dice.usize(0..30) {
+            tokio::task::yield_now().await;
+        }
+        // Sometimes one that has just come.
+        if here.len() > 3 || dice.bool() {
+            let gone = here.swap_remove(dice.usize(0..here.len()));
+            gone.registration.remove().await;
+            // Relaxed: as above.
+            gone.seen.is_removed.store(true, Ordering::Relaxed);
+            assert_eq!(gone.registration.depth(), 0);
+            assert_eq!(*gone.seen.wrong.lock(), None);
+        }
+    }
+    here
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn handlers_come_and_go_while_everything_changes_and_who_stays_knows_what_there_is() {
+    for queue in QUEUES {
+        let server = server();
+        for writer in 0..WRITERS {
+            server.apply(map(&format!("{writer}-x"), "0")).unwrap();
+        }
+        let informer =
+            queue(builder(&server)).workers(3).reflector(|reflector| reflector.backoff(soon())).on_error(|_| ());
+        let informer = informer.build().unwrap();
+        let rig = Arc::new(Rig { run: run(&informer), server, informer });
+        let mut all: Vec<_> = vec![add(&rig, &mut fastrand::Rng::with_seed(0))];
+        let writers: Vec<_> = (0..WRITERS).map(|writer| tokio::spawn(write(rig.clone(), writer))).collect();
+        let comers: Vec<_> = (0..COMERS).map(|seed| tokio::spawn(come_and_go(rig.clone(), seed))).collect();
+        for _ in 0..LISTS {
+            rig.server.wait_for_watchers(1).await;
+            rig.server.error_watches(status::expired("cut off by the test"));
+            rig.server.compact();
+        }
+        let mut there: BTreeMap<_, _> = (0..WRITERS).map(|writer| (format!("{writer}-x"), "0".to_owned())).collect();
+        for writer in writers {
+            there.extend(writer.await.unwrap());
+        }
+        for comer in comers {
+            all.extend(comer.await.unwrap());
+        }
+        for handler in &all {
+            handler.seen.knows(&there).await;
+            handler.registration.wait_for_sync().await.unwrap();
+            assert_eq!(*handler.seen.wrong.lock(), None);
+        }
+        rig.informer.stop().await;
+        for handler in all {
+            assert_eq!(handler.registration.depth(), 0);
+            assert_eq!(*handler.seen.wrong.lock(), None);
+        }
+    }
+}

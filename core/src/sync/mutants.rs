@@ -4,13 +4,13 @@
 //! A weakened ordering, or a plain store where a read-modify-write belongs, needs no line in the shipped source: it is
 //! done here, in the types of the roles.
 
-use std::sync::OnceLock;
-
 use super::gated::{AtomicPtr, AtomicU32};
 use super::imp::Ordering;
 use crate::{DeltaFifo, Meta};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+/// A list of deliberate defects, of which one, or none, is chosen for a process. The informer has one of its own.
+#[macro_export]
 macro_rules! mutants {
     ($($name:ident: $what:literal,)*) => {
         /// See the module.
@@ -20,6 +20,21 @@ macro_rules! mutants {
 
         /// All of them, with what is wrong in each.
         pub const ALL: &[(Mutant, &str)] = &[$((Mutant::$name, $what)),*];
+
+        static CHOSEN: ::std::sync::OnceLock<Option<Mutant>> = ::std::sync::OnceLock::new();
+
+        /// Chooses the defect of this process, once, before the first model or schedule.
+        ///
+        /// # Panics
+        /// When one was chosen already.
+        pub fn choose(mutant: Option<Mutant>) {
+            assert!(CHOSEN.set(mutant).is_ok(), "the mutant is chosen once");
+        }
+
+        /// Whether this is the defect that was chosen.
+        pub(crate) fn is(mutant: Mutant) -> bool {
+            CHOSEN.get().is_some_and(|chosen| *chosen == Some(mutant))
+        }
     };
 }
 
@@ -115,21 +130,6 @@ mutants! {
     AppendWakesNobody: "an event is appended and wakes nobody",
     SyncedAfterTheTurn: "the initial population ends when the next turn may have begun",
     CommittedWhenQueued: "a relist in order can be handled before it is committed",
-}
-
-static CHOSEN: OnceLock<Option<Mutant>> = OnceLock::new();
-
-/// Chooses the defect of this process, once, before the first model.
-///
-/// # Panics
-/// When one was chosen already.
-pub fn choose(mutant: Option<Mutant>) {
-    assert!(CHOSEN.set(mutant).is_ok(), "the mutant is chosen once");
-}
-
-/// Whether this is the defect that was chosen.
-pub(crate) fn is(mutant: Mutant) -> bool {
-    CHOSEN.get().is_some_and(|chosen| *chosen == Some(mutant))
 }
 
 /// How many slots there are: so a model sees that none is left behind.

@@ -2,13 +2,12 @@
 
 use std::any::Any;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use deltafifo::{IndexError, StoreError};
 
 use crate::ReflectorError;
-use crate::strangers::{said, unharmed};
+use crate::strangers::{caught, said};
 
 /// Something that an informer met. It goes on.
 #[derive(Debug, thiserror::Error)]
@@ -35,19 +34,22 @@ pub(super) struct OnError(pub(super) Arc<dyn Fn(&InformerError<'_>) + Send + Syn
 impl OnError {
     /// It is user code, and whoever tells it goes on.
     pub(super) fn tell(&self, error: &InformerError<'_>) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (self.0)(error))) {
-            unharmed(|| drop(panic));
+        if caught(|| (self.0)(error)).is_err() {
             tracing::error!(%error, "the error handler of an informer panicked");
         }
     }
 
     pub(super) fn tell_panic(&self, panic: Box<dyn Any + Send>) {
-        self.tell(&InformerError::Panicked { message: said(panic) });
+        self.tell_said(said(panic));
+    }
+
+    fn tell_said(&self, message: String) {
+        self.tell(&InformerError::Panicked { message });
     }
 
     /// Calls what may run user code; its panic is told. `None` then.
     pub(super) fn caught<R>(&self, call: impl FnOnce() -> R) -> Option<R> {
-        catch_unwind(AssertUnwindSafe(call)).map_err(|panic| self.tell_panic(panic)).ok()
+        caught(call).map_err(|message| self.tell_said(message)).ok()
     }
 }
 

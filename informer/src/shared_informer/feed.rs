@@ -252,9 +252,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
     /// The handler was told.
     pub(super) fn done(&self, told: &Told<K>) {
         self.metrics.tell(|metrics| metrics.done(told.at));
-        let is_in_initial_list = told.is_in_initial_list;
-        if is_in_initial_list {
-            self.with(|behind, _| behind.intake.done(is_in_initial_list));
+        if told.is_in_initial_list {
+            self.with(|behind, _| behind.intake.initial_done());
         }
     }
 

@@ -231,9 +231,9 @@ impl<K: Send + Sync + 'static> Intake<K> {
         }
     }
 
-    /// The handler has been told of a step.
-    pub(super) fn done(&mut self, is_in_initial_list: bool) {
-        self.initial_in_hand -= usize::from(is_in_initial_list);
+    /// The handler has been told of a step of the initial list.
+    pub(super) fn initial_done(&mut self) {
+        self.initial_in_hand -= 1;
     }
 
     /// Everything is to be told once more, if nothing of the kind is under way.

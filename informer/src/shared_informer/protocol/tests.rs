@@ -174,7 +174,9 @@ impl World {
                 handler.told.retain(|key, _| anew.contains(key));
             }
             Some(Next::Step(step)) => {
-                handler.intake.done(step.is_in_initial_list);
+                if step.is_in_initial_list {
+                    handler.intake.initial_done();
+                }
                 for notification in step.notifications(|_| None).into_iter().flatten() {
                     handler.note(notification);
                 }

@@ -1,21 +1,7 @@
 //! Deliberate defects of the protocol, for `ci/shuttle.sh`: with each of them some schedule must fail. One of them, or none, is
 //! chosen when a program of schedules starts; this file and every `mutant!` line exist in schedules only.
 
-use std::sync::OnceLock;
-
-macro_rules! mutants {
-    ($($name:ident: $what:literal,)*) => {
-        /// See the module.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[allow(missing_docs)]
-        pub enum Mutant { $($name),* }
-
-        /// All of them, with what is wrong in each.
-        pub const ALL: &[(Mutant, &str)] = &[$((Mutant::$name, $what)),*];
-    };
-}
-
-mutants! {
+deltafifo::mutants! {
     LooksBeforeItReads: "a walk looks at the desks and reads then",
     OnlyWhatIsStoredIsPassed: "a walk comes by what it found only, and not by where a key would be",
     PassedIsNotNoted: "what a walk came by on a desk is left to nobody",
@@ -33,21 +19,6 @@ mutants! {
     RoomIsNotTold: "who waits for room is not told of it",
     GoneNobodyWakes: "a handler that is waited for is removed, and who waits is not told",
     RemovedWithoutWaiting: "to remove a handler does not wait for its running call",
-}
-
-static CHOSEN: OnceLock<Option<Mutant>> = OnceLock::new();
-
-/// Chooses the defect of this process, once, before the first schedule.
-///
-/// # Panics
-/// When one was chosen already.
-pub fn choose(mutant: Option<Mutant>) {
-    assert!(CHOSEN.set(mutant).is_ok(), "the mutant is chosen once");
-}
-
-/// Whether this is the defect that was chosen.
-pub(crate) fn is(mutant: Mutant) -> bool {
-    CHOSEN.get().is_some_and(|chosen| *chosen == Some(mutant))
 }
 
 macro_rules! mutant {

@@ -70,6 +70,7 @@ impl ClientGo {
     }
 
     pub fn asked_for_all(&self) -> usize {
+        // Relaxed, as where it is counted: a figure to be printed, which orders nothing.
         self.asked_for_all.load(Ordering::Relaxed)
     }
 

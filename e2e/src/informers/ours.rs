@@ -95,6 +95,7 @@ impl Ours {
         if let Some(met) = met.lock().iter().find(|met| !expected(met.fault)) {
             return Err(format!("{name}: an error that nothing here brings about: {}", met.text).into());
         }
+        // Relaxed, as where they are counted: to stop the informer has ordered every call of a handler before this.
         let (panicked, reported) = (panicked.load(Ordering::Relaxed), reported.load(Ordering::Relaxed));
         if panicked == 0 || reported != panicked {
             return Err(format!("{name}: {panicked} panics of a handler, {reported} reported").into());

@@ -50,21 +50,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ///
     /// [`DeletedFinalStateUnknown`]: crate::DeletedFinalStateUnknown
     pub fn delete(&self, object: impl Into<DeltaObject<T>>) -> Result<(), OfferError> {
-        let mut key = KeyBuf::new();
-        if let Some(deletion) = self.deletion(object.into(), &mut key)? {
+        let (object, mut key) = (object.into(), KeyBuf::new());
+        self.core.keys.write_source(&KeySource::from(&object), &mut key)?;
+        self.initial.touch();
+        if let Some(deletion) = self.deletion(object, &key)? {
             self.push(&key, deletion, Rule::IfExists, self.missing());
         }
         Ok(())
     }
 
-    /// What the deletion of `object` queues, if it can count, under the `key` that it writes.
-    fn deletion(&self, object: DeltaObject<T>, key: &mut KeyBuf) -> Result<Option<Pending<T>>, OfferError> {
-        let source = match &object {
-            DeltaObject::Object(object) => KeySource::Object(&**object),
-            DeltaObject::Tombstone(tombstone) => KeySource::Tombstone(tombstone),
-        };
-        self.core.keys.write_source(&source, key)?;
-        self.initial.touch();
+    /// What the deletion of `object`, whose key this is, queues, if it can count.
+    fn deletion(&self, object: DeltaObject<T>, key: &[u8]) -> Result<Option<Pending<T>>, OfferError> {
         Ok(Some(Pending::new(match object {
             DeltaObject::Object(object) => {
                 if self.transformer.is_some() && !self.may_exist(key) {
@@ -76,10 +72,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         })))
     }
 
-    /// The same as [`delete`](Self::delete) by the relist of that generation, while it is the current one.
+    /// The same as [`delete`](Self::delete) by the relist of that generation, while it is the current one. It is of that
+    /// relist: like what that lists, it populates nothing by itself.
     pub(super) fn delete_in(&self, generation: u32, object: DeltaObject<T>) -> Result<(), StoreError> {
         let mut key = KeyBuf::new();
-        let Some(deletion) = self.deletion(object, &mut key)? else { return Ok(()) };
+        self.core.keys.write_source(&KeySource::from(&object), &mut key)?;
+        let Some(deletion) = self.deletion(object, &key)? else { return Ok(()) };
         let (hash, missing) = (self.core.table.hash(&key), self.missing());
         let shard = self.core.table.shard(hash).write();
         // While this lock is held that stays so: a newer relist's begin passes it before it lists anything.

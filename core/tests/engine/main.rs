@@ -12,6 +12,7 @@ mod lane;
 mod model;
 mod races;
 mod relist;
+mod relist_delete;
 mod replace;
 mod running;
 mod semantics;

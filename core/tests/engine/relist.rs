@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::common::{KNOWING, MODES, Mode, Obj, ObjMeta, Rig, deltas, keys, nameless, obj, show, tombstone, versioned};
+use crate::common::{KNOWING, MODES, Mode, Obj, ObjMeta, Rig, deltas, keys, nameless, obj, show, versioned};
 use deltafifo::DeltaType::Added;
 use deltafifo::{
     BoxError, DeltaFifo, Indexer, KeyError, KeyFunc, KnownObjects, OfferError, Refused, RelistError, StoreError,
@@ -82,23 +82,6 @@ fn a_superseded_relist_is_told_so_by_everything_and_deletes_nothing() {
         assert_eq!(second.commit("2").unwrap().deleted, 1);
         assert_eq!(rig.drain(), ["a: R1 D(1)", "b: R2"], "{mode:?}");
         assert!(rig.fifo.has_synced());
-    }
-}
-
-#[test]
-fn a_relist_deletes_what_is_gone_again_before_its_end() {
-    for mode in KNOWING {
-        let rig = Rig::knowing(mode, &[obj("a", 1), obj("b", 1)], |builder| builder);
-        let mut relist = rig.fifo.begin_replace();
-        relist.offer(vec![obj("a", 2), obj("c", 2), obj("d", 2)]).unwrap();
-        relist.delete(obj("c", 3)).unwrap();
-        relist.delete(tombstone("b", None)).unwrap();
-        relist.delete(obj("unknown", 3)).unwrap();
-        assert!(matches!(relist.delete(nameless()), Err(StoreError::Key(_))));
-        relist.offer(vec![obj("b", 4)]).unwrap();
-        assert_eq!(relist.commit("4").unwrap().deleted, 0);
-        assert_eq!(rig.drain(), ["a: R2", "c: R2 D3", "d: R2", "b: D() R4"], "{mode:?}");
-        assert_eq!(rig.stored(), ["a=2", "b=4", "d=2"]);
     }
 }
 

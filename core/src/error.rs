@@ -21,7 +21,7 @@ pub enum KeyError {
     Function(#[source] BoxError),
 }
 
-/// An offer was refused; nothing of it was queued.
+/// An offer was refused; its object was not queued.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OfferError {
@@ -29,7 +29,7 @@ pub enum OfferError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The transformer failed.
-    #[error("the transformer failed for key {key:?}{}, nothing was queued for it: {source}", at(version.as_deref()))]
+    #[error("the transformer failed for key {key:?}{}, so the object was not queued: {source}", at(version.as_deref()))]
     Transform {
         /// Key of the object.
         key: String,
@@ -195,7 +195,7 @@ pub enum StoreError {
         /// Key of the item.
         key: String,
     },
-    /// A queue that is written as a store refused the object; nothing was queued.
+    /// A queue that is written as a store refused the object; it was not queued.
     #[error(transparent)]
     Refused(OfferError),
     /// The relist of a queue that is written as a store stopped.

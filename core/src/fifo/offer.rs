@@ -46,7 +46,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// counts as if it came just after it. O(1).
     ///
     /// # Errors
-    /// [`OfferError`]: no key, or the transformer failed (it does not see tombstones); nothing was queued.
+    /// [`OfferError`]: no key, or the transformer failed; nothing was queued, as in client-go. It does not see tombstones: one
+    /// of the key that [`OfferError::Transform`] says deletes it all the same.
     ///
     /// [`DeletedFinalStateUnknown`]: crate::DeletedFinalStateUnknown
     pub fn delete(&self, object: impl Into<DeltaObject<T>>) -> Result<(), OfferError> {
@@ -77,7 +78,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     pub(super) fn delete_in(&self, generation: u32, object: DeltaObject<T>) -> Result<(), StoreError> {
         let mut key = KeyBuf::new();
         self.core.keys.write_source(&KeySource::from(&object), &mut key)?;
-        let Some(deletion) = self.deletion(object, &key)? else { return Ok(()) };
+        let (deletion, done) = match self.deletion(object, &key) {
+            Ok(None) => return Ok(()),
+            Ok(Some(deletion)) => (deletion, Ok(())),
+            // It is gone all the same, and no commit would find out if it was listed before.
+            Err(refused) => (Pending::new(What::Swept(None)), Err(refused.into())),
+        };
         let (hash, missing) = (self.core.table.hash(&key), self.missing());
         let shard = self.core.table.shard(hash).write();
         // While this lock is held that stays so: a newer relist's begin passes it before it lists anything.
@@ -87,7 +93,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if missing != Missing::Ignore || shard.find(hash, &key).is_some() {
             self.push_or_insert(shard, hash, &key, deletion, Rule::IfExists, missing);
         }
-        Ok(())
+        done
     }
 
     /// Whether a deletion of `key` can count: the transformer sees only such. A key without a slot, or whose slot only waits

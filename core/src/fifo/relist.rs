@@ -249,7 +249,9 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// Queues a page, in order; consumers get it at once. O(page).
     ///
     /// Objects that are refused come back with the reason, and the rest goes on. What the transformer refused is
-    /// [kept](Self::keep): not deleted by this relist, the last good object stays. What has no key cannot be.
+    /// [kept](Self::keep): not deleted by this relist, the last good object stays. What has no key cannot be: if it is known
+    /// under one, from when it had it, the commit deletes it, unless the caller knows that key and keeps it, or gives the
+    /// relist up.
     ///
     /// # Errors
     /// [`RelistError::Superseded`]: what stood before is queued, nothing more is.
@@ -331,12 +333,19 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(())
     }
 
-    /// Queues `Deleted` as [`DeltaFifo::delete`] does: a list that is streamed can say that something is gone again. O(1).
+    /// Queues `Deleted` as [`DeltaFifo::delete`] does: a list that is streamed can say that something is gone again. It is of
+    /// this relist, so it does not make the queue populated. O(1).
+    ///
+    /// What the transformer refuses is deleted all the same: by a [`DeletedFinalStateUnknown`] with the newest object that is
+    /// pending or known.
     ///
     /// # Errors
-    /// [`StoreError::Relist`]: a newer relist has begun, which may list the object, so nothing was queued. Otherwise as for
-    /// [`DeltaFifo::delete`].
+    /// [`StoreError::Relist`]: a newer relist has begun, which may list the object; nothing was queued.
+    /// [`StoreError::Refused`]: what the transformer said; the deletion is queued. [`StoreError::Key`]: nothing was queued.
+    ///
+    /// [`DeletedFinalStateUnknown`]: crate::DeletedFinalStateUnknown
     pub fn delete(&mut self, object: impl Into<DeltaObject<T>>) -> Result<(), StoreError> {
+        self.check_current()?;
         self.fifo.delete_in(self.generation, object.into())
     }
 

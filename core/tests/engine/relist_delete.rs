@@ -1,8 +1,10 @@
 //! What a relist deletes before its end, as a list that is streamed can say that something is gone again.
 
-use deltafifo::StoreError;
+use std::sync::Arc;
 
-use crate::common::{KNOWING, MODES, Rig, nameless, obj, tombstone};
+use deltafifo::{OfferError, Relist, StoreError};
+
+use crate::common::{KNOWING, MODES, Mode, Obj, ObjMeta, Rig, nameless, obj, tombstone};
 
 #[test]
 fn a_relist_deletes_what_is_gone_again_before_its_end() {
@@ -44,5 +46,56 @@ fn a_first_relist_that_deletes_and_is_abandoned_never_was() {
         assert!(!rig.fifo.has_synced(), "the first list that is complete is not handled, {mode:?}");
         rig.drain();
         assert!(rig.fifo.has_synced(), "{mode:?}");
+    }
+}
+
+/// A rig whose transformer refuses objects with the number 13.
+fn refusing(mode: Mode, known: &[Arc<Obj>]) -> Rig {
+    let refuse = |object: Arc<Obj>| if object.n == 13 { Err("13".into()) } else { Ok(object) };
+    Rig::knowing(mode, known, |builder| builder.transformer(refuse))
+}
+
+/// Whether the transformer was asked, and refused.
+fn is_refused(relist: &mut Relist<'_, Obj, ObjMeta>, key: &str) -> bool {
+    match relist.delete(obj(key, 13)) {
+        Ok(()) => false,
+        Err(StoreError::Refused(OfferError::Transform { key: refused, .. })) => refused == key,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_deletion_whose_object_a_transformer_refuses_counts_all_the_same() {
+    for mode in MODES {
+        let rig = refusing(mode, &[obj("known", 1)]);
+        let mut relist = rig.fifo.begin_replace();
+        relist.offer(vec![obj("listed", 2), obj("pending", 2)]).unwrap();
+        let mut listed = rig.fifo.try_pop().unwrap();
+        rig.apply(&mut listed);
+        assert!(is_refused(&mut relist, "listed") && is_refused(&mut relist, "pending"), "{mode:?}");
+        assert_eq!(is_refused(&mut relist, "known"), mode != Mode::Nowhere, "{mode:?}");
+        assert!(!is_refused(&mut relist, "unknown"), "what is not there is not transformed, {mode:?}");
+        listed.done();
+        let deleted = match mode {
+            Mode::Nowhere => vec!["pending: R2 D(2)"],
+            _ => vec!["pending: R2 D(2)", "known: D(1)", "listed: D(2)"],
+        };
+        assert_eq!(rig.drain(), deleted, "{mode:?}");
+        assert_eq!(relist.commit("4").unwrap().deleted, 0, "{mode:?}");
+        assert_eq!((rig.stored(), rig.fifo.pending_deltas()), (vec![], 0), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_live_deletion_whose_object_a_transformer_refuses_is_left_to_a_tombstone_of_the_key_that_the_error_says() {
+    for mode in KNOWING {
+        let rig = refusing(mode, &[obj("ns/known", 1)]);
+        let Err(OfferError::Transform { key, .. }) = rig.fifo.delete(obj("ns/known", 13)) else {
+            panic!("it is not refused, {mode:?}")
+        };
+        assert_eq!(rig.drain(), [""; 0], "nothing was queued, as in client-go, {mode:?}");
+        rig.fifo.delete(tombstone(&key, None)).unwrap();
+        assert_eq!(rig.drain(), ["ns/known: D()"], "{mode:?}");
+        assert_eq!(rig.stored(), [""; 0], "{mode:?}");
     }
 }

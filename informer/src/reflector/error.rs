@@ -89,7 +89,7 @@ impl ReflectorError {
         Self::Decode { key, version, source: error.into() }
     }
 
-    /// Of an object that a relist's target did not take.
+    /// Of an object that a target did not take.
     pub(super) fn refused(error: StoreError) -> Self {
         match error {
             StoreError::Key(error) => Self::Refused(error.into()),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use deltafifo::{DeltaObject, RelistError};
+use deltafifo::{DeltaObject, RelistError, StoreError};
 use serde::de::DeserializeOwned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -150,7 +150,12 @@ fn take_part<K: DeserializeOwned + Send + Sync + 'static>(
                     None
                 }
             };
-            pieces.delete(&head.key(), deleted)?;
+            match pieces.delete(&head.key(), deleted) {
+                Ok(()) => {}
+                Err(error @ StoreError::Relist(_)) => return Err(error.into()),
+                // It is gone all the same, and the target knows.
+                Err(refused) => taken.errors.push(ReflectorError::refused(refused)),
+            }
         }
     }
     Ok(())

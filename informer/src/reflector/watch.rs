@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo::{Closed, DeltaObject, StoreError};
+use deltafifo::{Closed, DeltaObject, OfferError, StoreError};
 use futures_util::{FutureExt, StreamExt};
 use serde::de::DeserializeOwned;
 use tokio::task::coop::consume_budget;
@@ -14,7 +14,7 @@ use tracing::{Instrument, debug, debug_span};
 use super::decode::Raw;
 use super::error::{ReflectorError, Stop, caught};
 use super::metrics::Metrics;
-use super::target::gone;
+use super::target::{gone, tombstone};
 use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RawEvent, RequestError, WatchRequest};
 use crate::wire::Head;
@@ -138,21 +138,19 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         self.metrics.tell(Metrics::heard);
         if event.kind != EventType::Bookmark {
             let raw = Raw::of(&event.object, &head);
-            let stored = match caught(|| self.decoder.one(&raw)) {
+            let fed = match caught(|| self.decoder.one(&raw)) {
                 Ok(Ok(object)) => {
                     self.metrics.tell(Metrics::decoded);
-                    caught(|| self.store(event.kind, object))
+                    caught(|| self.store(event.kind, object)).and_then(|stored| stored.map_err(ReflectorError::refused))
                 }
-                Ok(Err(error)) => {
-                    self.report(&ReflectorError::undecodable(&head, error));
-                    self.unreadable(event.kind, head.key().into_owned()).await
-                }
+                Ok(Err(error)) => Err(ReflectorError::undecodable(&head, error)),
                 Err(panicked) => Err(panicked),
             };
-            match stored {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => self.report(&error.into()),
-                Err(panicked) => self.report(&panicked),
+            if let Err(error) = fed {
+                self.report(&error);
+                if event.kind == EventType::Deleted {
+                    self.delete_refused(&error, head.key().into_owned()).await;
+                }
             }
         }
         if event.kind == EventType::Bookmark || !(is_of_all || self.source.is_merged()) {
@@ -173,13 +171,22 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// Tells the target of what cannot be read: a deletion counts all the same. It may take a look at everything stored.
-    async fn unreadable(&self, kind: EventType, name: String) -> Result<Result<(), StoreError>, ReflectorError> {
-        if kind != EventType::Deleted {
-            return Ok(Ok(()));
-        }
+    /// Tells the target of a deletion whose object it did not take, or that cannot be read: it counts all the same. That may
+    /// take a look at everything stored.
+    async fn delete_refused(&self, refused: &ReflectorError, name: String) {
+        let key = match refused {
+            ReflectorError::Refused(OfferError::Transform { key, .. }) => Some(key.clone()),
+            _ => None,
+        };
         let target = Arc::clone(&self.target);
-        let delete = move || gone(target.as_ref(), &name).map_or(Ok(()), |gone| target.delete(gone));
-        self.threads.run(delete).await
+        let delete = move || {
+            let gone = key.map_or_else(|| gone(target.as_ref(), &name), |key| Some(tombstone(&key)));
+            gone.map_or(Ok(()), |gone| target.delete(gone))
+        };
+        match self.threads.run(delete).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.report(&ReflectorError::refused(error)),
+            Err(panicked) => self.report(&panicked),
+        }
     }
 }

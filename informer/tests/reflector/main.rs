@@ -6,6 +6,7 @@ mod faults;
 mod lists;
 mod merged;
 mod other_keys;
+mod refused;
 mod rig;
 mod targets;
 mod watch_lists;

@@ -95,7 +95,7 @@ pub trait Pieces<K>: Send + 'static {
     /// An object that was listed, perhaps, is gone again. None: of what is called `name` nothing but that can be read.
     ///
     /// # Errors
-    /// As for [`Target::delete`].
+    /// [`StoreError::Relist`]. Any other says why the object was refused: what is called `name` is deleted all the same.
     fn delete(&mut self, name: &str, object: Option<DeltaObject<K>>) -> Result<(), StoreError>;
 
     /// What is called `name` is listed, but its object cannot be had: what is known of it stays as it is.
@@ -149,7 +149,7 @@ fn keys_of_named<'n, K, M: Meta<K>>(
 }
 
 /// The deletion of what is under `key`, of which nothing else can be read.
-fn tombstone<K>(key: &str) -> DeltaObject<K> {
+pub(super) fn tombstone<K>(key: &str) -> DeltaObject<K> {
     DeltaObject::from(DeletedFinalStateUnknown { key: key.into(), obj: None })
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use deltafifo::{Closed, DeltaFifo, DeltaObject, Meta, Refused, Relist, RelistError, StoreError};
+use deltafifo::{Closed, DeltaFifo, DeltaObject, Meta, OfferError, Refused, Relist, RelistError, StoreError};
 use futures_util::future::BoxFuture;
 
 use super::{Pieces, Target, keys_of_named, tombstone};
@@ -85,13 +85,23 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Pieces<K> for InPieces<K, M> {
                 self.gone.remove(name);
             }
         }
-        self.relist.offer(objects)
+        let refused = self.relist.offer(objects)?;
+        for Refused { index, .. } in refused.iter().filter(|refused| matches!(refused.source, OfferError::Key(_))) {
+            self.kept.insert(names[*index].into());
+        }
+        Ok(refused)
     }
 
     fn delete(&mut self, name: &str, object: Option<DeltaObject<K>>) -> Result<(), StoreError> {
         self.kept.remove(name);
         match object {
-            Some(object) => self.relist.delete(object),
+            Some(object) => {
+                let deleted = self.relist.delete(object);
+                if let Err(StoreError::Key(_)) = deleted {
+                    self.gone.insert(name.into());
+                }
+                deleted
+            }
             None if self.keys_are_names() => self.relist.delete(tombstone(name)),
             None => {
                 self.gone.insert(name.into());

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use deltafifo::{Closed, DeltaObject, InOrderFifo, Meta, Refused, RelistError, Store, StoreError};
+use deltafifo::{Closed, DeltaObject, InOrderFifo, KeyError, Meta, Refused, RelistError, Store, StoreError};
 use futures_util::future::BoxFuture;
 
 use super::{Pieces, Target, keys_of_named};
@@ -94,11 +94,19 @@ impl<K: Send + Sync + 'static, S: Store<K> + 'static> Target<K> for Plain<S> {
 
 /// What takes a relist as a whole.
 trait TakesWhole<K>: Target<K> {
+    /// Why it would not find a key for `object`, where keys are not names: then only its name can be kept.
+    fn check_key(&self, object: &K) -> Result<(), KeyError>;
+
     /// These are all objects, beside those called as in `kept`, which cannot be had. Why what is refused is comes back.
     fn take(&self, list: Vec<Arc<K>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError>;
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> TakesWhole<K> for InOrderFifo<K, M> {
+    fn check_key(&self, object: &K) -> Result<(), KeyError> {
+        let store = self.store();
+        if store.keys().is_meta_namespace() { Ok(()) } else { store.keys().key(object).map(drop) }
+    }
+
     fn take(&self, list: Vec<Arc<K>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError> {
         let kept = keys_of_named(kept.iter().copied(), Vec::new, &self.store());
         let refused = self.replace_keeping(list, kept.iter().map(|(_, key)| key.as_ref()), version);
@@ -107,6 +115,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> TakesWhole<K> for InOrderFifo<K, M> {
 }
 
 impl<K: Send + Sync + 'static, S: Store<K> + 'static> TakesWhole<K> for Plain<S> {
+    fn check_key(&self, _object: &K) -> Result<(), KeyError> {
+        Ok(())
+    }
+
     fn take(&self, list: Vec<Arc<K>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError> {
         self.0.replace_keeping(list, kept, version)
     }
@@ -138,8 +150,13 @@ impl<K: Send + Sync + 'static, S: TakesWhole<K> + ?Sized> Pieces<K> for Whole<K,
     }
 
     fn offer(&mut self, names: &[&str], objects: Vec<Arc<K>>) -> Result<Vec<Refused>, RelistError> {
-        self.list.extend(names.iter().map(|name| Box::from(*name)).zip(objects.into_iter().map(Some)));
-        Ok(Vec::new())
+        let mut refused = Vec::new();
+        for (index, (name, object)) in names.iter().zip(objects).enumerate() {
+            let checked = self.target.check_key(&object);
+            self.list.push((Box::from(*name), checked.is_ok().then_some(object)));
+            refused.extend(checked.err().map(|source| Refused { index, source: source.into() }));
+        }
+        Ok(refused)
     }
 
     fn delete(&mut self, name: &str, _object: Option<DeltaObject<K>>) -> Result<(), StoreError> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use deltafifo_informer::lister_watcher::{EventType, RequestError, Scripted};
-use deltafifo_informer::reflector::RunError;
+use deltafifo_informer::reflector::{Backoff, RunError};
 use futures_util::stream::{self, StreamExt};
 use tokio::time::{Instant, timeout};
 
@@ -175,6 +175,21 @@ async fn everything_known_is_told_again_at_every_resync() {
     let began = Instant::now();
     assert_eq!(rig.changes(3).await, ["Added a@3", "Updated a@3>3", "Updated a@3>3"]);
     assert_eq!(began.elapsed().as_secs(), 180, "not when it is not due");
+}
+
+#[tokio::test(start_paused = true)]
+async fn times_that_are_nothing_or_without_end_are_never() {
+    const YEAR: Duration = Duration::from_secs(365 * 86_400);
+    for (resync, long) in [(Duration::ZERO, Duration::from_secs(60)), (Duration::MAX, 20 * YEAR)] {
+        let mut rig = Rig::start(Scripted::new().list(list(4, [])).watch_on([]), |builder| {
+            let builder = builder.watch_list(false).silence(Duration::MAX).least_watch(Duration::MAX);
+            builder.backoff(Backoff::new(Duration::MAX, Duration::MAX, Duration::MAX)).resync(resync, || panic!("now"))
+        });
+        assert_eq!(rig.asked(2).await.len(), 2);
+        let told = timeout(long, rig.error()).await;
+        assert!(told.is_err(), "{resync:?}: {told:?}");
+        assert_eq!(rig.source.asked().len(), 2);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -187,11 +187,13 @@ fn merge(watches: Vec<WatchStream>, reached: Arc<Mutex<Reached>>, mut initial: u
             let event: RawEvent = event?;
             let head = Head::of(&event.object)?;
             if event.kind != EventType::Bookmark {
-                // The versions of initial events are the objects' own, older than what comes.
-                if !in_initial.get(part).is_some_and(|initial| *initial) {
-                    reached.lock().set(part, &head.version);
-                }
+                let version = head.version.clone().into_owned();
                 yield event;
+                // Only when more is asked for: whoever has it in hand may not come to use it. And the versions of initial events
+                // are the objects' own, older than what comes.
+                if !in_initial.get(part).is_some_and(|initial| *initial) {
+                    reached.lock().set(part, &version);
+                }
                 continue;
             }
             if head.ends_initial_events && head.version.is_empty() {

@@ -132,7 +132,9 @@ impl ListerWatcher for Merged {
                     }
                     let said = meta.filter(|meta| !meta.resource_version.is_empty());
                     let meta = said.ok_or_else(|| RequestError::without_version("a list of a part"))?;
-                    reached.lock().set(number, &meta.resource_version);
+                    if request.continue_token.is_none() {
+                        reached.lock().set(number, &meta.resource_version);
+                    }
                     request.continue_token = meta.continue_token;
                     if request.continue_token.is_none() {
                         break;

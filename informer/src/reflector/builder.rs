@@ -57,8 +57,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
-    /// Whether objects are asked for as the first events of a watch, with a list where a server refuses that; otherwise
-    /// always by lists (client-go's feature `WatchListClient`). On unless said.
+    /// Whether objects are asked for as the first events of a watch, with a list where a server refuses that, or failed to do it three
+    /// times in a row; otherwise always by lists (client-go's feature `WatchListClient`). On unless said.
     pub fn watch_list(mut self, watch_list: bool) -> Self {
         self.watch_list = watch_list;
         self

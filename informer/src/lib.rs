@@ -16,6 +16,7 @@ pub mod metrics;
 pub mod reflector;
 pub mod shared_informer;
 mod strangers;
+mod time;
 mod wire;
 pub mod workqueue;
 

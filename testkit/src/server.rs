@@ -59,6 +59,9 @@ pub enum WatchLists {
     Failing,
 }
 
+/// Longer than anybody waits, and short enough that no clock overflows.
+const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
 /// What a server is made of: [`ApiServer::builder`].
 #[derive(Debug)]
 #[must_use = "build() makes the server"]
@@ -110,9 +113,10 @@ impl Builder {
     /// Sends a bookmark every `period`, by tokio's clock and from its opening on, to each watch that asked for bookmarks. The
     /// real server does so about once a minute. By default there are none but those that a test
     /// [sends](ApiServer::bookmark), so that it says what comes when; with a clock that is paused, time passes from one to the
-    /// next as long as a watch is read. A period of less than a millisecond counts as one.
+    /// next as long as a watch is read. A period of less than a millisecond counts as one; one that nobody lives to see, as
+    /// [`Duration::MAX`], is never.
     pub fn bookmarks(mut self, period: Duration) -> Self {
-        self.bookmarks = Some(period.max(Duration::from_millis(1)));
+        self.bookmarks = (period < FAR).then_some(period.max(Duration::from_millis(1)));
         self
     }
 

@@ -255,13 +255,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
         self
     }
 
-    /// Changes objects before they are queued (not tombstones, nor Sync). An error refuses that offer. It runs with no
+    /// Changes objects before they are queued (not tombstones, nor Sync). An error, or a panic, refuses that offer. It runs with no
     /// lock held. It takes the place of the fused store's, if that has one.
     pub fn transformer(
         mut self,
         transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.fifo.transformer = Some(Box::new(transformer));
+        self.fifo.transformer = Some(crate::store::transformer(transformer));
         self
     }
 

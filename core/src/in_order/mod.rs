@@ -221,13 +221,13 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
         }
     }
 
-    /// Changes objects before they are queued (not tombstones). An error refuses that offer. It runs with no lock held. It
+    /// Changes objects before they are queued (not tombstones). An error, or a panic, refuses that offer. It runs with no lock held. It
     /// takes the place of the fused store's, if that has one.
     pub fn transformer(
         mut self,
         transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.fifo.transformer = Some(Box::new(transformer));
+        self.fifo.transformer = Some(crate::store::transformer(transformer));
         self
     }
 

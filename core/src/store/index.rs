@@ -1,14 +1,13 @@
 //! One index: which slots have which value.
 
 use std::hash::BuildHasher;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crossbeam::utils::CachePadded;
 use hashbrown::HashTable;
 
 use super::apply::Leave;
 use crate::buckets::{Buckets, Cursor, Entry, Place};
-use crate::error::{BoxError, panic_message};
+use crate::error::{BoxError, fallible};
 use crate::slot::{IndexedSlot, Slot};
 use crate::sync::{
     self, Arc, AtomicBool, GROUP, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, Ordering, RandomState, RwLock,
@@ -58,10 +57,7 @@ impl<T> Index<T> {
 
     /// The values of `object`, sorted, each once.
     pub(super) fn values_of(&self, object: &T) -> Result<Vec<String>, BoxError> {
-        // An index function that panics has failed, like one that returns an error: the store must not be left half
-        // changed.
-        let mut values = catch_unwind(AssertUnwindSafe(|| (self.function)(object)))
-            .unwrap_or_else(|panic| Err(format!("it panicked: {}", panic_message(panic)).into()))?;
+        let mut values = fallible(|| (self.function)(object))?;
         values.sort_unstable();
         values.dedup();
         Ok(values)

@@ -21,7 +21,7 @@ mod undelta;
 mod walk;
 
 use crate::applied::Applied;
-use crate::error::{BoxError, IndexError, StoreError};
+use crate::error::{BoxError, IndexError, StoreError, fallible};
 use crate::sync::Arc;
 use crate::table::Table;
 use crate::{KeyFunc, Meta};
@@ -43,6 +43,13 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 
 /// Changes an object before it is queued or stored.
 pub(crate) type Transformer<T> = Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync>;
+
+/// The user's `transformer`, which may fail in any way.
+pub(crate) fn transformer<T>(
+    transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,
+) -> Transformer<T> {
+    Box::new(move |object| fallible(|| transformer(object)))
+}
 
 /// What queue and store share.
 pub(crate) struct Core<T, M> {

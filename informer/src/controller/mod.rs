@@ -246,7 +246,7 @@ where
                 Ok(Ok(())) => return,
                 Ok(Err(_)) if attempts <= self.retries => {
                     sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
                 }
                 Ok(Err(source)) => {
                     return self.report(&ControllerError::Handler { key: key.to_owned(), attempts, source });

@@ -1,5 +1,7 @@
 //! Why a list or watch failed, and the questions that a reflector asks of that.
 
+use std::error::Error;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use deltafifo::BoxError;
@@ -105,14 +107,23 @@ impl RequestError {
         self.status().is_some_and(|status| status.code == 429 || status.reason == "TooManyRequests")
     }
 
-    /// It broke off, and nothing was wrong with what came before.
+    /// The connection was lost before the answer or in it, and nothing was wrong with what came before.
     pub(crate) fn is_cut(&self) -> bool {
-        matches!(self, Self::Broken(_) | Self::Silent { .. } | Self::Wire(WireError::CutShort { .. }))
+        let is_short = matches!(self, Self::Wire(WireError::CutShort { .. }));
+        is_short || matches!(self, Self::Unreachable(_) | Self::Broken(_) | Self::Silent { .. })
     }
 
-    /// It is enough to ask again later, from the same version.
+    /// Nothing listens there (client-go `IsConnectionRefused`).
+    fn is_refused(&self) -> bool {
+        let Self::Unreachable(error) = self else { return false };
+        let mut causes =
+            std::iter::successors(Some(error.as_ref() as &(dyn Error + 'static)), |error| (*error).source());
+        causes.any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::ConnectionRefused))
+    }
+
+    /// It is enough to ask again later, from the same version: whatever else is asked for is not answered either.
     pub(crate) fn is_for_later(&self) -> bool {
-        self.is_too_many_requests() || matches!(self, Self::Unreachable(_))
+        self.is_too_many_requests() || self.is_refused()
     }
 
     /// How long the server asks to be left alone.

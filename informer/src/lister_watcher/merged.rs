@@ -132,7 +132,9 @@ impl ListerWatcher for Merged {
                     }
                     let said = meta.filter(|meta| !meta.resource_version.is_empty());
                     let meta = said.ok_or_else(|| RequestError::without_version("a list of a part"))?;
-                    reached.lock().set(number, &meta.resource_version);
+                    if request.continue_token.is_none() {
+                        reached.lock().set(number, &meta.resource_version);
+                    }
                     request.continue_token = meta.continue_token;
                     if request.continue_token.is_none() {
                         break;
@@ -187,11 +189,13 @@ fn merge(watches: Vec<WatchStream>, reached: Arc<Mutex<Reached>>, mut initial: u
             let event: RawEvent = event?;
             let head = Head::of(&event.object)?;
             if event.kind != EventType::Bookmark {
-                // The versions of initial events are the objects' own, older than what comes.
-                if !in_initial.get(part).is_some_and(|initial| *initial) {
-                    reached.lock().set(part, &head.version);
-                }
+                let version = head.version.clone().into_owned();
                 yield event;
+                // Only when more is asked for: whoever has it in hand may not come to use it. And the versions of initial events
+                // are the objects' own, older than what comes.
+                if !in_initial.get(part).is_some_and(|initial| *initial) {
+                    reached.lock().set(part, &version);
+                }
                 continue;
             }
             if head.ends_initial_events && head.version.is_empty() {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::time::FAR;
+
 /// Times between attempts that fail.
 #[derive(Clone, Debug)]
 pub struct Backoff {
@@ -25,6 +27,7 @@ impl Backoff {
     /// From `first`, doubled up to `most`, and from the beginning when the last wait was asked for `quiet` ago.
     #[must_use]
     pub fn new(first: Duration, most: Duration, quiet: Duration) -> Self {
+        let (first, most) = (first.min(FAR), most.min(FAR));
         Self { first, most, quiet, next: first, last: None }
     }
 
@@ -47,7 +50,7 @@ const MOST_ASKED: Duration = Duration::from_secs(300);
 mod tests {
     use std::time::Duration;
 
-    use super::Backoff;
+    use super::{Backoff, FAR};
 
     #[tokio::test(start_paused = true)]
     async fn waits_double_up_to_the_most_and_begin_anew_after_a_quiet_time() {
@@ -61,6 +64,14 @@ mod tests {
         assert!(seconds(backoff.next(None)) >= 30.0, "not quiet for long enough");
         tokio::time::advance(Duration::from_secs(121)).await;
         assert!(seconds(backoff.next(None)) <= 1.6);
+    }
+
+    #[test]
+    fn times_without_end_do_not_overflow() {
+        let mut backoff = Backoff::new(Duration::MAX, Duration::MAX, Duration::MAX);
+        for _ in 0..2 {
+            assert!(backoff.next(None) >= FAR);
+        }
     }
 
     #[tokio::test(start_paused = true)]

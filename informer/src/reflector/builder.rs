@@ -12,6 +12,7 @@ use super::threads::Threads;
 use super::versions::Versions;
 use super::{Backoff, OnError, Reflector, ReflectorError, ShouldResync, Target};
 use crate::lister_watcher::ListerWatcher;
+use crate::time::{FAR, period};
 
 /// Builds a [`Reflector`].
 #[must_use]
@@ -56,8 +57,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
-    /// Whether objects are asked for as the first events of a watch, with a list where a server refuses that; otherwise
-    /// always by lists (client-go's feature `WatchListClient`). On unless said.
+    /// Whether objects are asked for as the first events of a watch, with a list where a server refuses that, or failed to do it three
+    /// times in a row; otherwise always by lists (client-go's feature `WatchListClient`). On unless said.
     pub fn watch_list(mut self, watch_list: bool) -> Self {
         self.watch_list = watch_list;
         self
@@ -71,7 +72,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
 
     /// How long a watch lasts at least, if nothing happens to it; at most twice as long. 5 minutes unless said.
     pub fn least_watch(mut self, least: Duration) -> Self {
-        self.least_watch = least;
+        self.least_watch = least.min(FAR);
         self
     }
 
@@ -82,10 +83,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
-    /// Has the target tell of everything it knows every `period`, if `should_resync` then says so (client-go
-    /// `ShouldResync`). Not unless said.
-    pub fn resync(mut self, period: Duration, should_resync: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.resync = Some((period, Box::new(should_resync)));
+    /// Has the target tell of everything it knows `every` so often, if `should_resync` then says so (client-go
+    /// `ShouldResync`). Not unless said; 0 is never.
+    pub fn resync(mut self, every: Duration, should_resync: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.resync = period(every).map(|period| (period, Box::new(should_resync) as Box<ShouldResync>));
         self
     }
 

@@ -4,9 +4,11 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 
 use bytes::Bytes;
+use deltafifo::BoxError;
 use parking_lot::{Condvar, Mutex};
 use serde::de::DeserializeOwned;
 
+use crate::strangers::caught;
 use crate::wire::{Head, with_types};
 
 /// Below this many bytes a thread is not worth it.
@@ -73,18 +75,22 @@ impl Decoder {
         Self { types }
     }
 
-    pub(super) fn one<K: DeserializeOwned>(&self, raw: &Raw) -> Result<Arc<K>, serde_json::Error> {
-        match &self.types {
+    /// One object. A decoder that panics over it has only this one to answer for.
+    pub(super) fn one<K: DeserializeOwned>(&self, raw: &Raw) -> Result<Arc<K>, BoxError> {
+        let decode = || match &self.types {
             Some((api_version, kind)) if !raw.has_kind => {
                 serde_json::from_slice(&with_types(&raw.object, api_version, kind))
             }
             _ => serde_json::from_slice(&raw.object),
+        };
+        match caught(decode) {
+            Ok(decoded) => Ok(Arc::new(decoded?)),
+            Err(message) => Err(format!("the decoder panicked: {message}").into()),
         }
-        .map(Arc::new)
     }
 
     /// Each of `raw`, in order. Blocks while all cores decode for others.
-    pub(super) fn all<K: DeserializeOwned + Send + Sync>(&self, raw: &[Raw]) -> Vec<Result<Arc<K>, serde_json::Error>> {
+    pub(super) fn all<K: DeserializeOwned + Send + Sync>(&self, raw: &[Raw]) -> Vec<Result<Arc<K>, BoxError>> {
         if raw.is_empty() {
             return Vec::new();
         }
@@ -96,14 +102,13 @@ impl Decoder {
             let others: Vec<_> = parts.map(|part| scope.spawn(|| self.part(part))).collect();
             let mut decoded = self.part(mine);
             for other in others {
-                // A decoder that panics does so here.
                 decoded.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             }
             decoded
         })
     }
 
-    fn part<K: DeserializeOwned>(&self, raw: &[Raw]) -> Vec<Result<Arc<K>, serde_json::Error>> {
+    fn part<K: DeserializeOwned>(&self, raw: &[Raw]) -> Vec<Result<Arc<K>, BoxError>> {
         raw.iter().map(|raw| self.one(raw)).collect()
     }
 }

@@ -32,8 +32,8 @@ pub enum ReflectorError {
     /// The queue or store failed, or a store refused an object.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A key function, transformer, decoder or `should_resync` panicked. A list is abandoned by that, and asked for again; an event is left
-    /// out.
+    /// An accessor, key function or `should_resync` panicked. A list is abandoned by that, and asked for again; an event is left out.
+    /// A decoder, transformer or index function that panics has failed, and that is an error of its object.
     #[error("a function of yours panicked, a list is tried again, an event left out: {message}")]
     Panicked {
         /// What it said.
@@ -84,9 +84,9 @@ impl From<RequestError> for Failed {
 }
 
 impl ReflectorError {
-    pub(super) fn undecodable(head: &Head<'_>, error: serde_json::Error) -> Self {
+    pub(super) fn undecodable(head: &Head<'_>, source: BoxError) -> Self {
         let (key, version) = (head.key().into_owned(), head.version.clone().into_owned());
-        Self::Decode { key, version, source: error.into() }
+        Self::Decode { key, version, source }
     }
 
     /// Of an object that a target did not take.

@@ -83,7 +83,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         Ok(())
     }
 
-    /// Reads page after page. The version of the list.
+    /// Reads page after page. The version of the list is that of the first: should a later page be newer, what changed meanwhile on
+    /// those before it is yet to be told by the watch.
     async fn read(
         &self,
         mut intake: Intake,
@@ -120,7 +121,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             let said = meta.filter(|meta| !meta.resource_version.is_empty());
             let meta = said.ok_or_else(|| RequestError::without_version("a list"))?;
             if meta.continue_token.is_none() {
-                return Ok(meta.resource_version);
+                return Ok(first_page.resource_version.clone());
             }
             request.continue_token = meta.continue_token;
         }

@@ -21,6 +21,8 @@ use crate::wire::Head;
 
 /// A server that ends a watch sooner has something against it.
 pub(super) const VERY_SHORT: Duration = Duration::from_secs(1);
+/// After so many watches in a row that were lost and told nothing, something in between may not let watches through.
+pub(super) const MOST_ATTEMPTS: u32 = 3;
 /// How much later than agreed a server may end a watch, before the connection is taken for dead.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -42,26 +44,25 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
 
     /// Watches, beginning with `watch` if there is one, until everything is to be listed anew.
     pub(super) async fn watch(&self, mut watch: Option<Watch>, backoff: &mut Backoff) -> Result<Infallible, Stop> {
-        let mut is_restart = false;
+        let (mut is_restart, mut in_vain) = (false, 0);
         loop {
-            let (mut watch, asked) = if let Some(watch) = watch.take() {
-                (watch, None)
-            } else {
-                let from = self.last_sync_resource_version().unwrap_or_default();
-                // Before it is there: a proxy may not pass on that it is before the first event.
-                let asked = Instant::now();
-                match self.open(from, false).await {
-                    Ok(watch) => (watch, Some(asked)),
-                    Err(error) if error.is_for_later() => {
-                        self.again(error, backoff).await;
-                        continue;
-                    }
-                    Err(error) => return Err(ReflectorError::Watch(error).into()),
-                }
-            };
-            self.metrics.tell(|metrics| metrics.watches(std::mem::replace(&mut is_restart, true)));
             let mut events = 0;
-            match self.watching(&mut watch, &mut events).await? {
+            // Before it is there: a proxy may not pass on that it is before the first event.
+            let asked = watch.is_none().then(Instant::now);
+            let opened = match watch.take() {
+                Some(watch) => Ok(watch),
+                None => self.open(self.last_sync_resource_version().unwrap_or_default(), false).await,
+            };
+            let ended = match opened {
+                Ok(mut watch) => {
+                    self.metrics.tell(|metrics| metrics.watches(std::mem::replace(&mut is_restart, true)));
+                    self.watching(&mut watch, &mut events).await?
+                }
+                Err(error) => Err(error),
+            };
+            let is_lost = ended.as_ref().is_err_and(|error| error.is_cut() && !error.is_for_later());
+            in_vain = if is_lost && events == 0 { in_vain + 1 } else { 0 };
+            match ended {
                 Ok(()) if asked.is_some_and(|asked| asked.elapsed() < VERY_SHORT) => {
                     self.metrics.tell(Metrics::short_watch);
                     if events == 0 {
@@ -71,7 +72,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                     self.again(RequestError::VeryShort, backoff).await;
                 }
                 Ok(()) => {}
-                Err(error) if error.is_for_later() || error.is_cut() => self.again(error, backoff).await,
+                Err(error) if error.is_for_later() || is_lost && in_vain < MOST_ATTEMPTS => {
+                    self.again(error, backoff).await;
+                }
                 Err(error) => return Err(ReflectorError::Watch(error).into()),
             }
         }

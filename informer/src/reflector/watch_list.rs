@@ -8,19 +8,16 @@ use tokio::time::Instant;
 
 use super::error::{Failed, ReflectorError, Stop};
 use super::intake::{Intake, Part};
-use super::watch::VERY_SHORT;
+use super::watch::{MOST_ATTEMPTS, VERY_SHORT};
 use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RequestError};
 use crate::wire::{Head, WireError};
 
-/// After so many that did not come to their end, something in between may not let them.
-const MOST_ATTEMPTS: u32 = 3;
-
 impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
-    /// Everything, and the watch that goes on from there. None: the server does not do that, so a list is to be asked for.
+    /// Everything, and the watch that goes on from there. None: the server does not do that, or did not as often as it was asked,
+    /// so a list is to be asked for.
     pub(super) async fn list_by_watch(&self, backoff: &mut Backoff) -> Result<Option<Watch>, Stop> {
-        let mut attempts = 0;
-        loop {
+        for _ in 0..MOST_ATTEMPTS {
             let error = match self.stream_list().await? {
                 ControlFlow::Break(watch) => return Ok(Some(watch)),
                 ControlFlow::Continue(error) => error,
@@ -30,14 +27,14 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             }
             // Silent: perhaps a server that does not know what it was asked for, and so will never say that this is all.
             let broke_off = error.is_cut() && !matches!(error, RequestError::Silent { .. });
-            attempts += u32::from(!error.is_for_later());
-            let again = attempts < MOST_ATTEMPTS && (broke_off || error.is_version_unavailable());
-            if !(again || error.is_for_later()) {
+            let is_for_later = error.is_for_later() || error.retry_after().is_some();
+            if !(broke_off || is_for_later || error.is_version_unavailable()) {
                 self.report(&ReflectorError::Watch(error));
                 return Ok(None);
             }
             self.again(error, backoff).await;
         }
+        Ok(None)
     }
 
     async fn stream_list(&self) -> Result<ControlFlow<Watch, RequestError>, Stop> {

@@ -17,6 +17,7 @@ use super::step::Step;
 use super::sync::{Arc, Mutex, mutant};
 use crate::metrics::Named;
 use crate::strangers::unharmed;
+use crate::time::period;
 use crate::workqueue::sleep::sleep_until_some;
 
 /// client-go's.
@@ -89,7 +90,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         on_error: OnError,
     ) -> Self {
         let HandlerOptions { buffer, resync, matches, name: _ } = options;
-        let resync = resync.or(of_informer).map(|period| period.max(SHORTEST_RESYNC));
+        let resync = resync.or(of_informer).and_then(period).map(|period| period.max(SHORTEST_RESYNC));
         let due = resync.map(|period| Instant::now() + period);
         let behind = Behind { intake: Intake::new(buffer), most: 0, sleeper: None, has_ended: false, due };
         let state = watch::Sender::new(State::default());

@@ -111,8 +111,8 @@ impl<K> HandlerOptions<K> {
     }
 
     /// Every `period` it is told everything that is stored as an update to itself, with
-    /// [`Cause::Resync`](super::Cause::Resync) (client-go `AddEventHandlerWithResyncPeriod`). At least every second; `None` for
-    /// never. By a walk, as for a late handler: nobody else notices anything.
+    /// [`Cause::Resync`](super::Cause::Resync) (client-go `AddEventHandlerWithResyncPeriod`). At least every second; `None`, or
+    /// 0, for never. By a walk, as for a late handler: nobody else notices anything.
     pub fn resync(mut self, period: Option<Duration>) -> Self {
         self.resync = period.map_or(Resync::Never, Resync::Every);
         self

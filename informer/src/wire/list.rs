@@ -19,6 +19,7 @@ pub(crate) struct ListSplitter {
     /// The list's own fields that count, raw.
     kind: Option<Bytes>,
     metadata: Option<Bytes>,
+    has_items: bool,
 }
 
 enum At {
@@ -51,7 +52,15 @@ struct ListMeta {
 
 impl ListSplitter {
     pub(crate) fn new() -> Self {
-        Self { bytes: BytesMut::new(), seen: 0, at: At::Start, scan: Scan::default(), kind: None, metadata: None }
+        Self {
+            bytes: BytesMut::new(),
+            seen: 0,
+            at: At::Start,
+            scan: Scan::default(),
+            kind: None,
+            metadata: None,
+            has_items: false,
+        }
     }
 
     /// Takes the next bytes, and appends the items that are complete now.
@@ -81,8 +90,9 @@ impl ListSplitter {
             return Err(WireError::CutShort { of: "a list" });
         }
         let kind: &[u8] = self.kind.as_deref().unwrap_or_default();
-        if !kind.ends_with(b"List\"") {
-            return Err(WireError::not_that("no list, its kind does not end in List", kind));
+        // A custom resource's list may be of any kind: `spec.names.listKind` says which.
+        if !self.has_items && !kind.ends_with(b"List\"") {
+            return Err(WireError::not_that("no list, it has no items, and its kind does not end in List", kind));
         }
         let without = || WireError::not_that("a list without metadata", kind);
         self.meta()?.ok_or_else(without)
@@ -96,7 +106,7 @@ impl ListSplitter {
                 Some(byte) if byte.is_ascii_whitespace() => self.skip(1),
                 Some(b'[') if name == "items" => {
                     self.skip(1);
-                    self.at = At::Items;
+                    (self.at, self.has_items) = (At::Items, true);
                 }
                 Some(_) => return self.scan_on(items),
             },
@@ -162,6 +172,7 @@ impl ListSplitter {
                     "items" if value != "null" => {
                         return Err(WireError::not_that("a list whose items are no array", &value));
                     }
+                    "items" => self.has_items = true,
                     _ => {}
                 }
                 At::Member
@@ -222,6 +233,14 @@ mod tests {
         for items in ["", r#","items":null"#, r#","items":[]"#] {
             let list = format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"9"}}{items}}}"#);
             assert!(split([list.as_bytes()]).unwrap().0.is_empty(), "{list}");
+        }
+    }
+
+    #[test]
+    fn a_custom_resources_list_is_one_whatever_its_kind() {
+        for items in ["null", "[]", "[{}]"] {
+            let list = format!(r#"{{"kind":"Flock","metadata":{{"resourceVersion":"9"}},"items":{items}}}"#);
+            assert!(split([list.as_bytes()]).is_ok(), "{list}");
         }
     }
 

@@ -17,9 +17,7 @@ use super::metrics::Metrics;
 use super::shard::{Place, Shard};
 use super::sharded::Sharded;
 use crate::strangers::unharmed;
-
-/// Longer than anybody waits, and short enough that the clock does not overflow.
-const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+use crate::time::FAR;
 
 /// So many keys whose time has come are queued before other tasks have a turn.
 const PIECE: usize = 256;

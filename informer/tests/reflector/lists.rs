@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo_informer::WireError;
-use deltafifo_informer::lister_watcher::{Listed, PageMeta, RequestError, Scripted};
+use deltafifo_informer::lister_watcher::{EventType, Listed, PageMeta, RequestError, Scripted};
 use deltafifo_informer::reflector::Reflector;
 use futures_util::stream::{self, StreamExt};
 
-use super::rig::{Rig, broken, cut, expired, items, list, map, page, queue, shown_asked, status};
+use super::rig::{Rig, broken, cut, event, expired, items, list, map, page, queue, shown_asked, status};
 
 #[tokio::test(start_paused = true)]
 async fn the_first_list_is_at_any_version_and_the_watch_goes_on_from_it() {
@@ -30,6 +30,17 @@ async fn pages_are_followed_to_the_last_and_nothing_is_deleted_before() {
     let pages = [r#"list "0" limit 500"#, r#"list "0" limit 500 token t1"#, r#"list "0" limit 500 token t2"#];
     assert_eq!(asked[..3], pages);
     assert_eq!(asked[3], r#"watch "7""#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changed_while_pages_came_is_left_to_the_watch() {
+    let script = Scripted::new()
+        .list([page(7, Some("t1")), items([map("a", 5)])])
+        .list([page(9, None), items([map("b", 9)])])
+        .watch_on([event(EventType::Modified, map("a", 8))]);
+    let mut rig = Rig::lists(script);
+    assert_eq!(rig.changes(3).await[2], "Updated a@5>8");
+    assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"watch "7""#);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@ mod faults;
 mod lists;
 mod merged;
 mod other_keys;
+mod panics;
 mod refused;
 mod rig;
 mod targets;

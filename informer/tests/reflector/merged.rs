@@ -179,6 +179,23 @@ async fn no_part_is_asked_for_a_state_older_than_its_own_or_than_what_is_asked_f
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_that_was_handed_out_and_not_asked_beyond_comes_again() {
+    let part = Arc::new(Scripted::new().list(list(4, [])).watch_on([event(EventType::Added, map("a", 9))]));
+    let merged = Merged::new(vec![Box::new(part.clone())]);
+    let mut listed = merged.list(ListRequest::default()).await.unwrap();
+    while let Some(listed) = listed.next().await {
+        listed.unwrap();
+    }
+    let changes = WatchRequest { resource_version: "4".to_owned(), send_initial_events: false, timeout_seconds: 300 };
+    let mut events = merged.watch(changes.clone()).await.unwrap();
+    events.next().await.unwrap().unwrap();
+    // Whoever had it in hand may not have come to use it.
+    drop(events);
+    drop(merged.watch(changes).await.unwrap());
+    assert_eq!(shown_asked(&part.asked())[2], r#"watch "4""#);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_end_of_a_parts_initial_events_without_a_version_is_not_believed() {
     let ends = r#"{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}"#;
     let part = Scripted::new().list(list(4, [])).watch_on([event(EventType::Bookmark, ends.into())]);

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unnecessary_wraps)] // The parts of a script are results.
 
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -171,6 +172,22 @@ pub fn cut<T: Send + 'static>(
 pub fn status(code: u16, reason: &str) -> RequestError {
     let status = Status::failure("as told", reason).with_code(code);
     RequestError::Status { status: Box::new(status), retry_after: None }
+}
+
+/// The same, and when to ask again.
+pub fn busy(code: u16, reason: &str, seconds: u64) -> RequestError {
+    let RequestError::Status { status, .. } = status(code, reason) else { unreachable!() };
+    RequestError::Status { status, retry_after: Some(Duration::from_secs(seconds)) }
+}
+
+/// Nothing listens there.
+pub fn refused() -> RequestError {
+    RequestError::Unreachable(io::Error::from(ErrorKind::ConnectionRefused).into())
+}
+
+/// The connection is closed before there is an answer.
+pub fn closed() -> RequestError {
+    RequestError::Unreachable("connection closed before message completed".into())
 }
 
 pub fn expired() -> RequestError {

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use deltafifo::{DeltaFifo, Indexer, KeyFunc};
 use deltafifo_informer::KubeMeta;
-use deltafifo_informer::lister_watcher::{EventType, RequestError, Scripted};
+use deltafifo_informer::lister_watcher::{EventType, Scripted};
 use deltafifo_informer::reflector::{Plain, Reflector};
 use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
-use super::rig::{Rig, bookmark, broken, cut, event, expired, list, map, shown, shown_asked, status};
+use super::rig::{
+    Rig, bookmark, broken, busy, closed, cut, event, expired, list, map, refused, shown, shown_asked, status,
+};
 
 fn rig(script: Scripted) -> Rig {
     Rig::start(script, |builder| builder)
@@ -85,15 +87,47 @@ async fn a_server_that_cannot_is_asked_for_a_list() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_busy_or_away_is_asked_again() {
-    let away = || RequestError::Unreachable("connection refused".into());
-    let script = Scripted::new()
-        .watch_fails(status(429, "TooManyRequests"))
-        .watch_fails(away())
-        .watch([event(EventType::Added, map("a", 1))])
-        .watch_on([event(EventType::Added, map("a", 1)), bookmark(2, true)]);
-    let rig = rig(script);
-    rig.fifo.wait_for_resource_version_async("2").await.unwrap();
-    assert_eq!(shown_asked(&rig.asked(4).await), [r#"watch initial """#; 4]);
+    let failed = [
+        [Err(status(429, "TooManyRequests")), Err(refused())],
+        [Err(closed()), Ok([event(EventType::Added, map("a", 1))])],
+        [Err(busy(503, "ServiceUnavailable", 1)), Ok([Err(expired())])],
+    ];
+    for failed in failed {
+        let script = failed.into_iter().fold(Scripted::new(), |script, failed| match failed {
+            Ok(events) => script.watch(events),
+            Err(error) => script.watch_fails(error),
+        });
+        let rig = rig(script.watch_on([event(EventType::Added, map("a", 1)), bookmark(2, true)]));
+        rig.fifo.wait_for_resource_version_async("2").await.unwrap();
+        assert_eq!(shown_asked(&rig.asked(3).await), [r#"watch initial """#; 3]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_streamed_lists_fail_three_times_whatever_the_reason_a_list_is_asked_for() {
+    let failures = [closed, refused, || status(429, "TooManyRequests"), || busy(503, "ServiceUnavailable", 1), expired];
+    for failed in failures {
+        let script = (0..3).fold(Scripted::new(), |script, _| script.watch_fails(failed()));
+        let mut rig = rig(script.list(list(7, [map("a", 5)])).watch_on([]));
+        let synced = timeout(Duration::from_secs(60), rig.changes(1)).await;
+        assert_eq!(synced.expect("a list follows"), ["Added a@5"]);
+        let asked = shown_asked(&rig.asked(5).await);
+        assert_eq!(asked[..3], [r#"watch initial """#; 3]);
+        assert!(asked[3].starts_with("list"), "{asked:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_when_to_ask_for_a_streamed_list_again_is_left_alone_until_then() {
+    for (code, reason) in [(429, "TooManyRequests"), (503, "ServiceUnavailable")] {
+        let script = (0..3).fold(Scripted::new(), |script, _| script.watch_fails(busy(code, reason, 40)));
+        let (began, rig) = (Instant::now(), rig(script));
+        for times in 1..=4 {
+            rig.asked(times).await;
+            assert_eq!(began.elapsed().as_secs(), 40 * (times as u64 - 1), "{code}, request {times}");
+        }
+        assert_eq!(shown_asked(&rig.asked(4).await)[3], r#"list "0" limit 500"#);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use deltafifo_informer::lister_watcher::{EventType, RequestError, Scripted};
-use deltafifo_informer::reflector::RunError;
+use deltafifo_informer::reflector::{Backoff, RunError};
 use futures_util::stream::{self, StreamExt};
 use tokio::time::{Instant, timeout};
 
-use super::rig::{Rig, bookmark, broken, event, list, map, shown_asked, status};
+use super::rig::{Rig, bookmark, broken, busy, closed, event, list, map, refused, shown_asked, status};
 
 #[tokio::test(start_paused = true)]
 async fn events_are_told_in_order_and_move_the_version() {
@@ -44,7 +44,6 @@ async fn what_was_written_is_applied_without_a_bookmark() {
 #[tokio::test(start_paused = true)]
 async fn what_a_watch_told_last_is_applied_though_no_other_can_be_opened() {
     let script = Scripted::new().list(list(4, [])).watch([event(EventType::Added, map("a", 5))]);
-    let refused = || RequestError::Unreachable("connection refused".into());
     let rig = Rig::lists((0..100).fold(script, |script, _| script.watch_fails(refused())));
     let applied = rig.fifo.wait_for_resource_version_async("5");
     timeout(Duration::from_secs(60), applied).await.expect("it is told at the watch's end").unwrap();
@@ -52,11 +51,10 @@ async fn what_a_watch_told_last_is_applied_though_no_other_can_be_opened() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_cannot_be_opened_for_now_is_opened_again_without_a_list() {
-    let refused = RequestError::Unreachable("connection refused".into());
     let script = Scripted::new()
         .list(list(4, []))
         .watch_fails(status(429, "TooManyRequests"))
-        .watch_fails(refused)
+        .watch_fails(refused())
         .watch([Err(status(429, "TooManyRequests"))])
         .watch_on([event(EventType::Added, map("a", 5))]);
     let mut rig = Rig::lists(script);
@@ -70,13 +68,40 @@ async fn a_watch_that_cannot_be_opened_for_now_is_opened_again_without_a_list() 
 
 #[tokio::test(start_paused = true)]
 async fn the_server_says_how_long_to_wait() {
-    let RequestError::Status { status, .. } = status(429, "TooManyRequests") else { unreachable!() };
-    let busy = RequestError::Status { status, retry_after: Some(Duration::from_secs(40)) };
-    let rig = Rig::lists(Scripted::new().list(list(4, [])).watch_fails(busy));
+    let rig = Rig::lists(Scripted::new().list(list(4, [])).watch_fails(busy(429, "TooManyRequests", 40)));
     rig.asked(2).await;
     let refused = Instant::now();
     rig.asked(3).await;
     assert_eq!(refused.elapsed().as_secs(), 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_are_lost_three_times_in_a_row_and_told_nothing_lead_to_a_list() {
+    let cut = || stream::iter([Err(RequestError::Broken("reset by peer".into()))]).boxed();
+    let told = stream::iter([bookmark(5, false), Err(RequestError::Broken("reset by peer".into()))]).boxed();
+    let script = Scripted::new()
+        .list(list(4, []))
+        .watch_fails(closed())
+        .watch_stream(cut())
+        .watch_stream(told)
+        .watch_stream(cut())
+        .watch_fails(closed())
+        .watch_fails(closed())
+        .list(list(9, []));
+    let rig = Rig::lists(script);
+    let asked = shown_asked(&rig.asked(9).await);
+    assert_eq!(asked[1..4], [r#"watch "4""#; 3]);
+    assert_eq!(asked[4..7], [r#"watch "5""#; 3], "what told something was not in vain");
+    assert_eq!(asked[7..], [r#"list "5" limit 0"#, r#"watch "9""#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_nobody_listens_or_all_are_busy_a_watch_is_asked_for_again_without_a_list() {
+    let script = (0..20).fold(Scripted::new().list(list(4, [])), |script, _| {
+        script.watch_fails(refused()).watch_fails(status(429, "TooManyRequests"))
+    });
+    let rig = Rig::lists(script);
+    assert_eq!(shown_asked(&rig.asked(42).await)[1..], [r#"watch "4""#; 41]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -175,6 +200,21 @@ async fn everything_known_is_told_again_at_every_resync() {
     let began = Instant::now();
     assert_eq!(rig.changes(3).await, ["Added a@3", "Updated a@3>3", "Updated a@3>3"]);
     assert_eq!(began.elapsed().as_secs(), 180, "not when it is not due");
+}
+
+#[tokio::test(start_paused = true)]
+async fn times_that_are_nothing_or_without_end_are_never() {
+    const YEAR: Duration = Duration::from_secs(365 * 86_400);
+    for (resync, long) in [(Duration::ZERO, Duration::from_secs(60)), (Duration::MAX, 20 * YEAR)] {
+        let mut rig = Rig::start(Scripted::new().list(list(4, [])).watch_on([]), |builder| {
+            let builder = builder.watch_list(false).silence(Duration::MAX).least_watch(Duration::MAX);
+            builder.backoff(Backoff::new(Duration::MAX, Duration::MAX, Duration::MAX)).resync(resync, || panic!("now"))
+        });
+        assert_eq!(rig.asked(2).await.len(), 2);
+        let told = timeout(long, rig.error()).await;
+        assert!(told.is_err(), "{resync:?}: {told:?}");
+        assert_eq!(rig.source.asked().len(), 2);
+    }
 }
 
 #[tokio::test(start_paused = true)]

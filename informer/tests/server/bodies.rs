@@ -42,6 +42,25 @@ async fn where_a_streamed_list_is_refused_it_lists_and_watches() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn where_streamed_lists_are_cut_off_each_time_it_lists_after_three() {
+    let faults = [Fault::refused, || Fault::broken(After::Bytes(0)), || Fault::cut(After::Bytes(0))];
+    for fault in faults {
+        let server = server();
+        server.apply(map("shop", "a", "1")).unwrap();
+        server.fault(fault().when(Request::sends_initial_events).times(usize::MAX));
+        let fifo = applied();
+        let _errors = run(maps(&server), &fifo, |builder| builder);
+        let synced = tokio::time::timeout(Duration::from_secs(60), fifo.wait_for_sync_async()).await;
+        synced.expect("lists work").unwrap();
+        server.apply(map("shop", "a", "2")).unwrap();
+        up_to_date(&server, &fifo, &Resource::config_maps()).await;
+        assert_eq!(stored(&fifo), ["shop/a=2"]);
+        let streamed = server.requests().iter().filter(|request| request.sends_initial_events()).count();
+        assert!((1..=3).contains(&streamed), "{streamed}");
+    }
+}
+
 /// What the server answers to a list or watch of its one small object.
 async fn answer(query: &str) -> String {
     let request = http::Request::get(format!("/api/v1/configmaps?{query}")).body(Vec::new()).unwrap();

@@ -72,3 +72,28 @@ async fn a_resync_adds_nothing_to_what_waits_for_the_handler() {
     rig.stored("b", "1").await;
     assert_eq!(next_sorted(&mut stream, 2).await, ["watch +b=1", "watch a=1>2"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn periods_of_nothing_and_without_end_are_never() {
+    let never = [Some(Duration::ZERO), Some(Duration::MAX), None];
+    for of_informer in never {
+        let server = server();
+        server.apply(map("a", "1")).unwrap();
+        let rig = Rig::start(server, |informer| match of_informer {
+            Some(period) => informer.resync(period),
+            None => informer,
+        });
+        let began = Instant::now();
+        let of_handlers = never.map(|period| HandlerOptions::new().resync(period));
+        let mut streams: Vec<_> = of_handlers.into_iter().map(|options| rig.subscribe(options)).collect();
+        streams.push(rig.subscribe(HandlerOptions::new()));
+        for stream in &mut streams {
+            next(stream, 1).await;
+        }
+        next(&mut rig.subscribe(every(3600)), 2).await;
+        assert_eq!(began.elapsed().as_secs(), 3600);
+        for stream in &mut streams {
+            assert!(futures_util::FutureExt::now_or_never(next(stream, 1)).is_none(), "{of_informer:?}");
+        }
+    }
+}

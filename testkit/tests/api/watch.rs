@@ -222,6 +222,14 @@ async fn a_server_may_send_bookmarks_by_itself_to_those_who_want_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn bookmarks_that_nobody_lives_to_see_do_not_come() {
+    let server = builder().bookmarks(Duration::MAX).build();
+    let mut watch = open(&server, &format!("{PODS}?watch=1&allowWatchBookmarks=1")).await;
+    let century = tokio::time::timeout(Duration::from_secs(100 * 365 * 86_400), watch.events(["any"])).await;
+    assert!(century.is_err());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_bookmark_by_itself_comes_after_the_initial_events() {
     let server = builder().bookmarks(Duration::from_secs(60)).frame_size(1).build();
     server.apply(pod("a")).unwrap();

@@ -3,6 +3,7 @@
 
 mod behind;
 mod check;
+mod claims;
 mod commit;
 mod directory;
 mod figure;
@@ -25,6 +26,7 @@ pub mod versions;
 mod whole;
 
 pub use check::{Disagreement, check};
+pub use claims::Claims;
 pub use directory::{Directory, Unwritable};
 pub use join::{NotOne, join};
 pub use machine::Machine;

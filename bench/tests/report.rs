@@ -4,7 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use deltafifo_bench::engines::EngineName;
-use deltafifo_bench::report::{Directory, Report, Verdict};
+use deltafifo_bench::protocol::Row;
+use deltafifo_bench::report::{Directory, Missed, Report, Summary, Verdict, print};
+use deltafifo_bench::rounds::Measured;
+use deltafifo_bench::workloads::Workload;
 use serde_json::{Value, json};
 
 /// Quantiles that rows with a distribution have.
@@ -13,7 +16,7 @@ const QUANTILES: [f64; 13] = [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.99
 fn row(workload: &str, variant: &str, engine: &str, objects: usize, unit: &str, value: f64) -> Value {
     json!({
         "workload": workload, "variant": variant, "engine": engine, "objects": objects, "unit": unit,
-        "min": value / 2.0, "median": value, "max": value * 2.0, "extra": { "start_bytes": 1_000_000, "peak_bytes": 8_000_000 }
+        "min": value / 2.0, "median": value, "max": value * 2.0, "rounds": [value, value * 2.0], "extra": { "start_bytes": 1_000_000, "peak_bytes": 8_000_000 }
     })
 }
 
@@ -27,9 +30,9 @@ fn report(rows: &[Value]) -> Report {
         "cpu": "A <CPU> & more", "cores": 2, "memory_bytes": 8_000_000_000_u64, "kernel": "6.1", "allocator": "one 1.2",
         "engines": { "deltafifo": "deltafifo 0.1 of today" }
     });
-    let run =
-        json!({ "date": "2026-11-21T12:00:00Z", "command": "relist --json 'a b'", "rounds": 3, "complete": true });
-    serde_json::from_value(json!({ "run": run, "machine": machine, "rows": rows })).expect("it is a report")
+    let run = json!({ "date": "2026-11-21T12:00:00Z", "command": "relist --json 'a b'", "commit": "0123456", "rounds": 3, "complete": true });
+    serde_json::from_value(json!({ "format": 2, "runs": [run], "machine": machine, "rows": rows }))
+        .expect("it is a report")
 }
 
 /// Writes the report: its page, and the names and texts of its plots. Each is XML, and of numbers only.
@@ -210,4 +213,88 @@ fn plots_have_the_size_that_most_engines_have() {
     let (_, plots) = write("widest", &rows);
     let (_, relist) = plots.iter().find(|(name, _)| name == "relist").expect("it is drawn");
     assert!(relist.contains("mutex"), "{relist}");
+}
+
+/// The rows of one round's distribution, as an engine's process tells them.
+fn distribution(engine: EngineName, samples: u64, at: impl Fn(f64) -> f64) -> Vec<Measured> {
+    let rows = [("add-p50", 0.5), ("add-p99", 0.99), ("add-p99.9", 0.999), ("add-max", 1.0)];
+    let row = |(variant, quantile)| {
+        let mut row = Row::new(Workload::Stall, variant, "s", at(quantile));
+        row.extra.insert("samples".into(), samples.into());
+        row.extra.insert("largest".into(), at(1.0).into());
+        if variant == "add-p50" {
+            row.extra.insert("curve".into(), QUANTILES.map(|quantile| json!([quantile, at(quantile)])).into());
+        }
+        Measured { engine, objects: 1000, row }
+    };
+    rows.map(row).into()
+}
+
+#[test]
+fn a_plot_draws_the_round_that_the_rows_show_and_no_percentile_of_few_samples() {
+    // The one is the worse at the median, the other at the end.
+    let even = distribution(EngineName::DeltaFifo, 50_000, |quantile| 0.5 + quantile);
+    let steep = distribution(EngineName::DeltaFifo, 50_000, |quantile| 0.1 + 9.0 * quantile.powi(20));
+    let few = distribution(EngineName::Mutex, 35, |quantile| 2.0 + quantile);
+    let rows = Summary::of(&[even, steep, few].concat(), 2);
+    let row = |engine: EngineName, variant: &str| {
+        rows.iter().find(|row| row.engine == engine.name() && row.variant == variant).expect("a row")
+    };
+    let place = |engine, quantile: f64| {
+        let curve = row(engine, "add-p50").extra["curve"].as_array().expect("a curve");
+        curve.iter().find(|place| place[0] == quantile).and_then(|place| place[1].as_f64())
+    };
+    assert_eq!(place(EngineName::DeltaFifo, 0.5), Some(1.0));
+    assert!(row(EngineName::DeltaFifo, "add-p99").median > 5.0);
+    for (variant, quantile) in [("add-p50", 0.5), ("add-p99", 0.99), ("add-p99.9", 0.999), ("add-max", 1.0)] {
+        let shown = row(EngineName::DeltaFifo, variant);
+        assert_eq!(place(EngineName::DeltaFifo, quantile), Some(shown.median), "{variant}");
+    }
+    for (variant, quantile) in [("add-p99", 0.99), ("add-p99.9", 0.999), ("add-max", 1.0)] {
+        assert_eq!(
+            Some(row(EngineName::Mutex, variant).median),
+            place(EngineName::Mutex, 1.0),
+            "{variant}: the largest"
+        );
+        assert_eq!(place(EngineName::Mutex, quantile).is_some(), quantile >= 1.0, "{variant}");
+    }
+    assert_eq!(place(EngineName::Mutex, 0.5), Some(row(EngineName::Mutex, "add-p50").median), "17 samples lie beyond");
+    assert_eq!(place(EngineName::DeltaFifo, 0.9999), None, "five of 50,000 samples lie beyond");
+
+    let rows: Vec<_> = rows.iter().map(|row| serde_json::to_value(row).expect("JSON")).collect();
+    let (page, plots) = write("few", &rows);
+    assert!(page.contains("the largest of 35 samples, too few for a percentile"));
+    assert!(page.contains("50,000 samples") && page.contains("ONLY 1 of 2 rounds"));
+    let (_, plot) = plots.iter().find(|(name, _)| name == "stall-add").expect("it is drawn");
+    assert!(plot.lines().any(|line| line == "35 samples"), "{plot}");
+}
+
+#[test]
+fn an_engine_whose_turn_failed_is_said_beside_the_figures() {
+    let mut report = report(&[row("stall", "add-max", "mutex", 10, "s", 1.0), row("churn", "", "mutex", 10, "s", 1.0)]);
+    let of = |engine: &str, said: &str| Missed::new(engine.to_owned(), 10, vec!["stall".to_owned()], said);
+    report.runs[0].failed.push(of("dashmap", "round 1/1: dashmap: /a/b/relist does not start"));
+    report.runs[0].not_run.push(of("deltafifo", "round 1/1: deltafifo"));
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reports/failed");
+    Directory::make(&path).expect("it can be made").write(&report).expect("it can be written");
+    let page = fs::read_to_string(path.join("index.html")).expect("text");
+    assert_eq!(page.matches("NOT MEASURED").count(), 2, "of stall, and not of churn");
+    assert!(page.contains("A turn failed: round 1/1: dashmap: relist does not start"), "without the path");
+    let text = print(&report);
+    for engine in ["dashmap", "deltafifo"] {
+        assert!(text.lines().any(|line| line.contains(engine) && line.contains("NOT MEASURED")), "{text}");
+    }
+}
+
+#[test]
+fn the_page_lists_where_deltafifo_is_behind() {
+    let rows = [
+        row("stall", "handled-p99", "deltafifo", 10, "s", 3.0),
+        row("stall", "handled-p99", "dashmap", 10, "s", 1.0),
+        row("stall", "add-p99", "deltafifo", 10, "s", 1.0),
+        row("stall", "add-p99", "dashmap", 10, "s", 1.0),
+    ];
+    let (page, _) = write("behind", &rows);
+    assert!(page.contains("<dt>stall handled-p99, 10</dt><dd>dashmap 3.00 ×</dd></dl>"), "{page}");
+    assert!(print(&report(&rows)).contains("dashmap 3.00 ×"));
 }

@@ -51,12 +51,13 @@ func (l latencies) curve() [][2]float64 {
 	return points
 }
 
-// report writes the rows of these quantiles. That of the median carries the whole curve.
+// report writes the rows of these quantiles, each with the number of samples and the largest: of few samples a percentile
+// is none (bench/src/report/percentile.rs). That of the median carries the whole curve.
 func (l latencies) report(out *output, workload, prefix string, quantiles []quantile, extra map[string]any) error {
 	for _, q := range quantiles {
-		r := row{Workload: workload, Variant: prefix + q.name, Unit: "s", Value: l.seconds(q.value), Extra: extra}
+		r := row{Workload: workload, Variant: prefix + q.name, Unit: "s", Value: l.seconds(q.value), Extra: maps.Clone(extra)}
+		r.Extra["samples"], r.Extra["largest"] = l.histogram.TotalCount(), l.seconds(worst.value)
 		if q == p50 {
-			r.Extra = maps.Clone(extra)
 			r.Extra["curve"] = l.curve()
 		}
 		if err := out.row(r); err != nil {

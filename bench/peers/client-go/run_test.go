@@ -175,6 +175,9 @@ func curves(t *testing.T, rows []row) []string {
 		if curve, has := r.Extra["curve"].([]any); has != strings.HasSuffix(r.Variant, "p50") || has && len(curve) != len(curvePoints) {
 			t.Errorf("%s %s: curve %v", r.Workload, r.Variant, curve)
 		}
+		if r.Unit == "s" && (r.Extra["samples"] == nil || r.Extra["largest"].(float64) < r.Value) {
+			t.Errorf("%s %s: %v is of %v samples, the largest %v", r.Workload, r.Variant, r.Value, r.Extra["samples"], r.Extra["largest"])
+		}
 	}
 	return variants
 }

@@ -10,8 +10,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// idlePart is the part of the time in which the idle store is read.
-const idlePart = 4
+const (
+	// idlePart is the part of the time in which the idle store is read.
+	idlePart = 4
+	// patience is for how many times as long relists go on while no get has counted yet: a busy machine may give a reader no
+	// turn before.
+	patience = 100
+)
 
 // runReaders measures how long a get of a random key takes, in an idle store, and while relists go on back to back: each
 // replaced and drained before the next. Then only gets that begin during a relist count. An informer waits for a second
@@ -94,8 +99,9 @@ func readKeys(opts *options, data source) ([]string, error) {
 
 // readPhase is what the readers are told.
 type readPhase struct {
-	counts atomic.Bool // gets that begin now count
-	over   atomic.Bool
+	counts  atomic.Bool // gets that begin now count
+	counted atomic.Bool // one has
+	over    atomic.Bool
 }
 
 // gets are what a reader found.
@@ -106,7 +112,7 @@ type gets struct {
 
 // read gets all keys over and over, beginning with one of them.
 func (p *readPhase) read(store cache.Store, keys []string, first int) gets {
-	found := gets{took: newLatencies()}
+	found, told := gets{took: newLatencies()}, false
 	for at := first; !p.over.Load(); at++ {
 		if at == len(keys) {
 			at = 0
@@ -118,6 +124,10 @@ func (p *readPhase) read(store cache.Store, keys []string, first int) gets {
 		took := time.Since(began)
 		if counts {
 			found.took.note(took)
+			if !told {
+				p.counted.Store(true)
+				told = true
+			}
 		}
 		if err != nil || !exists || object == nil {
 			found.misses++
@@ -129,7 +139,13 @@ func (p *readPhase) read(store cache.Store, keys []string, first int) gets {
 // relistFor relists back to back for so long, and at least once. It returns how often.
 func relistFor(length time.Duration, engine *readEngine, phase *readPhase) (int, error) {
 	replaces := 0
-	for start := time.Now(); replaces == 0 || time.Since(start) < length; replaces++ {
+	enough := func() time.Duration {
+		if phase.counted.Load() {
+			return length
+		}
+		return length * patience
+	}
+	for start := time.Now(); replaces == 0 || time.Since(start) < enough(); replaces++ {
 		err := engine.relist((replaces+1)%2, func() { phase.counts.Store(true) })
 		phase.counts.Store(false)
 		if err != nil {

@@ -145,8 +145,7 @@ fn child(cli: Cli) -> Result<(), Error> {
 /// A report with the name of its file.
 fn earlier(path: &Path) -> Result<(String, Report), Error> {
     let name = path.display().to_string();
-    let report = Report::read(path)
-        .map_err(|error| format!("{name}: {error}: --from takes what --json wrote, or a report's rows.json"))?;
+    let report = Report::read(path).map_err(|error| format!("{name} {error}"))?;
     Ok((name, report))
 }
 
@@ -160,7 +159,7 @@ fn parent(cli: Cli) -> Result<(), Error> {
     }
     let outputs = Outputs::open(cli.json.as_deref(), cli.report.as_deref())?;
     let objects = cli.objects().into_iter().collect();
-    let (engines, go) = engines(cli.engine, &cli.workload.0)?;
+    let Chosen { engines, go, skipped } = engines(cli.engine, &cli.workload.0)?;
     let plan = Plan {
         engines,
         workloads: cli.workload.0,
@@ -174,9 +173,10 @@ fn parent(cli: Cli) -> Result<(), Error> {
     let interrupt = Interrupt::catch()?;
     let (mut run, mut machine) = (Run::begins(plan.rounds), Machine::here());
     let outcome = rounds::run(&plan, go.as_ref(), &interrupt);
-    (run.complete, run.failed, machine.engines) = (outcome.is_complete(), outcome.failed, outcome.engines);
+    (run.complete, run.failed, run.not_run) = (outcome.is_complete(), outcome.failed, outcome.not_run);
+    (run.skipped, machine.engines) = (skipped, outcome.engines);
     run.verdict = Verdict::of(&outcome.measured);
-    let report = Report::of(run, machine, Summary::of(&outcome.measured));
+    let report = Report::of(run, machine, Summary::of(&outcome.measured, plan.rounds));
     // Who asks for the end before there is anything keeps what was written before.
     if !report.rows.is_empty() || outcome.interrupted.is_none() {
         outputs.write(&report)?;
@@ -188,14 +188,19 @@ fn parent(cli: Cli) -> Result<(), Error> {
     }
 }
 
+/// The engines of a run.
+struct Chosen {
+    engines: Vec<EngineName>,
+    go: Option<GoPeer>,
+    /// What cannot be run here, and why.
+    skipped: Vec<String>,
+}
+
 /// Those that are asked for, or all, as far as they can do any of the workloads here.
-fn engines(
-    named: Option<Named<EngineName>>,
-    workloads: &[Workload],
-) -> Result<(Vec<EngineName>, Option<GoPeer>), Error> {
+fn engines(named: Option<Named<EngineName>>, workloads: &[Workload]) -> Result<Chosen, Error> {
     let is_named = named.is_some();
     let mut engines = named.map_or_else(|| EngineName::ALL.to_vec(), |engines| engines.0);
-    let mut go = None;
+    let (mut go, mut skipped) = (None, Vec::new());
     if engines.iter().any(|engine| engine.is_go()) {
         eprintln!("building the peer in Go");
         match GoPeer::build() {
@@ -204,6 +209,7 @@ fn engines(
             Err(error) if is_named => return Err(format!("the engines of client-go cannot be run: {error}").into()),
             Err(error) => {
                 eprintln!("skipping the engines of client-go: {error}");
+                skipped.push(format!("The engines of client-go were left out: {error}."));
                 engines.retain(|engine| !engine.is_go());
             }
         }
@@ -218,5 +224,5 @@ fn engines(
     if engines.is_empty() {
         return Err("there is nothing to run: --help says which engines and workloads there are".into());
     }
-    Ok((engines, go))
+    Ok(Chosen { engines, go, skipped })
 }

@@ -1,68 +1,107 @@
-//! Several files become one report, so that what was measured on several evenings is on one page.
+//! Several files become one report, so that what was measured on several evenings is on one page. One is checked alike.
 
 use super::figure::bytes;
-use super::{Machine, Report, Summary, check};
-use crate::engines::EngineName;
-use crate::protocol::Row;
-use crate::rounds::Measured;
+use super::plain::plain;
+use super::summary::distinct;
+use super::{Machine, Report, Summary};
 
-/// Two files have the same row.
+/// The same row is there more than once.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{row} of {engine} with {objects} objects is in {one} and again in {other}, and two medians are not one: leave one of \
-     the files out, or measure one of them again without it"
-)]
-pub struct Twice {
-    row: String,
-    engine: String,
-    objects: usize,
-    one: String,
-    other: String,
+pub enum NotOne {
+    /// In two files.
+    #[error(
+        "{row} of {engine} with {objects} objects is in {one} and again in {other}, and two medians are not one: leave one \
+         of the files out, or measure one of them again without it"
+    )]
+    Twice {
+        /// This row
+        row: String,
+        /// of this engine
+        engine: String,
+        /// with so many objects
+        objects: usize,
+        /// is in this file
+        one: String,
+        /// and in this.
+        other: String,
+    },
+    /// In one file.
+    #[error(
+        "{row} of {engine} with {objects} objects is in {file} twice, which relist never writes: take the file as it was \
+         written, or measure again"
+    )]
+    Within {
+        /// This row
+        row: String,
+        /// of this engine
+        engine: String,
+        /// with so many objects
+        objects: usize,
+        /// is in this file.
+        file: String,
+    },
 }
 
 /// Joins reports with the names of their files. In what they differ is noted; the machine shown is that of the first.
 /// Nothing comes of no files.
 ///
 /// # Errors
-/// [`Twice`].
-pub fn join(files: Vec<(String, Report)>) -> Result<Option<Report>, Twice> {
-    let several = files.len() > 1;
+/// [`NotOne`].
+pub fn join(files: Vec<(String, Report)>) -> Result<Option<Report>, NotOne> {
     let mut files = files.into_iter();
-    let Some((first, mut joined)) = files.next() else { return Ok(None) };
-    let mut owners = vec![first.clone(); joined.rows.len()];
+    let Some((first, file)) = files.next() else { return Ok(None) };
+    let mut owners = Vec::new();
+    let mut joined = Report { rows: Vec::new(), ..file.clone() };
+    take_rows(&mut joined, &mut owners, &first, file)?;
     for (name, report) in files {
-        for row in &report.rows {
-            if let Some(at) = joined.rows.iter().position(|known| figure(known) == figure(row)) {
-                let (engine, objects, one) = (row.engine.clone(), row.objects, owners[at].clone());
-                return Err(Twice { row: row.title(), engine, objects, one, other: name });
-            }
-        }
-        owners.resize(owners.len() + report.rows.len(), name.clone());
         let (one, other) = (what(&joined), what(&report));
         let unlike = one.iter().zip(&other).filter(|(one, other)| one != other);
         joined.differences.extend(unlike.map(|((what, one), (_, other))| {
+            let [first, name] = [&first, &name].map(|name| plain(name));
             format!("The files were not measured alike: {what} is {one} in {first}, but {other} in {name}.")
         }));
-        joined.differences.extend(report.differences);
-        add_engines(&mut joined.machine, report.machine, &name);
-        joined.runs.extend(report.runs);
-        joined.rows.extend(report.rows);
+        joined.differences.extend(report.differences.iter().cloned());
+        add_engines(&mut joined.machine, &report.machine, &plain(&name));
+        joined.runs.extend(report.runs.iter().cloned());
+        take_rows(&mut joined, &mut owners, &name, report)?;
     }
-    // Of files of before, rows have fewer fields: this is said, and does not make them worthless.
-    if several && let Err(disagreement) = check(&measured(&joined.rows)) {
-        joined.differences.push(format!("The files do not belong together, or are of different data: {disagreement}"));
-    }
+    let mixed = mixed(&joined, &owners);
+    joined.differences.extend(mixed);
     Ok(Some(joined))
 }
 
-/// The rows of engines that this version knows, as a run has them: each was the median of its rounds.
-fn measured(rows: &[Summary]) -> Vec<Measured> {
-    let measured = |row: &Summary| {
-        let engine = EngineName::ALL.into_iter().find(|engine| engine.name() == row.engine)?;
-        let Summary { workload, variant, objects, unit, median, extra, .. } = row.clone();
-        Some(Measured { engine, objects, row: Row { workload, variant, unit, value: median, extra } })
+/// Adds the rows of a file; `owners` has the file of each row.
+fn take_rows(joined: &mut Report, owners: &mut Vec<String>, file: &str, report: Report) -> Result<(), NotOne> {
+    for row in report.rows {
+        if let Some(at) = joined.rows.iter().position(|known| figure(known) == figure(&row)) {
+            let (title, engine, objects, file) = (row.title(), row.engine, row.objects, file.to_owned());
+            let one = owners[at].clone();
+            return Err(if one == file {
+                NotOne::Within { row: title, engine, objects, file }
+            } else {
+                NotOne::Twice { row: title, engine, objects, one, other: file }
+            });
+        }
+        joined.rows.push(row);
+        owners.push(file.to_owned());
+    }
+    Ok(())
+}
+
+/// Which figures are compared with each other and are of different runs, on one machine or not: a ratio is one of one run.
+fn mixed(joined: &Report, owners: &[String]) -> Option<String> {
+    let rows = || joined.rows.iter().zip(owners);
+    let is_mixed = |row: &Summary, owner: &String| {
+        rows().any(|(other, of)| {
+            of != owner
+                && (&row.workload, &row.variant, row.objects) == (&other.workload, &other.variant, other.objects)
+        })
     };
-    rows.iter().filter_map(measured).collect()
+    let mixed = distinct(rows().filter(|(row, owner)| is_mixed(row, owner)).map(|(row, _)| row.workload.as_str()));
+    (!mixed.is_empty()).then(|| {
+        let mixed = mixed.join(", ");
+        format!("Engines of different files stand in one table: their ratios are not of one run ({mixed}).")
+    })
 }
 
 /// What there must be once.
@@ -84,8 +123,8 @@ fn what(report: &Report) -> [(&'static str, String); 6] {
 }
 
 /// An engine that was another, or had another setting, has both.
-fn add_engines(machine: &mut Machine, other: Machine, name: &str) {
-    for (engine, description) in other.engines {
+fn add_engines(machine: &mut Machine, other: &Machine, name: &str) {
+    for (engine, description) in other.engines.clone() {
         let known = machine.engines.entry(engine).or_insert_with(|| description.clone());
         if *known != description {
             *known = format!("{known}; in {name}: {description}");

@@ -1,14 +1,20 @@
 //! From rows to what a person reads: medians with their spread, the check that all engines did the same work, the
 //! tables, the JSON, and a page with plots.
 
+mod behind;
 mod check;
+mod claims;
+mod commit;
 mod directory;
 mod figure;
 mod file;
 mod join;
 mod machine;
+mod missed;
 mod outputs;
 mod page;
+mod percentile;
+mod plain;
 mod plots;
 mod remarks;
 mod run;
@@ -20,12 +26,14 @@ pub mod versions;
 mod whole;
 
 pub use check::{Disagreement, check};
+pub use claims::Claims;
 pub use directory::{Directory, Unwritable};
-pub use join::{Twice, join};
+pub use join::{NotOne, join};
 pub use machine::Machine;
+pub use missed::Missed;
 pub use outputs::Outputs;
 pub use run::Run;
 pub use summary::Summary;
 pub use table::print;
 pub use verdict::{Unsound, Verdict};
-pub use whole::Report;
+pub use whole::{Report, Unreadable};

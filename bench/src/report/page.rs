@@ -2,11 +2,12 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::behind::{BEHIND, behind};
 use super::figure::{bytes, count, figure, times};
 use super::plots::{Section, style_sheet};
 use super::sanity::sanity;
 use super::summary::distinct;
-use super::table::{base, groups};
+use super::table::{MISSING, base, groups};
 use super::{Report, Summary};
 
 /// The whole page.
@@ -26,6 +27,7 @@ pub(super) fn page(report: &Report, sections: &[Section]) -> String {
                 header { (head(report)) }
                 main {
                     @for section in sections { (plots(section)) }
+                    @if !report.rows.is_empty() { (behind_list(&report.rows)) }
                     h2 { "All figures" }
                     @if report.rows.is_empty() { p { "Nothing was measured." } }
                     @for workload in distinct(report.rows.iter().map(|row| row.workload.as_str())) {
@@ -84,8 +86,10 @@ fn plots(section: &Section) -> Markup {
 fn table(report: &Report, workload: &str) -> Markup {
     let rows: Vec<_> = report.rows.iter().filter(|row| row.workload == workload).collect();
     let has_variants = rows.iter().any(|row| !row.variant.is_empty());
+    let groups = groups(&rows);
     let has_remarks = rows.iter().any(|row| !row.remarks().is_empty());
-    let against = base(&rows).map_or("-", |base| &base.engine);
+    // A group without this project's row has another base.
+    let bases = distinct(groups.iter().filter_map(|group| Some(base(group)?.engine.as_str())));
     html! {
         h3 { (workload) }
         div.scroll tabindex="0" role="region" aria-label={ "Figures of " (workload) } {
@@ -94,12 +98,15 @@ fn table(report: &Report, workload: &str) -> Markup {
                     tr {
                         @if has_variants { th { "variant" } }
                         th { "engine" } th.number { "objects" } th.number { "median" } th.number { "min" }
-                        th.number { "max" } th.number { "÷ " (against) } th.number { "peak − start" }
+                        th.number { "max" } th.number { "÷ " (bases.join(" or ")) } th.number { "peak − start" }
                         @if has_remarks { th { "remarks" } }
                     }
                 }
-                @for group in groups(&rows) {
-                    tbody { @for row in &group { (line(row, base(&group), has_variants, has_remarks)) } }
+                @for group in &groups {
+                    tbody {
+                        @for row in group { (line(row, base(group), has_variants, has_remarks)) }
+                        @for engine in report.missing(group) { (missing(engine, group, has_variants)) }
+                    }
                 }
             }
         }
@@ -116,6 +123,30 @@ fn line(row: &Summary, base: Option<&Summary>, has_variants: bool, has_remarks: 
             td.number { (figure(row.median)) } td.number { (figure(row.min)) } td.number { (figure(row.max)) }
             td.number { (ratio) } td.number { (row.peak_over_start().map_or_else(|| "-".to_owned(), bytes)) }
             @if has_remarks { td { (row.remarks()) } }
+        }
+    }
+}
+
+/// An engine that should have a row here.
+fn missing(engine: &str, group: &[&Summary], has_variants: bool) -> Markup {
+    html! {
+        @if let Some(row) = group.first() {
+            tr {
+                @if has_variants { td { (row.variant) } }
+                td { (engine) } td.number { (count(row.objects)) } td colspan="6" { (MISSING) }
+            }
+        }
+    }
+}
+
+/// Where others are ahead.
+fn behind_list(rows: &[Summary]) -> Markup {
+    html! {
+        h2 id="behind" { "Where deltafifo loses" }
+        p { (BEHIND) }
+        details open {
+            summary { "Figures" }
+            dl { @for behind in behind(rows) { dt { (behind.figure) } dd { (behind.ahead.join(", ")) } } }
         }
     }
 }

@@ -1,28 +1,31 @@
 //! What a person is to know of a figure beside the figure: what `extra` says and the row's name does not.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Summary;
 use super::figure::count;
+use super::percentile::is_the_largest;
 
 impl Summary {
     /// In words; empty if there is nothing.
     pub(super) fn remarks(&self) -> String {
         let mut remarks = Vec::new();
-        // A latency of few offers is not that of many: an open loop that got no turn has figures of what it did.
-        let number =
-            |name| self.extra.get(name).and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok());
-        if let (Some(made), Some(intended)) = (number("offers_made"), number("offers_intended"))
-            && made < intended
+        if self.missing_rounds > 0 {
+            remarks.push(format!("ONLY {} of {} rounds", self.rounds.len(), self.rounds.len() + self.missing_rounds));
+        }
+        if let Some(samples) = number(&self.extra, "samples").filter(|_| !is_the_largest(&self.variant, &self.extra)) {
+            remarks.push(format!("{} samples", count(samples)));
+        }
+        let lost = losses(&self.variant, &self.extra);
+        if !lost.is_empty() {
+            remarks.push(lost);
+        }
+        if let (Some(made), Some(offers)) = (number(&self.extra, "offers_made"), number(&self.extra, "offers"))
+            && offers < made
         {
-            remarks.push(format!("only {} of {} offers made", count(made), count(intended)));
+            remarks.push(format!("{} offers between relists left out", count(made - offers)));
         }
-        if let Some(unhandled) = number("unhandled").filter(|unhandled| *unhandled > 0) {
-            remarks.push(format!("{} unhandled", count(unhandled)));
-        }
-        if self.extra.get("relist_starved").and_then(Value::as_bool) == Some(true) {
-            remarks.push("a relist did not end until the readers were stopped".to_owned());
-        }
+        remarks.extend(self.other_rounds.iter().map(|lost| format!("another round: {lost}")));
         if let Some(deltas) = self.extra.get("deltas_per_pop").and_then(Value::as_f64) {
             remarks.push(format!("{deltas:.2} deltas per pop"));
         }
@@ -38,6 +41,35 @@ impl Summary {
     }
 }
 
+/// What a round did not do of what it was to do: a latency of few offers is not that of many, and an open loop that got no
+/// turn has figures of what it did.
+pub(super) fn losses(variant: &str, extra: &Map<String, Value>) -> String {
+    let mut losses = Vec::new();
+    if let Some(samples) = number(extra, "samples").filter(|_| is_the_largest(variant, extra)) {
+        let samples = if samples == 1 { "1 sample".to_owned() } else { format!("{} samples", count(samples)) };
+        losses.push(format!("the largest of {samples}, too few for a percentile"));
+    }
+    if let (Some(made), Some(intended)) = (number(extra, "offers_made"), number(extra, "offers_intended"))
+        && made < intended
+    {
+        losses.push(format!("only {} of {} offers made", count(made), count(intended)));
+    }
+    if let Some(unhandled) = number(extra, "unhandled").filter(|unhandled| *unhandled > 0) {
+        losses.push(format!("{} unhandled after a minute", count(unhandled)));
+    }
+    if extra.get("relist_starved").and_then(Value::as_bool) == Some(true) {
+        losses.push("a relist did not end until the readers were stopped".to_owned());
+    }
+    if extra.contains_key("peak_note") {
+        losses.push("the peak is that of the whole process".to_owned());
+    }
+    losses.join(", ")
+}
+
+fn number(extra: &Map<String, Value>, name: &str) -> Option<usize> {
+    usize::try_from(extra.get(name)?.as_u64()?).ok()
+}
+
 /// How many consumers a variant is called after: `zipf-2x4` and `1us-4-consumers-rate` after four.
 fn named_consumers(variant: &str) -> Option<u64> {
     let parts: Vec<_> = variant.split('-').collect();
@@ -51,11 +83,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::engines::EngineName;
+    use crate::protocol::Row;
+    use crate::rounds::Measured;
+    use crate::workloads::Workload;
 
     fn remarks(extra: &Value) -> String {
         let row = json!({
             "workload": "stall", "variant": "add-p99", "engine": "mutex", "objects": 10, "unit": "s",
-            "min": 1.0, "median": 1.0, "max": 1.0, "extra": extra
+            "min": 1.0, "median": 1.0, "max": 1.0, "rounds": [1.0], "extra": extra
         });
         serde_json::from_value::<Summary>(row).expect("a row").remarks()
     }
@@ -65,10 +101,31 @@ mod tests {
         assert_eq!(remarks(&json!({})), "");
         assert_eq!(remarks(&json!({ "offers_made": 5000, "offers_intended": 5000, "unhandled": 0 })), "");
         let few = json!({ "offers_made": 47, "offers_intended": 5000, "unhandled": 3 });
-        assert_eq!(remarks(&few), "only 47 of 5,000 offers made, 3 unhandled");
+        assert_eq!(remarks(&few), "only 47 of 5,000 offers made, 3 unhandled after a minute");
         assert_eq!(remarks(&json!({ "objects_per_call": 1999.7 })), "2000 objects a call");
         let starved = json!({ "relist_starved": true, "gets": 9 });
         assert_eq!(remarks(&starved), "a relist did not end until the readers were stopped");
+    }
+
+    #[test]
+    fn samples_are_counted_and_few_of_them_are_no_percentile() {
+        assert_eq!(remarks(&json!({ "samples": 1000 })), "1,000 samples");
+        assert_eq!(remarks(&json!({ "samples": 35 })), "the largest of 35 samples, too few for a percentile");
+        assert_eq!(remarks(&json!({ "samples": 1 })), "the largest of 1 sample, too few for a percentile");
+        let between = json!({ "offers_made": 5000, "offers_intended": 5000, "offers": 4000, "samples": 4000 });
+        assert_eq!(remarks(&between), "4,000 samples, 1,000 offers between relists left out");
+    }
+
+    #[test]
+    fn rounds_that_are_missing_and_what_other_rounds_lost_are_said() {
+        let round = |made: u32| {
+            let mut row = Row::new(Workload::Stall, "add-max", "s", 1.0 / f64::from(made));
+            row.extra = serde_json::from_value(json!({ "offers_made": made, "offers_intended": 50 })).expect("a map");
+            Measured { engine: EngineName::Mutex, objects: 10, row }
+        };
+        let rows = Summary::of(&[round(50), round(9), round(40)], 4);
+        let said = "ONLY 3 of 4 rounds, only 40 of 50 offers made, another round: only 9 of 50 offers made";
+        assert_eq!(rows[0].remarks(), said);
     }
 
     #[test]

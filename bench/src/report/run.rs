@@ -1,22 +1,23 @@
 //! When and how a run was made.
 
 use std::env;
-use std::process::{Command, Stdio};
+use std::path::Path;
 
 use jiff::{Timestamp, Unit};
 use serde::{Deserialize, Serialize};
 
-use super::Verdict;
+use super::commit::commit;
+use super::plain::plain;
+use super::{Missed, Verdict};
 
 /// What a reader needs to make the run again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
     /// When it began, in UTC.
     pub date: String,
-    /// How the tool was called.
+    /// How the tool was called, as a person would type it: of an absolute path the last component.
     pub command: String,
-    /// Of which commit of the source; unknown in files of before this was written down.
-    #[serde(default = "unknown")]
+    /// Of which commit of the source.
     pub commit: String,
     /// How often everything was to be measured.
     pub rounds: usize,
@@ -24,7 +25,13 @@ pub struct Run {
     pub complete: bool,
     /// The turns that failed, and why.
     #[serde(default)]
-    pub failed: Vec<String>,
+    pub failed: Vec<Missed>,
+    /// The turns that were not begun or not ended, because the run was ended before.
+    #[serde(default)]
+    pub not_run: Vec<Missed>,
+    /// What was left out from the beginning, and why.
+    #[serde(default)]
+    pub skipped: Vec<String>,
     /// Whether all engines did the same work.
     #[serde(default)]
     pub verdict: Verdict,
@@ -35,30 +42,20 @@ impl Run {
     #[must_use]
     pub fn begins(rounds: usize) -> Self {
         let now = Timestamp::now();
-        let arguments = env::args_os().skip(1).map(|argument| quoted(&argument.to_string_lossy()));
+        let arguments = env::args_os().skip(1).map(|argument| quoted(&plain(&argument.to_string_lossy())));
         let command: Vec<_> = std::iter::once("relist".to_owned()).chain(arguments).collect();
         Self {
             date: now.round(Unit::Second).unwrap_or(now).to_string(),
             command: command.join(" "),
-            commit: commit().unwrap_or_else(unknown),
+            commit: commit(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap_or_else(|| "unknown".to_owned()),
             rounds,
             complete: true,
             failed: Vec::new(),
+            not_run: Vec::new(),
+            skipped: Vec::new(),
             verdict: Verdict::Unknown,
         }
     }
-}
-
-fn unknown() -> String {
-    "unknown".to_owned()
-}
-
-/// What the source is at now, with a mark if it was changed since.
-fn commit() -> Option<String> {
-    let mut git = Command::new("git");
-    git.args(["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty", "--exclude=*"]);
-    let said = git.stderr(Stdio::null()).output().ok().filter(|said| said.status.success())?;
-    Some(String::from_utf8_lossy(&said.stdout).trim().to_owned())
 }
 
 /// As a shell takes it.

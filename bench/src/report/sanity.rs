@@ -102,7 +102,7 @@ mod tests {
             relist(EngineName::ClientGoDeltaFifo, 20, 4.0),
             relist(EngineName::ClientGoDeltaFifo, 10, 3.0),
         ];
-        let said = sanity(&Summary::of(&rows));
+        let said = sanity(&Summary::of(&rows, 1));
         assert!(said[0].contains("3.00 × client-go-deltafifo on a relist of 10 objects"), "{said:?}");
         assert!(said[0].ends_with("as it must be"), "{said:?}");
         assert!(said[1].contains("2.00 ×") && said[1].contains("TOO SLOW A BASE"), "{said:?}");
@@ -116,7 +116,7 @@ mod tests {
             objects,
             row: Row::new(Workload::Readers, variant, "s", value),
         };
-        let said = |rows: &[Measured]| sanity(&Summary::of(rows)).join("\n");
+        let said = |rows: &[Measured]| sanity(&Summary::of(rows, 1)).join("\n");
         let ours = EngineName::DeltaFifo;
         let of_others = [
             get(ours, 20, "4-thread-p99.99", 1.0),

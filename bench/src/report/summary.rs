@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::percentile;
+use super::remarks::losses;
 use crate::engines::EngineName;
+use crate::protocol::Row;
 use crate::rounds::Measured;
 
 /// Each value once, in the order in which they first come.
@@ -36,14 +39,27 @@ pub struct Summary {
     pub median: f64,
     /// and largest value.
     pub max: f64,
-    /// What else is known, of the round with the median.
+    /// The figure of each round, in their order.
+    pub rounds: Vec<f64>,
+    /// How many rounds were to bring this figure and did not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missing_rounds: usize,
+    /// What is to be known of the figures of the other rounds, as `extra` says it of the one that is shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_rounds: Vec<String>,
+    /// What else is known, of the round with the median; but a curve has at each percentile the round that a row of it shows.
     pub extra: Map<String, Value>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 impl Summary {
-    /// Sums up the rows of all rounds, in the order in which figures first came.
+    /// Sums up the rows of so many rounds, in the order in which figures first came.
     #[must_use]
-    pub fn of(rows: &[Measured]) -> Vec<Self> {
+    pub fn of(rows: &[Measured], rounds: usize) -> Vec<Self> {
         let mut groups: Vec<Vec<&Measured>> = Vec::new();
         for measured in rows {
             match groups.iter_mut().find(|group| kind(group[0]) == kind(measured)) {
@@ -51,24 +67,34 @@ impl Summary {
                 None => groups.push(vec![measured]),
             }
         }
-        groups.into_iter().filter_map(Self::of_group).collect()
+        groups.into_iter().filter_map(|group| Self::of_group(&group, rounds)).collect()
     }
 
     /// The worse of the two in the middle of an even number of rounds: every figure is one that was measured.
-    fn of_group(mut rounds: Vec<&Measured>) -> Option<Self> {
-        rounds.sort_by(|a, b| a.row.value.total_cmp(&b.row.value));
-        let middle = if rounds.first()?.row.unit == RATE { (rounds.len() - 1) / 2 } else { rounds.len() / 2 };
-        let Measured { engine, objects, row: median } = rounds.get(middle)?;
+    fn of_group(group: &[&Measured], rounds: usize) -> Option<Self> {
+        let of_rounds: Vec<f64> = group.iter().map(|measured| percentile::figure(&measured.row)).collect();
+        let mut sorted: Vec<(f64, &Row)> = of_rounds.iter().copied().zip(group.iter().map(|one| &one.row)).collect();
+        sorted.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let middle = if group.first()?.row.unit == RATE { (group.len() - 1) / 2 } else { group.len() / 2 };
+        let (median, shown) = *sorted.get(middle)?;
+        let mut extra = shown.extra.clone();
+        if let Some(curve) = extra.get_mut("curve") {
+            *curve = percentile::curve(&group.iter().map(|one| &one.row).collect::<Vec<_>>(), middle);
+        }
+        let others = sorted.iter().map(|(_, row)| *row).filter(|row| !std::ptr::eq(*row, shown));
         Some(Self {
-            workload: median.workload.clone(),
-            variant: median.variant.clone(),
-            engine: engine.to_string(),
-            objects: *objects,
-            unit: median.unit.clone(),
-            min: rounds.first()?.row.value,
-            median: median.value,
-            max: rounds.last()?.row.value,
-            extra: median.extra.clone(),
+            workload: shown.workload.clone(),
+            variant: shown.variant.clone(),
+            engine: group.first()?.engine.to_string(),
+            objects: group.first()?.objects,
+            unit: shown.unit.clone(),
+            min: sorted.first()?.0,
+            median,
+            max: sorted.last()?.0,
+            missing_rounds: rounds.saturating_sub(group.len()),
+            other_rounds: others.map(|row| losses(&row.variant, &row.extra)).filter(|lost| !lost.is_empty()).collect(),
+            rounds: of_rounds,
+            extra,
         })
     }
 
@@ -103,7 +129,6 @@ fn kind(of: &Measured) -> (EngineName, usize, &str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Row;
     use crate::workloads::Workload;
 
     fn measured(engine: EngineName, objects: usize, value: f64) -> Measured {
@@ -114,9 +139,11 @@ mod tests {
     fn rounds_become_a_median_with_its_spread() {
         let mut rows: Vec<_> = [3.0, 1.0, 2.0].map(|value| measured(EngineName::Mutex, 10, value)).into();
         rows.extend([measured(EngineName::Floor, 10, 0.5), measured(EngineName::Mutex, 20, 9.0)]);
-        let sums = Summary::of(&rows);
+        let sums = Summary::of(&rows, 3);
         assert_eq!(sums.len(), 3);
         assert_eq!((sums[0].min, sums[0].median, sums[0].max), (1.0, 2.0, 3.0));
+        assert_eq!((sums[0].rounds.as_slice(), sums[0].missing_rounds), ([3.0, 1.0, 2.0].as_slice(), 0));
+        assert_eq!(sums[1].missing_rounds, 2);
         assert_eq!((sums[2].objects, sums[2].median), (20, 9.0));
         assert_eq!(sums[0].times_slower_than(&sums[1]), Some(4.0));
     }
@@ -125,16 +152,16 @@ mod tests {
     fn of_two_rounds_the_worse_counts() {
         let time = [1.0, 2.0].map(|value| measured(EngineName::Mutex, 10, value));
         let (least, most) = (1.0, 2.0);
-        let sum = &Summary::of(&time)[0];
+        let sum = &Summary::of(&time, 2)[0];
         assert_eq!((sum.min, sum.median, sum.max), (least, most, most));
         let rate = time.map(|two| Measured { row: Row { unit: "1/s".into(), ..two.row }, ..two });
-        let sum = &Summary::of(&rate)[0];
+        let sum = &Summary::of(&rate, 2)[0];
         assert_eq!((sum.min, sum.median, sum.max), (least, least, most));
     }
 
     #[test]
     fn nothing_is_a_multiple_of_zero() {
-        let sums = Summary::of(&[measured(EngineName::Mutex, 10, 0.0), measured(EngineName::Floor, 10, 0.0)]);
+        let sums = Summary::of(&[measured(EngineName::Mutex, 10, 0.0), measured(EngineName::Floor, 10, 0.0)], 1);
         assert_eq!(sums[0].times_slower_than(&sums[1]), None);
     }
 }

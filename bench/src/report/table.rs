@@ -2,11 +2,15 @@
 
 use std::fmt::Write;
 
+use super::behind::{BEHIND, behind};
 use super::figure::{bytes, figure};
 use super::sanity::sanity;
 use super::summary::distinct;
 use super::{Report, Summary};
 use crate::engines::EngineName;
+
+/// What stands where an engine that was to be measured was not.
+pub(super) const MISSING: &str = "NOT MEASURED: a turn failed, or the run was ended before it";
 
 /// The whole report. What an engine cannot do is a `-`.
 #[must_use]
@@ -28,7 +32,7 @@ pub fn print(report: &Report) -> String {
         let _ = writeln!(text, "  {engine:<20} {}", machine.engines.get(*engine).map_or("-", String::as_str));
     }
     for group in groups(&report.rows.iter().collect::<Vec<_>>()) {
-        text.push_str(&table(&group, &engines));
+        text.push_str(&table(&group, &engines, &report.missing(&group)));
     }
     for run in &report.runs {
         let _ = writeln!(text, "\n{}", run.verdict.sentence());
@@ -36,8 +40,19 @@ pub fn print(report: &Report) -> String {
     for sentence in sanity(&report.rows) {
         let _ = writeln!(text, "\n{sentence}");
     }
+    text.push_str(&behind_text(&report.rows));
     for warning in report.warnings() {
         let _ = writeln!(text, "\nWARNING: {warning}");
+    }
+    text
+}
+
+/// Where others are ahead, a line a figure.
+fn behind_text(rows: &[Summary]) -> String {
+    let mut text = format!("\n{BEHIND}\n");
+    for behind in behind(rows) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {:<44} {}", behind.figure, behind.ahead.join(", "));
     }
     text
 }
@@ -63,7 +78,7 @@ pub(super) fn base<'a>(group: &[&'a Summary]) -> Option<&'a Summary> {
 }
 
 /// One group's table.
-fn table(rows: &[&Summary], engines: &[&str]) -> String {
+fn table(rows: &[&Summary], engines: &[&str], missing: &[&str]) -> String {
     let mut text = String::new();
     let Some(base) = base(rows) else { return text };
     let against = format!("÷ {}", base.engine);
@@ -78,7 +93,9 @@ fn table(rows: &[&Summary], engines: &[&str]) -> String {
     );
     for engine in engines {
         let Some(row) = rows.iter().find(|row| row.engine == *engine) else {
-            let _ = writeln!(text, "  {engine:<26} {:>11} {:>23} {:>12} {:>15}", "-", "-", "-", "-");
+            let why = if missing.contains(engine) { MISSING } else { "" };
+            let line = format!("  {engine:<26} {:>11} {:>23} {:>12} {:>15}  {why}", "-", "-", "-", "-");
+            let _ = writeln!(text, "{}", line.trim_end());
             continue;
         };
         let figure = |value| figure(value, &row.unit);

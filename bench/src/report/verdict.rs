@@ -2,14 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Report, check};
+use super::{Report, Summary, check};
+use crate::engines::EngineName;
+use crate::protocol::Row;
 use crate::rounds::Measured;
 
 /// What the check of a run found: see [`check`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// The file was written when this was not written down.
+    /// Nothing is known, as before the run's end.
     #[default]
     Unknown,
     /// All engines ended with the same stores and counts, and found and took the same.
@@ -51,15 +53,31 @@ impl Report {
     /// # Errors
     /// [`Unsound`].
     pub fn sound(&self) -> Result<(), Unsound> {
-        let disagreement = self.runs.iter().find_map(|run| match &run.verdict {
-            Verdict::Disagree(disagreement) => Some(Unsound::Disagree(disagreement.clone())),
+        let in_a_run = self.runs.iter().find_map(|run| match &run.verdict {
+            Verdict::Disagree(disagreement) => Some(disagreement.clone()),
             Verdict::Unknown | Verdict::Agree => None,
         });
         let failed = self.runs.iter().map(|run| run.failed.len()).sum();
-        match disagreement {
-            Some(disagreement) => Err(disagreement),
+        match in_a_run.or_else(|| self.disagreement()) {
+            Some(disagreement) => Err(Unsound::Disagree(disagreement)),
             None if failed > 0 => Err(Unsound::Failed(failed)),
             None => Ok(()),
         }
     }
+
+    /// Where the rows that are shown, whichever files they are from, did not end alike.
+    pub(super) fn disagreement(&self) -> Option<String> {
+        let disagreement = check(&measured(&self.rows)).err()?;
+        Some(format!("The rows do not belong together, or are of different data: {disagreement}"))
+    }
+}
+
+/// The rows of engines that this version knows, as a run has them: each was the median of its rounds.
+fn measured(rows: &[Summary]) -> Vec<Measured> {
+    let measured = |row: &Summary| {
+        let engine = EngineName::ALL.into_iter().find(|engine| engine.name() == row.engine)?;
+        let Summary { workload, variant, objects, unit, median, extra, .. } = row.clone();
+        Some(Measured { engine, objects, row: Row { workload, variant, unit, value: median, extra } })
+    };
+    rows.iter().filter_map(measured).collect()
 }

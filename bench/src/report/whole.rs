@@ -1,19 +1,24 @@
 //! All that is reported, as JSON has it.
 
-use std::fs::File;
-use std::io::{self, BufReader};
+use std::fs;
+use std::io;
 use std::path::Path;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::summary::distinct;
 use super::{Machine, Run, Summary, Verdict};
 
+/// What the files of this version are marked with. It grows when a field gets another meaning, or a new one must be there.
+const FORMAT: u64 = 2;
+
 /// All that was measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
+    /// Which version of the tool reads it.
+    pub format: u64,
     /// When and how: one run, or several whose files were joined.
-    #[serde(alias = "run", deserialize_with = "one_or_several")]
     pub runs: Vec<Run>,
     /// Where.
     pub machine: Machine,
@@ -24,19 +29,56 @@ pub struct Report {
     pub rows: Vec<Summary>,
 }
 
+/// A file is no report of this version.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    /// There is no such file, or it may not be read.
+    #[error("cannot be read: {0}: --from takes a file that --json wrote, or a report's rows.json")]
+    File(#[from] io::Error),
+    /// Nothing is in it.
+    #[error("is empty, as a disk that is full leaves it: measure again with --json, or name another file")]
+    Empty,
+    /// It is no JSON.
+    #[error("is not JSON ({0}): --from takes a file that --json wrote, or a report's rows.json")]
+    Garbage(serde_json::Error),
+    /// It was written by another version.
+    #[error(
+        "was written by another version of relist (format {found}, this one reads {FORMAT}): measure again, or draw it with \
+         the version that wrote it"
+    )]
+    Version {
+        /// What it says, or that it says nothing.
+        found: String,
+    },
+    /// It is something else, or was changed.
+    #[error("is no report of relist, or was changed by hand ({0}): --from takes a file that --json wrote as it is")]
+    Changed(serde_json::Error),
+}
+
 impl Report {
     /// What one run brought.
     #[must_use]
     pub fn of(run: Run, machine: Machine, rows: Vec<Summary>) -> Self {
-        Self { runs: vec![run], machine, differences: Vec::new(), rows }
+        Self { format: FORMAT, runs: vec![run], machine, differences: Vec::new(), rows }
     }
 
     /// Reads what `--json` wrote.
     ///
     /// # Errors
-    /// When the file cannot be read, or is something else.
-    pub fn read(path: &Path) -> io::Result<Self> {
-        Ok(serde_json::from_reader(BufReader::new(File::open(path)?))?)
+    /// [`Unreadable`].
+    pub fn read(path: &Path) -> Result<Self, Unreadable> {
+        let bytes = fs::read(path)?;
+        if bytes.trim_ascii().is_empty() {
+            return Err(Unreadable::Empty);
+        }
+        let whole: Value = serde_json::from_slice(&bytes).map_err(Unreadable::Garbage)?;
+        let format = whole.get("format");
+        // Before there were formats, too, a report had rows.
+        if whole.get("rows").is_some() && format.and_then(Value::as_u64) != Some(FORMAT) {
+            let found = format.map_or_else(|| "of before there were any".to_owned(), Value::to_string);
+            return Err(Unreadable::Version { found });
+        }
+        serde_json::from_value(whole).map_err(Unreadable::Changed)
     }
 
     /// What [`Self::read`] reads.
@@ -51,39 +93,29 @@ impl Report {
     /// What a reader must know before the figures.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = self.differences.clone();
+        warnings.extend(self.disagreement().filter(|_| self.runs.len() > 1));
         for run in &self.runs {
             if let Verdict::Disagree(_) = run.verdict {
                 warnings.push(run.verdict.sentence());
             }
-            warnings.extend(run.failed.iter().map(|failed| format!("A turn failed: {failed}")));
+            warnings.extend(run.skipped.iter().cloned());
+            warnings.extend(run.failed.iter().map(|failed| format!("A turn failed: {}", failed.said)));
             if !run.complete {
-                let date = &run.date;
+                let (date, not_run) = (&run.date, run.not_run.len());
                 warnings.push(format!(
-                    "The run of {date} was ended before it was complete: some figures have fewer rounds than others, or are \
-                     missing."
+                    "The run of {date} was ended before it was complete, {not_run} turns before its end: some figures have \
+                     fewer rounds than others, or are missing."
                 ));
             }
         }
         warnings
     }
 
-    /// The engines, in the order in which they were measured.
+    /// The engines, in the order in which they were measured; those that brought nothing last.
     #[must_use]
     pub fn engines(&self) -> Vec<&str> {
-        distinct(self.rows.iter().map(|row| row.engine.as_str()))
+        let missed = self.runs.iter().flat_map(|run| run.failed.iter().chain(&run.not_run));
+        let measured = self.rows.iter().map(|row| row.engine.as_str());
+        distinct(measured.chain(missed.map(|missed| missed.engine.as_str())))
     }
-}
-
-/// Files of before runs could be joined have one, and not in a list.
-fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Run>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Runs {
-        One(Run),
-        Several(Vec<Run>),
-    }
-    Ok(match Runs::deserialize(deserializer)? {
-        Runs::One(run) => vec![run],
-        Runs::Several(runs) => runs,
-    })
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::engines::EngineName;
 use crate::protocol::{ChildFailed, GoPeer, Interrupt, Line, Row, run_child};
-use crate::report::Machine;
+use crate::report::{Machine, Missed};
 use crate::warm;
 use crate::workloads::{ChildArgs, Workload};
 pub use need::TooLarge;
@@ -56,7 +56,9 @@ pub struct Outcome {
     /// What the engines say they are, by their names.
     pub engines: BTreeMap<String, String>,
     /// The turns that failed, and why.
-    pub failed: Vec<String>,
+    pub failed: Vec<Missed>,
+    /// The turns that did not come to their end because this process was asked to end.
+    pub not_run: Vec<Missed>,
     /// How far it came, if this process was asked to end.
     pub interrupted: Option<Interrupted>,
 }
@@ -89,18 +91,24 @@ pub fn run(plan: &Plan, go: Option<&GoPeer>, interrupt: &Interrupt) -> Outcome {
             Ok(version) => said.note(turn, version),
             Err(ChildFailed::Interrupted) => {
                 outcome.interrupted = Some(Interrupted { done, of: all.len() });
+                outcome.not_run = all[done..].iter().map(|turn| missed(plan, turn, &turn.to_string())).collect();
                 break;
             }
             Err(why) => {
                 let failed = format!("{turn}: {why}");
                 turns.failed(&failed);
-                outcome.failed.push(failed);
+                outcome.failed.push(missed(plan, turn, &failed));
             }
         }
         turns.end(turn);
     }
     outcome.engines = said.descriptions();
     outcome
+}
+
+fn missed(plan: &Plan, turn: &Turn, said: &str) -> Missed {
+    let workloads = turn.workloads(plan).iter().map(ToString::to_string).collect();
+    Missed::new(turn.engine.to_string(), turn.objects, workloads, said)
 }
 
 fn take(

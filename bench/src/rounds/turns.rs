@@ -23,12 +23,17 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// All turns in their order: rounds outermost, engines next to each other.
+    /// All turns in their order: rounds outermost, engines next to each other. Every second round goes the other way, so that
+    /// nobody always has the machine as the same neighbour leaves it.
     pub fn all(plan: &Plan) -> Vec<Self> {
         let mut all = Vec::new();
         for round in 1..=plan.rounds {
             for objects in plan.objects.iter().copied() {
-                for engine in plan.engines.iter().copied() {
+                let mut engines = plan.engines.clone();
+                if round.is_multiple_of(2) {
+                    engines.reverse();
+                }
+                for engine in engines {
                     let turn = |memory| Self { round, rounds: plan.rounds, objects, engine, memory };
                     all.extend([false, true].map(turn).into_iter().filter(|turn| !turn.workloads(plan).is_empty()));
                 }
@@ -137,6 +142,16 @@ impl Drop for Turns {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_second_round_takes_the_engines_the_other_way() {
+        let engines = vec![EngineName::Floor, EngineName::Mutex];
+        let length = Duration::from_secs(1);
+        let workloads = vec![Workload::Relist];
+        let plan = Plan { engines, workloads, objects: vec![10], input: None, rounds: 3, length };
+        let order: Vec<_> = Turn::all(&plan).iter().map(|turn| turn.engine.name()).collect();
+        assert_eq!(order, ["floor", "mutex", "mutex", "floor", "floor", "mutex"]);
+    }
 
     #[test]
     fn a_guess_is_made_at_once_and_gets_better() {

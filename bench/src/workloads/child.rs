@@ -85,14 +85,14 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
             let lists = Lists::build(args, source, &mut out)?;
             let in_order = Floor::<_, _, InOrder>::new(meta);
             let partitioned = Floor::<_, _, Partitioned>::new(meta);
-            let mut rows = lists.run::<S, _>(args, &in_order, &mut out)?;
+            let rows = lists.run::<S, _>(args, &in_order, &mut out)?;
             drop(in_order);
-            for (row, other) in rows.iter_mut().zip(lists.run::<S, _>(args, &partitioned, &mut out)?) {
-                let walk = if other.value < row.value { "partitioned" } else { "in order" };
+            for (row, other) in rows.into_iter().zip(lists.run::<S, _>(args, &partitioned, &mut out)?) {
+                // Whole, so that its memory and what it ended with are those of the walk that counts.
+                let (mut row, walk) = if other.value < row.value { (other, "partitioned") } else { (row, "in order") };
                 row.extra.insert("walk".into(), walk.into());
-                row.value = row.value.min(other.value);
+                out.line(&Line::Row(row))?;
             }
-            rows.into_iter().try_for_each(|row| out.line(&Line::Row(row)))?;
             leave(lists);
         }
         EngineName::KubeWriter => {

@@ -50,7 +50,8 @@ impl Latencies {
         CURVE.iter().map(|quantile| Value::from(vec![*quantile, self.seconds(*quantile)])).collect()
     }
 
-    /// The rows of these quantiles. That of the median carries the whole curve.
+    /// The rows of these quantiles, each with the number of samples and the largest: of few samples a percentile is none
+    /// (`report/percentile.rs`). That of the median carries the whole curve.
     pub fn rows(
         &self,
         workload: Workload,
@@ -60,6 +61,8 @@ impl Latencies {
     ) -> Vec<Row> {
         let row = |(name, quantile): &Quantile| {
             let mut extra = extra.clone();
+            extra.insert("samples".into(), self.len().into());
+            extra.insert("largest".into(), self.seconds(MAX.1).into());
             if *name == P50.0 {
                 extra.insert("curve".into(), self.curve());
             }
@@ -105,6 +108,10 @@ mod tests {
         let variants: Vec<_> = rows.iter().map(|row| row.variant.as_str()).collect();
         assert_eq!(variants, ["add-p50", "add-max"]);
         assert!(!rows[1].extra.contains_key("curve"));
+        for row in &rows {
+            assert_eq!(row.extra["samples"], 1000);
+            assert_eq!(row.extra["largest"], rows[1].value);
+        }
         let curve: Vec<(f64, f64)> = serde_json::from_value(rows[0].extra["curve"].clone()).expect("pairs");
         assert_eq!(curve.iter().map(|point| point.0).collect::<Vec<_>>(), CURVE);
         assert!(curve.is_sorted_by(|a, b| a.1 <= b.1), "{curve:?}");

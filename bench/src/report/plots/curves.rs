@@ -1,9 +1,11 @@
 //! Distributions of times as an HDR plot has them: over the quantile, stretched so that each further nine has as much room
-//! as the one before. A row has its curve as pairs of quantile and seconds in `extra`, under `curve`.
+//! as the one before. A row has its curve in `extra`, under `curve`: quantile, seconds, and the number of samples. It has
+//! the percentiles that its samples have, and the largest sample, which stands apart, since what lies between is not known.
 
 use serde_json::Value;
 
 use super::super::Summary;
+use super::super::figure::count;
 use super::canvas::Drawn;
 use super::lines::{self, Across, Line, Point};
 use super::scale::Scale;
@@ -11,6 +13,8 @@ use super::{Plot, largest};
 
 /// Where the largest value is: a decade beyond the last quantile, 0.99999.
 const MAX: f64 = 1e6;
+/// Who has no such percentile has few samples, and is said to.
+const FEW: f64 = 0.99;
 /// The ending of the rows that have a curve.
 const CARRIER: &str = "p50";
 
@@ -19,15 +23,14 @@ pub fn plots(rows: &[Summary], workload: &str) -> Drawn<Vec<Plot>> {
     let rows = largest(rows, |row| row.workload == workload && row.variant.ends_with(CARRIER));
     let mut curves: Vec<(&str, Vec<Line>)> = Vec::new();
     for row in rows {
-        let Some(points) = curve(row) else { continue };
+        let Some(line) = line(row) else { continue };
         let variant = row.variant.trim_end_matches(CARRIER).trim_end_matches('-');
-        let line = Line { engine: &row.engine, points };
         match curves.iter_mut().find(|(other, _)| *other == variant) {
             Some((_, lines)) => lines.push(line),
             None => curves.push((variant, vec![line])),
         }
     }
-    let points = curves.iter().flat_map(|(_, lines)| lines).flat_map(|line| &line.points);
+    let points = curves.iter().flat_map(|(_, lines)| lines).flat_map(Line::all);
     let scale = Scale::logarithmic(points.map(|point| point.y), lines::ROOM);
     let across =
         Across { scale: Scale::decades(0.0..MAX.log10(), lines::ROOM), described: "percentile", label: percentile };
@@ -48,10 +51,19 @@ fn percentile(x: f64) -> String {
 }
 
 /// A row's curve, if it has one that can be drawn.
-fn curve(row: &Summary) -> Option<Vec<Point>> {
-    let pairs = row.extra.get("curve")?.as_array()?.iter();
-    let points: Option<Vec<_>> = pairs.map(point).collect();
-    points.filter(|points| !points.is_empty())
+fn line(row: &Summary) -> Option<Line<'_>> {
+    let places = row.extra.get("curve")?.as_array()?;
+    let points: Option<Vec<_>> = places.iter().map(point).collect();
+    let (apart, points): (Vec<_>, Vec<_>) = points?.into_iter().partition(|point| point.x >= MAX);
+    let quantiles = places.iter().filter_map(|place| place.get(0)?.as_f64());
+    let has_few = !quantiles.into_iter().any(|quantile| (FEW..1.0).contains(&quantile));
+    let samples = places.last()?.get(2).and_then(Value::as_u64).and_then(|samples| usize::try_from(samples).ok());
+    let note = match samples.filter(|_| has_few) {
+        Some(1) => "1 sample".to_owned(),
+        Some(samples) => format!("{} samples", count(samples)),
+        None => String::new(),
+    };
+    Some(Line { engine: &row.engine, points, apart: apart.into_iter().next(), note })
 }
 
 fn point(pair: &Value) -> Option<Point> {
@@ -70,6 +82,23 @@ mod tests {
     fn labels_are_percentiles() {
         let labels = [1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6].map(percentile);
         assert_eq!(labels, ["0", "90", "99", "99.9", "99.99", "99.999", "max"]);
+    }
+
+    #[test]
+    fn few_samples_are_their_largest_and_are_said() {
+        let row = |curve: Value| {
+            let row = serde_json::json!({
+                "workload": "stall", "variant": "add-p50", "engine": "mutex", "objects": 10, "unit": "s",
+                "min": 1.0, "median": 1.0, "max": 1.0, "rounds": [1.0], "extra": { "curve": curve }
+            });
+            serde_json::from_value::<Summary>(row).expect("a row")
+        };
+        let few = row(serde_json::json!([[1.0, 3.0, 35]]));
+        let few = line(&few).expect("a line");
+        assert_eq!((few.points.len(), few.apart.map(|point| point.y), few.note.as_str()), (0, Some(3.0), "35 samples"));
+        let many = row(serde_json::json!([[0.5, 1.0, 2000], [0.99, 2.0, 2000], [1.0, 3.0, 2000]]));
+        let many = line(&many).expect("a line");
+        assert_eq!((many.points.len(), many.apart.is_some(), many.note.as_str()), (2, true, ""));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub fn plots(rows: &[Summary], workloads: &[&str]) -> Drawn<Vec<Plot>> {
             for row in rows {
                 match lines.iter_mut().find(|line| line.engine == row.engine) {
                     Some(line) => line.points.push(point(row)),
-                    None => lines.push(Line { engine: &row.engine, points: vec![point(row)] }),
+                    None => lines.push(Line::new(&row.engine, vec![point(row)])),
                 }
             }
             // Those of joined files may come in any order.

@@ -11,6 +11,8 @@ const PLOT: i32 = 240;
 const LABELS: i32 = 62;
 const AXIS: i32 = 44;
 const LEGEND_ROW: i32 = 20;
+/// Where a legend's notes begin: behind the longest name.
+const NOTE: i32 = 190;
 /// Above the legend.
 const GAP: i32 = 8;
 
@@ -31,6 +33,21 @@ pub struct Point {
 pub struct Line<'a> {
     pub engine: &'a str,
     pub points: Vec<Point>,
+    /// A point that the line does not go to.
+    pub apart: Option<Point>,
+    /// What is written behind the engine's name.
+    pub note: String,
+}
+
+impl<'a> Line<'a> {
+    /// A line through these.
+    pub fn new(engine: &'a str, points: Vec<Point>) -> Self {
+        Self { engine, points, apart: None, note: String::new() }
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Point> {
+        self.points.iter().chain(&self.apart)
+    }
 }
 
 /// A horizontal axis.
@@ -42,7 +59,9 @@ pub struct Across {
 
 /// Draws lines; those of this project lie on top. The vertical axis has seconds.
 pub fn draw(title: &str, lines: &[Line], across: &Across, scale: &Scale) -> Drawn<String> {
-    let below = canvas::lines(lines.len().div_ceil(2), LEGEND_ROW) + GAP;
+    // With notes there is no room for two.
+    let in_a_row = if lines.iter().all(|line| line.note.is_empty()) { 2 } else { 1 };
+    let below = canvas::lines(lines.len().div_ceil(in_a_row), LEGEND_ROW) + GAP;
     let height = TITLE_HEIGHT + PLOT + AXIS + below;
     canvas::draw(height, title, |area| {
         let inner = area.margin(TITLE_HEIGHT, below, 0, 16);
@@ -66,7 +85,7 @@ pub fn draw(title: &str, lines: &[Line], across: &Across, scale: &Scale) -> Draw
             let look = look(line.engine);
             let through = line.points.iter().map(|point| place(point, point.y)).collect();
             canvas::stroke(area, through, look.ink, if look.strong { 4 } else { 2 })?;
-            for point in &line.points {
+            for point in line.all() {
                 if let Some((low, high)) = point.spread {
                     canvas::stroke(area, vec![place(point, low), place(point, high)], look.ink, 1)?;
                 }
@@ -75,18 +94,18 @@ pub fn draw(title: &str, lines: &[Line], across: &Across, scale: &Scale) -> Draw
                 }
             }
         }
-        legend(area, height - below + GAP, lines)
+        legend(area, height - below + GAP, lines, in_a_row)
     })
 }
 
-/// Two in a row.
-fn legend(area: &Area, top: i32, lines: &[Line]) -> Drawn {
-    for (pair, row) in lines.chunks(2).zip(0..) {
+fn legend(area: &Area, top: i32, lines: &[Line], in_a_row: usize) -> Drawn {
+    for (pair, row) in lines.chunks(in_a_row).zip(0..) {
         for (line, x) in pair.iter().zip([12, 12 + WIDTH / 2]) {
             let (look, y) = (look(line.engine), top + row * LEGEND_ROW + LEGEND_ROW / 2);
             canvas::stroke(area, vec![(x, y), (x + 36, y)], look.ink, if look.strong { 4 } else { 2 })?;
             canvas::mark(area, (x + 18, y), look)?;
             canvas::write(area, line.engine.to_owned(), (x + 44, y), HPos::Left, TEXT, look.strong)?;
+            canvas::write(area, line.note.clone(), (x + NOTE, y), HPos::Left, TEXT, false)?;
         }
     }
     Ok(())

@@ -71,7 +71,9 @@ pub(super) fn sections(report: &Report) -> Drawn<Vec<Section>> {
         Section {
             title: "Latency",
             note: "How long single calls take: lower is better. Each step to the right leaves a tenth of the samples beyond \
-                   it.",
+                   it. At each percentile the line is at the round that the tables show, and it ends where fewer than ten \
+                   samples lie beyond: the largest of them stands apart, at the right. Who has few samples has their number \
+                   beside the name.",
             plots: each(curves::plots, &["stall", "readers", "queries", "slow-handler"])?,
         },
         Section {

@@ -125,7 +125,8 @@ impl<T: Send + Sync> Offers<T> {
                 continue;
             }
             let at = match offer.handled_at.load(Ordering::Relaxed) {
-                0 => {
+                // Or after the wait, while this looks.
+                at if at == 0 || at > now => {
                     unhandled += 1;
                     now
                 }

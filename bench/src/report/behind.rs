@@ -1,0 +1,73 @@
+//! Where this project loses: every figure that is better in another engine, as the tables have them.
+
+use super::Summary;
+use super::figure::{count, times};
+use super::table::groups;
+use crate::engines::EngineName;
+
+/// How to read the list.
+pub(super) const BEHIND: &str = "Where deltafifo is behind: every figure in which another engine is ahead of it, and by how much. \
+                                 The floor and kube-rs' writer do less.";
+
+/// One figure.
+pub(super) struct Behind {
+    /// Its name and the number of objects.
+    pub figure: String,
+    /// Who is ahead, the furthest first, and how many times.
+    pub ahead: Vec<String>,
+}
+
+/// All of them, in the order of the tables. Its own other settings are not others.
+pub(super) fn behind(rows: &[Summary]) -> Vec<Behind> {
+    groups(&rows.iter().collect::<Vec<_>>()).iter().filter_map(|group| of_group(group)).collect()
+}
+
+fn of_group(group: &[&Summary]) -> Option<Behind> {
+    let ours = group.iter().find(|row| row.engine == EngineName::DeltaFifo.name())?;
+    let others = group.iter().filter(|row| !row.engine.starts_with(EngineName::DeltaFifo.name()));
+    let mut ahead: Vec<(f64, &str)> = others
+        .filter_map(|row| Some((ours.times_slower_than(row)?, row.engine.as_str())))
+        // As it is shown: less than a hundredth is nothing.
+        .filter(|(factor, _)| *factor >= 1.005)
+        .collect();
+    if ahead.is_empty() {
+        return None;
+    }
+    ahead.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let figure = format!("{}, {}", ours.title(), count(ours.objects));
+    Some(Behind {
+        figure,
+        ahead: ahead.iter().map(|(factor, engine)| format!("{engine} {}", times(*factor))).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Row;
+    use crate::rounds::Measured;
+    use crate::workloads::Workload;
+
+    #[test]
+    fn every_figure_in_which_another_engine_is_ahead_is_there() {
+        let row = |engine, workload, unit: &str, value| Measured {
+            engine,
+            objects: 1000,
+            row: Row::new(workload, "", unit, value),
+        };
+        let rows = [
+            row(EngineName::DeltaFifo, Workload::Relist, "s", 2.0),
+            row(EngineName::DeltaFifoSkip, Workload::Relist, "s", 1.0),
+            row(EngineName::Mutex, Workload::Relist, "s", 3.0),
+            row(EngineName::DeltaFifo, Workload::Events, "1/s", 2.0),
+            row(EngineName::Mutex, Workload::Events, "1/s", 3.0),
+            row(EngineName::DashMap, Workload::Events, "1/s", 6.0),
+            row(EngineName::ClientGoRealFifo, Workload::Events, "1/s", 2.001),
+            row(EngineName::Mutex, Workload::Churn, "s", 1.0),
+        ];
+        let found = behind(&Summary::of(&rows, 1));
+        assert_eq!(found.len(), 1, "a relist is ahead of mutex, and its own setting is not another engine");
+        assert_eq!(found[0].figure, "events, 1,000");
+        assert_eq!(found[0].ahead, ["dashmap 3.00 ×", "mutex 1.50 ×"]);
+    }
+}

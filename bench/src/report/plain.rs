@@ -1,0 +1,38 @@
+//! Texts without the paths of a machine.
+
+use std::path::Path;
+
+/// Leaves of every absolute path its last component: where a person keeps the source is nobody's concern. A word counts up
+/// to a space, a quote or a bracket, and an option's value by itself.
+pub(super) fn plain(text: &str) -> String {
+    let is_edge = |c: char| c.is_whitespace() || "\"'`()[]=,;".contains(c);
+    text.split_inclusive(is_edge)
+        .map(|piece| {
+            let word = piece.trim_end_matches(is_edge);
+            let last = Path::new(word).file_name().filter(|_| word.starts_with('/'));
+            match last {
+                Some(last) => format!("{}{}", last.to_string_lossy(), &piece[word.len()..]),
+                None => piece.to_owned(),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_absolute_paths_only_the_last_component_stays() {
+        for (text, shown) in [
+            ("--json /a/b/c.json", "--json c.json"),
+            ("--json=/a/b/c.json", "--json=c.json"),
+            ("--report target/r ../up", "--report target/r ../up"),
+            ("\"/a/b\" (/c/d), 1/s", "\"b\" (d), 1/s"),
+            ("/", "/"),
+            ("", ""),
+        ] {
+            assert_eq!(plain(text), shown);
+        }
+    }
+}

@@ -25,35 +25,34 @@ are_built() { # note, sources, program...
   for program in "${@:3}"; do [[ -x $bin/$program ]] || return; done
 }
 
+# Builds programs of the module in this folder, unless they are there, built from these very sources.
+build() { # what they are called, note of the sources, programs, go build's arguments...
+  local what=$1 note=$2 programs sources from=$SECONDS
+  read -ra programs <<<"$3"
+  sources=$(find . -name '*.go' -o -name 'go.*' | LC_ALL=C sort | xargs cat | git hash-object --stdin)
+  if are_built "$note" "$sources" "${programs[@]}"; then return; fi
+  go_can
+  rm -f "$bin/$note"
+  go build -trimpath "${@:4}"
+  echo "$sources" >"$bin/$note"
+  echo "built $what in $((SECONDS - from)) s"
+}
+
 servers() {
   cd "$here/server"
-  local sources version minor at flags from
-  sources=$(cat go.mod go.sum ./*/main.go | git hash-object --stdin)
-  if are_built sources "$sources" kube-apiserver etcd; then return; fi
-  go_can
+  local version minor at flags
   # The API server asks for its own version, which its releases are linked with.
   version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' go.mod)
   IFS=. read -r _ minor _ <<<"$version"
   at=k8s.io/component-base/version
   flags="-s -w -X $at.gitVersion=$version -X $at.gitMajor=1 -X $at.gitMinor=$minor"
-  from=$SECONDS
-  rm -f "$bin/sources"
-  go build -trimpath -ldflags "$flags" -o "$bin/" ./kube-apiserver ./etcd
-  echo "$sources" >"$bin/sources"
-  echo "built kube-apiserver $version and etcd in $((SECONDS - from)) s"
+  build "kube-apiserver $version and etcd" sources "kube-apiserver etcd" \
+    -ldflags "$flags" -o "$bin/" ./kube-apiserver ./etcd
 }
 
 client_go() {
   cd "$here/client-go"
-  local sources from
-  sources=$(cat go.mod go.sum ./*.go | git hash-object --stdin)
-  if are_built client-go.sources "$sources" client-go; then return; fi
-  go_can
-  from=$SECONDS
-  rm -f "$bin/client-go.sources"
-  go build -trimpath -ldflags "-s -w" -o "$bin/client-go" .
-  echo "$sources" >"$bin/client-go.sources"
-  echo "built client-go's informer in $((SECONDS - from)) s"
+  build "client-go's informer" client-go.sources client-go -ldflags "-s -w" -o "$bin/client-go" .
 }
 
 servers

@@ -13,7 +13,7 @@ use super::applied::Held;
 use super::initial::Marks;
 use super::resolve::resolve;
 use crate::clock::Started;
-use crate::error::{Closed, PopError, ProcessError, StoreError, panic_message, unharmed};
+use crate::error::{Closed, FirstPanic, PopError, ProcessError, StoreError, panic_message, unharmed};
 use crate::slot::{Pending, QueuedSlot, RunningSlot, Taken, What};
 use crate::sync::{Arc, mutant};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
@@ -122,7 +122,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             verdict: Verdict::None,
             was_panicking: std::thread::panicking(),
             started: None,
-            _folded: folded,
+            spent: Spent { replaced: None, others: folded },
         };
         (popped, weight)
     }
@@ -158,8 +158,49 @@ pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     verdict: Verdict,
     was_panicking: bool,
     pub(super) started: Option<Started>,
-    /// Objects that are in no delta any more. Released last: should that panic, the key is settled.
-    _folded: Vec<DeltaObject<T>>,
+    spent: Spent<T>,
+}
+
+/// Objects that are in no delta any more, nor known. Released last: should that panic, the key is settled, and all of it told.
+struct Spent<T> {
+    /// Replaced last. Most items have no other.
+    replaced: Option<Arc<T>>,
+    others: Vec<DeltaObject<T>>,
+}
+
+impl<T> Spent<T> {
+    /// Keeps what was replaced.
+    #[inline]
+    fn replaced(&mut self, old: Option<Arc<T>>) -> Option<&Arc<T>> {
+        if let Some(before) = self.replaced.take() {
+            self.others.push(before.into());
+        }
+        self.replaced = old;
+        self.replaced.as_ref()
+    }
+
+    /// Releases each, whatever another does.
+    #[cold]
+    fn release(&mut self) {
+        let mut panic = FirstPanic::default();
+        panic.of(|| drop(self.replaced.take()));
+        for object in std::mem::take(&mut self.others) {
+            panic.of(|| drop(object));
+        }
+        // A second panic at a time would be an abort.
+        if !std::thread::panicking() {
+            panic.go_on();
+        }
+    }
+}
+
+impl<T> Drop for Spent<T> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.others.is_empty() {
+            self.release();
+        }
+    }
 }
 
 /// What applying one delta did to the store: what a handler is told.
@@ -236,8 +277,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
     /// Applies the deltas to the fused store, oldest first, and tells `handler` of each what it changed. The item is
     /// handled by that: after it a drop does not put it back.
     ///
-    /// The old object comes without a look-up, and is released after `handler`. Should `handler` panic, the deltas after
-    /// that one are applied all the same, untold, so that the store does not fall behind.
+    /// Old objects come without a look-up, and are released with the item. Should `handler` panic, the deltas after that one
+    /// are applied all the same, untold, so that the store does not fall behind.
     ///
     /// # Errors
     /// [`StoreError::NoStore`]: nothing was applied. [`StoreError::NotIndexed`]: everything was; the last index error.
@@ -249,7 +290,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         self.verdict = Verdict::Handled;
         self.deltas.reverse();
         let running = self.slot.as_mut().unwrap_or_else(|| unreachable!("only end takes the slot"));
-        let mut applying = Applying { fifo: self.fifo, running, rest: &mut self.deltas, handler, error: None };
+        let (rest, spent) = (&mut self.deltas, &mut self.spent);
+        let mut applying = Applying { fifo: self.fifo, running, rest, spent, handler, error: None };
         while applying.next(true) {}
         applying.error.take().map_or(Ok(()), Err)
     }
@@ -322,6 +364,7 @@ struct Applying<'a, T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> {
     running: &'a mut RunningSlot<T>,
     /// Newest first.
     rest: &'a mut Deltas<T>,
+    spent: &'a mut Spent<T>,
     handler: F,
     error: Option<StoreError>,
 }
@@ -335,8 +378,9 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> 
             DeltaObject::Object(new) if kind != DeltaType::Deleted => {
                 let (old, error) = self.fifo.core.apply(self.running, Some(new));
                 self.error = error.or(self.error.take());
+                let old = self.spent.replaced(old);
                 if tell && let Some(new) = self.running.known_ref() {
-                    (self.handler)(match &old {
+                    (self.handler)(match old {
                         None => Change::Added { new: &new, kind },
                         Some(old) => Change::Updated { old, new: &new, kind },
                     });
@@ -349,8 +393,12 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> 
             last => {
                 let (old, error) = self.fifo.core.apply(self.running, None);
                 self.error = error.or(self.error.take());
+                let old = self.spent.replaced(old);
                 if tell {
-                    (self.handler)(Change::Deleted { last: &last, old: old.as_ref() });
+                    (self.handler)(Change::Deleted { last: &last, old });
+                }
+                if !self.rest.is_empty() {
+                    self.spent.others.push(last);
                 }
             }
         }

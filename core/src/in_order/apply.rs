@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::InOrderFifo;
 use super::event::{Event, ReplacedAll};
-use crate::error::{StoreError, discard};
+use crate::error::{FirstPanic, StoreError, discard};
 use crate::store::Core;
 use crate::sync::{Arc, Ordering};
 use crate::{Change, DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Meta};
@@ -85,13 +85,18 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let deletions: Vec<_> = deletions.collect();
         let olds: Vec<_> = list.iter().map(|(key, new)| writer.write(key, Some(new.clone()))).collect();
         let written = writer.end(told);
-        for (tombstone, old) in deletions {
-            let key = tombstone.key.clone();
-            tell(&key, Change::Deleted { last: &tombstone.into(), old: old.as_ref() }, told);
+        for (tombstone, old) in &deletions {
+            let last = tombstone.clone().into();
+            tell(&tombstone.key, Change::Deleted { last: &last, old: old.as_ref() }, told);
         }
-        for ((key, new), old) in list.iter().zip(olds) {
+        for ((key, new), old) in list.iter().zip(&olds) {
             tell(key, put(old.as_ref(), new, DeltaType::Replaced), told);
         }
+        // Only now: that may panic, and would keep the rest from being told.
+        let mut panic = FirstPanic::default();
+        deletions.into_iter().for_each(|deletion| panic.of(|| drop(deletion)));
+        olds.into_iter().for_each(|old| panic.of(|| drop(old)));
+        panic.go_on();
         written
     }
 }

@@ -118,9 +118,9 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
     /// known, by what is known, in no particular order. All changes of the event are made before the first is told, as in
     /// client-go; readers see one key of a relist after another change.
     ///
-    /// Old objects are released when they are told, with no lock held; those of a relist are kept until then, at 8 bytes a
-    /// listed object. Should `handler` panic, the rest of the event stays untold. O(1) for a delta, O(listed + known) for a
-    /// relist, O(known) for a resync; and the index functions.
+    /// Old objects are released when all of the event is told, with no lock held; those of a relist are kept until then, at 8
+    /// bytes a listed object. Should `handler` panic, the rest of the event stays untold. O(1) for a delta, O(listed + known)
+    /// for a relist, O(known) for a resync; and the index functions.
     ///
     /// # Errors
     /// [`StoreError::NoStore`]: nothing was applied, the event is still in hand. [`StoreError::NotIndexed`]: everything

@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::common::{Fifo, Guard, KNOWING, MODES, Mode, Rig, deltas, obj, show, tombstone};
 use deltafifo::DeltaType::{Added, Sync};
-use deltafifo::{DeltaFifo, Indexer, KeyFunc, NoMeta, ProcessError, StoreError};
+use deltafifo::{Batch, DeltaFifo, Indexer, KeyFunc, NoMeta, Popped, ProcessError, StoreError};
 
 /// A queue whose key `x` is known as 1 (where it can be) and running as `U2`.
 fn running(mode: Mode, check: impl FnOnce(&Rig, Guard<'_>)) {
@@ -462,6 +462,27 @@ fn an_object_whose_release_panics_when_deletions_are_folded_leaves_its_key_usabl
     fifo.delete(bomb(true)).unwrap();
     assert!(catch_unwind(AssertUnwindSafe(|| fifo.try_pop().map(deltafifo::Popped::done))).is_err());
     is_usable(&fifo);
+}
+
+#[test]
+fn objects_whose_release_panics_keep_no_change_of_their_item_untold() {
+    let goes_off = |item: Popped<'_, Bomb, NoMeta>| catch_unwind(AssertUnwindSafe(|| item.done())).is_err();
+    for batched in [false, true] {
+        let fifo = bombs();
+        fifo.replace(vec![bomb(true)], "1").unwrap();
+        fifo.process(|item| item.apply(|_| ())).unwrap();
+        fifo.update(bomb(true)).unwrap();
+        fifo.delete(bomb(true)).unwrap();
+        fifo.add(bomb(false)).unwrap();
+        let mut batch = batched.then(|| fifo.pop_batch(2).unwrap());
+        let item = batch.as_mut().map_or_else(|| fifo.try_pop(), Batch::next);
+        let (mut item, mut told) = (item.unwrap(), 0);
+        item.apply(|_| told += 1).unwrap();
+        assert_eq!(told, 3);
+        assert!(goes_off(item), "all three of them did, and the first is told");
+        drop(batch);
+        is_usable(&fifo);
+    }
 }
 
 #[test]

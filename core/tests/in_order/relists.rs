@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::common::{Obj, keys, nameless, obj, tombstone, versioned};
 use crate::rig::{Fifo, apply, bare, events, over, picky, show_turn, stored, told};
-use deltafifo::{Event, InOrderFifo, Indexer, KeyError, OfferError, ProcessError, StoreError};
+use deltafifo::{Event, InOrderFifo, Indexer, KeyError, KeyFunc, NoMeta, OfferError, ProcessError, StoreError};
 
 fn list(names: &[(&str, u64)]) -> Vec<Arc<Obj>> {
     names.iter().map(|(key, n)| obj(key, *n)).collect()
@@ -112,6 +112,25 @@ fn a_handler_that_panics_within_a_relist_leaves_it_applied_and_is_told_by_the_ke
     assert_eq!(stored(&fifo), ["b2", "c2", "d2"], "the store does not fall behind");
     assert!(fifo.has_synced());
     assert_eq!(told(&fifo), ["A+e3"], "and it is not told again");
+}
+
+#[test]
+fn objects_whose_release_panics_keep_no_change_of_a_relist_untold() {
+    struct Bomb(&'static str, bool);
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            assert!(!self.1, "released");
+        }
+    }
+    let store = Indexer::builder(KeyFunc::custom(NoMeta, |bomb: &Bomb| Ok(bomb.0.to_owned()))).build().unwrap();
+    ["a", "b", "c"].into_iter().for_each(|name| store.add(Arc::new(Bomb(name, true))).unwrap());
+    let fifo = InOrderFifo::over(store).build();
+    fifo.replace(["b", "d"].map(|name| Arc::new(Bomb(name, false))).to_vec(), "1").unwrap();
+    let mut told = Vec::new();
+    let applied = fifo.process(|turn| turn.apply(|key, _| told.push(key.to_owned())));
+    assert!(matches!(applied, Err(ProcessError::Panicked { .. })));
+    assert_eq!(told, ["a", "c", "b", "d"]);
+    assert_eq!((fifo.pending(), fifo.has_synced()), (0, true));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo::{BoxError, Change, Closed, DeltaFifo, Meta};
+use deltafifo::{BoxError, Closed, DeltaFifo, Meta};
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
@@ -195,23 +195,12 @@ where
     async fn work(&self) {
         while let Ok(mut item) = self.fifo.pop_async().await {
             let (key, initial) = (item.key().to_owned(), item.is_in_initial_list());
-            let (mut events, mut replaced) = (VecDeque::new(), Vec::new());
-            let applied = caught(|| {
-                item.apply(|change| {
-                    events.push_back(ObjectEvent::of(&change, initial));
-                    // Not released among the changes: a drop that panics would keep those after it from being told.
-                    if let Change::Deleted { old, .. } = change {
-                        replaced.extend(old.cloned());
-                    }
-                })
-            });
+            let mut events = VecDeque::new();
+            let applied = caught(|| item.apply(|change| events.push_back(ObjectEvent::of(&change, initial))));
             match applied {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => self.report(&error.into()),
                 Err(message) => self.report(&ControllerError::NotApplied { key: key.clone(), message }),
-            }
-            for old in replaced {
-                self.release(&key, || drop(old));
             }
             let key = self.tell_all(Applied { key, events }).await;
             self.release(&key, || item.done());

@@ -120,17 +120,11 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
         let key: Arc<str> = item.key().into();
         let in_hand = self.distributor.begin(self.number, Some(key.clone()));
         let initial = item.is_in_initial_list();
-        let mut replaced = Vec::new();
-        self.report(|| {
-            item.apply(|change| {
-                self.tell(&in_hand, &key, &change, initial);
-                replaced.extend(old(&change));
-            })
-        });
+        self.report(|| item.apply(|change| self.tell(&in_hand, &key, &change, initial)));
         drop(in_hand);
-        self.release(replaced);
-        item.done();
         self.metrics.tell(|metrics| metrics.processed(began));
+        // Last: it releases what was replaced, which may panic.
+        item.done();
     }
 
     fn take_turn(&self, mut turn: Turn<'_, K, M>) {
@@ -138,27 +132,15 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
         let key: Option<Arc<str>> = turn.event().and_then(Event::key).map(Arc::from);
         let in_hand = self.distributor.begin(self.number, key.clone());
         let initial = turn.is_in_initial_list();
-        let mut replaced = Vec::new();
         self.report(|| {
-            turn.apply(|of, change| {
-                match &key {
-                    Some(key) => self.tell(&in_hand, key, &change, initial),
-                    None => self.tell(&in_hand, &of.into(), &change, initial),
-                }
-                replaced.extend(old(&change));
+            turn.apply(|of, change| match &key {
+                Some(key) => self.tell(&in_hand, key, &change, initial),
+                None => self.tell(&in_hand, &of.into(), &change, initial),
             })
         });
         drop(in_hand);
-        self.release(replaced);
-        turn.done();
         self.metrics.tell(|metrics| metrics.processed(began));
-    }
-
-    /// What was replaced is let go only when all is told: a drop that panics would keep the changes after it from that.
-    fn release(&self, replaced: Vec<Arc<K>>) {
-        for old in replaced {
-            self.on_error.caught(|| drop(old));
-        }
+        turn.done();
     }
 
     fn report(&self, apply: impl FnOnce() -> Result<(), StoreError>) {
@@ -179,14 +161,5 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
         let meta = self.store.keys().meta();
         let version = meta.version(new).filter(|version| !version.is_empty());
         version.is_some() && version == meta.version(old)
-    }
-}
-
-/// What a change has replaced.
-fn old<K>(change: &Change<'_, K>) -> Option<Arc<K>> {
-    match change {
-        Change::Added { .. } => None,
-        Change::Updated { old, .. } => Some(Arc::clone(old)),
-        Change::Deleted { old, .. } => old.cloned(),
     }
 }

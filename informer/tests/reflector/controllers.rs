@@ -10,11 +10,10 @@ use deltafifo_informer::reflector::RunError;
 use deltafifo_informer::{Controller, ObjectEvent, Reflector};
 use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Deserialize;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
+use super::fragile::{CALM, Fragile, FragileMeta};
 use super::rig::{event, list, map, queue, shown};
 
 type Told = mpsc::UnboundedReceiver<String>;
@@ -163,49 +162,22 @@ async fn an_event_whose_handler_was_dropped_is_told_again_by_the_next_run_before
     assert_eq!(again, ["Deleted a", "Updated b@3>b@6", "Added a@7"]);
 }
 
-/// Panics when it is dropped, if it says so.
-#[derive(Deserialize)]
-struct Fragile {
-    metadata: ObjectMeta,
-    breaks: bool,
-}
-
-impl Drop for Fragile {
-    fn drop(&mut self) {
-        assert!(!self.breaks || std::thread::panicking(), "it broke");
-    }
-}
-
-struct OfMetadata;
-
-impl Meta<Fragile> for OfMetadata {
-    fn namespace<'a>(&self, fragile: &'a Fragile) -> Option<&'a str> {
-        fragile.metadata.namespace.as_deref()
-    }
-
-    fn name<'a>(&self, fragile: &'a Fragile) -> Option<&'a str> {
-        fragile.metadata.name.as_deref()
-    }
-}
-
-fn fragile(name: &str, version: u32, breaks: bool) -> Arc<Fragile> {
-    let (name, resource_version) = (Some(name.to_owned()), Some(version.to_string()));
-    Arc::new(Fragile { metadata: ObjectMeta { name, resource_version, ..ObjectMeta::default() }, breaks })
-}
-
 #[tokio::test(start_paused = true)]
 async fn objects_that_panic_when_they_are_dropped_are_reported_and_nothing_goes_untold() {
-    let store = Indexer::builder(KeyFunc::meta_namespace(OfMetadata)).build().unwrap();
-    store.replace(vec![fragile("a", 1, true), fragile("b", 1, true)]).unwrap();
+    let store = Indexer::builder(KeyFunc::meta_namespace(FragileMeta)).build().unwrap();
+    store.replace(vec![Fragile::new("a", 1, "breaks"), Fragile::new("b", 1, "breaks")]).unwrap();
     let fifo = Arc::new(DeltaFifo::over(store).build());
-    // Released among the changes of its item, with its event, and with the item.
-    fifo.delete(fragile("a", 2, false)).unwrap();
-    fifo.add(fragile("a", 3, false)).unwrap();
-    fifo.update(fragile("b", 2, false)).unwrap();
-    fifo.add(fragile("c", 1, false)).unwrap();
-    fifo.delete(fragile("c", 2, false)).unwrap();
-    fifo.delete(fragile("c", 3, true)).unwrap();
-    fifo.add(fragile("d", 1, false)).unwrap();
+    // Replaced among the changes of its item, as its last change, or folded away: released with the item. The last one is
+    // released with its event.
+    fifo.delete(Fragile::new("a", 2, CALM)).unwrap();
+    fifo.add(Fragile::new("a", 3, CALM)).unwrap();
+    fifo.update(Fragile::new("b", 2, CALM)).unwrap();
+    fifo.add(Fragile::new("c", 1, CALM)).unwrap();
+    fifo.delete(Fragile::new("c", 2, CALM)).unwrap();
+    fifo.delete(Fragile::new("c", 3, "breaks")).unwrap();
+    fifo.add(Fragile::new("d", 1, CALM)).unwrap();
+    fifo.delete(Fragile::new("d", 2, "breaks")).unwrap();
+    fifo.add(Fragile::new("e", 1, CALM)).unwrap();
     let ((tell, mut told), (errors, mut failed)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
     let shown = |fragile: &Fragile| fragile.metadata.resource_version.clone().unwrap_or_default();
     let handler = move |key: String, event: ObjectEvent<Fragile>| {
@@ -221,9 +193,10 @@ async fn objects_that_panic_when_they_are_dropped_are_reported_and_nothing_goes_
     let controller = Controller::new(reflector, fifo.clone(), handler);
     let controller = Arc::new(controller.on_error(move |error| drop(errors.send(error.to_string()))));
     let run = tokio::spawn(controller.run());
-    let all = ["a: deleted", "a: added 3", "b: updated 1>2", "c: added 1", "c: deleted", "d: added 1"];
-    assert_eq!(next(&mut told, 6).await, all);
-    for (error, key) in next(&mut failed, 3).await.iter().zip(["a", "b", "c"]) {
+    let (a, c, d) = (["a: deleted", "a: added 3"], ["c: added 1", "c: deleted"], ["d: added 1", "d: deleted"]);
+    let all = [&a[..], &["b: updated 1>2"], &c, &d, &["e: added 1"]].concat();
+    assert_eq!(next(&mut told, all.len()).await, all);
+    for (error, key) in next(&mut failed, 4).await.iter().zip(["a", "b", "c", "d"]) {
         assert!(error.starts_with(&format!("an object of key {key:?} panicked")), "{error}");
         assert!(error.ends_with("it broke"), "{error}");
     }

@@ -3,6 +3,8 @@
 
 mod controllers;
 mod faults;
+#[path = "../common/fragile.rs"]
+mod fragile;
 mod lists;
 mod merged;
 mod other_keys;

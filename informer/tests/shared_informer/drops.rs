@@ -1,80 +1,29 @@
 //! Objects whose drop panics, wherever an informer drops the last of one: in its store, in buffers, with a handler.
 
-use std::collections::BTreeMap;
-use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use deltafifo::{KeyFunc, Meta};
+use deltafifo::KeyFunc;
 use deltafifo_informer::reflector::Backoff;
 use deltafifo_informer::shared_informer::{Buffer, HandlerOptions, Notification, SharedInformerBuilder};
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
 use deltafifo_testkit::{Resource, status};
 use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Deserialize;
 use tokio::sync::mpsc;
 
+use super::fragile::{CALM, Fragile, FragileMeta, broken};
 use super::rig::{map, server};
 
-static GONE_OFF: AtomicUsize = AtomicUsize::new(0);
-
-/// A config map that panics when it is dropped, unless it is calm.
-#[derive(Debug, Deserialize)]
-struct Bomb {
-    metadata: ObjectMeta,
-    data: BTreeMap<String, String>,
-}
-
-impl Bomb {
-    fn text(&self) -> String {
-        format!("{}={}", self.metadata.name.as_deref().unwrap_or_default(), self.data["data"])
-    }
-}
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        if self.data["data"] != "calm" {
-            // Relaxed: a count.
-            GONE_OFF.fetch_add(1, Ordering::Relaxed);
-            if !std::thread::panicking() {
-                resume_unwind(Box::new("a drop that panics"));
-            }
-        }
-    }
-}
-
-struct BombMeta;
-
-impl Meta<Bomb> for BombMeta {
-    fn namespace<'a>(&self, bomb: &'a Bomb) -> Option<&'a str> {
-        bomb.metadata.namespace.as_deref()
-    }
-
-    fn name<'a>(&self, bomb: &'a Bomb) -> Option<&'a str> {
-        bomb.metadata.name.as_deref()
-    }
-
-    fn version<'a>(&self, bomb: &'a Bomb) -> Option<&'a str> {
-        bomb.metadata.resource_version.as_deref()
-    }
-
-    fn uid<'a>(&self, bomb: &'a Bomb) -> Option<&'a str> {
-        bomb.metadata.uid.as_deref()
-    }
-}
-
-type Queue = fn(SharedInformerBuilder<Bomb, BombMeta>) -> SharedInformerBuilder<Bomb, BombMeta>;
+type Queue = fn(SharedInformerBuilder<Fragile, FragileMeta>) -> SharedInformerBuilder<Fragile, FragileMeta>;
 
 #[tokio::test]
 async fn objects_whose_drop_panics_end_no_worker_and_no_handler() {
     let queues: [Queue; 2] = [|informer| informer.workers(2), |informer| informer.in_order()];
     for queue in queues {
-        let before = GONE_OFF.load(Ordering::Relaxed);
+        let before = broken();
         let server = server();
         server.apply(map("a", "0")).unwrap();
         let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
-        let informer = SharedInformer::with_keys(source, KeyFunc::meta_namespace(BombMeta));
+        let informer = SharedInformer::with_keys(source, KeyFunc::meta_namespace(FragileMeta));
         // Lists that are abandoned by a panic follow each other at once.
         let soon = || Backoff::new(Duration::ZERO, Duration::ZERO, Duration::MAX);
         let informer = queue(informer).reflector(move |reflector| reflector.backoff(soon())).on_error(|_| ());
@@ -86,13 +35,13 @@ async fn objects_whose_drop_panics_end_no_worker_and_no_handler() {
 
         let (on_thread, mut thread) = mpsc::unbounded_channel();
         let (in_task, mut task) = mpsc::unbounded_channel();
-        let text = |told: &Notification<Bomb>| match told {
-            Notification::Added { new, .. } | Notification::Updated { new, .. } => new.text(),
-            other => format!("{other:?}"),
+        let is_calm = |told: &Notification<Fragile>| match told {
+            Notification::Added { new, .. } | Notification::Updated { new, .. } => new.data() == CALM,
+            _ => false,
         };
-        informer.add_event_handler(move |told: Notification<Bomb>| on_thread.send(text(&told)).unwrap()).unwrap();
-        let async_handler = move |told: Notification<Bomb>| {
-            in_task.send(text(&told)).unwrap();
+        informer.add_event_handler(move |told: Notification<Fragile>| on_thread.send(is_calm(&told)).unwrap()).unwrap();
+        let async_handler = move |told: Notification<Fragile>| {
+            in_task.send(is_calm(&told)).unwrap();
             async move { drop(told) }
         };
         informer.add_async_handler(HandlerOptions::new(), async_handler).unwrap();
@@ -109,12 +58,12 @@ async fn objects_whose_drop_panics_end_no_worker_and_no_handler() {
             }
         }
         for name in ["a", "b", "c"] {
-            server.apply(map(name, "calm")).unwrap();
+            server.apply(map(name, CALM)).unwrap();
         }
         for told in [&mut thread, &mut task] {
             let mut calm = 0;
             while calm < 3 {
-                calm += usize::from(told.recv().await.expect("the handler goes on").ends_with("=calm"));
+                calm += usize::from(told.recv().await.expect("the handler goes on"));
             }
         }
         unread[0].registration().remove().await;
@@ -122,7 +71,7 @@ async fn objects_whose_drop_panics_end_no_worker_and_no_handler() {
         informer.stop().await;
         running.await.unwrap().unwrap();
         drop(informer);
-        let gone_off = GONE_OFF.load(Ordering::Relaxed) - before;
-        assert!(gone_off > 3, "{gone_off}: the test is about those that do");
+        let broken = broken() - before;
+        assert!(broken > 3, "{broken}: the test is about those that do");
     }
 }

@@ -7,6 +7,8 @@ mod buffers;
 mod dashboard;
 mod drops;
 mod factory;
+#[path = "../common/fragile.rs"]
+mod fragile;
 mod handlers;
 mod late;
 mod lifecycle;

@@ -1,0 +1,73 @@
+//! An object that panics when it is dropped: for tests of what that must not take along.
+
+#![allow(dead_code)] // Each of the two programs uses a part of it.
+
+use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use deltafifo::Meta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
+
+/// The data of one that does not panic.
+pub const CALM: &str = "calm";
+
+static BROKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// How many have panicked, or would have, had their thread not done so already.
+pub fn broken() -> usize {
+    // Relaxed: a count.
+    BROKEN.load(Ordering::Relaxed)
+}
+
+/// A config map that panics when it is dropped, unless it is [`CALM`].
+#[derive(Debug, Deserialize)]
+pub struct Fragile {
+    pub metadata: ObjectMeta,
+    data: BTreeMap<String, String>,
+}
+
+impl Fragile {
+    pub fn new(name: &str, version: u32, data: &str) -> Arc<Self> {
+        let (name, resource_version) = (Some(name.to_owned()), Some(version.to_string()));
+        let data = BTreeMap::from([("data".to_owned(), data.to_owned())]);
+        Arc::new(Self { metadata: ObjectMeta { name, resource_version, ..ObjectMeta::default() }, data })
+    }
+
+    pub fn data(&self) -> &str {
+        &self.data["data"]
+    }
+}
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        if self.data() != CALM {
+            BROKEN.fetch_add(1, Ordering::Relaxed);
+            if !std::thread::panicking() {
+                resume_unwind(Box::new("it broke"));
+            }
+        }
+    }
+}
+
+pub struct FragileMeta;
+
+impl Meta<Fragile> for FragileMeta {
+    fn namespace<'a>(&self, fragile: &'a Fragile) -> Option<&'a str> {
+        fragile.metadata.namespace.as_deref()
+    }
+
+    fn name<'a>(&self, fragile: &'a Fragile) -> Option<&'a str> {
+        fragile.metadata.name.as_deref()
+    }
+
+    fn version<'a>(&self, fragile: &'a Fragile) -> Option<&'a str> {
+        fragile.metadata.resource_version.as_deref()
+    }
+
+    fn uid<'a>(&self, fragile: &'a Fragile) -> Option<&'a str> {
+        fragile.metadata.uid.as_deref()
+    }
+}

@@ -10,6 +10,7 @@
 //!   priorities of controller-runtime.
 
 mod controller;
+mod last_state;
 pub mod lister_watcher;
 mod meta;
 pub mod metrics;

@@ -100,6 +100,7 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::AbandonForgetsTheOffer
         | Mutant::OfferForgetsTheClaim
         | Mutant::AbandonTellsNobody
+        | Mutant::DeletionsAreNotMarked
         | Mutant::LeftOutKeepsItsMark
         | Mutant::DrainedIsAskedOnce
         | Mutant::TakesAreCounted

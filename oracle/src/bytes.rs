@@ -56,12 +56,14 @@ impl<'a> Bytes<'a> {
 
     fn step(&mut self, step: u8) -> Option<Step> {
         Some(match step % 8 {
-            0 | 6 => Step::Begin,
-            1 | 7 => Step::Page(self.places()?),
+            0 => Step::Begin,
+            1 => Step::Page(self.places()?),
             2 => Step::Probe(self.places()?),
             3 => Step::Keep(self.keyed()?),
             4 => Step::Commit,
-            _ => Step::Abandon,
+            5 => Step::Abandon,
+            6 => Step::Delete(self.place()?),
+            _ => Step::DeleteTombstone(self.keyed()?),
         })
     }
 
@@ -196,6 +198,8 @@ fn write_step(step: &Step, of: u8, to: &mut Vec<u8>) {
         Step::Keep(place) => to.extend([of | 3, place.0]),
         Step::Commit => to.push(of | 4),
         Step::Abandon => to.push(of | 5),
+        Step::Delete(place) => to.extend([of | 6, place.0]),
+        Step::DeleteTombstone(place) => to.extend([of | 7, place.0]),
     }
 }
 

@@ -142,6 +142,10 @@ pub enum Step {
     Probe(Vec<Place>),
     /// Counts a key as listed.
     Keep(Place),
+    /// Deletes a key, with the object.
+    Delete(Place),
+    /// Deletes a key whose last state is unknown.
+    DeleteTombstone(Place),
     /// Commits it.
     Commit,
     /// Abandons it.

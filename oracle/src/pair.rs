@@ -243,6 +243,15 @@ impl<'f> Pair<'f> {
                 let key = place.key().unwrap_or_default();
                 assert_eq!(relist.keep(key).is_ok(), self.model.keep(number, key).is_ok());
             }
+            Step::Delete(place) => {
+                let object = self.object(*place);
+                let deleted = relist.delete(object.clone());
+                assert_eq!(deleted.is_ok(), self.model.delete_in(number, object).is_ok());
+            }
+            Step::DeleteTombstone(place) => {
+                let tombstone = tombstone(place.key().unwrap_or_default(), None);
+                assert_eq!(relist.delete(tombstone.clone()).is_ok(), self.model.delete_in(number, tombstone).is_ok());
+            }
             Step::Commit => return assert_eq!(relist.commit("2").ok(), self.model.commit(number).ok()),
             Step::Abandon => {
                 relist.abandon();

@@ -40,8 +40,10 @@ fn step() -> impl Strategy<Value = Step> {
         3 => vec(place(), 0..4).prop_map(Step::Page),
         2 => vec(place(), 0..4).prop_map(Step::Probe),
         1 => keyed().prop_map(Step::Keep),
+        4 => place().prop_map(Step::Delete),
+        2 => keyed().prop_map(Step::DeleteTombstone),
         2 => Just(Step::Commit),
-        1 => Just(Step::Abandon),
+        2 => Just(Step::Abandon),
     ]
 }
 
@@ -54,7 +56,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (keyed(), any::<bool>()).prop_map(|(key, with)| Op::DeleteTombstone(key, with)),
         1 => vec(place(), 0..4).prop_map(Op::Batch),
         3 => vec(place(), 0..5).prop_map(Op::Replace),
-        6 => step().prop_map(Op::Relist),
+        9 => step().prop_map(Op::Relist),
         1 => step().prop_map(Op::OldRelist),
         2 => Just(Op::Resync),
         2 => (keyed(), vec(0..6_u8, 0..4)).prop_map(|(key, kinds)| Op::AddIfNotPresent(key, kinds)),
@@ -67,11 +69,16 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Up to `most` operations, and perhaps a close somewhere among them.
+/// Up to `most` operations, and perhaps a close somewhere among them. Some begin with a relist, since whatever else comes
+/// first populates the queue.
 pub fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
-    (vec(op(), 1..most), prop::option::weighted(0.1, any::<prop::sample::Index>())).prop_map(|(mut ops, close)| {
+    let close = prop::option::weighted(0.1, any::<prop::sample::Index>());
+    (vec(op(), 1..most), close, prop::bool::weighted(0.3)).prop_map(|(mut ops, close, relist_first)| {
         if let Some(close) = close {
             ops.insert(close.index(ops.len()), Op::Close);
+        }
+        if relist_first {
+            ops.insert(0, Op::Relist(Step::Begin));
         }
         ops
     })

@@ -74,8 +74,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// The same as [`delete`](Self::delete) by the relist of that generation, while it is the current one. It is of that
-    /// relist: like what that lists, it populates nothing by itself.
-    pub(super) fn delete_in(&self, generation: u32, object: DeltaObject<T>) -> Result<(), StoreError> {
+    /// relist: like what that lists, it populates nothing by itself, and if it `marks`, it is of the initial population.
+    pub(super) fn delete_in(&self, generation: u32, marks: bool, object: DeltaObject<T>) -> Result<(), StoreError> {
         let mut key = KeyBuf::new();
         self.core.keys.write_source(&KeySource::from(&object), &mut key)?;
         let (deletion, done) = match self.deletion(object, &key) {
@@ -91,7 +91,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             return Err(RelistError::Superseded.into());
         }
         if missing != Missing::Ignore || shard.find(hash, &key).is_some() {
-            self.push_or_insert(shard, hash, &key, deletion, Rule::IfExists, missing);
+            self.initial.marked(usize::from(marks));
+            self.push_or_insert(shard, hash, &key, deletion.initial(marks), Rule::IfExists, missing);
         }
         done
     }
@@ -206,8 +207,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let held = if asks { mutant!(ClaimHoldsNothing => None; self.hold()) } else { None };
         let asking = if asks { slot.claim() } else { None };
         let pushed = slot.push(pending, rule);
-        if let skipped @ Pushed::Skipped(_) = pushed {
+        if let Pushed::Skipped(skipped) = pushed {
             drop(shard);
+            // A relist has counted it already.
+            if self.initial.settled(usize::from(skipped.initial)) {
+                self.initial.announce();
+            }
             drop(skipped);
             return false;
         }

@@ -334,7 +334,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     }
 
     /// Queues `Deleted` as [`DeltaFifo::delete`] does: a list that is streamed can say that something is gone again. It is of
-    /// this relist, so it does not make the queue populated. O(1).
+    /// this relist: it does not make the queue populated, and a first one is synced when its handler has ended, too. O(1).
     ///
     /// What the transformer refuses is deleted all the same: by a [`DeletedFinalStateUnknown`] with the newest object that is
     /// pending or known.
@@ -346,7 +346,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// [`DeletedFinalStateUnknown`]: crate::DeletedFinalStateUnknown
     pub fn delete(&mut self, object: impl Into<DeltaObject<T>>) -> Result<(), StoreError> {
         self.check_current()?;
-        self.fifo.delete_in(self.generation, object.into())
+        let marks = mutant!(DeletionsAreNotMarked => false; self.marks);
+        self.fifo.delete_in(self.generation, marks, object.into())
     }
 
     /// Ends the relist: queues a deletion for every key that is known or pending and was not listed, nor written since

@@ -85,7 +85,7 @@ pub(crate) enum Pushed<T> {
     /// The slot is pending or running: whoever takes or settles it finds the delta.
     Joined,
     /// The rule said no. The delta comes back so that its object is released after the lock.
-    Skipped(#[allow(dead_code)] Pending<T>),
+    Skipped(Pending<T>),
 }
 
 impl<T> Slot<T> {

@@ -65,6 +65,7 @@ mutants! {
     AbandonForgetsTheOffer: "a relist that is abandoned leaves the queue unpopulated, whatever else came",
     OfferForgetsTheClaim: "an offer beside a first relist does not populate the queue",
     AbandonTellsNobody: "who waits for the queue to be synced does not learn it from an abandoned relist",
+    DeletionsAreNotMarked: "what a first relist deletes before its end is not of the initial population",
     LeftOutKeepsItsMark: "what does not count after its handler leaves its mark",
     MarksEndBeforeCommit: "the initial population ends with its last mark, committed or not",
     DrainedIsAskedOnce: "who took a last mark before the commit does not ask again whether it was the last",

@@ -99,3 +99,96 @@ fn a_live_deletion_whose_object_a_transformer_refuses_is_left_to_a_tombstone_of_
         assert_eq!(rig.stored(), [""; 0], "{mode:?}");
     }
 }
+
+/// Takes what is next and brings the store up to date; whether it was of the initial list.
+fn handle(rig: &Rig) -> bool {
+    let mut guard = rig.fifo.try_pop().unwrap();
+    let is_initial = guard.is_in_initial_list();
+    rig.apply(&mut guard);
+    guard.done();
+    is_initial
+}
+
+#[test]
+fn what_a_first_relist_deletes_before_its_end_is_of_the_initial_population() {
+    for mode in MODES {
+        for with_object in [true, false] {
+            let rig = Rig::new(mode);
+            let mut relist = rig.fifo.begin_replace();
+            relist.offer(vec![obj("a", 1)]).unwrap();
+            // Where nothing is known it only counts while the key is pending, or its handler puts that back.
+            if mode != Mode::Nowhere {
+                assert!(handle(&rig));
+            }
+            let deleted = if with_object { relist.delete(obj("a", 2)) } else { relist.delete(tombstone("a", None)) };
+            deleted.unwrap();
+            assert_eq!(relist.commit("2").unwrap().deleted, 0);
+            assert!(!rig.fifo.has_synced(), "{mode:?}");
+            rig.fifo.update(obj("other", 3)).unwrap();
+            assert!(handle(&rig) && rig.fifo.has_synced(), "{mode:?}");
+            assert!(!handle(&rig), "{mode:?}");
+        }
+    }
+}
+
+#[test]
+fn a_deletion_that_does_not_count_is_not_waited_for() {
+    for mode in MODES {
+        // Of a key that is not there; of one whose handler deletes it.
+        let rig = Rig::knowing(mode, &[obj("a", 1)], |builder| builder);
+        let mut relist = rig.fifo.begin_replace();
+        relist.offer(vec![obj("a", 2)]).unwrap();
+        relist.delete(obj("a", 3)).unwrap();
+        let mut guard = rig.fifo.try_pop().unwrap();
+        relist.delete(obj("unknown", 4)).unwrap();
+        relist.delete(obj("a", 4)).unwrap();
+        relist.commit("4").unwrap();
+        assert!(!rig.fifo.has_synced(), "{mode:?}");
+        rig.apply(&mut guard);
+        guard.done();
+        assert!(rig.fifo.has_synced(), "{mode:?}");
+        assert_eq!((rig.fifo.try_pop().map(drop), rig.fifo.pending_deltas()), (None, 0), "{mode:?}");
+    }
+}
+
+/// Its slot only waits for its old entry in the backlog, and knows nothing.
+#[test]
+fn a_deletion_of_a_key_that_passed_the_backlog_and_is_gone_is_not_waited_for() {
+    let rig = Rig::with(Mode::Fused, |builder| builder.live_lane(true));
+    let mut relist = rig.fifo.begin_replace();
+    relist.offer(vec![obj("first", 1), obj("a", 1)]).unwrap();
+    relist.delete(obj("a", 2)).unwrap();
+    assert!(handle(&rig), "a passed");
+    relist.delete(obj("a", 3)).unwrap();
+    relist.commit("3").unwrap();
+    assert!(!rig.fifo.has_synced());
+    assert!(handle(&rig) && rig.fifo.has_synced(), "only the first was left");
+    assert_eq!((rig.fifo.try_pop().map(drop), rig.fifo.pending_deltas()), (None, 0));
+}
+
+#[test]
+fn marks_of_deletions_outlive_relists_that_are_superseded_or_abandoned() {
+    for mode in KNOWING {
+        for superseded in [false, true] {
+            let rig = Rig::knowing(mode, &[obj("a", 1)], |builder| builder);
+            let mut first = rig.fifo.begin_replace();
+            first.delete(obj("a", 2)).unwrap();
+            let second = if superseded {
+                let second = rig.fifo.begin_replace();
+                assert!(matches!(first.delete(obj("a", 3)), Err(StoreError::Relist(_))));
+                second
+            } else {
+                first.abandon();
+                rig.fifo.begin_replace()
+            };
+            second.commit("4").unwrap();
+            assert!(!rig.fifo.has_synced(), "{mode:?}");
+            let mut batch = rig.fifo.try_pop_batch(8).unwrap();
+            let mut guard = batch.next().unwrap();
+            assert!(guard.is_in_initial_list(), "{mode:?}");
+            rig.apply(&mut guard);
+            guard.done();
+            assert!(batch.next().is_none() && rig.fifo.has_synced(), "{mode:?}");
+        }
+    }
+}

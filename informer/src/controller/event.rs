@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use deltafifo::{BoxError, Change, DeltaObject, DeltaType, StoreError};
 
+use crate::last_state::last_state;
+
 /// What happened to an object, in the store and now to be told.
 pub enum ObjectEvent<K> {
     /// It was not stored before (client-go `OnAdd`).
@@ -24,7 +26,8 @@ pub enum ObjectEvent<K> {
     },
     /// It is gone (client-go `OnDelete`).
     Deleted {
-        /// Its last state, or a tombstone: the deletion was missed, and the last state that is known may be old.
+        /// Its last state, or a tombstone: the deletion was missed, or its object was refused, and the last state that is known
+        /// may be old.
         last: DeltaObject<K>,
     },
 }
@@ -46,7 +49,7 @@ impl<K> ObjectEvent<K> {
         match *change {
             Change::Added { new, .. } => Self::Added { new: new.clone(), is_in_initial_list },
             Change::Updated { old, new, kind } => Self::Updated { old: old.clone(), new: new.clone(), kind },
-            Change::Deleted { last, .. } => Self::Deleted { last: last.clone() },
+            Change::Deleted { last, old } => Self::Deleted { last: last_state(last, old) },
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deltafifo::{Change, DeltaObject};
+use deltafifo::Change;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -11,6 +11,7 @@ use super::notification::Cause;
 use super::protocol::{Desks, Known};
 use super::step::{Now, Step};
 use super::sync::{Arc, Mutex, mutant};
+use crate::last_state::last_state;
 
 /// Who is told of changes.
 pub(super) struct Distributor<K> {
@@ -151,7 +152,7 @@ impl<K: Send + Sync + 'static> InHand<'_, K> {
         let (told, now) = match change {
             Change::Added { new, .. } => (None, Now::Stored(Arc::clone(new))),
             Change::Updated { old, new, .. } => (Some(Arc::clone(old)), Now::Stored(Arc::clone(new))),
-            Change::Deleted { last, old } => (old.cloned(), Now::Gone(DeltaObject::clone(last))),
+            Change::Deleted { last, old } => (old.cloned(), Now::Gone(last_state(last, *old))),
         };
         let key = key.clone();
         let step = Step { key, told, now, cause, is_in_initial_list, is_walked: false, since: Instant::now() };

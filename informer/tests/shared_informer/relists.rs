@@ -1,6 +1,8 @@
 //! What a watch has missed, and what a list brings that is no news (client-go's `TestSharedInformerWatchDisruption`,
 //! `TestReplaceEvents`, `TestResetWatch`).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deltafifo_informer::shared_informer::HandlerOptions;
@@ -27,6 +29,26 @@ async fn what_a_watch_missed_is_told_by_a_list_and_deletions_by_tombstones() {
         });
         let told = next_sorted(&mut stream, 3).await;
         assert_eq!(told, ["relist !shop/b=1", "relist +d=1", "relist a=1>2"], "c is as it was");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_deletion_whose_object_is_refused_handlers_get_what_was_stored() {
+    for queue in QUEUES {
+        let server = server();
+        server.apply(map("a", "1")).unwrap();
+        let refuses = Arc::new(AtomicBool::new(false));
+        let refusing = refuses.clone();
+        let rig = Rig::start(server, |informer| {
+            queue(informer)
+                .transform(move |map| if refusing.load(Ordering::SeqCst) { Err("as told".into()) } else { Ok(map) })
+        });
+        let mut stream = rig.subscribe(HandlerOptions::new());
+        next(&mut stream, 1).await;
+        rig.server.wait_for_watchers(1).await;
+        refuses.store(true, Ordering::SeqCst);
+        rig.delete("a");
+        assert_eq!(next(&mut stream, 1).await, ["watch !shop/a=1"]);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::Arc;
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Log, Object, beside, drain, end, fused, rest, show};
+use crate::rig::{Fifo, Log, Object, beside, drain, end, fused, rest, show, stored};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -51,6 +51,13 @@ pub const MODELS: &[Model] = &[
         at_least: 2520,
         outcomes: &["[-a1], stored: "],
         body: left_out_with_its_handler,
+    },
+    Model {
+        name: "synced::gone_again_before_the_commit",
+        bound: Some(5), // 5 s
+        at_least: 17_190,
+        outcomes: &["[=a1 -a2]!", "[=a1]! [-a2]!"],
+        body: gone_again_before_the_commit,
     },
 ];
 
@@ -172,4 +179,29 @@ fn left_out_with_its_handler() -> String {
     end(item, true);
     waiter.join().unwrap();
     rest(&fifo, &log)
+}
+
+/// The handler of what is listed may have ended before it is deleted: the deletion is waited for, too.
+fn gone_again_before_the_commit() -> String {
+    let (fifo, log) = (fused(&[]), Log::default());
+    let relister = beside(&fifo, |fifo| {
+        let mut relist = fifo.begin_replace();
+        relist.offer(vec![Object::new("a", 1)]).unwrap();
+        relist.delete(Object::new("a", 2)).unwrap();
+        relist.commit("1").unwrap();
+    });
+    let handle = || {
+        if let Some(item) = fifo.try_pop() {
+            let is_initial = if item.is_in_initial_list() { "!" } else { "" };
+            log.add(&format!("{}{is_initial}", show(item.deltas(), item.key())));
+            end(item, true);
+        }
+        assert!(!fifo.has_synced() || stored(&fifo).is_empty(), "synced too early");
+    };
+    handle();
+    relister.join().unwrap();
+    handle();
+    handle();
+    assert!(fifo.has_synced(), "never synced");
+    log.text()
 }

@@ -59,7 +59,8 @@ struct Running<T> {
 enum Later<T> {
     /// An object; whether it is of the initial population.
     Offered(Delta<T>, bool),
-    Deleted(DeltaObject<T>),
+    /// The same of a deletion.
+    Deleted(DeltaObject<T>, bool),
     /// Not listed by a relist; whether that was the first.
     Swept(bool),
     Resynced,
@@ -141,23 +142,35 @@ impl<T> Model<T> {
     /// No key, or the transformer failed.
     pub fn delete(&mut self, object: impl Into<DeltaObject<T>>) -> Result<(), OfferError> {
         let object = object.into();
-        let key = match &object {
-            DeltaObject::Object(object) => (self.key)(object).ok_or(KeyError::NoName)?,
-            DeltaObject::Tombstone(tombstone) => tombstone.key.to_string(),
-        };
+        let key = self.key_of(&object)?;
         self.touch();
-        if !self.running.contains_key(&key) && !self.items.contains_key(&key) && !self.is_known(&key) {
-            return Ok(());
-        }
-        let object = match object {
-            DeltaObject::Object(object) => self.transform(&key, object)?.into(),
-            tombstone @ DeltaObject::Tombstone(_) => tombstone,
-        };
-        match self.running.get_mut(&key) {
-            Some(running) => running.later.push(Later::Deleted(object)),
-            None => self.append(&key, Delta::new(DeltaType::Deleted, object)),
+        if self.exists(&key) {
+            let object = self.transform_deleted(&key, object)?;
+            self.push_deletion(&key, object, false);
         }
         Ok(())
+    }
+
+    /// Whether there is anything to delete, now or when the key's handler has ended.
+    fn exists(&self, key: &str) -> bool {
+        self.running.contains_key(key) || self.items.contains_key(key) || self.is_known(key)
+    }
+
+    fn transform_deleted(&self, key: &str, object: DeltaObject<T>) -> Result<DeltaObject<T>, OfferError> {
+        match object {
+            DeltaObject::Object(object) => Ok(self.transform(key, object)?.into()),
+            tombstone @ DeltaObject::Tombstone(_) => Ok(tombstone),
+        }
+    }
+
+    /// Of a key that exists. `first`: it is of the initial population.
+    fn push_deletion(&mut self, key: &str, object: DeltaObject<T>, first: bool) {
+        if let Some(running) = self.running.get_mut(key) {
+            running.later.push(Later::Deleted(object, first));
+            return;
+        }
+        self.append(key, Delta::new(DeltaType::Deleted, object));
+        self.mark(key, first);
     }
 
     /// Queues a Sync of what is known and not pending. What is not known yet may be, when its handler has ended.
@@ -259,9 +272,9 @@ impl<T> Model<T> {
             let exists = self.items.contains_key(key) || self.is_known(key);
             match later {
                 Later::Offered(delta, first) => self.push(key, delta, first),
-                Later::Deleted(object) if exists => self.append(key, Delta::new(DeltaType::Deleted, object)),
+                Later::Deleted(object, first) if exists => self.push_deletion(key, object, first),
                 Later::Swept(first) if exists => self.sweep(key, first),
-                Later::Deleted(_) | Later::Swept(_) => {}
+                Later::Deleted(..) | Later::Swept(_) => {}
                 Later::Resynced => self.sync(key),
                 Later::IfNotPresent(deltas) => self.put(key, deltas),
             }
@@ -403,7 +416,8 @@ impl<T> Model<T> {
 
     /// Synced when no mark is left, neither pending, nor in a handler, nor in what came over one.
     fn finish_initial(&mut self) {
-        let marked = |later: &Later<T>| matches!(later, Later::Offered(_, true) | Later::Swept(true));
+        let marked =
+            |later: &Later<T>| matches!(later, Later::Offered(_, true) | Later::Deleted(_, true) | Later::Swept(true));
         let runs = |running: &Running<T>| running.marked || running.later.iter().any(marked);
         if self.initial == Initial::Draining && self.marked.is_empty() && !self.running.values().any(runs) {
             self.initial = Initial::Synced;

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use deltafifo::{Committed, DeletedFinalStateUnknown, Delta, DeltaType, KeyError, OfferError, RelistError};
+use deltafifo::{
+    Committed, DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, KeyError, OfferError, RelistError, StoreError,
+};
 
 use super::{Initial, Later, Model};
 
@@ -94,6 +96,27 @@ impl<T> Model<T> {
         Ok(())
     }
 
+    /// Deletes a key within a relist, also when its object is refused by the transformer.
+    ///
+    /// # Errors
+    /// The relist was superseded; no key; the transformer failed.
+    pub fn delete_in(&mut self, relist: u32, object: impl Into<DeltaObject<T>>) -> Result<(), StoreError> {
+        self.check_current(relist)?;
+        let (object, first) = (object.into(), self.lists_first());
+        let key = self.key_of(&object)?;
+        if !self.exists(&key) {
+            return Ok(());
+        }
+        match self.transform_deleted(&key, object) {
+            Ok(object) => self.push_deletion(&key, object, first),
+            Err(refused) => {
+                self.push_sweep(&key, first);
+                return Err(refused.into());
+            }
+        }
+        Ok(())
+    }
+
     /// Deletes what was not listed.
     ///
     /// # Errors
@@ -161,15 +184,17 @@ impl<T> Model<T> {
         let idle = |key: &&String| !self.running.contains_key(*key) && !self.items.contains_key(*key);
         let known: Vec<_> = self.known.iter().flat_map(BTreeMap::keys).filter(gone).filter(idle).cloned().collect();
         let deleted = running.len() + pending.len() + known.len();
-        for key in running {
-            if let Some(running) = self.running.get_mut(&key) {
-                running.later.push(Later::Swept(first));
-            }
-        }
-        for key in pending.into_iter().chain(known) {
-            self.sweep(&key, first);
+        for key in running.into_iter().chain(pending).chain(known) {
+            self.push_sweep(&key, first);
         }
         deleted
+    }
+
+    fn push_sweep(&mut self, key: &str, first: bool) {
+        match self.running.get_mut(key) {
+            Some(running) => running.later.push(Later::Swept(first)),
+            None => self.sweep(key, first),
+        }
     }
 
     pub(super) fn sweep(&mut self, key: &str, first: bool) {

@@ -23,7 +23,7 @@ pub use whole::Plain;
 ///
 /// # Keys of a function of yours
 ///
-/// Of an object that cannot be read nothing but its name is known. Where keys are names
+/// Of an object that cannot be read, or that your function gives no key, nothing but its name is known. Where keys are names
 /// ([`KeyFunc::meta_namespace`](deltafifo::KeyFunc::meta_namespace)) that is its key, and what is known under it stays. Where they
 /// are not ([`KeyFunc::custom`](deltafifo::KeyFunc::custom)), the key is that of an object of this name: it is looked for once a
 /// relist, and for each deletion of a watch that cannot be read, by a look at all objects. A `DeltaFifo` looks at what is queued

@@ -239,13 +239,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
         if let Some(now) = at {
             self.metrics.tell(|metrics| metrics.told(now, step.since));
         }
-        let notifications = self.on_error.caught(|| {
-            let notifications = step.notifications(|object| self.known.uid(object));
-            match &self.matches {
-                None => notifications,
-                Some(matches) => notifications.map(|told| told?.filtered(matches)),
-            }
-        });
+        let cares = |object: &K| self.matches.as_ref().is_none_or(|matches| matches(object));
+        let notifications = self.on_error.caught(|| step.notifications(|object| self.known.uid(object), cares));
         Told { notifications: notifications.unwrap_or_default(), is_in_initial_list, at }
     }
 

@@ -111,15 +111,15 @@ impl<K> HandlerOptions<K> {
     }
 
     /// Every `period` it is told everything that is stored as an update to itself, with
-    /// [`Cause::Resync`](super::Cause::Resync) (client-go `AddEventHandlerWithResyncPeriod`). At least every second; `None` for
-    /// never. By a walk, as for a late handler: nobody else notices anything.
+    /// [`Cause::Resync`](super::Cause::Resync) (client-go `AddEventHandlerWithResyncPeriod`). A second at least; `None`, or zero,
+    /// for never. By a walk, as for a late handler: nobody else notices anything.
     pub fn resync(mut self, period: Option<Duration>) -> Self {
         self.resync = period.map_or(Resync::Never, Resync::Every);
         self
     }
 
     /// It is told only of objects that match (client-go `FilteringResourceEventHandler`): one that begins to is added, one that
-    /// ceases to is deleted. Both by what it was told last and what is now.
+    /// ceases to is deleted, with the last state that did. By what it was told last and what is now, whatever came between.
     pub fn filter(mut self, matches: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
         self.matches = Some(Box::new(matches));
         self

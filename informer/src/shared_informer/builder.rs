@@ -101,7 +101,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
         self
     }
 
-    /// The resync period of handlers that do not say theirs (client-go `defaultEventHandlerResyncPeriod`). Never unless said.
+    /// The resync period of handlers that do not say theirs (client-go `defaultEventHandlerResyncPeriod`). Never unless said, or
+    /// zero.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self

@@ -105,7 +105,8 @@ impl SharedInformerFactory {
         Self { client, scope: Scope::all(), resync: None, name: String::new(), informers: Arc::default() }
     }
 
-    /// The resync period of handlers that do not say theirs (client-go `defaultResync`). For informers made after it.
+    /// The resync period of handlers that do not say theirs (client-go `defaultResync`); zero is never. For informers made after
+    /// it.
     #[must_use]
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);

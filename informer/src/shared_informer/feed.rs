@@ -89,8 +89,10 @@ impl<K: Send + Sync + 'static> Feed<K> {
         on_error: OnError,
     ) -> Self {
         let HandlerOptions { buffer, resync, matches, name: _ } = options;
-        let resync = resync.or(of_informer).map(|period| period.max(SHORTEST_RESYNC));
-        let due = resync.map(|period| Instant::now() + period);
+        let period = resync.or(of_informer).filter(|period| !period.is_zero());
+        let resync = period.map(|period| period.max(SHORTEST_RESYNC));
+        // None, too, where no clock goes that far.
+        let due = resync.and_then(|period| Instant::now().checked_add(period));
         let behind = Behind { intake: Intake::new(buffer), most: 0, sleeper: None, has_ended: false, due };
         let state = watch::Sender::new(State::default());
         Self {
@@ -165,7 +167,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         self.with(|behind, _| {
             if behind.due.is_some_and(|due| due <= now) {
                 behind.intake.resync();
-                behind.due = Some(now + period);
+                behind.due = now.checked_add(period);
             }
             behind.due
         })?

@@ -1,5 +1,4 @@
-//! What a watch has missed, and what a list brings that is no news (client-go's `TestSharedInformerWatchDisruption`,
-//! `TestReplaceEvents`, `TestResetWatch`).
+//! What a watch has missed, and what a list brings that is no news.
 
 use std::time::Duration;
 
@@ -27,6 +26,23 @@ async fn what_a_watch_missed_is_told_by_a_list_and_deletions_by_tombstones() {
         });
         let told = next_sorted(&mut stream, 3).await;
         assert_eq!(told, ["relist !shop/b=1", "relist +d=1", "relist a=1>2"], "c is as it was");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_may_bring_everything_or_take_it() {
+    for queue in QUEUES {
+        let rig = Rig::start(server(), queue);
+        let mut stream = rig.subscribe(HandlerOptions::new());
+        rig.informer.wait_for_sync().await.unwrap();
+        assert!(stream.next().now_or_never().is_none(), "it has been told that there is nothing");
+        rig.server.wait_for_watchers(1).await;
+        rig.missing(|rig| ["a", "b"].into_iter().for_each(|name| rig.apply(name, "1")));
+        assert_eq!(next_sorted(&mut stream, 2).await, ["relist +a=1", "relist +b=1"]);
+        rig.server.wait_for_watchers(1).await;
+        rig.missing(|rig| ["a", "b"].into_iter().for_each(|name| rig.delete(name)));
+        assert_eq!(next_sorted(&mut stream, 2).await, ["relist !shop/a=1", "relist !shop/b=1"]);
+        assert!(rig.informer.lister().list().is_empty());
     }
 }
 

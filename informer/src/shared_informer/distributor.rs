@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use deltafifo::Change;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::feed::Feed;
+use super::feed::{Feed, State};
 use super::notification::Cause;
 use super::protocol::{Desks, Known};
 use super::step::{Now, Step};
@@ -27,11 +27,13 @@ struct List<K> {
     feeds: Arc<Vec<Arc<Feed<K>>>>,
     has_synced: bool,
     is_closed: bool,
+    /// How it is with those who were told when it was closed.
+    last: Vec<watch::Receiver<State>>,
 }
 
 impl<K: Send + Sync + 'static> Distributor<K> {
     pub(super) fn new(known: Arc<dyn Known<K>>, workers: usize) -> Self {
-        let list = List { feeds: Arc::default(), has_synced: false, is_closed: false };
+        let list = List { feeds: Arc::default(), has_synced: false, is_closed: false, last: Vec::new() };
         Self { known, desks: Arc::new(Desks::new(workers)), list: Mutex::new(list), came: Notify::new() }
     }
 
@@ -89,15 +91,31 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         mutant!(SyncIsNotedLate => { self.list.lock().has_synced = true });
     }
 
-    /// Nobody is told any more, and nobody comes any more. Who was told.
-    pub(super) fn close(&self) -> Arc<Vec<Arc<Feed<K>>>> {
+    /// Nobody is told any more, and nobody comes any more. Again it does nothing.
+    pub(super) fn close(&self) {
         let feeds = {
             let mut list = self.list.lock();
             list.is_closed = true;
-            std::mem::take(&mut list.feeds)
+            let feeds = std::mem::take(&mut list.feeds);
+            list.last.extend(feeds.iter().map(|feed| feed.state()));
+            feeds
         };
         feeds.iter().for_each(|feed| feed.remove());
-        feeds
+    }
+
+    /// Waits, when it is closed, until no handler's call runs any more.
+    pub(super) async fn ended(&self) {
+        let last = self.list.lock().last.clone();
+        for mut state in last {
+            // It fails when the feed is gone: then it had ended.
+            let _ = state.wait_for(|state| state.has_ended).await;
+        }
+    }
+
+    /// Whether it is closed, and no handler's call runs any more.
+    pub(super) fn has_ended(&self) -> bool {
+        let list = self.list.lock();
+        list.is_closed && list.last.iter().all(|state| state.borrow().has_ended)
     }
 
     /// Worker `number` is going to apply something to `key`, or to all there are, and to tell of it.

@@ -1,7 +1,9 @@
 //! A handler's feed: its intake behind a lock, who sleeps for it, and what can be seen from outside. Every way to be told ends
 //! in [`Feed::poll`]: a thread, a task, and a stream.
 
-use std::task::{Context, Poll, Waker};
+mod told;
+
+use std::task::Waker;
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
@@ -11,25 +13,17 @@ use tracing::Span;
 use super::error::OnError;
 use super::handler::HandlerOptions;
 use super::metrics::HandlerMetrics;
-use super::notification::Notification;
-use super::protocol::{Desks, Intake, Known, Next, Spent};
+use super::protocol::{Desks, Intake, Known, Spent};
 use super::step::Step;
 use super::sync::{Arc, Mutex, mutant};
 use crate::metrics::Named;
 use crate::strangers::unharmed;
 use crate::time::period;
 use crate::workqueue::sleep::sleep_until_some;
+pub(super) use told::Told;
 
 /// client-go's.
 const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
-
-/// What a handler is told at a time, and whether it is of the initial list.
-pub(super) struct Told<K> {
-    pub(super) notifications: [Option<Notification<K>>; 2],
-    is_in_initial_list: bool,
-    /// When, if somebody measures.
-    at: Option<Instant>,
-}
 
 /// Which objects a handler cares for.
 pub(super) type Matches<K> = dyn Fn(&K) -> bool + Send + Sync;
@@ -166,7 +160,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
         self.with(|behind, _| {
             if behind.due.is_some_and(|due| due <= now) {
                 behind.intake.resync();
-                behind.due = Some(now + period);
+                behind.due = now.checked_add(period);
             }
             behind.due
         })?
@@ -179,83 +173,6 @@ impl<K: Send + Sync + 'static> Feed<K> {
             !behind.has_ended && behind.intake.holds_back()
         };
         sleep_until_some(&self.room, || (!is_full()).then_some(())).await;
-    }
-
-    /// What the handler is to be told next. `None`: nothing any more. [`done`](Self::done) is to follow.
-    pub(super) fn poll(&self, context: &Context<'_>) -> Poll<Option<Told<K>>> {
-        let next = match self.next(None) {
-            Poll::Pending => {
-                // Cloned with nothing locked: it is somebody else's code.
-                let waker = context.waker().clone();
-                self.next(Some(waker))
-            }
-            ready @ Poll::Ready(_) => ready,
-        };
-        next.map(|next| next.map(|next| self.told(next)))
-    }
-
-    fn next(&self, sleeper: Option<Waker>) -> Poll<Option<Next<K>>> {
-        let mut later = Later { spent: Spent::default(), wake: None, has_synced: false };
-        let (mut before, mut has_room) = (None, false);
-        let next = {
-            let mut behind = self.behind.lock();
-            if behind.has_ended {
-                Poll::Ready(None)
-            } else {
-                let was_full = behind.intake.holds_back();
-                let mut take = || behind.intake.take(self.known.as_ref(), &self.desks, &mut later.spent);
-                let next = mutant!(SleepsWithoutALook => if sleeper.is_some() { None } else { take() }; take());
-                behind.note_most();
-                later.has_synced = behind.intake.syncs();
-                has_room = was_full && !behind.intake.holds_back();
-                match (next, sleeper) {
-                    (Some(next), _) => Poll::Ready(Some(next)),
-                    (None, Some(sleeper)) => {
-                        before = behind.sleeper.replace(sleeper);
-                        Poll::Pending
-                    }
-                    (None, None) => Poll::Pending,
-                }
-            }
-        };
-        unharmed(|| drop(before));
-        if mutant!(RoomIsNotTold => false; has_room) {
-            self.room.notify_waiters();
-        }
-        self.after(later);
-        next
-    }
-
-    fn told(&self, next: Next<K>) -> Told<K> {
-        let at = self.metrics.now();
-        let step = match next {
-            Next::ResyncBegins => {
-                self.metrics.tell(HandlerMetrics::overrun);
-                return Told::only(Notification::ResyncBegins);
-            }
-            Next::ResyncEnds => return Told::only(Notification::ResyncEnds),
-            Next::Step(step) => step,
-        };
-        let is_in_initial_list = step.is_in_initial_list;
-        if let Some(now) = at {
-            self.metrics.tell(|metrics| metrics.told(now, step.since));
-        }
-        let notifications = self.on_error.caught(|| {
-            let notifications = step.notifications(|object| self.known.uid(object));
-            match &self.matches {
-                None => notifications,
-                Some(matches) => notifications.map(|told| told?.filtered(matches)),
-            }
-        });
-        Told { notifications: notifications.unwrap_or_default(), is_in_initial_list, at }
-    }
-
-    /// The handler was told.
-    pub(super) fn done(&self, told: &Told<K>) {
-        self.metrics.tell(|metrics| metrics.done(told.at));
-        if told.is_in_initial_list {
-            self.with(|behind, _| behind.intake.initial_done());
-        }
     }
 
     /// No call begins any more, and nothing waits. Again it does nothing.
@@ -333,11 +250,5 @@ impl<K: Send + Sync + 'static> Feed<K> {
 impl<K: Send + Sync + 'static> Behind<K> {
     fn note_most(&mut self) {
         self.most = self.most.max(self.intake.len());
-    }
-}
-
-impl<K> Told<K> {
-    fn only(notification: Notification<K>) -> Self {
-        Self { notifications: [Some(notification), None], is_in_initial_list: false, at: None }
     }
 }

@@ -1,4 +1,4 @@
-//! An informer's life: new, running, stopping, stopped.
+//! An informer's life: new, running, stopping, over; and stopped, when its handlers have ended, too.
 
 use std::future::pending;
 
@@ -17,12 +17,13 @@ pub(super) enum Phase {
     New,
     Running,
     Stopping,
-    Stopped,
+    /// Nothing runs any more, but perhaps the last calls of handlers.
+    Over,
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// Runs until the informer is [stopped](Self::stop), and then until no handler is called any more. Dropped, it stops the
-    /// informer, but waits for nobody.
+    /// informer, but waits for nobody: that is [`stop`](Self::stop)'s.
     ///
     /// # Errors
     /// [`RunError`]: it runs already, or was stopped.
@@ -47,8 +48,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
             _stopping = phase.wait_for(|phase| *phase != Phase::Running) => {}
         }
         workers.shutdown().await;
-        inner.end().await;
         drop(running);
+        inner.distributor.ended().await;
         Ok(())
     }
 }
@@ -72,7 +73,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// Whether it was stopped, and no handler is called any more (client-go `IsStopped`).
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        *self.inner.phase.borrow() == Phase::Stopped
+        *self.inner.phase.borrow() == Phase::Over && self.inner.distributor.has_ended()
     }
 
     /// Stops it, for good, and waits until no handler is called any more. What waits for handlers is dropped. Do not wait for
@@ -81,13 +82,12 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         let inner = &self.inner;
         if inner.phase.send_if_modified(|phase| phase.moves(Phase::New, Phase::Stopping)) {
             // It never ran, but handlers may have been told that there is nothing.
-            let running = Running(inner);
-            inner.end().await;
-            return drop(running);
+            drop(Running(inner));
         }
         inner.phase.send_if_modified(|phase| phase.moves(Phase::Running, Phase::Stopping));
         // It fails only when the sender is gone, which is here.
-        let _ = inner.phase.subscribe().wait_for(|phase| *phase == Phase::Stopped).await;
+        let _ = inner.phase.subscribe().wait_for(|phase| *phase == Phase::Over).await;
+        inner.distributor.ended().await;
     }
 }
 
@@ -110,14 +110,6 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
             self.distributor.informer_has_synced();
         }
     }
-
-    /// Nobody is told any more; waits for those who still are.
-    async fn end(&self) {
-        self.queue.close();
-        for feed in self.distributor.close().iter() {
-            feed.ended().await;
-        }
-    }
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Inner<K, M> {
@@ -135,7 +127,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Running<'_, K, M> {
         self.0.queue.close();
         self.0.distributor.close();
         self.0.metrics.tell(Metrics::ended);
-        self.0.phase.send_replace(Phase::Stopped);
+        self.0.phase.send_replace(Phase::Over);
     }
 }
 

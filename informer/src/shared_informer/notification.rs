@@ -69,25 +69,6 @@ pub enum Notification<K> {
     ResyncEnds,
 }
 
-impl<K> Notification<K> {
-    /// As a handler is to see it that cares for some objects only (client-go `FilteringResourceEventHandler`): what begins
-    /// to match is added, what ceases to is deleted. `None`: it is none of its business.
-    pub(super) fn filtered(self, matches: impl Fn(&K) -> bool) -> Option<Self> {
-        match self {
-            Self::Added { ref new, .. } => matches(new).then_some(self),
-            Self::Updated { old, new, cause } => match (matches(&old), matches(&new)) {
-                (true, true) => Some(Self::Updated { old, new, cause }),
-                (false, true) => Some(Self::Added { new, is_in_initial_list: false, cause }),
-                (true, false) => Some(Self::Deleted { last: DeltaObject::Object(old), cause }),
-                (false, false) => None,
-            },
-            // Of a deletion without an object it cannot be told: rather one too many.
-            Self::Deleted { ref last, .. } => last.object().is_none_or(|last| matches(last)).then_some(self),
-            Self::ResyncBegins | Self::ResyncEnds => Some(self),
-        }
-    }
-}
-
 impl<K> Clone for Notification<K> {
     fn clone(&self) -> Self {
         match self {

@@ -50,7 +50,8 @@ impl<K: Send + Sync + 'static> Registration<K> {
         self.ended().await;
     }
 
-    /// Removes the handler: no call begins any more, one that runs goes on (client-go `RemoveEventHandler`).
+    /// Removes the handler: no call begins any more, one that runs goes on (client-go `RemoveEventHandler`). That an object has
+    /// another in its place is two notifications, a deletion and an addition: to be called with both counts as one call.
     pub fn detach(&self) {
         self.feed.remove();
         if let Some(distributor) = self.distributor.upgrade() {

@@ -107,8 +107,8 @@ fn call_span(notifications: usize) -> Span {
 }
 
 /// Notifications as a [`Stream`]: made by [`SharedInformer::subscribe`](super::SharedInformer::subscribe). What was handed out
-/// counts as handled when the next is asked for. It ends when the handler is removed or the informer stopped; dropped, it
-/// removes itself.
+/// counts as handled when the next is asked for. It ends when the handler is removed or the informer stopped, but not between the
+/// two notifications of an object that has another in its place; dropped, it removes itself.
 pub struct Subscription<K: Send + Sync + 'static> {
     registration: Registration<K>,
     /// What was told last, and the rest of it.

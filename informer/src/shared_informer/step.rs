@@ -28,24 +28,34 @@ pub(super) enum Now<K> {
 }
 
 impl<K> Step<K> {
-    /// What it comes to. An object in the place of another uid is another object, whose predecessor's end nobody saw.
-    pub(super) fn notifications<'a>(self, uid: impl Fn(&K) -> Option<&str> + 'a) -> [Option<Notification<K>>; 2]
+    /// What it comes to for a handler that `cares` for some objects only: what begins to be one of them is added, what ceases to
+    /// is deleted, and of what it was not told nothing is told. An object in the place of another uid is another object, whose
+    /// predecessor's end nobody saw.
+    pub(super) fn notifications<'a>(
+        self,
+        uid: impl Fn(&K) -> Option<&str> + 'a,
+        cares: impl Fn(&K) -> bool,
+    ) -> [Option<Notification<K>>; 2]
     where
         K: 'a,
     {
         let Self { key, told, now, cause, is_in_initial_list, .. } = self;
-        let added = |new| Some(Notification::Added { new, is_in_initial_list, cause });
-        match (told, now) {
-            (None, Now::Gone(_)) => [None, None],
-            (None, Now::Stored(new)) => [added(new), None],
-            (Some(_), Now::Gone(last)) => [Some(Notification::Deleted { last, cause }), None],
-            (Some(old), Now::Stored(new)) if uid(&old) == uid(&new) => {
-                [Some(Notification::Updated { old, new, cause }), None]
-            }
-            (Some(old), Now::Stored(new)) => {
-                let last = DeletedFinalStateUnknown { key: (*key).into(), obj: Some(old) };
-                [Some(Notification::Deleted { last: last.into(), cause }), added(new)]
-            }
+        let added = |new: Arc<K>| cares(&new).then_some(Notification::Added { new, is_in_initial_list, cause });
+        let deleted = |last| Some(Notification::Deleted { last, cause });
+        let Some(old) = told.filter(|old| cares(old)) else {
+            return match now {
+                Now::Gone(_) => [None, None],
+                Now::Stored(new) => [added(new), None],
+            };
+        };
+        let is_same = |object: &K| uid(object) == uid(&old);
+        let unseen = || DeletedFinalStateUnknown { key: (*key).into(), obj: Some(old.clone()) }.into();
+        match now {
+            Now::Gone(last) if last.object().is_some_and(|last| is_same(last)) => [deleted(last), None],
+            Now::Gone(_) => [deleted(unseen()), None],
+            Now::Stored(new) if !is_same(&new) => [deleted(unseen()), added(new)],
+            Now::Stored(new) if cares(&new) => [Some(Notification::Updated { old, new, cause }), None],
+            Now::Stored(_) => [deleted(old.into()), None],
         }
     }
 }

@@ -37,6 +37,23 @@ async fn compressed_a_key_is_told_from_what_was_told_to_what_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn compressed_it_is_the_object_that_was_told_whose_end_is_told() {
+    for queue in QUEUES {
+        let server = server();
+        server.apply(map("a", "1")).unwrap();
+        let rig = Rig::start(server, queue);
+        let mut stream = rig.subscribe(HandlerOptions::new());
+        next(&mut stream, 1).await;
+        rig.delete("a");
+        rig.apply("a", "2");
+        rig.delete("a");
+        rig.apply("b", "1");
+        rig.stored("b", "1").await;
+        assert_eq!(next(&mut stream, 2).await, ["watch !shop/a=1", "watch +b=1"], "a=2 had another uid");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn held_back_nothing_is_missed_and_the_informer_waits() {
     for queue in QUEUES {
         let rig = Rig::start(server(), queue);

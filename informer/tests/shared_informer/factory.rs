@@ -1,6 +1,4 @@
-//! The factory: one informer a kind and scope, started, waited for and shut down together (client-go's
-//! `TestDynamicSharedInformerFactory`, `TestFilteredDynamicSharedInformerFactory`; that of
-//! metadata differs in its requests only, which `tests/server/kinds.rs` looks at).
+//! The factory: one informer a kind and scope, started, waited for and shut down together.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -9,14 +7,14 @@ use std::time::Duration;
 use deltafifo_informer::shared_informer::{
     Buffer, FactoryError, HandlerOptions, Notification, Scope, SharedInformerFactory,
 };
-use deltafifo_testkit::{ApiServer, Fault, Resource, Verb};
+use deltafifo_testkit::{ApiServer, Fault, Resource, Verb, WatchLists};
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{ApiResource, DynamicObject};
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::rig::{map, next, server};
+use super::rig::{gated, map, next, server};
 
 fn factory(server: &ApiServer) -> SharedInformerFactory {
     SharedInformerFactory::new(server.client())
@@ -91,14 +89,34 @@ async fn which_have_not_synced_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn lists_are_streamed_or_not_as_the_server_can() {
+    for (watch_lists, lists) in [(WatchLists::Served, false), (WatchLists::Forbidden, true)] {
+        let server = ApiServer::builder().resource(Resource::config_maps()).watch_lists(watch_lists).build();
+        server.apply(map("a", "1")).unwrap();
+        let factory = factory(&server);
+        let lister = factory.lister::<ConfigMap>(&Scope::namespace("shop")).unwrap();
+        factory.start();
+        factory.wait_for_cache_sync(pending()).await.unwrap();
+        assert_eq!(lister.list().len(), 1);
+        assert_eq!(server.requests().iter().any(|request| request.verb() == Verb::List), lists);
+    }
+}
+
+#[tokio::test]
 async fn a_shutdown_waits_and_is_for_good() {
     let server = server();
+    server.apply(map("a", "1")).unwrap();
     let factory = factory(&server);
     let maps = factory.informer::<ConfigMap>(&Scope::all()).unwrap();
-    let started = maps.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
+    let (handler, go, mut notes) = gated();
+    let started = maps.add_event_handler(handler).unwrap();
     factory.start();
     let never_started = factory.informer::<ConfigMap>(&Scope::namespace("shop")).unwrap();
     factory.wait_for_cache_sync(pending()).await.unwrap();
+    notes.next(1).await;
+    assert!(factory.shutdown().now_or_never().is_none());
+    assert!(!maps.is_stopped(), "a call runs");
+    go.send(()).unwrap();
     factory.shutdown().await;
     assert!(maps.is_stopped() && never_started.is_stopped());
     assert!(started.ended().now_or_never().is_some());

@@ -1,5 +1,4 @@
-//! The forms of handlers, and that none harms another (client-go's `TestEventPanics`, `TestPanicPropagated`, of which here the
-//! informer goes on, and its example of a controller that deletes what is final).
+//! The forms of handlers, and that none harms another.
 
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::mpsc;
 
-use super::rig::{Notes, QUEUES, Rig, Told, gated, map, next, notes, server, shown, value};
+use super::rig::{Notes, QUEUES, Rig, Told, gated, map, next, next_sorted, notes, server, shown, value};
 
 fn everything() -> [&'static str; 3] {
     ["initial *a=1", "watch a=1>2", "watch -a=2"]
@@ -145,6 +144,28 @@ async fn a_filter_makes_additions_and_deletions_of_updates() {
         rig.delete("1");
         rig.delete("2");
         assert_eq!(next(&mut some, 1).await, ["watch -2=2"], "of what never matched nothing is told");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn through_a_filter_goes_what_was_told_and_what_is_whatever_came_between() {
+    for queue in QUEUES {
+        let server = server();
+        for (name, data) in [("stays", "2"), ("goes", "2"), ("never", "0")] {
+            server.apply(map(name, data)).unwrap();
+        }
+        let rig = Rig::start(server, queue);
+        let mut some = rig.subscribe(HandlerOptions::new().filter(|map: &ConfigMap| value(map) >= "2"));
+        assert_eq!(next_sorted(&mut some, 2).await, ["initial *goes=2", "initial *stays=2"]);
+        let changes = [("goes", "0"), ("never", "3"), ("stays", "0"), ("stays", "3"), ("ceases", "2"), ("ceases", "0")];
+        for (name, data) in changes {
+            rig.apply(name, data);
+        }
+        rig.delete("goes");
+        rig.delete("never");
+        rig.apply("last", "2");
+        rig.stored("last", "2").await;
+        assert_eq!(next(&mut some, 3).await, ["watch -goes=0", "watch stays=2>3", "watch +last=2"]);
     }
 }
 

@@ -1,5 +1,4 @@
-//! Handlers that come while objects change (client-go's `TestAddWhileActive`, `TestSharedInformerInitializationRace`,
-//! `TestSharedInformerStartRace`).
+//! Handlers that come while objects change.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,4 @@
-//! Running, stopping, and what an informer is made of (client-go's `TestStateSharedInformer`, `TestAddOnStoppedSharedInformer`,
-//! `TestRemoveOnStoppedSharedInformer`, `TestShutdown`, `TestIndexer`, `TestSharedInformerErrorHandling`,
-//! `TestSharedInformerTransformer`, `TestTransformingInformer`, `TestTransformingInformerRace`,
-//! `TestStoreResourceVersion`).
+//! Running, stopping, and what an informer is made of.
 
 use std::time::Duration;
 
@@ -76,6 +73,27 @@ async fn to_stop_waits_for_running_calls() {
     assert!(notes.rest().await.is_empty());
 }
 
+#[tokio::test]
+async fn to_stop_waits_for_running_calls_after_a_run_that_was_dropped_too() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let Rig { server: _server, informer, run } = Rig::start(server, |informer| informer);
+    let (handler, go, mut notes) = gated();
+    informer.add_event_handler(handler).unwrap();
+    notes.next(1).await;
+    run.abort();
+    assert!(run.await.unwrap_err().is_cancelled());
+    // Given up, it can be waited for again.
+    for _ in 0..2 {
+        assert!(informer.stop().now_or_never().is_none());
+        assert!(!informer.is_stopped(), "a call runs");
+    }
+    go.send(()).unwrap();
+    informer.stop().await;
+    assert!(informer.is_stopped());
+    assert!(notes.rest().await.is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_dropped_stops_it() {
     let informer = builder(&server()).build().unwrap();
@@ -84,8 +102,8 @@ async fn a_run_that_is_dropped_stops_it() {
         ended = informer.run() => panic!("{ended:?}"),
         synced = informer.wait_for_sync() => synced.unwrap(),
     }
-    assert!(informer.is_stopped());
     handler.ended().await;
+    assert!(informer.is_stopped());
 }
 
 #[tokio::test(start_paused = true)]
@@ -176,6 +194,20 @@ async fn a_transform_is_made_once_of_each_object_whatever_is_told_again() {
         assert_eq!(next(&mut stream, 1).await, ["relist a=1!>1!"]);
         assert_eq!(next(&mut stream, 1).await, ["resync a=1!>1!"]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_can_be_waited_for_that_a_transform_takes_away() {
+    let unversioned = |map: std::sync::Arc<ConfigMap>| {
+        let mut map = ConfigMap::clone(&map);
+        map.metadata.resource_version = None;
+        Ok(map.into())
+    };
+    let rig = Rig::start(server(), |informer| informer.transform(unversioned));
+    rig.server.wait_for_watchers(1).await;
+    let version = rig.server.apply(map("a", "1")).unwrap().to_string();
+    rig.informer.store().wait_for_resource_version_async(&version).await.unwrap();
+    assert!(rig.informer.store().get_by_key("shop/a").unwrap().metadata.resource_version.is_none());
 }
 
 #[tokio::test(start_paused = true)]

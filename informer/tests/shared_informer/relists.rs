@@ -1,5 +1,4 @@
-//! What a watch has missed, and what a list brings that is no news (client-go's `TestSharedInformerWatchDisruption`,
-//! `TestReplaceEvents`, `TestResetWatch`).
+//! What a watch has missed, and what a list brings that is no news.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,6 +48,23 @@ async fn of_a_deletion_whose_object_is_refused_handlers_get_what_was_stored() {
         refuses.store(true, Ordering::SeqCst);
         rig.delete("a");
         assert_eq!(next(&mut stream, 1).await, ["watch !shop/a=1"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_may_bring_everything_or_take_it() {
+    for queue in QUEUES {
+        let rig = Rig::start(server(), queue);
+        let mut stream = rig.subscribe(HandlerOptions::new());
+        rig.informer.wait_for_sync().await.unwrap();
+        assert!(stream.next().now_or_never().is_none(), "it has been told that there is nothing");
+        rig.server.wait_for_watchers(1).await;
+        rig.missing(|rig| ["a", "b"].into_iter().for_each(|name| rig.apply(name, "1")));
+        assert_eq!(next_sorted(&mut stream, 2).await, ["relist +a=1", "relist +b=1"]);
+        rig.server.wait_for_watchers(1).await;
+        rig.missing(|rig| ["a", "b"].into_iter().for_each(|name| rig.delete(name)));
+        assert_eq!(next_sorted(&mut stream, 2).await, ["relist !shop/a=1", "relist !shop/b=1"]);
+        assert!(rig.informer.lister().list().is_empty());
     }
 }
 

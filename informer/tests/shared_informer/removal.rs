@@ -1,15 +1,11 @@
-//! Handlers that are removed: by their handle, by themselves, with a call running or none (client-go's
-//! `TestSharedInformerRemoveHandler`, `TestSharedInformerMultipleRegistration`, `TestRemovingRemovedSharedInformer`,
-//! `TestRemoveWhileActive`, `TestRemoveEventHandler_AsynchronousPanic`, `TestRemoveEventHandler_SynchronousShutdown`,
-//! `TestShutDownEventHandler_Lifecycles`). A handle knows its informer, so nothing here removes another's, as
-//! `TestSharedInformerRemoveForeignHandler` does.
+//! Handlers that are removed: by their handle, by themselves, with a call running or none, during a walk.
 
-use deltafifo_informer::shared_informer::{HandlerOptions, Registration};
-use futures_util::FutureExt;
+use deltafifo_informer::shared_informer::{HandlerOptions, Registration, Removed};
+use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::mpsc;
 
-use super::rig::{Rig, Told, builder, gated, map, next, notes, server};
+use super::rig::{QUEUES, Rig, Told, builder, gated, map, next, notes, server};
 
 #[tokio::test(start_paused = true)]
 async fn one_handler_may_be_added_twice_and_each_is_told() {
@@ -75,6 +71,50 @@ async fn a_handler_can_detach_itself_and_others_go_on() {
     rig.apply("a", "2");
     assert_eq!(next(&mut other, 1).await, ["watch a=1>2"]);
     assert_eq!(notes.rest().await, ["watch +a=1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_removed_while_it_walks_is_told_no_more_of_what_is_known() {
+    for queue in QUEUES {
+        for drops_the_stream in [false, true] {
+            let server = server();
+            for number in 0..200 {
+                server.apply(map(&number.to_string(), "1")).unwrap();
+            }
+            let rig = Rig::start(server, queue);
+            rig.informer.wait_for_sync().await.unwrap();
+            let mut stream = rig.subscribe(HandlerOptions::new());
+            next(&mut stream, 1).await;
+            let handle = stream.registration().clone();
+            assert!(handle.depth() > 0, "it is on its way");
+            if drops_the_stream {
+                drop(stream);
+            } else {
+                handle.remove().await;
+                assert!(stream.next().await.is_none());
+            }
+            assert_eq!(handle.wait_for_sync().await, Err(Removed));
+            assert!(handle.ended().now_or_never().is_some());
+            let high_water = handle.high_water();
+            rig.apply("later", "1");
+            rig.stored("later", "1").await;
+            assert_eq!((handle.depth(), handle.age(), handle.high_water()), (0, None, high_water));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_that_is_dropped_leaves_its_handler_where_it_is() {
+    let rig = Rig::start(server(), |informer| informer);
+    let (note, mut told) = notes();
+    let handle = rig.informer.add_async_handler(HandlerOptions::new(), move |what| {
+        note(what);
+        async {}
+    });
+    handle.as_ref().unwrap().wait_for_sync().await.unwrap();
+    drop(handle);
+    rig.apply("a", "1");
+    assert_eq!(told.next(1).await, ["watch +a=1"]);
 }
 
 #[tokio::test]

@@ -1,9 +1,9 @@
-//! Resync periods, of each handler its own (client-go's `TestListenerResyncPeriods`, `TestListenerResyncPeriodsDelayed`,
-//! `TestResyncCheckPeriod`).
+//! Resync periods, of each handler its own.
 
 use std::time::Duration;
 
 use deltafifo_informer::shared_informer::HandlerOptions;
+use futures_util::{FutureExt, StreamExt};
 use tokio::time::Instant;
 
 use super::rig::{QUEUES, Rig, map, next, next_sorted, server};
@@ -56,6 +56,24 @@ async fn a_handler_that_does_not_say_has_the_informers_period_and_a_late_one_its
     let mut short = rig.subscribe(HandlerOptions::new().resync(Some(Duration::from_nanos(1))));
     assert_eq!(next(&mut short, 2).await, ["initial *a=1", "resync a=1>1"]);
     assert_eq!(began.elapsed().as_secs(), 68, "at least a second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_period_of_nothing_or_for_ever_is_never() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    for period in [Duration::ZERO, Duration::MAX] {
+        let rig = Rig::start(server.clone(), |informer| informer.resync(period));
+        let mut streams =
+            [rig.subscribe(HandlerOptions::new()), rig.subscribe(HandlerOptions::new().resync(Some(period)))];
+        for stream in &mut streams {
+            next(stream, 1).await;
+        }
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        for mut stream in streams {
+            assert!(stream.next().now_or_never().is_none(), "{period:?}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use deltafifo_informer::shared_informer::{Cause, Notification};
 
-use super::Object;
+use super::world::Object;
 
 /// Everything that a key was, oldest first: a version, or nothing. It begins with a version.
 #[derive(Default)]

@@ -177,7 +177,7 @@ impl World {
                 if step.is_in_initial_list {
                     handler.intake.initial_done();
                 }
-                for notification in step.notifications(|_| None).into_iter().flatten() {
+                for notification in step.notifications(|_| None, |_| true).into_iter().flatten() {
                     handler.note(notification);
                 }
             }

@@ -1,0 +1,68 @@
+//! What can be chosen of a store.
+
+use super::super::{Core, IndexReader, Indexers, Transformer};
+use super::Indexer;
+use crate::applied::Source;
+use crate::error::{BoxError, IndexError};
+use crate::sync::{Arc, Event};
+use crate::{KeyFunc, Meta};
+
+/// Builds an [`Indexer`]; made by [`Indexer::builder`].
+pub struct IndexerBuilder<T, M> {
+    keys: KeyFunc<T, M>,
+    indexers: Indexers<T>,
+    transformer: Option<Transformer<T>>,
+}
+
+impl<T, M: Meta<T>> IndexerBuilder<T, M> {
+    pub(super) fn new(keys: KeyFunc<T, M>) -> Self {
+        Self { keys, indexers: Indexers::new(), transformer: None }
+    }
+
+    /// Adds an index. Its function gives any number of values and must give the same ones for the same object; it runs
+    /// with no lock held. Later ones: [`IndexReader::add_indexers`].
+    #[must_use]
+    pub fn index(
+        mut self,
+        name: &str,
+        function: impl Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.indexers = self.indexers.index(name, function);
+        self
+    }
+
+    /// Changes objects before they are stored (client-go `WithTransformer`): to leave out what nobody reads. It must leave the
+    /// key as it is. An error, or a panic, keeps the object out. It runs with no lock held. A queue that takes the store takes this too, and
+    /// changes objects before they are queued.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deltafifo::{Indexer, KeyFunc, NoMeta};
+    ///
+    /// struct Pod { name: &'static str, managed_fields: String }
+    /// let keys = KeyFunc::custom(NoMeta, |pod: &Pod| Ok(pod.name.to_owned()));
+    /// let slim = |pod: Arc<Pod>| Ok(Arc::new(Pod { name: pod.name, managed_fields: String::new() }));
+    /// let store = Indexer::builder(keys).transformer(slim).build()?;
+    /// store.add(Arc::new(Pod { name: "web", managed_fields: "much".to_owned() }))?;
+    /// assert_eq!(store.get_by_key("web").unwrap().managed_fields, "");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn transformer(
+        mut self,
+        transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.transformer = Some(Box::new(transformer));
+        self
+    }
+
+    /// The store, empty.
+    ///
+    /// # Errors
+    /// [`IndexError::Conflict`] when a name is given twice or is [`NAMESPACE_INDEX`](crate::NAMESPACE_INDEX).
+    pub fn build(self) -> Result<Indexer<T, M>, IndexError> {
+        let core = Arc::new(Core::new(self.keys, self.indexers)?);
+        let source = Source::of(&core.applied);
+        Ok(Indexer { reader: IndexReader { core }, source, transformer: self.transformer, ended: Event::new() })
+    }
+}

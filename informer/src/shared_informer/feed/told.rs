@@ -1,0 +1,100 @@
+//! From a feed to whoever tells its handler.
+
+use std::task::{Context, Poll, Waker};
+
+use tokio::time::Instant;
+
+use super::super::metrics::HandlerMetrics;
+use super::super::notification::Notification;
+use super::super::protocol::{Next, Spent};
+use super::super::sync::mutant;
+use super::{Feed, Later};
+use crate::strangers::unharmed;
+
+/// What a handler is told at a time, and whether it is of the initial list.
+pub(in super::super) struct Told<K> {
+    pub(in super::super) notifications: [Option<Notification<K>>; 2],
+    is_in_initial_list: bool,
+    /// When, if somebody measures.
+    at: Option<Instant>,
+}
+
+impl<K: Send + Sync + 'static> Feed<K> {
+    /// What the handler is to be told next. `None`: nothing any more. [`done`](Self::done) is to follow.
+    pub(in super::super) fn poll(&self, context: &Context<'_>) -> Poll<Option<Told<K>>> {
+        let next = match self.next(None) {
+            Poll::Pending => {
+                // Cloned with nothing locked: it is somebody else's code.
+                let waker = context.waker().clone();
+                self.next(Some(waker))
+            }
+            ready @ Poll::Ready(_) => ready,
+        };
+        next.map(|next| next.map(|next| self.told(next)))
+    }
+
+    fn next(&self, sleeper: Option<Waker>) -> Poll<Option<Next<K>>> {
+        let mut later = Later { spent: Spent::default(), wake: None, has_synced: false };
+        let (mut before, mut has_room) = (None, false);
+        let next = {
+            let mut behind = self.behind.lock();
+            if behind.has_ended {
+                Poll::Ready(None)
+            } else {
+                let was_full = behind.intake.holds_back();
+                let mut take = || behind.intake.take(self.known.as_ref(), &self.desks, &mut later.spent);
+                let next = mutant!(SleepsWithoutALook => if sleeper.is_some() { None } else { take() }; take());
+                behind.note_most();
+                later.has_synced = behind.intake.syncs();
+                has_room = was_full && !behind.intake.holds_back();
+                match (next, sleeper) {
+                    (Some(next), _) => Poll::Ready(Some(next)),
+                    (None, Some(sleeper)) => {
+                        before = behind.sleeper.replace(sleeper);
+                        Poll::Pending
+                    }
+                    (None, None) => Poll::Pending,
+                }
+            }
+        };
+        unharmed(|| drop(before));
+        if mutant!(RoomIsNotTold => false; has_room) {
+            self.room.notify_waiters();
+        }
+        self.after(later);
+        next
+    }
+
+    fn told(&self, next: Next<K>) -> Told<K> {
+        let at = self.metrics.now();
+        let step = match next {
+            Next::ResyncBegins => {
+                self.metrics.tell(HandlerMetrics::overrun);
+                return Told::only(Notification::ResyncBegins);
+            }
+            Next::ResyncEnds => return Told::only(Notification::ResyncEnds),
+            Next::Step(step) => step,
+        };
+        let is_in_initial_list = step.is_in_initial_list;
+        if let Some(now) = at {
+            self.metrics.tell(|metrics| metrics.told(now, step.since));
+        }
+        let cares = |object: &K| self.matches.as_ref().is_none_or(|matches| matches(object));
+        let notifications = self.on_error.caught(|| step.notifications(|object| self.known.uid(object), cares));
+        Told { notifications: notifications.unwrap_or_default(), is_in_initial_list, at }
+    }
+
+    /// The handler was told.
+    pub(in super::super) fn done(&self, told: &Told<K>) {
+        self.metrics.tell(|metrics| metrics.done(told.at));
+        if told.is_in_initial_list {
+            self.with(|behind, _| behind.intake.initial_done());
+        }
+    }
+}
+
+impl<K> Told<K> {
+    fn only(notification: Notification<K>) -> Self {
+        Self { notifications: [Some(notification), None], is_in_initial_list: false, at: None }
+    }
+}

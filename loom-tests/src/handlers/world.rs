@@ -1,0 +1,129 @@
+//! The informer, and what was written: of each key, by its only writer, all it ever was.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use deltafifo::{KeyFunc, Meta};
+use deltafifo_informer::SharedInformer;
+use deltafifo_informer::lister_watcher::Scripted;
+use serde::Deserialize;
+use shuttle::rand::{Rng, thread_rng};
+
+use super::told::History;
+
+#[derive(Deserialize)]
+pub struct Object {
+    #[serde(skip)]
+    key: &'static str,
+    text: String,
+    version: u64,
+    /// Its uid.
+    life: String,
+    /// By which it is seen that nobody keeps it.
+    #[serde(skip)]
+    _alive: Arc<()>,
+}
+
+impl Object {
+    pub fn key(&self) -> &'static str {
+        self.key
+    }
+
+    pub fn shown(&self) -> String {
+        format!("{}{}", self.key, self.version)
+    }
+}
+
+/// A key is a name without a namespace.
+struct Access;
+
+impl Meta<Object> for Access {
+    fn namespace<'a>(&self, _object: &'a Object) -> Option<&'a str> {
+        None
+    }
+
+    fn name<'a>(&self, object: &'a Object) -> Option<&'a str> {
+        Some(object.key)
+    }
+
+    fn version<'a>(&self, object: &'a Object) -> Option<&'a str> {
+        Some(&object.text)
+    }
+
+    fn uid<'a>(&self, object: &'a Object) -> Option<&'a str> {
+        Some(&object.life)
+    }
+}
+
+#[derive(Default)]
+pub struct Key {
+    pub history: History,
+    versions: u64,
+    lives: u64,
+}
+
+pub struct World {
+    pub informer: SharedInformer<Object, Access>,
+    /// std's locks, as in the logs.
+    pub keys: Mutex<BTreeMap<&'static str, Key>>,
+    /// What is stored at the end, once that is known.
+    pub last: OnceLock<BTreeMap<&'static str, u64>>,
+    pub errors: Arc<Mutex<Vec<String>>>,
+    pub alive: Arc<()>,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let errors = Arc::<Mutex<Vec<String>>>::default();
+        let told = errors.clone();
+        let informer = SharedInformer::with_keys(Scripted::new(), KeyFunc::meta_namespace(Access));
+        let informer = informer.on_error(move |error| told.lock().unwrap().push(error.to_string()));
+        let informer = if thread_rng().gen_bool(0.3) { informer.in_order() } else { informer.workers(2) };
+        let informer = informer.build().expect("it has no indexes");
+        Self { informer, keys: Mutex::default(), last: OnceLock::new(), errors, alive: Arc::default() }
+    }
+
+    /// What is written next under a key, by its only writer.
+    pub fn written(&self, key: &'static str) -> Arc<Object> {
+        let mut keys = self.keys.lock().unwrap();
+        let of_key = keys.entry(key).or_default();
+        of_key.versions += 1;
+        of_key.history.goes_on(Some(of_key.versions));
+        self.object(key, of_key)
+    }
+
+    /// A key's last object, which is gone from now on.
+    pub fn deleted(&self, key: &'static str) -> Arc<Object> {
+        let mut keys = self.keys.lock().unwrap();
+        let of_key = keys.entry(key).or_default();
+        let last = self.object(key, of_key);
+        of_key.history.goes_on(None);
+        of_key.lives += 1;
+        last
+    }
+
+    /// What is stored under a key, if its only writer has got so far.
+    pub fn stored(&self, key: &'static str) -> Option<Arc<Object>> {
+        let keys = self.keys.lock().unwrap();
+        let of_key = keys.get(key).filter(|of_key| of_key.history.now().is_some())?;
+        Some(self.object(key, of_key))
+    }
+
+    fn object(&self, key: &'static str, of_key: &Key) -> Arc<Object> {
+        let (version, life) = (of_key.versions, of_key.lives.to_string());
+        Arc::new(Object { key, text: version.to_string(), version, life, _alive: self.alive.clone() })
+    }
+
+    /// A list of some keys, without the others.
+    pub fn listed(&self, keys: &[&'static str]) -> Vec<Arc<Object>> {
+        let some = keys.iter().filter_map(|key| match thread_rng().gen_range(0..3) {
+            0 => {
+                self.deleted(key);
+                None
+            }
+            1 => self.stored(key),
+            _ => Some(self.written(key)),
+        });
+        some.collect()
+    }
+}

@@ -127,7 +127,7 @@ async fn over(target: Arc<impl Target<ConfigMap>>) {
         .list(list(9, [map("a", 5), map("b", 6), map("c", 7)]))
         .watch([event(EventType::Modified, map("b", 6)), event(EventType::Modified, map("c", 11))]);
     let (asked, errors) = asked(script, target, 5).await;
-    assert_eq!(asked[2..], [r#"list "4" limit 0"#, r#"watch "9""#, r#"watch "11""#]);
+    assert_eq!(asked[2..], [r#"list "4" limit 0"#, r#"watch "9""#, r#"watch "11""#], "{errors:?}");
     let is_told = |error: &&String| {
         error.starts_with(r#"the transformer failed for key "b" at version "6""#)
             && error.ends_with("it panicked: no b")

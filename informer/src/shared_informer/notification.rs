@@ -58,6 +58,8 @@ pub enum Notification<K> {
     },
     /// An object is gone (client-go `OnDelete`).
     Deleted {
+        /// What this handler was told last: it may differ from the last state, and is there of every tombstone.
+        old: Arc<K>,
         /// Its last state, or a tombstone: nobody saw the deletion, and what is in it may be stale.
         last: DeltaObject<K>,
         /// Why.
@@ -78,11 +80,11 @@ impl<K> Notification<K> {
             Self::Updated { old, new, cause } => match (matches(&old), matches(&new)) {
                 (true, true) => Some(Self::Updated { old, new, cause }),
                 (false, true) => Some(Self::Added { new, is_in_initial_list: false, cause }),
-                (true, false) => Some(Self::Deleted { last: DeltaObject::Object(old), cause }),
+                (true, false) => Some(Self::Deleted { last: DeltaObject::Object(old.clone()), old, cause }),
                 (false, false) => None,
             },
-            // Of a deletion without an object it cannot be told: rather one too many.
-            Self::Deleted { ref last, .. } => last.object().is_none_or(|last| matches(last)).then_some(self),
+            // Who was told of it is to be told of its end, whatever became of it last.
+            Self::Deleted { ref old, .. } => matches(old).then_some(self),
             Self::ResyncBegins | Self::ResyncEnds => Some(self),
         }
     }
@@ -95,7 +97,7 @@ impl<K> Clone for Notification<K> {
                 Self::Added { new: new.clone(), is_in_initial_list: *is_in_initial_list, cause: *cause }
             }
             Self::Updated { old, new, cause } => Self::Updated { old: old.clone(), new: new.clone(), cause: *cause },
-            Self::Deleted { last, cause } => Self::Deleted { last: last.clone(), cause: *cause },
+            Self::Deleted { old, last, cause } => Self::Deleted { old: old.clone(), last: last.clone(), cause: *cause },
             Self::ResyncBegins => Self::ResyncBegins,
             Self::ResyncEnds => Self::ResyncEnds,
         }

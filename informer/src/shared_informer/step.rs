@@ -38,13 +38,13 @@ impl<K> Step<K> {
         match (told, now) {
             (None, Now::Gone(_)) => [None, None],
             (None, Now::Stored(new)) => [added(new), None],
-            (Some(_), Now::Gone(last)) => [Some(Notification::Deleted { last, cause }), None],
+            (Some(old), Now::Gone(last)) => [Some(Notification::Deleted { old, last, cause }), None],
             (Some(old), Now::Stored(new)) if uid(&old) == uid(&new) => {
                 [Some(Notification::Updated { old, new, cause }), None]
             }
             (Some(old), Now::Stored(new)) => {
-                let last = DeletedFinalStateUnknown { key: (*key).into(), obj: Some(old) };
-                [Some(Notification::Deleted { last: last.into(), cause }), added(new)]
+                let last = DeletedFinalStateUnknown { key: (*key).into(), obj: Some(old.clone()) };
+                [Some(Notification::Deleted { old, last: last.into(), cause }), added(new)]
             }
         }
     }

@@ -7,7 +7,7 @@ use deltafifo_informer::runtime::controller::Action;
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::Instant;
 
-use super::rig::{Failed, controller, map, poll, poll_with, server};
+use super::rig::{Failed, controller, map, poll, poll_idle, poll_with, server};
 
 #[tokio::test(start_paused = true)]
 async fn an_object_is_reconciled_again_after_the_time_it_asked_for_or_when_it_changes() {
@@ -33,7 +33,7 @@ async fn an_object_is_reconciled_again_after_the_time_it_asked_for_or_when_it_ch
 async fn an_object_that_waits_for_a_change_waits() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
-    let mut polled = poll(controller(&server), |_, _| async { Ok(Action::await_change()) });
+    let mut polled = poll_idle(controller(&server));
     polled.next().await;
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     assert!(polled.at_rest().await.is_empty());

@@ -1,13 +1,19 @@
 //! A server, a controller of its `ConfigMap`s that is polled, and what it told, written down.
 
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use deltafifo_informer::runtime::controller::{Action, Error};
+use deltafifo_informer::runtime::reflector::ObjectRef;
 use deltafifo_informer::runtime::{Controller, watcher};
-use deltafifo_testkit::{ApiServer, Resource};
+use deltafifo_testkit::{ApiServer, Resource, status};
+use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -32,6 +38,28 @@ pub fn map(name: &str, data: &str) -> Value {
     })
 }
 
+/// A pod that these maps own.
+pub fn pod(name: &str, owners: &[&str]) -> Value {
+    owned("v1", "ConfigMap", name, owners)
+}
+
+/// A pod that objects of some kind own.
+pub fn owned(api_version: &str, kind: &str, name: &str, owners: &[&str]) -> Value {
+    let owner = |name| json!({ "apiVersion": api_version, "kind": kind, "name": name, "uid": "of no matter" });
+    let owners: Vec<_> = owners.iter().map(owner).collect();
+    json!({
+        "kind": "Pod", "apiVersion": "v1",
+        "metadata": { "namespace": "shop", "name": name, "ownerReferences": owners },
+    })
+}
+
+/// All open watches are cut off, `meanwhile` happens, and is forgotten, so that only lists show it.
+pub fn missing<R>(server: &ApiServer, meanwhile: impl FnOnce() -> R) {
+    server.error_watches(status::expired("cut off by the test"));
+    meanwhile();
+    server.compact();
+}
+
 pub fn maps(server: &ApiServer) -> Api<ConfigMap> {
     Api::all(server.client())
 }
@@ -47,9 +75,9 @@ pub struct Polled {
 }
 
 /// Polls a controller whose error policy is to wait for a change.
-pub fn poll<F>(
-    controller: Controller<ConfigMap>,
-    reconcile: impl FnMut(Arc<ConfigMap>, Arc<()>) -> F + Send + 'static,
+pub fn poll<K: Object, F>(
+    controller: Controller<K>,
+    reconcile: impl FnMut(Arc<K>, Arc<()>) -> F + Send + 'static,
 ) -> Polled
 where
     F: Future<Output = Outcome> + Send + 'static,
@@ -57,9 +85,9 @@ where
     poll_with(controller, reconcile, |_| Action::await_change())
 }
 
-pub fn poll_with<F>(
-    controller: Controller<ConfigMap>,
-    reconcile: impl FnMut(Arc<ConfigMap>, Arc<()>) -> F + Send + 'static,
+pub fn poll_with<K: Object, F>(
+    controller: Controller<K>,
+    reconcile: impl FnMut(Arc<K>, Arc<()>) -> F + Send + 'static,
     policy: impl Fn(&Failed) -> Action + Send + 'static,
 ) -> Polled
 where
@@ -75,10 +103,18 @@ where
     Polled { told, polling }
 }
 
+/// One that has nothing to do.
+pub fn poll_idle<K: Object>(controller: Controller<K>) -> Polled {
+    poll(controller, |_, _| async { Ok(Action::await_change()) })
+}
+
+/// What a controller may be of here.
+pub trait Object: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static {}
+
+impl<K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static> Object for K {}
+
 /// `a`, or what went wrong.
-fn shown<T>(
-    next: Result<(deltafifo_informer::runtime::reflector::ObjectRef<ConfigMap>, T), Error<Failed, watcher::Error>>,
-) -> String {
+fn shown<K: Object>(next: Result<(ObjectRef<K>, Action), Error<Failed, watcher::Error>>) -> String {
     match next {
         Ok((object, _)) => object.name,
         Err(error) => error.to_string(),
@@ -100,10 +136,11 @@ impl Polled {
         all
     }
 
-    /// Whatever there is when nobody has anything to do but wait for the clock.
+    /// Whatever there is, each once, when nobody has anything to do but wait for the clock.
     pub async fn at_rest(&mut self) -> Vec<String> {
         idle().await;
-        std::iter::from_fn(|| self.told.recv().now_or_never().flatten()).collect()
+        let all: BTreeSet<_> = std::iter::from_fn(|| self.told.try_recv().ok()).collect();
+        all.into_iter().collect()
     }
 
     /// What else there is, until the controller ends.
@@ -139,17 +176,23 @@ pub fn value(map: &ConfigMap) -> String {
 /// A reconcile that has begun: its object, and who lets it end.
 pub struct Begun {
     pub name: String,
+    /// Of a map.
     pub value: String,
     pub end: oneshot::Sender<()>,
 }
 
+pub type GatedCall = BoxFuture<'static, Outcome>;
+
 /// A reconciler whose calls end when they are let, and what was begun.
-pub fn gated() -> (impl FnMut(Arc<ConfigMap>, Arc<()>) -> GatedCall + Send + 'static, mpsc::UnboundedReceiver<Begun>) {
+pub fn gated<K: Object>() -> (impl FnMut(Arc<K>, Arc<()>) -> GatedCall + Send + 'static, mpsc::UnboundedReceiver<Begun>)
+{
     let (begin, begun) = mpsc::unbounded_channel();
-    let reconcile = move |object: Arc<ConfigMap>, _| {
+    let reconcile = move |object: Arc<K>, _| {
         let (end, ended) = oneshot::channel();
+        let map = (&*object as &dyn Any).downcast_ref::<ConfigMap>();
+        let (name, value) = (object.meta().name.clone().unwrap_or_default(), map.map(value).unwrap_or_default());
         // Nobody looks any more: it ends at once.
-        let _ = begin.send(Begun { name: name(&object), value: value(&object), end });
+        let _ = begin.send(Begun { name, value, end });
         async move {
             let _ = ended.await;
             Ok(Action::await_change())
@@ -158,5 +201,3 @@ pub fn gated() -> (impl FnMut(Arc<ConfigMap>, Arc<()>) -> GatedCall + Send + 'st
     };
     (reconcile, begun)
 }
-
-pub type GatedCall = futures_util::future::BoxFuture<'static, Outcome>;

@@ -8,7 +8,7 @@ use deltafifo_informer::runtime::{Controller, watcher};
 use deltafifo_testkit::{Fault, Resource, status};
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::rig::{Failed, controller, gated, idle, map, maps, poll, server};
+use super::rig::{Failed, controller, gated, idle, map, maps, poll, poll_idle, server};
 
 #[tokio::test(start_paused = true)]
 async fn what_is_listed_is_reconciled_and_then_what_changes_but_not_what_goes() {
@@ -16,7 +16,7 @@ async fn what_is_listed_is_reconciled_and_then_what_changes_but_not_what_goes() 
     for name in ["a", "b", "c"] {
         server.apply(map(name, "1")).unwrap();
     }
-    let mut polled = poll(controller(&server), |_, _| async { Ok(Action::await_change()) });
+    let mut polled = poll_idle(controller(&server));
     assert_eq!(polled.sorted(3).await, ["a", "b", "c"]);
     server.wait_for_watchers(1).await;
     server.apply(map("b", "2")).unwrap();

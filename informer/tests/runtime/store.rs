@@ -1,10 +1,9 @@
 //! A controller's store, by kube's names.
 
-use deltafifo_informer::runtime::controller::Action;
 use deltafifo_informer::runtime::reflector::{ObjectRef, store::WriterDropped};
 use kube::core::Selector;
 
-use super::rig::{controller, map, name, poll, server};
+use super::rig::{controller, map, name, poll_idle, server};
 
 #[tokio::test(start_paused = true)]
 async fn a_store_is_read_as_kubes() {
@@ -17,7 +16,7 @@ async fn a_store_is_read_as_kubes() {
     let controller = controller(&server);
     let store = controller.store();
     assert!(store.is_empty());
-    let _polled = poll(controller, |_, _| async { Ok(Action::await_change()) });
+    let _polled = poll_idle(controller);
     // Any number may wait; of kube's only one is woken.
     let waiting: Vec<_> = (0..3)
         .map(|_| {

@@ -136,6 +136,15 @@ where
             tokio::select! {
                 biased;
                 Some(()) = self.forceful.next() => return Next::End,
+                // Before the ends: an informer that stops without its first list is an error, and not a reason to end.
+                synced = synced(&mut self.syncing), if self.syncing.is_some() && !self.is_shut_down => {
+                    self.syncing = None;
+                    if synced.is_err() {
+                        self.is_shut_down = true;
+                        self.started.end();
+                        return Next::Failed(RunnerError::Stopped.into());
+                    }
+                }
                 Some(()) = self.started.ends.next(), if !self.is_shut_down => {
                     self.is_shut_down = true;
                     self.started.end();
@@ -151,14 +160,6 @@ where
                 Some(ended) = self.started.tasks.join_next(), if !self.is_shut_down => {
                     if let Err(error) = ended {
                         drop(error.try_into_panic().map(|panic| std::panic::resume_unwind(panic)));
-                    }
-                }
-                synced = synced(&mut self.syncing), if self.syncing.is_some() && !self.is_shut_down => {
-                    self.syncing = None;
-                    if synced.is_err() {
-                        self.is_shut_down = true;
-                        self.started.end();
-                        return Next::Failed(RunnerError::Stopped.into());
                     }
                 }
                 Some(item) = self.schedule.queue.get(), if takes => return Next::Take(item),

@@ -45,7 +45,9 @@ async fn so_many_are_reconciled_at_a_time_and_zero_is_any_number() {
             }
             assert_eq!(running.len(), left.min(at_a_time));
             left -= running.len();
-            running.into_iter().for_each(|one| one.end.send(()).unwrap());
+            for one in running {
+                one.end.send(()).unwrap();
+            }
         }
         assert_eq!(polled.sorted(8).await.len(), 8);
     }

@@ -1,7 +1,7 @@
 //! Objects that the main ones own: whose owners are reconciled, and when.
 
 use deltafifo_informer::runtime::{Controller, watcher};
-use deltafifo_testkit::{ApiServer, Resource};
+use deltafifo_testkit::{ApiServer, Fault, Resource, status};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use serde_json::json;
@@ -35,6 +35,20 @@ async fn owners_are_reconciled_when_what_they_own_comes_changes_and_goes() {
     assert_eq!(polled.at_rest().await, ["a"]);
     let pods = server.requests().into_iter().filter(|request| request.plural() == Some("pods"));
     assert!(pods.inspect(|request| assert!(request.is_metadata_only())).count() > 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_reconciled_before_what_is_owned_is_known() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    server.fault(Fault::status(status::internal_error("not now")).when(|request| request.plural() == Some("pods")));
+    let controller = controller(&server).owns(Api::<Pod>::all(server.client()), watcher::Config::default());
+    let store = controller.store();
+    let mut polled = poll_idle(controller);
+    store.wait_until_ready().await.unwrap();
+    let told = polled.at_rest().await;
+    assert!(told.len() == 1 && told[0].contains("not now"), "{told:?}");
+    assert_eq!(polled.next().await, "a");
 }
 
 #[tokio::test(start_paused = true)]

@@ -186,13 +186,13 @@ pub type GatedCall = BoxFuture<'static, Outcome>;
 /// A reconciler whose calls end when they are let, and what was begun.
 pub fn gated<K: Object>() -> (impl FnMut(Arc<K>, Arc<()>) -> GatedCall + Send + 'static, mpsc::UnboundedReceiver<Begun>)
 {
-    let (begin, begun) = mpsc::unbounded_channel();
+    let (tell, begun) = mpsc::unbounded_channel();
     let reconcile = move |object: Arc<K>, _| {
         let (end, ended) = oneshot::channel();
         let map = (&*object as &dyn Any).downcast_ref::<ConfigMap>();
         let (name, value) = (object.meta().name.clone().unwrap_or_default(), map.map(value).unwrap_or_default());
         // Nobody looks any more: it ends at once.
-        let _ = begin.send(Begun { name, value, end });
+        let _ = tell.send(Begun { name, value, end });
         async move {
             let _ = ended.await;
             Ok(Action::await_change())

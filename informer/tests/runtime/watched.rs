@@ -30,7 +30,7 @@ type Watches = fn(Controller<ConfigMap>, Api<Pod>) -> Controller<ConfigMap>;
 /// Each with a mapper of its kind.
 const WATCHES: [Watches; 2] = [
     |controller, pods| controller.watches(pods, watcher::Config::default(), |pod| maps_of(&pod)),
-    |controller, pods| controller.watches_ref(pods, (), watcher::Config::default(), maps_of),
+    |controller, pods| controller.watches_ref(pods, &(), watcher::Config::default(), maps_of),
 ];
 
 fn with_maps(names: &[&str]) -> ApiServer {

@@ -25,8 +25,8 @@ pub enum Error<ReconcilerErr: 'static, QueueErr: 'static> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunnerError {
-    /// An informer that the controller was given has stopped before it had its first list, so that nothing can be reconciled. The
-    /// stream ends with it.
+    /// An informer that the controller was given has stopped before all of its first list was heard of, so that nothing can be
+    /// reconciled. The stream ends with it.
     #[error("an informer that the controller was given has stopped: build another one, and a controller for it")]
     Stopped,
     /// A reconciler panicked (kube's panics in its turn). The object is tried again after 5 ms, and twice as long each time, up to

@@ -11,7 +11,6 @@
 //! * [`run`](Controller::run) is a stream that does nothing until it is polled, and stops all there is when it is dropped. The
 //!   reconciler and the error policy are called by who polls it; the future that a reconciler returns runs in a task.
 //! * Of one object there is never more than one reconcile. Whatever asks for it meanwhile comes to one more.
-//! * Nothing is reconciled before the first list of the main objects is stored.
 //! * The deletion of a main object asks for no reconcile; [`on_deleted`](Controller::on_deleted) is ours.
 //! * A graceful shutdown begins no more reconciles, and ends when those that run have ended.
 //!
@@ -28,7 +27,7 @@
 //! | a reconciler that panics | panics the controller | [`RunnerError::Panicked`], and it is tried again |
 //! | [predicates](crate::runtime::predicates) | of the object as it is, and may hide that it goes | of both states, and never do |
 //! | several controllers over one watch | unstable streams, which tell of no deletion | [`from_informer`](Controller::from_informer), [`owns_informer`](Controller::owns_informer), [`watches_informer`](Controller::watches_informer) |
-//! | stores that a reconciler reads beside the main one | yours to wait for | informers that the controller was given are waited for |
+//! | before anything is reconciled | the first list of the main objects is waited for | and that of everything that the controller watches: if one of these does not come, as of a kind that the server does not have, there are errors and no reconciles |
 //! | a watch | 290 s | 5 to 10 minutes at random; a `timeout` is the most, and half of it the least |
 //! | a relist | as the first list | not older than what is known, without pages |
 //!
@@ -221,10 +220,10 @@ where
             loop {
                 match running.next().await {
                     Next::Take(item) => match running.find(item) {
-                        Ok(Some((item, object))) => {
-                            let span = running.span(&object);
-                            let future = span.in_scope(|| reconciler(object.clone(), context.clone()));
-                            running.reconcile(item, object, future, span);
+                        Ok(Some(found)) => {
+                            let span = running.span(&found.object);
+                            let future = span.in_scope(|| reconciler(found.object.clone(), context.clone()));
+                            running.reconcile(found, future, span);
                         }
                         Ok(None) => {}
                         Err(error) => yield Err(error),

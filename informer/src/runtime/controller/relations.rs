@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use deltafifo::{KeyFunc, Meta, WalkPosition};
-use futures_util::{FutureExt, Stream, StreamExt};
+use futures_util::{Stream, StreamExt};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
@@ -39,6 +39,7 @@ where
     }
 
     /// The same of a kind that is known at run time only.
+    #[allow(clippy::needless_pass_by_value)] // kube's.
     pub fn owns_with<Child>(mut self, api: Api<Child>, dyntype: Child::DynamicType, wc: watcher::Config) -> Self
     where
         Child: Clone + Resource + DeserializeOwned + Debug + Send + 'static,
@@ -57,8 +58,8 @@ where
         self
     }
 
-    /// The same of an informer that others have, too, of whole objects or metadata. It has to be run by whoever made it. Nothing is
-    /// reconciled before it has its first list, so that a reconciler may read its store.
+    /// The same of an informer that others have, too, of whole objects or metadata. It has to be run by whoever made it. A
+    /// reconciler may read its store: nothing is reconciled before it has its first list.
     pub fn owns_informer<Child>(mut self, informer: impl Into<Source<Child>>) -> Self
     where
         Child: Resource + Send + Sync + 'static,
@@ -67,7 +68,6 @@ where
         let kind = OwnerKind::of::<K>(&self.types);
         self.triggers.push(Box::new(move |started| {
             ask_for(&informer, counts, started, move |object, ask| kind.of_child(object).for_each(ask))?;
-            wait_for(informer, started);
             Ok(())
         }));
         self
@@ -93,6 +93,7 @@ where
     }
 
     /// The same of a kind that is known at run time only.
+    #[allow(clippy::needless_pass_by_value)] // kube's.
     pub fn watches_with<Other, I>(
         self,
         api: Api<Other>,
@@ -106,14 +107,14 @@ where
         I: 'static + IntoIterator<Item = ObjectRef<K>>,
         I::IntoIter: Send,
     {
-        self.watches_ref(api, dyntype, wc, move |object| mapper(object.clone()))
+        self.watches_ref(api, &dyntype, wc, move |object| mapper(object.clone()))
     }
 
     /// The same, with a mapper that is lent the object instead of a copy of its own (kube has none).
     pub fn watches_ref<Other, I>(
         mut self,
         api: Api<Other>,
-        dyntype: Other::DynamicType,
+        dyntype: &Other::DynamicType,
         wc: watcher::Config,
         mapper: impl Fn(&Other) -> I + Send + 'static,
     ) -> Self
@@ -121,7 +122,7 @@ where
         Other: Resource + DeserializeOwned + Send + Sync + 'static,
         I: IntoIterator<Item = ObjectRef<K>>,
     {
-        let builder = SharedInformer::<Other>::builder(of_api(api, &wc, &dyntype)).reflector(as_configured(wc));
+        let builder = SharedInformer::<Other>::builder(of_api(api, &wc, dyntype)).reflector(as_configured(wc));
         let own = Own::build(builder, &self.errors);
         self.triggers.push(Box::new(move |started| {
             ask_for(own.informer(), all(), started, move |object, ask| mapped(mapper(object), ask))?;
@@ -131,8 +132,8 @@ where
         self
     }
 
-    /// The same of an informer that others have, too. It has to be run by whoever made it. Nothing is reconciled before it has its
-    /// first list, so that a reconciler may read its store.
+    /// The same of an informer that others have, too. It has to be run by whoever made it. A reconciler may read its
+    /// store: nothing is reconciled before it has its first list.
     pub fn watches_informer<Other, I>(
         mut self,
         informer: impl Into<Source<Other>>,
@@ -145,7 +146,6 @@ where
         let Source { informer, counts } = informer.into();
         self.triggers.push(Box::new(move |started| {
             ask_for(&informer, counts, started, move |object, ask| mapped(mapper(object), ask))?;
-            wait_for(informer, started);
             Ok(())
         }));
         self
@@ -194,7 +194,7 @@ where
 fn ask_for<O, M>(
     informer: &SharedInformer<O, M>,
     counts: Counts<O>,
-    started: &Started,
+    started: &mut Started,
     objects: impl Fn(&O, &mut dyn FnMut(Key)) + Send + 'static,
 ) -> Result<(), RunnerError>
 where
@@ -211,9 +211,4 @@ where
 
 fn mapped<K: Resource>(objects: impl IntoIterator<Item = ObjectRef<K>>, ask: &mut dyn FnMut(Key)) {
     objects.into_iter().for_each(|object| ask(referred(&object)));
-}
-
-/// Nothing is reconciled before the informer has its first list.
-pub(super) fn wait_for<O: Resource + Send + Sync + 'static>(informer: SharedInformer<O>, started: &mut Started) {
-    started.syncs.push(async move { informer.wait_for_sync().await }.boxed());
 }

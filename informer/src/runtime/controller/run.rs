@@ -1,6 +1,6 @@
 //! A controller that runs: what comes next, in the hands of who polls its stream.
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
 use deltafifo::IndexReader;
@@ -9,13 +9,12 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt, TryFuture, TryFutureExt};
 use kube::Resource;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tracing::{Instrument, Span, info_span};
 
 use super::deleted::{Deletions, OnDeleted};
 use super::error::{Error, RunnerError};
 use super::key::{Key, key_of, reference};
-use super::relations::wait_for;
 use super::schedule::Schedule;
 use super::source::{Heard, listen};
 use super::start::Started;
@@ -23,7 +22,7 @@ use super::{Action, Controller};
 use crate::KubeMeta;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
-use crate::shared_informer::{Notification, Stopped};
+use crate::shared_informer::{Notification, Removed};
 use crate::strangers::said;
 use crate::workqueue::{AddOptions, Item};
 
@@ -36,6 +35,12 @@ pub(super) enum Next<K, E: 'static> {
     /// Tell of this.
     Failed(Error<E, watcher::Error>),
     End,
+}
+
+/// What is to be reconciled.
+pub(super) struct Found<K> {
+    item: Item<Key>,
+    pub(super) object: Arc<K>,
 }
 
 /// A call for a key that has ended. The key is kept until it is settled what comes next.
@@ -67,8 +72,8 @@ pub(super) struct Running<K: Resource + Send + Sync + 'static, E> {
     /// What was called and has not ended, and how much of that there may be.
     work: JoinSet<Done<K, E>>,
     most: usize,
-    /// Until all stores that are to be complete are.
-    syncing: Option<BoxFuture<'static, Result<Vec<()>, Stopped>>>,
+    /// Until everything is heard that there was at first.
+    syncing: Option<BoxFuture<'static, Result<Vec<()>, Removed>>>,
     is_shut_down: bool,
     forceful: FuturesUnordered<BoxFuture<'static, ()>>,
     errors: mpsc::Receiver<watcher::Error>,
@@ -88,7 +93,7 @@ where
         let mut started = Started::new(Arc::clone(&schedule));
         started.ends.extend(graceful);
         let noted = on_deleted.is_some().then(|| Arc::clone(&deletions));
-        listen(&informer, &started, move |told, schedule| {
+        listen(&informer, &mut started, move |told, schedule| {
             if let Notification::Deleted { old, last, .. } = &told {
                 if let (Some(noted), Some(key)) = (&noted, key_of(&**old)) {
                     noted.note(key.clone(), last.clone());
@@ -105,7 +110,6 @@ where
             trigger(&mut started)?;
         }
         let store = informer.store();
-        wait_for(informer, &mut started);
         if let Some(own) = own {
             own.run(&mut started);
         }
@@ -151,15 +155,15 @@ where
                 }
                 Some(done) = self.work.join_next() => match done {
                     Ok(done) => return Next::Done(done),
-                    // Its panics are caught: what is left is that of a drop, or the end of the runtime.
-                    Err(error) => drop(error.try_into_panic().map(|panic| std::panic::resume_unwind(panic))),
+                    // Panics of what was called are caught: this is one of a drop.
+                    Err(error) => go_on(error),
                 },
                 Some(error) = self.errors.recv(), if !self.is_shut_down => {
                     return Next::Failed(Error::QueueError(error));
                 }
                 Some(ended) = self.started.tasks.join_next(), if !self.is_shut_down => {
                     if let Err(error) = ended {
-                        drop(error.try_into_panic().map(|panic| std::panic::resume_unwind(panic)));
+                        go_on(error);
                     }
                 }
                 Some(item) = self.schedule.queue.get(), if takes => return Next::Take(item),
@@ -169,7 +173,7 @@ where
     }
 
     /// The object to reconcile, if that is what is to be done.
-    pub(super) fn find(&mut self, item: Item<Key>) -> Result<Option<(Item<Key>, Arc<K>)>, Error<E, watcher::Error>> {
+    pub(super) fn find(&mut self, item: Item<Key>) -> Result<Option<Found<K>>, Error<E, watcher::Error>> {
         let lasts = if self.on_deleted.is_some() { self.deletions.take(item.key()) } else { Vec::new() };
         if let Some(on_deleted) = self.on_deleted.as_mut().filter(|_| !lasts.is_empty()) {
             let told: Vec<_> = lasts.into_iter().map(on_deleted).collect();
@@ -182,7 +186,7 @@ where
             return Ok(None);
         }
         if let Some(object) = self.store.get_by_key(item.key()) {
-            return Ok(Some((item, object)));
+            return Ok(Some(Found { item, object }));
         }
         if let Some((_, name)) = item.key().split_once('/')
             && self.store.get_by_key(name).is_some()
@@ -200,7 +204,7 @@ where
         info_span!("reconciling object", "object.ref" = %ObjectRef::from_obj_with(object, self.types.clone()))
     }
 
-    pub(super) fn reconcile<F>(&mut self, item: Item<Key>, object: Arc<K>, reconcile: F, span: Span)
+    pub(super) fn reconcile<F>(&mut self, Found { item, object }: Found<K>, reconcile: F, span: Span)
     where
         F: TryFuture<Ok = Action, Error = E> + Send + 'static,
     {
@@ -267,10 +271,17 @@ where
     }
 }
 
-/// Waits for the stores, if that is still to be done.
-async fn synced(syncing: &mut Option<BoxFuture<'static, Result<Vec<()>, Stopped>>>) -> Result<(), Stopped> {
+/// Waits for what was there at first, if that is still to be done.
+async fn synced(syncing: &mut Option<BoxFuture<'static, Result<Vec<()>, Removed>>>) -> Result<(), Removed> {
     match syncing {
         Some(syncing) => syncing.await.map(drop),
         None => Ok(()),
+    }
+}
+
+/// A panic goes on with who polls the controller. A task that was stopped has nothing to say.
+fn go_on(with: JoinError) {
+    if let Ok(panic) = with.try_into_panic() {
+        resume_unwind(panic);
     }
 }

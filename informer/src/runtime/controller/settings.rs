@@ -32,7 +32,7 @@ where
     }
 
     /// Has `handler` called when a main object is gone, with its last state, or a tombstone if nobody saw that (kube has none): to
-    /// forget what is kept of it in memory. What must happen before an object goes is for a
+    /// forget what is kept of it in memory. One that is not selected any more is gone, too. What must happen before an object goes is for a
     /// [`finalizer`](crate::runtime::finalizer()).
     ///
     /// Once a deletion, and never while the object of that name is reconciled. If there is another one of that name by then, it may

@@ -15,7 +15,7 @@ pub(super) async fn asked_to_end() {
 async fn or_never(signal: impl Future<Output = io::Result<()>>) {
     if let Err(error) = signal.await {
         tracing::warn!(%error, "a controller cannot wait for a signal");
-        pending().await
+        pending::<()>().await;
     }
 }
 

@@ -98,17 +98,19 @@ impl<K: Send + Sync + 'static> Drop for Leaves<K> {
 /// Has `tell` called for everything that `informer` tells, for as long as the controller takes requests.
 pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     informer: &SharedInformer<K, M>,
-    started: &Started,
+    started: &mut Started,
     mut tell: impl FnMut(Notification<K>, &Schedule) + Send + 'static,
 ) -> Result<(), RunnerError> {
     let schedule = Arc::clone(&started.schedule);
-    let options = HandlerOptions::new().name("controller").buffer(Buffer::HoldBack(MOST_WAITING));
+    let options = HandlerOptions::new().buffer(Buffer::HoldBack(MOST_WAITING));
     let handler = move |told| {
         tell(told, &schedule);
         ready(())
     };
     let registration = informer.add_async_handler(options, handler).map_err(|_| RunnerError::Stopped)?;
-    let leaves = Leaves(registration);
+    let leaves = Leaves(registration.clone());
+    // Else a reconcile could have seen what this handler is never told of: it went before the handler came to it.
+    started.syncs.push(async move { registration.wait_for_sync().await }.boxed());
     // When the informer stops, so does the controller.
     started.ends.push(async move { leaves.0.ended().await }.boxed());
     Ok(())

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use super::error::RunnerError;
 use super::schedule::Schedule;
-use crate::shared_informer::Stopped;
+use crate::shared_informer::Removed;
 
 /// Starts something that asks for reconciles.
 pub(super) type Trigger = Box<dyn FnOnce(&mut Started) -> Result<(), RunnerError> + Send>;
@@ -19,8 +19,8 @@ pub(super) struct Started {
     pub(super) tasks: JoinSet<()>,
     /// Each of them is a reason to take no more requests. They hold what ends with that.
     pub(super) ends: FuturesUnordered<BoxFuture<'static, ()>>,
-    /// Stores that must be complete before anything is reconciled.
-    pub(super) syncs: Vec<BoxFuture<'static, Result<(), Stopped>>>,
+    /// What must have been heard before anything is reconciled.
+    pub(super) syncs: Vec<BoxFuture<'static, Result<(), Removed>>>,
 }
 
 impl Started {

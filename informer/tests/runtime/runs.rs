@@ -1,12 +1,16 @@
 //! What is reconciled, and when a controller begins and ends.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use deltafifo_informer::runtime::controller::Action;
+use deltafifo_informer::runtime::controller::{Action, Error};
 use deltafifo_informer::runtime::{Controller, watcher};
 use deltafifo_testkit::{Fault, Resource, status};
+use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::task;
 
 use super::rig::{Failed, controller, gated, idle, map, maps, poll, poll_idle, server};
 
@@ -39,6 +43,35 @@ async fn nothing_is_asked_for_before_the_stream_is_polled() {
     idle().await;
     assert!(server.requests().is_empty());
     drop(stream);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_polls_calls_the_reconciler_and_the_policy_and_a_task_runs_the_future() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    // A test is no task. And what is called may borrow.
+    let (mut calls, policies) = (0, AtomicUsize::new(0));
+    let reconcile = |_: Arc<ConfigMap>, _| {
+        assert!(task::try_id().is_none());
+        calls += 1;
+        async {
+            assert!(task::try_id().is_some());
+            Err(Failed("once more"))
+        }
+    };
+    let policy = |_, _: &_, _| {
+        assert!(task::try_id().is_none());
+        policies.fetch_add(1, Ordering::Relaxed);
+        Action::requeue(Duration::from_secs(1))
+    };
+    {
+        let mut stream = pin!(controller(&server).run(reconcile, policy, Arc::new(())));
+        for _ in 0..2 {
+            let failed = stream.next().await.unwrap().unwrap_err();
+            assert!(matches!(failed, Error::ReconcilerFailed(Failed("once more"), object) if object.name == "a"));
+        }
+    }
+    assert_eq!((calls, policies.into_inner()), (2, 2));
 }
 
 /// Does not run, but must compile.

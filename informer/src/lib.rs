@@ -6,6 +6,7 @@
 //! * [`lister_watcher`]: where they come from: an API server, several parts of one, or a test's script.
 //! * [`KubeMeta`]: the accessor for all of Kubernetes' own types.
 //! * [`metrics`]: what all of this tells of itself.
+//! * [`runtime`]: a controller under the names and paths of kube's (feature `runtime`, on unless said).
 //! * [`workqueue`]: the queue of keys between event handlers and reconcilers (client-go `util/workqueue`), with the
 //!   priorities of controller-runtime.
 
@@ -15,6 +16,8 @@ pub mod lister_watcher;
 mod meta;
 pub mod metrics;
 pub mod reflector;
+#[cfg(feature = "runtime")]
+pub mod runtime;
 pub mod shared_informer;
 mod strangers;
 mod time;

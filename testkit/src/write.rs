@@ -159,12 +159,22 @@ impl Patch {
         match self {
             Self::Merge(patch) => json_patch::merge(object, patch),
             Self::Operations(patch) => {
-                json_patch::patch(object, patch)
-                    .map_err(|error| status::invalid(resource, name, "patch", &error.to_string()))?;
+                for operation in patch {
+                    if !tests_nothing(operation, object) {
+                        json_patch::patch(object, std::slice::from_ref(operation))
+                            .map_err(|error| status::invalid(resource, name, "patch", &error.to_string()))?;
+                    }
+                }
             }
         }
         Ok(())
     }
+}
+
+/// Whether it tests that there is nothing where there is nothing: to the real server that is null (RFC 6902: an error), and clients
+/// that write the first finalizer ask so.
+fn tests_nothing(operation: &PatchOperation, object: &Value) -> bool {
+    matches!(operation, PatchOperation::Test(test) if test.value.is_null() && object.pointer(test.path.as_str()).is_none())
 }
 
 /// The part of `DeleteOptions` that the server heeds.

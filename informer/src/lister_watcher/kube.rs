@@ -7,7 +7,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, HeaderValue, RETRY_AFTER}
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
-use kube::{Client, Resource};
+use kube::{Api, Client, Resource};
 use tokio::sync::OnceCell;
 
 use super::body::{events, listed};
@@ -64,6 +64,20 @@ impl KubeListerWatcher {
             metadata_only,
             unclonable: OnceCell::new(),
         }
+    }
+
+    /// What an [`Api`] is of.
+    #[must_use]
+    pub fn of_api<K: Resource>(api: Api<K>, types: &K::DynamicType) -> Self {
+        let (path, namespace) = (api.resource_url().to_owned(), api.namespace().map(str::to_owned));
+        Self { path, ..Self::new::<K>(api.into_client(), types, namespace.as_deref()) }
+    }
+
+    /// Asks for the metadata of the objects only.
+    #[must_use]
+    pub fn metadata_only(mut self) -> Self {
+        self.metadata_only = true;
+        self
     }
 
     /// Adds to the query of every request: `labelSelector`, `fieldSelector`, or whatever the server knows.

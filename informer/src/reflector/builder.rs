@@ -22,6 +22,7 @@ pub struct ReflectorBuilder<K> {
     name: String,
     backoff: Backoff,
     watch_list: bool,
+    newest: bool,
     page_size: u32,
     least_watch: Duration,
     silence: Duration,
@@ -37,6 +38,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
             name: String::new(),
             backoff: Backoff::default(),
             watch_list: true,
+            newest: false,
             page_size: 500,
             least_watch: Duration::from_secs(300),
             silence: Duration::from_secs(90),
@@ -61,6 +63,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
     /// times in a row; otherwise always by lists (client-go's feature `WatchListClient`). On unless said.
     pub fn watch_list(mut self, watch_list: bool) -> Self {
         self.watch_list = watch_list;
+        self
+    }
+
+    /// Whether the first list has to be the newest that there is, and not any that the server has in its cache (client-go takes
+    /// any). Later ones are never older than what is known. Not unless said.
+    pub fn newest(mut self, newest: bool) -> Self {
+        self.newest = newest;
         self
     }
 
@@ -107,7 +116,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
             target: self.target,
             decoder,
             threads: Threads::default(),
-            versions: Mutex::new(Versions::default()),
+            versions: Mutex::new(Versions::new(self.newest)),
             running: tokio::sync::Mutex::new(()),
             backoff: self.backoff,
             watch_list: self.watch_list,

@@ -16,6 +16,11 @@ pub(super) struct Versions {
 }
 
 impl Versions {
+    /// Nothing is known. Whether the first list has to be the newest.
+    pub(super) fn new(newest: bool) -> Self {
+        Self { least: newest.then(String::new), ..Self::default() }
+    }
+
     pub(super) fn last(&self) -> Option<&str> {
         self.last.as_deref()
     }

@@ -70,6 +70,12 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         self.inner.queue.wait_for_sync().await.map_err(|_closed| Stopped)
     }
 
+    /// Stops it, for good, and waits for nobody.
+    #[cfg(feature = "runtime")]
+    pub(crate) fn close(&self) {
+        drop(Running(&self.inner));
+    }
+
     /// Whether it was stopped, and no handler is called any more (client-go `IsStopped`).
     #[must_use]
     pub fn is_stopped(&self) -> bool {

@@ -58,6 +58,8 @@ pub enum Notification<K> {
     },
     /// An object is gone (client-go `OnDelete`).
     Deleted {
+        /// What this handler was told last: it may differ from the last state, and is there of every tombstone.
+        old: Arc<K>,
         /// Its last state, or a tombstone: nobody saw the deletion, and what is in it may be stale.
         last: DeltaObject<K>,
         /// Why.
@@ -76,7 +78,7 @@ impl<K> Clone for Notification<K> {
                 Self::Added { new: new.clone(), is_in_initial_list: *is_in_initial_list, cause: *cause }
             }
             Self::Updated { old, new, cause } => Self::Updated { old: old.clone(), new: new.clone(), cause: *cause },
-            Self::Deleted { last, cause } => Self::Deleted { last: last.clone(), cause: *cause },
+            Self::Deleted { old, last, cause } => Self::Deleted { old: old.clone(), last: last.clone(), cause: *cause },
             Self::ResyncBegins => Self::ResyncBegins,
             Self::ResyncEnds => Self::ResyncEnds,
         }

@@ -41,13 +41,13 @@ impl<K> Step<K> {
     {
         let Self { key, told, now, cause, is_in_initial_list, .. } = self;
         let added = |new: Arc<K>| cares(&new).then_some(Notification::Added { new, is_in_initial_list, cause });
-        let deleted = |last| Some(Notification::Deleted { last, cause });
         let Some(old) = told.filter(|old| cares(old)) else {
             return match now {
                 Now::Gone(_) => [None, None],
                 Now::Stored(new) => [added(new), None],
             };
         };
+        let deleted = |last| Some(Notification::Deleted { old: old.clone(), last, cause });
         let is_same = |object: &K| uid(object) == uid(&old);
         let unseen = || DeletedFinalStateUnknown { key: (*key).into(), obj: Some(old.clone()) }.into();
         match now {
@@ -55,7 +55,7 @@ impl<K> Step<K> {
             Now::Gone(_) => [deleted(unseen()), None],
             Now::Stored(new) if !is_same(&new) => [deleted(unseen()), added(new)],
             Now::Stored(new) if cares(&new) => [Some(Notification::Updated { old, new, cause }), None],
-            Now::Stored(_) => [deleted(old.into()), None],
+            Now::Stored(_) => [deleted(old.clone().into()), None],
         }
     }
 }

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use deltafifo::DeltaObject;
-use deltafifo_informer::shared_informer::{EventHandler, HandlerOptions, InformerError, Notification};
+use deltafifo_informer::lister_watcher::{EventType, Listed, PageMeta, RawEvent, Scripted};
+use deltafifo_informer::shared_informer::{Buffer, EventHandler, HandlerOptions, InformerError, Notification};
 use deltafifo_testkit::Resource;
 use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::mpsc;
 
-use super::rig::{Notes, QUEUES, Rig, Told, gated, map, next, next_sorted, notes, server, shown, value};
+use super::rig::{Informer, Notes, QUEUES, Rig, Told, gated, map, next, next_sorted, notes, run, server, shown, value};
 
 fn everything() -> [&'static str; 3] {
     ["initial *a=1", "watch a=1>2", "watch -a=2"]
@@ -166,6 +168,29 @@ async fn through_a_filter_goes_what_was_told_and_what_is_whatever_came_between()
         rig.apply("last", "2");
         rig.stored("last", "2").await;
         assert_eq!(next(&mut some, 3).await, ["watch -goes=0", "watch stays=2>3", "watch +last=2"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_keeps_no_deletion_from_who_was_told_of_the_object_whatever_became_of_it_last() {
+    let object = |data: &str, version: u64| {
+        let mut object = map("a", data);
+        object["metadata"]["resourceVersion"] = version.to_string().into();
+        Bytes::from(object.to_string())
+    };
+    for queue in QUEUES {
+        let page = PageMeta { resource_version: "4".to_owned(), ..PageMeta::default() };
+        let deleted = RawEvent { kind: EventType::Deleted, object: object("0", 5) };
+        let script = Scripted::new()
+            .list([Ok(Listed::Meta(page)), Ok(Listed::Items(vec![object("2", 3)]))])
+            .watch_on([Ok(deleted)]);
+        let informer = queue(Informer::builder(script)).reflector(|reflector| reflector.watch_list(false));
+        let informer = informer.build().unwrap();
+        let options = HandlerOptions::new().buffer(Buffer::HoldBack(9)).filter(|map: &ConfigMap| value(map) >= "2");
+        let mut some = informer.subscribe(options).unwrap();
+        let running = run(&informer);
+        assert_eq!(next(&mut some, 2).await, ["initial *a=2", "watch -a=0"]);
+        running.abort();
     }
 }
 

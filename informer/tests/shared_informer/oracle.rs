@@ -34,9 +34,9 @@ impl Oracle {
                 assert_eq!(old.metadata.uid, new.metadata.uid, "updated to another object");
                 self.rises(new, *cause == Cause::Resync && value(old) == value(new));
             }
-            Told::Deleted { last, .. } => {
+            Told::Deleted { old, last, .. } => {
                 let name = name(last.object().expect("its last state was known"));
-                let was_known = self.known.remove(&name).is_some();
+                let was_known = self.known.remove(&name).as_deref() == Some(value(old));
                 let was_known = was_known && self.anew.as_mut().is_none_or(|anew| anew.remove(&name));
                 assert!(was_known, "deleted what it was not told of: {name}");
             }

@@ -105,10 +105,10 @@ pub fn shown(told: &Told) -> String {
         Notification::Updated { old, new, cause } => {
             format!("{} {}={}>{}", because(cause), name(new), value(old), value(new))
         }
-        Notification::Deleted { last: DeltaObject::Object(last), cause } => {
+        Notification::Deleted { last: DeltaObject::Object(last), cause, .. } => {
             format!("{} -{}={}", because(cause), name(last), value(last))
         }
-        Notification::Deleted { last: DeltaObject::Tombstone(tombstone), cause } => {
+        Notification::Deleted { last: DeltaObject::Tombstone(tombstone), cause, .. } => {
             format!("{} !{}={}", because(cause), tombstone.key, tombstone.obj.as_ref().map_or("?", |last| value(last)))
         }
         Notification::ResyncBegins => "begins".to_owned(),

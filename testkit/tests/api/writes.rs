@@ -186,6 +186,18 @@ async fn patches_merge_or_operate() {
     assert_eq!((code, &patched["metadata"]["labels"]["tier"]), (200, &json!("back")));
     let (code, _) = patch(json!([{ "op": "test", "path": "/metadata/labels/tier", "value": "front" }])).await;
     assert_eq!(code, 422);
+    let first = |value| {
+        json!([
+            { "op": "test", "path": "/metadata/finalizers", "value": value },
+            { "op": "add", "path": "/metadata/finalizers", "value": ["example.org/wait"] },
+        ])
+    };
+    let (code, _) = patch(first(json!([]))).await;
+    assert_eq!(code, 422, "there are none, and not an empty list of them");
+    let (code, patched) = patch(first(Value::Null)).await;
+    assert_eq!((code, &patched["metadata"]["finalizers"]), (200, &json!(["example.org/wait"])));
+    let (code, _) = patch(first(Value::Null)).await;
+    assert_eq!(code, 422, "there is one");
     let (code, _) = patch(json!({ "op": "nonsense" })).await;
     assert_eq!(code, 400);
 }

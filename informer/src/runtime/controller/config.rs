@@ -1,0 +1,39 @@
+//! What can be chosen of a controller.
+
+use std::time::Duration;
+
+/// How a controller runs (kube's `Config`, whose fields are private): by default without a debounce, and as many reconciles at a
+/// time as there are objects to reconcile.
+///
+/// ```
+/// use deltafifo_informer::runtime::controller::Config;
+/// use std::time::Duration;
+///
+/// let config = Config::default().concurrency(8).debounce(Duration::from_millis(100));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    pub(super) debounce: Duration,
+    pub(super) concurrency: u16,
+}
+
+impl Config {
+    /// An object is reconciled when it has been quiet for so long: each request within that time puts it off again. One to which
+    /// something happens more often than that is **never** reconciled.
+    #[must_use]
+    pub fn debounce(mut self, debounce: Duration) -> Self {
+        self.debounce = debounce;
+        self
+    }
+
+    /// So many reconciles run at a time; 0 for any number. Of one object there is never more than one.
+    #[must_use]
+    pub fn concurrency(mut self, concurrency: u16) -> Self {
+        self.concurrency = concurrency;
+        self
+    }
+
+    pub(super) fn most_at_a_time(&self) -> usize {
+        if self.concurrency == 0 { usize::MAX } else { self.concurrency.into() }
+    }
+}

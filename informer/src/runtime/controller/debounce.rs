@@ -1,0 +1,92 @@
+//! Requests that wait until their object has been quiet for a while (kube's debounce, at the trailing edge).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+use super::key::Key;
+use crate::workqueue::{AddOptions, WorkQueue};
+
+/// Longer than anybody waits, and short enough that the clock does not overflow.
+const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
+pub(super) struct Debounce {
+    quiet: Duration,
+    waiting: Mutex<Waiting>,
+    /// One waits that is due before all others.
+    earlier: Notify,
+}
+
+/// When, and a number that no other has.
+type Due = (Instant, u64);
+
+#[derive(Default)]
+struct Waiting {
+    /// When each is due, and how important it is.
+    by_key: HashMap<Key, (Due, i32), foldhash::fast::RandomState>,
+    by_due: BTreeMap<Due, Key>,
+    number: u64,
+}
+
+impl Debounce {
+    pub(super) fn new(quiet: Duration) -> Self {
+        Self { quiet: quiet.min(FAR), waiting: Mutex::default(), earlier: Notify::new() }
+    }
+
+    /// Puts the object off, unless it is due before it would be asked for now.
+    pub(super) fn ask(&self, key: Key, mut priority: i32, after: Duration) {
+        let wanted = Instant::now() + after.min(FAR);
+        let mut waiting = self.waiting.lock();
+        if let Some((due, important)) = waiting.by_key.get_mut(&key) {
+            *important = priority.max(*important);
+            priority = *important;
+            let due = *due;
+            if due.0 < wanted {
+                return;
+            }
+            waiting.by_due.remove(&due);
+        }
+        waiting.number += 1;
+        let due = (wanted + self.quiet, waiting.number);
+        waiting.by_key.insert(key.clone(), (due, priority));
+        waiting.by_due.insert(due, key);
+        if waiting.next() == Some(due.0) {
+            self.earlier.notify_one();
+        }
+    }
+
+    /// Queues what is due, for ever.
+    pub(super) async fn run(&self, queue: &WorkQueue<Key>) {
+        loop {
+            while let Some((key, priority)) = self.take_due() {
+                queue.add_with(key, AddOptions::new().priority(priority));
+                tokio::task::consume_budget().await;
+            }
+            // Who asks after this look leaves a permit, with which the sleep ends at once.
+            let earlier = self.earlier.notified();
+            let next = self.waiting.lock().next();
+            match next {
+                Some(at) => drop(timeout_at(at, earlier).await),
+                None => earlier.await,
+            }
+        }
+    }
+
+    fn take_due(&self) -> Option<(Key, i32)> {
+        let mut waiting = self.waiting.lock();
+        let first = waiting.by_due.first_entry().filter(|first| first.key().0 <= Instant::now())?;
+        let key = first.remove();
+        let (_, priority) = waiting.by_key.remove(&key)?;
+        Some((key, priority))
+    }
+}
+
+impl Waiting {
+    fn next(&self) -> Option<Instant> {
+        self.by_due.first_key_value().map(|((at, _), _)| *at)
+    }
+}

@@ -1,0 +1,41 @@
+//! What a controller's stream tells of.
+
+use kube::api::DynamicObject;
+use kube::runtime::reflector::ObjectRef;
+
+/// What comes out of a controller's stream beside what was reconciled (kube's `Error`). None of them ends it but
+/// [`RunnerError::Stopped`].
+#[derive(Debug, thiserror::Error)]
+pub enum Error<ReconcilerErr: 'static, QueueErr: 'static> {
+    /// It was to be reconciled, but is not there: it is gone, or what refers to it is wrong.
+    #[error("{0} was to be reconciled, but is not in the store")]
+    ObjectNotFound(Box<ObjectRef<DynamicObject>>),
+    /// The reconciler failed. The error policy has said what comes next.
+    #[error("the reconciler failed for {1}: {0}")]
+    ReconcilerFailed(#[source] ReconcilerErr, Box<ObjectRef<DynamicObject>>),
+    /// A list or a watch failed, or an object cannot be read.
+    #[error("what the controller watches: {0}")]
+    QueueError(#[source] QueueErr),
+    /// The controller itself.
+    #[error(transparent)]
+    RunnerError(#[from] RunnerError),
+}
+
+/// Something that happened to a controller.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunnerError {
+    /// An informer that the controller was given has stopped before all of its first list was heard of, so that nothing can be
+    /// reconciled. The stream ends with it.
+    #[error("an informer that the controller was given has stopped: build another one, and a controller for it")]
+    Stopped,
+    /// A reconciler panicked (kube's panics in its turn). The object is tried again after 5 ms, and twice as long each time, up to
+    /// 1000 s. What is called for a deletion is not called again.
+    #[error("what was called for {object} panicked: {message}")]
+    Panicked {
+        /// For which object.
+        object: Box<ObjectRef<DynamicObject>>,
+        /// What it said.
+        message: String,
+    },
+}

@@ -1,0 +1,214 @@
+//! What asks for reconciles beside the main objects: what they own, what they have to do with, and streams of yours.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::pin::pin;
+use std::sync::Arc;
+
+use deltafifo::{KeyFunc, Meta, WalkPosition};
+use futures_util::{Stream, StreamExt};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+
+use super::Controller;
+use super::error::RunnerError;
+use super::key::{Key, referred};
+use super::owned::{Owned, OwnedMeta, OwnerKind};
+use super::schedule::LOW;
+use super::source::{Counts, Heard, Own, Source, all, as_configured, listen, of_api};
+use super::start::Started;
+use crate::runtime::reflector::ObjectRef;
+use crate::runtime::watcher;
+use crate::shared_informer::SharedInformer;
+
+/// Objects of a walk that are asked for before other tasks have a turn.
+const STRIDE: usize = 64;
+
+impl<K> Controller<K>
+where
+    K: Clone + Resource + DeserializeOwned + Debug + Send + Sync + 'static,
+    K::DynamicType: Eq + Hash + Clone,
+{
+    /// Reconciles the owners of what `api` has and `wc` selects, by their owner references: those that it has, and those that it
+    /// had before. Only metadata is asked for, and little of that is kept.
+    pub fn owns<Child>(self, api: Api<Child>, wc: watcher::Config) -> Self
+    where
+        Child: Clone + Resource<DynamicType = ()> + DeserializeOwned + Debug + Send + 'static,
+    {
+        self.owns_with(api, (), wc)
+    }
+
+    /// The same of a kind that is known at run time only.
+    #[allow(clippy::needless_pass_by_value)] // kube's.
+    pub fn owns_with<Child>(mut self, api: Api<Child>, dyntype: Child::DynamicType, wc: watcher::Config) -> Self
+    where
+        Child: Clone + Resource + DeserializeOwned + Debug + Send + 'static,
+        Child::DynamicType: Debug + Eq + Hash + Clone,
+    {
+        let children = of_api(api, &wc, &dyntype).metadata_only();
+        let keys = KeyFunc::meta_namespace(OwnedMeta);
+        let builder = SharedInformer::<Owned, _>::with_keys(children, keys).reflector(as_configured(wc));
+        let own = Own::build(builder, &self.errors);
+        let kind = OwnerKind::of::<K>(&self.types);
+        self.triggers.push(Box::new(move |started| {
+            ask_for(own.informer(), all(), started, move |object, ask| kind.of_owned(object).for_each(ask))?;
+            own.run(started);
+            Ok(())
+        }));
+        self
+    }
+
+    /// The same of an informer that others have, too, of whole objects or metadata. It has to be run by whoever made it. A
+    /// reconciler may read its store: nothing is reconciled before it has its first list.
+    pub fn owns_informer<Child>(mut self, informer: impl Into<Source<Child>>) -> Self
+    where
+        Child: Resource + Send + Sync + 'static,
+    {
+        let Source { informer, counts } = informer.into();
+        let kind = OwnerKind::of::<K>(&self.types);
+        self.triggers.push(Box::new(move |started| {
+            ask_for(&informer, counts, started, move |object, ask| kind.of_child(object).for_each(ask))?;
+            Ok(())
+        }));
+        self
+    }
+
+    /// Reconciles what `mapper` makes of what `api` has and `wc` selects: of an object as it was, and as it is.
+    ///
+    /// It is called in a task, and should return at once. One that panics is told as an error, and what it was called for is left
+    /// out.
+    pub fn watches<Other, I>(
+        self,
+        api: Api<Other>,
+        wc: watcher::Config,
+        mapper: impl Fn(Other) -> I + Sync + Send + 'static,
+    ) -> Self
+    where
+        Other: Clone + Resource + DeserializeOwned + Debug + Send + Sync + 'static,
+        Other::DynamicType: Default + Debug + Clone + Eq + Hash,
+        I: 'static + IntoIterator<Item = ObjectRef<K>>,
+        I::IntoIter: Send,
+    {
+        self.watches_with(api, Other::DynamicType::default(), wc, mapper)
+    }
+
+    /// The same of a kind that is known at run time only.
+    #[allow(clippy::needless_pass_by_value)] // kube's.
+    pub fn watches_with<Other, I>(
+        self,
+        api: Api<Other>,
+        dyntype: Other::DynamicType,
+        wc: watcher::Config,
+        mapper: impl Fn(Other) -> I + Sync + Send + 'static,
+    ) -> Self
+    where
+        Other: Clone + Resource + DeserializeOwned + Debug + Send + Sync + 'static,
+        Other::DynamicType: Debug + Clone + Eq + Hash,
+        I: 'static + IntoIterator<Item = ObjectRef<K>>,
+        I::IntoIter: Send,
+    {
+        self.watches_ref(api, &dyntype, wc, move |object| mapper(object.clone()))
+    }
+
+    /// The same, with a mapper that is lent the object instead of a copy of its own (kube has none).
+    pub fn watches_ref<Other, I>(
+        mut self,
+        api: Api<Other>,
+        dyntype: &Other::DynamicType,
+        wc: watcher::Config,
+        mapper: impl Fn(&Other) -> I + Send + 'static,
+    ) -> Self
+    where
+        Other: Resource + DeserializeOwned + Send + Sync + 'static,
+        I: IntoIterator<Item = ObjectRef<K>>,
+    {
+        let builder = SharedInformer::<Other>::builder(of_api(api, &wc, dyntype)).reflector(as_configured(wc));
+        let own = Own::build(builder, &self.errors);
+        self.triggers.push(Box::new(move |started| {
+            ask_for(own.informer(), all(), started, move |object, ask| mapped(mapper(object), ask))?;
+            own.run(started);
+            Ok(())
+        }));
+        self
+    }
+
+    /// The same of an informer that others have, too. It has to be run by whoever made it. A reconciler may read its
+    /// store: nothing is reconciled before it has its first list.
+    pub fn watches_informer<Other, I>(
+        mut self,
+        informer: impl Into<Source<Other>>,
+        mapper: impl Fn(&Other) -> I + Send + 'static,
+    ) -> Self
+    where
+        Other: Resource + Send + Sync + 'static,
+        I: IntoIterator<Item = ObjectRef<K>>,
+    {
+        let Source { informer, counts } = informer.into();
+        self.triggers.push(Box::new(move |started| {
+            ask_for(&informer, counts, started, move |object, ask| mapped(mapper(object), ask))?;
+            Ok(())
+        }));
+        self
+    }
+
+    /// Reconciles the objects that `trigger` names, as it names them.
+    pub fn reconcile_on(mut self, trigger: impl Stream<Item = ObjectRef<K>> + Send + 'static) -> Self {
+        self.triggers.push(Box::new(move |started| {
+            let schedule = Arc::clone(&started.schedule);
+            started.tasks.spawn(async move {
+                let mut trigger = pin!(trigger);
+                while let Some(object) = trigger.next().await {
+                    schedule.ask(referred(&object), 0);
+                    tokio::task::consume_budget().await;
+                }
+            });
+            Ok(())
+        }));
+        self
+    }
+
+    /// Reconciles every object when `trigger` says so; what happens meanwhile goes first.
+    pub fn reconcile_all_on(mut self, trigger: impl Stream<Item = ()> + Send + 'static) -> Self {
+        let store = self.informer.store();
+        self.triggers.push(Box::new(move |started| {
+            let schedule = Arc::clone(&started.schedule);
+            started.tasks.spawn(async move {
+                let mut trigger = pin!(trigger);
+                while let Some(()) = trigger.next().await {
+                    let mut at = Some(WalkPosition::default());
+                    while let Some(from) = at {
+                        let step = store.walk(from, STRIDE);
+                        step.objects.into_iter().for_each(|(key, _)| schedule.ask(key.into(), LOW));
+                        at = step.next;
+                        tokio::task::consume_budget().await;
+                    }
+                }
+            });
+            Ok(())
+        }));
+        self
+    }
+}
+
+/// Asks for what `objects` tells of every state that an informer tells of.
+fn ask_for<O, M>(
+    informer: &SharedInformer<O, M>,
+    counts: Counts<O>,
+    started: &mut Started,
+    objects: impl Fn(&O, &mut dyn FnMut(Key)) + Send + 'static,
+) -> Result<(), RunnerError>
+where
+    O: Send + Sync + 'static,
+    M: Meta<O>,
+{
+    listen(informer, started, move |told, schedule| {
+        let Some(heard) = Heard::of(&told, &counts) else { return };
+        for state in heard.states.into_iter().flatten() {
+            objects(state, &mut |key| schedule.ask(key, heard.priority));
+        }
+    })
+}
+
+fn mapped<K: Resource>(objects: impl IntoIterator<Item = ObjectRef<K>>, ask: &mut dyn FnMut(Key)) {
+    objects.into_iter().for_each(|object| ask(referred(&object)));
+}

@@ -1,0 +1,287 @@
+//! A controller that runs: what comes next, in the hands of who polls its stream.
+
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::sync::Arc;
+
+use deltafifo::IndexReader;
+use futures_util::future::{BoxFuture, try_join_all};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt, TryFuture, TryFutureExt};
+use kube::Resource;
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet};
+use tracing::{Instrument, Span, info_span};
+
+use super::deleted::{Deletions, OnDeleted};
+use super::error::{Error, RunnerError};
+use super::key::{Key, key_of, reference};
+use super::schedule::Schedule;
+use super::source::{Heard, listen};
+use super::start::Started;
+use super::{Action, Controller};
+use crate::KubeMeta;
+use crate::runtime::reflector::ObjectRef;
+use crate::runtime::watcher;
+use crate::shared_informer::{Notification, Removed};
+use crate::strangers::said;
+use crate::workqueue::{AddOptions, Item};
+
+/// What a controller's stream is to do.
+pub(super) enum Next<K, E: 'static> {
+    /// Reconcile this.
+    Take(Item<Key>),
+    /// Something was called, and has ended.
+    Done(Done<K, E>),
+    /// Tell of this.
+    Failed(Error<E, watcher::Error>),
+    End,
+}
+
+/// What is to be reconciled.
+pub(super) struct Found<K> {
+    item: Item<Key>,
+    pub(super) object: Arc<K>,
+}
+
+/// A call for a key that has ended. The key is kept until it is settled what comes next.
+pub(super) struct Done<K, E> {
+    item: Item<Key>,
+    how: How<K, E>,
+}
+
+enum How<K, E> {
+    Reconciled(Arc<K>, Result<Action, E>),
+    Deleted,
+    /// With what it said, of a reconcile or for a deletion.
+    Panicked {
+        message: String,
+        again: bool,
+    },
+}
+
+/// What comes out of the stream.
+type Told<K, E> = Result<(ObjectRef<K>, Action), Error<E, watcher::Error>>;
+
+pub(super) struct Running<K: Resource + Send + Sync + 'static, E> {
+    types: K::DynamicType,
+    store: IndexReader<K, KubeMeta>,
+    schedule: Arc<Schedule>,
+    started: Started,
+    deletions: Arc<Deletions<K>>,
+    on_deleted: Option<OnDeleted<K>>,
+    /// What was called and has not ended, and how much of that there may be.
+    work: JoinSet<Done<K, E>>,
+    most: usize,
+    /// Until everything is heard that there was at first.
+    syncing: Option<BoxFuture<'static, Result<Vec<()>, Removed>>>,
+    is_shut_down: bool,
+    forceful: FuturesUnordered<BoxFuture<'static, ()>>,
+    errors: mpsc::Receiver<watcher::Error>,
+}
+
+impl<K, E> Running<K, E>
+where
+    K: Clone + Resource + serde::de::DeserializeOwned + Send + Sync + 'static,
+    K::DynamicType: Clone,
+    E: Send + 'static,
+{
+    pub(super) fn start(controller: Controller<K>) -> Result<Self, RunnerError> {
+        let Controller { types, informer, own, counts, triggers, on_deleted, config, .. } = controller;
+        let Controller { graceful, forceful, errors_told: errors, .. } = controller;
+        let schedule = Schedule::new(config.debounce);
+        let deletions = Deletions::new();
+        let mut started = Started::new(Arc::clone(&schedule));
+        started.ends.extend(graceful);
+        let noted = on_deleted.is_some().then(|| Arc::clone(&deletions));
+        listen(&informer, &mut started, move |told, schedule| {
+            if let Notification::Deleted { old, last, .. } = &told {
+                if let (Some(noted), Some(key)) = (&noted, key_of(&**old)) {
+                    noted.note(key.clone(), last.clone());
+                    schedule.ask_for_deletion(key);
+                }
+                return;
+            }
+            let Some(heard) = Heard::of(&told, &counts) else { return };
+            if let Some(key) = heard.states.into_iter().flatten().next().and_then(|object| key_of(&**object)) {
+                schedule.ask(key, heard.priority);
+            }
+        })?;
+        for trigger in triggers {
+            trigger(&mut started)?;
+        }
+        let store = informer.store();
+        if let Some(own) = own {
+            own.run(&mut started);
+        }
+        let syncs = std::mem::take(&mut started.syncs);
+        Ok(Self {
+            types,
+            store,
+            schedule,
+            started,
+            deletions,
+            on_deleted,
+            work: JoinSet::new(),
+            most: config.most_at_a_time(),
+            syncing: Some(try_join_all(syncs).boxed()),
+            is_shut_down: false,
+            forceful: forceful.into_iter().collect(),
+            errors,
+        })
+    }
+
+    /// Waits for what comes next. Dropped, it has lost nothing.
+    pub(super) async fn next(&mut self) -> Next<K, E> {
+        loop {
+            if self.is_shut_down && self.work.is_empty() {
+                return Next::End;
+            }
+            let takes = self.syncing.is_none() && !self.is_shut_down && self.work.len() < self.most;
+            tokio::select! {
+                biased;
+                Some(()) = self.forceful.next() => return Next::End,
+                // Before the ends: an informer that stops without its first list is an error, and not a reason to end.
+                synced = synced(&mut self.syncing), if self.syncing.is_some() && !self.is_shut_down => {
+                    self.syncing = None;
+                    if synced.is_err() {
+                        self.is_shut_down = true;
+                        self.started.end();
+                        return Next::Failed(RunnerError::Stopped.into());
+                    }
+                }
+                Some(()) = self.started.ends.next(), if !self.is_shut_down => {
+                    self.is_shut_down = true;
+                    self.started.end();
+                }
+                Some(done) = self.work.join_next() => match done {
+                    Ok(done) => return Next::Done(done),
+                    // Panics of what was called are caught: this is one of a drop.
+                    Err(error) => go_on(error),
+                },
+                Some(error) = self.errors.recv(), if !self.is_shut_down => {
+                    return Next::Failed(Error::QueueError(error));
+                }
+                Some(ended) = self.started.tasks.join_next(), if !self.is_shut_down => {
+                    if let Err(error) = ended {
+                        go_on(error);
+                    }
+                }
+                Some(item) = self.schedule.queue.get(), if takes => return Next::Take(item),
+                else => return Next::End,
+            }
+        }
+    }
+
+    /// The object to reconcile, if that is what is to be done.
+    pub(super) fn find(&mut self, item: Item<Key>) -> Result<Option<Found<K>>, Error<E, watcher::Error>> {
+        let lasts = if self.on_deleted.is_some() { self.deletions.take(item.key()) } else { Vec::new() };
+        if let Some(on_deleted) = self.on_deleted.as_mut().filter(|_| !lasts.is_empty()) {
+            let told: Vec<_> = lasts.into_iter().map(on_deleted).collect();
+            self.call(item, false, async move {
+                for told in told {
+                    told.await;
+                }
+                How::Deleted
+            });
+            return Ok(None);
+        }
+        if let Some(object) = self.store.get_by_key(item.key()) {
+            return Ok(Some(Found { item, object }));
+        }
+        if let Some((_, name)) = item.key().split_once('/')
+            && self.store.get_by_key(name).is_some()
+        {
+            // Whoever asked did not know that it has no namespace. Under its own key, which others ask for, too.
+            self.schedule.queue.add_with(name.into(), AddOptions::new().priority(item.priority()));
+            return Ok(None);
+        }
+        self.schedule.queue.forget(item.key());
+        Err(Error::ObjectNotFound(Box::new(self.reference(item.key()).erase())))
+    }
+
+    /// Around a reconcile.
+    pub(super) fn span(&self, object: &K) -> Span {
+        info_span!("reconciling object", "object.ref" = %ObjectRef::from_obj_with(object, self.types.clone()))
+    }
+
+    pub(super) fn reconcile<F>(&mut self, Found { item, object }: Found<K>, reconcile: F, span: Span)
+    where
+        F: TryFuture<Ok = Action, Error = E> + Send + 'static,
+    {
+        let reconcile = TryFutureExt::into_future(reconcile).map(|result| How::Reconciled(object, result));
+        self.call(item, true, reconcile.instrument(span));
+    }
+
+    /// Runs what was called for a key, which is kept meanwhile.
+    fn call(&mut self, item: Item<Key>, again: bool, call: impl Future<Output = How<K, E>> + Send + 'static) {
+        self.work.spawn(async move {
+            let how = AssertUnwindSafe(call).catch_unwind().await;
+            Done { item, how: how.unwrap_or_else(|panic| How::Panicked { message: said(panic), again }) }
+        });
+    }
+
+    /// Asks for what comes next for a key, and gives it back. What is to be told of it.
+    pub(super) fn settle(
+        &self,
+        Done { item, how }: Done<K, E>,
+        error_policy: impl FnOnce(Arc<K>, &E) -> Action,
+    ) -> Option<Told<K, E>> {
+        let (key, priority) = (item.key(), item.priority());
+        match how {
+            How::Reconciled(object, result) => {
+                let object_ref = ObjectRef::from_obj_with(&*object, self.types.clone());
+                let action = match &result {
+                    Ok(action) => action.clone(),
+                    Err(error) => error_policy(object, error),
+                };
+                self.schedule.queue.forget(key);
+                if let Some(after) = action.requeue_after {
+                    self.schedule.ask_after(key.clone(), priority, after);
+                }
+                Some(match result {
+                    Ok(action) => Ok((object_ref, action)),
+                    Err(error) => Err(Error::ReconcilerFailed(error, Box::new(object_ref.erase()))),
+                })
+            }
+            How::Deleted => {
+                self.ask_for_another(key, priority);
+                None
+            }
+            How::Panicked { message, again } => {
+                if again {
+                    self.schedule.queue.add_with(key.clone(), AddOptions::new().priority(priority).rate_limited());
+                } else {
+                    self.ask_for_another(key, priority);
+                }
+                let object = Box::new(self.reference(key).erase());
+                Some(Err(RunnerError::Panicked { object, message }.into()))
+            }
+        }
+    }
+
+    /// The request that came to the call for a deletion may have been for another object of that name.
+    fn ask_for_another(&self, key: &Key, priority: i32) {
+        if self.store.get_by_key(key).is_some() {
+            self.schedule.ask(key.clone(), priority);
+        }
+    }
+
+    fn reference(&self, key: &str) -> ObjectRef<K> {
+        reference(key, self.types.clone())
+    }
+}
+
+/// Waits for what was there at first, if that is still to be done.
+async fn synced(syncing: &mut Option<BoxFuture<'static, Result<Vec<()>, Removed>>>) -> Result<(), Removed> {
+    match syncing {
+        Some(syncing) => syncing.await.map(drop),
+        None => Ok(()),
+    }
+}
+
+/// A panic goes on with who polls the controller. A task that was stopped has nothing to say.
+fn go_on(with: JoinError) {
+    if let Ok(panic) = with.try_into_panic() {
+        resume_unwind(panic);
+    }
+}

@@ -1,0 +1,70 @@
+//! What can be chosen of a controller beside what it watches.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use deltafifo::DeltaObject;
+use futures_util::FutureExt;
+use kube::Resource;
+use serde::de::DeserializeOwned;
+use tokio::sync::oneshot;
+
+use super::signal::asked_to_end;
+use super::source::counts;
+use super::{Config, Controller};
+
+impl<K> Controller<K>
+where
+    K: Clone + Resource + DeserializeOwned + Debug + Send + Sync + 'static,
+    K::DynamicType: Eq + Hash + Clone,
+{
+    /// How it runs.
+    pub fn with_config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// An update of a main object asks for a reconcile only if `predicate` is true of it as it was and as it is, or if it is asked
+    /// to go: see [`predicates`](crate::runtime::predicates). (kube: `predicate_filter` of a stream.)
+    pub fn when(mut self, predicate: impl Fn(&K, &K) -> bool + Send + 'static) -> Self {
+        self.counts = counts(predicate);
+        self
+    }
+
+    /// Has `handler` called when a main object is gone, with its last state, or a tombstone if nobody saw that (kube has none): to
+    /// forget what is kept of it in memory. One that is not selected any more is gone, too. What must happen before an object goes is for a
+    /// [`finalizer`](crate::runtime::finalizer()).
+    ///
+    /// Once a deletion, and never while the object of that name is reconciled. If there is another one of that name by then, it may
+    /// have been reconciled before, and is after it: they differ in their uids. What it returns runs in a task, and counts for
+    /// [`concurrency`](Config::concurrency). A debounce does not delay it.
+    pub fn on_deleted<Told>(mut self, mut handler: impl FnMut(DeltaObject<K>) -> Told + Send + 'static) -> Self
+    where
+        Told: Future<Output = ()> + Send + 'static,
+    {
+        self.on_deleted = Some(Box::new(move |last| handler(last).boxed()));
+        self
+    }
+
+    /// Shuts down gracefully when `trigger` ends: no reconcile begins any more, those that run go on, and the stream ends after
+    /// them. Of several the first counts.
+    pub fn graceful_shutdown_on(mut self, trigger: impl Future<Output = ()> + Send + Sync + 'static) -> Self {
+        self.graceful.push(trigger.boxed());
+        self
+    }
+
+    /// Shuts down gracefully at Ctrl-C or SIGTERM; at the second, the stream ends at once, and what runs is stopped where it waits.
+    pub fn shutdown_on_signal(mut self) -> Self {
+        let (asked, is_asked) = oneshot::channel();
+        self.graceful.push(is_asked.map(drop).boxed());
+        let twice = async {
+            asked_to_end().await;
+            tracing::info!("the controller shuts down; the next signal ends it at once");
+            // It may have shut down already.
+            let _ = asked.send(());
+            asked_to_end().await;
+        };
+        self.forceful.push(twice.boxed());
+        self
+    }
+}

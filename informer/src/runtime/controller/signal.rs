@@ -1,0 +1,32 @@
+//! A process that is asked to end.
+
+use std::future::pending;
+use std::io;
+
+/// Waits for Ctrl-C or, where there is such a thing, SIGTERM.
+pub(super) async fn asked_to_end() {
+    tokio::select! {
+        () = or_never(tokio::signal::ctrl_c()) => {}
+        () = or_never(terminated()) => {}
+    }
+}
+
+/// A signal that cannot be waited for never comes.
+async fn or_never(signal: impl Future<Output = io::Result<()>>) {
+    if let Err(error) = signal.await {
+        tracing::warn!(%error, "a controller cannot wait for a signal");
+        pending::<()>().await;
+    }
+}
+
+#[cfg(unix)]
+async fn terminated() -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    signal(SignalKind::terminate())?.recv().await;
+    Ok(())
+}
+
+#[cfg(not(unix))]
+async fn terminated() -> io::Result<()> {
+    pending().await
+}

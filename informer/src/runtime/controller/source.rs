@@ -1,0 +1,181 @@
+//! Where a controller hears of changes: informers of its own, and those that it shares with others.
+
+use futures_util::FutureExt;
+use kube::runtime::watcher::{Config, InitialListStrategy, ListSemantic};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+use super::error::RunnerError;
+use super::schedule::{Schedule, priority};
+use super::start::Started;
+use crate::lister_watcher::KubeListerWatcher;
+use crate::reflector::ReflectorBuilder;
+use crate::runtime::predicates::is_asked_to_go;
+use crate::runtime::watcher;
+use crate::shared_informer::{
+    Buffer, HandlerOptions, Notification, Registration, SharedInformer, SharedInformerBuilder,
+};
+use deltafifo::Meta;
+
+/// So many changes wait for a controller; then the watch does, rather than that a state in between is not seen: it may be the only
+/// one that names an owner.
+const MOST_WAITING: usize = 1_024;
+
+/// Which updates count.
+pub(super) type Counts<K> = Box<dyn Fn(&K, &K) -> bool + Send>;
+
+/// An informer, and which of its updates count: for [`owns_informer`](super::Controller::owns_informer) and its like, which take
+/// informers as they are, too.
+pub struct Source<K: Resource + Send + Sync + 'static> {
+    pub(super) informer: SharedInformer<K>,
+    pub(super) counts: Counts<K>,
+}
+
+impl<K: Resource + Send + Sync + 'static> Source<K> {
+    /// All updates of `informer` count.
+    #[must_use]
+    pub fn of(informer: &SharedInformer<K>) -> Self {
+        Self { informer: informer.clone(), counts: all() }
+    }
+
+    /// An update counts only if `predicate` is true of the object as it was and as it is, or if the object is asked to go. What
+    /// comes and what goes counts always. [`predicates`](crate::runtime::predicates) has some.
+    #[must_use]
+    pub fn when(mut self, predicate: impl Fn(&K, &K) -> bool + Send + 'static) -> Self {
+        self.counts = counts(predicate);
+        self
+    }
+}
+
+impl<K: Resource + Send + Sync + 'static> From<&SharedInformer<K>> for Source<K> {
+    fn from(informer: &SharedInformer<K>) -> Self {
+        Self::of(informer)
+    }
+}
+
+pub(super) fn all<K>() -> Counts<K> {
+    Box::new(|_, _| true)
+}
+
+pub(super) fn counts<K: Resource>(predicate: impl Fn(&K, &K) -> bool + Send + 'static) -> Counts<K> {
+    Box::new(move |old, new| is_asked_to_go(old, new) || predicate(old, new))
+}
+
+/// What is to be mapped to objects to reconcile: every state that something which happened tells of.
+pub(super) struct Heard<'n, K> {
+    pub(super) states: [Option<&'n Arc<K>>; 2],
+    pub(super) priority: i32,
+}
+
+impl<'n, K> Heard<'n, K> {
+    /// None if it does not count.
+    pub(super) fn of(told: &'n Notification<K>, counts: impl Fn(&K, &K) -> bool) -> Option<Self> {
+        let (states, cause) = match told {
+            Notification::Added { new, cause, .. } => ([Some(new), None], cause),
+            Notification::Updated { old, new, cause } if counts(old, new) => ([Some(old), Some(new)], cause),
+            Notification::Deleted { old, last, cause } => {
+                ([Some(old), last.object().filter(|last| !Arc::ptr_eq(old, last))], cause)
+            }
+            _ => return None,
+        };
+        Some(Self { states, priority: priority(*cause) })
+    }
+}
+
+/// A handler that leaves with the controller.
+struct Leaves<K: Send + Sync + 'static>(Registration<K>);
+
+impl<K: Send + Sync + 'static> Drop for Leaves<K> {
+    fn drop(&mut self) {
+        self.0.detach();
+    }
+}
+
+/// Has `tell` called for everything that `informer` tells, for as long as the controller takes requests.
+pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
+    informer: &SharedInformer<K, M>,
+    started: &mut Started,
+    mut tell: impl FnMut(Notification<K>, &Schedule) + Send + 'static,
+) -> Result<(), RunnerError> {
+    let schedule = Arc::clone(&started.schedule);
+    let options = HandlerOptions::new().buffer(Buffer::HoldBack(MOST_WAITING));
+    let handler = move |told| {
+        tell(told, &schedule);
+        ready(())
+    };
+    let registration = informer.add_async_handler(options, handler).map_err(|_| RunnerError::Stopped)?;
+    let leaves = Leaves(registration.clone());
+    // Else a reconcile could have seen what this handler is never told of: it went before the handler came to it.
+    started.syncs.push(async move { registration.wait_for_sync().await }.boxed());
+    // When the informer stops, so does the controller.
+    started.ends.push(async move { leaves.0.ended().await }.boxed());
+    Ok(())
+}
+
+/// An informer that is a controller's own, and ends with it.
+pub(super) struct Own<K: Send + Sync + 'static, M: Meta<K>>(SharedInformer<K, M>);
+
+impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> Own<K, M> {
+    pub(super) fn build(builder: SharedInformerBuilder<K, M>, errors: &mpsc::Sender<watcher::Error>) -> Self {
+        let errors = errors.clone();
+        let builder = builder.on_error(move |error| {
+            // Who does not poll the controller is not to be drowned in errors.
+            if errors.try_send(watcher::Error::of(error)).is_err() {
+                tracing::warn!(%error, "what a controller watches goes on after an error");
+            }
+        });
+        Self(builder.build().expect("it has no index but its own"))
+    }
+
+    pub(super) fn informer(&self) -> &SharedInformer<K, M> {
+        &self.0
+    }
+
+    /// Runs until the controller ends.
+    pub(super) fn run(self, started: &mut Started) {
+        started.tasks.spawn(async move {
+            // It runs once, here.
+            let _ = self.0.run().await;
+        });
+    }
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Own<K, M> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// What a controller of kube's would watch.
+pub(super) fn of_api<K: Resource>(api: Api<K>, config: &Config, types: &K::DynamicType) -> KubeListerWatcher {
+    let mut source = KubeListerWatcher::of_api(api, types);
+    let selectors = [("labelSelector", &config.label_selector), ("fieldSelector", &config.field_selector)];
+    for (key, selector) in selectors {
+        if let Some(selector) = selector {
+            source = source.query(key, selector);
+        }
+    }
+    source
+}
+
+/// And how.
+pub(super) fn as_configured<K>(config: Config) -> impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K>
+where
+    K: DeserializeOwned + Send + Sync + 'static,
+{
+    move |reflector| {
+        let reflector = reflector
+            .watch_list(config.initial_list_strategy == InitialListStrategy::StreamingList)
+            .newest(config.list_semantic == ListSemantic::MostRecent)
+            .page_size(config.page_size.unwrap_or(0));
+        match config.timeout {
+            // A watch lasts from the least to twice as long.
+            Some(seconds) => reflector.least_watch(Duration::from_secs(seconds.into()) / 2),
+            None => reflector,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What a `watcher::Config` comes to in requests.
+
+use deltafifo_informer::runtime::{Controller, watcher};
+use deltafifo_testkit::{Request, Verb};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::Api;
+
+use super::rig::{map, missing, poll_idle, server};
+
+/// The first requests, up to the watch, of a controller over one map so configured.
+async fn requests(config: watcher::Config) -> Vec<Request> {
+    let server = server();
+    let mut map = map("a", "1");
+    map["metadata"]["labels"] = serde_json::json!({ "app": "web" });
+    server.apply(map).unwrap();
+    let maps = Api::<ConfigMap>::namespaced(server.client(), "shop");
+    let mut polled = poll_idle(Controller::new(maps, config));
+    assert_eq!(polled.next().await, "a");
+    server.wait_for_watchers(1).await;
+    server.requests()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_list_is_the_newest_or_any_and_in_pages() {
+    let all = requests(watcher::Config::default()).await;
+    assert_eq!(all[0].path(), "/api/v1/namespaces/shop/configmaps");
+    assert_eq!((all[0].verb(), all[0].resource_version(), all[0].limit()), (Verb::List, "", Some(500)));
+    let all = requests(watcher::Config::default().any_semantic().page_size(7)).await;
+    assert_eq!((all[0].verb(), all[0].resource_version(), all[0].limit()), (Verb::List, "0", Some(7)));
+    let all = requests(watcher::Config::default().streaming_lists()).await;
+    assert!(all[0].sends_initial_events() && all.len() == 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_list_is_not_older_than_what_is_known() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let maps = Api::<ConfigMap>::all(server.client());
+    let mut polled = poll_idle(Controller::new(maps, watcher::Config::default()));
+    assert_eq!(polled.next().await, "a");
+    server.wait_for_watchers(1).await;
+    let known = server.version().to_string();
+    missing(&server, || server.apply(map("a", "2")).unwrap());
+    while polled.next().await != "a" {}
+    let lists = server.requests().into_iter().filter(|request| request.verb() == Verb::List);
+    let versions: Vec<_> = lists.map(|request| request.resource_version().to_owned()).collect();
+    assert_eq!(versions[..2], ["", &known], "the second is refused, as the test forgot that version");
+}
+
+#[tokio::test(start_paused = true)]
+async fn selectors_and_timeouts_are_asked_for() {
+    let config = watcher::Config::default().labels("app=web").fields("metadata.name=a").timeout(100);
+    let all = requests(config).await;
+    for request in &all {
+        assert_eq!(request.parameter("labelSelector"), Some("app=web"));
+        assert_eq!(request.parameter("fieldSelector"), Some("metadata.name=a"));
+    }
+    let timeout: u32 = all[1].parameter("timeoutSeconds").unwrap().parse().unwrap();
+    assert!((50..=100).contains(&timeout), "{timeout}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_watched_beside_is_configured_likewise() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let pods = || Api::<Pod>::namespaced(server.client(), "shop");
+    let config = || watcher::Config::default().labels("app=web");
+    let controller = Controller::new(Api::<ConfigMap>::all(server.client()), watcher::Config::default());
+    let controller = controller.owns(pods(), config()).watches(pods(), config(), |_| None);
+    let mut polled = poll_idle(controller);
+    assert_eq!(polled.next().await, "a");
+    let of_pods = server.requests().into_iter().filter(|request| request.plural() == Some("pods"));
+    let of_pods = of_pods.inspect(|request| {
+        assert_eq!((request.namespace(), request.parameter("labelSelector")), (Some("shop"), Some("app=web")));
+    });
+    assert!(of_pods.count() >= 2);
+}

@@ -1,0 +1,39 @@
+//! An object that is to be quiet before it is reconciled.
+
+use std::time::Duration;
+
+use deltafifo_informer::runtime::controller::{Action, Config};
+use tokio::time::{Instant, sleep};
+
+use super::rig::{controller, map, poll, server};
+
+const QUIET: Duration = Duration::from_secs(10);
+
+fn is_about(waited: Duration, seconds: u64) -> bool {
+    (Duration::from_secs(seconds)..Duration::from_millis(seconds * 1000 + 50)).contains(&waited)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_reconciled_when_it_has_been_quiet_for_long_enough() {
+    let server = server();
+    server.apply(map("a", "0")).unwrap();
+    let began = Instant::now();
+    let mut polled = poll(controller(&server).with_config(Config::default().debounce(QUIET)), |_, _| async {
+        Ok(Action::requeue(Duration::from_secs(60)))
+    });
+    assert_eq!(polled.next().await, "a");
+    assert!(is_about(began.elapsed(), 10));
+    server.wait_for_watchers(1).await;
+    let mut last = Instant::now();
+    for data in 1..=5 {
+        server.apply(map("a", &data.to_string())).unwrap();
+        last = Instant::now();
+        sleep(Duration::from_secs(4)).await;
+    }
+    server.apply(map("b", "1")).unwrap();
+    assert_eq!(polled.next().await, "a", "once for all of them");
+    assert!(is_about(last.elapsed(), 10));
+    assert_eq!(polled.next().await, "b");
+    assert_eq!(polled.next().await, "a");
+    assert!(is_about(last.elapsed(), 10 + 60 + 10), "what an action asks for waits as long besides, as kube's");
+}

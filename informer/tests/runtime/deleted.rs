@@ -1,0 +1,82 @@
+//! Deletions of main objects, for those who want to be told.
+
+use deltafifo::DeltaObject;
+use deltafifo_informer::runtime::controller::Action;
+use deltafifo_testkit::Resource;
+use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::sync::{mpsc, oneshot};
+
+use super::rig::{controller, gated, idle, map, missing, name, poll, poll_idle, server, value};
+
+/// `a=1`; of a tombstone `!a=1`.
+fn shown(last: &DeltaObject<ConfigMap>) -> String {
+    let sign = if last.is_tombstone() { "!" } else { "" };
+    let last = last.object().expect("its last state is known");
+    format!("{sign}{}={}", name(last), value(last))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_told_when_the_reconcile_that_runs_has_ended_and_before_the_next() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let (reconcile, mut begun) = gated();
+    let controller = controller(&server).on_deleted(move |last| {
+        let (end, ended) = oneshot::channel();
+        tell.send((shown(&last), end)).unwrap();
+        async move { ended.await.unwrap() }
+    });
+    let _polled = poll(controller, reconcile);
+    let first = begun.recv().await.unwrap();
+    server.wait_for_watchers(1).await;
+    server.delete(&Resource::config_maps(), "shop", "a").unwrap();
+    idle().await;
+    assert!(told.is_empty(), "it is being reconciled");
+    first.end.send(()).unwrap();
+    let (last, end) = told.recv().await.unwrap();
+    assert_eq!(last, "a=1");
+    server.apply(map("a", "2")).unwrap();
+    idle().await;
+    assert!(begun.is_empty(), "its deletion is being told");
+    end.send(()).unwrap();
+    assert_eq!(begun.recv().await.unwrap().value, "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_went_while_nobody_watched_is_told_and_who_came_in_its_place_is_reconciled() {
+    let server = server();
+    for name in ["a", "b"] {
+        server.apply(map(name, "1")).unwrap();
+    }
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let mut polled = poll_idle(controller(&server).on_deleted(move |last| {
+        tell.send(shown(&last)).unwrap();
+        async {}
+    }));
+    assert_eq!(polled.sorted(2).await, ["a", "b"]);
+    server.wait_for_watchers(1).await;
+    missing(&server, || {
+        for name in ["a", "b"] {
+            server.delete(&Resource::config_maps(), "shop", name).unwrap();
+        }
+        server.apply(map("b", "2")).unwrap();
+    });
+    let mut deletions = [told.recv().await.unwrap(), told.recv().await.unwrap()];
+    deletions.sort();
+    assert_eq!(deletions, ["!a=1", "!b=1"]);
+    while polled.next().await != "b" {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_panics_is_told_and_its_key_goes_on() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let controller = controller(&server).on_deleted(|_| async { panic!("a bug") });
+    let mut polled = poll(controller, |_, _| async { Ok(Action::await_change()) });
+    assert_eq!(polled.next().await, "a");
+    server.wait_for_watchers(1).await;
+    server.delete(&Resource::config_maps(), "shop", "a").unwrap();
+    assert_eq!(polled.next().await, "what was called for ConfigMap.v1./a.shop panicked: a bug");
+    server.apply(map("a", "2")).unwrap();
+    assert_eq!(polled.next().await, "a");
+}

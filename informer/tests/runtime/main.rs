@@ -1,0 +1,18 @@
+//! Controllers in kube's shape, against an API server in this process. The clock is paused, and nowhere is slept but in what a
+//! controller is given to do.
+
+#![allow(clippy::duplicate_mod)] // One controller is compiled twice: `twins`.
+
+mod configured;
+mod debounced;
+mod deleted;
+mod next;
+mod one_at_a_time;
+mod owned;
+mod rig;
+mod runs;
+mod shared;
+mod shutdown;
+mod store;
+mod twins;
+mod watched;

@@ -1,0 +1,83 @@
+//! What a reconciler, its error or its panic says of the next time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo_informer::runtime::controller::Action;
+use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::time::Instant;
+
+use super::rig::{Failed, controller, map, poll, poll_idle, poll_with, server};
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_reconciled_again_after_the_time_it_asked_for_or_when_it_changes() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let minute = Duration::from_secs(60);
+    let mut polled = poll(controller(&server), move |_, _| async move { Ok(Action::requeue(minute)) });
+    polled.next().await;
+    for _ in 0..3 {
+        let began = Instant::now();
+        assert_eq!(polled.next().await, "a");
+        let waited = began.elapsed();
+        assert!((minute..minute + Duration::from_millis(2)).contains(&waited), "{waited:?}");
+    }
+    server.wait_for_watchers(1).await;
+    let began = Instant::now();
+    server.apply(map("a", "2")).unwrap();
+    assert_eq!(polled.next().await, "a");
+    assert!(began.elapsed() < minute, "a change does not wait");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_waits_for_a_change_waits() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let mut polled = poll_idle(controller(&server));
+    polled.next().await;
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    assert!(polled.at_rest().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_policy_says_when_what_failed_is_tried_again() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let mut calls = 0;
+    let reconcile = move |_: Arc<ConfigMap>, _| {
+        calls += 1;
+        let fails = calls < 3;
+        async move { if fails { Err(Failed("no room")) } else { Ok(Action::await_change()) } }
+    };
+    let mut polled = poll_with(controller(&server), reconcile, |error| {
+        assert_eq!(error.to_string(), "no room");
+        Action::requeue(Duration::from_secs(7))
+    });
+    let began = Instant::now();
+    for _ in 0..2 {
+        assert_eq!(polled.next().await, "the reconciler failed for ConfigMap.v1./a.shop: no room");
+    }
+    assert_eq!(polled.next().await, "a");
+    let waited = began.elapsed().as_secs();
+    assert!((14..15).contains(&waited), "{waited}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconciler_that_panics_is_told_and_tried_again_and_others_go_on() {
+    let server = server();
+    for name in ["a", "b"] {
+        server.apply(map(name, "1")).unwrap();
+    }
+    let mut panics = 0;
+    let mut polled = poll(controller(&server), move |object, _| {
+        let is_a = object.metadata.name.as_deref() == Some("a");
+        panics += usize::from(is_a);
+        let panics = is_a && panics <= 2;
+        async move {
+            assert!(!panics, "a bug");
+            Ok(Action::await_change())
+        }
+    });
+    let panicked = "what was called for ConfigMap.v1./a.shop panicked: a bug";
+    assert_eq!(polled.sorted(4).await, ["a", "b", panicked, panicked]);
+}

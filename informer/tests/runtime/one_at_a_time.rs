@@ -1,0 +1,54 @@
+//! Of one object there is one reconcile at a time, and of all as many as were allowed.
+
+use deltafifo_informer::runtime::controller::Config;
+
+use super::rig::{controller, gated, idle, map, poll, server};
+
+#[tokio::test(start_paused = true)]
+async fn what_changes_while_it_is_reconciled_is_reconciled_once_more_afterwards() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let (reconcile, mut begun) = gated();
+    let mut polled = poll(controller(&server), reconcile);
+    let first = begun.recv().await.unwrap();
+    server.wait_for_watchers(1).await;
+    for data in ["2", "3"] {
+        server.apply(map("a", data)).unwrap();
+        idle().await;
+    }
+    assert!(begun.is_empty(), "there is one at a time");
+    first.end.send(()).unwrap();
+    let second = begun.recv().await.unwrap();
+    assert_eq!(second.value, "3", "it sees what is now");
+    second.end.send(()).unwrap();
+    assert_eq!(polled.sorted(2).await, ["a", "a"]);
+    idle().await;
+    assert!(begun.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_are_reconciled_at_a_time_and_zero_is_any_number() {
+    for (concurrency, at_a_time) in [(1, 1), (3, 3), (0, 8)] {
+        let server = server();
+        for number in 0..8 {
+            server.apply(map(&format!("map-{number}"), "1")).unwrap();
+        }
+        let (reconcile, mut begun) = gated();
+        let controller = controller(&server).with_config(Config::default().concurrency(concurrency));
+        let mut polled = poll(controller, reconcile);
+        let mut left = 8;
+        while left > 0 {
+            idle().await;
+            let mut running = Vec::new();
+            while let Ok(one) = begun.try_recv() {
+                running.push(one);
+            }
+            assert_eq!(running.len(), left.min(at_a_time));
+            left -= running.len();
+            for one in running {
+                one.end.send(()).unwrap();
+            }
+        }
+        assert_eq!(polled.sorted(8).await.len(), 8);
+    }
+}

@@ -1,0 +1,116 @@
+//! Objects that the main ones own: whose owners are reconciled, and when.
+
+use deltafifo_informer::runtime::{Controller, watcher};
+use deltafifo_testkit::{ApiServer, Fault, Resource, status};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use serde_json::json;
+
+use super::rig::{Polled, controller, gated, idle, map, missing, owned, pod, poll, poll_idle, server};
+
+/// Maps a and b, of which a owns pod p, all of them reconciled.
+async fn of_a_and_b() -> (ApiServer, Polled) {
+    let server = server();
+    for name in ["a", "b"] {
+        server.apply(map(name, "1")).unwrap();
+    }
+    server.apply(pod("p", &["a"])).unwrap();
+    let pods = Api::<Pod>::all(server.client());
+    let mut polled = poll_idle(controller(&server).owns(pods, watcher::Config::default()));
+    assert_eq!(polled.at_rest().await, ["a", "b"]);
+    server.wait_for_watchers(2).await;
+    (server, polled)
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_are_reconciled_when_what_they_own_comes_changes_and_goes() {
+    let (server, mut polled) = of_a_and_b().await;
+    server.apply(pod("q", &["b"])).unwrap();
+    assert_eq!(polled.at_rest().await, ["b"]);
+    let mut changed = pod("p", &["a"]);
+    changed["spec"] = json!({ "nodeName": "n" });
+    server.apply(changed).unwrap();
+    assert_eq!(polled.at_rest().await, ["a"]);
+    server.delete(&Resource::pods(), "shop", "p").unwrap();
+    assert_eq!(polled.at_rest().await, ["a"]);
+    let pods = server.requests().into_iter().filter(|request| request.plural() == Some("pods"));
+    assert!(pods.inspect(|request| assert!(request.is_metadata_only())).count() > 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_reconciled_before_what_is_owned_is_known() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    server.fault(Fault::status(status::internal_error("not now")).when(|request| request.plural() == Some("pods")));
+    let controller = controller(&server).owns(Api::<Pod>::all(server.client()), watcher::Config::default());
+    let store = controller.store();
+    let mut polled = poll_idle(controller);
+    store.wait_until_ready().await.unwrap();
+    let told = polled.at_rest().await;
+    assert!(told.len() == 1 && told[0].contains("not now"), "{told:?}");
+    assert_eq!(polled.next().await, "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_is_one_no_more_is_reconciled_as_well_as_the_new_one() {
+    let (server, mut polled) = of_a_and_b().await;
+    server.apply(pod("p", &["b"])).unwrap();
+    assert_eq!(polled.at_rest().await, ["a", "b"], "as it was, and as it is");
+    server.apply(pod("p", &[])).unwrap();
+    assert_eq!(polled.at_rest().await, ["b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_owner_of_what_went_while_nobody_watched_is_reconciled() {
+    let (server, mut polled) = of_a_and_b().await;
+    missing(&server, || server.delete(&Resource::pods(), "shop", "p").unwrap());
+    loop {
+        match polled.next().await.as_str() {
+            "a" => return,
+            error => assert!(error.contains("410"), "{error}"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_is_known_by_group_and_kind_and_not_by_version() {
+    let (server, mut polled) = of_a_and_b().await;
+    server.apply(owned("v1beta1", "ConfigMap", "old", &["a"])).unwrap();
+    assert_eq!(polled.at_rest().await, ["a"], "the core group in another version");
+    server.apply(owned("example.org/v1", "ConfigMap", "other group", &["a"])).unwrap();
+    server.apply(owned("v1", "Secret", "other kind", &["a"])).unwrap();
+    assert!(polled.at_rest().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_is_not_there_is_told() {
+    let (server, mut polled) = of_a_and_b().await;
+    server.apply(pod("q", &["ghost"])).unwrap();
+    assert_eq!(polled.next().await, "ConfigMap.v1./ghost.shop was to be reconciled, but is not in the store");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_without_a_namespace_is_one_object_from_wherever_it_is_named() {
+    let server = server();
+    server.apply(json!({ "kind": "Node", "apiVersion": "v1", "metadata": { "name": "n" } })).unwrap();
+    let (reconcile, mut begun) = gated();
+    let pods = Api::<Pod>::all(server.client());
+    let nodes = Controller::new(Api::<Node>::all(server.client()), watcher::Config::default());
+    let polled = poll(nodes.owns(pods, watcher::Config::default()), reconcile);
+    let first = begun.recv().await.unwrap();
+    server.wait_for_watchers(2).await;
+    for namespace in ["shop", "bar"] {
+        let mut pod = owned("v1", "Node", "p", &["n"]);
+        pod["metadata"]["namespace"] = namespace.into();
+        server.apply(pod).unwrap();
+    }
+    idle().await;
+    assert!(begun.is_empty(), "it is being reconciled already");
+    first.end.send(()).unwrap();
+    let second = begun.recv().await.unwrap();
+    assert_eq!(second.name, "n");
+    second.end.send(()).unwrap();
+    idle().await;
+    assert!(begun.is_empty(), "once for both");
+    drop(polled);
+}

@@ -1,0 +1,203 @@
+//! A server, a controller of its `ConfigMap`s that is polled, and what it told, written down.
+
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use deltafifo_informer::runtime::controller::{Action, Error};
+use deltafifo_informer::runtime::reflector::ObjectRef;
+use deltafifo_informer::runtime::{Controller, watcher};
+use deltafifo_testkit::{ApiServer, Resource, status};
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+/// Why a reconciler failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Failed(pub &'static str);
+
+pub type Outcome = Result<Action, Failed>;
+
+pub fn server() -> ApiServer {
+    let [maps, pods, nodes] = [Resource::config_maps(), Resource::pods(), Resource::nodes()];
+    ApiServer::builder().resource(maps).resource(pods).resource(nodes).build()
+}
+
+pub fn map(name: &str, data: &str) -> Value {
+    json!({
+        "kind": "ConfigMap", "apiVersion": "v1",
+        "metadata": { "namespace": "shop", "name": name },
+        "data": { "data": data },
+    })
+}
+
+/// A pod that these maps own.
+pub fn pod(name: &str, owners: &[&str]) -> Value {
+    owned("v1", "ConfigMap", name, owners)
+}
+
+/// A pod that objects of some kind own.
+pub fn owned(api_version: &str, kind: &str, name: &str, owners: &[&str]) -> Value {
+    let owner = |name| json!({ "apiVersion": api_version, "kind": kind, "name": name, "uid": "of no matter" });
+    let owners: Vec<_> = owners.iter().map(owner).collect();
+    json!({
+        "kind": "Pod", "apiVersion": "v1",
+        "metadata": { "namespace": "shop", "name": name, "ownerReferences": owners },
+    })
+}
+
+/// All open watches are cut off, `meanwhile` happens, and is forgotten, so that only lists show it.
+pub fn missing<R>(server: &ApiServer, meanwhile: impl FnOnce() -> R) {
+    server.error_watches(status::expired("cut off by the test"));
+    meanwhile();
+    server.compact();
+}
+
+pub fn maps(server: &ApiServer) -> Api<ConfigMap> {
+    Api::all(server.client())
+}
+
+pub fn controller(server: &ApiServer) -> Controller<ConfigMap> {
+    Controller::new(maps(server), watcher::Config::default())
+}
+
+/// A controller that is polled until it ends, or this is dropped.
+pub struct Polled {
+    told: mpsc::UnboundedReceiver<String>,
+    polling: JoinHandle<()>,
+}
+
+/// Polls a controller whose error policy is to wait for a change.
+pub fn poll<K: Object, F>(
+    controller: Controller<K>,
+    reconcile: impl FnMut(Arc<K>, Arc<()>) -> F + Send + 'static,
+) -> Polled
+where
+    F: Future<Output = Outcome> + Send + 'static,
+{
+    poll_with(controller, reconcile, |_| Action::await_change())
+}
+
+pub fn poll_with<K: Object, F>(
+    controller: Controller<K>,
+    reconcile: impl FnMut(Arc<K>, Arc<()>) -> F + Send + 'static,
+    policy: impl Fn(&Failed) -> Action + Send + 'static,
+) -> Polled
+where
+    F: Future<Output = Outcome> + Send + 'static,
+{
+    let (tell, told) = mpsc::unbounded_channel();
+    let stream = controller.run(reconcile, move |_, error, _| policy(error), Arc::new(()));
+    let polling = tokio::spawn(stream.for_each(move |next| {
+        // Nobody reads any more: the test is at its end.
+        let _ = tell.send(shown(next));
+        async {}
+    }));
+    Polled { told, polling }
+}
+
+/// One that has nothing to do.
+pub fn poll_idle<K: Object>(controller: Controller<K>) -> Polled {
+    poll(controller, |_, _| async { Ok(Action::await_change()) })
+}
+
+/// What a controller may be of here.
+pub trait Object: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static {}
+
+impl<K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static> Object for K {}
+
+/// `a`, or what went wrong.
+fn shown<K: Object>(next: Result<(ObjectRef<K>, Action), Error<Failed, watcher::Error>>) -> String {
+    match next {
+        Ok((object, _)) => object.name,
+        Err(error) => error.to_string(),
+    }
+}
+
+impl Polled {
+    pub async fn next(&mut self) -> String {
+        self.told.recv().await.expect("the controller runs")
+    }
+
+    /// So many, in no order.
+    pub async fn sorted(&mut self, count: usize) -> Vec<String> {
+        let mut all = Vec::new();
+        while all.len() < count {
+            all.push(self.next().await);
+        }
+        all.sort();
+        all
+    }
+
+    /// Whatever there is, each once, when nobody has anything to do but wait for the clock.
+    pub async fn at_rest(&mut self) -> Vec<String> {
+        idle().await;
+        let all: BTreeSet<_> = std::iter::from_fn(|| self.told.try_recv().ok()).collect();
+        all.into_iter().collect()
+    }
+
+    /// What else there is, until the controller ends.
+    pub async fn rest(mut self) -> Vec<String> {
+        let mut all = Vec::new();
+        while let Some(told) = self.told.recv().await {
+            all.push(told);
+        }
+        (&mut self.polling).await.expect("the controller does not panic");
+        all
+    }
+}
+
+impl Drop for Polled {
+    fn drop(&mut self) {
+        self.polling.abort();
+    }
+}
+
+/// Until nobody has anything to do: only then does a paused clock go on.
+pub async fn idle() {
+    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+}
+
+pub fn name(map: &ConfigMap) -> String {
+    map.metadata.name.clone().unwrap_or_default()
+}
+
+pub fn value(map: &ConfigMap) -> String {
+    map.data.as_ref().map_or_else(String::new, |data| data["data"].clone())
+}
+
+/// A reconcile that has begun: its object, and who lets it end.
+pub struct Begun {
+    pub name: String,
+    /// Of a map.
+    pub value: String,
+    pub end: oneshot::Sender<()>,
+}
+
+pub type GatedCall = BoxFuture<'static, Outcome>;
+
+/// A reconciler whose calls end when they are let, and what was begun.
+pub fn gated<K: Object>() -> (impl FnMut(Arc<K>, Arc<()>) -> GatedCall + Send + 'static, mpsc::UnboundedReceiver<Begun>)
+{
+    let (tell, begun) = mpsc::unbounded_channel();
+    let reconcile = move |object: Arc<K>, _| {
+        let (end, ended) = oneshot::channel();
+        let map = (&*object as &dyn Any).downcast_ref::<ConfigMap>();
+        let (name, value) = (object.meta().name.clone().unwrap_or_default(), map.map(value).unwrap_or_default());
+        // Nobody looks any more: it ends at once.
+        let _ = tell.send(Begun { name, value, end });
+        async move {
+            let _ = ended.await;
+            Ok(Action::await_change())
+        }
+        .boxed()
+    };
+    (reconcile, begun)
+}

@@ -1,0 +1,115 @@
+//! Several controllers over one watch (kube issue 1080).
+
+use deltafifo_informer::runtime::controller::Source;
+use deltafifo_informer::runtime::reflector::ObjectRef;
+use deltafifo_informer::runtime::{Controller, predicates};
+use deltafifo_informer::{KubeListerWatcher, SharedInformer};
+use deltafifo_testkit::{ApiServer, Resource};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::core::PartialObjectMeta;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::rig::{idle, map, pod, poll_idle, server};
+
+fn informer<K>(server: &ApiServer) -> SharedInformer<K>
+where
+    K: kube::Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
+{
+    SharedInformer::builder(KubeListerWatcher::new::<K>(server.client(), &(), None)).build().unwrap()
+}
+
+fn run<K: kube::Resource + DeserializeOwned + Send + Sync + 'static>(informer: &SharedInformer<K>) {
+    let informer = informer.clone();
+    tokio::spawn(async move { informer.run().await });
+}
+
+#[tokio::test(start_paused = true)]
+async fn controllers_share_watches_come_late_leave_and_end_with_them() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let (maps, pods) = (informer::<ConfigMap>(&server), informer::<PartialObjectMeta<Pod>>(&server));
+    run(&maps);
+    run(&pods);
+    let controller = || Controller::from_informer(&maps).owns_informer(&pods);
+    let mut first = poll_idle(controller());
+    assert_eq!(first.at_rest().await, ["a"]);
+    let mut late = poll_idle(controller());
+    assert_eq!(late.at_rest().await, ["a"]);
+    assert_eq!(server.watchers(), 2, "for both of them");
+    server.apply(pod("p", &["a"])).unwrap();
+    assert_eq!((first.at_rest().await, late.at_rest().await), (vec!["a".to_owned()], vec!["a".to_owned()]));
+    drop(late);
+    server.apply(map("b", "1")).unwrap();
+    assert_eq!(first.at_rest().await, ["b"]);
+    pods.stop().await;
+    assert!(first.rest().await.is_empty(), "one that hears of nothing any more does not go on in silence");
+    assert!(!maps.is_stopped(), "it is not the controller's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_reconciled_before_all_that_is_shared_is_there() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    server.apply(map("b", "1")).unwrap();
+    let (maps, pods) = (informer::<ConfigMap>(&server), informer::<Pod>(&server));
+    run(&maps);
+    let of_a = |_: &Pod| Some(ObjectRef::new("a").within("shop"));
+    let mut polled = poll_idle(Controller::from_informer(&maps).watches_informer(&pods, of_a));
+    maps.wait_for_sync().await.unwrap();
+    assert!(polled.at_rest().await.is_empty(), "its reconciler may want to look at pods");
+    run(&pods);
+    assert_eq!(polled.at_rest().await, ["a", "b"]);
+    server.apply(pod("p", &[])).unwrap();
+    assert_eq!(polled.at_rest().await, ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_of_what_has_stopped_says_so() {
+    let server = server();
+    let (maps, pods) = (informer::<ConfigMap>(&server), informer::<Pod>(&server));
+    pods.stop().await;
+    let stopped = "an informer that the controller was given has stopped: build another one, and a controller for it";
+    let polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));
+    assert_eq!(polled.rest().await, [stopped]);
+    let polled = poll_idle(Controller::from_informer(&maps));
+    idle().await;
+    maps.stop().await;
+    assert_eq!(polled.rest().await, [stopped], "it never had its first list");
+}
+
+#[tokio::test(start_paused = true)]
+async fn predicates_choose_updates_and_hide_neither_what_comes_nor_what_goes() {
+    let server = server();
+    let labelled = |label: &str, data: &str| {
+        let mut map = map("a", data);
+        map["metadata"]["labels"] = json!({ "label": label });
+        map["metadata"]["finalizers"] = json!(["example.org/wait"]);
+        map
+    };
+    server.apply(labelled("1", "1")).unwrap();
+    let (maps, pods) = (informer::<ConfigMap>(&server), informer::<Pod>(&server));
+    run(&maps);
+    run(&pods);
+    let controller = Controller::from_informer(Source::of(&maps).when(predicates::labels))
+        .owns_informer(Source::of(&pods).when(|_, _| false));
+    let mut polled = poll_idle(controller);
+    assert_eq!(polled.at_rest().await, ["a"]);
+    server.apply(labelled("1", "2")).unwrap();
+    assert!(polled.at_rest().await.is_empty());
+    server.apply(labelled("2", "2")).unwrap();
+    assert_eq!(polled.at_rest().await, ["a"]);
+
+    server.apply(pod("p", &["a"])).unwrap();
+    assert_eq!(polled.at_rest().await, ["a"]);
+    let mut changed = pod("p", &["a"]);
+    changed["metadata"]["labels"] = json!({ "label": "1" });
+    server.apply(changed).unwrap();
+    assert!(polled.at_rest().await.is_empty());
+    server.delete(&Resource::pods(), "shop", "p").unwrap();
+    assert_eq!(polled.at_rest().await, ["a"], "of what goes a predicate is not asked");
+
+    let api = kube::Api::<ConfigMap>::namespaced(server.client(), "shop");
+    api.delete("a", &kube::api::DeleteParams::default()).await.unwrap();
+    assert_eq!(polled.at_rest().await, ["a"], "it is asked to go, and its labels are as they were");
+}

@@ -1,0 +1,40 @@
+//! How a controller ends.
+
+use deltafifo_informer::runtime::controller::Config;
+use futures_util::FutureExt;
+use tokio::sync::oneshot;
+
+use super::rig::{controller, gated, idle, map, poll, server};
+
+#[tokio::test(start_paused = true)]
+async fn a_graceful_shutdown_begins_nothing_and_waits_for_what_runs() {
+    let server = server();
+    for name in ["a", "b", "c"] {
+        server.apply(map(name, "1")).unwrap();
+    }
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (reconcile, mut begun) = gated();
+    let controller = controller(&server)
+        .with_config(Config::default().concurrency(2))
+        .graceful_shutdown_on(std::future::pending())
+        .graceful_shutdown_on(stopped.map(drop));
+    let polled = poll(controller, reconcile);
+    let (first, second) = (begun.recv().await.unwrap(), begun.recv().await.unwrap());
+    server.wait_for_watchers(1).await;
+    stop.send(()).unwrap();
+    server.wait_for_watchers(0).await;
+    first.end.send(()).unwrap();
+    idle().await;
+    assert!(begun.is_empty(), "the third is not begun");
+    let names = [first.name, second.name];
+    second.end.send(()).unwrap();
+    assert_eq!(polled.rest().await, names);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_shut_down_with_nothing_to_do_ends_at_once() {
+    let server = server();
+    let (reconcile, _begun) = gated();
+    let polled = poll(controller(&server).shutdown_on_signal().graceful_shutdown_on(async {}), reconcile);
+    assert!(polled.rest().await.is_empty());
+}

@@ -1,0 +1,6 @@
+//! The controller, with kube's runtime.
+
+pub use kube::runtime;
+
+#[path = "counter.rs"]
+pub mod counter;

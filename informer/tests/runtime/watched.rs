@@ -1,0 +1,130 @@
+//! Objects that the main ones have to do with, and streams of requests.
+
+use deltafifo_informer::runtime::controller::Config;
+use deltafifo_informer::runtime::reflector::ObjectRef;
+use deltafifo_informer::runtime::{Controller, watcher};
+use deltafifo_testkit::{ApiServer, Resource};
+use futures_util::stream;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::rig::{controller, gated, idle, map, missing, poll, poll_idle, server};
+
+/// A pod that says of which maps it is.
+fn of(maps: &str) -> Value {
+    json!({
+        "kind": "Pod", "apiVersion": "v1",
+        "metadata": { "namespace": "shop", "name": "p", "annotations": { "maps": maps } },
+    })
+}
+
+fn maps_of(pod: &Pod) -> Vec<ObjectRef<ConfigMap>> {
+    let maps = pod.annotations().get("maps").map(String::as_str).unwrap_or_default();
+    maps.split_whitespace().map(|map| ObjectRef::new(map).within("shop")).collect()
+}
+
+type Watches = fn(Controller<ConfigMap>, Api<Pod>) -> Controller<ConfigMap>;
+
+/// Each with a mapper of its kind.
+const WATCHES: [Watches; 2] = [
+    |controller, pods| controller.watches(pods, watcher::Config::default(), |pod| maps_of(&pod)),
+    |controller, pods| controller.watches_ref(pods, &(), watcher::Config::default(), maps_of),
+];
+
+fn with_maps(names: &[&str]) -> ApiServer {
+    let server = server();
+    for name in names {
+        server.apply(map(name, "1")).unwrap();
+    }
+    server
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_object_is_mapped_to_is_reconciled_as_it_was_and_as_it_is() {
+    for watches in WATCHES {
+        let server = with_maps(&["a", "b", "c"]);
+        let mut polled = poll_idle(watches(controller(&server), Api::all(server.client())));
+        assert_eq!(polled.at_rest().await, ["a", "b", "c"]);
+        server.wait_for_watchers(2).await;
+        for (maps, reconciled) in [("a", &["a"][..]), ("b", &["a", "b"]), ("b c", &["b", "c"]), ("", &["b", "c"])] {
+            server.apply(of(maps)).unwrap();
+            assert_eq!(polled.at_rest().await, reconciled, "{maps}");
+        }
+        server.apply(of("a")).unwrap();
+        polled.at_rest().await;
+        server.delete(&Resource::pods(), "shop", "p").unwrap();
+        assert_eq!(polled.at_rest().await, ["a"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_object_was_mapped_to_that_went_while_nobody_watched_is_reconciled() {
+    for watches in WATCHES {
+        let server = with_maps(&["a", "b"]);
+        server.apply(of("a")).unwrap();
+        let mut polled = poll_idle(watches(controller(&server), Api::all(server.client())));
+        assert_eq!(polled.at_rest().await, ["a", "b"]);
+        server.wait_for_watchers(2).await;
+        missing(&server, || server.delete(&Resource::pods(), "shop", "p").unwrap());
+        while polled.next().await != "a" {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mapper_that_panics_is_told_and_others_are_mapped() {
+    let server = with_maps(&["a"]);
+    let mapper = |pod: Pod| {
+        assert_ne!(pod.annotations()["maps"], "bad", "a bug");
+        maps_of(&pod)
+    };
+    let pods = Api::all(server.client());
+    let mut polled = poll_idle(controller(&server).watches(pods, watcher::Config::default(), mapper));
+    assert_eq!(polled.next().await, "a");
+    server.wait_for_watchers(2).await;
+    server.apply(of("bad")).unwrap();
+    assert!(polled.next().await.contains("a bug"));
+    server.delete(&Resource::pods(), "shop", "p").unwrap();
+    assert!(polled.next().await.contains("a bug"));
+    server.apply(of("a")).unwrap();
+    assert_eq!(polled.next().await, "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_ask_for_one_object_and_for_all() {
+    let server = with_maps(&["a", "b"]);
+    let (one, mut ones) = mpsc::unbounded_channel::<&str>();
+    let (all, mut alls) = mpsc::unbounded_channel();
+    let ones = stream::poll_fn(move |context| ones.poll_recv(context));
+    let controller = controller(&server)
+        .reconcile_on(futures_util::StreamExt::map(ones, |name| ObjectRef::new(name).within("shop")))
+        .reconcile_all_on(stream::poll_fn(move |context| alls.poll_recv(context)));
+    let mut polled = poll_idle(controller);
+    assert_eq!(polled.sorted(2).await, ["a", "b"]);
+    one.send("b").unwrap();
+    assert_eq!(polled.next().await, "b");
+    all.send(()).unwrap();
+    assert_eq!(polled.sorted(2).await, ["a", "b"]);
+    drop((one, all));
+    server.wait_for_watchers(1).await;
+    server.apply(map("a", "2")).unwrap();
+    assert_eq!(polled.next().await, "a", "it goes on without them");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happens_now_goes_before_the_list() {
+    let names: Vec<_> = (10..30).map(|number| number.to_string()).collect();
+    let server = with_maps(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let (reconcile, mut begun) = gated();
+    let controller = controller(&server).with_config(Config::default().concurrency(1));
+    let _polled = poll(controller, reconcile);
+    let first = begun.recv().await.unwrap();
+    let last = names.iter().rfind(|name| **name != first.name).unwrap();
+    server.wait_for_watchers(1).await;
+    server.apply(map(last, "2")).unwrap();
+    idle().await;
+    first.end.send(()).unwrap();
+    let second = begun.recv().await.unwrap();
+    assert_eq!((second.name.as_str(), second.value.as_str()), (last.as_str(), "2"));
+}

@@ -86,16 +86,20 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let olds: Vec<_> = list.iter().map(|(key, new)| writer.write(key, Some(new.clone()))).collect();
         let written = writer.end(told);
         for (tombstone, old) in &deletions {
-            let last = tombstone.clone().into();
-            tell(&tombstone.key, Change::Deleted { last: &last, old: old.as_ref() }, told);
+            let change = Change::Deleted { last: &tombstone.clone().into(), old: old.as_ref() };
+            tell(&tombstone.key, change, told);
         }
         for ((key, new), old) in list.iter().zip(&olds) {
             tell(key, put(old.as_ref(), new, DeltaType::Replaced), told);
         }
         // Only now: that may panic, and would keep the rest from being told.
         let mut panic = FirstPanic::default();
-        deletions.into_iter().for_each(|deletion| panic.of(|| drop(deletion)));
-        olds.into_iter().for_each(|old| panic.of(|| drop(old)));
+        for deletion in deletions {
+            panic.of(|| drop(deletion));
+        }
+        for old in olds {
+            panic.of(|| drop(old));
+        }
         panic.go_on();
         written
     }

@@ -123,7 +123,9 @@ fn objects_whose_release_panics_keep_no_change_of_a_relist_untold() {
         }
     }
     let store = Indexer::builder(KeyFunc::custom(NoMeta, |bomb: &Bomb| Ok(bomb.0.to_owned()))).build().unwrap();
-    ["a", "b", "c"].into_iter().for_each(|name| store.add(Arc::new(Bomb(name, true))).unwrap());
+    for name in ["a", "b", "c"] {
+        store.add(Arc::new(Bomb(name, true))).unwrap();
+    }
     let fifo = InOrderFifo::over(store).build();
     fifo.replace(["b", "d"].map(|name| Arc::new(Bomb(name, false))).to_vec(), "1").unwrap();
     let mut told = Vec::new();

@@ -16,9 +16,9 @@ pub struct Object {
     #[serde(skip)]
     key: &'static str,
     text: String,
-    version: u64,
+    pub version: u64,
     /// Its uid.
-    life: String,
+    pub life: String,
     /// By which it is seen that nobody keeps it.
     #[serde(skip)]
     _alive: Arc<()>,
@@ -35,7 +35,7 @@ impl Object {
 }
 
 /// A key is a name without a namespace.
-struct Access;
+pub struct Access;
 
 impl Meta<Object> for Access {
     fn namespace<'a>(&self, _object: &'a Object) -> Option<&'a str> {

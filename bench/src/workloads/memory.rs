@@ -16,14 +16,21 @@ pub struct MemoryMark {
 
 impl MemoryMark {
     /// Makes memory ready for what the engine will take and forgets the peak so far. Belongs right before the clock starts.
-    pub fn set(args: &ChildArgs) -> Self {
+    pub(super) fn set(args: &ChildArgs) -> Self {
         warm::before_clock(args.engine, args.objects);
+        Self::start()
+    }
+
+    /// Forgets the peak so far.
+    #[must_use]
+    pub fn start() -> Self {
         // 5 resets the high-water mark to what is resident now. Some sandboxes do not let a process do that.
         let resettable = fs::write("/proc/self/clear_refs", "5").is_ok();
         Self { start: resident(), resettable }
     }
 
     /// How much more than at the start was resident at the peak.
+    #[must_use]
     pub fn peak_over_start(self) -> u64 {
         peak().saturating_sub(self.start)
     }

@@ -18,7 +18,7 @@ mod workqueue;
 use std::fmt;
 
 pub use child::{ChildArgs, run};
-pub use memory::peak;
+pub use memory::{MemoryMark, peak};
 
 /// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -88,8 +88,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
     }
 
     /// Changes objects before they are stored (client-go `SetTransform`): to leave out what nobody reads. It must leave the key
-    /// as it is. An error, or a panic, keeps the object out and is
-    /// told.
+    /// as it is. An error, or a panic, keeps the object out and is told.
     pub fn transform(mut self, transform: impl Fn(Arc<K>) -> Result<Arc<K>, BoxError> + Send + Sync + 'static) -> Self {
         self.store = self.store.transformer(transform);
         self

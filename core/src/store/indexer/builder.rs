@@ -32,8 +32,8 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
     }
 
     /// Changes objects before they are stored (client-go `WithTransformer`): to leave out what nobody reads. It must leave the
-    /// key as it is. An error, or a panic, keeps the object out. It runs with no lock held. A queue that takes the store takes this too, and
-    /// changes objects before they are queued.
+    /// key as it is. An error, or a panic, keeps the object out. It runs with no lock held. A queue that takes the store takes
+    /// this too, and changes objects before they are queued.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -52,7 +52,7 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
         mut self,
         transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.transformer = Some(Box::new(transformer));
+        self.transformer = Some(crate::store::transformer(transformer));
         self
     }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What takes too long for `.ci/run`: all mutants, long stress, sanitizers, Miri over all tests, long fuzzing, all
-# scenarios with a real API server. `full.sh [PART...]`, all by default (most of a day on two cores). What each part
-# came to stands in `ci/full.txt`, with the commit and the date; a part that was not run keeps the line of its last run.
+# scenarios with a real API server, what a release needs. `full.sh [PART...]`, all by default (most of a day on two
+# cores). What each part came to stands in `ci/full.txt`, with the commit and the date; a part that was not run keeps the
+# line of its last run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,6 +18,7 @@ run() { # part
       ;;
     mutants) ci/mutants.sh ;;
     e2e) ci/e2e.sh all ;;
+    package | verify | msrv | docs | deny | semver) ci/release.sh "$1" ;;
     *) echo "no such part: $1" >&2; return 2 ;;
   esac
 }
@@ -24,7 +26,7 @@ run() { # part
 parts=("$@")
 if ((!$#)); then
   parts=(models shuttle stress sanitizers miri-races miri-engine miri-stress fuzz-operations fuzz-handlers fuzz-indexer fuzz-keys fuzz-files
-    fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue mutants e2e)
+    fuzz-caches fuzz-selectors fuzz-wire fuzz-workqueue mutants e2e package verify msrv docs deny semver)
 fi
 # What is not committed is said: this file alone may differ.
 commit=$(git rev-parse --short HEAD)

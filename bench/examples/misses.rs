@@ -120,7 +120,9 @@ fn one_by_one<E: QueueEngine<Object> + StoreEngine<Object>>(engine: &E, path: Pa
             counted(|| assert!(keys.iter().all(|key| engine.get(key).is_some())));
         }
         _ => {
-            given.into_iter().for_each(|object| engine.update(object));
+            for object in given {
+                engine.update(object);
+            }
             counted(|| while engine.try_pop(|_| ()) {});
         }
     }

@@ -9,6 +9,16 @@
 //! * [`runtime`]: a controller under the names and paths of kube's (feature `runtime`, on unless said).
 //! * [`workqueue`]: the queue of keys between event handlers and reconcilers (client-go `util/workqueue`), with the
 //!   priorities of controller-runtime.
+//!
+//! # Versions
+//!
+//! Clients and objects are kube's: a program needs the same kube as this crate, which is [`kube`](mod@kube) here, and
+//! k8s-openapi of the same version with the feature for its Kubernetes.
+//!
+//! | this crate | kube | k8s-openapi | Rust |
+//! | --- | --- | --- | --- |
+//! | 0.1 | 5 | 0.29 | 1.89 |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod controller;
 mod last_state;
@@ -25,6 +35,7 @@ mod wire;
 pub mod workqueue;
 
 pub use controller::{Controller, ControllerError, ObjectEvent};
+pub use kube;
 pub use lister_watcher::{KubeListerWatcher, ListerWatcher};
 pub use meta::KubeMeta;
 pub use reflector::{Reflector, ReflectorError};

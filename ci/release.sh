@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# What a release of the published crates needs: `release.sh PART...`, all by default.
+#
+#   package   they can be packaged together: every dependency has a version, and what the manifests name is there. Does not
+#             build the packages: `verify` does.
+#   verify    the packages build by themselves, outside of this repository.
+#   msrv      they build with the Rust that Cargo.toml says, and with nothing newer.
+#   docs      the documentation builds as the documentation site builds it: nightly, with its cfg, and with the Kubernetes
+#             version from the package's own metadata instead of this repository's configuration.
+#   deny      cargo-deny by deny.toml: known vulnerabilities, licences, where dependencies come from.
+#   semver    cargo-semver-checks against the last tag `v*`: what breaks users raises the version. Skipped before the first.
+#
+# Publishing itself is by hand: raise the version, date the changelog, run this, tag, and publish core, testkit and informer in
+# that order, which is that of their dependencies.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. ci/common.sh
+
+published=(-p deltafifo -p deltafifo-testkit -p deltafifo-informer)
+
+tool() { # cargo subcommand
+  cargo "$1" --version >/dev/null 2>&1 || cargo install --quiet --locked "cargo-$1" || skip "cargo-$1 cannot be installed"
+}
+
+run() { # part
+  case $1 in
+    package) cargo package --quiet --no-verify --allow-dirty --offline "${published[@]}" ;;
+    verify) cargo package --quiet --allow-dirty "${published[@]}" ;;
+    msrv)
+      local version
+      version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+      cargo "+$version" --version >/dev/null 2>&1 || rustup toolchain install "$version" --profile minimal >/dev/null 2>&1 ||
+        skip "Rust $version cannot be installed"
+      CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/msrv cargo "+$version" check --quiet --locked "${published[@]}"
+      ;;
+    docs)
+      need_nightly
+      # Set, though to nothing, it is not set by .cargo/config.toml.
+      for package in deltafifo deltafifo-testkit deltafifo-informer; do
+        local features=()
+        [[ $package == deltafifo ]] || features=(--features k8s-openapi/latest)
+        K8S_OPENAPI_ENABLED_VERSION='' RUSTDOCFLAGS="--cfg docsrs --deny warnings" \
+          CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/docsrs \
+          cargo +nightly doc --quiet --no-deps -p "$package" "${features[@]}"
+      done
+      ;;
+    deny)
+      tool deny
+      cargo deny check
+      ;;
+    semver)
+      local last
+      last=$(git describe --tags --match 'v*' --abbrev=0 2>/dev/null) || skip "nothing was released yet"
+      tool semver-checks
+      cargo semver-checks "${published[@]}" --baseline-rev "$last"
+      ;;
+    *) echo "no such part: $1" >&2; return 2 ;;
+  esac
+  echo "ok: $1"
+}
+
+if (($#)); then parts=("$@"); else parts=(package verify msrv docs deny semver); fi
+# Each in a shell of its own: one that is skipped does not skip the others.
+for part in "${parts[@]}"; do (run "$part"); done

@@ -1,0 +1,104 @@
+//! The book hangs together: what it links to is there, and what it names exists.
+
+use std::collections::HashSet;
+use std::fs::{read_dir, read_to_string};
+use std::path::{Path, PathBuf};
+
+use deltafifo_informer::metrics::ALL;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("docs is in the repository").to_owned()
+}
+
+fn text(path: &Path) -> String {
+    read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn markdown_in(directory: &Path) -> Vec<PathBuf> {
+    let files = read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|file| file.extension().is_some_and(|extension| extension == "md")).collect()
+}
+
+/// The lines that are no code.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut in_code = false;
+    text.lines().filter(move |line| {
+        let fence = line.starts_with("```");
+        in_code ^= fence;
+        !in_code && !fence
+    })
+}
+
+/// What a line links to.
+fn links(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](").skip(1).filter_map(|rest| rest.split(')').next())
+}
+
+/// What a heading is called in a link.
+fn anchor(heading: &str) -> String {
+    let heading = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+fn anchors(text: &str) -> HashSet<String> {
+    prose(text).filter(|line| line.starts_with('#')).map(anchor).collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut broken = Vec::new();
+    let mut checked = 0;
+    for file in markdown_in(&root().join("docs/src")).into_iter().chain(markdown_in(&root())) {
+        let own = text(&file);
+        for link in prose(&own).flat_map(links).filter(|link| !link.contains("://")) {
+            let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = if path.is_empty() { file.clone() } else { file.parent().unwrap().join(path) };
+            let leads = target.exists() && (heading.is_empty() || anchors(&text(&target)).contains(heading));
+            if !leads {
+                broken.push(format!("{}: {link}", file.display()));
+            }
+            checked += 1;
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert!(checked > 30, "only {checked} links were found");
+}
+
+#[test]
+fn every_chapter_is_in_the_summary_and_compiled() {
+    let (summary, compiled) = (text(&root().join("docs/src/SUMMARY.md")), text(&root().join("docs/lib.rs")));
+    for file in markdown_in(&root().join("docs/src")) {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        if name != "SUMMARY.md" {
+            assert!(summary.contains(&format!("({name})")), "{name} is not in the summary");
+            assert!(compiled.contains(&format!("\"src/{name}\"")), "{name} is not compiled");
+        }
+    }
+}
+
+#[test]
+fn every_metric_that_is_named_exists() {
+    let chapter = text(&root().join("docs/src/metrics.md"));
+    let known: HashSet<_> = ALL.iter().map(|metric| metric.name).collect();
+    let words = prose(&chapter).flat_map(|line| line.split(|c: char| !c.is_ascii_lowercase() && c != '_'));
+    let named = words.filter(|word| word.starts_with("reflector_") || word.starts_with("informer_"));
+    let named: Vec<_> = named.collect();
+    assert!(named.len() > 10, "{named:?}");
+    assert!(named.iter().all(|name| known.contains(name)), "{named:?}");
+}
+
+#[test]
+fn the_table_of_versions_ends_with_these() {
+    let manifest = text(&root().join("Cargo.toml"));
+    let wanted = |name: &str| {
+        let line = manifest.lines().find_map(|line| line.strip_prefix(&format!("{name} = {{ version = \"")));
+        line.and_then(|line| line.split('"').next()).expect("the workspace says which version").to_owned()
+    };
+    let (version, rust) = (env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_RUST_VERSION"));
+    let (this, _patch) = version.rsplit_once('.').unwrap();
+    let row = format!("//! | {this} | {} | {} | {rust} |", wanted("kube"), wanted("k8s-openapi"));
+    let docs = text(&root().join("informer/src/lib.rs"));
+    let rows = docs.lines().skip_while(|line| !line.contains("| k8s-openapi |")).take_while(|line| line.contains('|'));
+    assert_eq!(rows.last(), Some(row.as_str()));
+}

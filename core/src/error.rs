@@ -189,6 +189,16 @@ pub enum StoreError {
         /// What the index function said.
         source: BoxError,
     },
+    /// An object panicked when it was dropped. What took its place is stored.
+    #[error(
+        "the object of key {key:?} that was replaced or deleted panicked when it was dropped, nothing is lost by that: {message}"
+    )]
+    Released {
+        /// Its key.
+        key: String,
+        /// What the panic said.
+        message: String,
+    },
     /// The queue of this item has no fused store.
     #[error("key {key:?} cannot be applied: this queue has no fused store, build it with over(indexer)")]
     NoStore {

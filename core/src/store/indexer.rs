@@ -4,11 +4,12 @@ mod builder;
 
 use std::collections::HashSet;
 use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::apply::Failed;
 use super::{Core, IndexReader, Transformer};
 use crate::applied::{self, Source};
-use crate::error::{KeyError, StoreError, TransactionError, VersionError};
+use crate::error::{KeyError, StoreError, TransactionError, VersionError, panic_message};
 use crate::key::KeyBuf;
 use crate::slot::Slot;
 use crate::sync::{Arc, Event, IntoNotification, mutant};
@@ -98,7 +99,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         let mut key = KeyBuf::new();
         self.core.keys.write(&object, &mut key)?;
         let object = self.transformed(crate::key::as_str(&key), object)?;
-        self.write(&key, Some(object))
+        self.write(&key, Some(object)).map(drop)
     }
 
     /// The same as [`add`](Self::add) (as in client-go).
@@ -119,7 +120,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     {
         let mut key = KeyBuf::new();
         self.core.keys.write_source(&of.into(), &mut key)?;
-        self.write(&key, None)
+        self.write(&key, None).map(drop)
     }
 
     /// Stores exactly `objects`; the later of two with one key. Atomic per key, not as a whole: readers go on meanwhile and
@@ -128,7 +129,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// # Errors
     /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: nothing was changed. All objects are asked about
     /// before the first is stored; an index function that fails only after that (it does not say the same twice, or
-    /// came meanwhile) keeps its object out, and all else is done.
+    /// came meanwhile) keeps its object out, and all else is done. [`StoreError::Released`]: all is done.
     pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), StoreError> {
         let keys = objects.iter().map(|object| self.core.keys.key(object)).collect::<Result<Vec<_>, KeyError>>()?;
         let transformed = keys.iter().zip(objects).map(|(key, object)| self.transformed(key, object));
@@ -138,18 +139,19 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         }
         let mut outcome = Ok(());
         for (key, object) in keys.iter().zip(objects) {
-            outcome = outcome.and(self.write(key.as_bytes(), Some(object)));
+            outcome = outcome.and(self.put(key, Some(object)));
         }
         let listed: HashSet<&str> = keys.iter().map(String::as_str).collect();
         for key in self.list_keys().iter().filter(|key| !listed.contains(key.as_str())) {
-            outcome = outcome.and(self.write(key.as_bytes(), None));
+            outcome = outcome.and(self.put(key, None));
         }
         outcome
     }
 
     /// The same with what can be had of a list: each of `kept` is listed, too, but has no object here; what is stored under
     /// it stays as it is, and is not transformed again. What is refused comes back, and its key is kept as well; what has no
-    /// key cannot be. O(objects + stored), each index function once an object.
+    /// key cannot be. Of what is only [`Released`](StoreError::Released) nothing was refused. O(objects + stored), each index
+    /// function once an object.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -182,12 +184,12 @@ impl<T, M: Meta<T>> Indexer<T, M> {
                     continue;
                 }
             };
-            let stored = self.transformed(&key, object).and_then(|object| self.write(key.as_bytes(), Some(object)));
+            let stored = self.transformed(&key, object).and_then(|object| self.put(&key, Some(object)));
             refused.extend(stored.err());
             listed.insert(key);
         }
         for key in self.list_keys().iter().filter(|key| !listed.contains(key.as_str())) {
-            refused.extend(self.write(key.as_bytes(), None).err());
+            refused.extend(self.put(key, None).err());
         }
         refused
     }
@@ -230,14 +232,22 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         transformer(object).map_err(|source| StoreError::Transform { key: key.to_owned(), version, source })
     }
 
-    fn write(&self, key: &[u8], mut new: Option<Arc<T>>) -> Result<(), StoreError> {
+    /// One of many: should the object that it replaces panic when it is dropped, the others are written all the same.
+    fn put(&self, key: &str, new: Option<Arc<T>>) -> Result<(), StoreError> {
+        let old = self.write(key.as_bytes(), new)?;
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(old)));
+        dropped.map_err(|panic| StoreError::Released { key: key.to_owned(), message: panic_message(panic) })
+    }
+
+    /// What it replaces.
+    fn write(&self, key: &[u8], mut new: Option<Arc<T>>) -> Result<Option<Arc<T>>, StoreError> {
         let core = &self.core;
         let (hash, name) = (core.table.hash(key), crate::key::as_str(key));
         loop {
             let list = core.indexes.load();
             let old = core.table.shard(hash).read().find(hash, key).and_then(Slot::known);
             if old.is_none() && new.is_none() {
-                return Ok(());
+                return Ok(None);
             }
             // User code: with nothing locked nor claimed, hence of an old object that may be another by the time it is
             // swapped, and for indexes that may not be all by then.
@@ -260,7 +270,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             core.unclaim(running);
             self.tell_ended();
             match replaced {
-                Ok(_old) => return Ok(()),
+                Ok(old) => return Ok(old),
                 Err(again) => new = again,
             }
         }

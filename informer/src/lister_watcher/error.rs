@@ -55,9 +55,13 @@ fn hint(code: u16) -> &'static str {
 }
 
 impl RequestError {
-    /// A `Status` as JSON; what is none is said to be none.
+    /// A `Status` as JSON; what is none is said to be none. All of its fields may be absent, so any object reads as one: what says
+    /// neither a code, a reason nor a message is a proxy's own.
     pub(crate) fn from_status(status: &[u8], retry_after: Option<Duration>) -> Self {
         match serde_json::from_slice::<Status>(status) {
+            Ok(none) if none.reason.is_empty() && none.message.is_empty() && none.code == 0 => {
+                WireError::not_that("no Status, it says neither a code, a reason nor a message", status).into()
+            }
             Ok(status) => {
                 let said = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
                 let said = (said > 0).then(|| Duration::from_secs(said.into()));

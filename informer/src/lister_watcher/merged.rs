@@ -20,7 +20,10 @@ use crate::wire::{Head, bookmark};
 
 /// Lists one part after the other, and watches all at once.
 ///
-/// The parts must be of one kind of object and of one API server, whose versions compare, and no object may be in two.
+/// There must be a part, all must be of one kind of object and of one API server, whose versions compare, and no object may be in two.
+///
+/// It remembers how far its one reflector has come in each part, so each reflector needs one of its own: of two that share one, each
+/// would go on from where the other is, and never hear of what is between.
 pub struct Merged {
     parts: Arc<[Box<dyn ListerWatcher>]>,
     /// Those of the parts, `blue,green`.

@@ -32,7 +32,8 @@ pub enum ReflectorError {
     /// The queue or store failed, or a store refused an object.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An accessor, key function or `should_resync` panicked. A list is abandoned by that, and asked for again; an event is left out.
+    /// An accessor, key function, `should_resync`, or a store of yours panicked. A list is abandoned by that, and asked for again; an
+    /// event or bookmark is left out.
     /// A decoder, transformer or index function that panics has failed, and that is an error of its object.
     #[error("a function of yours panicked, a list is tried again, an event left out: {message}")]
     Panicked {

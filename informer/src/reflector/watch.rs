@@ -130,8 +130,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// watch's end. An event by itself moves no applied version, and who waits for its own write should not have to wait for a bookmark.
     fn caught_up(&self) {
         let version = self.versions.lock().untold();
-        if let Some(version) = version {
-            self.target.bookmark(&version);
+        // A store may be a user's own.
+        if let Some(version) = version
+            && let Err(panicked) = caught(|| self.target.bookmark(&version))
+        {
+            self.report(&panicked);
         }
     }
 

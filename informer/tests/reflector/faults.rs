@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use deltafifo_informer::lister_watcher::{EventType, RequestError, Scripted};
+use deltafifo_informer::lister_watcher::{
+    EventType, KubeListerWatcher, ListRequest, ListerWatcher, RequestError, Scripted,
+};
 use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::Instant;
 
 use super::rig::{Rig, event, list, map, page, shown_asked, status};
@@ -25,6 +28,25 @@ async fn every_refusal_is_told_and_tried_again_later() {
     }
     // 0.8, 1.6, 3.2 and 6.4, at least.
     assert!(began.elapsed() >= Duration::from_secs(12), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn what_a_proxy_says_is_told_in_whatever_form() {
+    const SAID: &str = "the token is revoked";
+    for body in
+        [format!(r#"{{"error":"{SAID}"}}"#), format!(r#"{{"code":16,"reason":"","why":"{SAID}"}}"#), SAID.to_owned()]
+    {
+        let said = body.clone();
+        let proxy = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+            let body = http_body_util::Full::new(bytes::Bytes::from(said.clone()));
+            let answer = http::Response::builder().status(403).body(body).expect("there is such a status");
+            std::future::ready(Ok::<_, std::convert::Infallible>(answer))
+        });
+        let source = KubeListerWatcher::new::<ConfigMap>(kube::Client::new(proxy, "default"), &(), None);
+        let error = source.list(ListRequest::default()).await.map(drop).unwrap_err();
+        let told = error.to_string();
+        assert!(told.contains("403") && told.contains(SAID), "{body}: {told}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

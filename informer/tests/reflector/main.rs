@@ -11,6 +11,7 @@ mod other_keys;
 mod panics;
 mod refused;
 mod rig;
+mod room;
 mod targets;
 mod watch_lists;
 mod watches;

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use deltafifo::{DeltaFifo, InOrderFifo, Indexer, KeyFunc, Meta};
+use bytes::Bytes;
+use deltafifo::{
+    DeltaFifo, DeltaObject, InOrderFifo, Indexer, KeyError, KeyFunc, Meta, ReflectorStore, Store, StoreError,
+};
+use deltafifo_informer::KubeMeta;
 use deltafifo_informer::lister_watcher::{EventType, Scripted};
 use deltafifo_informer::reflector::{Plain, Reflector, Target};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -10,7 +14,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 use tokio::sync::mpsc;
 
-use super::rig::{bookmark, broken, event, expired, list, map, shown, shown_asked};
+use super::fragile::{Fragile, FragileMeta};
+use super::rig::{bookmark, broken, cut, event, expired, items, list, map, page, shown, shown_asked};
 
 /// An object whose decoder panics over data.
 #[derive(Deserialize)]
@@ -162,4 +167,109 @@ async fn an_object_over_which_a_transformer_panics_is_told_of_and_neither_delete
     let store = Arc::new(Indexer::builder(keys()).transformer(transformer()).build().unwrap());
     over(Arc::new(Plain(store.clone()))).await;
     stored(&store.reader());
+}
+
+/// An object that panics when it is dropped.
+fn fragile(name: &str, version: u32) -> Bytes {
+    let metadata = serde_json::json!({ "name": name, "resourceVersion": version.to_string() });
+    serde_json::json!({ "metadata": metadata, "data": { "data": "breaks" } }).to_string().into()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_given_up_drops_what_it_has_and_is_asked_for_again() {
+    let store = Indexer::<Fragile, _>::builder(KeyFunc::meta_namespace(FragileMeta)).build().unwrap();
+    let invalid = || super::rig::status(422, "Invalid");
+    let script = Scripted::new()
+        .watch_fails(invalid())
+        .list_stream(cut([page(4, None), items([fragile("a", 1), fragile("b", 2)])]))
+        .watch_fails(invalid())
+        .list(list(5, []));
+    let (asked, _) = asked(script, Arc::new(InOrderFifo::over(store).build()), 5).await;
+    assert_eq!(asked[3..], [r#"list at least "4" limit 0"#, r#"watch "5""#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_a_store_that_panic_when_they_are_dropped_do_not_keep_a_list_from_its_end() {
+    let store = Arc::new(Indexer::<Fragile, _>::builder(KeyFunc::meta_namespace(FragileMeta)).build().unwrap());
+    let script = Scripted::new()
+        .watch([
+            event(EventType::Added, fragile("a", 1)),
+            event(EventType::Added, fragile("b", 2)),
+            event(EventType::Added, fragile("c", 3)),
+            bookmark(4, true),
+            Err(expired()),
+        ])
+        .watch([
+            event(EventType::Added, fragile("c", 5)),
+            bookmark(6, true),
+            event(EventType::Deleted, fragile("c", 7)),
+        ]);
+    let (asked, errors) = asked(script, Arc::new(Plain(store.clone())), 3).await;
+    assert_eq!(asked[1..], [r#"watch initial "4""#, r#"watch "7""#]);
+    assert!(store.is_empty());
+    let released = |key| format!("the object of key {key:?} that was replaced or deleted panicked when it was dropped");
+    for key in ["a", "b", "c"] {
+        assert_eq!(errors.iter().filter(|error| error.starts_with(&released(key))).count(), 1, "{key}: {errors:?}");
+    }
+}
+
+/// A store of a user's own, which cannot bear a version.
+struct Picky(Indexer<ConfigMap, KubeMeta>);
+
+impl ReflectorStore<ConfigMap> for Picky {
+    fn add(&self, object: Arc<ConfigMap>) -> Result<(), StoreError> {
+        self.0.add(object)
+    }
+
+    fn update(&self, object: Arc<ConfigMap>) -> Result<(), StoreError> {
+        self.0.update(object)
+    }
+
+    fn delete(&self, object: DeltaObject<ConfigMap>) -> Result<(), StoreError> {
+        self.0.delete(&object)
+    }
+
+    fn replace(&self, list: Vec<Arc<ConfigMap>>, _version: &str) -> Result<(), StoreError> {
+        self.0.replace(list)
+    }
+
+    fn bookmark(&self, version: &str) {
+        assert_ne!(version, "5", "no fives");
+    }
+
+    fn resync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl Store<ConfigMap> for Picky {
+    fn list(&self) -> Vec<Arc<ConfigMap>> {
+        self.0.reader().list()
+    }
+
+    fn list_keys(&self) -> Vec<String> {
+        self.0.reader().list_keys()
+    }
+
+    fn get(&self, object: &ConfigMap) -> Result<Option<Arc<ConfigMap>>, KeyError> {
+        self.0.reader().get(object)
+    }
+
+    fn get_by_key(&self, key: &str) -> Option<Arc<ConfigMap>> {
+        self.0.reader().get_by_key(key)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_of_a_users_own_that_panics_over_a_bookmark_is_told_of_and_fed_on() {
+    let store = Arc::new(Picky(Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap()));
+    let script = Scripted::new().watch([
+        event(EventType::Added, map("a", 1)),
+        bookmark(4, true),
+        bookmark(5, false),
+        bookmark(6, false),
+    ]);
+    let (asked, errors) = asked(script, Arc::new(Plain(store)), 2).await;
+    assert_eq!(asked[1], r#"watch "6""#);
+    assert!(matches!(errors.as_slice(), [told] if told.contains("no fives")), "{errors:?}");
 }

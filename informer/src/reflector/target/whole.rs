@@ -8,6 +8,7 @@ use deltafifo::{Closed, DeltaObject, InOrderFifo, KeyError, Meta, Refused, Relis
 use futures_util::future::BoxFuture;
 
 use super::{Pieces, Target, keys_of_named};
+use crate::strangers::unharmed;
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
@@ -139,6 +140,16 @@ impl<K, S: ?Sized> Whole<K, S> {
     }
 }
 
+/// A relist that is given up is dropped by whoever waited for it, whom an object's drop must not end.
+impl<K, S: ?Sized> Drop for Whole<K, S> {
+    fn drop(&mut self) {
+        // One by one: a second panic beside the first would end the process.
+        for (_, object) in self.list.drain(..) {
+            unharmed(|| drop(object));
+        }
+    }
+}
+
 impl<K: Send + Sync + 'static, S: TakesWhole<K> + ?Sized> Pieces<K> for Whole<K, S> {
     fn expect(&mut self, objects: usize) {
         // A server says so: beyond this it is not believed.
@@ -169,9 +180,9 @@ impl<K: Send + Sync + 'static, S: TakesWhole<K> + ?Sized> Pieces<K> for Whole<K,
         Ok(())
     }
 
-    fn commit(self: Box<Self>, version: &str) -> Result<Vec<StoreError>, StoreError> {
+    fn commit(mut self: Box<Self>, version: &str) -> Result<Vec<StoreError>, StoreError> {
         let (mut list, mut kept) = (Vec::with_capacity(self.list.len()), Vec::new());
-        for (index, (name, object)) in self.list.into_iter().enumerate() {
+        for (index, (name, object)) in std::mem::take(&mut self.list).into_iter().enumerate() {
             match object {
                 _ if self.gone.get(&name).is_some_and(|&gone| index < gone) => {}
                 Some(object) => list.push(object),

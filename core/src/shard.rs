@@ -98,21 +98,8 @@ impl<T> Shard<T> {
         self.slots.walk(from, max, |slot| rehash(slot), |slot, hash| visit(slot, hash))
     }
 
-    fn slots(&self) -> impl Iterator<Item = &Slot<T>> {
-        self.slots.iter().map(|owner| &**owner)
-    }
-
-    /// Every slot, brought near a few steps before it is visited.
+    /// Every slot, brought near a few buckets before it is visited.
     pub(crate) fn slots_near(&self) -> impl Iterator<Item = &Slot<T>> {
-        const AHEAD: usize = 12;
-        let mut ahead = self.slots();
-        for slot in ahead.by_ref().take(AHEAD) {
-            prefetch::<Slot<T>>(slot);
-        }
-        self.slots().inspect(move |_| {
-            if let Some(next) = ahead.next() {
-                prefetch::<Slot<T>>(next);
-            }
-        })
+        self.slots.iter_near().map(|owner| &**owner)
     }
 }

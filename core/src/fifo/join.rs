@@ -368,7 +368,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let entry = &entries[number as usize];
             // A key that is listed twice, first changed, is about to be pending.
             let is_listed_changed = || changed.iter().any(|&other: &u32| entries[other as usize].hash == entry.hash);
-            if !self.is_unchanged(look, entry.version(arena)) || is_listed_changed() {
+            if !self.is_unchanged(look, || entry.version(arena)) || is_listed_changed() {
                 changed.push(number);
             }
         }

@@ -292,7 +292,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
                 let shard = table.shard(hash).read();
                 shard.find(hash, key.as_bytes()).map_or(Look::Needed, |slot| fifo.look(slot, version))
             };
-            let unchanged = fifo.is_unchanged(look, version);
+            let unchanged = fifo.is_unchanged(look, || version);
             if unchanged && fifo.notify_unchanged {
                 self.tell_again(hash, key);
             }
@@ -538,15 +538,22 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         slot.known().map_or(Look::Needed, Look::Idle)
     }
 
-    /// Whether the object of that look is of `version`, as received. Called with no lock held: the accessor is user code.
-    pub(super) fn is_unchanged(&self, look: Look<T>, version: Version<'_>) -> bool {
+    /// Whether the object of that look is of `version`, as received, which is only asked for when the look does not say. Called
+    /// with no lock held: the accessor is user code.
+    pub(super) fn is_unchanged<'v>(&self, look: Look<T>, version: impl FnOnce() -> Version<'v>) -> bool {
         // Acquire, paired with the transformer's Release.
         !self.versions_altered.load(Ordering::Acquire)
-            && !version.is_empty()
             && match look {
                 Look::Noted => true,
                 Look::Idle(known) => {
-                    self.core.keys.meta().version(&known).is_some_and(|known| Version::of(known.as_bytes()) == version)
+                    let version = version();
+                    !version.is_empty()
+                        && self
+                            .core
+                            .keys
+                            .meta()
+                            .version(&known)
+                            .is_some_and(|known| Version::of(known.as_bytes()) == version)
                 }
                 Look::Needed => false,
             }

@@ -11,12 +11,18 @@ pub(crate) enum Version<'a> {
 
 impl<'a> Version<'a> {
     pub(crate) fn of(text: &'a [u8]) -> Self {
-        match text {
-            digits @ [b'1'..=b'9', ..] if digits.len() <= 16 && digits.iter().all(u8::is_ascii_digit) => {
-                Self::Number(digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
-            }
-            text => Self::Text(text),
+        Self::number_of(text).map_or(Self::Text(text), Self::Number)
+    }
+
+    fn number_of(text: &[u8]) -> Option<u64> {
+        if !matches!(text, [b'1'..=b'9', ..]) || text.len() > 16 {
+            return None;
         }
+        // In one pass: a relist reads the version of everything it lists.
+        text.iter().try_fold(0, |number, byte| {
+            let digit = byte.wrapping_sub(b'0');
+            (digit < 10).then(|| number * 10 + u64::from(digit))
+        })
     }
 
     /// Whether it says nothing.

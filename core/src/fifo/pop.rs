@@ -292,7 +292,9 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         let running = self.slot.as_mut().unwrap_or_else(|| unreachable!("only end takes the slot"));
         let (rest, spent) = (&mut self.deltas, &mut self.spent);
         let mut applying = Applying { fifo: self.fifo, running, rest, spent, handler, error: None };
-        while applying.next(true) {}
+        while !applying.rest.is_empty() {
+            applying.next(true);
+        }
         applying.error.take().map_or(Ok(()), Err)
     }
 
@@ -370,10 +372,10 @@ struct Applying<'a, T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> {
 }
 
 impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> {
-    /// Applies the next delta, if there is one, and tells the handler if `tell`.
+    /// Applies the next delta, and tells the handler if `tell`.
     #[inline]
-    fn next(&mut self, tell: bool) -> bool {
-        let Some(Delta { kind, object }) = self.rest.pop() else { return false };
+    fn next(&mut self, tell: bool) {
+        let Some(Delta { kind, object }) = self.rest.pop() else { return };
         match object {
             DeltaObject::Object(new) if kind != DeltaType::Deleted => {
                 let (old, error) = self.fifo.core.apply(self.running, Some(new));
@@ -402,14 +404,15 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> 
                 }
             }
         }
-        true
     }
 }
 
 impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Drop for Applying<'_, T, M, F> {
     fn drop(&mut self) {
-        // Perhaps a panic is under way already: another one, of user code, must not become an abort.
-        while unharmed(|| self.next(false)).unwrap_or(true) {}
+        while !self.rest.is_empty() {
+            // Perhaps a panic is under way already: another one, of user code, must not become an abort.
+            unharmed(|| self.next(false));
+        }
     }
 }
 

@@ -28,22 +28,27 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     #[inline]
     fn settle_behind(&self, kept: Vec<Pending<T>>, running: RunningSlot<T>, marks: usize) -> Settled<T> {
-        let mut settled = Settled { is_queued: false, left_out: LeftOut::default() };
-        let queued = self.end(running, kept, &mut settled.left_out);
-        settled.is_queued = queued.is_some();
+        let mut left_out = None;
+        let queued = self.end(running, kept, &mut left_out);
+        let (weight, left_out_marks) = left_out.as_ref().map_or((0, 0), |left_out| (left_out.weight, left_out.marks));
         let news = News {
             queued: mutant!(SettleDoesNotWake => 0; queued.unwrap_or(0)),
-            room: self.depth.subtract(settled.left_out.weight),
-            synced: self.initial.settled(marks + mutant!(LeftOutKeepsItsMark => 0; settled.left_out.marks)),
+            room: self.depth.subtract(weight),
+            synced: self.initial.settled(marks + mutant!(LeftOutKeepsItsMark => 0; left_out_marks)),
         };
         self.tell(&news);
-        settled
+        Settled { is_queued: queued.is_some(), _left_out: left_out }
     }
 
     /// Ends `running`, with `kept` in front of what was pushed over it. If the slot is queued again, for how many consumers
     /// that is news.
     #[inline]
-    fn end(&self, mut running: RunningSlot<T>, mut kept: Vec<Pending<T>>, left_out: &mut LeftOut<T>) -> Option<usize> {
+    fn end(
+        &self,
+        mut running: RunningSlot<T>,
+        mut kept: Vec<Pending<T>>,
+        left_out: &mut Option<Box<LeftOut<T>>>,
+    ) -> Option<usize> {
         loop {
             if kept.is_empty() {
                 let ended = if running.is_known() { running.idle() } else { self.core.table.retire(running) };
@@ -91,7 +96,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         running: &RunningSlot<T>,
         kept: &mut Vec<Pending<T>>,
         pushed: Vec<Pending<T>>,
-        left_out: &mut LeftOut<T>,
+        left_out: &mut Option<Box<LeftOut<T>>>,
     ) {
         for mut pending in pushed {
             let Some(rule) = pending.undecided.take() else {
@@ -107,6 +112,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             if counts {
                 kept.push(pending);
             } else {
+                let left_out = left_out.get_or_insert_default();
                 left_out.weight += pending.weight();
                 left_out.marks += usize::from(pending.initial);
                 left_out.pending.push(pending);
@@ -121,7 +127,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         running: &RunningSlot<T>,
         pending: &mut Pending<T>,
         otherwise: bool,
-        left_out: &mut LeftOut<T>,
+        left_out: &mut Option<Box<LeftOut<T>>>,
     ) -> bool {
         let objects = match &self.known {
             Known::Fused => return running.is_known(),
@@ -138,7 +144,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if !known && matches!(pending.what, What::Again(..)) {
             unharmed(|| tracing::debug!(key = running.key(), "a listed key has no object any more; it is not synced"));
         }
-        left_out.objects.extend(match &mut pending.what {
+        left_out.get_or_insert_default().objects.extend(match &mut pending.what {
             What::Swept(object) | What::Again(_, object) => std::mem::replace(object, found),
             What::Object(..) | What::Tombstone(_) | What::Sealed(_) => found,
         });
@@ -151,7 +157,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 pub(super) struct Settled<T> {
     /// Whether the slot is queued again.
     pub(super) is_queued: bool,
-    left_out: LeftOut<T>,
+    /// Of most there is none, and room for it in every settled slot would cost them some forty instructions.
+    _left_out: Option<Box<LeftOut<T>>>,
 }
 
 /// What the decisions took out of the counts, and the objects that are not needed any more. Should the drop of one panic,

@@ -7,6 +7,7 @@ use super::Core;
 use super::indexes::List;
 use crate::Meta;
 use crate::error::{BoxError, StoreError, unharmed};
+use crate::key::namespace_of;
 use crate::slot::{RunningSlot, Slot, Swapped};
 use crate::sync::{Arc, mutant};
 
@@ -47,7 +48,7 @@ pub(super) enum Leave {
 impl<T, M: Meta<T>> Core<T, M> {
     fn namespace<'a>(&self, key: &'a str, object: &'a T) -> Cow<'a, str> {
         if self.keys.is_meta_namespace() {
-            return Cow::Borrowed(key.split_once('/').map_or("", |(namespace, _)| namespace));
+            return Cow::Borrowed(namespace_of(key));
         }
         self.keys.meta().namespace(object).unwrap_or_default().into()
     }
@@ -176,8 +177,7 @@ impl<T, M: Meta<T>> Core<T, M> {
             match running.swap_known(new) {
                 Ok(old) => {
                     if is_new {
-                        let namespace = running.key().split_once('/').map_or("", |(namespace, _)| namespace);
-                        self.namespaces.insert(namespace, running.slot());
+                        self.namespaces.insert(namespace_of(running.key()), running.slot());
                     }
                     return (old, None);
                 }

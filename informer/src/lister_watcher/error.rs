@@ -59,7 +59,7 @@ impl RequestError {
     /// neither a code, a reason nor a message is a proxy's own.
     pub(crate) fn from_status(status: &[u8], retry_after: Option<Duration>) -> Self {
         match serde_json::from_slice::<Status>(status) {
-            Ok(none) if none.reason.is_empty() && none.message.is_empty() && none.code == 0 => {
+            Ok(none) if none.reason.is_empty() && none.message.is_empty() && !(400..600).contains(&none.code) => {
                 WireError::not_that("no Status, it says neither a code, a reason nor a message", status).into()
             }
             Ok(status) => {

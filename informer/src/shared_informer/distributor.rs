@@ -27,7 +27,7 @@ struct List<K> {
     feeds: Arc<Vec<Arc<Feed<K>>>>,
     has_synced: bool,
     is_closed: bool,
-    /// How it is with those who were told when it was closed.
+    /// How it is with those who were told when it was closed, and with those who left before and had a call running.
     last: Vec<watch::Receiver<State>>,
 }
 
@@ -74,6 +74,11 @@ impl<K: Send + Sync + 'static> Distributor<K> {
             let mut list = self.list.lock();
             let before = list.feeds.clone();
             list.feeds = Arc::new(before.iter().filter(|one| !Arc::ptr_eq(one, feed)).cloned().collect());
+            list.last.retain(|state| !state.borrow().has_ended);
+            if list.feeds.len() < before.len() {
+                // Its call may run still: who stops the informer waits for that, too.
+                list.last.push(feed.state());
+            }
             before
         };
         // Perhaps with the last of a handler.

@@ -19,7 +19,7 @@ pub enum InformerError<'e> {
     /// The store took an object only in part: an index function failed. The object is stored and told.
     #[error("{0}")]
     Store(&'e StoreError),
-    /// A handler panicked: it has been told, and is told what comes next. Or an accessor of the metadata did.
+    /// A handler panicked: it has been told, and is told what comes next. Or its filter did, or an accessor of the metadata.
     #[error("a handler panicked, what it was told is not told again: {message}")]
     Panicked {
         /// What it said.

@@ -161,7 +161,7 @@ impl SharedInformerFactory {
         }
         let informers_name = format!("{}{}", self.name, scope.query_text());
         let mut source = KubeListerWatcher::new::<K>(self.client.clone(), types, scope.namespace.as_deref());
-        for (key, value) in scope.query {
+        for (key, value) in scope.parameters() {
             source = source.query(key, value);
         }
         let mut builder = SharedInformer::<K>::builder(source);

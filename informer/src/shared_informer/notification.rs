@@ -65,7 +65,8 @@ pub enum Notification<K> {
         /// Why.
         cause: Cause,
     },
-    /// This handler was too slow, and changes were dropped. Everything that is stored follows as [`Added`](Self::Added).
+    /// This handler was too slow, and changes were dropped. Everything that is stored follows as [`Added`](Self::Added). Too slow
+    /// for that as well, it is told so again, without an end in between, and everything from the beginning.
     ResyncBegins,
     /// That was everything. What the handler knows and was not told of since is gone.
     ResyncEnds,

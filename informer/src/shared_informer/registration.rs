@@ -50,8 +50,9 @@ impl<K: Send + Sync + 'static> Registration<K> {
         self.ended().await;
     }
 
-    /// Removes the handler: no call begins any more, one that runs goes on (client-go `RemoveEventHandler`). That an object has
-    /// another in its place is two notifications, a deletion and an addition: to be called with both counts as one call.
+    /// Removes the handler: it takes nothing any more, and what it has taken it is told yet (client-go `RemoveEventHandler`): a call
+    /// that runs, a change that its filter looks at. That an object has another in its place is two notifications, a deletion and
+    /// an addition, taken at once.
     pub fn detach(&self) {
         self.feed.remove();
         if let Some(distributor) = self.distributor.upgrade() {

@@ -43,13 +43,17 @@ pub(super) fn spawn_thread<K: Send + Sync + 'static>(
     let tell = move || {
         let _entered = telling.feed.span.clone().entered();
         while let Some(first) = block_on(telling.next()) {
-            let mut all = vec![first];
-            let mut batch = notifications(&mut all[0]);
-            while batch.len() < most
-                && let Some(Some(mut more)) = telling.next().now_or_never()
-            {
-                batch.extend(notifications(&mut more));
-                all.push(more);
+            let (mut all, mut batch, mut next) = (Vec::new(), Vec::new(), Some(first));
+            while let Some(mut told) = next {
+                let news = notifications(&mut told);
+                // What a filter keeps from the handler is over: a whole store of it must not pile up here.
+                if news.is_empty() {
+                    telling.feed.done(&told);
+                } else {
+                    all.push(told);
+                    batch.extend(news);
+                }
+                next = (batch.len() < most).then(|| telling.next().now_or_never()).flatten().flatten();
             }
             if !batch.is_empty() {
                 let span = call_span(batch.len());

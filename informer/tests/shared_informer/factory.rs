@@ -59,6 +59,27 @@ async fn informers_of_a_scope_have_only_its_objects() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn selectors_that_are_added_hold_together() {
+    let server = server();
+    for (name, labels) in [("a", json!({ "app": "web" })), ("b", json!({ "app": "web", "tier": "front" }))] {
+        let metadata = json!({ "namespace": "shop", "name": name, "labels": labels });
+        server.apply(json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata })).unwrap();
+    }
+    let factory = factory(&server);
+    let tweaked = factory.clone().query("labelSelector", "tier=front").query("labelSelector", "");
+    let listers = [
+        factory.lister::<ConfigMap>(&Scope::all().labels("app=web").labels("tier=front")).unwrap(),
+        tweaked.lister::<ConfigMap>(&Scope::namespace("shop").labels("app=web")).unwrap(),
+        factory.lister::<ConfigMap>(&Scope::all().fields("metadata.name=b").fields("metadata.namespace=shop")).unwrap(),
+    ];
+    factory.start();
+    factory.wait_for_cache_sync(pending()).await.unwrap();
+    for lister in listers {
+        assert!(lister.list().len() == 1 && lister.get("shop/b").is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_that_is_made_late_wants_another_start() {
     let server = server();
     server.register(Resource::pods());

@@ -209,6 +209,37 @@ async fn a_filter_that_panics_leaves_that_object_out() {
 }
 
 #[tokio::test]
+async fn what_a_filter_keeps_from_a_handler_is_over_at_once() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let rig = Rig::start(server, |informer| informer);
+    rig.informer.wait_for_sync().await.unwrap();
+    let (looks, mut looked) = mpsc::unbounded_channel();
+    let (go, gate) = std::sync::mpsc::channel::<()>();
+    let gate = parking_lot::Mutex::new(gate);
+    let options = HandlerOptions::new().filter(move |map: &ConfigMap| {
+        looks.send(value(map).to_owned()).unwrap();
+        let _ = gate.lock().recv();
+        false
+    });
+    let handle = rig.informer.add_event_handler_with(options, |_: Told| ()).unwrap();
+    assert_eq!(looked.recv().await.unwrap(), "1");
+    // Behind it in the list of handlers: so by then the first one knows, too, that the informer has synced.
+    let other = rig.informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
+    other.wait_for_sync().await.unwrap();
+    assert!(!handle.has_synced(), "its filter looks still");
+    rig.apply("b", "2");
+    rig.stored("b", "2").await;
+    while handle.depth() == 0 {
+        tokio::task::yield_now().await;
+    }
+    go.send(()).unwrap();
+    assert_eq!(looked.recv().await.unwrap(), "2");
+    assert!(handle.has_synced(), "nothing that is initial is left");
+    drop(go);
+}
+
+#[tokio::test]
 async fn a_batch_is_all_that_waits() {
     let server = server();
     server.apply(map("first", "1")).unwrap();

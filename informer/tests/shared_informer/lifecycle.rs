@@ -94,6 +94,25 @@ async fn to_stop_waits_for_running_calls_after_a_run_that_was_dropped_too() {
     assert!(notes.rest().await.is_empty());
 }
 
+#[tokio::test]
+async fn to_stop_waits_for_the_running_call_of_a_handler_that_was_detached_too() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let Rig { server: _server, informer, run } = Rig::start(server, |informer| informer);
+    let (handler, go, mut notes) = gated();
+    let handle = informer.add_event_handler(handler).unwrap();
+    notes.next(1).await;
+    handle.detach();
+    // So that there is nothing else to be waited for.
+    run.abort();
+    assert!(run.await.unwrap_err().is_cancelled());
+    assert!(informer.stop().now_or_never().is_none());
+    assert!(!informer.is_stopped(), "its call runs");
+    go.send(()).unwrap();
+    informer.stop().await;
+    assert!(informer.is_stopped());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_dropped_stops_it() {
     let informer = builder(&server()).build().unwrap();

@@ -32,5 +32,6 @@ fn public_types_can_be_shared_among_threads() {
     shared::<(KubeListerWatcher, Merged, Scripted, Asked)>();
     shared::<(ListRequest, WatchRequest, Listed, PageMeta, RawEvent, RequestError)>();
     shared::<(KubeMeta, WireError)>();
+    shared::<(deltafifo_informer::metrics::Metric, deltafifo_informer::metrics::Kind)>();
     shared::<(workqueue::WorkQueue<String>, workqueue::Item<String>)>();
 }

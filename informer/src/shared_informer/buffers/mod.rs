@@ -37,7 +37,8 @@ pub enum Buffer {
     HoldBack(usize),
     /// Every change; but where more than so many would wait, all of them are dropped, and the handler is told everything that
     /// is stored, between [`ResyncBegins`](super::Notification::ResyncBegins) and
-    /// [`ResyncEnds`](super::Notification::ResyncEnds). It is not told what vanished meanwhile.
+    /// [`ResyncEnds`](super::Notification::ResyncEnds). It is not told what vanished meanwhile. Who stays slower than changes come
+    /// begins again and again, and is told the rest of what is stored only when there are fewer.
     DropAndResync(usize),
 }
 

@@ -14,6 +14,7 @@ mod informers;
 mod oracle;
 mod rig;
 mod scenarios;
+mod serve;
 mod servers;
 mod wait;
 mod wire;
@@ -43,6 +44,9 @@ struct Cli {
     /// Run the three that every change must hold in, with few objects
     #[arg(long, conflicts_with = "scenarios")]
     smoke: bool,
+    /// Run none, but the servers: prints a kubeconfig, and ends when its standard input does
+    #[arg(long, conflicts_with_all = ["scenarios", "smoke", "objects"])]
+    serve: bool,
     /// How many objects churn and large have, instead of 10000 and 100000
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(100..=1_000_000))]
     objects: Option<u32>,
@@ -74,6 +78,15 @@ async fn told_to_end() -> io::Result<()> {
 }
 
 async fn run(cli: &Cli) -> ExitCode {
+    if cli.serve {
+        return match serve::serve(&cli.binaries).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("e2e: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let chosen: &[Scenario] = match cli.scenarios.as_slice() {
         _ if cli.smoke => &Scenario::SMOKE,
         [] => Scenario::value_variants(),

@@ -15,6 +15,7 @@ use http::Request;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, Config};
+use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
@@ -98,6 +99,19 @@ impl Servers {
     /// For reflectors.
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+
+    /// For clients of other programs, which know it as its user.
+    pub fn kubeconfig(&self) -> Value {
+        let server = format!("https://127.0.0.1:{}", self.ports.api);
+        json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "e2e",
+            "contexts": [{ "name": "e2e", "context": { "cluster": "e2e", "user": "tester" } }],
+            "clusters": [{ "name": "e2e", "cluster": { "server": server, "insecure-skip-tls-verify": true } }],
+            "users": [{ "name": "tester", "user": { "token": TOKEN } }],
+        })
     }
 
     /// Where the API server is.

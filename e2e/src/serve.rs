@@ -1,0 +1,32 @@
+//! The servers alone, for another program's clients: `ci/server.sh` measures some.
+
+use std::path::Path;
+use std::{fs, io, thread};
+
+use deltafifo::BoxError;
+use tokio::sync::oneshot;
+
+use crate::scenarios::Setting;
+use crate::servers::{self, Options, Servers};
+
+/// Starts both, prints the path of a kubeconfig for them, and keeps them until the standard input ends.
+pub async fn serve(binaries: &Path) -> Result<(), BoxError> {
+    let dir = tempfile::Builder::new().prefix("deltafifo-e2e-").tempdir()?;
+    let setting = Setting {
+        binaries: binaries.to_owned(),
+        dir: dir.path().to_owned(),
+        smoke: false,
+        objects: None,
+        etcd34: None,
+    };
+    let servers = Servers::start(&setting, Options::default()).await;
+    let servers = servers.inspect_err(|_| eprint!("{}", servers::logs(&setting.dir)))?;
+    let kubeconfig = setting.dir.join("kubeconfig");
+    fs::write(&kubeconfig, servers.kubeconfig().to_string())?;
+    println!("{}", kubeconfig.display());
+    // In a thread that nobody waits for: who is told to end does not wait for its input, too.
+    let (tell, ended) = oneshot::channel();
+    thread::spawn(move || tell.send(io::copy(&mut io::stdin(), &mut io::sink())));
+    ended.await??;
+    Ok(())
+}

@@ -7,6 +7,7 @@ pub mod engines;
 pub mod protocol;
 pub mod report;
 pub mod rounds;
+pub mod server;
 pub mod vectors;
 pub mod warm;
 pub mod workloads;

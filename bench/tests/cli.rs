@@ -111,6 +111,12 @@ fn what_cannot_be_done_is_said() {
         ("--child", "--engine"),
         ("--from no-such-file --report no/such", "no-such-file"),
         ("--from some.json --rounds 2", "--rounds"),
+        ("--server no-such-file", "no-such-file"),
+        ("--server some-file --objects 1,2", "one number"),
+        ("--server some-file --engine floor", "--engine"),
+        ("--server some-file --client abacus", "curl, curl-streamed, deltafifo, deltafifo-list, kube-list"),
+        ("--client curl", "--server"),
+        ("--child --server some-file", "--client"),
     ];
     for (arguments, about) in cases {
         let run = relist(arguments);

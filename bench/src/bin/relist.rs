@@ -1,6 +1,7 @@
 //! Compares deltafifo with its peers on the same data in one run: see the package's documentation.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,7 +12,8 @@ use deltafifo_bench::data::Pods;
 use deltafifo_bench::engines::EngineName;
 use deltafifo_bench::protocol::{GoPeer, Interrupt};
 use deltafifo_bench::report::{Machine, Outputs, Report, Run, Summary, Verdict, join};
-use deltafifo_bench::rounds::{self, Interrupted, Plan};
+use deltafifo_bench::rounds::{self, Interrupted, Outcome, Plan};
+use deltafifo_bench::server::{self, ClientName};
 use deltafifo_bench::workloads::{self, ChildArgs, Workload};
 use mimalloc::MiMalloc;
 
@@ -22,8 +24,8 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 #[derive(Parser)]
 #[command(name = "relist", version)]
 struct Cli {
-    /// How many objects: 1000000 otherwise, or 50000 with --input, since a decoded pod takes 50 kB and is in every list.
-    /// Several, as in 10000,100000,1000000, show how the time grows
+    /// How many objects: 1000000 otherwise, or 50000 with --input, since a decoded pod takes 50 kB and is in every list, or
+    /// 100000 with --server. Several, as in 10000,100000,1000000, show how the time grows
     #[arg(long, value_name = "N,M", value_delimiter = ',')]
     objects: Vec<NonZero<usize>>,
     /// A LIST response of pods, JSON or gzipped JSON, repeated under new names up to N; generated objects otherwise
@@ -37,12 +39,24 @@ struct Cli {
     /// dashmap, floor, kube-writer, kube-writer-arc, client-go-deltafifo, client-go-realfifo, client-go-informer; all that are there otherwise
     #[arg(long, value_name = "A,B", value_parser = engines_named)]
     engine: Option<Named<EngineName>>,
-    /// How often everything is measured
-    #[arg(long, value_name = "R", default_value = "3", value_parser = value_parser!(u16).range(1..=1000))]
-    rounds: u16,
+    /// How often everything is measured: 3 times otherwise, or 5 with --server
+    #[arg(long, value_name = "R", value_parser = value_parser!(u16).range(1..=1000))]
+    rounds: Option<u16>,
     /// How long the stall workload offers, and readers read
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
     seconds: Duration,
+    /// Measure clients of a real API server instead: from their start until a handler was told of all config maps, and then
+    /// a relist of which 1 % has changed. The config maps, 1 kB each, are made in the namespace deltafifo-bench-N, if they
+    /// are not there, and stay; whose server it is must allow that
+    #[arg(
+        long,
+        value_name = "KUBECONFIG",
+        conflicts_with_all = ["input", "workload", "engine", "seconds", "from"]
+    )]
+    server: Option<PathBuf>,
+    /// Clients of the server, separated by commas; all that are there otherwise
+    #[arg(long, value_name = "A,B", value_delimiter = ',', requires = "server")]
+    client: Vec<ClientName>,
     /// Where to write the figures as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -70,8 +84,16 @@ impl Cli {
     }
 
     fn most_objects(&self) -> usize {
-        let usual = if self.input.is_some() { 50_000 } else { 1_000_000 };
+        let usual = match (&self.server, &self.input) {
+            (Some(_), _) => 100_000,
+            (_, Some(_)) => 50_000,
+            _ => 1_000_000,
+        };
         self.objects.iter().max().map_or(usual, |most| most.get())
+    }
+
+    fn rounds(&self) -> usize {
+        self.rounds.unwrap_or(if self.server.is_some() { 5 } else { 3 }).into()
     }
 }
 
@@ -138,6 +160,10 @@ const INTERRUPTED: u8 = 130;
 
 fn child(cli: Cli) -> Result<(), Error> {
     let objects = cli.most_objects();
+    if let Some(kubeconfig) = cli.server {
+        let client = *cli.client.first().ok_or("a child needs its --client")?;
+        return server::run_client(client, &kubeconfig, objects).map_err(|error| -> Error { error });
+    }
     let engine = cli.engine.and_then(|engines| engines.0.first().copied()).ok_or("a child needs its --engine")?;
     workloads::run(&ChildArgs { engine, workloads: cli.workload.0, objects, input: cli.input, length: cli.seconds })
 }
@@ -154,29 +180,49 @@ fn parent(cli: Cli) -> Result<(), Error> {
         Outputs::open(cli.json.as_deref(), cli.report.as_deref())?.write(&report)?;
         return Ok(report.sound()?);
     }
+    if let Some(kubeconfig) = cli.server.clone() {
+        return clients(cli, kubeconfig);
+    }
     if let Some(input) = &cli.input {
         Pods::read(input)?; // here, so that it is said once and at once
     }
     let outputs = Outputs::open(cli.json.as_deref(), cli.report.as_deref())?;
-    let objects = cli.objects().into_iter().collect();
+    let (objects, rounds) = (cli.objects().into_iter().collect(), cli.rounds());
     let Chosen { engines, go, skipped } = engines(cli.engine, &cli.workload.0)?;
-    let plan = Plan {
-        engines,
-        workloads: cli.workload.0,
-        objects,
-        input: cli.input,
-        rounds: cli.rounds.into(),
-        length: cli.seconds,
-    };
+    let plan = Plan { engines, workloads: cli.workload.0, objects, input: cli.input, rounds, length: cli.seconds };
     plan.check_memory(Machine::available_bytes())?;
     // Not before: while Go builds, Ctrl-C has nothing to keep.
     let interrupt = Interrupt::catch()?;
-    let (mut run, mut machine) = (Run::begins(plan.rounds), Machine::here());
+    let mut run = Run::begins(plan.rounds);
     let outcome = rounds::run(&plan, go.as_ref(), &interrupt);
+    (run.skipped, run.verdict) = (skipped, Verdict::of(&outcome.measured));
+    tell(run, outcome, &outputs)
+}
+
+/// Measures clients of an API server.
+fn clients(cli: Cli, kubeconfig: PathBuf) -> Result<(), Error> {
+    if cli.objects.len() > 1 {
+        return Err("--server takes one number of --objects".into());
+    }
+    let outputs = Outputs::open(cli.json.as_deref(), cli.report.as_deref())?;
+    let (objects, rounds) = (cli.most_objects(), cli.rounds());
+    let chosen = server::Chosen::of(cli.client, &kubeconfig)?;
+    let plan = server::Plan { kubeconfig, chosen, objects, rounds };
+    let mut run = Run::begins(plan.rounds);
+    let outcome = server::run(&plan)?;
+    // Who did not have all objects has failed its turn.
+    let verdict = if outcome.measured.is_empty() { Verdict::Unknown } else { Verdict::Agree };
+    (run.skipped, run.verdict) = (plan.chosen.skipped, verdict);
+    tell(run, outcome, &outputs)
+}
+
+/// Reports what a run brought.
+fn tell<E: Display + PartialEq>(mut run: Run, outcome: Outcome<E>, outputs: &Outputs) -> Result<(), Error> {
+    let mut machine = Machine::here();
     (run.complete, run.failed, run.not_run) = (outcome.is_complete(), outcome.failed, outcome.not_run);
-    (run.skipped, machine.engines) = (skipped, outcome.engines);
-    run.verdict = Verdict::of(&outcome.measured);
-    let report = Report::of(run, machine, Summary::of(&outcome.measured, plan.rounds));
+    machine.engines = outcome.engines;
+    let rows = Summary::of(&outcome.measured, run.rounds);
+    let report = Report::of(run, machine, rows);
     // Who asks for the end before there is anything keeps what was written before.
     if !report.rows.is_empty() || outcome.interrupted.is_none() {
         outputs.write(&report)?;

@@ -36,18 +36,31 @@ pub enum GoUnusable {
 }
 
 impl GoPeer {
-    /// Builds the peer beside this binary. Go builds what has changed, so that a second time takes a moment.
+    /// Builds the engines beside this binary. Go builds what has changed, so that a second time takes a moment.
     ///
     /// # Errors
     /// [`GoUnusable`].
     pub fn build() -> Result<Self, GoUnusable> {
+        Self::of(".", "client-go-peer")
+    }
+
+    /// The same of the client of an API server.
+    ///
+    /// # Errors
+    /// [`GoUnusable`].
+    pub fn build_client() -> Result<Self, GoUnusable> {
+        Self::of("./server", "client-go-client")
+    }
+
+    fn of(package: &str, name: &str) -> Result<Self, GoUnusable> {
         let found = Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         if !found.is_ok_and(|status| status.success()) {
             return Err(GoUnusable::NoGo);
         }
         let source = source().ok_or(GoUnusable::NoSource)?;
-        let program = env::current_exe()?.with_file_name("client-go-peer");
-        let built = Command::new("go").arg("build").arg("-o").arg(&program).arg(".").current_dir(source).output()?;
+        let program = env::current_exe()?.with_file_name(name);
+        let built =
+            Command::new("go").arg("build").arg("-o").arg(&program).arg(package).current_dir(source).output()?;
         if !built.status.success() {
             return Err(GoUnusable::Build(String::from_utf8_lossy(&built.stderr).trim().to_owned()));
         }

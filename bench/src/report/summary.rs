@@ -1,11 +1,12 @@
 //! The rows of all rounds, and from them minimum, median and maximum.
 
+use std::fmt::Display;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::percentile;
 use super::remarks::losses;
-use crate::engines::EngineName;
 use crate::protocol::Row;
 use crate::rounds::Measured;
 
@@ -59,8 +60,8 @@ fn is_zero(count: &usize) -> bool {
 impl Summary {
     /// Sums up the rows of so many rounds, in the order in which figures first came.
     #[must_use]
-    pub fn of(rows: &[Measured], rounds: usize) -> Vec<Self> {
-        let mut groups: Vec<Vec<&Measured>> = Vec::new();
+    pub fn of<E: Display + PartialEq>(rows: &[Measured<E>], rounds: usize) -> Vec<Self> {
+        let mut groups: Vec<Vec<&Measured<E>>> = Vec::new();
         for measured in rows {
             match groups.iter_mut().find(|group| kind(group[0]) == kind(measured)) {
                 Some(group) => group.push(measured),
@@ -71,7 +72,7 @@ impl Summary {
     }
 
     /// The worse of the two in the middle of an even number of rounds: every figure is one that was measured.
-    fn of_group(group: &[&Measured], rounds: usize) -> Option<Self> {
+    fn of_group<E: Display>(group: &[&Measured<E>], rounds: usize) -> Option<Self> {
         let of_rounds: Vec<f64> = group.iter().map(|measured| percentile::figure(&measured.row)).collect();
         let mut sorted: Vec<(f64, &Row)> = of_rounds.iter().copied().zip(group.iter().map(|one| &one.row)).collect();
         sorted.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -122,13 +123,14 @@ impl Summary {
 const RATE: &str = "1/s";
 
 /// What the rows of one figure have in common.
-fn kind(of: &Measured) -> (EngineName, usize, &str, &str) {
-    (of.engine, of.objects, &of.row.workload, &of.row.variant)
+fn kind<E>(of: &Measured<E>) -> (&E, usize, &str, &str) {
+    (&of.engine, of.objects, &of.row.workload, &of.row.variant)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engines::EngineName;
     use crate::workloads::Workload;
 
     fn measured(engine: EngineName, objects: usize, value: f64) -> Measured {

@@ -6,6 +6,7 @@ use super::{Report, Summary, check};
 use crate::engines::EngineName;
 use crate::protocol::Row;
 use crate::rounds::Measured;
+use crate::workloads::Workload;
 
 /// What the check of a run found: see [`check`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -72,9 +73,11 @@ impl Report {
     }
 }
 
-/// The rows of engines that this version knows, as a run has them: each was the median of its rounds.
+/// The rows of engines and workloads that this version knows, as a run has them: each was the median of its rounds. Clients of
+/// a server are none of these: whether they had all objects was looked at in each turn.
 fn measured(rows: &[Summary]) -> Vec<Measured> {
     let measured = |row: &Summary| {
+        Workload::ALL.into_iter().find(|workload| workload.name() == row.workload)?;
         let engine = EngineName::ALL.into_iter().find(|engine| engine.name() == row.engine)?;
         let Summary { workload, variant, objects, unit, median, extra, .. } = row.clone();
         Some(Measured { engine, objects, row: Row { workload, variant, unit, value: median, extra } })

@@ -39,9 +39,9 @@ pub struct Plan {
 
 /// A row, and of what it is.
 #[derive(Clone, Debug)]
-pub struct Measured {
-    /// The engine,
-    pub engine: EngineName,
+pub struct Measured<E = EngineName> {
+    /// The engine, or the client of a server,
+    pub engine: E,
     /// with so many objects.
     pub objects: usize,
     /// The figure.
@@ -49,10 +49,10 @@ pub struct Measured {
 }
 
 /// What a run brought.
-#[derive(Debug, Default)]
-pub struct Outcome {
+#[derive(Debug)]
+pub struct Outcome<E = EngineName> {
     /// All rows, also those of turns that ended before their time: a row that was told is complete.
-    pub measured: Vec<Measured>,
+    pub measured: Vec<Measured<E>>,
     /// What the engines say they are, by their names.
     pub engines: BTreeMap<String, String>,
     /// The turns that failed, and why.
@@ -63,7 +63,7 @@ pub struct Outcome {
     pub interrupted: Option<Interrupted>,
 }
 
-impl Outcome {
+impl<E> Outcome<E> {
     /// Whether everything was measured.
     #[must_use]
     pub fn is_complete(&self) -> bool {
@@ -71,12 +71,19 @@ impl Outcome {
     }
 }
 
+impl<E> Default for Outcome<E> {
+    fn default() -> Self {
+        let (measured, engines, interrupted) = (Vec::new(), BTreeMap::new(), None);
+        Self { measured, engines, failed: Vec::new(), not_run: Vec::new(), interrupted }
+    }
+}
+
 /// This process was asked to end.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("interrupted; {done} of {of} turns were done, and only what was measured by then is reported")]
 pub struct Interrupted {
-    done: usize,
-    of: usize,
+    pub(crate) done: usize,
+    pub(crate) of: usize,
 }
 
 /// Runs all children. One that fails costs its turn, and nothing else.

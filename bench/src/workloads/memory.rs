@@ -48,18 +48,23 @@ impl MemoryMark {
 
 /// What is resident now.
 pub fn resident() -> u64 {
-    status_bytes("VmRSS:")
+    status_bytes("self", "VmRSS:")
 }
 
 /// The most that was resident since the start of the process, or since a mark forgot it.
 #[must_use]
 pub fn peak() -> u64 {
-    status_bytes("VmHWM:")
+    status_bytes("self", "VmHWM:")
 }
 
-/// One field of the process's status; 0 where there is none.
-fn status_bytes(field: &str) -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+/// The most that was resident of another process since its start; 0 when it has ended.
+pub(crate) fn peak_of(process: u32) -> u64 {
+    status_bytes(&process.to_string(), "VmHWM:")
+}
+
+/// One field of a process's status; 0 where there is none.
+fn status_bytes(process: &str, field: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let kilobytes = status.lines().find_map(|line| line.strip_prefix(field)?.split_whitespace().next()?.parse().ok());
     kilobytes.unwrap_or(0) * 1024
 }

@@ -83,6 +83,12 @@ pub(super) fn sections(report: &Report) -> Drawn<Vec<Section>> {
             plots: figures::rates(rows, "workqueue")?,
         },
         Section { title: "Memory", note: "Bytes per key: less is better.", plots: figures::memory(rows)? },
+        Section {
+            title: "A real API server",
+            note: "Clients of one server on the same machine: seconds, and CPU seconds of the client alone, until its handler was \
+                   told of everything: less is better. What curl takes is what the server takes.",
+            plots: figures::times(rows, "server")?,
+        },
     ];
     let mut names = Names::default();
     for plot in all.iter_mut().flat_map(|section| &mut section.plots) {

@@ -1,0 +1,149 @@
+// Command server runs client-go's shared informer on the config maps of a namespace, with the namespace index and one handler,
+// which counts. Lines at its standard input have it cut off and relist, and it says when it is there: the protocol stands in
+// bench/src/server/client/mod.rs. Whether it lists by a stream says KUBE_FEATURE_WatchListClient.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func main() {
+	server := flag.String("server", "", "kubeconfig of the API server")
+	namespace := flag.String("namespace", "", "namespace of the config maps")
+	protobuf := flag.Bool("protobuf", false, "ask for protobuf, and not for JSON")
+	flag.Parse()
+	if err := run(*server, *namespace, *protobuf); err != nil {
+		fmt.Fprintln(os.Stderr, "client-go:", err)
+		os.Exit(1)
+	}
+}
+
+func run(kubeconfig, namespace string, protobuf bool) error {
+	lines := readLines()
+	cut := newCut()
+	client, err := newClient(kubeconfig, protobuf, cut)
+	if err != nil {
+		return err
+	}
+	source := cache.NewListWatchFromClient(client, "configmaps", namespace, fields.Everything())
+	informer := cache.NewSharedIndexInformer(source, &corev1.ConfigMap{}, 0, cache.Indexers{
+		cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
+	})
+	told := &told{}
+	handler, err := informer.AddEventHandler(told)
+	if err != nil {
+		return err
+	}
+	go informer.RunWithContext(context.Background())
+
+	<-handler.HasSyncedChecker().Done()
+	if err := there(told, informer); err != nil {
+		return err
+	}
+	for line := range lines {
+		changes, isRelist := strings.CutPrefix(line, "relist ")
+		switch {
+		case line == "cut":
+			cut.hold()
+			fmt.Println(line)
+		case isRelist:
+			changed, err := strconv.Atoi(changes)
+			if err != nil {
+				return err
+			}
+			done := told.relist(changed, len(informer.GetStore().ListKeys()))
+			cut.expire()
+			<-done
+			if err := there(told, informer); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("%q is not a line of the benchmark", line)
+		}
+	}
+	return nil
+}
+
+// readLines reads the standard input. When it ends, nobody waits for what this process is at.
+func readLines() <-chan string {
+	lines := make(chan string)
+	go func() {
+		for input := bufio.NewScanner(os.Stdin); input.Scan(); {
+			lines <- input.Text()
+		}
+		os.Exit(0)
+	}()
+	return lines
+}
+
+func newClient(kubeconfig string, protobuf bool, cut *cut) (rest.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	scheme := apiruntime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	config.APIPath = "/api"
+	config.ContentType = "application/json"
+	if protobuf {
+		config.ContentType = "application/vnd.kubernetes.protobuf"
+	}
+	config.AcceptContentTypes = config.ContentType
+	config.GroupVersion = &corev1.SchemeGroupVersion
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	// As all the others: on one machine to compress takes longer than to send.
+	config.DisableCompression = true
+	config.QPS = -1
+	config.Wrap(cut.wrap)
+	return rest.RESTClientFor(config)
+}
+
+// there says that everything was told, at once, and then how much that was.
+func there(told *told, informer cache.SharedIndexInformer) error {
+	fmt.Println("there")
+	calls, changed := told.counts()
+	line, err := json.Marshal(map[string]any{
+		"told": calls, "changed": changed, "stored": len(informer.GetStore().ListKeys()), "version": version(),
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Println(string(line))
+	return nil
+}
+
+// version names client-go, as the build's own record has it, and what the numbers depend on beside it.
+func version() string {
+	version := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range info.Deps {
+			if module.Path == "k8s.io/client-go" {
+				version = module.Version
+			}
+		}
+	}
+	gogc := os.Getenv("GOGC")
+	if gogc == "" {
+		gogc = "100"
+	}
+	return fmt.Sprintf("client-go %s, %s, GOMAXPROCS=%d GOGC=%s", version, runtime.Version(), runtime.GOMAXPROCS(0), gogc)
+}

@@ -1,0 +1,100 @@
+//! Which clients there are, and what they are started by.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use clap::ValueEnum;
+use kube::config::Kubeconfig;
+use tokio::process::Command;
+
+use super::client_name::{ClientName, Program};
+use super::curl::Curl;
+use super::error::ServerError;
+use super::objects::namespace;
+use crate::protocol::GoPeer;
+
+/// The clients of a run.
+pub struct Chosen {
+    /// In the order in which they have their turns.
+    pub clients: Vec<ClientName>,
+    /// What cannot be run here, and why.
+    pub skipped: Vec<String>,
+    go: Option<GoPeer>,
+    curl: Option<Curl>,
+}
+
+impl Chosen {
+    /// Those that are named, or all that are there.
+    ///
+    /// # Errors
+    /// [`ServerError`]: the kubeconfig cannot be read, or one that is named is not there.
+    pub fn of(named: Vec<ClientName>, kubeconfig: &Path) -> Result<Self, ServerError> {
+        let is_named = !named.is_empty();
+        let clients = if is_named { named } else { ClientName::value_variants().to_vec() };
+        let read = Kubeconfig::read_from(kubeconfig);
+        let read = read.map_err(|source| ServerError::Kubeconfig { path: kubeconfig.into(), source: source.into() })?;
+        let mut chosen = Self { clients, skipped: Vec::new(), go: None, curl: None };
+        if chosen.has(Program::Curl) {
+            chosen.curl = chosen.found(Program::Curl, "curl", Curl::of(&read), is_named)?;
+        }
+        if chosen.has(Program::Go) {
+            eprintln!("building the client in Go");
+            chosen.go = chosen.found(Program::Go, "client-go", GoPeer::build_client(), is_named)?;
+        }
+        if chosen.clients.is_empty() { Err(ServerError::NoClients) } else { Ok(chosen) }
+    }
+
+    fn has(&self, program: Program) -> bool {
+        self.clients.iter().any(|client| client.program() == program)
+    }
+
+    /// Who names a client wants its figures; who does not gets those of the others.
+    fn found<T>(
+        &mut self,
+        program: Program,
+        name: &'static str,
+        found: Result<T, impl Display>,
+        is_named: bool,
+    ) -> Result<Option<T>, ServerError> {
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(why) if is_named => Err(ServerError::Program { program: name, why: why.to_string() }),
+            Err(why) => {
+                eprintln!("skipping {name}: {why}");
+                self.skipped.push(format!("The clients of {name} were left out: {why}."));
+                self.clients.retain(|client| client.program() != program);
+                Ok(None)
+            }
+        }
+    }
+
+    pub(super) fn curl(&self) -> Option<&Curl> {
+        self.curl.as_ref()
+    }
+
+    /// What starts a client that is not curl; one in Go with its own settings, or with those by which it is faster.
+    pub(super) fn command(
+        &self,
+        client: ClientName,
+        kubeconfig: &Path,
+        objects: usize,
+        as_it_is: bool,
+    ) -> std::io::Result<Command> {
+        let mut command = match &self.go {
+            Some(go) if client.program() == Program::Go => {
+                let mut command = if as_it_is { go.as_it_is() } else { go.at_its_best() };
+                command.env("KUBE_FEATURE_WatchListClient", client.is_streamed().to_string());
+                command.arg(format!("--protobuf={}", client.is_protobuf()));
+                command.args(["--namespace", &namespace(objects)]);
+                command
+            }
+            _ => {
+                let mut command = std::process::Command::new(std::env::current_exe()?);
+                command.args(["--child", "--client", &client.to_string(), "--objects", &objects.to_string()]);
+                command
+            }
+        };
+        command.arg("--server").arg(kubeconfig);
+        Ok(command.into())
+    }
+}

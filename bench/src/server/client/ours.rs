@@ -1,0 +1,62 @@
+//! This project's shared informer, with the defaults of everything and one handler, which counts.
+
+use std::time::Duration;
+
+use deltafifo::BoxError;
+use deltafifo_informer::shared_informer::{Notification, Registration};
+use deltafifo_informer::{KubeListerWatcher, SharedInformer};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use tokio::time::sleep;
+
+use super::cut::Cut;
+use super::tally::{Tally, Told};
+use super::{Counted, Watching};
+
+pub(super) struct Ours {
+    informer: SharedInformer<ConfigMap>,
+    handler: Registration<ConfigMap>,
+    tally: Tally,
+}
+
+impl Ours {
+    /// Starts it in a task.
+    pub fn start(client: Client, namespace: &str, is_streamed: bool) -> Result<Self, BoxError> {
+        let source = KubeListerWatcher::new::<ConfigMap>(client, &(), Some(namespace));
+        let informer = SharedInformer::<ConfigMap>::builder(source)
+            .reflector(move |reflector| reflector.watch_list(is_streamed))
+            .on_error(|error| eprintln!("{error}"))
+            .build()?;
+        let (tally, running) = (Tally::default(), informer.clone());
+        let told = tally.clone();
+        let handler = informer.add_event_handler(move |notification: Notification<ConfigMap>| {
+            if let Notification::Added { new, .. } | Notification::Updated { new, .. } = &notification {
+                told.note(new);
+            }
+        })?;
+        tokio::spawn(async move { running.run().await });
+        Ok(Self { informer, handler, tally })
+    }
+}
+
+impl Watching for Ours {
+    async fn first_list(&self) -> Result<(), BoxError> {
+        Ok(self.handler.wait_for_sync().await?)
+    }
+
+    async fn relist(&self, cut: &Cut, changed: usize) -> Result<(), BoxError> {
+        let before = self.informer.last_sync_resource_version();
+        self.tally.relist(changed);
+        cut.expire();
+        self.tally.until(Told::has_all_changes).await;
+        // The list goes on to its end, of which nobody is told.
+        while self.informer.last_sync_resource_version() == before {
+            sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    }
+
+    fn counted(&self) -> Counted {
+        Counted { told: self.tally.told(), stored: self.informer.store().len() }
+    }
+}

@@ -1,0 +1,189 @@
+//! curl, which does the least that a client can do with what the server sends.
+
+use std::io;
+use std::process::Command;
+
+use kube::config::Kubeconfig;
+use serde_json::Value;
+
+use super::error::TurnFailed;
+use super::process::{Process, Used};
+
+/// As the first list of a reflector asks, and its first watch.
+const LIST: &str = "limit=500&resourceVersion=0";
+const WATCH: &str = "watch=true&allowWatchBookmarks=true&timeoutSeconds=600&sendInitialEvents=true&\
+                     resourceVersionMatch=NotOlderThan";
+/// What the last of the initial events has, and nothing else here,
+const END: &[u8] = b"k8s.io/initial-events-end";
+/// and in how many bytes, at most, from there to the end of what came.
+const TAIL: usize = 1024;
+
+/// How a kubeconfig's server is reached by curl.
+pub(super) struct Curl {
+    /// Without the path.
+    url: String,
+    /// Lines of a file of settings.
+    settings: String,
+    pub version: String,
+}
+
+/// Why it cannot be.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CurlUnusable {
+    #[error("`curl --version` does not run: {0}")]
+    Start(#[from] io::Error),
+    #[error("the kubeconfig's current context has no cluster with a server")]
+    NoServer,
+    #[error("it cannot be told the kubeconfig's {0}: it takes a token, and certificates in files")]
+    Field(&'static str),
+}
+
+impl Curl {
+    pub fn of(kubeconfig: &Kubeconfig) -> Result<Self, CurlUnusable> {
+        let said = Command::new("curl").arg("--version").output()?;
+        let said = String::from_utf8_lossy(&said.stdout);
+        let version = said.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
+        // What cannot be written as JSON has no server, either.
+        let (url, settings) = settings(&serde_json::to_value(kubeconfig).unwrap_or_default())?;
+        Ok(Self { url, settings, version })
+    }
+
+    /// Reads everything once: what that took, and how many bytes came.
+    pub async fn read(&self, namespace: &str, is_streamed: bool) -> Result<(Used, usize), TurnFailed> {
+        let mut command = tokio::process::Command::new("curl");
+        // HTTP/1.1 as kube's client speaks it.
+        command.args(["--silent", "--show-error", "--fail", "--http1.1", "--config", "-"]);
+        if is_streamed {
+            command.args(["--no-buffer", "--header", "Accept-Encoding: identity"]);
+        } else {
+            command.args(["--output", "/dev/null", "--write-out", "%{size_download}"]);
+        }
+        let mut process = Process::start(command)?;
+        let query = if is_streamed { WATCH } else { LIST };
+        let url = format!("{}/api/v1/namespaces/{namespace}/configmaps?{query}", self.url);
+        process.tell(&format!("url = {}\n{}", quoted(&url), self.settings)).await?;
+        process.end_input();
+        if is_streamed { streamed(process).await } else { listed(process).await }
+    }
+}
+
+async fn listed(mut process: Process) -> Result<(Used, usize), TurnFailed> {
+    let bytes = process.line("done").await?;
+    let used = process.used()?;
+    if process.status().await?.success() {
+        let bytes = bytes.parse().map_err(|_| TurnFailed::Answer(bytes))?;
+        return Ok((used, bytes));
+    }
+    Err(process.ended("done").await)
+}
+
+async fn streamed(mut process: Process) -> Result<(Used, usize), TurnFailed> {
+    let (mut bytes, mut buffer, mut tail) = (0, vec![0; 64 << 10], Vec::new());
+    loop {
+        let read = process.read(&mut buffer, "done").await?;
+        if read == 0 {
+            return Err(process.ended("done").await);
+        }
+        bytes += read;
+        tail.extend_from_slice(&buffer[read.saturating_sub(TAIL)..read]);
+        tail.drain(..tail.len().saturating_sub(TAIL));
+        if tail.windows(END.len()).any(|part| part == END) {
+            return Ok((process.used()?, bytes));
+        }
+    }
+}
+
+/// The server's address, and what curl is to be told beside it.
+fn settings(kubeconfig: &Value) -> Result<(String, String), CurlUnusable> {
+    const UNKNOWN: [&str; 10] = [
+        "certificate-authority-data",
+        "proxy-url",
+        "tls-server-name",
+        "client-certificate-data",
+        "client-key-data",
+        "username",
+        "tokenFile",
+        "as",
+        "exec",
+        "auth-provider",
+    ];
+    let context = named(&kubeconfig["contexts"], &kubeconfig["current-context"], "context");
+    let cluster = named(&kubeconfig["clusters"], &context["cluster"], "cluster");
+    let user = named(&kubeconfig["users"], &context["user"], "user");
+    let said =
+        |field: &str| [cluster, user].into_iter().find_map(|part| part.get(field).filter(|said| !said.is_null()));
+    if let Some(field) = UNKNOWN.into_iter().find(|field| said(field).is_some()) {
+        return Err(CurlUnusable::Field(field));
+    }
+    let text = |field: &str| said(field).and_then(Value::as_str);
+    let url = text("server").ok_or(CurlUnusable::NoServer)?.trim_end_matches('/').to_owned();
+    let mut lines = vec![header("Accept: application/json")];
+    lines.extend(text("token").map(|token| header(&format!("Authorization: Bearer {token}"))));
+    for (field, option) in [("certificate-authority", "cacert"), ("client-certificate", "cert"), ("client-key", "key")]
+    {
+        lines.extend(text(field).map(|file| format!("{option} = {}", quoted(file))));
+    }
+    if said("insecure-skip-tls-verify").and_then(Value::as_bool) == Some(true) {
+        lines.push("insecure".to_owned());
+    }
+    Ok((url, lines.join("\n")))
+}
+
+/// What a kubeconfig's list has under a name; null if there is none.
+fn named<'a>(list: &'a Value, name: &Value, field: &str) -> &'a Value {
+    let found = list.as_array().into_iter().flatten().find(|one| one["name"] == *name);
+    found.map_or(&Value::Null, |one| &one[field])
+}
+
+fn header(text: &str) -> String {
+    format!("header = {}", quoted(text))
+}
+
+/// As a file of curl's settings takes it.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn kubeconfig(cluster: &Value, user: &Value) -> Value {
+        json!({
+            "current-context": "here",
+            "contexts": [{ "name": "there" }, { "name": "here", "context": { "cluster": "c", "user": "u" } }],
+            "clusters": [{ "name": "c", "cluster": cluster }],
+            "users": [{ "name": "other", "user": { "exec": {} } }, { "name": "u", "user": user }],
+        })
+    }
+
+    #[test]
+    fn a_kubeconfig_says_how_the_server_is_reached() {
+        let cluster = json!({ "server": "https://127.0.0.1:6443/", "certificate-authority": "/ca \"1\".crt" });
+        let user = json!({ "token": "t", "client-certificate": null });
+        let (url, said) = settings(&kubeconfig(&cluster, &user)).expect("curl can be told");
+        assert_eq!(url, "https://127.0.0.1:6443");
+        let lines: Vec<_> = said.lines().collect();
+        assert_eq!(&lines[1..], ["header = \"Authorization: Bearer t\"", r#"cacert = "/ca \"1\".crt""#]);
+        let insecure = json!({ "server": "https://a", "insecure-skip-tls-verify": true });
+        let (_, said) = settings(&kubeconfig(&insecure, &json!({}))).expect("curl can be told");
+        assert!(said.ends_with("\ninsecure"), "{said}");
+    }
+
+    #[test]
+    fn what_curl_cannot_be_told_is_said() {
+        let server = json!({ "server": "https://a" });
+        for field in ["certificate-authority-data", "proxy-url"] {
+            let mut cluster = server.clone();
+            cluster[field] = "x".into();
+            let error = settings(&kubeconfig(&cluster, &json!({}))).expect_err(field).to_string();
+            assert!(error.contains(field), "{error}");
+        }
+        let error = settings(&kubeconfig(&server, &json!({ "exec": {} }))).expect_err("exec").to_string();
+        assert!(error.contains("exec"), "{error}");
+        let error = settings(&json!({})).expect_err("nothing").to_string();
+        assert!(error.contains("no cluster"), "{error}");
+    }
+}

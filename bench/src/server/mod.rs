@@ -1,0 +1,116 @@
+//! Clients of a real API server, `relist --server KUBECONFIG`: so many config maps, from the start of a client's process to
+//! the last call of its handler; and from there a relist in which one of a hundred has changed. The server shares the machine,
+//! so CPU time, which is the client's alone, stands beside the time.
+//!
+//! * `objects.rs`: what is on the server.
+//! * `turn.rs`: one client measured, by its process (`process.rs`), or curl's (`curl.rs`).
+//! * `client/`: the clients in Rust. The one in Go is `peers/client-go/server`.
+//!
+//! | figure | what it is |
+//! | --- | --- |
+//! | `list` | seconds from the start of the process until its handler was told of everything |
+//! | `list-cpu` | CPU seconds of the process by then |
+//! | `list-peak` | the most that was resident by then, bytes an object |
+//! | `relist-cpu` | CPU seconds from the end of a cut until the handler was told of all changes, and the list was at its end |
+//! | `relist-peak` | the most that was resident by then |
+
+mod chosen;
+mod client;
+mod client_name;
+mod config;
+mod curl;
+mod error;
+mod objects;
+mod process;
+mod turn;
+
+use std::path::PathBuf;
+use std::pin::pin;
+
+use kube::Client;
+use tokio::runtime::Runtime;
+use tokio::signal;
+
+pub use chosen::Chosen;
+pub use client::run as run_client;
+pub use client_name::ClientName;
+use config::config;
+pub use error::ServerError;
+use objects::Objects;
+use turn::{Taken, Turn};
+
+use crate::report::{Machine, Missed};
+use crate::rounds::{Interrupted, Measured, Outcome};
+use crate::warm;
+
+/// What it is called in every table.
+const WORKLOAD: &str = "server";
+
+/// What is to be measured.
+pub struct Plan {
+    /// The server of this file,
+    pub kubeconfig: PathBuf,
+    /// by these,
+    pub chosen: Chosen,
+    /// with so many objects,
+    pub objects: usize,
+    /// so many times.
+    pub rounds: usize,
+}
+
+/// Makes the objects that are not there, and runs all clients. One that fails costs its turn, and nothing else. Ctrl-C ends it
+/// with what was measured.
+///
+/// # Errors
+/// [`ServerError`]: nothing can be measured.
+pub fn run(plan: &Plan) -> Result<Outcome<ClientName>, ServerError> {
+    Runtime::new()?.block_on(measure(plan))
+}
+
+async fn measure(plan: &Plan) -> Result<Outcome<ClientName>, ServerError> {
+    let path = &plan.kubeconfig;
+    let config =
+        config(path).await.map_err(|source| ServerError::Kubeconfig { path: path.clone(), source: source.into() });
+    let client = Client::try_from(config?);
+    let client = client.map_err(|source| ServerError::Client { path: path.clone(), source: source.into() })?;
+    let objects = Objects::fill(client, plan.objects).await?;
+    let all = Turn::all(&plan.chosen.clients, plan.rounds);
+    let mut outcome = Outcome::default();
+    let mut interrupt = pin!(signal::ctrl_c());
+    for (done, turn) in all.iter().enumerate() {
+        eprintln!("{turn}");
+        warm::before_client(plan.objects, Machine::available_bytes());
+        tokio::select! {
+            biased;
+            asked = &mut interrupt => {
+                asked?;
+                outcome.interrupted = Some(Interrupted { done, of: all.len() });
+                outcome.not_run = all[done..].iter().map(|turn| missed(turn, plan, &turn.to_string())).collect();
+                break;
+            }
+            taken = turn.take(plan, &objects) => match taken {
+                Ok(taken) => note(&mut outcome, turn, plan, taken),
+                Err(why) => {
+                    let failed = format!("{turn}: {why}");
+                    eprintln!("FAILED: {failed}; going on with the other turns");
+                    outcome.failed.push(missed(turn, plan, &failed));
+                }
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+fn note(outcome: &mut Outcome<ClientName>, turn: &Turn, plan: &Plan, Taken { rows, version }: Taken) {
+    let (engine, objects) = (turn.client, plan.objects);
+    outcome.measured.extend(rows.into_iter().map(|row| Measured { engine, objects, row }));
+    let said = outcome.engines.entry(engine.to_string()).or_insert_with(|| engine.description());
+    // Peers in Go have two settings.
+    if !said.contains(&version) {
+        *said = format!("{said}; {version}");
+    }
+}
+
+fn missed(turn: &Turn, plan: &Plan, said: &str) -> Missed {
+    Missed::new(turn.client.to_string(), plan.objects, vec![WORKLOAD.to_owned()], said)
+}

@@ -1,0 +1,125 @@
+//! The objects on the server: made once, and kept there for the next run, in a namespace for each number of them. Of a
+//! hundred one is changed whenever a client is cut off.
+
+use std::fmt::Write;
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Client, Error};
+use serde_json::json;
+
+use super::error::ServerError;
+
+/// How many writes are under way at a time.
+const AT_ONCE: usize = 16;
+/// One of so many changes.
+const CHANGES: usize = 100;
+/// After so many that are made it is said how many there are.
+const SAID_EACH: usize = 10_000;
+/// What a change writes anew, in as many letters every time.
+const TURN: &str = "turn";
+
+/// Where so many objects are.
+pub(super) fn namespace(objects: usize) -> String {
+    format!("deltafifo-bench-{objects}")
+}
+
+/// All of them.
+pub(super) struct Objects {
+    maps: Api<ConfigMap>,
+    namespace: String,
+    number: usize,
+    /// What the server has: a cluster may put one of its own into every namespace.
+    there: usize,
+}
+
+impl Objects {
+    /// Makes those that are not there yet.
+    pub async fn fill(client: Client, objects: usize) -> Result<Self, ServerError> {
+        let namespace = namespace(objects);
+        let refused = |what: &str| {
+            let what = format!("{what} the namespace {namespace}");
+            move |source| ServerError::Refused { what, source: Box::new(source) }
+        };
+        let metadata = ObjectMeta { name: Some(namespace.clone()), ..ObjectMeta::default() };
+        let made = Namespace { metadata, ..Namespace::default() };
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        there(namespaces.create(&PostParams::default(), &made).await).map_err(refused("make"))?;
+        let maps = Api::namespaced(client, &namespace);
+        let mut filled = Self { maps, namespace: namespace.clone(), number: objects, there: 0 };
+        filled.there = filled.count().await.map_err(refused("count config maps in"))?;
+        if filled.there < objects {
+            filled.make().await.map_err(refused("make config maps in"))?;
+            filled.there = filled.count().await.map_err(refused("count config maps in"))?;
+        }
+        if !(objects..=objects + 1).contains(&filled.there) {
+            return Err(ServerError::Number { namespace, objects, there: filled.there });
+        }
+        Ok(filled)
+    }
+
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// How many there are.
+    pub fn there(&self) -> usize {
+        self.there
+    }
+
+    /// Changes one in a hundred, the last of all among them, and the same ones every time. How many that is.
+    pub async fn change(&self) -> Result<usize, Error> {
+        let turn = format!("{:016}", Timestamp::now().as_microsecond());
+        let patch = &Patch::Merge(json!({ "data": { TURN: turn } }));
+        let changed: Vec<_> = (0..self.number).rev().step_by(CHANGES).map(name).collect();
+        let number = changed.len();
+        let change =
+            |name: String| async move { self.maps.patch(&name, &PatchParams::default(), patch).await.map(drop) };
+        stream::iter(changed).map(Ok).try_for_each_concurrent(AT_ONCE, change).await?;
+        Ok(number)
+    }
+
+    async fn count(&self) -> Result<usize, Error> {
+        let first = self.maps.list_metadata(&ListParams::default().limit(1)).await?;
+        let further = first.metadata.remaining_item_count.and_then(|further| usize::try_from(further).ok());
+        Ok(first.items.len() + further.unwrap_or(0))
+    }
+
+    async fn make(&self) -> Result<(), Error> {
+        let make = |number: usize| async move {
+            if number.is_multiple_of(SAID_EACH) {
+                eprintln!("making config maps: {number} of {}", self.number);
+            }
+            there(self.maps.create(&PostParams::default(), &config_map(number)).await)
+        };
+        stream::iter(0..self.number).map(Ok).try_for_each_concurrent(AT_ONCE, make).await
+    }
+}
+
+/// What came of making something: that it is there already is as good.
+fn there<K>(made: Result<K, Error>) -> Result<(), Error> {
+    match made {
+        Err(Error::Api(status)) if status.code == 409 => Ok(()),
+        made => made.map(drop),
+    }
+}
+
+fn name(number: usize) -> String {
+    format!("config-{number:07}")
+}
+
+/// Some 980 bytes in a list.
+fn config_map(number: usize) -> ConfigMap {
+    let mut properties = String::new();
+    for line in 0..12 {
+        // Writing to a String cannot fail.
+        let _ = writeln!(properties, "server.option-{line:02}=value-{number:07}-{line:02}");
+    }
+    let labels = [("app", format!("app-{:03}", number % 500)), ("team", format!("team-{:02}", number % 50))];
+    let data = [(TURN, format!("{:016}", 0)), ("application.properties", properties)];
+    let map = |pairs: [(&str, String); 2]| pairs.map(|(name, value)| (name.to_owned(), value)).into();
+    let metadata = ObjectMeta { name: Some(name(number)), labels: Some(map(labels)), ..ObjectMeta::default() };
+    ConfigMap { metadata, data: Some(map(data)), ..ConfigMap::default() }
+}

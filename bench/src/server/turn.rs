@@ -1,0 +1,169 @@
+//! One client's process, from its start to what it has used.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::{Map, json};
+
+use super::client::{CUT, Counts, RELIST, THERE};
+use super::client_name::{ClientName, Program};
+use super::error::TurnFailed;
+use super::objects::Objects;
+use super::process::{Process, Used};
+use super::{Plan, WORKLOAD};
+use crate::protocol::Row;
+
+/// See the module.
+#[derive(Clone, Copy)]
+pub(super) struct Turn {
+    round: usize,
+    rounds: usize,
+    pub client: ClientName,
+    figures: Figures,
+}
+
+/// What is taken of a turn. Go trades memory for time: its times are those of the faster setting, its peaks those of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Figures {
+    All,
+    Times,
+    Peaks,
+}
+
+/// What a turn brought.
+pub(super) struct Taken {
+    pub rows: Vec<Row>,
+    /// What the client says it is.
+    pub version: String,
+}
+
+impl Turn {
+    /// All turns in their order: every second round goes the other way, so that nobody always has the server as the same
+    /// neighbour leaves it.
+    pub fn all(clients: &[ClientName], rounds: usize) -> Vec<Self> {
+        let mut all = Vec::new();
+        for round in 1..=rounds {
+            let mut clients = clients.to_vec();
+            if round.is_multiple_of(2) {
+                clients.reverse();
+            }
+            for client in clients {
+                let is_go = client.program() == Program::Go;
+                let figures = if is_go { &[Figures::Times, Figures::Peaks][..] } else { &[Figures::All] };
+                all.extend(figures.iter().map(|figures| Self { round, rounds, client, figures: *figures }));
+            }
+        }
+        all
+    }
+
+    /// Measures it.
+    pub async fn take(&self, plan: &Plan, objects: &Objects) -> Result<Taken, TurnFailed> {
+        if let Some(curl) = plan.chosen.curl().filter(|_| self.client.program() == Program::Curl) {
+            let (used, bytes) = curl.read(objects.namespace(), self.client.is_streamed()).await?;
+            let extra = map(&[("bytes", bytes)]);
+            return Ok(Taken {
+                rows: times("list", used.wall, used.cpu, &extra).into(),
+                version: curl.version.clone(),
+            });
+        }
+        let as_it_is = self.figures == Figures::Peaks;
+        let command = plan.chosen.command(self.client, &plan.kubeconfig, plan.objects, as_it_is)?;
+        let mut process = Process::start(command)?;
+
+        let (listed, counts) = there(&mut process).await?;
+        if (counts.told, counts.stored) != (objects.there(), objects.there()) {
+            return Err(TurnFailed::Objects { told: counts.told, stored: counts.stored, there: objects.there() });
+        }
+        let first = map(&[("told", counts.told), ("store_len", counts.stored)]);
+
+        process.tell(CUT).await?;
+        let said = process.line("cut off").await?;
+        if said != CUT {
+            return Err(TurnFailed::Answer(said));
+        }
+        let changed = objects.change().await.map_err(|error| TurnFailed::Change(error.into()))?;
+        let before = process.used()?;
+        process.tell(&format!("{RELIST} {changed}")).await?;
+        let (relisted, counts) = there(&mut process).await?;
+        if counts.changed != changed {
+            return Err(TurnFailed::Changes { told: counts.changed, changed });
+        }
+        let again = map(&[("told", counts.told), ("changed", changed), ("store_len", counts.stored)]);
+
+        let mut rows = Vec::new();
+        if self.figures != Figures::Peaks {
+            rows.extend(times("list", listed.wall, listed.cpu, &first));
+            // Its time is that of the pauses that clients make before they ask again.
+            rows.push(row("relist-cpu", "s", relisted.cpu.saturating_sub(before.cpu).as_secs_f64(), &again));
+        }
+        if self.figures != Figures::Times {
+            rows.push(peak("list-peak", listed, objects, &first));
+            rows.push(peak("relist-peak", relisted, objects, &again));
+        }
+        Ok(Taken { rows, version: counts.version })
+    }
+}
+
+impl fmt::Display for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let peaks = if self.figures == Figures::Peaks { ", peaks" } else { "" };
+        write!(f, "round {}/{}: {}{peaks}", self.round, self.rounds, self.client)
+    }
+}
+
+/// Waits until the client says that it has told everything: what it had used by then, and what it counts after that.
+async fn there(process: &mut Process) -> Result<(Used, Counts), TurnFailed> {
+    let said = process.line("there").await?;
+    let used = process.used()?;
+    if said != THERE {
+        return Err(TurnFailed::Answer(said));
+    }
+    let counts = process.line("there").await?;
+    Ok((used, serde_json::from_str(&counts).map_err(|_| TurnFailed::Answer(counts))?))
+}
+
+type Extra = Map<String, serde_json::Value>;
+
+fn map(counts: &[(&str, usize)]) -> Extra {
+    counts.iter().map(|(name, count)| ((*name).to_owned(), json!(count))).collect()
+}
+
+fn row(variant: &str, unit: &str, value: f64, extra: &Extra) -> Row {
+    let (variant, unit) = (variant.to_owned(), unit.to_owned());
+    Row { workload: WORKLOAD.to_owned(), variant, unit, value, extra: extra.clone() }
+}
+
+fn times(variant: &str, wall: Duration, cpu: Duration, extra: &Extra) -> [Row; 2] {
+    let cpu = row(&format!("{variant}-cpu"), "s", cpu.as_secs_f64(), extra);
+    [row(variant, "s", wall.as_secs_f64(), extra), cpu]
+}
+
+/// The peak of the whole process, an object.
+#[expect(clippy::cast_precision_loss, reason = "bytes are far below 2^53")]
+fn peak(variant: &str, used: Used, objects: &Objects, extra: &Extra) -> Row {
+    let mut extra = extra.clone();
+    extra.extend([("start_bytes".to_owned(), json!(0)), ("peak_bytes".to_owned(), json!(used.peak))]);
+    row(variant, "B", used.peak as f64 / objects.there() as f64, &extra)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_second_round_goes_the_other_way_and_go_has_two_turns() {
+        let order: Vec<_> =
+            Turn::all(&[ClientName::Curl, ClientName::ClientGoList], 2).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            order,
+            [
+                "round 1/2: curl",
+                "round 1/2: client-go-list",
+                "round 1/2: client-go-list, peaks",
+                "round 2/2: client-go-list",
+                "round 2/2: client-go-list, peaks",
+                "round 2/2: curl",
+            ]
+        );
+    }
+}

@@ -32,6 +32,8 @@ struct Way {
     is_cut: bool,
     /// How many watches wait for the end of that.
     held: usize,
+    /// How many were asked for since, each of which follows upon a list.
+    again: usize,
 }
 
 impl Watches {
@@ -48,9 +50,10 @@ impl Watches {
         let _ = self.way.subscribe().wait_for(|way| way.held >= watches).await;
     }
 
-    /// Tells those that wait that their version has expired. Later ones are let through.
-    pub fn expire(&self) {
-        self.way.send_modify(|way| way.is_cut = false);
+    /// Tells those that wait that their version has expired, and waits until so many have been asked for with another.
+    pub async fn expire(&self, watches: usize) {
+        self.way.send_modify(|way| (way.is_cut, way.again) = (false, 0));
+        let _ = self.way.subscribe().wait_for(|way| way.again >= watches).await;
     }
 }
 
@@ -86,6 +89,7 @@ where
         let answer = self.inner.call(request);
         async move {
             let answer = answer.await?;
+            way.send_modify(|way| way.again += usize::from(is_watch));
             if !is_watch {
                 return Ok(answer.map(BodyExt::boxed_unsync));
             }

@@ -15,6 +15,8 @@ use crate::wait::POLL;
 
 /// Maps whose belongings are deleted unseen.
 const MISSED: usize = 20;
+/// Of pods two, of secrets one.
+const WATCHES: usize = 3;
 /// How long controllers may take.
 const RECONCILING: Duration = Duration::from_secs(60);
 
@@ -53,13 +55,12 @@ async fn missed(
     }
     right(&cluster, |wrong| wrong.iter().all(Vec::is_empty)).await?;
 
-    // Of pods twice, of secrets once.
-    watches.cut(3).await;
+    watches.cut(WATCHES).await;
     for name in &names {
         cluster.strip(name).await?;
     }
-    watches.expire();
-    // What comes behind that has been told when this has: it is of watches that follow upon the new lists.
+    watches.expire(WATCHES).await;
+    // What those lists have shown has been told when this has.
     cluster.add("last").await?;
     let is_last_right = |wrong: &Wrong| !wrong.iter().flatten().any(|name| name == "last");
     right(&cluster, is_last_right).await?;

@@ -1,11 +1,12 @@
 //! Controllers in kube's shape, against an API server in this process. The clock is paused, and nowhere is slept but in what a
 //! controller is given to do.
 
-#![allow(clippy::duplicate_mod)] // One controller is compiled twice: `twins`.
+#![allow(clippy::duplicate_mod)] // One controller is compiled twice: `twins`. And examples share modules.
 
 mod configured;
 mod debounced;
 mod deleted;
+mod examples;
 mod next;
 mod one_at_a_time;
 mod owned;

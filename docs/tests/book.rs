@@ -113,6 +113,18 @@ fn readme_below(heading: &str) -> Vec<String> {
 }
 
 #[test]
+fn each_row_of_what_kubes_store_loses_is_a_test() {
+    let below = readme_below("### What kube's store loses");
+    let rows = below.iter().filter_map(|line| line.strip_suffix("` |")).filter_map(|row| row.rsplit('`').next());
+    let tests = text(&root().join("informer/tests/runtime/kubes_store.rs"));
+    let tests =
+        tests.split("#[tokio::test(start_paused = true)]\nasync fn ").skip(1).filter_map(|test| test.split('(').next());
+    let (rows, tests): (Vec<_>, Vec<_>) = (rows.collect(), tests.collect());
+    assert_eq!(rows, tests);
+    assert!(rows.len() >= 6, "only {rows:?} were found");
+}
+
+#[test]
 fn the_first_controller_is_as_short_as_it_is_said_to_be() {
     let below = readme_below("## A controller in 30 lines");
     let code = below.iter().skip_while(|line| !line.starts_with("```rust")).skip(1);

@@ -34,7 +34,8 @@
 //! What [`watcher::Config`] says is heeded, but for `bookmarks`: they are always asked for.
 //!
 //! Not here: `trigger_backoff` (it is client-go's), the streams of `unstable-runtime` (`for_stream`, `owns_stream`,
-//! `watches_stream` and their like: see the informers above), `applier`, `ReconcileRequest` and reasons in spans.
+//! `watches_stream` and their like: see the informers above, which can be [of a stream](SharedInformer::for_stream)), `applier`,
+//! `ReconcileRequest` and reasons in spans.
 
 mod action;
 mod config;

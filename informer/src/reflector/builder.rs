@@ -33,7 +33,7 @@ pub struct ReflectorBuilder<K> {
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
-    pub(super) fn new(source: Box<dyn ListerWatcher>, target: Arc<dyn Target<K>>) -> Self {
+    pub(crate) fn new(source: Box<dyn ListerWatcher>, target: Arc<dyn Target<K>>) -> Self {
         Self {
             source,
             target,

@@ -106,7 +106,7 @@ async fn measure(way: Way, copies: usize) -> Result<(), Box<dyn Error>> {
     let count = if way == Way::Cut { cut(source).await? } else { reflected(source, way).await? };
     let end = Clock::now();
     let begun = *begun.lock().last().ok_or("a list was asked for")?;
-    let (wall, cpu) = (end.wall - begun.wall, end.cpu - begun.cpu);
+    let (wall, cpu) = (end.wall - begun.wall, end.cpu.saturating_sub(begun.cpu));
     let name = way.to_possible_value().ok_or("a way has a name")?;
     println!(
         "{:<10} {count} pods of {} MB: {:.2} s, {:.2} s of CPU, {} MiB more at the peak",
@@ -204,7 +204,8 @@ fn client(items: Bytes, begun: Arc<Mutex<Vec<Clock>>>) -> kube::Client {
 /// A list of that version, as a connection brings it.
 fn list(version: usize, items: &Bytes) -> stream::BoxStream<'static, Bytes> {
     const FRAME: usize = 64 << 10;
-    let head = format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":["#);
+    let head =
+        format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":["#);
     let (items, frames) = (items.clone(), (0..items.len()).step_by(FRAME));
     let items = frames.map(move |from| items.slice(from..items.len().min(from + FRAME)));
     stream::iter([head.into()].into_iter().chain(items).chain(["]}".into()])).boxed()

@@ -7,6 +7,8 @@
 //! client-go's, with handlers of which one sleeps and one panics: see `informers/`. The same oracle judges them all. One is of
 //! controllers, ours beside kube's: see `controllers/`.
 
+#![allow(clippy::duplicate_mod)] // The same controllers with another runtime.
+
 mod churn;
 mod controllers;
 mod fault;

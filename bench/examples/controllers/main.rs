@@ -5,6 +5,8 @@
 //!
 //! Each is a process of its own, by turns.
 
+#![allow(clippy::duplicate_mod)] // The same controllers with another runtime.
+
 mod kubes;
 mod ours;
 
@@ -82,6 +84,10 @@ async fn measure(runtime: Runtime, args: &Args) -> Result<(), Box<dyn Error>> {
     let name = runtime.to_possible_value().ok_or("a runtime has a name")?;
     #[allow(clippy::cast_precision_loss)] // For a person.
     let rate = args.objects as f64 / seconds;
-    println!("{:<6} {} reconciled after {seconds:.2} s, {rate:.0}/s, {mib} MiB more at the peak", name.get_name(), args.objects);
+    println!(
+        "{:<6} {} reconciled after {seconds:.2} s, {rate:.0}/s, {mib} MiB more at the peak",
+        name.get_name(),
+        args.objects
+    );
     Ok(())
 }

@@ -46,6 +46,7 @@ async fn reconcile(map: Arc<ConfigMap>, seen: Arc<Seen>) -> Result<Action, Infal
     Ok(Action::await_change())
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // kube's.
 fn error_policy(_: Arc<ConfigMap>, _: &Infallible, _: Arc<Seen>) -> Action {
     Action::requeue(Duration::from_secs(1))
 }

@@ -34,9 +34,8 @@ impl Cluster {
         let data = Some([("name".to_owned(), name.to_owned())].into());
         let map = ConfigMap { metadata, data, ..ConfigMap::default() };
         let map = self.maps.create(&PostParams::default(), &map).await?;
-        let owner = map.controller_owner_ref(&()).map(|owner| vec![owner]);
-        let owned = ObjectMeta { owner_references: owner, ..ObjectMeta::default() };
-        self.add_pod(&format!("{name}-owned"), owned).await?;
+        let owner_references = map.controller_owner_ref(&()).map(|owner| vec![owner]);
+        self.add_pod(&format!("{name}-owned"), ObjectMeta { owner_references, ..ObjectMeta::default() }).await?;
         let uses = Some([("uses".to_owned(), name.to_owned())].into());
         self.add_pod(&format!("{name}-uses"), ObjectMeta { annotations: uses, ..ObjectMeta::default() }).await
     }

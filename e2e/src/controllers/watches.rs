@@ -14,8 +14,8 @@ use kube::client::{Body, Client, ClientBuilder, DynBody};
 use kube::core::response::Status;
 use serde_json::json;
 use tokio::sync::watch;
-use tower::layer::layer_fn;
 use tower::Service;
+use tower::layer::layer_fn;
 
 use crate::servers;
 

@@ -69,10 +69,7 @@ async fn missed(
 }
 
 /// Waits until it `is_right`. What is wrong then.
-async fn right(
-    cluster: &Cluster,
-    is_right: impl Fn(&Wrong) -> bool,
-) -> Result<Wrong, BoxError> {
+async fn right(cluster: &Cluster, is_right: impl Fn(&Wrong) -> bool) -> Result<Wrong, BoxError> {
     let deadline = Instant::now() + RECONCILING;
     loop {
         let wrong = cluster.wrong().await?;

@@ -104,11 +104,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Pruned<'_, D> {
         self.inner.deserialize_option(visitor)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, D::Error> {
         let visitor = self.of(visitor);
         self.inner.deserialize_newtype_struct(name, visitor)
     }
@@ -268,7 +264,9 @@ mod tests {
 
     fn without(paths: &[&[&str]]) -> Prune {
         let mut prune = Prune::default();
-        paths.iter().for_each(|path| prune.leave_out(path));
+        for path in paths {
+            prune.leave_out(path);
+        }
         prune
     }
 
@@ -314,12 +312,14 @@ mod tests {
     }
 
     fn object() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), any::<i32>().prop_map(Value::from)];
+        let leaf =
+            prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), any::<i32>().prop_map(Value::from)];
         let name = || prop::sample::select(vec!["a", "b", "c", "\"\\"]).prop_map(str::to_owned);
         let value = leaf.prop_recursive(4, 32, 4, move |value| {
             prop_oneof![
                 prop::collection::vec(value.clone(), 0..3).prop_map(Value::from),
-                prop::collection::btree_map(name(), value, 0..4).prop_map(|all| Value::Object(all.into_iter().collect())),
+                prop::collection::btree_map(name(), value, 0..4)
+                    .prop_map(|all| Value::Object(all.into_iter().collect())),
             ]
         });
         let name = || prop::sample::select(vec!["a", "b", "c", "\"\\"]).prop_map(str::to_owned);
@@ -347,7 +347,9 @@ mod tests {
         ) {
             let paths: Vec<&[&str]> = paths.iter().map(Vec::as_slice).collect();
             let mut expected = object.as_object().unwrap().clone();
-            paths.iter().for_each(|path| take_out(&mut expected, path));
+            for path in &paths {
+                take_out(&mut expected, path);
+            }
             let found: Value = without(&paths).decode(object.to_string().as_bytes()).unwrap();
             prop_assert_eq!(found, Value::Object(expected));
         }

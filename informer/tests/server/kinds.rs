@@ -53,7 +53,8 @@ async fn what_is_left_out_is_in_no_object_of_lists_and_watches() {
         let types = ApiResource::erase::<ConfigMap>(&());
         let source = KubeListerWatcher::new::<DynamicObject>(server.client(), &types, None);
         let fifo = applied::<DynamicObject>();
-        let without = |builder: ReflectorBuilder<DynamicObject>| builder.without(&["data"]).without(&["metadata", "uid"]);
+        let without =
+            |builder: ReflectorBuilder<DynamicObject>| builder.without(&["data"]).without(&["metadata", "uid"]);
         let _errors = run(source, &fifo, |builder| without(builder.watch_list(watch_list)));
         fifo.wait_for_sync_async().await.unwrap();
         server.apply(map("shop", "b", "2")).unwrap();

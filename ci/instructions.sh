@@ -50,7 +50,7 @@ awk -v percent=2 '
   BEGIN { printf "%-20s %12s %12s %9s\n", "instructions", "baseline", "now", "" }
   /^#/ { next }
   FILENAME != "-" { was[$1] = $2; next }
-  !($1 in was) { printf "%-20s %12s %12d  not in the baseline\n", $1, "", $2; names = 2; next }
+  !($1 in was) { printf "%-20s %12s %12d  not in the baseline\n", $1, "", $2; failed = 1; next }
   {
     more = ($2 / was[$1] - 1) * 100
     verdict = more > percent ? "  too many" : more < -percent ? "  fewer: record them" : ""

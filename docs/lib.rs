@@ -1,5 +1,5 @@
-//! The guide's code, compiled and run as tests: each chapter of `src` is the documentation of a module here. The book itself is
-//! made by `mdbook build docs`.
+//! The code of the guide and of README, compiled and run as tests: each chapter of `src` is the documentation of a module here. The
+//! book itself is made by `mdbook build docs`.
 
 macro_rules! chapters {
     ($($name:ident: $text:literal,)*) => {
@@ -12,6 +12,7 @@ macro_rules! chapters {
 }
 
 chapters! {
+    readme: "../README.md",
     introduction: "src/introduction.md",
     concepts: "src/concepts.md",
     from_client_go: "src/from-client-go.md",

@@ -96,8 +96,3 @@ pub use store::{
     WalkStep,
 };
 pub use version::ResourceVersion;
-
-/// The README's example is a test.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;

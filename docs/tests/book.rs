@@ -102,3 +102,32 @@ fn the_table_of_versions_ends_with_these() {
     let rows = docs.lines().skip_while(|line| !line.contains("| k8s-openapi |")).take_while(|line| line.contains('|'));
     assert_eq!(rows.last(), Some(row.as_str()));
 }
+
+/// The lines of README below a heading.
+fn readme_below(heading: &str) -> Vec<String> {
+    let readme = text(&root().join("README.md"));
+    let below = readme.lines().skip_while(|line| *line != heading).skip(1);
+    let below: Vec<_> = below.take_while(|line| !line.starts_with("## ")).map(str::to_owned).collect();
+    assert!(!below.is_empty(), "README has no {heading:?}");
+    below
+}
+
+#[test]
+fn each_row_of_what_kubes_store_loses_is_a_test() {
+    let below = readme_below("### What kube's store loses");
+    let rows = below.iter().filter_map(|line| line.strip_suffix("` |")).filter_map(|row| row.rsplit('`').next());
+    let tests = text(&root().join("informer/tests/runtime/kubes_store.rs"));
+    let tests =
+        tests.split("#[tokio::test(start_paused = true)]\nasync fn ").skip(1).filter_map(|test| test.split('(').next());
+    let (rows, tests): (Vec<_>, Vec<_>) = (rows.collect(), tests.collect());
+    assert_eq!(rows, tests);
+    assert!(rows.len() >= 6, "only {rows:?} were found");
+}
+
+#[test]
+fn the_first_controller_is_as_short_as_it_is_said_to_be() {
+    let below = readme_below("## A controller in 30 lines");
+    let code = below.iter().skip_while(|line| !line.starts_with("```rust")).skip(1);
+    let lines = code.take_while(|line| *line != "```").count();
+    assert!((10..=30).contains(&lines), "{lines}");
+}

@@ -4,9 +4,13 @@
 //! Each scenario has servers of its own, on loopback, in a directory of its own, and a time limit. A reflector feeds a
 //! `DeltaFifo` over an `Indexer`, a consumer applies what it pops, and an oracle looks at everything that handlers are
 //! told: see `oracle.rs`, and `scenarios/`, one file each. In most of them shared informers watch as well, ours and
-//! client-go's, with handlers of which one sleeps and one panics: see `informers/`. The same oracle judges them all.
+//! client-go's, with handlers of which one sleeps and one panics: see `informers/`. The same oracle judges them all. One is of
+//! controllers, ours beside kube's: see `controllers/`.
+
+#![allow(clippy::duplicate_mod)] // The same controllers with another runtime.
 
 mod churn;
+mod controllers;
 mod fault;
 mod gate;
 mod heard;

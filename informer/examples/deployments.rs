@@ -6,6 +6,8 @@
 //! A factory makes the informer, and every minute the handler is told everything once more.
 
 mod cluster;
+#[path = "cluster/shop.rs"]
+mod shop;
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,7 +23,7 @@ use tokio::time::sleep;
 
 /// Prints what happens to the deployments of a cluster.
 #[derive(Parser)]
-struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     cluster: Cluster,
 }
@@ -52,8 +54,12 @@ impl EventHandler<Deployment> for Printer {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let Args { cluster } = Args::parse();
-    let factory = SharedInformerFactory::new(cluster.client().await?).resync(Duration::from_secs(60));
+    run(Args::parse()).await
+}
+
+pub(crate) async fn run(Args { cluster }: Args) -> Result<(), Box<dyn Error>> {
+    let client = cluster.client().await?.unwrap_or_else(shop::client);
+    let factory = SharedInformerFactory::new(client).resync(Duration::from_secs(60));
     let informer = factory.informer_with::<Deployment>(&(), &cluster.scope(), |informer| {
         informer.on_error(|error| eprintln!("{error}"))
     })?;

@@ -75,7 +75,7 @@ impl GoPeer {
     /// What starts the peer with the faster of two settings, and a limit so that it cannot take more memory than there is.
     /// What the caller's environment says comes first.
     pub(crate) fn at_its_best(&self) -> Command {
-        /// Collects when the heap is five times what was alive. With Go's default, 100, lists take a quarter longer
+        /// Collects when the heap is five times what was alive. With Go's default, 100, lists took a third longer
         /// (BENCHMARKS.md).
         const GOGC: &str = "400";
         let mut command = self.as_it_is();

@@ -41,6 +41,9 @@ pub(super) fn page(report: &Report, sections: &[Section]) -> String {
     markup.into_string()
 }
 
+/// What a figure is.
+const MEDIANS: &str = "medians, of an even number of rounds the worse of the two in the middle";
+
 fn head(report: &Report) -> Markup {
     let machine = &report.machine;
     html! {
@@ -51,7 +54,7 @@ fn head(report: &Report) -> Markup {
             @for run in &report.runs {
                 dt { "Date" } dd { (run.date) ", commit " (run.commit) }
                 dt { "Check" } dd { (run.verdict.sentence()) }
-                dt { "Rounds" } dd { (run.rounds) ", interleaved; medians" }
+                dt { "Rounds" } dd { (run.rounds) ", interleaved; " (MEDIANS) }
             }
             dt { "Machine" }
             dd { (machine.cpu) ", " (machine.cores) " cores, " (bytes(machine.memory_bytes)) ", Linux " (machine.kernel) }

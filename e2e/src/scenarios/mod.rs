@@ -1,6 +1,7 @@
 //! What is done to the servers, and what must come of it: one scenario a file.
 
 mod churn;
+mod controllers;
 mod etcd_gone;
 mod large;
 mod page_expired;
@@ -19,6 +20,7 @@ use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 
 /// What a scenario is run with.
+#[derive(Clone)]
 pub struct Setting {
     /// Where the servers are.
     pub binaries: PathBuf,
@@ -64,6 +66,8 @@ pub enum Scenario {
     VersionAhead,
     /// 100000 objects are listed anew, of which one in a hundred has changed
     Large,
+    /// Controllers of kube's runtime and of ours, when what belongs to their objects goes unseen
+    Controllers,
 }
 
 impl Scenario {
@@ -79,7 +83,7 @@ impl Scenario {
     pub fn limit(self) -> Duration {
         Duration::from_secs(match self {
             Self::Churn => 300,
-            Self::PageExpired => 240,
+            Self::PageExpired | Self::Controllers => 240,
             Self::Large => 900,
             _ => 150,
         })
@@ -97,6 +101,7 @@ impl Scenario {
             Self::EtcdGone => etcd_gone::run(setting).boxed_local(),
             Self::VersionAhead => version_ahead::run(setting).boxed_local(),
             Self::Large => large::run(setting).boxed_local(),
+            Self::Controllers => controllers::run(setting).boxed_local(),
         }
     }
 }

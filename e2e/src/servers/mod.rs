@@ -213,7 +213,7 @@ pub fn client_at(port: u16) -> Result<Client, BoxError> {
 }
 
 /// For the API server's user.
-fn user(port: u16) -> Result<Config, BoxError> {
+pub fn user(port: u16) -> Result<Config, BoxError> {
     let mut config = config(&format!("https://127.0.0.1:{port}"))?;
     config.auth_info.token = Some(TOKEN.into());
     Ok(config)

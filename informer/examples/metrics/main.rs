@@ -8,6 +8,8 @@
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
+#[path = "../cluster/shop.rs"]
+mod shop;
 
 use std::error::Error;
 use std::net::Ipv4Addr;
@@ -47,7 +49,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     exporter.install()?;
     println!("http://127.0.0.1:{port}/metrics");
 
-    let factory = SharedInformerFactory::new(cluster.client().await?).name("example").resync(Duration::from_secs(60));
+    let client = cluster.client().await?.unwrap_or_else(shop::client);
+    let factory = SharedInformerFactory::new(client).name("example").resync(Duration::from_secs(60));
     let informer = factory.informer_with::<Deployment>(&(), &cluster.scope(), |informer| {
         informer.on_error(|error| eprintln!("{error}"))
     })?;

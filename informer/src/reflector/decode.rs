@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use serde::de::DeserializeOwned;
 
 use crate::strangers::caught;
-use crate::wire::{Head, with_types};
+use crate::wire::{Head, Prune, with_types};
 
 /// Below this many bytes a thread is not worth it.
 const WORTH_A_THREAD: usize = 256 << 10;
@@ -55,6 +55,7 @@ impl Drop for Taken<'_> {
 pub(super) struct Decoder {
     /// `apiVersion` and `kind`, for what does not say them.
     types: Option<(String, String)>,
+    prune: Prune,
 }
 
 /// A raw object, and whether it says its kind.
@@ -70,18 +71,18 @@ impl Raw {
 }
 
 impl Decoder {
-    pub(super) fn new(types: Option<(&str, &str)>) -> Self {
+    pub(super) fn new(types: Option<(&str, &str)>, prune: Prune) -> Self {
         let types = types.map(|(api_version, kind)| (api_version.to_owned(), kind.to_owned()));
-        Self { types }
+        Self { types, prune }
     }
 
     /// One object. A decoder that panics over it has only this one to answer for.
     pub(super) fn one<K: DeserializeOwned>(&self, raw: &Raw) -> Result<Arc<K>, BoxError> {
         let decode = || match &self.types {
             Some((api_version, kind)) if !raw.has_kind => {
-                serde_json::from_slice(&with_types(&raw.object, api_version, kind))
+                self.prune.decode(&with_types(&raw.object, api_version, kind))
             }
-            _ => serde_json::from_slice(&raw.object),
+            _ => self.prune.decode(&raw.object),
         };
         match caught(decode) {
             Ok(decoded) => Ok(Arc::new(decoded?)),
@@ -122,6 +123,7 @@ mod tests {
     use serde::{Deserialize, Deserializer};
 
     use super::{Decoder, Raw, WORTH_A_THREAD};
+    use crate::wire::Prune;
 
     static NOW: AtomicUsize = AtomicUsize::new(0);
     static MOST: AtomicUsize = AtomicUsize::new(0);
@@ -149,7 +151,7 @@ mod tests {
             for _ in 0..4 * cores {
                 scope.spawn(|| {
                     let raw: Vec<_> = (0..64).map(|_| raw()).collect();
-                    assert!(Decoder::new(None).all::<Counted>(&raw).iter().all(Result::is_ok));
+                    assert!(Decoder::new(None, Prune::default()).all::<Counted>(&raw).iter().all(Result::is_ok));
                 });
             }
         });

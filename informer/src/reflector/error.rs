@@ -32,14 +32,26 @@ pub enum ReflectorError {
     /// The queue or store failed, or a store refused an object.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An accessor, key function, `should_resync`, or a store of yours panicked. A list is abandoned by that, and asked for again; an
-    /// event or bookmark is left out.
+    /// An accessor, key function, `should_resync`, or a store of yours panicked. A list is given up by that, and a reflector asks for
+    /// it again; an event or bookmark is left out.
     /// A decoder, transformer or index function that panics has failed, and that is an error of its object.
-    #[error("a function of yours panicked, a list is tried again, an event left out: {message}")]
+    #[error("a function of yours panicked, a list is given up by that, an event left out: {message}")]
     Panicked {
         /// What it said.
         message: String,
     },
+    /// A watcher of kube's that [feeds](crate::runtime::reflector::feed) in the place of a reflector says so. It goes on by itself.
+    #[cfg(feature = "runtime")]
+    #[error("kube's watcher goes on, and what is known stays: {0}")]
+    Watcher(#[source] Box<kube::runtime::watcher::Error>),
+    /// A list of such a watcher has come to its end, and nothing is deleted by it: its beginning was not in the stream, or it was
+    /// given up for the error that was told before. What it showed may not be known.
+    #[cfg(feature = "runtime")]
+    #[error(
+        "nothing is deleted by this list of kube's watcher: it was given up for the error before, or its beginning was not seen; \
+         pass the stream from its first event"
+    )]
+    NotListed,
 }
 
 /// Why [`run`](super::Reflector::run) returned.

@@ -9,6 +9,7 @@
 //! * `threads.rs`: where that, and user code, runs.
 //! * `versions.rs`: from which version to ask.
 //! * `target/`: what is fed.
+//! * `watcher_events.rs`: the same fed by a watcher of kube's, in the place of a reflector.
 
 mod backoff;
 mod builder;
@@ -22,6 +23,8 @@ mod threads;
 mod versions;
 mod watch;
 mod watch_list;
+#[cfg(feature = "runtime")]
+pub(crate) mod watcher_events;
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -14,7 +14,8 @@ use tracing::{Instrument, debug, debug_span};
 use super::decode::Raw;
 use super::error::{ReflectorError, Stop, caught};
 use super::metrics::Metrics;
-use super::target::{gone, tombstone};
+use super::target::{Target, gone, tombstone};
+use super::threads::Threads;
 use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RawEvent, RequestError, WatchRequest};
 use crate::wire::Head;
@@ -155,7 +156,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             if let Err(error) = fed {
                 self.report(&error);
                 if event.kind == EventType::Deleted {
-                    self.delete_refused(&error, head.key().into_owned()).await;
+                    let name = head.key().into_owned();
+                    if let Err(error) = delete_refused(&self.target, &self.threads, &error, name).await {
+                        self.report(&error);
+                    }
                 }
             }
         }
@@ -176,23 +180,24 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             EventType::Modified | EventType::Bookmark => self.target.update(object),
         }
     }
+}
 
-    /// Tells the target of a deletion whose object it did not take, or that cannot be read: it counts all the same. That may
-    /// take a look at everything stored.
-    async fn delete_refused(&self, refused: &ReflectorError, name: String) {
-        let key = match refused {
-            ReflectorError::Refused(OfferError::Transform { key, .. }) => Some(key.clone()),
-            _ => None,
-        };
-        let target = Arc::clone(&self.target);
-        let delete = move || {
-            let gone = key.map_or_else(|| gone(target.as_ref(), &name), |key| Some(tombstone(&key)));
-            gone.map_or(Ok(()), |gone| target.delete(gone))
-        };
-        match self.threads.run(delete).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => self.report(&ReflectorError::refused(error)),
-            Err(panicked) => self.report(&panicked),
-        }
-    }
+/// Tells a target of a deletion whose object it did not take, or that cannot be read: it counts all the same. That may take a look
+/// at everything stored.
+pub(super) async fn delete_refused<K: Send + Sync + 'static>(
+    target: &Arc<dyn Target<K>>,
+    threads: &Threads,
+    refused: &ReflectorError,
+    name: String,
+) -> Result<(), ReflectorError> {
+    let key = match refused {
+        ReflectorError::Refused(OfferError::Transform { key, .. }) => Some(key.clone()),
+        _ => None,
+    };
+    let target = Arc::clone(target);
+    let delete = move || {
+        let gone = key.map_or_else(|| gone(target.as_ref(), &name), |key| Some(tombstone(&key)));
+        gone.map_or(Ok(()), |gone| target.delete(gone))
+    };
+    threads.run(delete).await?.map_err(ReflectorError::refused)
 }

@@ -9,7 +9,8 @@
 //! have nothing to do with controllers. What is ours: [`Controller`], its [`Action`](controller::Action), [`Config`] and
 //! [`Error`](controller::Error), its [`Store`](reflector::Store), [`finalizer()`], and [`predicates`], which compare two states.
 //!
-//! What it does otherwise, and what is not here, stands at [`controller`].
+//! What it does otherwise, and what is not here, stands at [`controller`]. A watcher of kube's feeds a queue by [`reflector::feed`],
+//! and an informer by [`SharedInformer::for_stream`](crate::SharedInformer::for_stream).
 
 pub mod controller;
 pub mod finalizer;

@@ -37,8 +37,9 @@ pub enum Error {
 }
 
 impl Error {
-    pub(super) fn of(error: &InformerError<'_>) -> Self {
-        let message = error.to_string();
+    /// Of an informer of that resource.
+    pub(super) fn of(resource: &str, error: &InformerError<'_>) -> Self {
+        let message = format!("{resource}: {error}");
         let said = |request: &RequestError| match request {
             RequestError::Status { status, .. } => Some(status.clone()),
             _ => None,
@@ -52,5 +53,15 @@ impl Error {
             }
             _ => Self::NotTaken { message },
         }
+    }
+
+    /// The same of a controller that still waits for first lists, and may do so for ever: its stream shows nothing but this. In the
+    /// log, too, for who does not look at it.
+    pub(super) fn while_nothing_is_reconciled(mut self) -> Self {
+        let (Self::InitialListFailed { message, .. } | Self::WatchFailed { message, .. } | Self::NotTaken { message }) =
+            &mut self;
+        message.push_str("; nothing is reconciled until all that the controller watches has been listed once");
+        tracing::warn!("{message}");
+        self
     }
 }

@@ -11,12 +11,10 @@ use super::distributor::Distributor;
 use super::error::{BuildError, InformerError, OnError};
 use super::lifecycle::Phase;
 use super::metrics::Identity;
+use super::source::Source;
 use super::worker::Queue;
 use super::{Inner, SharedInformer};
-use crate::lister_watcher::ListerWatcher;
-use crate::reflector::{Reflector, ReflectorBuilder};
-
-type Choose<K> = Box<dyn FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync>;
+use crate::reflector::{ReflectorBuilder, Target};
 
 /// Deltas that may wait in a queue before the reflector does.
 const MOST_PENDING: usize = 100_000;
@@ -24,19 +22,18 @@ const MOST_PENDING: usize = 100_000;
 /// Builds a [`SharedInformer`].
 #[must_use]
 pub struct SharedInformerBuilder<K, M> {
-    source: Arc<dyn ListerWatcher>,
+    source: Source<K>,
     name: String,
     store: IndexerBuilder<K, M>,
     in_order: bool,
     workers: usize,
     notify_unchanged: bool,
     resync: Option<Duration>,
-    reflector: Choose<K>,
     on_error: OnError,
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
-    pub(super) fn new(source: Arc<dyn ListerWatcher>, keys: KeyFunc<K, M>) -> Self {
+    pub(super) fn new(source: Source<K>, keys: KeyFunc<K, M>) -> Self {
         let log = |error: &InformerError<'_>| tracing::warn!(%error, "an informer goes on after an error");
         Self {
             source,
@@ -46,7 +43,6 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
             workers: 1,
             notify_unchanged: false,
             resync: None,
-            reflector: Box::new(|reflector| reflector),
             on_error: OnError(Arc::new(log)),
         }
     }
@@ -114,7 +110,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
         mut self,
         choose: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync + 'static,
     ) -> Self {
-        self.reflector = Box::new(choose);
+        self.source.choose(choose);
         self
     }
 
@@ -130,13 +126,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
     /// [`BuildError`] when an index's name is given twice or is reserved.
     pub fn build(self) -> Result<SharedInformer<K, M>, BuildError> {
         let (resource, namespace) = self.source.scope();
-        let (resource, namespace) = (resource.to_owned(), namespace.to_owned());
         let identity = Identity { name: self.name.clone(), resource, namespace };
         let indexer = self.store.build()?;
         let store = indexer.reader();
-        let (queue, reflector) = if self.in_order {
+        let (queue, target): (_, Arc<dyn Target<K>>) = if self.in_order {
             let fifo = Arc::new(InOrderFifo::over(indexer).high_water(MOST_PENDING).build());
-            (Queue::InOrder(fifo.clone()), Reflector::builder(self.source, fifo))
+            (Queue::InOrder(fifo.clone()), fifo)
         } else {
             let fifo = DeltaFifo::over(indexer)
                 .skip_unchanged(true)
@@ -144,11 +139,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
                 .track_applied(true)
                 .high_water(MOST_PENDING);
             let fifo = Arc::new(fifo.build());
-            (Queue::Delta(fifo.clone()), Reflector::builder(self.source, fifo))
+            (Queue::Delta(fifo.clone()), fifo)
         };
-        let on_error = self.on_error.clone();
-        let reflector =
-            (self.reflector)(reflector).on_error(move |error| on_error.tell(&InformerError::Reflector(error)));
         let workers = if self.in_order { 1 } else { self.workers };
         let inner = Inner {
             distributor: Arc::new(Distributor::new(Arc::new(store.clone()), workers)),
@@ -156,7 +148,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
             metrics: Arc::new(identity.metrics(&queue)),
             identity,
             queue,
-            reflector: reflector.name(self.name).build(),
+            feeder: self.source.feeder(target, self.name, self.on_error.clone()),
             workers,
             notify_unchanged: self.notify_unchanged,
             resync: self.resync,

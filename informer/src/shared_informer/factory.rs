@@ -10,6 +10,7 @@ use std::time::Duration;
 use deltafifo::Lister;
 use futures_util::future::{BoxFuture, join_all};
 use hashbrown::HashMap;
+use kube::core::ObjectMeta;
 use kube::{Client, Resource};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
@@ -49,9 +50,13 @@ pub struct SharedInformerFactory {
     client: Client,
     scope: Scope,
     resync: Option<Duration>,
+    transform: Option<Arc<Transform>>,
     name: String,
     informers: Arc<Mutex<Informers>>,
 }
+
+/// What is made of every object's metadata.
+type Transform = dyn Fn(&mut ObjectMeta) + Send + Sync;
 
 #[derive(Default)]
 struct Informers {
@@ -102,13 +107,30 @@ impl SharedInformerFactory {
     /// A factory over `client`, of all namespaces, whose handlers want no resyncs.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client, scope: Scope::all(), resync: None, name: String::new(), informers: Arc::default() }
+        let informers = Arc::default();
+        Self { client, scope: Scope::all(), resync: None, transform: None, name: String::new(), informers }
     }
 
     /// The resync period of handlers that do not say theirs (client-go `defaultResync`); 0 is never. For informers made after it.
     #[must_use]
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
+        self
+    }
+
+    /// Changes the metadata of every object of whatever kind before it is stored (client-go `WithTransform`): to leave out what
+    /// nobody reads, such as managed fields. It must leave name and namespace as they are. What belongs to one kind only:
+    /// [`SharedInformerBuilder::transform`], which takes the place of this. For informers made after it.
+    ///
+    /// ```
+    /// # use deltafifo_informer::shared_informer::SharedInformerFactory;
+    /// # fn lean(client: kube::Client) -> SharedInformerFactory {
+    /// SharedInformerFactory::new(client).transform_metadata(|meta| meta.managed_fields = None)
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn transform_metadata(mut self, transform: impl Fn(&mut ObjectMeta) + Send + Sync + 'static) -> Self {
+        self.transform = Some(Arc::new(transform));
         self
     }
 
@@ -134,7 +156,7 @@ impl SharedInformerFactory {
     /// As for [`informer_with`](Self::informer_with).
     pub fn informer<K>(&self, scope: &Scope) -> Result<SharedInformer<K>, FactoryError>
     where
-        K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
     {
         self.informer_with(&(), scope, |builder| builder)
     }
@@ -151,7 +173,7 @@ impl SharedInformerFactory {
         choose: impl FnOnce(SharedInformerBuilder<K, KubeMeta>) -> SharedInformerBuilder<K, KubeMeta>,
     ) -> Result<SharedInformer<K>, FactoryError>
     where
-        K: Resource + DeserializeOwned + Send + Sync + 'static,
+        K: Resource + Clone + DeserializeOwned + Send + Sync + 'static,
     {
         let mut scope = scope.clone();
         scope.query.extend(self.scope.query.iter().cloned());
@@ -167,6 +189,13 @@ impl SharedInformerFactory {
         let mut builder = SharedInformer::<K>::builder(source);
         if let Some(period) = self.resync {
             builder = builder.resync(period);
+        }
+        if let Some(transform) = self.transform.clone() {
+            builder = builder.transform(move |mut object| {
+                // Nobody else has it yet.
+                transform(Arc::make_mut(&mut object).meta_mut());
+                Ok(object)
+            });
         }
         if !self.name.is_empty() {
             builder = builder.name(informers_name);
@@ -201,7 +230,7 @@ impl SharedInformerFactory {
     /// As for [`informer`](Self::informer).
     pub fn lister<K>(&self, scope: &Scope) -> Result<Lister<K, KubeMeta>, FactoryError>
     where
-        K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
     {
         Ok(self.informer(scope)?.lister())
     }

@@ -41,7 +41,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
         }
         let mut phase = inner.phase.subscribe();
         tokio::select! {
-            _closed = inner.reflector.run() => {}
+            () = inner.feeder.run() => {}
             () = async { inner.tell_of_sync().await; pending().await } => {}
             () = inner.distributor.resync() => {}
             never = inner.sample() => match never {},

@@ -11,6 +11,8 @@
 //!                         a thread, a task, or who polls a stream     runner.rs
 //! ```
 //!
+//! In the place of the reflector may be a watcher of kube's ([`SharedInformer::for_stream`], `source.rs`, `stream.rs`).
+//!
 //! * **Order.** A worker tells all handlers of a change from within the queue's exclusion of its key, so what a handler's
 //!   buffer gets of a key is in order, whoever else is told what. Across keys there is an order only of an in-order queue, with
 //!   [`Buffer::HoldBack`].
@@ -47,7 +49,10 @@ mod notification;
 mod protocol;
 mod registration;
 mod runner;
+mod source;
 mod step;
+#[cfg(feature = "runtime")]
+mod stream;
 mod sync;
 mod worker;
 
@@ -61,9 +66,9 @@ use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use crate::KubeMeta;
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::Named;
-use crate::{KubeMeta, Reflector};
 pub use buffers::Buffer;
 pub use builder::SharedInformerBuilder;
 use distributor::Distributor;
@@ -77,6 +82,7 @@ use metrics::{Identity, Metrics};
 pub use notification::{Cause, Notification};
 pub use registration::Registration;
 pub use runner::Subscription;
+use source::{Feeder, Source};
 #[cfg(deltafifo_shuttle)]
 pub use sync::mutants;
 use worker::Queue;
@@ -122,7 +128,7 @@ struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
     queue: Queue<K, M>,
     identity: Identity,
     metrics: Arc<Named<Metrics>>,
-    reflector: Reflector<K>,
+    feeder: Feeder<K>,
     workers: usize,
     notify_unchanged: bool,
     /// Of handlers that do not say theirs.
@@ -141,7 +147,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
 impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// The same with keys, and an accessor, of your own.
     pub fn with_keys(source: impl ListerWatcher, keys: KeyFunc<K, M>) -> SharedInformerBuilder<K, M> {
-        SharedInformerBuilder::new(Arc::new(source), keys)
+        SharedInformerBuilder::new(Source::lists(source), keys)
     }
 }
 
@@ -243,7 +249,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
     /// The version up to which everything was brought (client-go `LastSyncResourceVersion`).
     #[must_use]
     pub fn last_sync_resource_version(&self) -> Option<String> {
-        self.inner.reflector.last_sync_resource_version()
+        self.inner.feeder.last_version()
     }
 }
 

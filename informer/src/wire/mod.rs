@@ -8,12 +8,14 @@ mod event;
 mod lines;
 mod list;
 mod object;
+mod prune;
 mod scan;
 
 pub(crate) use event::{bookmark, parse as parse_event};
 pub(crate) use lines::Lines;
 pub(crate) use list::ListSplitter;
 pub(crate) use object::{Head, with_types};
+pub(crate) use prune::Prune;
 
 /// What a server sent that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,11 +1,13 @@
 //! Controllers in kube's shape, against an API server in this process. The clock is paused, and nowhere is slept but in what a
 //! controller is given to do.
 
-#![allow(clippy::duplicate_mod)] // One controller is compiled twice: `twins`.
+#![allow(clippy::duplicate_mod)] // One controller is compiled twice: `twins`. And examples share modules.
 
 mod configured;
 mod debounced;
 mod deleted;
+mod examples;
+mod kubes_store;
 mod next;
 mod one_at_a_time;
 mod owned;
@@ -14,5 +16,7 @@ mod runs;
 mod shared;
 mod shutdown;
 mod store;
+mod streams;
 mod twins;
 mod watched;
+mod watcher_events;

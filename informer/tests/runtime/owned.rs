@@ -52,6 +52,25 @@ async fn nothing_is_reconciled_before_what_is_owned_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_kind_that_the_server_does_not_have_is_told_and_what_comes_of_it() {
+    let server = ApiServer::builder().resource(Resource::config_maps()).build();
+    server.apply(map("a", "1")).unwrap();
+    let pods = Api::<Pod>::all(server.client());
+    let mut polled = poll_idle(controller(&server).owns(pods, watcher::Config::default()));
+    for _ in 0..3 {
+        let told = polled.next().await;
+        assert!(told.contains("pods.v1: ") && told.contains("is its CRD installed?"), "{told}");
+        assert!(told.contains("nothing is reconciled until"), "{told}");
+    }
+    server.register(Resource::pods());
+    while polled.next().await != "a" {}
+    server.wait_for_watchers(2).await;
+    missing(&server, || ());
+    let told = polled.next().await;
+    assert!(told.contains("410") && !told.contains("nothing is reconciled"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_owner_that_is_one_no_more_is_reconciled_as_well_as_the_new_one() {
     let (server, mut polled) = of_a_and_b().await;
     server.apply(pod("p", &["b"])).unwrap();

@@ -38,6 +38,13 @@ pub fn map(name: &str, data: &str) -> Value {
     })
 }
 
+/// A map as a watcher of kube's tells it, whose version is its data.
+pub fn typed(name: &str, version: u32) -> ConfigMap {
+    let mut map = map(name, &version.to_string());
+    map["metadata"]["resourceVersion"] = version.to_string().into();
+    serde_json::from_value(map).expect("it is a map")
+}
+
 /// A pod that these maps own.
 pub fn pod(name: &str, owners: &[&str]) -> Value {
     owned("v1", "ConfigMap", name, owners)

@@ -2,6 +2,7 @@
 
 use deltafifo_informer::KubeListerWatcher;
 use deltafifo_informer::lister_watcher::{ListerWatcher, Merged};
+use deltafifo_informer::reflector::ReflectorBuilder;
 use deltafifo_testkit::{ApiServer, Request, Resource, Verb, status};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
@@ -41,6 +42,28 @@ async fn of_metadata_nothing_else_is_asked_for() {
         let meta = fifo.store().get_by_key("shop/a").unwrap();
         assert_eq!(meta.metadata.labels.as_ref().unwrap()["data"], "1");
         assert!(server.requests().iter().all(Request::is_metadata_only));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_out_is_in_no_object_of_lists_and_watches() {
+    for watch_list in [false, true] {
+        let server = server();
+        server.apply(map("shop", "a", "1")).unwrap();
+        let types = ApiResource::erase::<ConfigMap>(&());
+        let source = KubeListerWatcher::new::<DynamicObject>(server.client(), &types, None);
+        let fifo = applied::<DynamicObject>();
+        let without =
+            |builder: ReflectorBuilder<DynamicObject>| builder.without(&["data"]).without(&["metadata", "uid"]);
+        let _errors = run(source, &fifo, |builder| without(builder.watch_list(watch_list)));
+        fifo.wait_for_sync_async().await.unwrap();
+        server.apply(map("shop", "b", "2")).unwrap();
+        up_to_date(&server, &fifo, &Resource::config_maps()).await;
+        for key in ["shop/a", "shop/b"] {
+            let map = fifo.store().get_by_key(key).unwrap();
+            assert_eq!((map.data.get("data"), &map.metadata.uid), (None, &None), "{key}");
+            assert!(map.types.is_some() && map.metadata.resource_version.is_some(), "{key}");
+        }
     }
 }
 

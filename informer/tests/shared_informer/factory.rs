@@ -10,7 +10,7 @@ use deltafifo_informer::shared_informer::{
 use deltafifo_testkit::{ApiServer, Fault, Resource, Verb, WatchLists};
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -162,6 +162,28 @@ async fn its_resync_period_and_what_is_chosen_are_its_informers() {
     factory.start();
     assert_eq!(next(&mut stream, 2).await, ["initial *a=changed", "resync a=changed>changed"]);
     assert!(server.requests().iter().any(|request| request.verb() == Verb::Watch));
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_transform_is_of_every_kind_that_has_none_of_its_own() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let mark = |meta: &mut ObjectMeta| {
+        meta.annotations.get_or_insert_default().insert("seen".to_owned(), "yes".to_owned());
+    };
+    let factory = factory(&server).transform_metadata(mark);
+    let kind = ApiResource::erase::<ConfigMap>(&());
+    let typed = factory.informer::<ConfigMap>(&Scope::all()).unwrap();
+    let dynamic = factory.informer_with::<DynamicObject>(&kind, &Scope::all(), |informer| informer).unwrap();
+    let other = Scope::namespace("shop");
+    let own = factory.informer_with::<ConfigMap>(&(), &other, |informer| informer.transform(Ok)).unwrap();
+    factory.start();
+    factory.wait_for_cache_sync(pending()).await.unwrap();
+    let seen = |meta: &ObjectMeta| meta.annotations.as_ref().is_some_and(|all| all.contains_key("seen"));
+    let key = "shop/a";
+    assert!(seen(&typed.store().get_by_key(key).unwrap().metadata));
+    assert!(seen(&dynamic.store().get_by_key(key).unwrap().metadata));
+    assert!(!seen(&own.store().get_by_key(key).unwrap().metadata));
 }
 
 #[tokio::test(start_paused = true)]

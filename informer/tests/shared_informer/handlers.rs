@@ -195,8 +195,11 @@ async fn a_filter_keeps_no_deletion_from_who_was_told_of_the_object_whatever_bec
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_that_panics_leaves_that_object_out() {
-    let rig = Rig::start(server(), |informer| informer);
+async fn a_filter_that_panics_leaves_that_object_out_and_is_told() {
+    let (errors, mut told) = mpsc::unbounded_channel();
+    let rig = Rig::start(server(), |informer| {
+        informer.on_error(move |error: &InformerError<'_>| drop(errors.send(error.to_string())))
+    });
     let options = HandlerOptions::new().filter(|map: &ConfigMap| {
         assert_ne!(value(map), "bad");
         true
@@ -206,6 +209,7 @@ async fn a_filter_that_panics_leaves_that_object_out() {
     rig.stored("a", "bad").await;
     rig.apply("b", "1");
     assert!(next(&mut stream, 1).await[0].ends_with("+b=1"));
+    assert!(told.recv().await.unwrap().contains("panicked"));
 }
 
 #[tokio::test]

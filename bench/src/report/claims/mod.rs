@@ -15,9 +15,10 @@ const OURS: &str = "deltafifo";
 const GO: &str = "client-go-deltafifo";
 
 /// README's table: the engines in its order, and what it calls them.
-const MEASURED: [(&str, &str); 9] = [
+const MEASURED: [(&str, &str); 10] = [
     (OURS, "**deltafifo** (two threads)"),
     ("deltafifo-skip", "deltafifo, unchanged skipped"),
+    ("deltafifo-1-thread", "deltafifo on one thread"),
     ("mutex", "mutex: the classic design in Rust"),
     ("dashmap", "dashmap: DashMap and SegQueue, two consumers"),
     ("floor", "floor: the same steps on plain data, one thread"),
@@ -76,12 +77,12 @@ impl<'a> Claims<'a> {
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
     pub fn measured(self) -> String {
-        let mut table = "| engine | relist | | initial list | | relist, peak memory over the start |\n\
+        let mut table = "| engine | relist, s | | initial list, s | | relist, peak memory over the start |\n\
                          | --- | --- | --- | --- | --- | --- |\n"
             .to_owned();
         for (engine, called) in MEASURED {
             let cells = ["relist", "initial"].map(|workload| {
-                let seconds = self.median(workload, "", engine).map_or("-".to_owned(), |median| format!("{median:.3}"));
+                let seconds = some(self.row(workload, "", engine).map(with_spread));
                 let times = self.row(workload, "", engine).zip(self.row(workload, "", OURS));
                 let times = times.and_then(|(row, ours)| row.times_slower_than(ours)).map(two);
                 match engine {
@@ -144,6 +145,16 @@ impl<'a> Claims<'a> {
             String::new(),
         ]
         .join("\n")
+    }
+}
+
+/// The figure that is shown and, in brackets, what the other rounds have.
+fn with_spread(row: &Summary) -> String {
+    let Summary { min, median, max, .. } = row;
+    match row.rounds.len() {
+        0 | 1 => format!("{median:.3}"),
+        2 => format!("{median:.3} ({:.3})", min + max - median),
+        _ => format!("{median:.3} ({min:.3} to {max:.3})"),
     }
 }
 

@@ -11,8 +11,10 @@ use super::scale::{Scale, label};
 pub fn plots(rows: &[Summary], workloads: &[&str]) -> Drawn<Vec<Plot>> {
     let rows: Vec<_> =
         rows.iter().filter(|row| workloads.contains(&row.workload.as_str()) && row.unit == "s").collect();
-    let sizes = distinct(rows.iter().map(|row| row.objects));
-    if sizes.len() < 2 {
+    let is_one = |row: &Summary, other: &Summary| (&row.workload, &row.variant) == (&other.workload, &other.variant);
+    let grows = |row: &&&Summary| rows.iter().any(|other| is_one(row, other) && row.objects != other.objects);
+    let rows: Vec<_> = rows.iter().filter(grows).copied().collect();
+    if rows.is_empty() {
         return Ok(Vec::new());
     }
     let points: Vec<_> = rows.iter().map(|row| point(row)).collect();

@@ -51,8 +51,8 @@ pub(super) fn sections(report: &Report) -> Drawn<Vec<Section>> {
     let mut all = [
         Section {
             title: "Lists",
-            note: "Time until one handler has seen everything: less is better. The mark is the median of all rounds, the \
-                   whisker goes from the least to the most. The right column: how many times as long as deltafifo (or the \
+            note: "Time until one handler has seen everything: less is better. The mark is the median of all rounds (of \
+                   an even number the worse of the two in the middle), the whisker goes from the least to the most. The right column: how many times as long as deltafifo (or the \
                    first engine, where deltafifo was not measured).",
             plots: each(figures::times, &LISTS)?,
         },

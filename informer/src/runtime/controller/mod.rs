@@ -27,14 +27,15 @@
 //! | a reconciler that panics | panics the controller | [`RunnerError::Panicked`], and it is tried again |
 //! | [predicates](crate::runtime::predicates) | of the object as it is, and may hide that it goes | of both states, and never do |
 //! | several controllers over one watch | unstable streams, which tell of no deletion | [`from_informer`](Controller::from_informer), [`owns_informer`](Controller::owns_informer), [`watches_informer`](Controller::watches_informer) |
-//! | before anything is reconciled | the first list of the main objects is waited for | and that of everything that the controller watches: if one of these does not come, as of a kind that the server does not have, there are errors and no reconciles |
+//! | before anything is reconciled | the first list of the main objects is waited for | and that of everything that the controller watches: while one of these does not come, as of a kind that the server does not have, the errors say which it is and that nothing is reconciled; they are logged, too |
 //! | a watch | 290 s | 5 to 10 minutes at random; a `timeout` is the most, and half of it the least |
 //! | a relist | as the first list | not older than what is known, without pages |
 //!
 //! What [`watcher::Config`] says is heeded, but for `bookmarks`: they are always asked for.
 //!
 //! Not here: `trigger_backoff` (it is client-go's), the streams of `unstable-runtime` (`for_stream`, `owns_stream`,
-//! `watches_stream` and their like: see the informers above), `applier`, `ReconcileRequest` and reasons in spans.
+//! `watches_stream` and their like: see the informers above, which can be [of a stream](SharedInformer::for_stream)), `applier`,
+//! `ReconcileRequest` and reasons in spans.
 
 mod action;
 mod config;
@@ -65,6 +66,7 @@ use tokio::sync::mpsc;
 use super::reflector::{ObjectRef, Store};
 use super::watcher;
 use crate::KubeMeta;
+use crate::lister_watcher::resource;
 use crate::shared_informer::SharedInformer;
 pub use action::Action;
 pub use config::Config;
@@ -144,7 +146,7 @@ where
     pub fn new_with(main_api: Api<K>, wc: watcher::Config, dyntype: K::DynamicType) -> Self {
         let (errors, told) = mpsc::channel(MOST_ERRORS);
         let builder = SharedInformer::builder(of_api(main_api, &wc, &dyntype)).reflector(as_configured(wc));
-        let own = Own::build(builder, &errors);
+        let own = Own::build(resource::<K>(&dyntype), builder, &errors);
         let source = Source { informer: own.informer().clone(), counts: all() };
         Self { own: Some(own), ..Self::of(source, dyntype, (errors, told)) }
     }

@@ -17,6 +17,7 @@ use super::owned::{Owned, OwnedMeta, OwnerKind};
 use super::schedule::LOW;
 use super::source::{Counts, Heard, Own, Source, all, as_configured, listen, of_api};
 use super::start::Started;
+use crate::lister_watcher::resource;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::shared_informer::SharedInformer;
@@ -48,7 +49,7 @@ where
         let children = of_api(api, &wc, &dyntype).metadata_only();
         let keys = KeyFunc::meta_namespace(OwnedMeta);
         let builder = SharedInformer::<Owned, _>::with_keys(children, keys).reflector(as_configured(wc));
-        let own = Own::build(builder, &self.errors);
+        let own = Own::build(resource::<Child>(&dyntype), builder, &self.errors);
         let kind = OwnerKind::of::<K>(&self.types);
         self.triggers.push(Box::new(move |started| {
             ask_for(own.informer(), all(), started, move |object, ask| kind.of_owned(object).for_each(ask))?;
@@ -123,7 +124,7 @@ where
         I: IntoIterator<Item = ObjectRef<K>>,
     {
         let builder = SharedInformer::<Other>::builder(of_api(api, &wc, dyntype)).reflector(as_configured(wc));
-        let own = Own::build(builder, &self.errors);
+        let own = Own::build(resource::<Other>(dyntype), builder, &self.errors);
         self.triggers.push(Box::new(move |started| {
             ask_for(own.informer(), all(), started, move |object, ask| mapped(mapper(object), ask))?;
             own.run(started);

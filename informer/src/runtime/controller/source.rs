@@ -120,11 +120,15 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
 pub(super) struct Own<K: Send + Sync + 'static, M: Meta<K>>(SharedInformer<K, M>);
 
 impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> Own<K, M> {
-    pub(super) fn build(builder: SharedInformerBuilder<K, M>, errors: &mpsc::Sender<watcher::Error>) -> Self {
+    pub(super) fn build(
+        resource: String,
+        builder: SharedInformerBuilder<K, M>,
+        errors: &mpsc::Sender<watcher::Error>,
+    ) -> Self {
         let errors = errors.clone();
         let builder = builder.on_error(move |error| {
             // Who does not poll the controller is not to be drowned in errors.
-            if errors.try_send(watcher::Error::of(error)).is_err() {
+            if errors.try_send(watcher::Error::of(&resource, error)).is_err() {
                 tracing::warn!(%error, "what a controller watches goes on after an error");
             }
         });

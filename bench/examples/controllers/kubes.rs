@@ -1,0 +1,6 @@
+//! With kube's runtime.
+
+pub use kube::runtime;
+
+#[path = "once.rs"]
+pub mod once;

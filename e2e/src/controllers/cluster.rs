@@ -1,0 +1,82 @@
+//! What the controllers find: maps, pods that are owned by them or use them, and which of the maps are not as they should be.
+
+use deltafifo::BoxError;
+use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, PodSpec, Secret};
+use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams};
+use kube::{Client, Resource, ResourceExt};
+
+use super::ours::mirror::mirrored;
+use crate::servers::NAMESPACE;
+
+/// See the module.
+pub struct Cluster {
+    maps: Api<ConfigMap>,
+    pods: Api<Pod>,
+    secrets: Api<Secret>,
+}
+
+impl Cluster {
+    pub fn new(client: &Client) -> Self {
+        Self {
+            maps: Api::namespaced(client.clone(), NAMESPACE),
+            pods: Api::namespaced(client.clone(), NAMESPACE),
+            secrets: Api::namespaced(client.clone(), NAMESPACE),
+        }
+    }
+
+    /// Makes a map that has a mirror, one pod that it owns, and one that uses it.
+    pub async fn add(&self, name: &str) -> Result<(), kube::Error> {
+        let metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            labels: Some([("mirror".to_owned(), "yes".to_owned())].into()),
+            ..ObjectMeta::default()
+        };
+        let data = Some([("name".to_owned(), name.to_owned())].into());
+        let map = ConfigMap { metadata, data, ..ConfigMap::default() };
+        let map = self.maps.create(&PostParams::default(), &map).await?;
+        let owner_references = map.controller_owner_ref(&()).map(|owner| vec![owner]);
+        self.add_pod(&format!("{name}-owned"), ObjectMeta { owner_references, ..ObjectMeta::default() }).await?;
+        let uses = Some([("uses".to_owned(), name.to_owned())].into());
+        self.add_pod(&format!("{name}-uses"), ObjectMeta { annotations: uses, ..ObjectMeta::default() }).await
+    }
+
+    async fn add_pod(&self, name: &str, metadata: ObjectMeta) -> Result<(), kube::Error> {
+        let container = Container { name: "web".into(), image: Some("web".into()), ..Container::default() };
+        let spec = Some(PodSpec { containers: vec![container], ..PodSpec::default() });
+        let metadata = ObjectMeta { name: Some(name.to_owned()), ..metadata };
+        self.pods.create(&PostParams::default(), &Pod { metadata, spec, ..Pod::default() }).await?;
+        Ok(())
+    }
+
+    /// Deletes all that belongs to a map, and not the map.
+    pub async fn strip(&self, name: &str) -> Result<(), kube::Error> {
+        for pod in ["owned", "uses"] {
+            self.pods.delete(&format!("{name}-{pod}"), &DeleteParams::default().grace_period(0)).await?;
+        }
+        self.secrets.delete(name, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    /// What each controller has yet to do: maps with a wrong number of pods, of users, without their mirror.
+    pub async fn wrong(&self) -> Result<[Vec<String>; 3], BoxError> {
+        let all = ListParams::default();
+        let (pods, secrets) = (self.pods.list(&all).await?, self.secrets.list(&all).await?);
+        let mut wrong = [const { Vec::new() }; 3];
+        for map in self.maps.list(&all).await? {
+            let name = map.name_any();
+            let owns = |pod: &&Pod| pod.owner_references().iter().any(|owner| owner.name == name);
+            let uses = |pod: &&Pod| pod.annotations().get("uses") == Some(&name);
+            let says = |annotation, number: usize| map.annotations().get(annotation) == Some(&number.to_string());
+            let data = map.data.as_ref().map(mirrored);
+            let right = [
+                says("pods", pods.iter().filter(owns).count()),
+                says("users", pods.iter().filter(uses).count()),
+                secrets.iter().any(|secret| secret.name_any() == name && secret.data == data),
+            ];
+            for (wrong, _) in wrong.iter_mut().zip(right).filter(|(_, right)| !right) {
+                wrong.push(name.clone());
+            }
+        }
+        Ok(wrong)
+    }
+}

@@ -1,0 +1,53 @@
+//! Three controllers, each compiled twice: with kube's runtime, and with ours. They differ in imports only.
+//!
+//! | | relation | what is kept |
+//! | --- | --- | --- |
+//! | `counter` | owns pods, finalizer | a map's annotation `pods`: how many it owns |
+//! | `users` | watches pods, by an annotation | a map's annotation `users`: how many use it |
+//! | `mirror` | owns secrets | of each map with the label `mirror` a secret with its data |
+
+mod cluster;
+mod kubes;
+mod ours;
+mod watches;
+
+use std::future::{pending, ready};
+
+use futures_util::{Stream, StreamExt};
+use kube::Client;
+use tokio::task::JoinHandle;
+
+pub use cluster::Cluster;
+pub use watches::Watches;
+
+/// All three, running. Dropped, they stop.
+pub struct Controllers([JoinHandle<()>; 3]);
+
+impl Controllers {
+    pub fn of_kube(client: &Client) -> Self {
+        Self([
+            spawn(kubes::counter::run(client.clone(), pending())),
+            spawn(kubes::users::run(client.clone(), pending())),
+            spawn(kubes::mirror::run(client.clone(), pending())),
+        ])
+    }
+
+    pub fn ours(client: &Client) -> Self {
+        Self([
+            spawn(ours::counter::run(client.clone(), pending())),
+            spawn(ours::users::run(client.clone(), pending())),
+            spawn(ours::mirror::run(client.clone(), pending())),
+        ])
+    }
+}
+
+/// Polls a controller: its error policy has heard of what went wrong.
+fn spawn(controller: impl Stream + Send + 'static) -> JoinHandle<()> {
+    tokio::spawn(controller.for_each(|_| ready(())))
+}
+
+impl Drop for Controllers {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
+    }
+}

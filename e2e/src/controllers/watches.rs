@@ -1,0 +1,115 @@
+//! A client whose watches of pods and secrets can be cut, with the server's word afterwards that what happened meanwhile is not
+//! known any more; those of maps go on. So nothing but a deletion that is told asks for a reconcile.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use deltafifo::BoxError;
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::StreamExt;
+use http::{Request, Response, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
+use kube::client::{Body, Client, ClientBuilder, DynBody};
+use kube::core::response::Status;
+use serde_json::json;
+use tokio::sync::watch;
+use tower::Service;
+use tower::layer::layer_fn;
+
+use crate::servers;
+
+type Answer = Response<UnsyncBoxBody<bytes::Bytes, BoxError>>;
+
+/// The cut of a client's watches.
+#[derive(Default)]
+pub struct Watches {
+    way: Arc<watch::Sender<Way>>,
+}
+
+#[derive(Default)]
+struct Way {
+    is_cut: bool,
+    /// How many watches wait for the end of that.
+    held: usize,
+    /// How many were asked for since, each of which follows upon a list.
+    again: usize,
+}
+
+impl Watches {
+    /// A client of the API server at this port.
+    pub fn client(&self, port: u16) -> Result<Client, BoxError> {
+        let layer = layer_fn(|inner| Cuttable { inner, way: self.way.clone() });
+        Ok(ClientBuilder::try_from(servers::user(port)?)?.with_layer(&layer).build())
+    }
+
+    /// Cuts them, and waits until so many have been asked for again.
+    pub async fn cut(&self, watches: usize) {
+        self.way.send_modify(|way| way.is_cut = true);
+        // It fails only when the sender is gone, which is here.
+        let _ = self.way.subscribe().wait_for(|way| way.held >= watches).await;
+    }
+
+    /// Tells those that wait that their version has expired, and waits until so many have been asked for with another.
+    pub async fn expire(&self, watches: usize) {
+        self.way.send_modify(|way| (way.is_cut, way.again) = (false, 0));
+        let _ = self.way.subscribe().wait_for(|way| way.again >= watches).await;
+    }
+}
+
+struct Cuttable<S> {
+    inner: S,
+    way: Arc<watch::Sender<Way>>,
+}
+
+impl<S> Service<Request<Body>> for Cuttable<S>
+where
+    S: Service<Request<Body>, Response = Response<Box<DynBody>>, Error = BoxError>,
+    S::Future: Send + 'static,
+{
+    type Response = Answer;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Answer, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (way, is_watch) = (self.way.clone(), is_cuttable(request.uri()));
+        if is_watch && way.borrow().is_cut {
+            return async move {
+                way.send_modify(|way| way.held += 1);
+                let _ = way.subscribe().wait_for(|way| !way.is_cut).await;
+                way.send_modify(|way| way.held -= 1);
+                Ok(expired())
+            }
+            .boxed();
+        }
+        let answer = self.inner.call(request);
+        async move {
+            let answer = answer.await?;
+            way.send_modify(|way| way.again += usize::from(is_watch));
+            if !is_watch {
+                return Ok(answer.map(BodyExt::boxed_unsync));
+            }
+            let cut = async move {
+                let _ = way.subscribe().wait_for(|way| way.is_cut).await;
+            };
+            Ok(answer.map(|body| StreamBody::new(BodyStream::new(body).take_until(cut.boxed())).boxed_unsync()))
+        }
+        .boxed()
+    }
+}
+
+fn is_cuttable(uri: &Uri) -> bool {
+    let is_watch = uri.query().is_some_and(|query| query.contains("watch=true"));
+    is_watch && ["/pods", "/secrets"].iter().any(|resource| uri.path().ends_with(resource))
+}
+
+/// What a server answers whose window begins after the version that was asked for: an event.
+fn expired() -> Answer {
+    let status = Status::failure("too old resource version", "Expired").with_code(410);
+    let event = json!({ "type": "ERROR", "object": status });
+    Response::new(Full::from(format!("{event}\n")).map_err(|never| match never {}).boxed_unsync())
+}

@@ -1,0 +1,294 @@
+//! What a watcher of kube's tells, on its way into a target.
+//!
+//! | event | comes to |
+//! | --- | --- |
+//! | `Init` | the beginning of a relist. One that has not come to its end is given up, and deletes nothing |
+//! | `InitApply` | a listed object. What is ready goes on together, so a target gets pages again |
+//! | `InitDone` | the end of the relist: what was not listed is gone |
+//! | `Apply`, `Delete` | an update, a deletion; while a relist is open, of that |
+//! | an error | nothing: a watcher says itself when it lists anew, and may go on with the list that is open |
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use deltafifo::{Closed, DeltaObject, Meta, ResourceVersion, StoreError};
+use futures_util::{FutureExt, Stream, StreamExt};
+use kube::Resource;
+use kube::runtime::watcher::{self, Event};
+use parking_lot::Mutex;
+use tokio::task::coop::consume_budget;
+
+use super::OnError;
+use super::error::{ReflectorError, caught};
+use super::target::{Pieces, Target};
+use super::threads::Threads;
+use super::versions::Versions;
+use super::watch::delete_refused;
+use crate::KubeMeta;
+
+/// Objects of a page. As many as a page of kube's watcher has, unless it is told otherwise.
+const PAGE: usize = 500;
+
+/// Feeds `target` with what a watcher of kube's tells, until the stream ends (kube: `reflector`, whose store loses what
+/// [`SharedInformer::for_stream`] has in a table). For a queue or store of your own; an informer takes a stream by itself.
+///
+/// The stream is to be passed from its first event on, with its backoff, and what it is modified by:
+///
+/// * What a list does not show is gone: a queue gets a tombstone with the last state that is known. A list that does not come to
+///   its end deletes nothing, whether the stream ends, fails or begins anew, and a queue is synced by a whole one only.
+/// * `on_error` is told of the stream's errors, too; it goes on after them, as the watcher does.
+/// * While there is no [room](deltafifo::DeltaFifoBuilder::high_water), nothing is taken from the stream. Of a list at most 500
+///   objects are held back, and only as long as the next is ready.
+/// * Objects come decoded, so what has not changed is found out late; a [`Reflector`](crate::Reflector) need not decode it.
+/// * A list's version is that of its newest object, since the watcher keeps its own to itself. Whenever nothing more is ready, a
+///   target is told up to which version it was told everything, so that [who
+///   waits](deltafifo::DeltaFifo::wait_for_resource_version) for a version need not wait for a list.
+/// * What kube's watcher does not tell is not known here: a deletion in the middle of a streamed list, which it drops.
+///
+/// Dropped, it gives up the list that is on its way. A target is to be fed by one stream: of two, each list ends the other's.
+///
+/// ```
+/// use std::sync::Arc;
+/// use deltafifo::{DeltaFifo, DeltaObject, Indexer, KeyFunc};
+/// use deltafifo_informer::{KubeMeta, runtime::reflector::feed};
+/// use futures_util::stream;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube::runtime::watcher::Event;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build()?;
+/// let fifo = Arc::new(DeltaFifo::<ConfigMap, _>::over(store).build());
+/// # let map = |name: &str| {
+/// #     let mut map = ConfigMap::default();
+/// #     map.metadata.name = Some(name.to_owned());
+/// #     map
+/// # };
+/// // In a cluster: watcher(Api::<ConfigMap>::all(client), watcher::Config::default()).default_backoff()
+/// let events = [Event::Init, Event::InitApply(map("a")), Event::InitDone, /* cut off */ Event::Init, Event::InitDone];
+/// feed(stream::iter(events.map(Ok)), fifo.clone(), |error| eprintln!("{error}")).await?;
+///
+/// let mut item = fifo.try_pop().expect("something has happened to a");
+/// assert_eq!(item.deltas().len(), 2); // it was listed, and then it was not
+/// assert!(matches!(&item.deltas().newest().unwrap().object, DeltaObject::Tombstone(last) if last.obj.is_some()));
+/// item.apply(|_| ())?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`Closed`]: the queue was closed.
+///
+/// # Panics
+/// Polled outside of a tokio runtime.
+///
+/// [`SharedInformer::for_stream`]: crate::SharedInformer::for_stream
+pub async fn feed<K: Resource + Send + Sync + 'static>(
+    events: impl Stream<Item = watcher::Result<Event<K>>>,
+    target: Arc<impl Target<K>>,
+    on_error: impl Fn(&ReflectorError) + Send + Sync + 'static,
+) -> Result<(), Closed> {
+    WatcherEvents::new(target, Box::new(KubeMeta), Box::new(on_error)).feed(events).await
+}
+
+/// Feeds a target.
+pub(crate) struct WatcherEvents<K> {
+    target: Arc<dyn Target<K>>,
+    meta: Box<dyn Meta<K>>,
+    threads: Threads,
+    versions: Mutex<Versions>,
+    on_error: Box<OnError>,
+}
+
+/// A list that is on its way.
+struct List<K> {
+    pieces: Box<dyn Pieces<K>>,
+    /// What was not offered yet.
+    page: Vec<Arc<K>>,
+    /// The greatest version of what was.
+    newest: Option<ResourceVersion>,
+}
+
+impl<K: Send + Sync + 'static> WatcherEvents<K> {
+    pub(crate) fn new(target: Arc<dyn Target<K>>, meta: Box<dyn Meta<K>>, on_error: Box<OnError>) -> Self {
+        Self { target, meta, threads: Threads::default(), versions: Mutex::default(), on_error }
+    }
+
+    /// Up to which the target was told everything.
+    pub(crate) fn last_version(&self) -> Option<String> {
+        self.versions.lock().last().map(str::to_owned)
+    }
+
+    /// Feeds it until there are no more events.
+    pub(crate) async fn feed(&self, events: impl Stream<Item = watcher::Result<Event<K>>>) -> Result<(), Closed> {
+        // Else whoever waits for this would have room in itself for the events in hand, whose objects are large.
+        let feeding = Box::pin(self.feed_all(events));
+        tokio::select! {
+            closed = self.target.closed() => Err(closed),
+            fed = feeding => fed,
+        }
+    }
+
+    async fn feed_all(&self, events: impl Stream<Item = watcher::Result<Event<K>>>) -> Result<(), Closed> {
+        let mut events = pin!(events);
+        let mut list = None;
+        loop {
+            self.target.ready().await?;
+            let ready = events.next().now_or_never();
+            let event = if let Some(event) = ready {
+                event
+            } else {
+                self.offer(&mut list);
+                self.caught_up();
+                events.next().await
+            };
+            match event {
+                Some(Ok(event)) => self.take(event, &mut list).await,
+                Some(Err(error)) => self.report(&ReflectorError::Watcher(Box::new(error))),
+                None => {
+                    self.caught_up();
+                    return Ok(());
+                }
+            }
+            // Others have a turn, too, while events come without a pause.
+            consume_budget().await;
+        }
+    }
+
+    async fn take(&self, event: Event<K>, list: &mut Option<List<K>>) {
+        match event {
+            Event::Init => {
+                // First: what this one has listed must not count for the next.
+                *list = None;
+                match caught(|| Arc::clone(&self.target).begin()) {
+                    Ok(pieces) => *list = Some(List { pieces, page: Vec::new(), newest: None }),
+                    Err(panicked) => self.report(&panicked),
+                }
+            }
+            Event::InitApply(object) => self.list(list, object),
+            Event::Apply(object) if list.is_some() => self.list(list, object),
+            Event::Delete(object) if list.is_some() => self.delete_listed(list, object),
+            Event::InitDone => {
+                self.offer(list);
+                match list.take() {
+                    Some(list) => self.commit(list).await,
+                    None => self.report(&ReflectorError::NotListed),
+                }
+            }
+            Event::Apply(object) => {
+                let version = self.version(&object);
+                let updated = caught(|| self.target.update(Arc::new(object)));
+                self.report_any(updated.and_then(|updated| updated.map_err(ReflectorError::refused)));
+                self.versions.lock().reached(&version);
+            }
+            Event::Delete(object) => {
+                let version = self.version(&object);
+                self.delete(object).await;
+                self.versions.lock().reached(&version);
+            }
+        }
+    }
+
+    /// An object is listed. Of a list that was given up it is left out.
+    fn list(&self, list: &mut Option<List<K>>, object: K) {
+        let Some(open) = list else { return };
+        open.page.push(Arc::new(object));
+        if open.page.len() == PAGE {
+            self.offer(list);
+        }
+    }
+
+    /// Hands on what was listed until now.
+    fn offer(&self, list: &mut Option<List<K>>) {
+        let Some(open) = list.as_mut().filter(|open| !open.page.is_empty()) else { return };
+        let page = std::mem::take(&mut open.page);
+        let newest = page.iter().filter_map(|object| ResourceVersion::parse(self.meta.version(object)?)).max();
+        open.newest = open.newest.take().max(newest);
+        let offered = caught(|| {
+            let names: Vec<_> = page.iter().map(|object| self.name(object)).collect();
+            let names: Vec<_> = names.iter().map(String::as_str).collect();
+            open.pieces.offer(&names, page)
+        });
+        match offered.and_then(|offered| offered.map_err(|over| StoreError::from(over).into())) {
+            Ok(refused) => refused.into_iter().for_each(|one| self.report(&ReflectorError::Refused(one.source))),
+            Err(error) => self.give_up(list, &error),
+        }
+    }
+
+    /// What was listed, perhaps, is gone again.
+    fn delete_listed(&self, list: &mut Option<List<K>>, object: K) {
+        self.offer(list);
+        let Some(open) = list else { return };
+        let name = self.name(&object);
+        match caught(|| open.pieces.delete(&name, Some(DeltaObject::from(Arc::new(object))))) {
+            Ok(Ok(())) => {}
+            Ok(Err(over @ StoreError::Relist(_))) => self.give_up(list, &over.into()),
+            // It is gone all the same, and the target knows.
+            Ok(Err(refused)) => self.report(&ReflectorError::refused(refused)),
+            Err(panicked) => self.give_up(list, &panicked),
+        }
+    }
+
+    fn give_up(&self, list: &mut Option<List<K>>, error: &ReflectorError) {
+        *list = None;
+        self.report(error);
+    }
+
+    /// Everything was listed: what was not is gone.
+    async fn commit(&self, List { pieces, newest, .. }: List<K>) {
+        let version = newest.map(|newest| newest.to_string()).unwrap_or_default();
+        let committed = self.threads.run(move || (pieces.commit(&version), version)).await;
+        match committed {
+            Ok((Ok(refused), version)) => {
+                for one in refused {
+                    self.report(&ReflectorError::refused(one));
+                }
+                self.versions.lock().listed(&version);
+            }
+            Ok((Err(error), _)) => self.report(&error.into()),
+            Err(panicked) => self.report(&panicked),
+        }
+    }
+
+    async fn delete(&self, object: K) {
+        let name = self.name(&object);
+        let deleted = caught(|| self.target.delete(DeltaObject::from(Arc::new(object))));
+        if let Err(error) = deleted.and_then(|deleted| deleted.map_err(ReflectorError::refused)) {
+            self.report(&error);
+            self.report_any(delete_refused(&self.target, &self.threads, &error, name).await);
+        }
+    }
+
+    /// Tells the target up to which version it was told everything, if that is news.
+    fn caught_up(&self) {
+        let version = self.versions.lock().untold();
+        if let Some(version) = version {
+            self.report_any(caught(|| self.target.bookmark(&version)));
+        }
+    }
+
+    fn version(&self, object: &K) -> String {
+        self.meta.version(object).unwrap_or_default().to_owned()
+    }
+
+    /// `namespace/name`, or `name`.
+    fn name(&self, object: &K) -> String {
+        let name = self.meta.name(object).unwrap_or_default();
+        match self.meta.namespace(object).filter(|namespace| !namespace.is_empty()) {
+            Some(namespace) => format!("{namespace}/{name}"),
+            None => name.to_owned(),
+        }
+    }
+
+    fn report_any(&self, done: Result<(), ReflectorError>) {
+        if let Err(error) = done {
+            self.report(&error);
+        }
+    }
+
+    fn report(&self, error: &ReflectorError) {
+        // It is user code, and the rest of the stream is fed.
+        if caught(|| (self.on_error)(error)).is_err() {
+            tracing::error!(%error, "the error handler of what feeds a target panicked");
+        }
+    }
+}

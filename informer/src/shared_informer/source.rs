@@ -1,0 +1,92 @@
+//! Where an informer's objects come from: what a reflector lists and watches, or what a watcher of kube's tells.
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+
+use super::error::{InformerError, OnError};
+#[cfg(feature = "runtime")]
+use super::stream::{Events, Told};
+use crate::ReflectorError;
+use crate::lister_watcher::ListerWatcher;
+use crate::reflector::{Reflector, ReflectorBuilder, Target};
+
+type Choose<K> = Box<dyn FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync>;
+
+/// As it was said to a builder.
+pub(super) enum Source<K> {
+    /// By a reflector with what is chosen.
+    Lists(Arc<dyn ListerWatcher>, Choose<K>),
+    #[cfg(feature = "runtime")]
+    Stream(Events<K>),
+}
+
+impl<K: DeserializeOwned + Send + Sync + 'static> Source<K> {
+    pub(super) fn lists(source: impl ListerWatcher) -> Self {
+        Self::Lists(Arc::new(source), Box::new(|reflector| reflector))
+    }
+
+    /// Chooses for the reflector, if there is one.
+    pub(super) fn choose(
+        &mut self,
+        choice: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync + 'static,
+    ) {
+        match self {
+            Self::Lists(_, choose) => *choose = Box::new(choice),
+            #[cfg(feature = "runtime")]
+            Self::Stream(_) => {}
+        }
+    }
+
+    /// Resource and namespace, as [`ListerWatcher::scope`] says them.
+    pub(super) fn scope(&self) -> (String, String) {
+        let (resource, namespace) = match self {
+            Self::Lists(source, _) => source.scope(),
+            #[cfg(feature = "runtime")]
+            Self::Stream(_) => ("", ""),
+        };
+        (resource.to_owned(), namespace.to_owned())
+    }
+
+    /// What brings it into `target`, for an informer that is called so.
+    pub(super) fn feeder(self, target: Arc<dyn Target<K>>, name: String, on_error: OnError) -> Feeder<K> {
+        let on_error = move |error: &ReflectorError| on_error.tell(&InformerError::Reflector(error));
+        match self {
+            Self::Lists(source, choose) => {
+                let reflector = choose(ReflectorBuilder::new(Box::new(source), target)).on_error(on_error);
+                Feeder::Reflector(Box::new(reflector.name(name).build()))
+            }
+            #[cfg(feature = "runtime")]
+            Self::Stream(events) => Feeder::Stream(events.into_told(target, Box::new(on_error))),
+        }
+    }
+}
+
+/// What brings it.
+pub(super) enum Feeder<K> {
+    Reflector(Box<Reflector<K>>),
+    #[cfg(feature = "runtime")]
+    Stream(Told<K>),
+}
+
+impl<K: DeserializeOwned + Send + Sync + 'static> Feeder<K> {
+    /// Feeds the queue until that is closed, or there is no more.
+    pub(super) async fn run(&self) {
+        match self {
+            Self::Reflector(reflector) => {
+                let _closed = reflector.run().await;
+            }
+            #[cfg(feature = "runtime")]
+            Self::Stream(told) => told.run().await,
+        }
+    }
+
+    /// Up to which everything was brought.
+    pub(super) fn last_version(&self) -> Option<String> {
+        match self {
+            Self::Reflector(reflector) => reflector.last_sync_resource_version(),
+            #[cfg(feature = "runtime")]
+            Self::Stream(told) => told.last_version(),
+        }
+    }
+}

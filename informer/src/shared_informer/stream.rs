@@ -1,0 +1,100 @@
+//! An informer of what a watcher of kube's tells.
+
+use deltafifo::{KeyFunc, Meta};
+use futures_util::stream::{BoxStream, Stream, StreamExt};
+use kube::Resource;
+use kube::runtime::watcher::{self, Event};
+use serde::de::DeserializeOwned;
+
+use super::source::Source;
+use super::sync::{Arc, Mutex};
+use super::{SharedInformer, SharedInformerBuilder};
+use crate::KubeMeta;
+use crate::reflector::watcher_events::WatcherEvents;
+use crate::reflector::{ReflectorError, Target};
+
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
+    /// An informer of what a watcher of kube's tells (kube: `reflector`, `Controller::for_stream`): for who has such a stream, with
+    /// a backoff or changes of its own. It is what kube's store is, and has what that loses:
+    ///
+    /// | | kube's store | here |
+    /// | --- | --- | --- |
+    /// | a deletion that only a list shows | is not told | [`Deleted`](super::Notification::Deleted), with a tombstone |
+    /// | a deletion | subscribers are not told | all handlers are |
+    /// | an update | the new object | the old one, too |
+    /// | objects with some property | a look at all | an [index](SharedInformerBuilder::index) |
+    /// | who subscribes late | is told what comes from then on | first what there is |
+    /// | several who wait for the first list | the last to be polled is woken | all are |
+    ///
+    /// How events are taken is said at [`feed`](crate::runtime::reflector::feed), which feeds a queue without an informer. When the
+    /// stream ends, the informer stops, as by [`stop`](Self::stop). What is chosen for a
+    /// [reflector](SharedInformerBuilder::reflector) is for nobody, and there are no metrics of one.
+    ///
+    /// ```
+    /// use deltafifo_informer::SharedInformer;
+    /// use deltafifo_informer::shared_informer::{HandlerOptions, Notification};
+    /// use futures_util::StreamExt;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube::Api;
+    /// use kube::runtime::{WatchStreamExt, watcher};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use deltafifo_testkit::{ApiServer, Resource};
+    /// # let server = ApiServer::builder().resource(Resource::config_maps()).build();
+    /// # server.apply(serde_json::json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "name": "a" } }))?;
+    /// # let client = server.client();
+    /// let maps = watcher(Api::<ConfigMap>::all(client), watcher::Config::default()).default_backoff();
+    /// let informer = SharedInformer::for_stream(maps).build()?;
+    /// let mut told = informer.subscribe(HandlerOptions::new())?;
+    /// let running = informer.clone();
+    /// tokio::spawn(async move { running.run().await });
+    /// assert!(matches!(told.next().await, Some(Notification::Added { is_in_initial_list: true, .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn for_stream(
+        events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
+    ) -> SharedInformerBuilder<K, KubeMeta> {
+        let events = Events { stream: Mutex::new(Some(events.boxed())), meta: Box::new(KubeMeta) };
+        SharedInformerBuilder::new(Source::Stream(events), KeyFunc::meta_namespace(KubeMeta))
+    }
+}
+
+/// A stream until it is run.
+type Once<K> = Mutex<Option<BoxStream<'static, watcher::Result<Event<K>>>>>;
+
+/// As a builder has it.
+pub(super) struct Events<K> {
+    stream: Once<K>,
+    meta: Box<dyn Meta<K>>,
+}
+
+impl<K: Send + Sync + 'static> Events<K> {
+    pub(super) fn into_told(
+        self,
+        target: Arc<dyn Target<K>>,
+        on_error: Box<dyn Fn(&ReflectorError) + Send + Sync>,
+    ) -> Told<K> {
+        Told { stream: self.stream, feeder: WatcherEvents::new(target, self.meta, on_error) }
+    }
+}
+
+/// As an informer has it.
+pub(super) struct Told<K> {
+    stream: Once<K>,
+    feeder: WatcherEvents<K>,
+}
+
+impl<K: Send + Sync + 'static> Told<K> {
+    pub(super) async fn run(&self) {
+        let stream = self.stream.lock().take();
+        if let Some(stream) = stream {
+            // Closed or at its end: the informer stops.
+            let _closed = self.feeder.feed(stream).await;
+        }
+    }
+
+    pub(super) fn last_version(&self) -> Option<String> {
+        self.feeder.last_version()
+    }
+}

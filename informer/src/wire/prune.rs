@@ -1,0 +1,357 @@
+//! Members that nobody reads, left out while an object is decoded: they take no memory, and no time but to be passed over.
+//!
+//! A decoder of serde's asks for a value of a certain shape, and gives a visitor that takes what is there. Those of objects on the
+//! way to a member that is left out are wrapped here; all others are serde's own.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+
+use serde::de::value::BorrowedStrDeserializer;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, IgnoredAny, IntoDeserializer, MapAccess,
+    SeqAccess, Visitor,
+};
+
+/// Which members of an object are left out.
+#[derive(Debug, Default)]
+pub(crate) struct Prune {
+    members: HashMap<String, Member>,
+}
+
+#[derive(Debug)]
+enum Member {
+    LeftOut,
+    /// It stays, but for some of its own.
+    Pruned(Prune),
+}
+
+impl Prune {
+    /// Leaves out the member at the end of `path`, which begins at the object. A path of nothing leaves out nothing.
+    pub(crate) fn leave_out(&mut self, path: &[&str]) {
+        match path {
+            [] => {}
+            [last] => {
+                self.members.insert((*last).to_owned(), Member::LeftOut);
+            }
+            [first, rest @ ..] => {
+                let stays = || Member::Pruned(Self::default());
+                if let Member::Pruned(member) = self.members.entry((*first).to_owned()).or_insert_with(stays) {
+                    member.leave_out(rest);
+                }
+            }
+        }
+    }
+
+    /// Decodes an object without them.
+    pub(crate) fn decode<K: DeserializeOwned>(&self, json: &[u8]) -> serde_json::Result<K> {
+        if self.members.is_empty() {
+            return serde_json::from_slice(json);
+        }
+        let mut inner = serde_json::Deserializer::from_slice(json);
+        let object = K::deserialize(Pruned { inner: &mut inner, prune: self })?;
+        inner.end()?;
+        Ok(object)
+    }
+}
+
+/// Whatever of serde's is on the way to what is left out.
+struct Pruned<'p, T> {
+    inner: T,
+    prune: &'p Prune,
+}
+
+impl<'p, T> Pruned<'p, T> {
+    fn of<U>(&self, inner: U) -> Pruned<'p, U> {
+        Pruned { inner, prune: self.prune }
+    }
+}
+
+/// What no object can come of is taken as it is.
+macro_rules! take_as_it_is {
+    ($($method:ident($($argument:ident: $type:ty),*))*) => {$(
+        fn $method<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value, D::Error> {
+            self.inner.$method($($argument,)* visitor)
+        }
+    )*};
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Pruned<'_, D> {
+    type Error = D::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        let visitor = self.of(visitor);
+        self.inner.deserialize_any(visitor)
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        let visitor = self.of(visitor);
+        self.inner.deserialize_map(visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        let visitor = self.of(visitor);
+        self.inner.deserialize_struct(name, fields, visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        let visitor = self.of(visitor);
+        self.inner.deserialize_option(visitor)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, D::Error> {
+        let visitor = self.of(visitor);
+        self.inner.deserialize_newtype_struct(name, visitor)
+    }
+
+    take_as_it_is! {
+        deserialize_bool() deserialize_i8() deserialize_i16() deserialize_i32() deserialize_i64() deserialize_i128()
+        deserialize_u8() deserialize_u16() deserialize_u32() deserialize_u64() deserialize_u128() deserialize_f32()
+        deserialize_f64() deserialize_char() deserialize_str() deserialize_string() deserialize_bytes()
+        deserialize_byte_buf() deserialize_unit() deserialize_unit_struct(name: &'static str) deserialize_seq()
+        deserialize_tuple(len: usize) deserialize_tuple_struct(name: &'static str, len: usize)
+        deserialize_enum(name: &'static str, variants: &'static [&'static str]) deserialize_identifier()
+        deserialize_ignored_any()
+    }
+
+    fn is_human_readable(&self) -> bool {
+        self.inner.is_human_readable()
+    }
+}
+
+macro_rules! visit_as_it_is {
+    ($($method:ident($type:ty))*) => {$(
+        fn $method<E: Error>(self, value: $type) -> Result<V::Value, E> {
+            self.inner.$method(value)
+        }
+    )*};
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Pruned<'_, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.expecting(f)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
+        let members = Members { inner: self.of(map), value: None };
+        self.inner.visit_map(members)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, some: D) -> Result<V::Value, D::Error> {
+        let some = self.of(some);
+        self.inner.visit_some(some)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, newtype: D) -> Result<V::Value, D::Error> {
+        let newtype = self.of(newtype);
+        self.inner.visit_newtype_struct(newtype)
+    }
+
+    visit_as_it_is! {
+        visit_bool(bool) visit_i8(i8) visit_i16(i16) visit_i32(i32) visit_i64(i64) visit_i128(i128) visit_u8(u8)
+        visit_u16(u16) visit_u32(u32) visit_u64(u64) visit_u128(u128) visit_f32(f32) visit_f64(f64) visit_char(char)
+        visit_str(&str) visit_borrowed_str(&'de str) visit_string(String) visit_bytes(&[u8])
+        visit_borrowed_bytes(&'de [u8]) visit_byte_buf(Vec<u8>)
+    }
+
+    fn visit_none<E: Error>(self) -> Result<V::Value, E> {
+        self.inner.visit_none()
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
+        self.inner.visit_unit()
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<V::Value, A::Error> {
+        self.inner.visit_seq(seq)
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, data: A) -> Result<V::Value, A::Error> {
+        self.inner.visit_enum(data)
+    }
+}
+
+/// The members of an object, but for those that are left out.
+struct Members<'p, A> {
+    inner: Pruned<'p, A>,
+    /// What is left out of the value that comes next.
+    value: Option<&'p Prune>,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
+    type Error = A::Error;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
+        let Pruned { inner: map, prune } = &mut self.inner;
+        while let Some(name) = map.next_key_seed(Name)? {
+            match prune.members.get(name.as_ref()) {
+                Some(Member::LeftOut) => {
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+                Some(Member::Pruned(prune)) => self.value = Some(prune),
+                None => self.value = None,
+            }
+            return match name {
+                Cow::Borrowed(name) => seed.deserialize(BorrowedStrDeserializer::new(name)),
+                Cow::Owned(name) => seed.deserialize(name.into_deserializer()),
+            }
+            .map(Some);
+        }
+        Ok(None)
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
+        match self.value.take() {
+            Some(prune) => self.inner.inner.next_value_seed(Pruned { inner: seed, prune }),
+            None => self.inner.inner.next_value_seed(seed),
+        }
+    }
+}
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Pruned<'_, S> {
+    type Value = S::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<S::Value, D::Error> {
+        let value = self.of(value);
+        self.inner.deserialize(value)
+    }
+}
+
+/// A member's name, borrowed where it has no escapes.
+struct Name;
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, name: D) -> Result<Self::Value, D::Error> {
+        name.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a member's name")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, name: &'de str) -> Result<Self::Value, E> {
+        Ok(name.into())
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(name.to_owned().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::api::DynamicObject;
+    use proptest::prelude::*;
+    use serde_json::value::RawValue;
+    use serde_json::{Map, Value, json};
+
+    use super::Prune;
+
+    fn without(paths: &[&[&str]]) -> Prune {
+        let mut prune = Prune::default();
+        for path in paths {
+            prune.leave_out(path);
+        }
+        prune
+    }
+
+    fn pod() -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": "a", "annotations": { "big.example.com/x": "y", "b": "c" }, "managedFields": [{}] },
+            "spec": { "nodeName": "n", "containers": [{ "name": "managedFields" }] },
+            "status": { "phase": "Running" },
+        })
+    }
+
+    #[test]
+    fn typed_and_untyped_objects_come_without_what_is_left_out() {
+        let paths: [&[&str]; 3] =
+            [&["metadata", "managedFields"], &["metadata", "annotations", "big.example.com/x"], &["status"]];
+        let prune = without(&paths);
+        let json = pod().to_string();
+        let pod: Pod = prune.decode(json.as_bytes()).unwrap();
+        assert_eq!((pod.metadata.name.as_deref(), pod.metadata.managed_fields), (Some("a"), None));
+        assert_eq!(pod.metadata.annotations.unwrap().into_iter().collect::<Vec<_>>(), [("b".into(), "c".into())]);
+        assert_eq!((pod.spec.unwrap().containers[0].name.as_str(), pod.status), ("managedFields", None));
+        let object: DynamicObject = prune.decode(json.as_bytes()).unwrap();
+        assert_eq!((object.metadata.managed_fields, object.types.unwrap().kind), (None, "Pod".to_owned()));
+        assert_eq!((&object.data["spec"]["nodeName"], object.data.get("status")), (&json!("n"), None));
+    }
+
+    #[test]
+    fn what_is_raw_stays_whole() {
+        let json = pod().to_string();
+        let raw: Box<RawValue> = without(&[&["status"]]).decode(json.as_bytes()).unwrap();
+        assert_eq!(raw.get(), json);
+    }
+
+    #[test]
+    fn what_is_no_object_is_the_error_that_it_was() {
+        let prune = without(&[&["metadata", "managedFields"]]);
+        for json in ["", "null", "1", "[]", "{", r#"{"metadata":1}"#, r#"{"metadata":{"managedFields":}}"#, "{} {}"] {
+            let error = |decoded: serde_json::Result<Pod>| decoded.map(|_| ()).unwrap_err().to_string();
+            let (found, plain) = (error(prune.decode(json.as_bytes())), error(serde_json::from_slice(json.as_bytes())));
+            assert_eq!(found, plain, "{json}");
+        }
+    }
+
+    fn object() -> impl Strategy<Value = Value> {
+        let leaf =
+            prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), any::<i32>().prop_map(Value::from)];
+        let name = || prop::sample::select(vec!["a", "b", "c", "\"\\"]).prop_map(str::to_owned);
+        let value = leaf.prop_recursive(4, 32, 4, move |value| {
+            prop_oneof![
+                prop::collection::vec(value.clone(), 0..3).prop_map(Value::from),
+                prop::collection::btree_map(name(), value, 0..4)
+                    .prop_map(|all| Value::Object(all.into_iter().collect())),
+            ]
+        });
+        let name = || prop::sample::select(vec!["a", "b", "c", "\"\\"]).prop_map(str::to_owned);
+        prop::collection::btree_map(name(), value, 0..4).prop_map(|all| Value::Object(all.into_iter().collect()))
+    }
+
+    /// The same by taking it out of what was decoded.
+    fn take_out(object: &mut Map<String, Value>, path: &[&str]) {
+        match path {
+            [] => {}
+            [last] => drop(object.remove(*last)),
+            [first, rest @ ..] => {
+                if let Some(Value::Object(member)) = object.get_mut(*first) {
+                    take_out(member, rest);
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_as_if_they_were_taken_out_afterwards(
+            object in object(),
+            paths in prop::collection::vec(prop::collection::vec(prop::sample::select(vec!["a", "b", "c", "\"\\"]), 0..4), 0..4),
+        ) {
+            let paths: Vec<&[&str]> = paths.iter().map(Vec::as_slice).collect();
+            let mut expected = object.as_object().unwrap().clone();
+            for path in &paths {
+                take_out(&mut expected, path);
+            }
+            let found: Value = without(&paths).decode(object.to_string().as_bytes()).unwrap();
+            prop_assert_eq!(found, Value::Object(expected));
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What kube's store loses of what a watcher tells, and an informer of the same watcher has: a test for each row of README's table.
+
+use deltafifo_informer::SharedInformer;
+use deltafifo_informer::shared_informer::{HandlerOptions, Notification, Subscription};
+use futures_util::{StreamExt, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{reflector, store};
+use kube::runtime::watcher::Event;
+use tokio::sync::mpsc;
+
+use super::rig::{idle, name, typed, value};
+
+type Told = Event<ConfigMap>;
+
+/// A list of these.
+fn list(maps: &[ConfigMap]) -> Vec<Told> {
+    let maps = maps.iter().cloned().map(Event::InitApply);
+    [Event::Init].into_iter().chain(maps).chain([Event::InitDone]).collect()
+}
+
+/// An informer that runs, of a watcher that tells what the test says.
+struct Ours {
+    watcher: mpsc::UnboundedSender<Told>,
+    informer: SharedInformer<ConfigMap>,
+}
+
+impl Ours {
+    fn of(told: Vec<Told>) -> Self {
+        let (watcher, mut events) = mpsc::unbounded_channel();
+        let events = stream::poll_fn(move |context| events.poll_recv(context)).map(Ok);
+        let by_data = |map: &ConfigMap| Ok(vec![value(map)]);
+        let informer = SharedInformer::for_stream(events).index("data", by_data).build().unwrap();
+        let running = informer.clone();
+        tokio::spawn(async move { running.run().await });
+        let ours = Self { watcher, informer };
+        ours.tell(told);
+        ours
+    }
+
+    fn tell(&self, told: Vec<Told>) {
+        for event in told {
+            self.watcher.send(event).expect("the informer runs");
+        }
+    }
+
+    fn subscribe(&self) -> Subscription<ConfigMap> {
+        self.informer.subscribe(HandlerOptions::new()).expect("the informer runs")
+    }
+}
+
+/// The next of what is told: `+a=1`, `a=1>2`, `-a=2`; of a tombstone `!a=2`.
+async fn next(told: &mut Subscription<ConfigMap>) -> String {
+    match told.next().await.expect("the informer runs") {
+        Notification::Added { new, .. } => format!("+{}={}", name(&new), value(&new)),
+        Notification::Updated { old, new, .. } => format!("{}={}>{}", name(&new), value(&old), value(&new)),
+        Notification::Deleted { last, .. } => {
+            let sign = if last.is_tombstone() { '!' } else { '-' };
+            let last = last.object().expect("its last state is known");
+            format!("{sign}{}={}", name(last), value(last))
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// The next two, in no order.
+async fn two(told: &mut Subscription<ConfigMap>) -> [String; 2] {
+    let mut two = [next(told).await, next(told).await];
+    two.sort();
+    two
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_only_a_list_shows_is_told() {
+    let (a, b) = (typed("a", 1), typed("b", 2));
+    let (first, second) = (list(&[a, b.clone()]), list(&[b]));
+
+    let (kubes, writer) = store();
+    let told = stream::iter([first.clone(), second.clone()].concat()).map(Ok);
+    let touched = reflector(writer, told).touched_objects().map(|map| name(&map.unwrap()));
+    assert_eq!(touched.collect::<Vec<_>>().await, ["a", "b", "b"]);
+    assert_eq!(kubes.len(), 1, "a is gone, without a word");
+
+    let ours = Ours::of(first);
+    let mut told = ours.subscribe();
+    assert_eq!(two(&mut told).await, ["+a=1", "+b=2"]);
+    ours.tell(second);
+    assert_eq!(next(&mut told).await, "!a=1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_subscriber_is_told_of_a_deletion() {
+    let ours = Ours::of(list(&[typed("a", 1)]));
+    let mut subscribers = [ours.subscribe(), ours.subscribe()];
+    for told in &mut subscribers {
+        assert_eq!(next(told).await, "+a=1");
+    }
+    ours.tell(vec![Event::Delete(typed("a", 2))]);
+    for told in &mut subscribers {
+        assert_eq!(next(told).await, "-a=2");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_comes_with_the_old_object() {
+    let ours = Ours::of(list(&[typed("a", 1)]));
+    let mut told = ours.subscribe();
+    assert_eq!(next(&mut told).await, "+a=1");
+    ours.tell(vec![Event::Apply(typed("a", 2))]);
+    assert_eq!(next(&mut told).await, "a=1>2");
+    ours.tell(list(&[typed("a", 3)]));
+    assert_eq!(next(&mut told).await, "a=2>3", "by a list, too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_answers() {
+    let ours = Ours::of(list(&[typed("a", 1), typed("b", 2)]));
+    ours.informer.wait_for_sync().await.unwrap();
+    let with_2 = || ours.informer.store().by_index("data", "2").unwrap();
+    assert_eq!(with_2().iter().map(|map| name(map)).collect::<Vec<_>>(), ["b"]);
+    ours.tell(list(&[typed("a", 1)]));
+    idle().await;
+    assert!(with_2().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_subscribes_late_is_told_what_there_is() {
+    let ours = Ours::of(list(&[typed("a", 1), typed("b", 2)]));
+    ours.informer.wait_for_sync().await.unwrap();
+    let mut late = ours.subscribe();
+    assert_eq!(two(&mut late).await, ["+a=1", "+b=2"]);
+    ours.tell(vec![Event::Apply(typed("c", 3))]);
+    assert_eq!(next(&mut late).await, "+c=3");
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_who_wait_are_woken() {
+    let mut writer = Writer::<ConfigMap>::default();
+    let kubes = writer.as_reader();
+    let ours = Ours::of(Vec::new());
+    let waits = [(); 3].map(|()| {
+        let (kubes, ours) = (kubes.clone(), ours.informer.clone());
+        let for_kubes = tokio::spawn(async move { kubes.wait_until_ready().await.unwrap() });
+        (for_kubes, tokio::spawn(async move { ours.wait_for_sync().await.unwrap() }))
+    });
+    idle().await;
+    for event in list(&[]) {
+        writer.apply_watcher_event(&event);
+        ours.tell(vec![event]);
+    }
+    idle().await;
+    let (kubes, ours): (Vec<_>, Vec<_>) =
+        waits.iter().map(|(kubes, ours)| (kubes.is_finished(), ours.is_finished())).unzip();
+    assert_eq!(ours, [true; 3]);
+    assert_eq!(kubes.iter().filter(|woken| **woken).count(), 1, "who was polled last");
+}

@@ -1,0 +1,61 @@
+//! Informers of what a watcher of kube's tells, and controllers over them.
+
+use deltafifo_informer::SharedInformer;
+use deltafifo_informer::runtime::Controller;
+use deltafifo_informer::shared_informer::RunError;
+use deltafifo_testkit::{ApiServer, Resource};
+use futures_util::{Stream, stream};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::Api;
+use kube::runtime::watcher::{Config, Event, Result};
+use kube::runtime::{WatchStreamExt, watcher};
+
+use super::rig::{Object, map, missing, pod, poll_idle, server};
+
+fn watched<K: Object>(server: &ApiServer) -> impl Stream<Item = Result<Event<K>>> + Send + use<K> {
+    watcher(Api::<K>::all(server.client()), Config::default()).default_backoff()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_stops_when_its_stream_ends() {
+    let informer = SharedInformer::<ConfigMap>::for_stream(stream::iter([Ok(Event::Init), Ok(Event::InitDone)]));
+    let informer = informer.build().unwrap();
+    assert_eq!(informer.run().await, Ok(()));
+    assert!(informer.is_stopped());
+    assert_eq!(informer.run().await, Err(RunError::Stopped));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_stops_ends_its_stream() {
+    let server = server();
+    let informer = SharedInformer::for_stream(watched::<ConfigMap>(&server)).build().unwrap();
+    let running = informer.clone();
+    let running = tokio::spawn(async move { running.run().await });
+    server.wait_for_watchers(1).await;
+    informer.stop().await;
+    server.wait_for_watchers(0).await;
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn controllers_reconcile_what_watchers_tell_and_what_they_missed() {
+    let server = server();
+    let version = server.apply(map("a", "1")).unwrap();
+    server.apply(pod("p", &["a"])).unwrap();
+    let maps = SharedInformer::for_stream(watched::<ConfigMap>(&server)).on_error(|_| ()).build().unwrap();
+    let pods = SharedInformer::for_stream(watched::<Pod>(&server)).in_order().on_error(|_| ()).build().unwrap();
+    tokio::spawn({
+        let maps = maps.clone();
+        async move { maps.run().await }
+    });
+    tokio::spawn({
+        let pods = pods.clone();
+        async move { pods.run().await }
+    });
+    let mut polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));
+    assert_eq!(polled.at_rest().await, ["a"]);
+    server.wait_for_watchers(2).await;
+    missing(&server, || server.delete(&Resource::pods(), "shop", "p").unwrap());
+    assert_eq!(polled.next().await, "a");
+    assert_eq!(maps.last_sync_resource_version(), Some(version.to_string()));
+}

@@ -1,0 +1,298 @@
+//! What a watcher of kube's tells, fed into queues.
+
+#![allow(clippy::unnecessary_wraps)] // What a watcher tells is a result.
+
+use std::sync::Arc;
+
+use deltafifo::{
+    Change, Closed, DeltaFifo, DeltaFifoBuilder, InOrderFifo, IndexReader, Indexer, IndexerBuilder, KeyFunc,
+};
+use deltafifo_informer::reflector::Target;
+use deltafifo_informer::runtime::reflector::feed;
+use deltafifo_informer::{KubeMeta, ReflectorError};
+use futures_util::{FutureExt, StreamExt, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::watcher::{Error, Event};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio::task::yield_now;
+
+use super::rig::{name, typed, value};
+
+type Queue = DeltaFifo<ConfigMap, KubeMeta>;
+type Told = Result<Event<ConfigMap>, Error>;
+
+fn store() -> IndexerBuilder<ConfigMap, KubeMeta> {
+    Indexer::builder(KeyFunc::meta_namespace(KubeMeta))
+}
+
+fn queue() -> Arc<Queue> {
+    with(|queue| queue)
+}
+
+/// A queue with what is chosen.
+fn with(
+    choose: impl FnOnce(DeltaFifoBuilder<ConfigMap, KubeMeta>) -> DeltaFifoBuilder<ConfigMap, KubeMeta>,
+) -> Arc<Queue> {
+    Arc::new(choose(DeltaFifo::over(store().build().unwrap()).track_applied(true)).build())
+}
+
+fn init() -> Told {
+    Ok(Event::Init)
+}
+
+fn listed(name: &str, version: u32) -> Told {
+    Ok(Event::InitApply(typed(name, version)))
+}
+
+fn done() -> Told {
+    Ok(Event::InitDone)
+}
+
+fn applied(name: &str, version: u32) -> Told {
+    Ok(Event::Apply(typed(name, version)))
+}
+
+fn deleted(name: &str, version: u32) -> Told {
+    Ok(Event::Delete(typed(name, version)))
+}
+
+fn failed() -> Told {
+    Err(Error::NoResourceVersion)
+}
+
+/// Feeds all of it, each event when the one before has gone on, to the end of the stream; what was told of errors.
+async fn feed_all(target: &Arc<impl Target<ConfigMap>>, told: impl IntoIterator<Item = Told>) -> Vec<String> {
+    let told: Vec<_> = told.into_iter().collect();
+    let one_by_one = stream::iter(told).then(|event| async {
+        yield_now().await;
+        event
+    });
+    let (note, mut errors) = mpsc::unbounded_channel();
+    let on_error = move |error: &ReflectorError| drop(note.send(error.to_string()));
+    assert_eq!(feed(one_by_one, target.clone(), on_error).await, Ok(()));
+    std::iter::from_fn(|| errors.try_recv().ok()).collect()
+}
+
+/// Handles all that is queued: `+a=1`, `a=1>2`, `-a=2`; of a tombstone `!a=2`. Sorted.
+fn handle(queue: &Queue) -> Vec<String> {
+    let mut changes = Vec::new();
+    while let Some(mut item) = queue.try_pop() {
+        item.apply(|change| changes.push(shown(&change))).unwrap();
+    }
+    changes.sort();
+    changes
+}
+
+fn shown(change: &Change<'_, ConfigMap>) -> String {
+    match change {
+        Change::Added { new, .. } => format!("+{}={}", name(new), value(new)),
+        Change::Updated { old, new, .. } => format!("{}={}>{}", name(new), value(old), value(new)),
+        Change::Deleted { last, old } => {
+            let sign = if last.is_tombstone() { '!' } else { '-' };
+            let last = last.object().or(*old).expect("it was known");
+            format!("{sign}{}={}", name(last), value(last))
+        }
+    }
+}
+
+fn stored(store: &IndexReader<ConfigMap, KubeMeta>) -> Vec<String> {
+    let mut names: Vec<_> = store.list().iter().map(|map| name(map)).collect();
+    names.sort();
+    names
+}
+
+/// Maps a and b, handled.
+async fn with_a_and_b() -> Arc<Queue> {
+    let queue = queue();
+    assert!(feed_all(&queue, [init(), listed("a", 1), listed("b", 2), done()]).await.is_empty());
+    assert_eq!(handle(&queue), ["+a=1", "+b=2"]);
+    queue
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_brings_what_it_shows_and_takes_what_it_does_not() {
+    let queue = with_a_and_b().await;
+    assert!(feed_all(&queue, [init(), listed("b", 3), listed("c", 4), done()]).await.is_empty());
+    assert_eq!(handle(&queue), ["!a=1", "+c=4", "b=2>3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_list_comes_in_pages() {
+    let queue = queue();
+    let all = (0..1_203).map(|number| listed(&number.to_string(), number + 1));
+    let told = stream::iter([init()].into_iter().chain(all)).chain(stream::pending());
+    let mut feeding = Box::pin(feed(told, queue.clone(), |_| ()));
+    let mut pages = Vec::new();
+    while pages.iter().sum::<usize>() < 1_203 {
+        assert_eq!(feeding.as_mut().now_or_never(), None);
+        pages.push(handle(&queue).len());
+        // A task may not take more than some events in a row.
+        yield_now().await;
+    }
+    assert!(pages.iter().all(|page| *page % 500 == 0 || *page == 203), "{pages:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_and_deletions_are_what_they_are() {
+    let queue = with_a_and_b().await;
+    let told = [applied("a", 3), deleted("b", 4), applied("c", 5), deleted("never known", 6)];
+    assert!(feed_all(&queue, told).await.is_empty());
+    assert_eq!(handle(&queue), ["+c=5", "-b=4", "a=1>3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_does_not_come_to_its_end_deletes_nothing() {
+    let queue = with_a_and_b().await;
+    for (broken, there) in [(vec![init()], &["a", "b"][..]), (vec![init(), listed("c", 3), failed()], &["a", "b", "c"])]
+    {
+        feed_all(&queue, broken).await;
+        handle(&queue);
+        assert_eq!(stored(&queue.store()), there);
+    }
+    feed_all(&queue, [init(), listed("a", 1), init(), listed("b", 2), done()]).await;
+    handle(&queue);
+    assert_eq!(stored(&queue.store()), ["b"], "what the first of the two showed does not count");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_is_synced_by_a_whole_list_that_is_handled() {
+    let queue = queue();
+    for broken in [vec![], vec![init()], vec![init(), listed("a", 1)], vec![init(), listed("a", 1), failed()]] {
+        feed_all(&queue, broken).await;
+        handle(&queue);
+        assert!(!queue.has_synced());
+    }
+    feed_all(&queue, [init(), listed("a", 2), done()]).await;
+    assert!(!queue.has_synced());
+    handle(&queue);
+    assert!(queue.has_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_are_told_and_neither_the_list_nor_the_stream_ends_with_them() {
+    let queue = with_a_and_b().await;
+    let told = [failed(), init(), listed("a", 1), failed(), listed("b", 2), done(), failed(), applied("c", 3)];
+    let errors = feed_all(&queue, told).await;
+    assert_eq!(errors.len(), 3);
+    assert!(errors[0].contains("no metadata.resourceVersion"), "{errors:?}");
+    handle(&queue);
+    assert_eq!(stored(&queue.store()), ["a", "b", "c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_whose_beginning_was_not_seen_is_left_out_and_told() {
+    let queue = with_a_and_b().await;
+    let errors = feed_all(&queue, [listed("c", 3), done()]).await;
+    assert!(errors.len() == 1 && errors[0].contains("pass the stream from its first event"), "{errors:?}");
+    assert!(handle(&queue).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_streams_the_list_that_began_last_counts() {
+    let queue = with_a_and_b().await;
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let (note, mut errors) = mpsc::unbounded_channel();
+    let first = stream::poll_fn(move |context| told.poll_recv(context));
+    let feeding = feed(first, queue.clone(), move |error| drop(note.send(error.to_string())));
+    let mut feeding = Box::pin(feeding);
+    tell.send(init()).unwrap();
+    assert_eq!(feeding.as_mut().now_or_never(), None);
+    feed_all(&queue, [init(), listed("b", 3), done()]).await;
+    for late in [listed("a", 1), listed("c", 9), done(), applied("d", 10)] {
+        tell.send(late).unwrap();
+    }
+    drop(tell);
+    feeding.await.unwrap();
+    assert!(errors.recv().await.unwrap().contains("a newer relist has begun"));
+    assert!(errors.recv().await.unwrap().contains("given up for the error before"));
+    assert_eq!(handle(&queue), ["!a=1", "+d=10", "b=2>3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_taken_from_the_stream_while_there_is_no_room() {
+    let queue = with(|queue| queue.high_water(2));
+    let taken = Arc::new(Mutex::new(0));
+    let count = taken.clone();
+    let told = stream::iter((1..=5).map(|number| applied("a", number))).inspect(move |_| *count.lock() += 1);
+    let mut feeding = Box::pin(feed(told, queue.clone(), |_| ()));
+    for most in [2, 4, 5] {
+        assert_eq!(feeding.as_mut().now_or_never().is_some(), most == 5);
+        assert_eq!(*taken.lock(), most);
+        handle(&queue);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_listed_does_not_wait_for_what_is_not_there_yet() {
+    let queue = queue();
+    let told = stream::iter([init(), listed("a", 1)]).chain(stream::pending());
+    assert_eq!(feed(told, queue.clone(), |_| ()).now_or_never(), None);
+    assert_eq!(handle(&queue), ["+a=1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_ends_when_the_queue_is_closed() {
+    let queue = queue();
+    let feeding = tokio::spawn(feed(stream::pending::<Told>(), queue.clone(), |_| ()));
+    queue.close();
+    assert_eq!(feeding.await.unwrap(), Err(Closed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_are_applied_with_what_came_up_to_them() {
+    let queue = queue();
+    feed_all(&queue, [init(), listed("a", 9), listed("b", 10), done()]).await;
+    assert_eq!(queue.applied_version(), None);
+    handle(&queue);
+    assert_eq!(queue.applied_version().as_deref(), Some("10"), "of the newest object of the list");
+    feed_all(&queue, [applied("a", 11), deleted("b", 12)]).await;
+    handle(&queue);
+    assert_eq!(queue.applied_version().as_deref(), Some("12"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_is_told_and_a_deletion_counts_all_the_same() {
+    let queue = with(|queue| {
+        queue.transformer(|map| if value(&map).contains('7') { Err("not this one".into()) } else { Ok(map) })
+    });
+    feed_all(&queue, [init(), listed("a", 1), listed("b", 2), done()]).await;
+    handle(&queue);
+    let refused = [init(), listed("a", 7), listed("b", 3), done(), applied("b", 70), deleted("a", 71)];
+    let errors = feed_all(&queue, refused).await;
+    assert!(errors.len() == 3 && errors.iter().all(|error| error.contains("not this one")), "{errors:?}");
+    assert_eq!(handle(&queue), ["!a=1", "b=2>3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_in_which_a_function_panics_is_given_up() {
+    let keys = KeyFunc::custom(KubeMeta, |map: &ConfigMap| {
+        assert_ne!(name(map), "bad", "a bug");
+        Ok(name(map))
+    });
+    let queue = Arc::new(DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build());
+    feed_all(&queue, [init(), listed("a", 1), done()]).await;
+    handle(&queue);
+    let errors =
+        feed_all(&queue, [init(), listed("bad", 2), listed("b", 3), done(), applied("bad", 4), applied("c", 5)]).await;
+    assert!(errors.len() == 3 && errors[0].contains("a bug") && errors[2].contains("a bug"), "{errors:?}");
+    handle(&queue);
+    assert_eq!(stored(&queue.store()), ["a", "c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn within_a_list_changes_and_deletions_are_of_it() {
+    let told = || [init(), listed("a", 1), applied("b", 3), listed("c", 4), deleted("a", 5), done()];
+    let queue = queue();
+    feed_all(&queue, told()).await;
+    handle(&queue);
+    assert_eq!(stored(&queue.store()), ["b", "c"]);
+
+    // Here a list is put together first: the change would be taken back by it, and the deletion be for nothing.
+    let in_order = Arc::new(InOrderFifo::over(store().build().unwrap()).build());
+    feed_all(&in_order, told()).await;
+    while let Some(mut turn) = in_order.try_pop() {
+        turn.apply(|_, _| ()).unwrap();
+    }
+    assert_eq!(stored(&in_order.store()), ["b", "c"]);
+}

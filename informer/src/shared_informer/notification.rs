@@ -18,18 +18,17 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// What a watch said of an object of the first list before that was told is the watch's all the same.
     pub(super) fn of<K>(change: &Change<'_, K>, is_in_initial_list: bool) -> Self {
-        if is_in_initial_list {
-            return Self::Initial;
-        }
+        let listed = if is_in_initial_list { Self::Initial } else { Self::Relist };
         match change {
             Change::Added { kind, .. } | Change::Updated { kind, .. } => match kind {
-                DeltaType::Replaced => Self::Relist,
+                DeltaType::Replaced => listed,
                 DeltaType::Sync => Self::Resync,
                 DeltaType::Added | DeltaType::Updated | DeltaType::Deleted => Self::Watch,
             },
             // One without an object is a watch's, whose last state could not be read.
-            Change::Deleted { last: DeltaObject::Tombstone(tombstone), .. } if tombstone.obj.is_some() => Self::Relist,
+            Change::Deleted { last: DeltaObject::Tombstone(tombstone), .. } if tombstone.obj.is_some() => listed,
             Change::Deleted { .. } => Self::Watch,
         }
     }

@@ -13,8 +13,10 @@ status=0
 e2e/build.sh || status=$?
 if ((status == 3)); then skip "there is no Go that can build the API server"; fi
 if ((status)); then exit "$status"; fi
-# Before the servers run: who compiles beside them takes their memory.
-cargo build --quiet --release -p deltafifo-e2e -p deltafifo-bench --bin e2e --bin relist
+# Before the servers run: who compiles beside them takes their memory. One by one, since both at once are built with the features
+# of both, and then once more.
+cargo build --quiet --release -p deltafifo-e2e
+cargo build --quiet --release -p deltafifo-bench --bin relist
 
 # They end when nobody has their input any more: with this script, however it ends.
 coproc SERVERS { exec cargo run --quiet --release -p deltafifo-e2e -- --binaries "$DELTAFIFO_E2E_BIN" --serve; }

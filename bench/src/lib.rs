@@ -7,6 +7,7 @@ pub mod engines;
 pub mod protocol;
 pub mod report;
 pub mod rounds;
+#[cfg(feature = "server")]
 pub mod server;
 pub mod vectors;
 pub mod warm;

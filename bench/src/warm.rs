@@ -59,20 +59,52 @@ pub fn before_process(engine: EngineName, objects: usize, free: u64, go_on: impl
     touch((objects * takes(engine).process).min(half), go_on);
 }
 
-/// Makes ready what a client of an API server is about to take, as far as half of `free` bytes allows.
-pub fn before_client(objects: usize, free: u64) {
-    /// The process of client-go's by a list at its peak, with GOGC=400: the most of all.
-    const EACH: usize = 10_000;
-    let half = usize::try_from(free / 2).unwrap_or(usize::MAX);
-    touch((objects * EACH).min(half), || true);
+/// Memory for a client of an API server, which takes what it needs as slowly as the server tells it: given back all at once, most
+/// of it would be the host's again before its time. It is kept, and given as the client takes it, a piece ahead.
+#[cfg(feature = "server")]
+pub struct Ahead {
+    kept: Vec<MmapMut>,
+    given: u64,
 }
 
-/// Writes to every page of fresh memory and gives it back. Where it cannot be had, what follows is merely slower.
+#[cfg(feature = "server")]
+impl Ahead {
+    const PIECE: usize = 32 << 20;
+
+    /// For so many objects, as far as half of `free` bytes allows.
+    pub fn of(objects: usize, free: u64) -> Self {
+        /// kube-rs' while it lists anew: the most of all.
+        const EACH: usize = 12_000;
+        let half = usize::try_from(free / 2).unwrap_or(usize::MAX);
+        let pieces = (objects * EACH).min(half).div_ceil(Self::PIECE);
+        Self { kept: (0..pieces).map_while(|_| touched(Self::PIECE, || true)).collect(), given: 0 }
+    }
+
+    /// Gives a piece more than `taken` bytes, as long as there are any.
+    pub fn give(&mut self, taken: u64) {
+        while self.given < taken + Self::PIECE as u64 && self.kept.pop().is_some() {
+            self.given += Self::PIECE as u64;
+        }
+    }
+
+    /// Whether nothing is kept any more.
+    pub fn is_given(&self) -> bool {
+        self.kept.is_empty()
+    }
+}
+
+/// Writes to every page of fresh memory and gives it back.
 fn touch(bytes: usize, go_on: impl Fn() -> bool) {
-    let Ok(mut memory) = MmapMut::map_anon(bytes) else { return };
+    drop(touched(bytes, go_on));
+}
+
+/// Fresh memory, written to. Where it cannot be had, what follows is merely slower.
+fn touched(bytes: usize, go_on: impl Fn() -> bool) -> Option<MmapMut> {
+    let mut memory = MmapMut::map_anon(bytes).ok()?;
     // In large pages, as the allocators take it; where there are none the advice is of no use and does no harm.
     let _ = memory.advise(Advice::HugePage);
     for page in memory.chunks_mut(PAGE).take_while(|_| go_on()) {
         page[0] = 1;
     }
+    Some(memory)
 }

@@ -54,7 +54,15 @@ fn stderr(run: &Output) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_client_has_all_objects_and_is_told_of_all_changes() {
-    const CLIENTS: [&str; 5] = ["deltafifo", "deltafifo-list", "kube-list", "kube-list-any", "kube-streamed"];
+    const CLIENTS: [&str; 7] = [
+        "deltafifo",
+        "deltafifo-list",
+        "deltafifo-without",
+        "kube-list",
+        "kube-list-any",
+        "kube-streamed",
+        "kube-without",
+    ];
     // Of which kube-list takes two pages.
     let (objects, changed) = (620, 7);
     let kubeconfig = kubeconfig("all.kubeconfig", server()).await;

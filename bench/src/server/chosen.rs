@@ -85,6 +85,7 @@ impl Chosen {
                 let mut command = if as_it_is { go.as_it_is() } else { go.at_its_best() };
                 command.env("KUBE_FEATURE_WatchListClient", client.is_streamed().to_string());
                 command.arg(format!("--protobuf={}", client.is_protobuf()));
+                command.arg(format!("--without={}", client.is_without()));
                 command.args(["--namespace", &namespace(objects)]);
                 command
             }

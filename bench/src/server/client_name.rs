@@ -18,15 +18,22 @@ pub enum ClientName {
     /// The same by a list of any version
     #[value(name = "deltafifo-list")]
     DeltaFifoList,
+    /// The same without managed fields, which are left out while decoding
+    #[value(name = "deltafifo-without")]
+    DeltaFifoWithout,
     /// kube-rs' watcher and store with their defaults: the newest version in pages of 500; it has no old objects
     KubeList,
     /// The same by a list of any version, as deltafifo-list
     KubeListAny,
     /// The same by a streamed list
     KubeStreamed,
+    /// The same without managed fields, which are taken away before the store
+    KubeWithout,
     /// client-go's shared informer in JSON, by a list of any version
     ClientGoList,
-    /// The same by a streamed list
+    /// The same without managed fields, which a transform takes away
+    ClientGoWithout,
+    /// The same as client-go-list by a streamed list
     ClientGoStreamed,
     /// client-go's shared informer in protobuf, by a list of any version
     #[value(name = "client-go-pb-list")]
@@ -49,10 +56,15 @@ impl ClientName {
     pub(super) fn program(self) -> Program {
         match self {
             Self::Curl | Self::CurlStreamed => Program::Curl,
-            Self::DeltaFifo | Self::DeltaFifoList | Self::KubeList | Self::KubeListAny | Self::KubeStreamed => {
-                Program::Own
-            }
+            Self::DeltaFifo
+            | Self::DeltaFifoList
+            | Self::DeltaFifoWithout
+            | Self::KubeList
+            | Self::KubeListAny
+            | Self::KubeStreamed
+            | Self::KubeWithout => Program::Own,
             Self::ClientGoList
+            | Self::ClientGoWithout
             | Self::ClientGoStreamed
             | Self::ClientGoProtobufList
             | Self::ClientGoProtobufStreamed => Program::Go,
@@ -66,9 +78,15 @@ impl ClientName {
             Self::CurlStreamed
                 | Self::DeltaFifo
                 | Self::KubeStreamed
+                | Self::KubeWithout
                 | Self::ClientGoStreamed
                 | Self::ClientGoProtobufStreamed
         )
+    }
+
+    /// Whether it keeps no managed fields.
+    pub(super) fn is_without(self) -> bool {
+        matches!(self, Self::DeltaFifoWithout | Self::KubeWithout | Self::ClientGoWithout)
     }
 
     pub(super) fn is_protobuf(self) -> bool {

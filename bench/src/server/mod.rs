@@ -39,9 +39,8 @@ pub use error::ServerError;
 use objects::Objects;
 use turn::{Taken, Turn};
 
-use crate::report::{Machine, Missed};
+use crate::report::Missed;
 use crate::rounds::{Interrupted, Measured, Outcome};
-use crate::warm;
 
 /// What it is called in every table.
 const WORKLOAD: &str = "server";
@@ -79,7 +78,6 @@ async fn measure(plan: &Plan) -> Result<Outcome<ClientName>, ServerError> {
     let mut interrupt = pin!(signal::ctrl_c());
     for (done, turn) in all.iter().enumerate() {
         eprintln!("{turn}");
-        warm::before_client(plan.objects, Machine::available_bytes());
         tokio::select! {
             biased;
             asked = &mut interrupt => {

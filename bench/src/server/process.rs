@@ -65,6 +65,12 @@ impl Process {
         Ok(Used { wall, cpu: clock_gettime(self.clock)?.into(), peak: peak_of(self.id) })
     }
 
+    /// What says how much was resident at most up to then, in bytes.
+    pub fn peak(&self) -> impl Fn() -> u64 + Send + 'static {
+        let id = self.id;
+        move || peak_of(id)
+    }
+
     /// Tells it a line.
     pub async fn tell(&mut self, line: &str) -> Result<(), TurnFailed> {
         let input = self.input.as_mut().ok_or(TurnFailed::Pipes)?;

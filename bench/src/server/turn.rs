@@ -4,6 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use serde_json::{Map, json};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::client::{CUT, Counts, RELIST, THERE};
 use super::client_name::{ClientName, Program};
@@ -12,6 +14,11 @@ use super::objects::Objects;
 use super::process::{Process, Used};
 use super::{Plan, WORKLOAD};
 use crate::protocol::Row;
+use crate::report::Machine;
+use crate::warm::Ahead;
+
+/// How often a client is given memory: in that time it takes some megabytes.
+const AHEAD: Duration = Duration::from_millis(5);
 
 /// See the module.
 #[derive(Clone, Copy)]
@@ -68,7 +75,17 @@ impl Turn {
         }
         let as_it_is = self.figures == Figures::Peaks;
         let command = plan.chosen.command(self.client, &plan.kubeconfig, plan.objects, as_it_is)?;
+        let mut ahead = Ahead::of(plan.objects, Machine::available_bytes());
         let mut process = Process::start(command)?;
+        let peak_so_far = process.peak();
+        // Ends with this turn.
+        let mut giving = JoinSet::new();
+        giving.spawn(async move {
+            while !ahead.is_given() {
+                ahead.give(peak_so_far());
+                sleep(AHEAD).await;
+            }
+        });
 
         let (listed, counts) = there(&mut process).await?;
         if (counts.told, counts.stored) != (objects.there(), objects.there()) {

@@ -38,3 +38,25 @@ async fn one_that_is_shut_down_with_nothing_to_do_ends_at_once() {
     let polled = poll(controller(&server).shutdown_on_signal().graceful_shutdown_on(async {}), reconcile);
     assert!(polled.rest().await.is_empty());
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_first_signal_shuts_down_gracefully_and_the_second_at_once() {
+    use nix::sys::signal::{Signal, raise};
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    // From here on a signal ends no process, whoever waits for it or does not.
+    let _listens = signal(SignalKind::terminate()).unwrap();
+    let (reconcile, mut begun) = gated();
+    let polled = poll(controller(&server).shutdown_on_signal(), reconcile);
+    let mut runs = begun.recv().await.unwrap();
+    server.wait_for_watchers(1).await;
+    raise(Signal::SIGTERM).unwrap();
+    server.wait_for_watchers(0).await;
+    assert!(!runs.end.is_closed(), "what runs goes on");
+    raise(Signal::SIGTERM).unwrap();
+    assert!(polled.rest().await.is_empty());
+    runs.end.closed().await; // what ran is stopped
+}

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -28,14 +29,15 @@ func main() {
 	server := flag.String("server", "", "kubeconfig of the API server")
 	namespace := flag.String("namespace", "", "namespace of the config maps")
 	protobuf := flag.Bool("protobuf", false, "ask for protobuf, and not for JSON")
+	without := flag.Bool("without", false, "keep no managed fields")
 	flag.Parse()
-	if err := run(*server, *namespace, *protobuf); err != nil {
+	if err := run(*server, *namespace, *protobuf, *without); err != nil {
 		fmt.Fprintln(os.Stderr, "client-go:", err)
 		os.Exit(1)
 	}
 }
 
-func run(kubeconfig, namespace string, protobuf bool) error {
+func run(kubeconfig, namespace string, protobuf, without bool) error {
 	lines := readLines()
 	cut := newCut()
 	client, err := newClient(kubeconfig, protobuf, cut)
@@ -46,6 +48,11 @@ func run(kubeconfig, namespace string, protobuf bool) error {
 	informer := cache.NewSharedIndexInformer(source, &corev1.ConfigMap{}, 0, cache.Indexers{
 		cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
 	})
+	if without {
+		if err := informer.SetTransform(withoutManagedFields); err != nil {
+			return err
+		}
+	}
 	told := &told{}
 	handler, err := informer.AddEventHandler(told)
 	if err != nil {
@@ -115,6 +122,14 @@ func newClient(kubeconfig string, protobuf bool, cut *cut) (rest.Interface, erro
 	config.QPS = -1
 	config.Wrap(cut.wrap)
 	return rest.RESTClientFor(config)
+}
+
+// withoutManagedFields is what controllers usually set.
+func withoutManagedFields(object any) (any, error) {
+	if of, err := meta.Accessor(object); err == nil {
+		of.SetManagedFields(nil)
+	}
+	return object, nil
 }
 
 // there says that everything was told, at once, and then how much that was.

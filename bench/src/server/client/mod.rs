@@ -74,15 +74,17 @@ pub fn run(name: ClientName, kubeconfig: &Path, objects: usize) -> Result<(), Bo
     Runtime::new()?.block_on(async {
         let (cut, namespace) = (Cut::default(), namespace(objects));
         let client = cut.client(config(kubeconfig).await?)?;
-        let kube = |config| KubeRs::start(client.clone(), &namespace, config);
+        let kube = |config| KubeRs::start(client.clone(), &namespace, config, name.is_without());
         match name {
-            ClientName::DeltaFifo | ClientName::DeltaFifoList => {
+            ClientName::DeltaFifo | ClientName::DeltaFifoList | ClientName::DeltaFifoWithout => {
                 let version = format!("deltafifo-informer {}", locked("deltafifo-informer"));
-                obey(&Ours::start(client, &namespace, name.is_streamed())?, &cut, &version).await
+                obey(&Ours::start(client, &namespace, name)?, &cut, &version).await
             }
             ClientName::KubeList => obey_kube(&kube(watcher::Config::default()), &cut).await,
             ClientName::KubeListAny => obey_kube(&kube(watcher::Config::default().any_semantic()), &cut).await,
-            ClientName::KubeStreamed => obey_kube(&kube(watcher::Config::default().streaming_lists()), &cut).await,
+            ClientName::KubeStreamed | ClientName::KubeWithout => {
+                obey_kube(&kube(watcher::Config::default().streaming_lists()), &cut).await
+            }
             _ => Err(format!("{name} is another program's").into()),
         }
     })

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use tokio::time::sleep;
 
+use super::ClientName;
 use super::cut::Cut;
 use super::tally::{Tally, Told};
 use super::{Counted, Watching};
@@ -21,10 +22,13 @@ pub(super) struct Ours {
 
 impl Ours {
     /// Starts it in a task.
-    pub fn start(client: Client, namespace: &str, is_streamed: bool) -> Result<Self, BoxError> {
+    pub fn start(client: Client, namespace: &str, name: ClientName) -> Result<Self, BoxError> {
         let source = KubeListerWatcher::new::<ConfigMap>(client, &(), Some(namespace));
         let informer = SharedInformer::<ConfigMap>::builder(source)
-            .reflector(move |reflector| reflector.watch_list(is_streamed))
+            .reflector(move |reflector| {
+                let reflector = reflector.watch_list(name.is_streamed());
+                if name.is_without() { reflector.without(&["metadata", "managedFields"]) } else { reflector }
+            })
             .on_error(|error| eprintln!("{error}"))
             .build()?;
         let (tally, running) = (Tally::default(), informer.clone());

@@ -19,6 +19,8 @@ use crate::wire::Head;
 
 /// Bytes of a batch, when they come fast enough.
 const BATCH: usize = 2 << 20;
+/// Bytes of a batch for who waits for it: each costs two wake-ups, and what a server streams comes event by event.
+const LEAST_BATCH: usize = 64 << 10;
 /// Bytes between the reader and the target: more than the longest batch, whose last item may be of 8 MiB. Beside them the
 /// reader may have such a batch in its hands, and the beginning of an item of 8 MiB.
 const MOST_IN_FLIGHT: usize = 12 << 20;
@@ -51,7 +53,8 @@ impl Intake {
         (Self { batches, room: Arc::new(Semaphore::new(MOST_IN_FLIGHT)), items: Vec::new(), bytes: 0 }, receiver)
     }
 
-    /// Takes items, and sends them on when there are enough, or nobody has anything to do.
+    /// Takes items, and sends them on when there are enough, or some, and nobody has anything to do. What is left goes by a
+    /// [`flush`](Self::flush).
     pub(super) async fn items(&mut self, items: impl IntoIterator<Item = Bytes>) {
         for item in items {
             self.bytes += item.len();
@@ -60,7 +63,7 @@ impl Intake {
                 self.flush().await;
             }
         }
-        if self.room.available_permits() == MOST_IN_FLIGHT {
+        if self.bytes >= LEAST_BATCH && self.room.available_permits() == MOST_IN_FLIGHT {
             self.flush().await;
         }
     }
@@ -70,6 +73,10 @@ impl Intake {
         self.flush().await;
         let bytes = if let Part::Deleted(object) = &part { object.len() } else { 0 };
         self.send_sized(part, bytes).await;
+    }
+
+    pub(super) fn holds_any(&self) -> bool {
+        !self.items.is_empty()
     }
 
     pub(super) async fn flush(&mut self) {

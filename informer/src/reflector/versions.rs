@@ -1,5 +1,8 @@
 //! From which version to ask.
 
+#[cfg(feature = "runtime")]
+use deltafifo::ResourceVersion;
+
 /// What a reflector knows of versions.
 #[derive(Default)]
 pub(super) struct Versions {
@@ -44,6 +47,14 @@ impl Versions {
         (self.untold, self.least) = (false, None);
     }
 
+    /// The same of a list of which only its newest object's version is known: what was deleted may have been newer.
+    #[cfg(feature = "runtime")]
+    pub(super) fn listed_since(&mut self, newest: &str) {
+        let number = ResourceVersion::parse;
+        let is_older = self.last().is_some_and(|last| number(newest) < number(last));
+        self.listed(if is_older { "" } else { newest });
+    }
+
     /// The next list must not be older than `version`; empty: it must be the newest.
     pub(super) fn set_least(&mut self, version: &str) {
         self.least = Some(version.to_owned());
@@ -70,5 +81,19 @@ impl Versions {
     /// How many objects a page, of a list from `version`: a server serves a list from a version at once from its cache.
     pub(super) fn page_size(&self, version: &str, wanted: u32) -> u32 {
         if self.pages || matches!(version, "" | "0") { wanted } else { 0 }
+    }
+}
+
+#[cfg(all(test, feature = "runtime"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_known_by_its_newest_object_takes_nothing_back() {
+        let mut versions = Versions::new(false);
+        for (newest, last) in [("9", "9"), ("", "9"), ("8", "9"), ("10", "10")] {
+            versions.listed_since(newest);
+            assert_eq!(versions.last(), Some(last), "{newest:?}");
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! Everything by a watch that sends all objects first (`WatchList`), so that the server need not make a list of them.
 
 use std::ops::ControlFlow;
+use std::pin::pin;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::error::{Failed, ReflectorError, Stop};
 use super::intake::{Intake, Part};
@@ -12,6 +13,9 @@ use super::watch::{MOST_ATTEMPTS, VERY_SHORT};
 use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RequestError};
 use crate::wire::{Head, WireError};
+
+/// For how long what has come waits for more: many times what a server that sends one after the other takes.
+const PAUSE: Duration = Duration::from_millis(1);
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// Everything, and the watch that goes on from there. None: the server does not do that, or did not as often as it was asked,
@@ -63,9 +67,16 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         let (mut waited, mut events) = (Duration::ZERO, 0);
         loop {
             let began = Instant::now();
-            let Some(event) = self.next_within(self.silence.saturating_sub(waited), &mut watch.events).await else {
-                break;
+            let mut next = pin!(self.next_within(self.silence.saturating_sub(waited), &mut watch.events));
+            let next = tokio::select! {
+                biased;
+                next = &mut next => next,
+                () = sleep(PAUSE), if intake.holds_any() => {
+                    intake.flush().await;
+                    next.await
+                }
             };
+            let Some(event) = next else { break };
             let event = event?;
             events += 1;
             waited = if event.kind == EventType::Added { Duration::ZERO } else { waited + began.elapsed() };

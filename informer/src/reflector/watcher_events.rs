@@ -242,7 +242,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
                 for one in refused {
                     self.report(&ReflectorError::refused(one));
                 }
-                self.versions.lock().listed(&version);
+                self.versions.lock().listed_since(&version);
             }
             Ok((Err(error), _)) => self.report(&error.into()),
             Err(panicked) => self.report(&panicked),

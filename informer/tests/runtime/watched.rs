@@ -10,7 +10,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::rig::{controller, gated, idle, map, missing, poll, poll_idle, server};
+use super::rig::{controller, gated, idle, map, missing, poll, poll_idle, server, value};
 
 /// A pod that says of which maps it is.
 fn of(maps: &str) -> Value {
@@ -89,6 +89,46 @@ async fn a_mapper_that_panics_is_told_and_others_are_mapped() {
     assert!(polled.next().await.contains("a bug"));
     server.apply(of("a")).unwrap();
     assert_eq!(polled.next().await, "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_an_update_one_state_is_mapped_though_a_mapper_panics_over_the_other() {
+    let server = with_maps(&["a", "b"]);
+    let mapper = |pod: Pod| {
+        assert_ne!(pod.annotations()["maps"], "bad", "a bug");
+        maps_of(&pod)
+    };
+    let pods = Api::all(server.client());
+    let mut polled = poll_idle(controller(&server).watches(pods, watcher::Config::default(), mapper));
+    assert_eq!(polled.at_rest().await, ["a", "b"]);
+    server.wait_for_watchers(2).await;
+    server.apply(of("a")).unwrap();
+    assert_eq!(polled.at_rest().await, ["a"]);
+    for (maps, mapped) in [("bad", "a"), ("b", "b")] {
+        server.apply(of(maps)).unwrap();
+        let told = polled.at_rest().await;
+        assert!(
+            told.len() == 2 && told.contains(&mapped.to_owned()) && told.iter().any(|told| told.contains("a bug")),
+            "{told:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_predicate_that_panics_hides_nothing() {
+    let server = with_maps(&["a"]);
+    let asks = |old: &ConfigMap, _: &ConfigMap| {
+        assert_ne!(value(old), "bad", "a bug");
+        true
+    };
+    let mut polled = poll_idle(controller(&server).when(asks));
+    assert_eq!(polled.next().await, "a");
+    server.wait_for_watchers(1).await;
+    server.apply(map("a", "bad")).unwrap();
+    assert_eq!(polled.next().await, "a");
+    server.apply(map("a", "3")).unwrap();
+    let told = polled.at_rest().await;
+    assert!(told.contains(&"a".to_owned()) && told.iter().any(|told| told.contains("a bug")), "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,7 +22,8 @@
 //! | an owner that is no more, a label that was changed | the object as it is now says who is reconciled | as it was, too: both are |
 //! | an object of which nothing has changed, in a list | reconciled | not |
 //! | which comes first | what was asked for first | what happens now; lists, and [`reconcile_all_on`](Controller::reconcile_all_on), behind it, but one turn of eight |
-//! | owned objects | their metadata, all of it | name, version and owners |
+//! | owned objects | all their metadata comes, and is dropped | name, version and owners are kept |
+//! | what [`watches`](Controller::watches) watches | is mapped and dropped | is kept whole, so that it can be mapped as it was, too. Where that is much, [`watches_informer`](Controller::watches_informer) takes an informer of metadata, or one [`without`](crate::ReflectorBuilder::without) what no mapper reads |
 //! | an owner's version | must be the one that the controller watches | does not count |
 //! | a reconciler that panics | panics the controller | [`RunnerError::Panicked`], and it is tried again |
 //! | [predicates](crate::runtime::predicates) | of the object as it is, and may hide that it goes | of both states, and never do |
@@ -35,7 +36,7 @@
 //!
 //! Not here: `trigger_backoff` (it is client-go's), the streams of `unstable-runtime` (`for_stream`, `owns_stream`,
 //! `watches_stream` and their like: see the informers above, which can be [of a stream](SharedInformer::for_stream)), `applier`,
-//! `ReconcileRequest` and reasons in spans.
+//! `trigger_self`, `trigger_owners`, `trigger_with`, `ReconcileRequest` and reasons in spans.
 
 mod action;
 mod config;

@@ -76,8 +76,8 @@ where
 
     /// Reconciles what `mapper` makes of what `api` has and `wc` selects: of an object as it was, and as it is.
     ///
-    /// It is called in a task, and should return at once. One that panics is told as an error, and what it was called for is left
-    /// out.
+    /// It is called in a task, and should return at once. One that panics is told as an error, and the state that it was called
+    /// with is left out.
     pub fn watches<Other, I>(
         self,
         api: Api<Other>,
@@ -202,10 +202,10 @@ where
     O: Send + Sync + 'static,
     M: Meta<O>,
 {
-    listen(informer, started, move |told, schedule| {
-        let Some(heard) = Heard::of(&told, &counts) else { return };
+    listen(informer, started, move |told, schedule, strangers| {
+        let Some(heard) = Heard::of(&told, &counts, strangers) else { return };
         for state in heard.states.into_iter().flatten() {
-            objects(state, &mut |key| schedule.ask(key, heard.priority));
+            strangers.call(|| objects(state, &mut |key| schedule.ask(key, heard.priority)));
         }
     })
 }

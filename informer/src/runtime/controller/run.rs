@@ -93,7 +93,7 @@ where
         let mut started = Started::new(Arc::clone(&schedule));
         started.ends.extend(graceful);
         let noted = on_deleted.is_some().then(|| Arc::clone(&deletions));
-        listen(&informer, &mut started, move |told, schedule| {
+        listen(&informer, &mut started, move |told, schedule, strangers| {
             if let Notification::Deleted { old, last, .. } = &told {
                 if let (Some(noted), Some(key)) = (&noted, key_of(&**old)) {
                     noted.note(key.clone(), last.clone());
@@ -101,7 +101,7 @@ where
                 }
                 return;
             }
-            let Some(heard) = Heard::of(&told, &counts) else { return };
+            let Some(heard) = Heard::of(&told, &counts, strangers) else { return };
             if let Some(key) = heard.states.into_iter().flatten().next().and_then(|object| key_of(&**object)) {
                 schedule.ask(key, heard.priority);
             }

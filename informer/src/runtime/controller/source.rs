@@ -1,12 +1,16 @@
 //! Where a controller hears of changes: informers of its own, and those that it shares with others.
 
+use std::any::Any;
+use std::future::ready;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::Meta;
 use futures_util::FutureExt;
 use kube::runtime::watcher::{Config, InitialListStrategy, ListSemantic};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
-use std::future::ready;
-use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::error::RunnerError;
@@ -19,7 +23,7 @@ use crate::runtime::watcher;
 use crate::shared_informer::{
     Buffer, HandlerOptions, Notification, Registration, SharedInformer, SharedInformerBuilder,
 };
-use deltafifo::Meta;
+use crate::strangers::said;
 
 /// So many changes wait for a controller; then the watch does, rather than that a state in between is not seen: it may be the only
 /// one that names an owner.
@@ -72,8 +76,13 @@ pub(super) struct Heard<'n, K> {
 }
 
 impl<'n, K> Heard<'n, K> {
-    /// None if it does not count.
-    pub(super) fn of(told: &'n Notification<K>, counts: impl Fn(&K, &K) -> bool) -> Option<Self> {
+    /// None if it does not count. What a predicate cannot say does.
+    pub(super) fn of(
+        told: &'n Notification<K>,
+        counts: impl Fn(&K, &K) -> bool,
+        strangers: &mut Strangers,
+    ) -> Option<Self> {
+        let mut counts = |old, new| strangers.call(|| counts(old, new)).unwrap_or(true);
         let (states, cause) = match told {
             Notification::Added { new, cause, .. } => ([Some(new), None], cause),
             Notification::Updated { old, new, cause } if counts(old, new) => ([Some(old), Some(new)], cause),
@@ -83,6 +92,37 @@ impl<'n, K> Heard<'n, K> {
             _ => return None,
         };
         Some(Self { states, priority: priority(*cause) })
+    }
+}
+
+/// Functions of users that are called for one notification. One that panics does not keep the others from theirs; that it did is
+/// told in the end.
+#[derive(Default)]
+pub(super) struct Strangers {
+    panicked: Option<Box<dyn Any + Send>>,
+}
+
+impl Strangers {
+    /// None: it panicked.
+    pub(super) fn call<R>(&mut self, function: impl FnOnce() -> R) -> Option<R> {
+        match catch_unwind(AssertUnwindSafe(function)) {
+            Ok(said) => Some(said),
+            Err(panic) if self.panicked.is_none() => {
+                self.panicked = Some(panic);
+                None
+            }
+            Err(another) => {
+                said(another);
+                None
+            }
+        }
+    }
+
+    /// The first panic goes on, to the informer, which tells of it.
+    fn end(self) {
+        if let Some(panic) = self.panicked {
+            resume_unwind(panic);
+        }
     }
 }
 
@@ -99,12 +139,14 @@ impl<K: Send + Sync + 'static> Drop for Leaves<K> {
 pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     informer: &SharedInformer<K, M>,
     started: &mut Started,
-    mut tell: impl FnMut(Notification<K>, &Schedule) + Send + 'static,
+    mut tell: impl FnMut(Notification<K>, &Schedule, &mut Strangers) + Send + 'static,
 ) -> Result<(), RunnerError> {
     let schedule = Arc::clone(&started.schedule);
     let options = HandlerOptions::new().buffer(Buffer::HoldBack(MOST_WAITING));
     let handler = move |told| {
-        tell(told, &schedule);
+        let mut strangers = Strangers::default();
+        tell(told, &schedule, &mut strangers);
+        strangers.end();
         ready(())
     };
     let registration = informer.add_async_handler(options, handler).map_err(|_| RunnerError::Stopped)?;

@@ -6,6 +6,9 @@ use crate::buckets::Cursor;
 use crate::sync::Arc;
 use crate::table::Table;
 
+/// At how many places a step looks at most for each object that it is to find. A table that is not nearly empty has one in two.
+const LOOKS: usize = 4;
+
 /// Where a [walk](IndexReader::walk) goes on. The default is its beginning.
 #[derive(Clone, Copy, Default)]
 pub struct WalkPosition {
@@ -22,9 +25,9 @@ pub struct WalkStep<T> {
 }
 
 impl<T, M: Meta<T>> IndexReader<T, M> {
-    /// A step of a walk over all objects, in no particular order: some `most` of them, fewer at the end (client-go has no
-    /// such call). An object that is stored from the beginning of the walk to its end is visited once. O(`most`), and a
-    /// pass over the table's 256 shards in all; nothing is locked between steps.
+    /// A step of a walk over all objects, in no particular order: some `most` of them, fewer at the end, and fewer, or none, where
+    /// there were many once (client-go has no such call). An object that is stored from the beginning of the walk to its end is
+    /// visited once. O(`most`), and O(the most objects there ever were) in all; nothing is locked between steps.
     ///
     /// [`has_walked`](Self::has_walked) says of every key, stored or not, on which side of the walk it is: so whoever is
     /// told of changes meanwhile can leave those of keys to come to the walk.
@@ -48,13 +51,18 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// ```
     #[must_use]
     pub fn walk(&self, from: WalkPosition, most: usize) -> WalkStep<T> {
-        let table = &self.core.table;
+        let (table, most) = (&self.core.table, most.max(1));
         let (mut objects, mut at) = (Vec::new(), from);
-        while at.shard < table.shards().len() && objects.len() < most.max(1) {
-            let room = most.max(1) - objects.len();
+        // Tables do not shrink: who looks for few in a large one is to come back.
+        let mut looks = most.saturating_mul(LOOKS);
+        while at.shard < table.shards().len() && objects.len() < most && looks > 0 {
+            let (before, room) = (objects.len(), most - objects.len());
             let next = table.walk(at.shard, at.cursor, room, |slot, _| {
                 objects.extend(slot.known().map(|object| (slot.key().into(), object)));
             });
+            // A shard that is at its end has fewer places than that, or it was not looked through from its beginning.
+            let looked = if next.is_some() { room } else { objects.len() - before + 1 };
+            looks = looks.saturating_sub(looked);
             at = match next {
                 Some(cursor) => WalkPosition { cursor, ..at },
                 None => WalkPosition { shard: at.shard + 1, cursor: Cursor::default() },
@@ -79,6 +87,22 @@ mod tests {
     use super::WalkPosition;
     use crate::sync::Arc;
     use crate::{Indexer, KeyFunc, NoMeta};
+
+    #[test]
+    fn a_step_does_not_look_through_a_table_that_is_empty_by_now() {
+        let keys = KeyFunc::custom(NoMeta, |number: &u32| Ok(number.to_string()));
+        let store = Indexer::builder(keys).build().unwrap();
+        let all = if cfg!(miri) { 1_000 } else { 50_000 };
+        (0..all).for_each(|number| store.add(Arc::new(number)).unwrap());
+        (1..all).for_each(|number| store.delete(&number).unwrap());
+        let (mut at, mut steps, mut found) = (Some(WalkPosition::default()), 0, 0);
+        while let Some(from) = at {
+            let step = store.walk(from, 16);
+            (steps, found, at) = (steps + 1, found + step.objects.len(), step.next);
+        }
+        assert_eq!(found, 1);
+        assert!(steps > all / 16 / 32, "{steps} steps over what {all} objects left");
+    }
 
     #[test]
     fn every_key_is_walked_from_the_step_on_that_comes_by_it_however_the_store_grows() {

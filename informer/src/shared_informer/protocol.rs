@@ -208,27 +208,26 @@ impl<K: Send + Sync + 'static> Intake<K> {
         }
     }
 
-    /// What the handler is to be told next.
+    /// What the handler is to be told next, after a stride at most.
     pub(super) fn take(&mut self, known: &dyn Known<K>, desks: &Desks, spent: &mut Spent<K>) -> Option<Next<K>> {
         if std::mem::take(&mut self.begins) {
             return Some(Next::ResyncBegins);
         }
-        loop {
-            if self.ends_in.take_if(|steps| *steps == 0).is_some() {
-                return Some(Next::ResyncEnds);
-            }
-            let before = self.walk.as_ref().and_then(|walk| walk.at);
-            self.stride(known, desks, spent);
-            if let Some(step) = self.waiting.pop() {
-                self.initial_in_hand += usize::from(step.is_in_initial_list);
-                self.ends_in = self.ends_in.map(|steps| steps.saturating_sub(1));
-                return Some(Next::Step(step));
-            }
-            let has_walked = before.is_some() && !self.walk.as_ref().is_some_and(|walk| walk.waits);
-            if !has_walked {
-                return None;
-            }
+        if self.ends_in.take_if(|steps| *steps == 0).is_some() {
+            return Some(Next::ResyncEnds);
         }
+        self.stride(known, desks, spent);
+        let step = self.waiting.pop()?;
+        self.initial_in_hand += usize::from(step.is_in_initial_list);
+        self.ends_in = self.ends_in.map(|steps| steps.saturating_sub(1));
+        Some(Next::Step(step))
+    }
+
+    /// Whether who has taken nothing is to take once more, and not to sleep: a stride may have come by nothing. In between others
+    /// have their turn.
+    pub(super) fn goes_on(&self) -> bool {
+        let walks = self.walk.as_ref().is_some_and(|walk| walk.at.is_some() && !walk.waits);
+        self.ends_in == Some(0) || walks && self.waiting.takes_stride()
     }
 
     /// The handler has been told of a step of the initial list.

@@ -33,36 +33,40 @@ impl<K: Send + Sync + 'static> Feed<K> {
         next.map(|next| next.map(|next| self.told(next)))
     }
 
-    fn next(&self, sleeper: Option<Waker>) -> Poll<Option<Next<K>>> {
-        let mut later = Later { spent: Spent::default(), wake: None, has_synced: false };
-        let (mut before, mut has_room) = (None, false);
-        let next = {
-            let mut behind = self.behind.lock();
-            if behind.has_ended {
-                Poll::Ready(None)
-            } else {
-                let was_full = behind.intake.holds_back();
-                let mut take = || behind.intake.take(self.known.as_ref(), &self.desks, &mut later.spent);
-                let next = mutant!(SleepsWithoutALook => if sleeper.is_some() { None } else { take() }; take());
-                behind.note_most();
-                later.has_synced = behind.intake.syncs();
-                has_room = was_full && !behind.intake.holds_back();
-                match (next, sleeper) {
-                    (Some(next), _) => Poll::Ready(Some(next)),
-                    (None, Some(sleeper)) => {
-                        before = behind.sleeper.replace(sleeper);
-                        Poll::Pending
+    fn next(&self, mut sleeper: Option<Waker>) -> Poll<Option<Next<K>>> {
+        loop {
+            let mut later = Later { spent: Spent::default(), wake: None, has_synced: false };
+            let (mut before, mut has_room) = (None, false);
+            let next = {
+                let mut behind = self.behind.lock();
+                if behind.has_ended {
+                    Some(Poll::Ready(None))
+                } else {
+                    let was_full = behind.intake.holds_back();
+                    let mut take = || behind.intake.take(self.known.as_ref(), &self.desks, &mut later.spent);
+                    let next = mutant!(SleepsWithoutALook => if sleeper.is_some() { None } else { take() }; take());
+                    behind.note_most();
+                    later.has_synced = behind.intake.syncs();
+                    has_room = was_full && !behind.intake.holds_back();
+                    match next {
+                        Some(next) => Some(Poll::Ready(Some(next))),
+                        None if behind.intake.goes_on() => None,
+                        None => {
+                            before = sleeper.take().and_then(|sleeper| behind.sleeper.replace(sleeper));
+                            Some(Poll::Pending)
+                        }
                     }
-                    (None, None) => Poll::Pending,
                 }
+            };
+            unharmed(|| drop(before));
+            if mutant!(RoomIsNotTold => false; has_room) {
+                self.room.notify_waiters();
             }
-        };
-        unharmed(|| drop(before));
-        if mutant!(RoomIsNotTold => false; has_room) {
-            self.room.notify_waiters();
+            self.after(later);
+            if let Some(next) = next {
+                return next;
+            }
         }
-        self.after(later);
-        next
     }
 
     fn told(&self, next: Next<K>) -> Told<K> {

@@ -167,7 +167,7 @@ impl World {
         let Some(handler) = self.handlers.get_mut(number) else { return false };
         let mut spent = Spent::default();
         match handler.intake.take(&self.store.reader(), &self.desks, &mut spent) {
-            None => return false,
+            None => return handler.intake.goes_on(),
             Some(Next::ResyncBegins) => handler.anew = Some(BTreeSet::new()),
             Some(Next::ResyncEnds) => {
                 let anew = handler.anew.take().expect("it has begun");

@@ -14,7 +14,7 @@
 //! | `TestSharedInformerRemoveHandler`, `…MultipleRegistration` | `removal::one_handler_may_be_added_twice_and_each_is_told` |
 //! | `TestSharedInformerRemoveForeignHandler` | none: a handle knows its informer, and removes nobody else |
 //! | `TestRemovingRemovedSharedInformer` | `removal::to_remove_waits_for_the_running_call_and_none_follows` |
-//! | `TestSharedInformerHandlerAbuse` | `stress` |
+//! | `TestSharedInformerHandlerAbuse` | `abuse`, `stress` |
 //! | `TestStateSharedInformer` | `lifecycle::it_runs_once` |
 //! | `TestAddOnStoppedSharedInformer`, `TestRemoveOn…` | `lifecycle::stopped_it_takes_no_handlers_and_those_it_had_end` |
 //! | `TestRemoveWhileActive` | `removal::a_handler_can_detach_itself_and_others_go_on`, `one_that_is_removed_while_it_walks_…` |
@@ -26,14 +26,15 @@
 //! | `TestShutDownEventHandler_Lifecycles` | `removal::of_an_informer_that_never_ran_or_just_synced_a_handler_is_removed_at_once` |
 //! | **`controller_test.go`** | |
 //! | `Example`, `ExampleNewInformer` | `handlers::a_handler_may_write_to_the_server_and_is_told_what_comes_of_it` |
-//! | `TestHammerController`, `TestUpdate` | `stress` |
+//! | `TestHammerController` | `stress` |
+//! | `TestUpdate` | `handlers::a_handler_may_write_to_the_server_and_is_told_what_comes_of_it`, `stress` |
 //! | `TestPanicPropagated` | as `TestEventPanics`: the informer goes on |
 //! | `TestTransformingInformer`, `…Race` | `lifecycle::a_transform_is_made_once_of_each_object_whatever_is_told_again` |
 //! | `TestDeletionHandlingObjectToName`, `TestDeletedObject…` | what a tombstone is called: `core/tests/in_order/real_fifo.rs` |
 //! | `TestProcessDeltasInBatch` | transactions: `core/tests/engine/store.rs` |
 //! | `TestReplaceEvents` | `relists::a_list_may_bring_everything_or_take_it`, `what_a_watch_missed_is_told_by_a_list_and_deletions_by_tombstones` |
 //! | `TestResetWatch` | `relists::what_a_watch_missed_is_told_by_a_list_and_deletions_by_tombstones` |
-//! | `TestStoreResourceVersion` | `lifecycle::a_version_can_be_waited_for_and_what_came_up_to_it_is_stored` |
+//! | `TestStoreResourceVersion` | `lifecycle::a_version_can_be_waited_for_and_what_came_up_to_it_is_stored`; in order it cannot be waited for, and says so |
 //! | `TestStoreResourceVersionWithNonMetaTransform` | `lifecycle::a_version_can_be_waited_for_that_a_transform_takes_away`: here it rises all the same |
 //! | **of the factories** | |
 //! | `TestDynamicSharedInformerFactory` | `factory::an_informer_of_a_kind_known_at_run_time_is_told_what_changes_in_its_scope` |
@@ -46,6 +47,7 @@
 //! | `synctrack_test.go` | `src/shared_informer/protocol/tests.rs`, `late::a_handler_of_an_informer_without_objects_syncs_too` |
 //! | `informerwatcher_test.go` | streams: `handlers::each_form_of_a_handler_is_told_the_same`, `relists`, `removal` |
 
+mod abuse;
 mod buffers;
 mod dashboard;
 mod drops;

@@ -1,0 +1,99 @@
+//! An informer is stopped while handlers come and go, on real threads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use deltafifo_informer::shared_informer::{AddHandlerError, Buffer, HandlerOptions, Registration};
+use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::sync::mpsc;
+use tokio::task::yield_now;
+
+use super::rig::{Informer, QUEUES, Told, builder, map, run, server};
+
+const COMERS: u64 = 6;
+/// How many handlers come before it is stopped.
+const BEFORE: usize = 200;
+/// How many of a comer's are there at most.
+const HERE: usize = 10;
+
+#[derive(Default)]
+struct Calls {
+    is_stopped: AtomicBool,
+    after: AtomicUsize,
+}
+
+impl Calls {
+    fn note(&self) {
+        // Relaxed: a stop that has ended is ordered behind every call, by the informer's own doing.
+        if self.is_stopped.load(Ordering::Relaxed) {
+            self.after.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Until it takes no more; those that are left.
+async fn come_and_go(
+    informer: Informer,
+    seed: u64,
+    calls: Arc<Calls>,
+    came: mpsc::UnboundedSender<()>,
+) -> Vec<Registration<ConfigMap>> {
+    let (mut dice, mut here) = (fastrand::Rng::with_seed(seed), Vec::new());
+    loop {
+        let buffers = [Buffer::Compress, Buffer::HoldBack(3), Buffer::DropAndResync(3)];
+        let options = HandlerOptions::new().buffer(buffers[dice.usize(..buffers.len())]);
+        let calls = calls.clone();
+        let added = if dice.bool() {
+            informer.add_event_handler_with(options, move |_: Told| calls.note())
+        } else {
+            informer.add_async_handler(options, move |_| {
+                calls.note();
+                yield_now()
+            })
+        };
+        match added {
+            Ok(handler) => here.push(handler),
+            Err(AddHandlerError::Stopped) => return here,
+            Err(other) => panic!("{other}"),
+        }
+        // Nobody counts any more once it is being stopped.
+        let _ = came.send(());
+        if here.len() > HERE || dice.bool() {
+            let gone = here.swap_remove(dice.usize(..here.len()));
+            if dice.bool() { gone.remove().await } else { gone.detach() }
+        }
+        yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn stopped_while_handlers_come_and_go_it_ends_all_of_them_and_no_call_follows() {
+    for queue in QUEUES {
+        let server = server();
+        for name in 0..50 {
+            server.apply(map(&name.to_string(), "0")).unwrap();
+        }
+        let informer = queue(builder(&server)).resync(Duration::from_secs(1)).build().unwrap();
+        let (running, calls) = (run(&informer), Arc::new(Calls::default()));
+        let (came, mut comes) = mpsc::unbounded_channel();
+        let comers: Vec<_> = (0..COMERS)
+            .map(|seed| tokio::spawn(come_and_go(informer.clone(), seed, calls.clone(), came.clone())))
+            .collect();
+        for number in 0..BEFORE {
+            server.apply(map(&(number % 50).to_string(), &number.to_string())).unwrap();
+            comes.recv().await.expect("more come");
+        }
+        informer.stop().await;
+        calls.is_stopped.store(true, Ordering::Relaxed);
+        assert!(informer.is_stopped());
+        for comer in comers {
+            for handler in comer.await.expect("no panic") {
+                handler.ended().await;
+                assert_eq!(handler.depth(), 0);
+            }
+        }
+        running.await.expect("no panic").expect("it ran once");
+        assert_eq!(calls.after.load(Ordering::Relaxed), 0, "calls after it was stopped");
+    }
+}

@@ -70,6 +70,7 @@ mod slot;
 mod store;
 mod sync;
 mod table;
+mod transform;
 mod version;
 mod wait;
 

@@ -35,8 +35,9 @@ use crate::error::{BoxError, Closed, KeyError, discard};
 use crate::ledger::Epoch;
 use crate::queue::{Lane, ReadyQueue};
 use crate::slot::{QueuedSlot, StaleSlot, Ticket};
-use crate::store::{Core, Parts, Transformer};
-use crate::sync::{Arc, AtomicBool, SHARDS, mutant};
+use crate::store::{Core, Parts};
+use crate::sync::{Arc, SHARDS, mutant};
+use crate::transform::Transform;
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, KnownObjects, Meta};
 pub use batch::{Batch, BatchReport, Failure};
 pub(crate) use depth::Depth;
@@ -87,9 +88,7 @@ pub struct DeltaFifo<T, M> {
     initial: Initial,
     relists: Relists,
     depth: Depth,
-    transformer: Option<Transformer<T>>,
-    /// Set once the transformer has changed an object's version: what is stored no longer says what was received.
-    versions_altered: AtomicBool,
+    transform: Transform<T>,
     replaced_as: crate::DeltaType,
     ordered_walks: bool,
     relist_threads: usize,
@@ -183,6 +182,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.depth.wait_async(|| self.is_closed()).await
     }
 
+    /// Whether the transformer has changed the version of an object: from then on two objects of equal versions need not be
+    /// equal, and nothing is [taken for unchanged](DeltaFifoBuilder::skip_unchanged) any more.
+    #[must_use]
+    pub fn versions_altered(&self) -> bool {
+        self.transform.alters_versions()
+    }
+
     /// Whether items apply themselves to a store.
     pub(crate) fn is_fused(&self) -> bool {
         matches!(self.known, Known::Fused)
@@ -236,8 +242,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
                 initial: Initial::new(),
                 relists: Relists::new(),
                 depth: Depth::new(None),
-                transformer,
-                versions_altered: AtomicBool::new(false),
+                transform: Transform::new(transformer),
                 replaced_as: crate::DeltaType::Replaced,
                 ordered_walks: false,
                 relist_threads: 1,
@@ -261,7 +266,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
         mut self,
         transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.fifo.transformer = Some(crate::store::transformer(transformer));
+        self.fifo.transform = Transform::by(transformer);
         self
     }
 

@@ -11,7 +11,7 @@ use crate::error::{KeyError, OfferError, RelistError, StoreError};
 use crate::key::{KeyBuf, as_str};
 use crate::shard::Shard;
 use crate::slot::{Pending, Pushed, Rule, Slot, State, What};
-use crate::sync::{Arc, Ordering, mutant};
+use crate::sync::{Arc, mutant};
 use crate::{DeltaObject, DeltaType, Deltas, KeySource, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
@@ -64,7 +64,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     fn deletion(&self, object: DeltaObject<T>, key: &[u8]) -> Result<Option<Pending<T>>, OfferError> {
         Ok(Some(Pending::new(match object {
             DeltaObject::Object(object) => {
-                if self.transformer.is_some() && !self.may_exist(key) {
+                if self.transform.is_some() && !self.may_exist(key) {
                     return Ok(None);
                 }
                 What::Object(DeltaType::Deleted, self.transform(key, object)?)
@@ -136,21 +136,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     pub(super) fn transform(&self, key: &[u8], object: Arc<T>) -> Result<Arc<T>, OfferError> {
-        let Some(transformer) = &self.transformer else { return Ok(object) };
-        let meta = self.core.keys.meta();
-        let received = meta.version(&object).map(str::to_owned);
-        let object = match transformer(object) {
-            Ok(object) => object,
-            Err(source) => {
-                return Err(OfferError::Transform { key: as_str(key).to_owned(), version: received, source });
-            }
-        };
-        if meta.version(&object) != received.as_deref() {
-            // Release, paired with the Acquire of the relist that would compare versions: set before the object is
-            // pushed, hence before it can be known.
-            self.versions_altered.store(true, Ordering::Release);
-        }
-        Ok(object)
+        self.transform.apply(&self.core.keys, as_str(key), object)
     }
 
     /// The one way of a single delta onto its slot.

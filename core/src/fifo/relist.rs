@@ -541,8 +541,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Whether the object of that look is of `version`, as received, which is only asked for when the look does not say. Called
     /// with no lock held: the accessor is user code.
     pub(super) fn is_unchanged<'v>(&self, look: Look<T>, version: impl FnOnce() -> Version<'v>) -> bool {
-        // Acquire, paired with the transformer's Release.
-        !self.versions_altered.load(Ordering::Acquire)
+        !self.transform.alters_versions()
             && match look {
                 Look::Noted => true,
                 Look::Idle(known) => {

@@ -26,6 +26,7 @@ use crate::error::{BoxError, Closed, KeyError, discard};
 use crate::fifo::{Depth, Initial};
 use crate::store::{Core, Transformer};
 use crate::sync::{Arc, AtomicU32};
+use crate::transform::Transform;
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, Meta};
 pub use event::{Event, ReplacedAll};
 use log::Log;
@@ -97,7 +98,7 @@ pub struct InOrderFifo<T, M> {
     depth: Depth,
     /// Relists applied so far.
     relists: AtomicU32,
-    transformer: Option<Transformer<T>>,
+    transform: Transform<T>,
 }
 
 /// Builds an [`InOrderFifo`]; made by [`InOrderFifo::builder`] or [`InOrderFifo::over`].
@@ -184,6 +185,13 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.depth.wait_async(|| self.is_closed()).await
     }
 
+    /// Whether the transformer has changed the version of an object: from then on two objects of equal versions need not be
+    /// equal.
+    #[must_use]
+    pub fn versions_altered(&self) -> bool {
+        self.transform.alters_versions()
+    }
+
     /// Closes the queue: every waiting pop wakes, what is queued is still popped, then pops say [`Closed`]. As in client-go
     /// an offer after close still queues.
     pub fn close(&self) {
@@ -216,7 +224,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
                 initial: Initial::new(),
                 depth: Depth::new(None),
                 relists: AtomicU32::new(0),
-                transformer,
+                transform: Transform::new(transformer),
             },
         }
     }
@@ -227,7 +235,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
         mut self,
         transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.fifo.transformer = Some(crate::store::transformer(transformer));
+        self.fifo.transform = Transform::by(transformer);
         self
     }
 

@@ -151,9 +151,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     }
 
     fn transform(&self, key: &str, object: Arc<T>) -> Result<Arc<T>, OfferError> {
-        let Some(transformer) = &self.transformer else { return Ok(object) };
-        let version = self.core.keys.meta().version(&object).map(str::to_owned);
-        transformer(object).map_err(|source| OfferError::Transform { key: key.to_owned(), version, source })
+        self.transform.apply(&self.core.keys, key, object)
     }
 
     fn push(&self, entry: Entry<T>) {

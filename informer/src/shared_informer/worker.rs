@@ -37,6 +37,14 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Queue<K, M> {
         }
     }
 
+    /// Whether objects of equal versions need not be equal: a transform has changed a version.
+    fn versions_altered(&self) -> bool {
+        match self {
+            Self::Delta(fifo) => fifo.versions_altered(),
+            Self::InOrder(fifo) => fifo.versions_altered(),
+        }
+    }
+
     /// How many changes are in it.
     pub(super) fn len(&self) -> usize {
         match self {
@@ -150,14 +158,19 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
     }
 
     fn tell(&self, in_hand: &InHand<'_, K>, key: &Arc<str>, change: &Change<'_, K>, is_in_initial_list: bool) {
-        if self.notify_unchanged || !self.is_unchanged(change) {
+        // The accessor is user code: its panic must not keep the rest of a list from being told.
+        if self.notify_unchanged || !self.on_error.caught(|| self.is_unchanged(change)).unwrap_or(false) {
             in_hand.tell(key, change, is_in_initial_list);
         }
     }
 
-    /// Whether a list has brought what was there already, by its version: that is news to nobody.
+    /// Whether a list has brought what was there already, by its version: that is news to nobody. A queue by key passes over
+    /// most of it, but not over what was pending when the list came.
     fn is_unchanged(&self, change: &Change<'_, K>) -> bool {
         let Change::Updated { old, new, kind: DeltaType::Replaced } = change else { return false };
+        if self.queue.versions_altered() {
+            return false;
+        }
         let meta = self.store.keys().meta();
         let version = meta.version(new).filter(|version| !version.is_empty());
         version.is_some() && version == meta.version(old)

@@ -4,11 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use deltafifo_informer::shared_informer::HandlerOptions;
-use deltafifo_testkit::Resource;
+use deltafifo::{KeyFunc, Meta};
+use deltafifo_informer::KubeListerWatcher;
+use deltafifo_informer::shared_informer::{HandlerOptions, SharedInformer};
+use deltafifo_testkit::{Resource, status};
 use futures_util::{FutureExt, StreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::time::timeout;
 
-use super::rig::{QUEUES, Rig, map, next, next_sorted, server};
+use super::rig::{QUEUES, Rig, map, next, next_sorted, server, shown};
 
 #[tokio::test(start_paused = true)]
 async fn what_a_watch_missed_is_told_by_a_list_and_deletions_by_tombstones() {
@@ -80,6 +84,78 @@ async fn of_what_a_list_finds_unchanged_handlers_are_told_if_that_was_asked_for(
         rig.missing(|_| ());
         assert_eq!(next(&mut stream, 1).await, ["relist a=1>1"]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_list_has_changed_is_told_whatever_version_a_transform_writes() {
+    for queue in QUEUES {
+        let server = server();
+        server.apply(map("a", "1")).unwrap();
+        let rig = Rig::start(server, |informer| {
+            queue(informer).transform(|map: Arc<ConfigMap>| {
+                let mut map = ConfigMap::clone(&map);
+                map.metadata.resource_version = Some("0".to_owned());
+                Ok(map.into())
+            })
+        });
+        let mut stream = rig.subscribe(HandlerOptions::new());
+        next(&mut stream, 1).await;
+        rig.server.wait_for_watchers(1).await;
+        rig.missing(|rig| rig.apply("a", "2"));
+        let told = timeout(Duration::from_secs(60), next(&mut stream, 1)).await;
+        assert_eq!(told.expect("the handler is told"), ["relist a=1>2"]);
+    }
+}
+
+/// Does not say what is the version of `b`.
+struct Unlucky;
+
+impl Meta<ConfigMap> for Unlucky {
+    fn namespace<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
+        map.metadata.namespace.as_deref()
+    }
+
+    fn name<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
+        map.metadata.name.as_deref()
+    }
+
+    fn version<'a>(&self, map: &'a ConfigMap) -> Option<&'a str> {
+        assert_ne!(self.name(map), Some("b"), "an odd one");
+        map.metadata.resource_version.as_deref()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_whose_version_cannot_be_had_is_told_like_those_behind_it() {
+    let server = server();
+    for name in ["a", "b", "c"] {
+        server.apply(map(name, "1")).unwrap();
+    }
+    let (errors, mut failed) = tokio::sync::mpsc::unbounded_channel();
+    let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
+    let informer = SharedInformer::with_keys(source, KeyFunc::meta_namespace(Unlucky)).in_order();
+    let informer = informer.on_error(move |error| drop(errors.send(error.to_string()))).build().unwrap();
+    let mut stream = informer.subscribe(HandlerOptions::new()).unwrap();
+    let running = tokio::spawn({
+        let informer = informer.clone();
+        async move { informer.run().await }
+    });
+    for _ in 0..3 {
+        stream.next().await.unwrap();
+    }
+    server.wait_for_watchers(1).await;
+    server.error_watches(status::expired("cut off by the test"));
+    for name in ["a", "b", "c"] {
+        server.apply(map(name, "2")).unwrap();
+    }
+    server.compact();
+    for told in ["relist a=1>2", "relist b=1>2", "relist c=1>2"] {
+        let next = timeout(Duration::from_secs(60), stream.next()).await.expect("the handler is told");
+        assert_eq!(shown(&next.unwrap()), told);
+    }
+    while !failed.recv().await.unwrap().contains("an odd one") {}
+    informer.stop().await;
+    assert_eq!(running.await.unwrap(), Ok(()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -72,6 +72,7 @@ impl Ahead {
     const PIECE: usize = 32 << 20;
 
     /// For so many objects, as far as half of `free` bytes allows.
+    #[must_use]
     pub fn of(objects: usize, free: u64) -> Self {
         /// kube-rs' while it lists anew: the most of all.
         const EACH: usize = 12_000;
@@ -88,6 +89,7 @@ impl Ahead {
     }
 
     /// Whether nothing is kept any more.
+    #[must_use]
     pub fn is_given(&self) -> bool {
         self.kept.is_empty()
     }

@@ -1,6 +1,7 @@
 //! The transformer before a queue, and whether it leaves versions as they were received.
 
 use crate::error::{BoxError, OfferError};
+use crate::key::as_str;
 use crate::store::Transformer;
 use crate::sync::{Arc, AtomicBool, Ordering};
 use crate::{KeyFunc, Meta};
@@ -29,14 +30,16 @@ impl<T> Transform<T> {
     pub(crate) fn apply<M: Meta<T>>(
         &self,
         keys: &KeyFunc<T, M>,
-        key: &str,
+        key: &[u8],
         object: Arc<T>,
     ) -> Result<Arc<T>, OfferError> {
         let Some(transformer) = &self.transformer else { return Ok(object) };
         let received = keys.meta().version(&object).map(str::to_owned);
         let object = match transformer(object) {
             Ok(object) => object,
-            Err(source) => return Err(OfferError::Transform { key: key.to_owned(), version: received, source }),
+            Err(source) => {
+                return Err(OfferError::Transform { key: as_str(key).to_owned(), version: received, source });
+            }
         };
         if keys.meta().version(&object) != received.as_deref() {
             // Release, paired with the Acquire of who would compare versions: set before the object is queued, hence

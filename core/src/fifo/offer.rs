@@ -136,7 +136,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     pub(super) fn transform(&self, key: &[u8], object: Arc<T>) -> Result<Arc<T>, OfferError> {
-        self.transform.apply(&self.core.keys, as_str(key), object)
+        self.transform.apply(&self.core.keys, key, object)
     }
 
     /// The one way of a single delta onto its slot.

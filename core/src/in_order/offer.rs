@@ -151,7 +151,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     }
 
     fn transform(&self, key: &str, object: Arc<T>) -> Result<Arc<T>, OfferError> {
-        self.transform.apply(&self.core.keys, key, object)
+        self.transform.apply(&self.core.keys, key.as_bytes(), object)
     }
 
     fn push(&self, entry: Entry<T>) {

@@ -29,6 +29,7 @@ pub mod reflector;
 #[cfg(feature = "runtime")]
 pub mod runtime;
 pub mod shared_informer;
+mod shares;
 mod strangers;
 mod time;
 mod wire;

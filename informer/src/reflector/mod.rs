@@ -39,6 +39,7 @@ use tracing::Instrument;
 
 use crate::lister_watcher::{ListerWatcher, RequestError, WatchStream};
 use crate::metrics::Named;
+use crate::shares::Shares;
 pub use backoff::Backoff;
 pub use builder::ReflectorBuilder;
 use decode::Decoder;
@@ -119,7 +120,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             tokio::select! {
                 closed = self.target.closed() => closed.into(),
                 closed = async {
-                    self.threads.idle().await;
+                    self.threads.0.back().await;
                     self.list_and_watch_on().await
                 } => closed.into(),
                 never = self.sample() => match never {},
@@ -220,6 +221,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     async fn answer<R>(&self, request: impl Future<Output = Result<R, RequestError>>) -> Result<R, RequestError> {
         let answer = timeout(self.silence, request).await;
         answer.unwrap_or(Err(RequestError::Silent { after: self.silence }))
+    }
+}
+
+impl<K> Reflector<K> {
+    /// Held by what goes on when its run is dropped.
+    pub(crate) fn shares(&self) -> &Shares {
+        &self.threads.0
     }
 }
 

@@ -1,16 +1,14 @@
 //! The threads that work for a reflector: what may block, or run user code, is no work for the async ones.
 
-use std::sync::Arc;
-
-use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 use tracing::Span;
 
 use super::error::{ReflectorError, caught};
+use crate::shares::Shares;
 
 /// Each piece of work holds a share, to its end: it goes on when the run that waits for it is dropped.
 #[derive(Clone, Default)]
-pub(super) struct Threads(Arc<RwLock<()>>);
+pub(super) struct Threads(pub(super) Shares);
 
 impl Threads {
     /// Runs `work`, which may run user code, where it may block.
@@ -18,22 +16,14 @@ impl Threads {
         &self,
         work: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, ReflectorError> {
-        let share = Arc::clone(&self.0).read_owned().await;
+        let share = self.0.take();
         let span = Span::current();
-        let working = spawn_blocking(move || {
-            let done = caught(|| span.in_scope(work));
-            drop(share);
-            done
-        });
+        // The share comes last: if nobody waits any more, the drop of what was done belongs to the work.
+        let working = spawn_blocking(move || (caught(|| span.in_scope(work)), share));
         match working.await {
-            Ok(done) => done,
+            Ok((done, _share)) => done,
             // The runtime shuts down, and this task with it.
             Err(_) => std::future::pending().await,
         }
-    }
-
-    /// Waits until nothing works any more.
-    pub(super) async fn idle(&self) {
-        drop(self.0.write().await);
     }
 }

@@ -25,6 +25,7 @@ use super::threads::Threads;
 use super::versions::Versions;
 use super::watch::delete_refused;
 use crate::KubeMeta;
+use crate::shares::Shares;
 
 /// Objects of a page. As many as a page of kube's watcher has, unless it is told otherwise.
 const PAGE: usize = 500;
@@ -116,6 +117,11 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
     /// Up to which the target was told everything.
     pub(crate) fn last_version(&self) -> Option<String> {
         self.versions.lock().last().map(str::to_owned)
+    }
+
+    /// Held by what goes on when whoever feeds it is dropped.
+    pub(crate) fn shares(&self) -> &Shares {
+        &self.threads.0
     }
 
     /// Feeds it until there are no more events.

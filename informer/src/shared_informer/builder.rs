@@ -15,6 +15,7 @@ use super::source::Source;
 use super::worker::Queue;
 use super::{Inner, SharedInformer};
 use crate::reflector::{ReflectorBuilder, Target};
+use crate::shares::Shares;
 
 /// Deltas that may wait in a queue before the reflector does.
 const MOST_PENDING: usize = 100_000;
@@ -154,6 +155,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
             resync: self.resync,
             on_error: self.on_error,
             phase: watch::Sender::new(Phase::New),
+            shares: Shares::default(),
         };
         Ok(SharedInformer { inner: Arc::new(inner) })
     }

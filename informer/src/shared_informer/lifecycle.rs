@@ -17,13 +17,13 @@ pub(super) enum Phase {
     New,
     Running,
     Stopping,
-    /// Nothing runs any more, but perhaps the last calls of handlers.
+    /// Nothing begins any more. What was begun may go on to its end, and so may the last calls of handlers.
     Over,
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
-    /// Runs until the informer is [stopped](Self::stop), and then until no handler is called any more. Dropped, it stops the
-    /// informer, but waits for nobody: that is [`stop`](Self::stop)'s.
+    /// Runs until the informer is [stopped](Self::stop), and then for as long as that waits. Dropped, it stops the informer, but
+    /// waits for nobody: that is [`stop`](Self::stop)'s.
     ///
     /// # Errors
     /// [`RunError`]: it runs already, or was stopped.
@@ -34,6 +34,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
             false if *inner.phase.borrow() == Phase::Running => return Err(RunError::Running),
             false => return Err(RunError::Stopped),
         }
+        // Dropped last: whatever takes a share takes it while there is this one, so they are all back only once.
+        let share = inner.shares.take();
         let running = Running(inner);
         let mut workers = JoinSet::new();
         for number in 0..inner.workers {
@@ -48,8 +50,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
             _stopping = phase.wait_for(|phase| *phase != Phase::Running) => {}
         }
         workers.shutdown().await;
-        drop(running);
-        inner.distributor.ended().await;
+        drop((running, share));
+        inner.ended().await;
         Ok(())
     }
 }
@@ -76,14 +78,16 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         drop(Running(&self.inner));
     }
 
-    /// Whether it was stopped, and no handler is called any more (client-go `IsStopped`).
+    /// Whether it was stopped, and nothing goes on any more that [`stop`](Self::stop) waits for (client-go `IsStopped`).
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        *self.inner.phase.borrow() == Phase::Over && self.inner.distributor.has_ended()
+        let Inner { phase, shares, feeder, distributor, .. } = &*self.inner;
+        *phase.borrow() == Phase::Over && shares.are_back() && feeder.shares().are_back() && distributor.has_ended()
     }
 
-    /// Stops it, for good, and waits until no handler is called any more. What waits for handlers is dropped. Do not wait for
-    /// it within a handler.
+    /// Stops it, for good, and waits until no handler is called any more. What waits for handlers is dropped. It waits for a list
+    /// that is being applied or decoded, too, as far as a thread has that in hand: from then on no transform, index function or
+    /// accessor is called, and the store stays as it is. Do not wait for it within any of these.
     pub async fn stop(&self) {
         let inner = &self.inner;
         if inner.phase.send_if_modified(|phase| phase.moves(Phase::New, Phase::Stopping)) {
@@ -93,7 +97,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         inner.phase.send_if_modified(|phase| phase.moves(Phase::Running, Phase::Stopping));
         // It fails only when the sender is gone, which is here.
         let _ = inner.phase.subscribe().wait_for(|phase| *phase == Phase::Over).await;
-        inner.distributor.ended().await;
+        inner.ended().await;
     }
 }
 
@@ -107,7 +111,15 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
             metrics: self.metrics.clone(),
             notify_unchanged: self.notify_unchanged,
             on_error: self.on_error.clone(),
+            _share: self.shares.take(),
         }
+    }
+
+    /// Waits, when nothing begins any more, until nothing goes on.
+    async fn ended(&self) {
+        self.shares.back().await;
+        self.feeder.shares().back().await;
+        self.distributor.ended().await;
     }
 
     /// Tells handlers when the first list is told.

@@ -69,6 +69,7 @@ use tokio::sync::watch;
 use crate::KubeMeta;
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::Named;
+use crate::shares::Shares;
 pub use buffers::Buffer;
 pub use builder::SharedInformerBuilder;
 use distributor::Distributor;
@@ -135,6 +136,8 @@ struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
     resync: Option<Duration>,
     on_error: OnError,
     phase: watch::Sender<Phase>,
+    /// Of a run and its workers; what feeds them has its own.
+    shares: Shares,
 }
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {

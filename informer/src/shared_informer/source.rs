@@ -10,6 +10,7 @@ use super::stream::{Events, Told};
 use crate::ReflectorError;
 use crate::lister_watcher::ListerWatcher;
 use crate::reflector::{Reflector, ReflectorBuilder, Target};
+use crate::shares::Shares;
 
 type Choose<K> = Box<dyn FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync>;
 
@@ -87,6 +88,17 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Feeder<K> {
             Self::Reflector(reflector) => reflector.last_sync_resource_version(),
             #[cfg(feature = "runtime")]
             Self::Stream(told) => told.last_version(),
+        }
+    }
+}
+
+impl<K: Send + Sync + 'static> Feeder<K> {
+    /// Held by what goes on when its run is dropped.
+    pub(super) fn shares(&self) -> &Shares {
+        match self {
+            Self::Reflector(reflector) => reflector.shares(),
+            #[cfg(feature = "runtime")]
+            Self::Stream(told) => told.shares(),
         }
     }
 }

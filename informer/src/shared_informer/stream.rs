@@ -12,6 +12,7 @@ use super::{SharedInformer, SharedInformerBuilder};
 use crate::KubeMeta;
 use crate::reflector::watcher_events::WatcherEvents;
 use crate::reflector::{ReflectorError, Target};
+use crate::shares::Shares;
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
     /// An informer of what a watcher of kube's tells (kube: `reflector`, `Controller::for_stream`): for who has such a stream, with
@@ -96,5 +97,9 @@ impl<K: Send + Sync + 'static> Told<K> {
 
     pub(super) fn last_version(&self) -> Option<String> {
         self.feeder.last_version()
+    }
+
+    pub(super) fn shares(&self) -> &Shares {
+        self.feeder.shares()
     }
 }

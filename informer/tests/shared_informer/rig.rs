@@ -15,7 +15,8 @@ use tokio::task::JoinHandle;
 
 pub type Informer = SharedInformer<ConfigMap>;
 pub type Told = Notification<ConfigMap>;
-type Choose = fn(SharedInformerBuilder<ConfigMap, KubeMeta>) -> SharedInformerBuilder<ConfigMap, KubeMeta>;
+pub type Builder = SharedInformerBuilder<ConfigMap, KubeMeta>;
+type Choose = fn(Builder) -> Builder;
 
 /// Both queues: what does not say otherwise holds for each.
 pub const QUEUES: [Choose; 2] = [|informer| informer.delta(), |informer| informer.in_order()];
@@ -32,7 +33,7 @@ pub fn map(name: &str, data: &str) -> Value {
     })
 }
 
-pub fn builder(server: &ApiServer) -> SharedInformerBuilder<ConfigMap, KubeMeta> {
+pub fn builder(server: &ApiServer) -> Builder {
     Informer::builder(KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None))
 }
 
@@ -44,10 +45,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    pub fn start(
-        server: ApiServer,
-        choose: impl FnOnce(SharedInformerBuilder<ConfigMap, KubeMeta>) -> SharedInformerBuilder<ConfigMap, KubeMeta>,
-    ) -> Self {
+    pub fn start(server: ApiServer, choose: impl FnOnce(Builder) -> Builder) -> Self {
         let informer = choose(builder(&server)).build().expect("its indexes have names of their own");
         let run = run(&informer);
         Self { server, informer, run }

@@ -1,0 +1,126 @@
+//! Once an informer has stopped, nothing of it goes on: neither what is applied, nor what is decoded and transformed.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+
+use deltafifo::Indexers;
+use futures_util::FutureExt;
+use tokio::sync::mpsc as told;
+use tokio::task::yield_now;
+
+use super::rig::{Builder, Informer, QUEUES, Rig, map, server};
+
+const OBJECTS: usize = 5;
+
+/// Stops user code in its first call.
+struct Gate {
+    calls: AtomicUsize,
+    begun: told::UnboundedSender<()>,
+    open: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Gate {
+    fn new() -> (Arc<Self>, told::UnboundedReceiver<()>, mpsc::Sender<()>) {
+        let ((begun, calls), (go, open)) = (told::unbounded_channel(), mpsc::channel());
+        (Arc::new(Self { calls: AtomicUsize::new(0), begun, open: Mutex::new(open) }), calls, go)
+    }
+
+    fn pass(&self) {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        let _ = self.begun.send(());
+        // Let go, the test holds nobody any more.
+        let _ = self.open.lock().unwrap().recv();
+    }
+}
+
+/// Stops it, or drops its run, while user code is in a call.
+async fn stops(rig: Rig, is_dropped: bool, go: mpsc::Sender<()>) -> Informer {
+    let Rig { server: _server, informer, run } = rig;
+    if is_dropped {
+        run.abort();
+        assert!(run.await.unwrap_err().is_cancelled());
+        assert!(!informer.is_stopped(), "a call runs");
+        assert!(informer.stop().now_or_never().is_none());
+        drop(go);
+        informer.stop().await;
+    } else {
+        let mut stopped = Box::pin(informer.stop());
+        assert!(stopped.as_mut().now_or_never().is_none());
+        // Whatever does not wait for the call comes to its end meanwhile.
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        assert!(!informer.is_stopped() && !run.is_finished(), "a call runs");
+        assert!(stopped.as_mut().now_or_never().is_none());
+        drop(go);
+        stopped.await;
+        assert_eq!(run.await.unwrap(), Ok(()));
+    }
+    assert!(informer.is_stopped());
+    informer
+}
+
+fn started(choose: impl FnOnce(Builder) -> Builder) -> Rig {
+    let server = server();
+    for name in 0..OBJECTS {
+        server.apply(map(&name.to_string(), "1")).unwrap();
+    }
+    Rig::start(server, choose)
+}
+
+#[tokio::test]
+async fn to_stop_waits_for_a_list_in_order_that_is_applied() {
+    for is_dropped in [false, true] {
+        let (gate, mut calls, go) = Gate::new();
+        let passed = gate.clone();
+        let index = move |_: &_| {
+            passed.pass();
+            Ok(Vec::new())
+        };
+        let rig = started(|informer| informer.in_order().index("slow", index));
+        calls.recv().await.unwrap();
+        let informer = stops(rig, is_dropped, go).await;
+        assert_eq!(gate.calls.load(Ordering::SeqCst), OBJECTS);
+        assert_eq!(informer.store().list().len(), OBJECTS);
+    }
+}
+
+#[tokio::test]
+async fn to_stop_waits_for_what_is_transformed() {
+    for queue in QUEUES {
+        for (is_streamed, is_dropped) in [(true, true), (true, false), (false, true), (false, false)] {
+            let (gate, mut calls, go) = Gate::new();
+            let passed = gate.clone();
+            let transform = move |map| {
+                passed.pass();
+                Ok(map)
+            };
+            let rig = started(|informer| {
+                queue(informer).reflector(move |reflector| reflector.watch_list(is_streamed)).transform(transform)
+            });
+            calls.recv().await.unwrap();
+            drop(stops(rig, is_dropped, go).await);
+            assert_eq!(Arc::strong_count(&gate), 1, "nobody is left to call it");
+        }
+    }
+}
+
+/// A worker's task goes on to where it waits next, whoever aborts it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn to_stop_waits_for_workers_of_a_run_that_was_dropped() {
+    for queue in QUEUES {
+        let rig = Rig::start(server(), queue);
+        rig.informer.wait_for_sync().await.unwrap();
+        let (gate, mut calls, go) = Gate::new();
+        let passed = gate.clone();
+        let index = move |_: &_| {
+            passed.pass();
+            Ok(Vec::new())
+        };
+        rig.informer.store().add_indexers(Indexers::new().index("slow", index)).unwrap();
+        rig.apply("a", "1");
+        calls.recv().await.unwrap();
+        let informer = stops(rig, true, go).await;
+        assert!(informer.store().get_by_key("shop/a").is_some());
+    }
+}

@@ -303,6 +303,44 @@ async fn a_batch_is_all_that_waits() {
 }
 
 #[tokio::test]
+async fn a_batch_that_has_something_does_not_wait_for_all_that_its_filter_rejects() {
+    for most in [5, usize::MAX] {
+        let rig = Rig::start(server(), |informer| informer);
+        rig.informer.wait_for_sync().await.unwrap();
+        let (looks, mut looked) = mpsc::unbounded_channel();
+        let (go, gate) = std::sync::mpsc::channel::<()>();
+        let gate = parking_lot::Mutex::new(gate);
+        let options = HandlerOptions::new().filter(move |map: &ConfigMap| {
+            looks.send(value(map).to_owned()).unwrap();
+            if value(map) == "gate" {
+                let _ = gate.lock().recv();
+            }
+            value(map) == "matches"
+        });
+        let (batches, mut told) = mpsc::unbounded_channel();
+        let handler = move |batch: Vec<Told>| batches.send(batch.len()).unwrap();
+        let handle = rig.informer.add_batch_handler(options, most, handler).unwrap();
+        handle.wait_for_sync().await.unwrap();
+        let waiting = async |count| {
+            while handle.depth() < count {
+                tokio::task::yield_now().await;
+            }
+        };
+        rig.apply("gate", "gate");
+        assert_eq!(looked.recv().await.unwrap(), "gate");
+        rig.apply("first", "matches");
+        waiting(1).await;
+        (0..200).for_each(|name| rig.apply(&name.to_string(), "rejected"));
+        waiting(201).await;
+        rig.apply("last", "matches");
+        waiting(202).await;
+        go.send(()).unwrap();
+        assert_eq!(told.recv().await, Some(1), "the first has not waited for the last");
+        assert_eq!(told.recv().await, Some(1));
+    }
+}
+
+#[tokio::test]
 async fn a_handler_may_write_to_the_server_and_is_told_what_comes_of_it() {
     for queue in QUEUES {
         let rig = Rig::start(server(), queue);

@@ -183,7 +183,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     }
 
     /// Adds a handler that is told all that waits at once, but for two at most `most` (client-go has none), on a thread of its
-    /// own. Of a batch that panics nothing is told again.
+    /// own; it does not wait for many that a filter rejects. Of a batch that panics nothing is told again.
     ///
     /// # Errors
     /// As for [`add_event_handler`](Self::add_event_handler).

@@ -15,6 +15,7 @@ use tracing::{Instrument, Span, trace_span};
 use super::feed::{Feed, Told};
 use super::notification::Notification;
 use super::registration::Registration;
+use super::sync::STRIDE;
 
 /// Ends the feed with whoever tells the handler, whatever ends that.
 struct Telling<K: Send + Sync + 'static> {
@@ -44,8 +45,10 @@ pub(super) fn spawn_thread<K: Send + Sync + 'static>(
         let _entered = telling.feed.span.clone().entered();
         while let Some(first) = block_on(telling.next()) {
             let (mut all, mut batch, mut next) = (Vec::new(), Vec::new(), Some(first));
+            let mut rejected = 0;
             while let Some(mut told) = next {
                 let news = notifications(&mut told);
+                rejected += usize::from(news.is_empty() && !batch.is_empty());
                 // What a filter keeps from the handler is over: a whole store of it must not pile up here.
                 if news.is_empty() {
                     telling.feed.done(&told);
@@ -53,7 +56,9 @@ pub(super) fn spawn_thread<K: Send + Sync + 'static>(
                     all.push(told);
                     batch.extend(news);
                 }
-                next = (batch.len() < most).then(|| telling.next().now_or_never()).flatten().flatten();
+                // What is in the batch does not wait for a filter that is as busy as changes come.
+                let has_room = batch.len() < most && rejected < most.min(STRIDE);
+                next = has_room.then(|| telling.next().now_or_never()).flatten().flatten();
             }
             if !batch.is_empty() {
                 let span = call_span(batch.len());

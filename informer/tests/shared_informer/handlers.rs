@@ -7,7 +7,7 @@ use deltafifo::DeltaObject;
 use deltafifo_informer::lister_watcher::{EventType, Listed, PageMeta, RawEvent, Scripted};
 use deltafifo_informer::shared_informer::{Buffer, EventHandler, HandlerOptions, InformerError, Notification};
 use deltafifo_testkit::Resource;
-use futures_util::FutureExt;
+use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::mpsc;
 
@@ -212,6 +212,41 @@ async fn a_filter_that_panics_leaves_that_object_out_and_is_told() {
     assert!(told.recv().await.unwrap().contains("panicked"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_object_at_which_a_filter_panics_does_not_match_and_what_follows_is_told_by_that() {
+    for queue in QUEUES {
+        let (errors, mut failed) = mpsc::unbounded_channel();
+        let rig = Rig::start(server(), |informer| {
+            queue(informer).on_error(move |error: &InformerError<'_>| drop(errors.send(error.to_string())))
+        });
+        let options = HandlerOptions::new().filter(|map: &ConfigMap| {
+            assert_ne!(value(map), "bad");
+            true
+        });
+        let mut some = rig.subscribe(options);
+        // Told after the other: so by then that one was told, too.
+        let mut all = rig.subscribe(HandlerOptions::new());
+        rig.informer.wait_for_sync().await.unwrap();
+        let changes =
+            [("bad", None), ("1", Some("watch +a=1")), ("bad", Some("watch -a=1")), ("2", Some("watch +a=2"))];
+        for (data, expected) in changes {
+            rig.apply("a", data);
+            next(&mut all, 1).await;
+            let told = some.next().now_or_never().flatten();
+            assert_eq!(told.as_ref().map(shown).as_deref(), expected, "{data}");
+        }
+        rig.apply("a", "bad");
+        next(&mut all, 1).await;
+        rig.delete("a");
+        next(&mut all, 1).await;
+        assert_eq!(next(&mut some, 1).await, ["watch -a=bad"], "it was told of 2, whatever came then");
+        for _ in ["bad", "bad > 1", "1 > bad", "bad > 2"] {
+            assert!(failed.try_recv().unwrap().contains("panicked"));
+        }
+        assert!(failed.try_recv().is_err());
+    }
+}
+
 #[tokio::test]
 async fn what_a_filter_keeps_from_a_handler_is_over_at_once() {
     let server = server();
@@ -265,6 +300,44 @@ async fn a_batch_is_all_that_waits() {
     }
     drop(go);
     assert_eq!((seen.recv().await, seen.recv().await), (Some(5), Some(3)));
+}
+
+#[tokio::test]
+async fn a_batch_that_has_something_does_not_wait_for_all_that_its_filter_rejects() {
+    for most in [5, usize::MAX] {
+        let rig = Rig::start(server(), |informer| informer);
+        rig.informer.wait_for_sync().await.unwrap();
+        let (looks, mut looked) = mpsc::unbounded_channel();
+        let (go, gate) = std::sync::mpsc::channel::<()>();
+        let gate = parking_lot::Mutex::new(gate);
+        let options = HandlerOptions::new().filter(move |map: &ConfigMap| {
+            looks.send(value(map).to_owned()).unwrap();
+            if value(map) == "gate" {
+                let _ = gate.lock().recv();
+            }
+            value(map) == "matches"
+        });
+        let (batches, mut told) = mpsc::unbounded_channel();
+        let handler = move |batch: Vec<Told>| batches.send(batch.len()).unwrap();
+        let handle = rig.informer.add_batch_handler(options, most, handler).unwrap();
+        handle.wait_for_sync().await.unwrap();
+        let waiting = async |count| {
+            while handle.depth() < count {
+                tokio::task::yield_now().await;
+            }
+        };
+        rig.apply("gate", "gate");
+        assert_eq!(looked.recv().await.unwrap(), "gate");
+        rig.apply("first", "matches");
+        waiting(1).await;
+        (0..200).for_each(|name| rig.apply(&name.to_string(), "rejected"));
+        waiting(201).await;
+        rig.apply("last", "matches");
+        waiting(202).await;
+        go.send(()).unwrap();
+        assert_eq!(told.recv().await, Some(1), "the first has not waited for the last");
+        assert_eq!(told.recv().await, Some(1));
+    }
 }
 
 #[tokio::test]

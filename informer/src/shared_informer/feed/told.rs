@@ -8,7 +8,7 @@ use super::super::metrics::HandlerMetrics;
 use super::super::notification::Notification;
 use super::super::protocol::{Next, Spent};
 use super::super::sync::mutant;
-use super::{Feed, Later};
+use super::{Feed, Later, Matches};
 use crate::strangers::unharmed;
 
 /// What a handler is told at a time, and whether it is of the initial list.
@@ -83,7 +83,11 @@ impl<K: Send + Sync + 'static> Feed<K> {
         if let Some(now) = at {
             self.metrics.tell(|metrics| metrics.told(now, step.since));
         }
-        let cares = |object: &K| self.matches.as_ref().is_none_or(|matches| matches(object));
+        // Each call for itself: a panic that took the step with it would leave the handler with a history that never was.
+        let cares = |object: &K| {
+            let matches = |matches: &Matches<K>| self.on_error.caught(|| matches(object)).unwrap_or(false);
+            self.matches.as_deref().is_none_or(matches)
+        };
         let notifications = self.on_error.caught(|| step.notifications(|object| self.known.uid(object), cares));
         Told { notifications: notifications.unwrap_or_default(), is_in_initial_list, at }
     }

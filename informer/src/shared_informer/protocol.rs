@@ -112,7 +112,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
             if let Some(passed) = walk.passed.iter().position(|key| *key == step.key) {
                 walk.passed.swap_remove(passed);
                 if let Some(told) = mutant!(PassedWasTold => None; step.told.take()) {
-                    step.is_in_initial_list |= walk.reason == Reason::Late;
+                    step.is_in_initial_list |= !self.has_synced;
                     spent.found.push((Box::default(), told));
                 }
             }

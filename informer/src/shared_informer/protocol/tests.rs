@@ -57,6 +57,8 @@ struct Job {
 struct Handler {
     intake: Intake<Object>,
     told: BTreeMap<u8, u32>,
+    /// Stored since before it came, and not told yet: what is initial to it.
+    initial: BTreeSet<u8>,
     /// Keys told since a resync has begun.
     anew: Option<BTreeSet<u8>>,
 }
@@ -82,7 +84,13 @@ impl World {
             Op::Come(buffer) if self.handlers.len() < 8 => {
                 let mut intake = Intake::new(buffer);
                 intake.informer_has_synced();
-                self.handlers.push(Handler { intake, told: BTreeMap::new(), anew: None });
+                // What is just added, and not told to all yet, is news to it as to the others.
+                let jobs = self.jobs.iter().flatten();
+                let untold = jobs.flat_map(|job| job.stored.iter().chain(job.telling.iter().map(|(step, _)| step)));
+                let added: BTreeSet<_> = untold.filter(|step| step.told.is_none()).map(|step| &*step.key).collect();
+                let stored = self.store.list().into_iter().map(|object| object.0);
+                let initial = stored.filter(|key| !added.contains(&*key.to_string())).collect();
+                self.handlers.push(Handler { intake, told: BTreeMap::new(), initial, anew: None });
             }
             Op::Come(_) => {}
             Op::Begin(worker, key, stored) => {
@@ -123,7 +131,9 @@ impl World {
         if let Some((step, handlers)) = &mut job.telling {
             match handlers.next() {
                 Some(number) => {
-                    self.handlers[number].intake.offer(&known, step.clone(), &mut Spent::default());
+                    let handler = &mut self.handlers[number];
+                    handler.intake.offer(&known, step.clone(), &mut Spent::default());
+                    handler.syncs();
                 }
                 None => job.telling = None,
             }
@@ -134,7 +144,9 @@ impl World {
             job.stored.extend(self.store(key, is_stored));
         } else if let Some(handlers) = &mut job.settling {
             let Some(number) = handlers.next() else { return };
-            self.handlers[number].intake.settle(&known, job.key.as_ref(), &mut Spent::default());
+            let handler = &mut self.handlers[number];
+            handler.intake.settle(&known, job.key.as_ref(), &mut Spent::default());
+            handler.syncs();
         } else {
             if !self.desks.end(worker) {
                 return;
@@ -156,6 +168,9 @@ impl World {
         } else {
             let last = DeltaObject::Object(told.clone()?);
             self.store.delete(&*object).expect("it has a key");
+            for handler in &mut self.handlers {
+                handler.initial.remove(&key);
+            }
             Now::Gone(last)
         };
         let since = Instant::now();
@@ -165,8 +180,9 @@ impl World {
     /// A handler takes what is next. Whether there was something.
     fn take(&mut self, number: usize) -> bool {
         let Some(handler) = self.handlers.get_mut(number) else { return false };
-        let mut spent = Spent::default();
-        match handler.intake.take(&self.store.reader(), &self.desks, &mut spent) {
+        let next = handler.intake.take(&self.store.reader(), &self.desks, &mut Spent::default());
+        handler.syncs();
+        match next {
             None => return handler.intake.goes_on(),
             Some(Next::ResyncBegins) => handler.anew = Some(BTreeSet::new()),
             Some(Next::ResyncEnds) => {
@@ -174,6 +190,8 @@ impl World {
                 handler.told.retain(|key, _| anew.contains(key));
             }
             Some(Next::Step(step)) => {
+                let key = step.key.parse().expect("it is a number");
+                assert!(!handler.initial.remove(&key) || step.is_in_initial_list, "{key} is told as if it were new");
                 if step.is_in_initial_list {
                     handler.intake.initial_done();
                 }
@@ -182,7 +200,7 @@ impl World {
                 }
             }
         }
-        handler.intake.syncs();
+        handler.syncs();
         true
     }
 
@@ -204,6 +222,13 @@ impl World {
 }
 
 impl Handler {
+    /// As after each step of it: it syncs with all that is initial told, or gone.
+    fn syncs(&mut self) {
+        if self.intake.syncs() {
+            assert!(self.initial.is_empty(), "synced before it was told of {:?}", self.initial);
+        }
+    }
+
     /// Every notification goes on from what was told before.
     fn note(&mut self, notification: Notification<Object>) {
         match notification {

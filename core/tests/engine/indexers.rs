@@ -101,13 +101,14 @@ fn an_index_function_may_use_the_store_and_add_an_index() {
                 writer.add_indexers(parity())?;
                 // What it is asked about changes under it.
                 writer.add(obj(&object.name, object.n + 1000))?;
-                writer.delete(ExplicitKey("50"))?;
+                let another = if object.name == "50" { "51" } else { "50" };
+                writer.delete(ExplicitKey(another))?;
             }
             Ok(vec![(object.n / 1000).to_string()])
         });
         store.add_indexers(curious).unwrap();
         assert_eq!(store.by_index("curious", "0").unwrap().len() + store.by_index("curious", "1").unwrap().len(), 99);
-        assert_eq!(store.by_index("curious", "1").unwrap().len(), usize::from(store.get_by_key("50").is_none()));
+        assert_eq!(store.by_index("curious", "1").unwrap().len(), 1);
         check(&store, 99);
     });
 }

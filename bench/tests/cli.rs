@@ -114,7 +114,10 @@ fn what_cannot_be_done_is_said() {
         ("--server no-such-file", "no-such-file"),
         ("--server some-file --objects 1,2", "one number"),
         ("--server some-file --engine floor", "--engine"),
-        ("--server some-file --client abacus", "curl, curl-streamed, deltafifo, deltafifo-list, deltafifo-without, kube-list"),
+        (
+            "--server some-file --client abacus",
+            "curl, curl-streamed, deltafifo, deltafifo-list, deltafifo-without, kube-list",
+        ),
         ("--client curl", "--server"),
         ("--child --server some-file", "--client"),
     ];

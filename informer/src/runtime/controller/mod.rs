@@ -23,7 +23,7 @@
 //! | an object of which nothing has changed, in a list | reconciled | not |
 //! | which comes first | what was asked for first | what happens now; lists, and [`reconcile_all_on`](Controller::reconcile_all_on), behind it, but one turn of eight |
 //! | owned objects | all their metadata comes, and is dropped | name, version and owners are kept |
-//! | what [`watches`](Controller::watches) watches | is mapped and dropped | is kept whole, so that it can be mapped as it was, too. Where that is much, [`watches_informer`](Controller::watches_informer) takes an informer of metadata, or one [`without`](crate::ReflectorBuilder::without) what no mapper reads |
+//! | what [`watches`](Controller::watches) watches | is mapped and dropped | is kept whole, so that it can be mapped as it was, too. Where that is much, [`watches_informer`](Controller::watches_informer) takes an informer of metadata, or one [`without`](crate::reflector::ReflectorBuilder::without) what no mapper reads |
 //! | an owner's version | must be the one that the controller watches | does not count |
 //! | a reconciler that panics | panics the controller | [`RunnerError::Panicked`], and it is tried again |
 //! | [predicates](crate::runtime::predicates) | of the object as it is, and may hide that it goes | of both states, and never do |

@@ -45,12 +45,14 @@ impl<K: Send + Sync + 'static> Feed<K> {
                     let was_full = behind.intake.holds_back();
                     let mut take = || behind.intake.take(self.known.as_ref(), &self.desks, &mut later.spent);
                     let next = mutant!(SleepsWithoutALook => if sleeper.is_some() { None } else { take() }; take());
+                    let is_under_way = behind.intake.goes_on();
+                    let goes_on = mutant!(SleepsWithoutALook => is_under_way && sleeper.is_none(); is_under_way);
                     behind.note_most();
                     later.has_synced = behind.intake.syncs();
                     has_room = was_full && !behind.intake.holds_back();
                     match next {
                         Some(next) => Some(Poll::Ready(Some(next))),
-                        None if behind.intake.goes_on() => None,
+                        None if goes_on => None,
                         None => {
                             before = sleeper.take().and_then(|sleeper| behind.sleeper.replace(sleeper));
                             Some(Poll::Pending)

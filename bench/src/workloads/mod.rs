@@ -18,6 +18,7 @@ mod workqueue;
 use std::fmt;
 
 pub use child::{ChildArgs, run};
+#[cfg(feature = "server")]
 pub(crate) use memory::peak_of;
 pub use memory::{MemoryMark, peak};
 

@@ -27,5 +27,6 @@ if [[ -z $(of "$report") || $(of "$report") != "$(of "$again")" ]]; then
 fi
 "$schedules" --schedules "${1:-20000}"
 # The handlers: first every deliberate defect of theirs must be found.
-"$schedules" handlers --mutants --schedules 2000
+# The rarest, a lost wake-up, takes some thousands of schedules.
+"$schedules" handlers --mutants --schedules 30000
 "$schedules" handlers --schedules "$((${1:-20000} / 10))"

@@ -27,6 +27,5 @@ if [[ -z $(of "$report") || $(of "$report") != "$(of "$again")" ]]; then
 fi
 "$schedules" --schedules "${1:-20000}"
 # The handlers: first every deliberate defect of theirs must be found.
-# The rarest, a lost wake-up, takes some thousands of schedules.
-"$schedules" handlers --mutants --schedules 30000
+"$schedules" handlers --mutants --schedules 4000
 "$schedules" handlers --schedules "$((${1:-20000} / 10))"

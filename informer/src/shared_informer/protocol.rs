@@ -67,6 +67,8 @@ pub(super) enum Next<K> {
     Step(Step<K>),
     ResyncBegins,
     ResyncEnds,
+    /// A stride of the walk came by nothing to tell: there may be more.
+    Stride,
 }
 
 /// What is behind a handler's lock.
@@ -112,9 +114,9 @@ impl<K: Send + Sync + 'static> Intake<K> {
             if let Some(passed) = walk.passed.iter().position(|key| *key == step.key) {
                 walk.passed.swap_remove(passed);
                 if let Some(told) = mutant!(PassedWasTold => None; step.told.take()) {
-                    step.is_in_initial_list |= !self.has_synced;
                     spent.found.push((Box::default(), told));
                 }
+                step.is_in_initial_list |= !self.has_synced;
             }
         }
         if matches!(self.policy, Buffer::DropAndResync(most) if self.waiting.changes() >= most.max(1)) {
@@ -217,17 +219,16 @@ impl<K: Send + Sync + 'static> Intake<K> {
             return Some(Next::ResyncEnds);
         }
         self.stride(known, desks, spent);
-        let step = self.waiting.pop()?;
+        let Some(step) = self.waiting.pop() else { return self.goes_on().then_some(Next::Stride) };
         self.initial_in_hand += usize::from(step.is_in_initial_list);
         self.ends_in = self.ends_in.map(|steps| steps.saturating_sub(1));
         Some(Next::Step(step))
     }
 
-    /// Whether who has taken nothing is to take once more, and not to sleep: a stride may have come by nothing. In between others
-    /// have their turn.
-    pub(super) fn goes_on(&self) -> bool {
+    /// Whether there may be something to take without anybody's change.
+    fn goes_on(&self) -> bool {
         let walks = self.walk.as_ref().is_some_and(|walk| walk.at.is_some() && !walk.waits);
-        self.ends_in == Some(0) || walks && self.waiting.takes_stride()
+        self.ends_in == Some(0) || walks
     }
 
     /// The handler has been told of a step of the initial list.

@@ -11,7 +11,7 @@ use super::super::sync::mutant;
 use super::{Feed, Later, Matches};
 use crate::strangers::unharmed;
 
-/// What a handler is told at a time, and whether it is of the initial list.
+/// What a handler is told at a time, perhaps nothing, and whether it is of the initial list.
 pub(in super::super) struct Told<K> {
     pub(in super::super) notifications: [Option<Notification<K>>; 2],
     is_in_initial_list: bool,
@@ -33,42 +33,36 @@ impl<K: Send + Sync + 'static> Feed<K> {
         next.map(|next| next.map(|next| self.told(next)))
     }
 
-    fn next(&self, mut sleeper: Option<Waker>) -> Poll<Option<Next<K>>> {
-        loop {
-            let mut later = Later { spent: Spent::default(), wake: None, has_synced: false };
-            let (mut before, mut has_room) = (None, false);
-            let next = {
-                let mut behind = self.behind.lock();
-                if behind.has_ended {
-                    Some(Poll::Ready(None))
-                } else {
-                    let was_full = behind.intake.holds_back();
-                    let mut take = || behind.intake.take(self.known.as_ref(), &self.desks, &mut later.spent);
-                    let next = mutant!(SleepsWithoutALook => if sleeper.is_some() { None } else { take() }; take());
-                    let is_under_way = behind.intake.goes_on();
-                    let goes_on = mutant!(SleepsWithoutALook => is_under_way && sleeper.is_none(); is_under_way);
-                    behind.note_most();
-                    later.has_synced = behind.intake.syncs();
-                    has_room = was_full && !behind.intake.holds_back();
-                    match next {
-                        Some(next) => Some(Poll::Ready(Some(next))),
-                        None if goes_on => None,
-                        None => {
-                            before = sleeper.take().and_then(|sleeper| behind.sleeper.replace(sleeper));
-                            Some(Poll::Pending)
-                        }
+    fn next(&self, sleeper: Option<Waker>) -> Poll<Option<Next<K>>> {
+        let mut later = Later { spent: Spent::default(), wake: None, has_synced: false };
+        let (mut before, mut has_room) = (None, false);
+        let next = {
+            let mut behind = self.behind.lock();
+            if behind.has_ended {
+                Poll::Ready(None)
+            } else {
+                let was_full = behind.intake.holds_back();
+                let mut take = || behind.intake.take(self.known.as_ref(), &self.desks, &mut later.spent);
+                let next = mutant!(SleepsWithoutALook => if sleeper.is_some() { None } else { take() }; take());
+                behind.note_most();
+                later.has_synced = behind.intake.syncs();
+                has_room = was_full && !behind.intake.holds_back();
+                match (next, sleeper) {
+                    (Some(next), _) => Poll::Ready(Some(next)),
+                    (None, Some(sleeper)) => {
+                        before = behind.sleeper.replace(sleeper);
+                        Poll::Pending
                     }
+                    (None, None) => Poll::Pending,
                 }
-            };
-            unharmed(|| drop(before));
-            if mutant!(RoomIsNotTold => false; has_room) {
-                self.room.notify_waiters();
             }
-            self.after(later);
-            if let Some(next) = next {
-                return next;
-            }
+        };
+        unharmed(|| drop(before));
+        if mutant!(RoomIsNotTold => false; has_room) {
+            self.room.notify_waiters();
         }
+        self.after(later);
+        next
     }
 
     fn told(&self, next: Next<K>) -> Told<K> {
@@ -76,9 +70,11 @@ impl<K: Send + Sync + 'static> Feed<K> {
         let step = match next {
             Next::ResyncBegins => {
                 self.metrics.tell(HandlerMetrics::overrun);
-                return Told::only(Notification::ResyncBegins);
+                return Told::only(Some(Notification::ResyncBegins));
             }
-            Next::ResyncEnds => return Told::only(Notification::ResyncEnds),
+            Next::ResyncEnds => return Told::only(Some(Notification::ResyncEnds)),
+            // As if a filter kept it: whoever tells the handler goes on, after others had their turn.
+            Next::Stride => return Told::only(None),
             Next::Step(step) => step,
         };
         let is_in_initial_list = step.is_in_initial_list;
@@ -104,7 +100,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
 }
 
 impl<K> Told<K> {
-    fn only(notification: Notification<K>) -> Self {
-        Self { notifications: [Some(notification), None], is_in_initial_list: false, at: None }
+    fn only(notification: Option<Notification<K>>) -> Self {
+        Self { notifications: [notification, None], is_in_initial_list: false, at: None }
     }
 }

@@ -84,12 +84,7 @@ impl World {
             Op::Come(buffer) if self.handlers.len() < 8 => {
                 let mut intake = Intake::new(buffer);
                 intake.informer_has_synced();
-                // What is just added, and not told to all yet, is news to it as to the others.
-                let jobs = self.jobs.iter().flatten();
-                let untold = jobs.flat_map(|job| job.stored.iter().chain(job.telling.iter().map(|(step, _)| step)));
-                let added: BTreeSet<_> = untold.filter(|step| step.told.is_none()).map(|step| &*step.key).collect();
-                let stored = self.store.list().into_iter().map(|object| object.0);
-                let initial = stored.filter(|key| !added.contains(&*key.to_string())).collect();
+                let initial = self.store.list().into_iter().map(|object| object.0).collect();
                 self.handlers.push(Handler { intake, told: BTreeMap::new(), initial, anew: None });
             }
             Op::Come(_) => {}
@@ -183,7 +178,8 @@ impl World {
         let next = handler.intake.take(&self.store.reader(), &self.desks, &mut Spent::default());
         handler.syncs();
         match next {
-            None => return handler.intake.goes_on(),
+            None => return false,
+            Some(Next::Stride) => {}
             Some(Next::ResyncBegins) => handler.anew = Some(BTreeSet::new()),
             Some(Next::ResyncEnds) => {
                 let anew = handler.anew.take().expect("it has begun");

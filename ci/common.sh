@@ -18,3 +18,12 @@ tested() { # command...
   local said
   said=$("$@" 2>&1 | tee >(cat >&2)) && grep -Eq 'running [1-9][0-9]* test' <<<"$said"
 }
+
+# Builds the API server, etcd and client-go's informer, where they are not yet: in DELTAFIFO_E2E_BIN.
+build_servers() {
+  export DELTAFIFO_E2E_BIN=${DELTAFIFO_E2E_BIN:-target/e2e/bin}
+  local status=0
+  e2e/build.sh || status=$?
+  if ((status == 3)); then skip "there is no Go that can build the API server"; fi
+  if ((status)); then exit "$status"; fi
+}

@@ -13,11 +13,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/common.sh
 
-export DELTAFIFO_E2E_BIN=${DELTAFIFO_E2E_BIN:-target/e2e/bin}
-status=0
-e2e/build.sh || status=$?
-if ((status == 3)); then skip "there is no Go that can build the API server"; fi
-if ((status)); then exit "$status"; fi
+build_servers
 
 if [[ -z ${DELTAFIFO_ETCD34:-} ]] && etcd --version 2>/dev/null | grep -q '^etcd Version: 3\.4\.'; then
   DELTAFIFO_ETCD34=$(command -v etcd)

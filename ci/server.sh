@@ -8,11 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/common.sh
 
-export DELTAFIFO_E2E_BIN=${DELTAFIFO_E2E_BIN:-target/e2e/bin}
-status=0
-e2e/build.sh || status=$?
-if ((status == 3)); then skip "there is no Go that can build the API server"; fi
-if ((status)); then exit "$status"; fi
+build_servers
 # Before the servers run: who compiles beside them takes their memory. One by one, since both at once are built with the features
 # of both, and then once more.
 cargo build --quiet --release -p deltafifo-e2e

@@ -65,10 +65,8 @@ impl Process {
         Ok(Used { wall, cpu: clock_gettime(self.clock)?.into(), peak: peak_of(self.id) })
     }
 
-    /// What says how much was resident at most up to then, in bytes.
-    pub fn peak(&self) -> impl Fn() -> u64 + Send + 'static {
-        let id = self.id;
-        move || peak_of(id)
+    pub fn id(&self) -> u32 {
+        self.id
     }
 
     /// Tells it a line.

@@ -16,6 +16,7 @@ use super::{Plan, WORKLOAD};
 use crate::protocol::Row;
 use crate::report::Machine;
 use crate::warm::Ahead;
+use crate::workloads::peak_of;
 
 /// How often a client is given memory: in that time it takes some megabytes.
 const AHEAD: Duration = Duration::from_millis(5);
@@ -77,12 +78,12 @@ impl Turn {
         let command = plan.chosen.command(self.client, &plan.kubeconfig, plan.objects, as_it_is)?;
         let mut ahead = Ahead::of(plan.objects, Machine::available_bytes());
         let mut process = Process::start(command)?;
-        let peak_so_far = process.peak();
+        let id = process.id();
         // Ends with this turn.
         let mut giving = JoinSet::new();
         giving.spawn(async move {
             while !ahead.is_given() {
-                ahead.give(peak_so_far());
+                ahead.give(peak_of(id));
                 sleep(AHEAD).await;
             }
         });

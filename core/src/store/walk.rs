@@ -6,7 +6,7 @@ use crate::buckets::Cursor;
 use crate::sync::Arc;
 use crate::table::Table;
 
-/// At how many places a step looks at most for each object that it is to find. A table that is not nearly empty has one in two.
+/// How often a step looks at so many places as it is to find objects. A table that is not nearly empty has one at every second.
 const LOOKS: usize = 4;
 
 /// Where a [walk](IndexReader::walk) goes on. The default is its beginning.
@@ -54,17 +54,17 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         let (table, most) = (&self.core.table, most.max(1));
         let (mut objects, mut at) = (Vec::new(), from);
         // Tables do not shrink: who looks for few in a large one is to come back.
-        let mut looks = most.saturating_mul(LOOKS);
+        let mut looks = LOOKS;
         while at.shard < table.shards().len() && objects.len() < most && looks > 0 {
-            let (before, room) = (objects.len(), most - objects.len());
+            let room = most - objects.len();
             let next = table.walk(at.shard, at.cursor, room, |slot, _| {
                 objects.extend(slot.known().map(|object| (slot.key().into(), object)));
             });
-            // A shard that is at its end has fewer places than that, or it was not looked through from its beginning.
-            let looked = if next.is_some() { room } else { objects.len() - before + 1 };
-            looks = looks.saturating_sub(looked);
             at = match next {
-                Some(cursor) => WalkPosition { cursor, ..at },
+                Some(cursor) => {
+                    looks -= 1;
+                    WalkPosition { cursor, ..at }
+                }
                 None => WalkPosition { shard: at.shard + 1, cursor: Cursor::default() },
             };
         }

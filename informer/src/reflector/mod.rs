@@ -120,7 +120,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             tokio::select! {
                 closed = self.target.closed() => closed.into(),
                 closed = async {
-                    self.threads.0.back().await;
+                    self.threads.shares.back().await;
                     self.list_and_watch_on().await
                 } => closed.into(),
                 never = self.sample() => match never {},
@@ -227,7 +227,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
 impl<K> Reflector<K> {
     /// Held by what goes on when its run is dropped.
     pub(crate) fn shares(&self) -> &Shares {
-        &self.threads.0
+        &self.threads.shares
     }
 }
 

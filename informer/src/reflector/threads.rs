@@ -8,7 +8,9 @@ use crate::shares::Shares;
 
 /// Each piece of work holds a share, to its end: it goes on when the run that waits for it is dropped.
 #[derive(Clone, Default)]
-pub(super) struct Threads(pub(super) Shares);
+pub(super) struct Threads {
+    pub(super) shares: Shares,
+}
 
 impl Threads {
     /// Runs `work`, which may run user code, where it may block.
@@ -16,7 +18,7 @@ impl Threads {
         &self,
         work: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, ReflectorError> {
-        let share = self.0.take();
+        let share = self.shares.take();
         let span = Span::current();
         // The share comes last: if nobody waits any more, the drop of what was done belongs to the work.
         let working = spawn_blocking(move || (caught(|| span.in_scope(work)), share));

@@ -121,7 +121,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
 
     /// Held by what goes on when whoever feeds it is dropped.
     pub(crate) fn shares(&self) -> &Shares {
-        &self.threads.0
+        &self.threads.shares
     }
 
     /// Feeds it until there are no more events.

@@ -48,9 +48,9 @@ pub(super) fn spawn_thread<K: Send + Sync + 'static>(
             let mut rejected = 0;
             while let Some(mut told) = next {
                 let news = notifications(&mut told);
-                rejected += usize::from(news.is_empty() && !batch.is_empty());
                 // What a filter keeps from the handler is over: a whole store of it must not pile up here.
                 if news.is_empty() {
+                    rejected += usize::from(!batch.is_empty());
                     telling.feed.done(&told);
                 } else {
                     all.push(told);

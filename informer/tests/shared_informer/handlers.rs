@@ -1,6 +1,7 @@
 //! The forms of handlers, and that none harms another.
 
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use bytes::Bytes;
 use deltafifo::DeltaObject;
@@ -247,20 +248,28 @@ async fn an_object_at_which_a_filter_panics_does_not_match_and_what_follows_is_t
     }
 }
 
+/// Only what is of the value `matches` is told. The filter says what it looks at, and waits over some of it until it is let go.
+fn gated_filter(waits: fn(&str) -> bool) -> (HandlerOptions<ConfigMap>, mpsc::UnboundedReceiver<String>, Sender<()>) {
+    let (looks, looked) = mpsc::unbounded_channel();
+    let (go, gate) = std::sync::mpsc::channel();
+    let gate = parking_lot::Mutex::new(gate);
+    let options = HandlerOptions::new().filter(move |map: &ConfigMap| {
+        looks.send(value(map).to_owned()).unwrap();
+        if waits(value(map)) {
+            let _ = gate.lock().recv();
+        }
+        value(map) == "matches"
+    });
+    (options, looked, go)
+}
+
 #[tokio::test]
 async fn what_a_filter_keeps_from_a_handler_is_over_at_once() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let rig = Rig::start(server, |informer| informer);
     rig.informer.wait_for_sync().await.unwrap();
-    let (looks, mut looked) = mpsc::unbounded_channel();
-    let (go, gate) = std::sync::mpsc::channel::<()>();
-    let gate = parking_lot::Mutex::new(gate);
-    let options = HandlerOptions::new().filter(move |map: &ConfigMap| {
-        looks.send(value(map).to_owned()).unwrap();
-        let _ = gate.lock().recv();
-        false
-    });
+    let (options, mut looked, go) = gated_filter(|_| true);
     let handle = rig.informer.add_event_handler_with(options, |_: Told| ()).unwrap();
     assert_eq!(looked.recv().await.unwrap(), "1");
     // Behind it in the list of handlers: so by then the first one knows, too, that the informer has synced.
@@ -307,16 +316,7 @@ async fn a_batch_that_has_something_does_not_wait_for_all_that_its_filter_reject
     for most in [5, usize::MAX] {
         let rig = Rig::start(server(), |informer| informer);
         rig.informer.wait_for_sync().await.unwrap();
-        let (looks, mut looked) = mpsc::unbounded_channel();
-        let (go, gate) = std::sync::mpsc::channel::<()>();
-        let gate = parking_lot::Mutex::new(gate);
-        let options = HandlerOptions::new().filter(move |map: &ConfigMap| {
-            looks.send(value(map).to_owned()).unwrap();
-            if value(map) == "gate" {
-                let _ = gate.lock().recv();
-            }
-            value(map) == "matches"
-        });
+        let (options, mut looked, go) = gated_filter(|value| value == "gate");
         let (batches, mut told) = mpsc::unbounded_channel();
         let handler = move |batch: Vec<Told>| batches.send(batch.len()).unwrap();
         let handle = rig.informer.add_batch_handler(options, most, handler).unwrap();

@@ -86,8 +86,12 @@ impl<K: Send + Sync + 'static> Feed<K> {
             let matches = |matches: &Matches<K>| self.on_error.caught(|| matches(object)).unwrap_or(false);
             self.matches.as_deref().is_none_or(matches)
         };
-        let notifications = self.on_error.caught(|| step.notifications(|object| self.known.uid(object), cares));
+        let notifications = self.on_error.caught(|| step.notifications(|object| self.uid(object), cares));
         Told { notifications: notifications.unwrap_or_default(), is_in_initial_list, at }
+    }
+
+    fn uid<'a>(&self, object: &'a K) -> Option<&'a str> {
+        self.on_error.caught(|| self.known.uid(object)).flatten()
     }
 
     /// The handler was told.

@@ -13,7 +13,8 @@
 //! # Versions
 //!
 //! Clients and objects are kube's: a program needs the same kube as this crate, which is [`kube`](mod@kube) here, and
-//! k8s-openapi of the same version with the feature for its Kubernetes.
+//! k8s-openapi of the same version with the feature for its Kubernetes. Queues, stores and indexes are the crate `deltafifo`, which
+//! needs neither.
 //!
 //! | this crate | kube | k8s-openapi | Rust |
 //! | --- | --- | --- | --- |

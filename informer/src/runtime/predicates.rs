@@ -1,8 +1,9 @@
 //! Which updates count (kube's `predicates`): functions of an object as it was and as it is, for
 //! [`Controller::when`](super::Controller::when) and [`Source::when`](super::controller::Source::when).
 //!
-//! They are asked about updates only. An object that comes, one that goes, and one that is asked to go (it has finalizers, and now a
-//! deletion timestamp) are never kept from a controller; kube's predicates hide such (its issue 1768).
+//! They are asked about updates only. An object that comes, one that goes, one that is asked to go (it has finalizers, and now a
+//! deletion timestamp), and one whose finalizers change (a [`finalizer`](super::finalizer()) that was just written is among them) are
+//! never kept from a controller; kube's predicates hide such (its issue 1768).
 //!
 //! ```
 //! use deltafifo_informer::runtime::{Controller, predicates, watcher};
@@ -66,7 +67,9 @@ pub fn changed<K>(property: impl Predicate<K>) -> impl Fn(&K, &K) -> bool {
     }
 }
 
-/// Whether an update counts although a predicate may see nothing in it: the object is asked to go.
-pub(super) fn is_asked_to_go<K: Resource>(old: &K, new: &K) -> bool {
-    old.meta().deletion_timestamp.is_none() && new.meta().deletion_timestamp.is_some()
+/// Whether an update counts although a predicate may see nothing in it: the object is asked to go, or others are to be asked before
+/// it does. [`finalizer`](super::finalizer()) waits for both.
+pub(super) fn concerns_its_end<K: Resource>(old: &K, new: &K) -> bool {
+    let is_asked_to_go = old.meta().deletion_timestamp.is_none() && new.meta().deletion_timestamp.is_some();
+    is_asked_to_go || finalizers(old, new)
 }

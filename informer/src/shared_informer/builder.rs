@@ -91,7 +91,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
         self
     }
 
-    /// Whether handlers are told of every object that a relist brings (client-go's way), and not only of those that have
+    /// Whether handlers are told of every object that a relist brings (client-go's way, where no resync was asked for), and not only of those that have
     /// changed by their version.
     pub fn notify_unchanged(mut self, notify: bool) -> Self {
         self.notify_unchanged = notify;

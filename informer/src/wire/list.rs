@@ -3,6 +3,7 @@
 
 use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::scan::Scan;
 use super::{MOST, WireError};
@@ -46,8 +47,9 @@ struct ListMeta {
     resource_version: Option<String>,
     #[serde(default)]
     r#continue: Option<String>,
+    /// An estimate: whatever it is, it fails no list.
     #[serde(default)]
-    remaining_item_count: Option<u64>,
+    remaining_item_count: Value,
 }
 
 impl ListSplitter {
@@ -80,7 +82,7 @@ impl ListSplitter {
         Ok(Some(PageMeta {
             resource_version: version.ok_or_else(|| WireError::not_that("a list without its version", raw))?,
             continue_token: meta.r#continue.filter(|token| !token.is_empty()),
-            remaining: meta.remaining_item_count,
+            remaining: meta.remaining_item_count.as_u64(),
         }))
     }
 
@@ -278,6 +280,15 @@ mod tests {
             let list = format!(r#"{{"kind":"PodList","metadata":{metadata},"items":[]}}"#);
             let error = split([list.as_bytes()]).unwrap_err();
             assert!(matches!(&error, WireError::NotThat { what, .. } if what.contains("version")), "{list}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_estimate_that_is_none_fails_no_list() {
+        for remaining in ["-1", "null", "1e30", "\"7\""] {
+            let list =
+                format!(r#"{{"metadata":{{"resourceVersion":"9","remainingItemCount":{remaining}}},"items":[]}}"#);
+            assert_eq!(split([list.as_bytes()]).unwrap().1.remaining, None, "{remaining}");
         }
     }
 

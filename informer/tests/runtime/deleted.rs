@@ -80,3 +80,29 @@ async fn one_that_panics_is_told_and_its_key_goes_on() {
     server.apply(map("a", "2")).unwrap();
     assert_eq!(polled.next().await, "a");
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_that_panics_keeps_no_other_deletion_of_its_key_back() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let (reconcile, mut begun) = gated();
+    let controller = controller(&server).on_deleted(move |last| {
+        let tell = tell.clone();
+        async move {
+            tell.send(shown(&last)).unwrap();
+            assert_ne!(shown(&last), "a=1", "a bug");
+        }
+    });
+    let mut polled = poll(controller, reconcile);
+    let first = begun.recv().await.unwrap();
+    server.wait_for_watchers(1).await;
+    server.delete(&Resource::config_maps(), "shop", "a").unwrap();
+    server.apply(map("a", "2")).unwrap();
+    server.delete(&Resource::config_maps(), "shop", "a").unwrap();
+    idle().await;
+    first.end.send(()).unwrap();
+    assert_eq!((told.recv().await.unwrap().as_str(), told.recv().await.unwrap().as_str()), ("a=1", "a=2"));
+    assert_eq!(polled.next().await, "a");
+    assert!(polled.next().await.contains("a bug"));
+}

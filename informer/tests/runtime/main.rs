@@ -7,6 +7,7 @@ mod configured;
 mod debounced;
 mod deleted;
 mod examples;
+mod finalizers;
 mod kubes_store;
 mod next;
 mod one_at_a_time;

@@ -153,7 +153,9 @@ where
     }
 
     /// A controller of an informer's objects: the one that others have, too (kube issue 1080). It has to be run by whoever made it;
-    /// its errors are told there; when it stops, the controller shuts down.
+    /// its errors are told there; when it stops, the controller shuts down. Its keys are to be `namespace/name`, or `name`, as they are
+    /// unless others were [asked for](SharedInformer::with_keys): objects under other keys are not found, each is
+    /// [told](Error::ObjectNotFound).
     pub fn from_informer(informer: impl Into<Source<K>>) -> Self
     where
         K::DynamicType: Default,
@@ -199,8 +201,8 @@ where
     /// runs in a task. Dropped, the stream stops that where it waits, and all informers of the controller's own.
     ///
     /// # Panics
-    /// Polled outside of a tokio runtime; and when a stream that was given to it, the reconciler or the error policy panics in a
-    /// call. (The reconciler's future may: [`RunnerError::Panicked`].)
+    /// Polled outside of a tokio runtime; and when a stream that was given to it, the reconciler, the error policy or what is called
+    /// for deletions panics in a call. (Their futures may: [`RunnerError::Panicked`].)
     pub fn run<ReconcilerFut, Ctx>(
         self,
         mut reconciler: impl FnMut(Arc<K>, Arc<Ctx>) -> ReconcilerFut,

@@ -16,7 +16,7 @@ use super::deleted::{Deletions, OnDeleted};
 use super::error::{Error, RunnerError};
 use super::key::{Key, key_of, reference};
 use super::schedule::Schedule;
-use super::source::{Heard, listen};
+use super::source::{Heard, Strangers, listen};
 use super::start::Started;
 use super::{Action, Controller};
 use crate::KubeMeta;
@@ -180,9 +180,14 @@ where
         if let Some(on_deleted) = self.on_deleted.as_mut().filter(|_| !lasts.is_empty()) {
             let told: Vec<_> = lasts.into_iter().map(on_deleted).collect();
             self.call(item, false, async move {
+                let mut strangers = Strangers::default();
                 for told in told {
-                    told.await;
+                    // Each is of another object, of which nobody hears again.
+                    if let Err(panic) = AssertUnwindSafe(told).catch_unwind().await {
+                        strangers.panicked(panic);
+                    }
                 }
+                strangers.end();
                 How::Deleted
             });
             return Ok(None);

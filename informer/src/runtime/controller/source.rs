@@ -18,7 +18,7 @@ use super::schedule::{Schedule, priority};
 use super::start::Started;
 use crate::lister_watcher::KubeListerWatcher;
 use crate::reflector::ReflectorBuilder;
-use crate::runtime::predicates::is_asked_to_go;
+use crate::runtime::predicates::concerns_its_end;
 use crate::runtime::watcher;
 use crate::shared_informer::{
     Buffer, HandlerOptions, Notification, Registration, SharedInformer, SharedInformerBuilder,
@@ -46,8 +46,8 @@ impl<K: Resource + Send + Sync + 'static> Source<K> {
         Self { informer: informer.clone(), counts: all() }
     }
 
-    /// An update counts only if `predicate` is true of the object as it was and as it is, or if the object is asked to go. What
-    /// comes and what goes counts always. [`predicates`](crate::runtime::predicates) has some.
+    /// An update counts only if `predicate` is true of the object as it was and as it is, or if the object is asked to go, or its
+    /// finalizers change. What comes and what goes counts always. [`predicates`](crate::runtime::predicates) has some.
     #[must_use]
     pub fn when(mut self, predicate: impl Fn(&K, &K) -> bool + Send + 'static) -> Self {
         self.counts = counts(predicate);
@@ -66,7 +66,7 @@ pub(super) fn all<K>() -> Counts<K> {
 }
 
 pub(super) fn counts<K: Resource>(predicate: impl Fn(&K, &K) -> bool + Send + 'static) -> Counts<K> {
-    Box::new(move |old, new| is_asked_to_go(old, new) || predicate(old, new))
+    Box::new(move |old, new| concerns_its_end(old, new) || predicate(old, new))
 }
 
 /// What is to be mapped to objects to reconcile: every state that something which happened tells of.
@@ -107,19 +107,24 @@ impl Strangers {
     pub(super) fn call<R>(&mut self, function: impl FnOnce() -> R) -> Option<R> {
         match catch_unwind(AssertUnwindSafe(function)) {
             Ok(said) => Some(said),
-            Err(panic) if self.panicked.is_none() => {
-                self.panicked = Some(panic);
-                None
-            }
-            Err(another) => {
-                said(another);
+            Err(panic) => {
+                self.panicked(panic);
                 None
             }
         }
     }
 
-    /// The first panic goes on, to the informer, which tells of it.
-    fn end(self) {
+    /// One of them did.
+    pub(super) fn panicked(&mut self, panic: Box<dyn Any + Send>) {
+        if self.panicked.is_none() {
+            self.panicked = Some(panic);
+        } else {
+            said(panic);
+        }
+    }
+
+    /// The first panic goes on, to who tells of it.
+    pub(super) fn end(self) {
         if let Some(panic) = self.panicked {
             resume_unwind(panic);
         }

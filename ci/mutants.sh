@@ -53,7 +53,7 @@ mutate() {
 asked=("$@")
 # The stress is left out: it finds what the others find, slower.
 mutate deltafifo core --lib --test engine --test caches --test in_order
-mutate deltafifo-informer informer --lib --test workqueue
+mutate deltafifo-informer informer --lib --test workqueue --test shared_informer
 if ((caught == 0)); then
   echo "no mutant was caught: nothing was tried" >&2
   exit 1

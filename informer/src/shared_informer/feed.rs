@@ -136,7 +136,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
             self.state.send_modify(|state| state.has_synced = true);
         }
         unharmed(|| wake.into_iter().for_each(Waker::wake));
-        unharmed(|| drop(spent));
+        spent.end();
     }
 
     /// Somebody who has the key tells of it.

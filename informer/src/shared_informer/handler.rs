@@ -119,7 +119,7 @@ impl<K> HandlerOptions<K> {
     }
 
     /// It is told only of objects that match (client-go `FilteringResourceEventHandler`): one that begins to is added, one that
-    /// ceases to is deleted, with the last state that did. By what it was told last and what is now, whatever came between.
+    /// ceases to is deleted, and `old` is the last state that did. By what it was told last and what is now, whatever came between.
     /// An object at which it panics does not match, and the panic is reported.
     pub fn filter(mut self, matches: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
         self.matches = Some(Box::new(matches));

@@ -87,7 +87,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
 
     /// Stops it, for good, and waits until no handler is called any more. What waits for handlers is dropped. It waits for a list
     /// that is being applied or decoded, too, as far as a thread has that in hand: from then on no transform, index function or
-    /// accessor is called, and the store stays as it is. Do not wait for it within any of these.
+    /// accessor is called, and the store stays as it is. Do not wait for it within any of these, or within a handler.
     pub async fn stop(&self) {
         let inner = &self.inner;
         if inner.phase.send_if_modified(|phase| phase.moves(Phase::New, Phase::Stopping)) {

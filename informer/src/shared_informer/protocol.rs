@@ -45,20 +45,36 @@ use super::buffers::{Buffer, Compress, Log, Waiting};
 use super::notification::Cause;
 use super::step::{Now, Step};
 use super::sync::{Arc, mutant};
+use crate::strangers::unharmed;
 pub(super) use desks::Desks;
 pub(super) use walk::Known;
 use walk::{Reason, Walk};
 
 /// What is to be dropped when the intake is unlocked.
 pub(super) struct Spent<K> {
-    pub(super) steps: Vec<Step<K>>,
-    buffer: Option<Box<dyn Waiting<K>>>,
+    steps: Vec<Step<K>>,
+    buffers: Vec<Box<dyn Waiting<K>>>,
     found: Vec<(Box<str>, Arc<K>)>,
 }
 
 impl<K> Default for Spent<K> {
     fn default() -> Self {
-        Self { steps: Vec::new(), buffer: None, found: Vec::new() }
+        Self { steps: Vec::new(), buffers: Vec::new(), found: Vec::new() }
+    }
+}
+
+impl<K> Spent<K> {
+    /// Drops all of it. One by one: a second object whose drop panics, beside a first, would end the process.
+    pub(super) fn end(self) {
+        let Self { steps, buffers, found } = self;
+        let waiting = buffers.into_iter().flat_map(|mut buffer| std::iter::from_fn(move || buffer.pop()));
+        for Step { told, now, .. } in steps.into_iter().chain(waiting) {
+            unharmed(|| drop(told));
+            unharmed(|| drop(now));
+        }
+        for (_, object) in found {
+            unharmed(|| drop(object));
+        }
     }
 }
 
@@ -76,6 +92,8 @@ pub(super) struct Intake<K> {
     policy: Buffer,
     waiting: Box<dyn Waiting<K>>,
     walk: Option<Walk>,
+    /// What was too much: it is for who takes to drop, and not for whoever tells all handlers.
+    dropped: Option<Box<dyn Waiting<K>>>,
     /// A resync is to be announced, and its end when so many more steps were taken.
     begins: bool,
     ends_in: Option<usize>,
@@ -96,6 +114,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
             policy,
             waiting,
             walk: Some(Walk::new(Reason::Late)),
+            dropped: None,
             begins: false,
             ends_in: None,
             initial_in_hand: 0,
@@ -128,7 +147,9 @@ impl<K: Send + Sync + 'static> Intake<K> {
     }
 
     fn start_anew(&mut self, spent: &mut Spent<K>) {
-        spent.buffer = Some(std::mem::replace(&mut self.waiting, Box::new(Log::new())));
+        let dropped = std::mem::replace(&mut self.waiting, Box::new(Log::new()));
+        // Until it is taken everything is left to the walk, so there is one at a time.
+        spent.buffers.extend(self.dropped.replace(dropped));
         self.walk = Some(Walk::new(Reason::Dropped));
         (self.begins, self.ends_in) = (true, None);
     }
@@ -212,6 +233,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
 
     /// What the handler is to be told next, after a stride at most.
     pub(super) fn take(&mut self, known: &dyn Known<K>, desks: &Desks, spent: &mut Spent<K>) -> Option<Next<K>> {
+        spent.buffers.extend(self.dropped.take());
         if std::mem::take(&mut self.begins) {
             return Some(Next::ResyncBegins);
         }
@@ -270,7 +292,8 @@ impl<K: Send + Sync + 'static> Intake<K> {
 
     /// Nothing waits any more.
     pub(super) fn clear(&mut self, spent: &mut Spent<K>) {
-        spent.buffer = Some(std::mem::replace(&mut self.waiting, Box::new(Log::new())));
+        spent.buffers.push(std::mem::replace(&mut self.waiting, Box::new(Log::new())));
+        spent.buffers.extend(self.dropped.take());
         self.walk = None;
     }
 }

@@ -5,11 +5,12 @@ use std::io;
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker, ready};
 use std::thread::{self, Thread};
 
 use futures_util::{FutureExt, Stream};
 use tokio::runtime::Handle;
+use tokio::task::coop::consume_budget;
 use tracing::{Instrument, Span, trace_span};
 
 use super::feed::{Feed, Told};
@@ -103,7 +104,7 @@ pub(super) fn tell<K: Send + Sync + 'static, F: Future<Output = ()> + Send>(
                 }
             }
             telling.feed.done(&told);
-            tokio::task::coop::consume_budget().await;
+            consume_budget().await;
         }
         telling.feed.on_error.caught(|| drop(handler));
     };
@@ -142,6 +143,8 @@ impl<K: Send + Sync + 'static> Stream for Subscription<K> {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Notification<K>>> {
         let this = &mut *self;
         loop {
+            // A walk of a million objects that a filter rejects must not keep all others from their turn.
+            ready!(pin!(consume_budget()).poll(context));
             if let Some(told) = &mut this.told {
                 if let Some(next) = told.notifications.iter_mut().find_map(Option::take) {
                     return Poll::Ready(Some(next));

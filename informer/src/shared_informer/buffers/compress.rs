@@ -1,23 +1,24 @@
 //! One step a key, in the order in which keys came in.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use tokio::time::Instant;
 
 use super::super::step::{Now, Step};
+use super::queue::Queue;
+use super::steps::Steps;
 use super::{STRIDE, Waiting};
 
 /// So many places of keys that left are nothing to be tidied up.
 const FEW: usize = 64;
 
 pub(in super::super) struct Compress<K> {
-    /// With the number of each one's place.
-    steps: HashMap<Arc<str>, (u64, Step<K>), foldhash::fast::RandomState>,
+    steps: Steps<K>,
+    /// How many of them.
+    len: usize,
     /// Keys in order. A place whose key has left, or came again later, is passed over.
-    order: VecDeque<(u64, Arc<str>)>,
+    order: Queue<(u64, Arc<str>)>,
     next: u64,
     initial: usize,
     /// Steps taken out since a walk put some in.
@@ -26,7 +27,7 @@ pub(in super::super) struct Compress<K> {
 
 impl<K> Compress<K> {
     pub(in super::super) fn new() -> Self {
-        Self { steps: HashMap::default(), order: VecDeque::new(), next: 0, initial: 0, since_walked: 0 }
+        Self { steps: Steps::new(), len: 0, order: Queue::new(), next: 0, initial: 0, since_walked: 0 }
     }
 
     #[cfg(test)]
@@ -36,7 +37,7 @@ impl<K> Compress<K> {
 
     /// Keys may come and go for as long as the handler sleeps: their places must not pile up.
     fn tidy(&mut self) {
-        if self.order.len() > 2 * self.steps.len() + FEW {
+        if self.order.len() > 2 * self.len + FEW {
             let steps = &self.steps;
             self.order.retain(|(place, key)| steps.get(key).is_some_and(|(number, _)| number == place));
         }
@@ -57,6 +58,7 @@ impl<K: Send + Sync> Waiting<K> for Compress<K> {
                 self.order.push_back((self.next, step.key.clone()));
                 vacant.insert((self.next, step));
                 self.next += 1;
+                self.len += 1;
                 return [None, None];
             }
             Entry::Occupied(entry) => entry,
@@ -73,6 +75,7 @@ impl<K: Send + Sync> Waiting<K> for Compress<K> {
         }
         self.initial -= usize::from(waiting.is_in_initial_list);
         let (_, never_told) = entry.remove();
+        self.len -= 1;
         self.tidy();
         [Some(step), Some(never_told)]
     }
@@ -83,6 +86,7 @@ impl<K: Send + Sync> Waiting<K> for Compress<K> {
             let Entry::Occupied(entry) = self.steps.entry(key) else { continue };
             if entry.get().0 == place {
                 let (_, step) = entry.remove();
+                self.len -= 1;
                 self.initial -= usize::from(step.is_in_initial_list);
                 self.since_walked += 1;
                 return Some(step);
@@ -91,16 +95,16 @@ impl<K: Send + Sync> Waiting<K> for Compress<K> {
     }
 
     fn len(&self) -> usize {
-        self.steps.len()
+        self.len
     }
 
     fn changes(&self) -> usize {
-        self.steps.len()
+        self.len
     }
 
     /// By turns with what waits, else who is slow would never come to the end of a walk.
     fn takes_stride(&self) -> bool {
-        self.steps.len() < STRIDE || self.since_walked >= STRIDE
+        self.len < STRIDE || self.since_walked >= STRIDE
     }
 
     fn initial(&self) -> usize {
@@ -113,6 +117,6 @@ impl<K: Send + Sync> Waiting<K> for Compress<K> {
     }
 
     fn covers(&self, key: &str) -> bool {
-        self.steps.contains_key(key)
+        self.steps.get(key).is_some()
     }
 }

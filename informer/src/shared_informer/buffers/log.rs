@@ -1,21 +1,20 @@
 //! Every step, in order.
 
-use std::collections::VecDeque;
-
 use tokio::time::Instant;
 
 use super::super::step::Step;
 use super::Waiting;
+use super::queue::Queue;
 
 pub(in super::super) struct Log<K> {
-    steps: VecDeque<Step<K>>,
+    steps: Queue<Step<K>>,
     initial: usize,
     walked: usize,
 }
 
 impl<K> Log<K> {
     pub(in super::super) fn new() -> Self {
-        Self { steps: VecDeque::new(), initial: 0, walked: 0 }
+        Self { steps: Queue::new(), initial: 0, walked: 0 }
     }
 }
 
@@ -52,7 +51,7 @@ impl<K: Send + Sync> Waiting<K> for Log<K> {
     }
 
     fn oldest(&self) -> Option<Instant> {
-        self.steps.front().map(|step| step.since)
+        self.steps.iter().next().map(|step| step.since)
     }
 
     /// It stands behind what waits.

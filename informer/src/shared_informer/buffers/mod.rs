@@ -3,9 +3,12 @@
 //!
 //! * `compress.rs`: per key one step, from what was told to what is now.
 //! * `log.rs`: every step, for the two policies that bound how many there are.
+//! * `queue.rs`, `steps.rs`: what they are made of, which grows by little at a time.
 
 mod compress;
 mod log;
+mod queue;
+mod steps;
 #[cfg(test)]
 mod tests;
 

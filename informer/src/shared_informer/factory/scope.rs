@@ -21,10 +21,10 @@ impl Scope {
         Self::default()
     }
 
-    /// Objects of one namespace.
+    /// Objects of one namespace; of `""`, of all (client-go `NamespaceAll`).
     #[must_use]
     pub fn namespace(namespace: impl Into<String>) -> Self {
-        Self { namespace: Some(namespace.into()), ..Self::default() }
+        Self { namespace: Some(namespace.into()).filter(|namespace: &String| !namespace.is_empty()), ..Self::default() }
     }
 
     /// Of those, the ones with these labels. Said again, with those, too.

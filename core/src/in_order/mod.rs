@@ -32,8 +32,8 @@ pub use event::{Event, ReplacedAll};
 use log::Log;
 pub use turn::Turn;
 
-/// A queue of events in the order of their arrival, across keys (client-go `RealFIFO` with atomic events, which its informers use by
-/// default since 1.33): for any number of producers, and one consumer at a time.
+/// A queue of events in the order of their arrival, across keys (client-go `RealFIFO`, which its informers use by default since 1.33,
+/// here with atomic events): for any number of producers, and one consumer at a time.
 ///
 /// Every delta is handed out, one by one: none is folded into another, and a deletion of what nobody knows is told too. A
 /// relist and a resync are one event each. Whoever pops has the [turn](Turn) until its guard is dropped; other consumers

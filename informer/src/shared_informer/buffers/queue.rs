@@ -1,12 +1,12 @@
-//! A queue that does not move what is in it when it grows: it grows behind a handler's lock, and whoever tells the handler has
+//! A queue that moves little of what is in it when it grows: it grows behind a handler's lock, and whoever tells the handler has
 //! others to tell.
 
 use std::collections::VecDeque;
 
-/// So many are allocated at a time.
+/// So many stand together, and are moved together at most.
 const CHUNK: usize = 256;
 
-/// None of the chunks is empty.
+/// None of the chunks is empty, but it may be the only one: who keeps up with changes is to allocate nothing for each.
 pub(super) struct Queue<T> {
     chunks: VecDeque<VecDeque<T>>,
     len: usize,
@@ -27,12 +27,12 @@ impl<T> Queue<T> {
 
     pub(super) fn pop_front(&mut self) -> Option<T> {
         let chunk = self.chunks.front_mut()?;
-        let item = chunk.pop_front();
+        let item = chunk.pop_front()?;
         self.len -= 1;
-        if chunk.is_empty() {
+        if chunk.is_empty() && self.chunks.len() > 1 {
             self.chunks.pop_front();
         }
-        item
+        Some(item)
     }
 
     pub(super) fn retain(&mut self, mut stays: impl FnMut(&T) -> bool) {

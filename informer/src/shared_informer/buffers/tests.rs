@@ -1,5 +1,6 @@
 //! Each buffer against a list that is searched from end to end.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use deltafifo::DeltaObject;
@@ -8,6 +9,7 @@ use tokio::time::{Duration, Instant};
 
 use super::super::notification::Cause;
 use super::super::step::{Now, Step};
+use super::queue::Queue;
 use super::{Compress, Log, Waiting};
 
 #[derive(Clone, Copy, Debug)]
@@ -130,4 +132,27 @@ fn keys_that_come_and_go_while_nothing_is_taken_leave_nothing_behind() {
     }
     assert_eq!((buffer.len(), buffer.initial()), (0, 0));
     assert!(buffer.places() < 100, "{}", buffer.places());
+}
+
+proptest! {
+    #[test]
+    fn a_queue_is_in_order_over_all_its_chunks(ops in prop::collection::vec((0..4_u8, 1..700_usize), 0..20)) {
+        let (mut queue, mut expected, mut next) = (Queue::new(), VecDeque::new(), 0);
+        for (op, many) in ops {
+            match op {
+                0 | 1 => (next..next + many).for_each(|item| {
+                    queue.push_back(item);
+                    expected.push_back(item);
+                }),
+                2 => (0..many).for_each(|_| assert_eq!(queue.pop_front(), expected.pop_front())),
+                _ => {
+                    queue.retain(|item| item % 3 != many % 3);
+                    expected.retain(|item| item % 3 != many % 3);
+                }
+            }
+            next += many;
+            assert_eq!(queue.len(), expected.len());
+            assert!(queue.iter().eq(&expected));
+        }
+    }
 }

@@ -31,6 +31,7 @@ pub mod reflector;
 pub mod runtime;
 pub mod shared_informer;
 mod shares;
+mod slab;
 mod strangers;
 mod time;
 mod wire;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use deltafifo_informer::SharedInformer;
 use deltafifo_informer::shared_informer::{AddHandlerError, HandlerOptions, Notification, Registration};
+use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -14,6 +15,8 @@ pub enum Form {
     Thread,
     /// Each in a task
     Task,
+    /// Each a stream, in a task that reads it
+    Stream,
 }
 
 impl Form {
@@ -31,14 +34,24 @@ impl Form {
                     pause => thread::sleep(pause),
                 })
             }
-            Self::Task => informer.add_async_handler(options, move |told| {
-                let pause = tell(told);
-                async move {
-                    if !pause.is_zero() {
-                        tokio::time::sleep(pause).await;
+            Self::Task => informer.add_async_handler(options, move |told| pause(tell(told))),
+            Self::Stream => {
+                let mut stream = informer.subscribe(options)?;
+                let handle = stream.registration().clone();
+                tokio::spawn(async move {
+                    while let Some(told) = stream.next().await {
+                        pause(tell(told)).await;
                     }
-                }
-            }),
+                });
+                Ok(handle)
+            }
         }
+    }
+}
+
+/// A pause of nothing is none at all: a timer's shortest is a millisecond.
+async fn pause(pause: Duration) {
+    if !pause.is_zero() {
+        tokio::time::sleep(pause).await;
     }
 }

@@ -17,12 +17,9 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::form::Form;
+use super::live::{self, REST, report};
 use super::load::{Load, number};
-use super::tally::Tally;
-use super::{histogram, mib, quantile, record};
-
-/// Between two measurements.
-const REST: Duration = Duration::from_millis(500);
+use super::mib;
 
 #[derive(Args)]
 pub struct Options {
@@ -46,13 +43,6 @@ pub struct Options {
     form: Form,
 }
 
-/// What the handler was told that is there all the time.
-struct Live {
-    tally: Tally,
-    /// When each write was due, and when it was told.
-    times: Vec<(Instant, Instant)>,
-}
-
 /// What a late handler was told.
 struct Seen {
     /// By object.
@@ -73,7 +63,7 @@ pub async fn measure(options: &Options) -> Result<Vec<String>, Box<dyn Error>> {
         })
     })?;
     let informer = load.informer()?;
-    let (handler, live) = come_early(&informer, &load, options.form)?;
+    let (handler, live) = live::add(&informer, &load, options.form)?;
     let running = tokio::spawn({
         let informer = informer.clone();
         async move { informer.run().await }
@@ -88,7 +78,7 @@ pub async fn measure(options: &Options) -> Result<Vec<String>, Box<dyn Error>> {
     sleep(REST * 3).await;
 
     println!("{} objects, {} writes a second to {} of them; times in ms", options.objects, options.rate, load.objects);
-    println!("beside             writes      p50      p99    p99.9  longest       took  memory MiB");
+    println!("{}", live::HEAD);
     let length = Duration::from_secs(options.seconds);
     let from = Instant::now();
     sleep(length).await;
@@ -114,37 +104,8 @@ pub async fn measure(options: &Options) -> Result<Vec<String>, Box<dyn Error>> {
     offering.await??;
     informer.stop().await;
     running.await??;
-    let wrong = live.lock().tally.found.wrong;
-    if wrong > 0 {
-        broken.push(format!("{wrong} changes were not from what the handler was told last"));
-    }
+    broken.extend(live.lock().broken());
     Ok(broken)
-}
-
-fn come_early(
-    informer: &SharedInformer<ConfigMap>,
-    load: &Arc<Load>,
-    form: Form,
-) -> Result<(Registration<ConfigMap>, Arc<Mutex<Live>>), AddHandlerError> {
-    let live = Live { tally: Tally::new(load.clone(), u64::MAX), times: Vec::new() };
-    let live = Arc::new(Mutex::new(live));
-    let (load, told_live) = (load.clone(), live.clone());
-    let tell = move |told: Notification<ConfigMap>| {
-        let now = Instant::now();
-        let mut live = told_live.lock();
-        match &told {
-            Notification::Added { new, .. } if number(new).is_none() => return Duration::ZERO,
-            Notification::Updated { old, new, .. } => {
-                let numbers = number(old).zip(number(new));
-                let due = numbers.into_iter().flat_map(|(old, new)| load.due_since(old, new));
-                live.times.extend(due.map(|due| (due, now)));
-            }
-            _ => {}
-        }
-        live.tally.note(&told);
-        Duration::ZERO
-    };
-    Ok((form.add(informer, HandlerOptions::new(), tell)?, live))
 }
 
 fn come_late(
@@ -181,25 +142,4 @@ fn come_late(
         Duration::ZERO
     };
     Ok((options.form.add(informer, HandlerOptions::new(), tell)?, seen))
-}
-
-/// Prints how long those writes took that were on their way between then and now, when they have arrived.
-async fn report(beside: &str, live: &Mutex<Live>, from: Instant, memory: &str) {
-    let to = Instant::now();
-    sleep(REST).await;
-    let mut latencies = histogram();
-    for (due, told) in live.lock().times.drain(..) {
-        if due <= to && told >= from {
-            record(&mut latencies, told.saturating_duration_since(due));
-        }
-    }
-    println!(
-        "{beside:<15} {:9} {:8.3} {:8.3} {:8.3} {:8.3} {:10.1} {memory}",
-        latencies.len(),
-        quantile(&latencies, 0.5),
-        quantile(&latencies, 0.99),
-        quantile(&latencies, 0.999),
-        quantile(&latencies, 1.0),
-        (to - from).as_secs_f64() * 1e3,
-    );
 }

@@ -1,8 +1,9 @@
-//! What many handlers cost each other, and what a late one costs those that are there: shared informers over the test kit's
+//! What many handlers cost each other, and what a late one, or one that reads nothing, costs those that are there: shared informers over the test kit's
 //! API server, in this process, on a schedule that waits for nobody.
 //!
 //!     cargo run --release -p deltafifo-bench --example informers -- handlers
 //!     cargo run --release -p deltafifo-bench --example informers -- late --objects 1000000
+//!     cargo run --release -p deltafifo-bench --example informers -- unread --objects 500000
 //!
 //! It fails when a promise is broken: a change lost, a buffer beyond its bound, a handler that was not told the last state. A
 //! time that was missed is said to be so, and is no failure.
@@ -11,8 +12,10 @@ mod beside;
 mod form;
 mod handlers;
 mod late;
+mod live;
 mod load;
 mod tally;
+mod unread;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -37,12 +40,15 @@ enum What {
     Handlers(handlers::Options),
     /// A handler that comes when much is known already
     Late(late::Options),
+    /// Handlers that read nothing while changes of many objects come
+    Unread(unread::Options),
 }
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let broken = match Args::parse().what {
         What::Handlers(options) => handlers::measure(&options)?,
         What::Late(options) => late::measure(&options)?,
+        What::Unread(options) => unread::measure(&options)?,
     };
     for promise in &broken {
         println!("BROKEN: {promise}");

@@ -1,5 +1,8 @@
 //! From a worker to all handlers.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use deltafifo::Change;

@@ -26,16 +26,20 @@ pub(crate) struct ListSplitter {
 enum At {
     /// Before the object.
     Start,
-    /// Between members.
+    /// Before a member.
     Member,
+    /// Behind one.
+    MemberEnd,
     /// In a member's name.
     Name,
     Colon(String),
     /// Before or in a member's value.
     Value(String),
-    /// Between items.
+    /// Before an item.
     Items,
     Item,
+    /// Behind one.
+    ItemEnd,
     End,
 }
 
@@ -113,7 +117,7 @@ impl ListSplitter {
                 Some(_) => return self.scan_on(items),
             },
             At::Name | At::Value(_) | At::Item => return self.scan_on(items),
-            At::Start | At::Member | At::Colon(_) | At::Items | At::End => {
+            At::Start | At::Member | At::MemberEnd | At::Colon(_) | At::Items | At::ItemEnd | At::End => {
                 let Some(&byte) = self.bytes.first() else { return Ok(false) };
                 if byte.is_ascii_whitespace() {
                     self.skip(1);
@@ -138,9 +142,10 @@ impl ListSplitter {
     /// `byte` stands between values.
     fn between(&mut self, byte: u8) -> Result<(), WireError> {
         let next = match (&mut self.at, byte) {
-            (At::Start, b'{') | (At::Member, b',') | (At::Items, b']') => At::Member,
-            (At::Member, b'}') => At::End,
-            (At::Items, b',') => At::Items,
+            (At::Start, b'{') | (At::MemberEnd, b',') => At::Member,
+            (At::Member | At::MemberEnd, b'}') => At::End,
+            (At::ItemEnd, b',') => At::Items,
+            (At::Items | At::ItemEnd, b']') => At::MemberEnd,
             (At::Colon(name), b':') => At::Value(std::mem::take(name)),
             (At::Member, b'"') => {
                 self.at = At::Name;
@@ -161,10 +166,10 @@ impl ListSplitter {
     fn value_ends(&mut self, end: usize, items: &mut Vec<Bytes>) -> Result<(), WireError> {
         let value = self.bytes.split_to(self.seen + end).freeze();
         (self.seen, self.scan) = (0, Scan::default());
-        self.at = match std::mem::replace(&mut self.at, At::Member) {
+        self.at = match std::mem::replace(&mut self.at, At::MemberEnd) {
             At::Item => {
                 items.push(value);
-                At::Items
+                At::ItemEnd
             }
             At::Value(name) => {
                 match name.as_str() {
@@ -177,7 +182,7 @@ impl ListSplitter {
                     "items" => self.has_items = true,
                     _ => {}
                 }
-                At::Member
+                At::MemberEnd
             }
             _ => At::Colon(serde_json::from_slice(&value).map_err(|e| WireError::not_that(e.to_string(), &value))?),
         };
@@ -258,7 +263,10 @@ mod tests {
     #[test]
     fn what_is_no_list_is_said_to_be_none() {
         let status = br#"{"kind":"Status","metadata":{},"code":500}"#;
-        for body in [&b"<html>"[..], b"[]", br#"{"items":[1]}"#, br#"{"kind" 1}"#, status, br#"{"kind":"PodList"}"#] {
+        let lists: [&[u8]; 4] =
+            [br#"{"items":[1]}"#, br#"{"items":[{} {}]}"#, br#"{"items":[,{}]}"#, br#"{"items":[]"kind":"#];
+        for body in [&b"<html>"[..], b"[]", br#"{"kind" 1}"#, status, br#"{"kind":"PodList"}"#].into_iter().chain(lists)
+        {
             assert!(matches!(split([body]), Err(WireError::NotThat { .. })), "{}", String::from_utf8_lossy(body));
         }
     }

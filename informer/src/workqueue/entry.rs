@@ -6,6 +6,7 @@ use tokio::time::Instant;
 use super::delays::{Delay, Delays};
 use super::line::{Line, Phase};
 use super::shard::Place;
+use crate::slab::place_size;
 
 /// What is outside the shards: the order of queued keys, and the times that keys wait for.
 pub(super) struct Schedule {
@@ -36,7 +37,7 @@ pub(super) struct Entry<K> {
     waits: Option<Delay>,
 }
 
-const _: () = assert!(size_of::<Option<Entry<[usize; 3]>>>() == 88, "the docs of the module say so");
+const _: () = assert!(place_size::<Entry<[usize; 3]>>() == 88, "the docs of the module say so");
 
 /// What an add came to.
 #[must_use]

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use super::list::{Links, List};
 use super::shard::Place;
-use super::slab::Slab;
+use crate::slab::list::{Links, List};
+use crate::slab::{Slab, place_size};
 
 /// Of so many keys taken in a row, at least one is the oldest.
 const TURNS: u32 = 8;
@@ -19,7 +19,7 @@ struct Node {
     age: Links,
 }
 
-const _: () = assert!(size_of::<Option<Node>>() == 32, "the docs of the module say so");
+const _: () = assert!(place_size::<Node>() == 32, "the docs of the module say so");
 
 impl Node {
     fn level(&mut self) -> &mut Links {

@@ -89,14 +89,12 @@ mod item;
 mod keeper;
 mod limiter;
 mod line;
-mod list;
 mod metrics;
 mod options;
 mod queue;
 mod shard;
 mod sharded;
 mod shared;
-mod slab;
 pub(crate) mod sleep;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::delays::Delay;
 use super::entry::{Added, Ended, Entry, Schedule};
-use super::slab::Slab;
+use crate::slab::Slab;
 
 /// Where a key's entry is, for as long as it has one.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -33,6 +33,9 @@ async fn compressed_a_key_is_told_from_what_was_told_to_what_is() {
         let told = ["watch changed=1>3", "watch -deleted=3", "watch !shop/made-again=1", "watch +made-again=4"];
         assert_eq!(next(&mut stream, 5).await, [&told[..], &["watch +came=3"]].concat());
         assert!(stream.next().now_or_never().is_none());
+        assert_eq!(stream.registration().depth(), 0);
+        let high_water = stream.registration().high_water();
+        assert!((4..=5).contains(&high_water), "{high_water}: also what came and went, unless it did so in the queue");
     }
 }
 

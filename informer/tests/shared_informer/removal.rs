@@ -1,5 +1,7 @@
 //! Handlers that are removed: by their handle, by themselves, with a call running or none, during a walk.
 
+use std::sync::mpsc::{Receiver, Sender, channel};
+
 use deltafifo_informer::shared_informer::{HandlerOptions, Registration, Removed};
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -53,7 +55,7 @@ async fn to_remove_waits_for_the_running_call_and_none_follows() {
 #[tokio::test]
 async fn a_handler_can_detach_itself_and_others_go_on() {
     let rig = Rig::start(server(), |informer| informer);
-    let (hand_over, handle) = std::sync::mpsc::channel();
+    let (hand_over, handle) = channel();
     let (note, notes) = notes();
     let once = move |told: Told| {
         note(told);
@@ -87,6 +89,7 @@ async fn one_that_is_removed_while_it_walks_is_told_no_more_of_what_is_known() {
             next(&mut stream, 1).await;
             let handle = stream.registration().clone();
             assert!(handle.depth() > 0, "it is on its way");
+            assert!(handle.high_water() >= handle.depth(), "what it walked by counts as well");
             if drops_the_stream {
                 drop(stream);
             } else {
@@ -124,7 +127,7 @@ async fn one_that_was_detached_may_still_run_and_its_panic_is_reported() {
     server.apply(map("a", "1")).unwrap();
     let rig = Rig::start(server, |informer| informer.on_error(move |error| drop(errors.send(error.to_string()))));
     let (begun, mut calls) = mpsc::unbounded_channel();
-    let (go, gate) = std::sync::mpsc::channel::<()>();
+    let (go, gate) = channel::<()>();
     let handler = move |_: Told| {
         begun.send(()).unwrap();
         let _ = gate.recv();
@@ -149,4 +152,42 @@ async fn of_an_informer_that_never_ran_or_just_synced_a_handler_is_removed_at_on
     rig.informer.add_event_handler(|_| ()).unwrap().remove().await;
     rig.informer.wait_for_sync().await.unwrap();
     rig.informer.add_event_handler(|_| ()).unwrap().remove().await;
+}
+
+/// Says when it is dropped, and is dropped only when it may be.
+struct Gate(Sender<()>, Receiver<()>);
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.0.send(()).unwrap();
+        self.1.recv().unwrap();
+    }
+}
+
+// What is dropped in a task blocks one of the runtime's threads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn to_remove_waits_until_the_handler_itself_is_dropped() {
+    for in_task in [false, true] {
+        let rig = Rig::start(server(), |informer| informer);
+        let ((begun, begins), (go, gate)) = (channel(), channel());
+        let gate = Gate(begun, gate);
+        let holds = move || {
+            let _ = &gate;
+        };
+        let handle = if in_task {
+            rig.informer.add_async_handler(HandlerOptions::new(), move |_| {
+                holds();
+                async {}
+            })
+        } else {
+            rig.informer.add_event_handler(move |_: Told| holds())
+        };
+        let handle = handle.unwrap();
+        let mut removed = std::pin::pin!(handle.remove());
+        assert!(removed.as_mut().now_or_never().is_none(), "nobody has ended it yet");
+        begins.recv().unwrap();
+        assert!(removed.as_mut().now_or_never().is_none(), "it is being dropped");
+        go.send(()).unwrap();
+        removed.await;
+    }
 }

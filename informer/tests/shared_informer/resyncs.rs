@@ -115,3 +115,21 @@ async fn periods_of_nothing_and_without_end_are_never() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn after_a_resync_that_came_late_the_next_comes_a_whole_period_later() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let rig = Rig::start(server, |informer| informer);
+    let began = Instant::now();
+    let mut stream = rig.subscribe(every(2));
+    next(&mut stream, 1).await;
+    // As when the machine slept.
+    tokio::time::advance(Duration::from_secs(7)).await;
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        assert_eq!(next(&mut stream, 1).await, ["resync a=1>1"]);
+        seen.push(began.elapsed().as_secs());
+    }
+    assert_eq!(seen, [7, 9]);
+}

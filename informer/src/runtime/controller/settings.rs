@@ -38,6 +38,9 @@ where
     /// Once a deletion, and never while the object of that name is reconciled. If there is another one of that name by then, it may
     /// have been reconciled before, and is after it: they differ in their uids. What it returns runs in a task, and counts for
     /// [`concurrency`](Config::concurrency). A debounce does not delay it.
+    ///
+    /// While a reconcile of the name runs, the last state of each object of that name that goes meanwhile waits for its end: what a
+    /// reconcile that hangs costs in memory grows with these, so give it a timeout.
     pub fn on_deleted<Told>(mut self, mut handler: impl FnMut(DeltaObject<K>) -> Told + Send + 'static) -> Self
     where
         Told: Future<Output = ()> + Send + 'static,

@@ -35,14 +35,6 @@ impl<T> Queue<T> {
         Some(item)
     }
 
-    pub(super) fn retain(&mut self, mut stays: impl FnMut(&T) -> bool) {
-        for chunk in &mut self.chunks {
-            chunk.retain(&mut stays);
-        }
-        self.chunks.retain(|chunk| !chunk.is_empty());
-        self.len = self.chunks.iter().map(VecDeque::len).sum();
-    }
-
     pub(super) fn len(&self) -> usize {
         self.len
     }

@@ -118,36 +118,17 @@ proptest! {
     }
 }
 
-#[test]
-fn keys_that_come_and_go_while_nothing_is_taken_leave_nothing_behind() {
-    let mut buffer = Compress::new();
-    let since = Instant::now();
-    for number in 0..10_000 {
-        for now in [Some(number), None] {
-            let told = now.is_none().then_some(number);
-            let (key, cause) = (number.to_string(), Cause::Watch);
-            let step = Plain { key, told, now, cause, initial: true, walked: false, since };
-            drop(buffer.push(step.step()));
-        }
-    }
-    assert_eq!((buffer.len(), buffer.initial()), (0, 0));
-    assert!(buffer.places() < 100, "{}", buffer.places());
-}
-
 proptest! {
     #[test]
-    fn a_queue_is_in_order_over_all_its_chunks(ops in prop::collection::vec((0..4_u8, 1..700_usize), 0..20)) {
+    fn a_queue_is_in_order_over_all_its_chunks(ops in prop::collection::vec((any::<bool>(), 1..700_usize), 0..20)) {
         let (mut queue, mut expected, mut next) = (Queue::new(), VecDeque::new(), 0);
-        for (op, many) in ops {
-            match op {
-                0 | 1 => (next..next + many).for_each(|item| {
+        for (pushes, many) in ops {
+            for item in next..next + many {
+                if pushes {
                     queue.push_back(item);
                     expected.push_back(item);
-                }),
-                2 => (0..many).for_each(|_| assert_eq!(queue.pop_front(), expected.pop_front())),
-                _ => {
-                    queue.retain(|item| item % 3 != many % 3);
-                    expected.retain(|item| item % 3 != many % 3);
+                } else {
+                    assert_eq!(queue.pop_front(), expected.pop_front());
                 }
             }
             next += many;

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use tokio::time::Instant;
 
 use super::super::notification::Notification;
+use super::super::sync::STRIDE;
 use super::*;
 
 type Object = (u8, u32);
@@ -258,4 +259,30 @@ proptest! {
         }
         world.finish();
     }
+}
+
+/// Who changes what it was told at once has always as much waiting: its walk has a turn for each stride of what it is told, no
+/// more and no fewer.
+#[test]
+fn a_walk_takes_turns_with_what_waits() {
+    const OBJECTS: usize = 2_000;
+    let store = Indexer::builder(KeyFunc::custom(NoMeta, |object: &(usize, usize)| Ok(object.0.to_string()))).build();
+    let store = store.expect("it has no indexes");
+    (0..OBJECTS).for_each(|key| store.add(Arc::new((key, 0))).expect("it has a key"));
+    let (known, desks, mut spent) = (store.reader(), Desks::new(1), Spent::default());
+    let mut intake = Intake::new(Buffer::Compress);
+    let mut taken = 0;
+    while intake.walk.is_some() {
+        let next = intake.take(&known, &desks, &mut spent);
+        let Some(Next::Step(Step { key, now: Now::Stored(old), .. })) = next else { panic!("something waits") };
+        taken += 1;
+        let now = Arc::new((old.0, taken));
+        store.add(now.clone()).expect("it has a key");
+        let (told, now, since) = (Some(old), Now::Stored(now), Instant::now());
+        let cause = Cause::Watch;
+        let step = Step { key, told, now, cause, is_in_initial_list: false, is_walked: false, since };
+        intake.offer(&known, step, &mut spent);
+    }
+    let strides = OBJECTS / STRIDE;
+    assert!((OBJECTS / 2..=(strides + 2) * STRIDE).contains(&taken), "{taken} taken until the end of the walk");
 }

@@ -1,27 +1,24 @@
 //! A doubly linked list over the places of a [`Slab`], so that what is in the middle can leave at once. A value may be in
 //! several lists, with links for each: the functions are told which.
 
-use super::slab::Slab;
-
-/// No place.
-const END: u32 = u32::MAX;
+use super::{END, Slab};
 
 /// A value's neighbours in one list.
 #[derive(Clone, Copy)]
-pub(super) struct Links {
+pub(crate) struct Links {
     before: u32,
     after: u32,
 }
 
 impl Links {
     /// Of a value in no list.
-    pub(super) const NONE: Self = Self { before: END, after: END };
+    pub(crate) const NONE: Self = Self { before: END, after: END };
 }
 
 /// Which links of a value are meant.
-pub(super) type Which<T> = fn(&mut T) -> &mut Links;
+pub(crate) type Which<T> = fn(&mut T) -> &mut Links;
 
-pub(super) struct List {
+pub(crate) struct List {
     first: u32,
     last: u32,
 }
@@ -33,11 +30,11 @@ impl Default for List {
 }
 
 impl List {
-    pub(super) fn first(&self) -> Option<u32> {
+    pub(crate) fn first(&self) -> Option<u32> {
         (self.first != END).then_some(self.first)
     }
 
-    pub(super) fn push<T>(&mut self, slab: &mut Slab<T>, place: u32, which: Which<T>) {
+    pub(crate) fn push<T>(&mut self, slab: &mut Slab<T>, place: u32, which: Which<T>) {
         *which(&mut slab[place]) = Links { before: self.last, after: END };
         match self.last {
             END => self.first = place,
@@ -46,7 +43,7 @@ impl List {
         self.last = place;
     }
 
-    pub(super) fn unlink<T>(&mut self, slab: &mut Slab<T>, place: u32, which: Which<T>) {
+    pub(crate) fn unlink<T>(&mut self, slab: &mut Slab<T>, place: u32, which: Which<T>) {
         let Links { before, after } = std::mem::replace(which(&mut slab[place]), Links::NONE);
         match before {
             END => self.first = after,

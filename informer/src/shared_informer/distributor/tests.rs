@@ -1,0 +1,32 @@
+//! What is left of handlers that left.
+
+use deltafifo::{Indexer, KeyFunc, NoMeta};
+
+use super::super::error::OnError;
+use super::super::handler::HandlerOptions;
+use super::*;
+
+#[test]
+fn handlers_that_come_and_go_leave_nothing_behind() {
+    let store = Indexer::builder(KeyFunc::custom(NoMeta, |key: &String| Ok(key.clone()))).build();
+    let known: Arc<dyn Known<String>> = Arc::new(store.expect("it has no indexes").reader());
+    let distributor = Distributor::new(known.clone(), 1);
+    for _ in 0..100 {
+        let feed = Feed::new(
+            known.clone(),
+            distributor.desks.clone(),
+            HandlerOptions::new(),
+            None,
+            true,
+            OnError(Arc::new(|_| ())),
+        );
+        let feed = Arc::new(feed);
+        assert!(distributor.add(&feed));
+        distributor.remove(&feed);
+        assert!(!feed.state().borrow().has_ended, "its call runs still");
+        feed.has_ended();
+    }
+    assert!(distributor.feeds().is_empty());
+    let left = distributor.list.lock().last.len();
+    assert!(left <= 1, "{left} of them are kept");
+}

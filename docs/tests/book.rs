@@ -55,7 +55,9 @@ fn every_link_leads_somewhere() {
             let (path, heading) = link.split_once('#').unwrap_or((link, ""));
             let target = if path.is_empty() { file.clone() } else { file.parent().unwrap().join(path) };
             let leads = target.exists() && (heading.is_empty() || anchors(&text(&target)).contains(heading));
-            if !leads {
+            // The book is built from its own chapters: what is above them is nowhere then.
+            let leaves = file.starts_with(root().join("docs/src")) && link.starts_with("..");
+            if !leads || leaves {
                 broken.push(format!("{}: {link}", file.display()));
             }
             checked += 1;

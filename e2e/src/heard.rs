@@ -34,13 +34,23 @@ impl Told {
                 self.tell(&key(&new.metadata), Change::Added { new: state(&new.metadata) });
             }
             Notification::Updated { old, new, .. } => {
-                let change = Change::Updated { old: state(&old.metadata), new: state(&new.metadata) };
-                self.tell(&key(&new.metadata), change);
+                let (key, old, new) = (key(&new.metadata), state(&old.metadata), state(&new.metadata));
+                // client-go's may be. Ours is told of the end of the one, and of the other.
+                if old.uid != new.uid {
+                    self.fault(format!("{key} was updated from {} to {}, another object", old.uid, new.uid));
+                }
+                self.tell(&key, Change::Updated { old, new });
             }
-            Notification::Deleted { last, .. } => match last {
-                DeltaObject::Object(object) => self.tell(&key(&object.metadata), last.into()),
-                DeltaObject::Tombstone(tombstone) => self.tell(&tombstone.key, last.into()),
-            },
+            Notification::Deleted { old, last, .. } => {
+                let key = match last {
+                    DeltaObject::Object(object) => key(&object.metadata),
+                    DeltaObject::Tombstone(tombstone) => tombstone.key.to_string(),
+                };
+                if self.live().get(&key) != Some(&state(&old.metadata)) {
+                    self.fault(format!("{key} was deleted from a state that was not told"));
+                }
+                self.tell(&key, last.into());
+            }
             Notification::ResyncBegins => self.resync_begins(),
             Notification::ResyncEnds => self.resync_ends(),
         }

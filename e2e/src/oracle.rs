@@ -99,6 +99,9 @@ impl Told {
                 if self.live.contains_key(key) {
                     self.fault(format!("{key} was added, and is known"));
                 }
+                if self.ended.contains(&new.uid) {
+                    self.fault(format!("{key} was added as {}, whose end was told", new.uid));
+                }
                 self.added.insert(new.uid.clone());
                 self.know(key, new);
             }
@@ -120,13 +123,13 @@ impl Told {
                 self.counts.tombstones += usize::from(is_tombstone);
                 match self.live.remove(key) {
                     None => self.fault(format!("{key} was deleted, and not known")),
-                    Some(known) => self.end(key, known, last),
+                    Some(known) => self.end(key, known, last, is_tombstone),
                 }
             }
         }
     }
 
-    fn end(&mut self, key: &str, known: State, last: Option<State>) {
+    fn end(&mut self, key: &str, known: State, last: Option<State>, is_tombstone: bool) {
         let mut last = last.unwrap_or_else(|| known.clone());
         if last.uid != known.uid {
             self.fault(format!("{key} was deleted as {}, and known as {}", last.uid, known.uid));
@@ -134,6 +137,10 @@ impl Told {
         if last.version < known.version {
             self.fault(format!("{key} fell from {:?} to {:?} with its deletion", known.version, last.version));
             last.version = known.version;
+        }
+        if is_tombstone {
+            // A state that it had. A deletion that was seen has a version of its own.
+            self.states.push((key.to_owned(), last.clone()));
         }
         self.ended.insert(known.uid);
         self.gone.insert(key.to_owned(), last);
@@ -174,6 +181,11 @@ impl Told {
         self.faults.push(fault);
     }
 
+    /// Whether a resync has begun, and not ended.
+    pub fn is_in_resync(&self) -> bool {
+        self.dropped.is_some()
+    }
+
     /// What the handler knows.
     pub fn live(&self) -> &States {
         &self.live
@@ -191,7 +203,8 @@ impl Told {
         let lost = lost.map(|uid| format!("{uid} was added, and is neither stored nor was its end told"));
         let unwritten = self.states.iter().find(|(key, state)| !written.may_be(key, state));
         let unwritten = unwritten.map(|(key, state)| format!("nobody has written {key} as {state:?}"));
-        let faults: Vec<_> = self.faults.iter().chain(&lost).chain(&unwritten).collect();
+        let begun = self.is_in_resync().then(|| "a resync began that has not ended".to_owned());
+        let faults: Vec<_> = self.faults.iter().chain(&lost).chain(&unwritten).chain(&begun).collect();
         match faults.as_slice() {
             [] => Ok(()),
             [first, ..] => Err(format!("{} faults in what was told, the first: {first}", faults.len()).into()),

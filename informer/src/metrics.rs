@@ -13,11 +13,11 @@
 //! | `reflector_items_per_list` | histogram | Objects in a list |
 //! | `reflector_items_decoded_total` | counter | Objects of lists and events that were decoded |
 //! | `reflector_items_skipped_total` | counter | Objects of lists that have not changed, and so were not decoded |
-//! | `reflector_watches_total` | counter | Watches that began, those that sent a list among them |
+//! | `reflector_watches_total` | counter | Watches that began; one that sends a list first counts once that is whole |
 //! | `reflector_watch_restarts_total` | counter | Watches that began where another had ended, without a list in between |
-//! | `reflector_short_watches_total` | counter | Watches that the server ended within a second |
-//! | `reflector_watch_duration_seconds` | histogram | From when a watch has begun until it ended |
-//! | `reflector_items_per_watch` | histogram | Events of a watch, bookmarks included |
+//! | `reflector_short_watches_total` | counter | Watches that the server ended within a second, but for those that sent a list first |
+//! | `reflector_watch_duration_seconds` | histogram | From when a watch has begun, or the list that it sent was whole, until it ended |
+//! | `reflector_items_per_watch` | histogram | Events of a watch after what it sent as a list, bookmarks included |
 //! | `reflector_errors_total` | counter | Everything that went wrong: lists, watches, objects that cannot be read or are refused |
 //! | `reflector_last_resource_version` | gauge | The last version that a list, event or bookmark brought: its last 15 digits |
 //! | `reflector_last_event_age_seconds` | gauge | How long ago the last event, bookmark or end of a list was |
@@ -27,7 +27,7 @@
 //! | `informer_handler_depth` | gauge | Changes that wait for the handler, and objects of a walk on their way to it |
 //! | `informer_handler_depth_high_water` | gauge | The most that ever waited for it at a time |
 //! | `informer_handler_oldest_age_seconds` | gauge | How long the oldest of those that wait has been waiting |
-//! | `informer_handler_told_total` | counter | Changes that the handler was told of, or its filter kept from it |
+//! | `informer_handler_told_total` | counter | Steps that the handler was told of, or its filter kept from it: changes, and objects of a walk |
 //! | `informer_handler_queue_duration_seconds` | histogram | From when a change waits for the handler until it is told |
 //! | `informer_handler_work_duration_seconds` | histogram | From when the handler is told until it asks for the next; of a batch, each change in it |
 //! | `informer_handler_overruns_total` | counter | How often a buffer that drops and resyncs was full |
@@ -129,18 +129,26 @@ pub(crate) const DECODED: Metric =
     Metric::counter("reflector_items_decoded_total", "Objects of lists and events that were decoded");
 pub(crate) const SKIPPED: Metric =
     Metric::counter("reflector_items_skipped_total", "Objects of lists that have not changed, and so were not decoded");
-pub(crate) const WATCHES: Metric =
-    Metric::counter("reflector_watches_total", "Watches that began, those that sent a list among them");
+pub(crate) const WATCHES: Metric = Metric::counter(
+    "reflector_watches_total",
+    "Watches that began; one that sends a list first counts once that is whole",
+);
 pub(crate) const RESTARTS: Metric = Metric::counter(
     "reflector_watch_restarts_total",
     "Watches that began where another had ended, without a list in between",
 );
-pub(crate) const SHORT_WATCHES: Metric =
-    Metric::counter("reflector_short_watches_total", "Watches that the server ended within a second");
-pub(crate) const WATCH_DURATION: Metric =
-    Metric::histogram("reflector_watch_duration_seconds", "From when a watch has begun until it ended");
-pub(crate) const ITEMS_PER_WATCH: Metric =
-    Metric::histogram("reflector_items_per_watch", "Events of a watch, bookmarks included");
+pub(crate) const SHORT_WATCHES: Metric = Metric::counter(
+    "reflector_short_watches_total",
+    "Watches that the server ended within a second, but for those that sent a list first",
+);
+pub(crate) const WATCH_DURATION: Metric = Metric::histogram(
+    "reflector_watch_duration_seconds",
+    "From when a watch has begun, or the list that it sent was whole, until it ended",
+);
+pub(crate) const ITEMS_PER_WATCH: Metric = Metric::histogram(
+    "reflector_items_per_watch",
+    "Events of a watch after what it sent as a list, bookmarks included",
+);
 pub(crate) const ERRORS: Metric = Metric::counter(
     "reflector_errors_total",
     "Everything that went wrong: lists, watches, objects that cannot be read or are refused",
@@ -168,8 +176,10 @@ pub(crate) const HIGH_WATER: Metric =
     Metric::gauge("informer_handler_depth_high_water", "The most that ever waited for it at a time");
 pub(crate) const OLDEST_AGE: Metric =
     Metric::gauge("informer_handler_oldest_age_seconds", "How long the oldest of those that wait has been waiting");
-pub(crate) const TOLD: Metric =
-    Metric::counter("informer_handler_told_total", "Changes that the handler was told of, or its filter kept from it");
+pub(crate) const TOLD: Metric = Metric::counter(
+    "informer_handler_told_total",
+    "Steps that the handler was told of, or its filter kept from it: changes, and objects of a walk",
+);
 pub(crate) const QUEUE_DURATION: Metric = Metric::histogram(
     "informer_handler_queue_duration_seconds",
     "From when a change waits for the handler until it is told",

@@ -78,6 +78,11 @@ impl Informers {
 
     /// Waits until every handler and every store has what the server has, and judges all that was told on the way there.
     pub async fn settled(&mut self, writer: &Writer) -> Result<(), BoxError> {
+        self.agreed(writer).await.map(drop)
+    }
+
+    /// The same, and what the server has.
+    async fn agreed(&mut self, writer: &Writer) -> Result<States, BoxError> {
         let fresh = agreed(writer, LEARNING, |fresh| self.differs(fresh)).await?;
         let [by_key, in_order] = &self.ours;
         let stored = [by_key.stored(), in_order.stored(), self.client_go.stored().await?];
@@ -85,12 +90,9 @@ impl Informers {
             if let Some(difference) = difference(&stored, &fresh) {
                 return Err(format!("{name}: the store is not what handlers were told: {difference}").into());
             }
-            for (handler, told) in handlers.iter() {
-                let judged = told.lock().judge(&stored, writer.written());
-                judged.map_err(|error| format!("{name}, handler {handler}: {error}"))?;
-            }
+            judge(name, handlers, &stored, writer)?;
         }
-        Ok(())
+        Ok(fresh)
     }
 
     fn differs(&self, fresh: &States) -> Option<String> {
@@ -98,7 +100,9 @@ impl Informers {
         let mut handlers =
             all.iter().flat_map(|(name, all)| all.iter().map(move |(handler, told)| (name, handler, told)));
         handlers.find_map(|(name, handler, told)| {
-            let differs = difference(told.lock().live(), fresh)?;
+            let told = told.lock();
+            let resync = || told.is_in_resync().then(|| "a resync has not ended".to_owned());
+            let differs = difference(told.live(), fresh).or_else(resync)?;
             Some(format!("{name}, handler {handler}: {differs}"))
         })
     }
@@ -120,7 +124,8 @@ impl Informers {
     /// Waits until all is told, and then stops them, which must end their handlers. Of ours only such errors may have come
     /// as are expected. What was told, for a person.
     pub async fn end(mut self, writer: &Writer, expected: impl Fn(Fault) -> bool) -> Result<String, BoxError> {
-        self.settled(writer).await?;
+        let fresh = self.agreed(writer).await?;
+        let all = self.all().map(|(name, handlers)| (name, handlers.clone()));
         let said = self.clients().map(|Client { name, counts, asked_for_all }| {
             format!("{name}: told {counts}, asked {asked_for_all} times for all")
         });
@@ -128,6 +133,19 @@ impl Informers {
             ours.stop(&expected).await?;
         }
         self.client_go.stop().await?;
+        // Nothing that was told since then is wrong either.
+        for (name, handlers) in all {
+            judge(name, &handlers, &fresh, writer)?;
+        }
         Ok(format!("informers {}", said.join("; ")))
     }
+}
+
+/// Judges what the handlers of one client were told, when it has `stored`.
+fn judge(name: &str, handlers: &Handlers, stored: &States, writer: &Writer) -> Result<(), BoxError> {
+    for (handler, told) in handlers.iter() {
+        let judged = told.lock().judge(stored, writer.written());
+        judged.map_err(|error| format!("{name}, handler {handler}: {error}"))?;
+    }
+    Ok(())
 }

@@ -71,7 +71,7 @@ impl Story {
 
 #[test]
 fn versions_that_only_grow_are_as_they_should_be() {
-    let story = Story::default().added(2).updated(2, 7).updated(7, 7).deleted(8).added(9).ended(None, true);
+    let story = Story::default().added(2).updated(2, 7).updated(7, 7).deleted(8).added_as("two", 9).ended(None, true);
     assert_eq!(story.faults(), 0);
     assert_eq!(story.0.counts(), Counts { added: 2, updated: 1, unchanged: 1, deleted: 2, tombstones: 1 });
     assert!(story.holds(&States::new()));
@@ -81,9 +81,9 @@ fn versions_that_only_grow_are_as_they_should_be() {
 fn a_version_that_falls_is_a_fault_also_after_a_deletion() {
     assert_eq!(Story::default().added(7).updated(7, 6).faults(), 1);
     assert_eq!(Story::default().added(7).deleted(6).faults(), 1);
-    assert_eq!(Story::default().added(7).deleted(9).added(8).faults(), 1);
+    assert_eq!(Story::default().added(7).deleted(9).added_as("two", 8).faults(), 1);
     assert_eq!(Story::default().added(7).begins().added(6).faults(), 1);
-    assert_eq!(Story::default().added(7).begins().ends().added(6).faults(), 1);
+    assert_eq!(Story::default().added(7).begins().ends().added_as("two", 6).faults(), 1);
 }
 
 #[test]
@@ -94,6 +94,29 @@ fn what_does_not_follow_from_what_was_told_is_a_fault() {
     assert_eq!(Story::default().deleted(1).faults(), 1);
     assert_eq!(Story::default().added(1).ended(Some(state("two", 2)), false).faults(), 1);
     assert_eq!(Story::default().added(1).ends().faults(), 1);
+}
+
+#[test]
+fn who_was_told_to_be_gone_does_not_come_again() {
+    assert_eq!(Story::default().added(7).deleted(8).added(9).faults(), 1);
+    assert_eq!(Story::default().added(7).ended(None, true).added(7).faults(), 1);
+    assert_eq!(Story::default().added(7).begins().ends().added(7).faults(), 1);
+    assert_eq!(Story::default().added(7).replaced(7, 8).ended(Some(state("two", 9)), false).added(10).faults(), 1);
+}
+
+#[test]
+fn a_resync_that_does_not_end_is_a_fault_at_the_end() {
+    assert!(!Story::default().added(7).begins().added(7).holds(&stored(7)));
+    assert!(Story::default().added(7).begins().added(7).ends().holds(&stored(7)));
+}
+
+#[test]
+fn a_tombstone_has_a_state_that_somebody_wrote() {
+    let (story, written) = (Story::default().added(7).ended(Some(state("one", 8)), true), Written::default());
+    written.note(KEY.to_owned(), state("one", 7));
+    assert!(story.0.judge(&States::new(), &written).is_err());
+    written.note(KEY.to_owned(), state("one", 8));
+    assert!(story.0.judge(&States::new(), &written).is_ok());
 }
 
 #[test]

@@ -35,7 +35,7 @@ struct Args {
 
 /// Seconds, from what a push into a buffer takes to what a bad list does.
 const SECONDS: [f64; 14] = [1e-5, 1e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 600.0];
-const ITEMS: [f64; 7] = [0.0, 1.0, 10.0, 100.0, 1e4, 1e5, 1e6];
+const ITEMS: [f64; 8] = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6];
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {

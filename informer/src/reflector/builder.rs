@@ -104,7 +104,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
 
     /// Leaves out a member of every object while it is decoded, which is cheaper than a transform (client-go has no such thing): what
     /// nobody reads takes no memory, and no time but to be passed over. Said again, another one, too. The names on the way to it
-    /// begin at the object, and lead through structs, and maps whose keys are text, but through no enum with names for its variants.
+    /// begin at the object, and lead through structs, and maps whose keys are strings, but through no enum with names for its variants.
     /// What the key is made of, the version, and what the type requires must stay: else no object can be decoded. Into arrays no
     /// path leads: there it leaves out nothing.
     ///

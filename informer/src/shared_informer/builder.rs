@@ -105,7 +105,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
         self
     }
 
-    /// Chooses for the reflector: backoff, page size, whether lists are streamed. Its errors come to
+    /// Chooses for the reflector: backoff, page size, whether lists are streamed. Again it chooses besides. Its errors come to
     /// [`on_error`](Self::on_error) all the same.
     pub fn reflector(
         mut self,

@@ -26,7 +26,8 @@ use scope::name;
 /// What an informer is called in errors.
 type Name = String;
 
-/// One informer for each kind and [`Scope`], whoever asks for it, over one client. Cheap to clone.
+/// One informer for each kind and [`Scope`], whoever asks for it, over one client. Cheap to clone. Informers that it has started run
+/// until they are stopped, or the factory is [shut down](Self::shutdown), also when it is dropped.
 ///
 /// ```
 /// # use std::error::Error;

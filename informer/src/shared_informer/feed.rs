@@ -141,7 +141,9 @@ impl<K: Send + Sync + 'static> Feed<K> {
 
     /// Somebody who has the key tells of it.
     pub(super) fn offer(&self, step: Step<K>) {
-        self.with(|behind, spent| behind.intake.offer(self.known.as_ref(), step, spent));
+        if self.with(|behind, spent| behind.intake.offer(self.known.as_ref(), step, spent)) == Some(true) {
+            self.metrics.tell(HandlerMetrics::overrun);
+        }
     }
 
     /// Whoever had `key` in hand, or everything, is at the end of it.

@@ -133,7 +133,7 @@ impl HandlerMetrics {
         }
     }
 
-    /// Its buffer was full, and it is told everything anew.
+    /// Its buffer was full, and it is going to be told everything anew.
     pub(super) fn overrun(&self) {
         self.overruns.increment(1);
     }

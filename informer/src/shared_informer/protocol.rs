@@ -94,6 +94,8 @@ pub(super) struct Intake<K> {
     walk: Option<Walk>,
     /// What was too much: it is for who takes to drop, and not for whoever tells all handlers.
     dropped: Option<Box<dyn Waiting<K>>>,
+    /// Since when the oldest of that waited: who hangs is seen to hang.
+    dropped_since: Option<Instant>,
     /// A resync is to be announced, and its end when so many more steps were taken.
     begins: bool,
     ends_in: Option<usize>,
@@ -115,6 +117,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
             waiting,
             walk: Some(Walk::new(Reason::Late)),
             dropped: None,
+            dropped_since: None,
             begins: false,
             ends_in: None,
             initial_in_hand: 0,
@@ -123,12 +126,13 @@ impl<K: Send + Sync + 'static> Intake<K> {
         }
     }
 
-    /// Somebody who has the key tells of it.
-    pub(super) fn offer(&mut self, known: &dyn Known<K>, mut step: Step<K>, spent: &mut Spent<K>) {
+    /// Somebody who has the key tells of it. Whether that was too much.
+    pub(super) fn offer(&mut self, known: &dyn Known<K>, mut step: Step<K>, spent: &mut Spent<K>) -> bool {
         if let Some(walk) = self.walk.as_mut().filter(|walk| walk.reason != Reason::Period) {
             let is_ahead = |at| !known.has_walked(at, &step.key);
             if mutant!(WhatIsAheadIsTold => false; walk.at.is_some_and(is_ahead)) {
-                return spent.steps.push(step);
+                spent.steps.push(step);
+                return false;
             }
             if let Some(passed) = walk.passed.iter().position(|key| *key == step.key) {
                 walk.passed.swap_remove(passed);
@@ -139,17 +143,20 @@ impl<K: Send + Sync + 'static> Intake<K> {
             }
         }
         if matches!(self.policy, Buffer::DropAndResync(most) if self.waiting.changes() >= most.max(1)) {
+            self.start_anew(step.since);
             spent.steps.push(step);
-            return self.start_anew(spent);
+            return true;
         }
         self.push(step, spent);
         self.finish_walk();
+        false
     }
 
-    fn start_anew(&mut self, spent: &mut Spent<K>) {
+    fn start_anew(&mut self, since: Instant) {
+        self.dropped_since = Some(self.waiting.oldest().unwrap_or(since));
         let dropped = std::mem::replace(&mut self.waiting, Box::new(Log::new()));
-        // Until it is taken everything is left to the walk, so there is one at a time.
-        spent.buffers.extend(self.dropped.replace(dropped));
+        // One at a time: until it is taken everything is left to the walk.
+        self.dropped = Some(dropped);
         self.walk = Some(Walk::new(Reason::Dropped));
         (self.begins, self.ends_in) = (true, None);
     }
@@ -235,6 +242,7 @@ impl<K: Send + Sync + 'static> Intake<K> {
     pub(super) fn take(&mut self, known: &dyn Known<K>, desks: &Desks, spent: &mut Spent<K>) -> Option<Next<K>> {
         spent.buffers.extend(self.dropped.take());
         if std::mem::take(&mut self.begins) {
+            self.dropped_since = None;
             return Some(Next::ResyncBegins);
         }
         if self.ends_in.take_if(|steps| *steps == 0).is_some() {
@@ -287,13 +295,14 @@ impl<K: Send + Sync + 'static> Intake<K> {
     }
 
     pub(super) fn oldest(&self) -> Option<Instant> {
-        self.waiting.oldest()
+        self.dropped_since.or_else(|| self.waiting.oldest())
     }
 
     /// Nothing waits any more.
     pub(super) fn clear(&mut self, spent: &mut Spent<K>) {
         spent.buffers.push(std::mem::replace(&mut self.waiting, Box::new(Log::new())));
         spent.buffers.extend(self.dropped.take());
+        self.dropped_since = None;
         self.walk = None;
     }
 }

@@ -33,7 +33,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Source<K> {
         choice: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync + 'static,
     ) {
         match self {
-            Self::Lists(_, choose) => *choose = Box::new(choice),
+            Self::Lists(_, choose) => {
+                let before = std::mem::replace(choose, Box::new(|reflector| reflector));
+                *choose = Box::new(move |reflector| choice(before(reflector)));
+            }
             #[cfg(feature = "runtime")]
             Self::Stream(_) => {}
         }

@@ -5,6 +5,7 @@ use deltafifo_informer::runtime::controller::Action;
 use deltafifo_testkit::Resource;
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use super::rig::{controller, gated, idle, map, missing, name, poll, poll_idle, server, value};
 
@@ -105,4 +106,31 @@ async fn one_that_panics_keeps_no_other_deletion_of_its_key_back() {
     assert_eq!((told.recv().await.unwrap().as_str(), told.recv().await.unwrap().as_str()), ("a=1", "a=2"));
     assert_eq!(polled.next().await, "a");
     assert!(polled.next().await.contains("a bug"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_in_the_place_of_one_that_panicked_is_not_made_to_wait_for_that() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let (tell, mut tried) = mpsc::unbounded_channel();
+    let (gone, mut deletions) = mpsc::unbounded_channel();
+    let controller = controller(&server).on_deleted(move |last| {
+        gone.send(shown(&last)).unwrap();
+        async {}
+    });
+    let _polled = poll(controller, move |_, _| {
+        tell.send(Instant::now()).unwrap();
+        async { panic!("a bug") }
+    });
+    for _ in 0..10 {
+        tried.recv().await.unwrap();
+    }
+    server.wait_for_watchers(1).await;
+    server.delete(&Resource::config_maps(), "shop", "a").unwrap();
+    assert_eq!(deletions.recv().await.unwrap(), "a=1");
+    while tried.try_recv().is_ok() {}
+    server.apply(map("a", "2")).unwrap();
+    let first = tried.recv().await.unwrap();
+    let second = tried.recv().await.unwrap();
+    assert!((second - first).as_millis() <= 7, "{:?}", second - first);
 }

@@ -12,6 +12,7 @@ mod kubes_store;
 mod next;
 mod one_at_a_time;
 mod owned;
+mod priorities;
 mod rig;
 mod runs;
 mod shared;

@@ -81,3 +81,31 @@ async fn a_reconciler_that_panics_is_told_and_tried_again_and_others_go_on() {
     let panicked = "what was called for ConfigMap.v1./a.shop panicked: a bug";
     assert_eq!(polled.sorted(4).await, ["a", "b", panicked, panicked]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_that_panics_again_and_again_is_tried_ever_later_until_it_succeeds() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let (tell, mut tried) = tokio::sync::mpsc::unbounded_channel();
+    let mut times = 0;
+    let _polled = poll(controller(&server), move |_, _| {
+        times += 1;
+        tell.send(Instant::now()).unwrap();
+        let panics = times != 4;
+        async move {
+            assert!(!panics, "a bug");
+            Ok(Action::requeue(Duration::from_secs(60)))
+        }
+    });
+    let mut waited = Vec::new();
+    let mut before = tried.recv().await.unwrap();
+    for _ in 0..6 {
+        let now = tried.recv().await.unwrap();
+        waited.push((now - before).as_millis());
+        before = now;
+    }
+    // A timer is late by up to a millisecond.
+    for (waited, expected) in waited.iter().zip([5, 10, 20, 60_000, 5, 10]) {
+        assert!((expected..=expected + 2).contains(waited), "{waited} of {expected} ms");
+    }
+}

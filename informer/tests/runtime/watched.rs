@@ -1,6 +1,5 @@
 //! Objects that the main ones have to do with, and streams of requests.
 
-use deltafifo_informer::runtime::controller::Config;
 use deltafifo_informer::runtime::reflector::ObjectRef;
 use deltafifo_informer::runtime::{Controller, watcher};
 use deltafifo_testkit::{ApiServer, Resource};
@@ -10,7 +9,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::rig::{controller, gated, idle, map, missing, poll, poll_idle, server, value};
+use super::rig::{controller, map, missing, poll_idle, server, value};
 
 /// A pod that says of which maps it is.
 fn of(maps: &str) -> Value {
@@ -150,21 +149,4 @@ async fn streams_ask_for_one_object_and_for_all() {
     server.wait_for_watchers(1).await;
     server.apply(map("a", "2")).unwrap();
     assert_eq!(polled.next().await, "a", "it goes on without them");
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_happens_now_goes_before_the_list() {
-    let names: Vec<_> = (10..30).map(|number| number.to_string()).collect();
-    let server = with_maps(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    let (reconcile, mut begun) = gated();
-    let controller = controller(&server).with_config(Config::default().concurrency(1));
-    let _polled = poll(controller, reconcile);
-    let first = begun.recv().await.unwrap();
-    let last = names.iter().rfind(|name| **name != first.name).unwrap();
-    server.wait_for_watchers(1).await;
-    server.apply(map(last, "2")).unwrap();
-    idle().await;
-    first.end.send(()).unwrap();
-    let second = begun.recv().await.unwrap();
-    assert_eq!((second.name.as_str(), second.value.as_str()), (last.as_str(), "2"));
 }

@@ -315,8 +315,14 @@ async fn a_buffer_that_was_full_is_told_and_nothing_waits_for_a_handler_that_lef
         rig.apply(name, "1");
     }
     rig.stored("c", "1").await;
-    assert_eq!(recorder.all_of("slow", "informer_handler_overruns_total"), [0.0]);
-    assert_eq!(next(&mut slow, 5).await.last().unwrap(), "ends");
+    // It is seen before the handler asks again, which it may never do.
+    assert_eq!(recorder.all_of("slow", "informer_handler_overruns_total"), [1.0]);
+    tokio::time::advance(std::time::Duration::from_secs(3_600)).await;
+    rig.apply("d", "1");
+    rig.stored("d", "1").await;
+    assert!(slow.registration().age().unwrap().as_secs() >= 3_600, "it hangs since then");
+    assert_eq!(next(&mut slow, 6).await.last().unwrap(), "ends");
+    assert_eq!(slow.registration().age(), None);
     assert_eq!(recorder.all_of("slow", "informer_handler_overruns_total"), [1.0]);
     rig.apply("a", "2");
     rig.stored("a", "2").await;

@@ -118,7 +118,7 @@ impl Handler {
                 handler.log.call_ends();
                 if leaves {
                     handle.get().unwrap().detach();
-                    handler.log.close();
+                    handler.log.leaves();
                 }
             }
         };
@@ -138,7 +138,10 @@ impl Handler {
                 block_on(registration.remove());
                 self.log.close();
             }
-            Ending::Leaves(_) => block_on(registration.ended()),
+            Ending::Leaves(_) => {
+                block_on(registration.ended());
+                self.log.close();
+            }
         }
         if self.ending != Ending::Stays {
             join(teller.take());

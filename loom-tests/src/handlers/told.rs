@@ -61,6 +61,8 @@ struct Notes {
     /// Keys told since a resync has begun.
     anew: Option<BTreeSet<&'static str>>,
     calls: usize,
+    /// It has removed itself, in a call: it takes nothing any more.
+    leaves: bool,
     is_closed: bool,
     wrong: Option<String>,
 }
@@ -107,8 +109,13 @@ impl Log {
     /// The handler is told, which, by its handle, was told all that is initial already, or perhaps not.
     pub fn note(&self, told: &Notification<Object>, has_synced: bool) {
         let mut notes = self.notes();
-        let is_closed = notes.is_closed;
-        notes.demand(!is_closed, || "it is told after it was removed".to_owned());
+        // An object's end, and another in its place, are taken at once.
+        let is_taken = match (told, notes.events.last()) {
+            (Notification::Added { new, .. }, Some(Event::State(key, None))) => *key == new.key(),
+            _ => false,
+        };
+        let is_over = notes.is_closed || notes.leaves && !is_taken;
+        notes.demand(!is_over, || "it is told after it was removed".to_owned());
         match told {
             Notification::Added { new, is_in_initial_list, .. } => {
                 notes.demand(!(has_synced && *is_in_initial_list), || format!("{} is initial, and late", new.shown()));
@@ -135,6 +142,11 @@ impl Log {
 
     pub fn call_ends(&self) {
         self.notes().calls -= 1;
+    }
+
+    /// From here on it takes nothing any more, and is told what it has taken.
+    pub fn leaves(&self) {
+        self.notes().leaves = true;
     }
 
     /// From here on it must not be told anything.

@@ -178,6 +178,8 @@ where
     pub(super) fn find(&mut self, item: Item<Key>) -> Result<Option<Found<K>>, Error<E, watcher::Error>> {
         let lasts = if self.on_deleted.is_some() { self.deletions.take(item.key()) } else { Vec::new() };
         if let Some(on_deleted) = self.on_deleted.as_mut().filter(|_| !lasts.is_empty()) {
+            // Failures of what is gone are not those of what may come in its place.
+            self.schedule.queue.forget(item.key());
             let told: Vec<_> = lasts.into_iter().map(on_deleted).collect();
             self.call(item, false, async move {
                 let mut strangers = Strangers::default();

@@ -26,6 +26,7 @@ where
 
     /// An update of a main object asks for a reconcile only if `predicate` is true of it as it was and as it is, or if it is asked
     /// to go: see [`predicates`](crate::runtime::predicates). (kube: `predicate_filter` of a stream.)
+    /// Of several the last counts, also over that of a [`Source`](super::Source).
     pub fn when(mut self, predicate: impl Fn(&K, &K) -> bool + Send + 'static) -> Self {
         self.counts = counts(predicate);
         self

@@ -48,6 +48,7 @@ impl<K: Resource + Send + Sync + 'static> Source<K> {
 
     /// An update counts only if `predicate` is true of the object as it was and as it is, or if the object is asked to go, or its
     /// finalizers change. What comes and what goes counts always. [`predicates`](crate::runtime::predicates) has some.
+    /// Of several the last counts.
     #[must_use]
     pub fn when(mut self, predicate: impl Fn(&K, &K) -> bool + Send + 'static) -> Self {
         self.counts = counts(predicate);

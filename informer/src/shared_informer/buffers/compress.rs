@@ -2,6 +2,7 @@
 
 use tokio::time::Instant;
 
+use super::super::notification::Cause;
 use super::super::step::{Now, Step};
 use super::steps::Steps;
 use super::{STRIDE, Waiting};
@@ -34,7 +35,9 @@ impl<K: Send + Sync> Waiting<K> for Compress<K> {
         };
         let waiting = &mut self.steps[place];
         std::mem::swap(&mut waiting.now, &mut step.now);
-        waiting.cause = step.cause;
+        if step.cause != Cause::Resync {
+            waiting.cause = step.cause;
+        }
         if step.is_in_initial_list && !waiting.is_in_initial_list {
             waiting.is_in_initial_list = true;
             self.initial += 1;

@@ -27,6 +27,8 @@ pub(super) use log::Log;
 /// | `HoldBack(n)` | `n` changes, and what each of the informer's workers has in hand | nothing | the watch, all handlers |
 /// | `DropAndResync(n)` | `n` changes | changes, deletions too | nobody |
 ///
+/// A buffer that compresses keeps the room that was needed once, some 90 bytes a key, until its handler is removed.
+///
 /// What a worker has in hand is all that is pending for one key; of an in-order queue it may be a whole list. A walk over the
 /// store (of a late handler, or a resync) has some 64 objects more in a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,6 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
 
-use super::super::metrics::HandlerMetrics;
 use super::super::notification::Notification;
 use super::super::protocol::{Next, Spent};
 use super::super::sync::mutant;
@@ -68,10 +67,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
     fn told(&self, next: Next<K>) -> Told<K> {
         let at = self.metrics.now();
         let step = match next {
-            Next::ResyncBegins => {
-                self.metrics.tell(HandlerMetrics::overrun);
-                return Told::only(Some(Notification::ResyncBegins));
-            }
+            Next::ResyncBegins => return Told::only(Some(Notification::ResyncBegins)),
             Next::ResyncEnds => return Told::only(Some(Notification::ResyncEnds)),
             // As if a filter kept it: whoever tells the handler goes on, after others had their turn.
             Next::Stride => return Told::only(None),

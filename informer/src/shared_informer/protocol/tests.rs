@@ -271,8 +271,9 @@ fn a_walk_takes_turns_with_what_waits() {
     (0..OBJECTS).for_each(|key| store.add(Arc::new((key, 0))).expect("it has a key"));
     let (known, desks, mut spent) = (store.reader(), Desks::new(1), Spent::default());
     let mut intake = Intake::new(Buffer::Compress);
-    let mut taken = 0;
+    let (mut taken, most) = (0, (OBJECTS / STRIDE + 2) * STRIDE);
     while intake.walk.is_some() {
+        assert!(taken < most, "{taken} taken, and the walk has no turn");
         let next = intake.take(&known, &desks, &mut spent);
         let Some(Next::Step(Step { key, now: Now::Stored(old), .. })) = next else { panic!("something waits") };
         taken += 1;
@@ -283,6 +284,5 @@ fn a_walk_takes_turns_with_what_waits() {
         let step = Step { key, told, now, cause, is_in_initial_list: false, is_walked: false, since };
         intake.offer(&known, step, &mut spent);
     }
-    let strides = OBJECTS / STRIDE;
-    assert!((OBJECTS / 2..=(strides + 2) * STRIDE).contains(&taken), "{taken} taken until the end of the walk");
+    assert!(taken > OBJECTS / 2, "{taken} taken until the end of the walk");
 }

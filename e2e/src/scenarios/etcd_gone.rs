@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::{Ended, Outcome, Setting};
 use crate::churn::Churn;
 use crate::gate::Gate;
-use crate::informers::Informers;
+use crate::informers::{CLIENT_GO, Informers};
 use crate::rig::Rig;
 use crate::servers::{Options, Servers};
 use crate::writer::Write;
@@ -27,6 +27,7 @@ pub async fn run(setting: &Setting) -> Ended {
     let churn = Churn::start(&writer, OBJECTS);
     rig.told_more(100).await?;
     let asked = rig.gate.seen().asked.len();
+    let asked_for_all = informers.clients().map(|client| client.asked_for_all);
     servers.stop_etcd().await?;
     // This is how long it is away; nothing is waited for.
     sleep(AWAY).await;
@@ -38,6 +39,11 @@ pub async fn run(setting: &Setting) -> Ended {
     let again = rig.gate.seen().asked.len() - asked;
     if again != 0 {
         return Err(format!("{again} requests were made again: {}", rig.summary()).into());
+    }
+    for (client, before) in informers.clients().iter().zip(asked_for_all) {
+        if client.name != CLIENT_GO && client.asked_for_all != before {
+            return Err(format!("{} has asked for everything again", client.name).into());
+        }
     }
     let told = informers.end(&writer, |_| false).await?;
     Ok(Outcome::Held(format!("{written} writes: {}; {told}", rig.summary())))

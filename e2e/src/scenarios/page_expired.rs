@@ -11,6 +11,7 @@ use deltafifo_informer::lister_watcher::{Asked, ListRequest};
 use super::{Ended, Outcome, Setting};
 use crate::fault::Fault;
 use crate::gate::Gate;
+use crate::informers::Informers;
 use crate::oracle::Counts;
 use crate::rig::Rig;
 use crate::servers::{Options, Servers};
@@ -30,6 +31,8 @@ pub async fn run(setting: &Setting) -> Ended {
     let gate = Gate::new(servers.client());
     gate.hold_pages();
     let rig = Rig::start(gate, |builder| builder.watch_list(false).page_size(100).silence(HELD))?;
+    // Theirs is not held: they are told of what the reflector's second page misses by their watches.
+    let informers = Informers::start(setting, servers.port())?;
     let held = rig.gate.held().await;
     let Some(Asked::List(ListRequest { continue_token: Some(token), .. })) = &held else {
         return Err(format!("no second page was asked for, but {held:?}").into());
@@ -62,5 +65,6 @@ pub async fn run(setting: &Setting) -> Ended {
     // The watch goes on from there.
     writer.all(Write::Update, 20..30).await?;
     rig.settled(&writer).await?;
-    Ok(Outcome::Held(rig.summary()))
+    let told = informers.end(&writer, |fault| fault == Fault::Expired).await?;
+    Ok(Outcome::Held(format!("{}; {told}", rig.summary())))
 }

@@ -7,6 +7,7 @@ use deltafifo_informer::lister_watcher::Asked;
 
 use super::{Ended, Outcome, Setting};
 use crate::fault::Fault;
+use crate::informers::Informers;
 use crate::rig::Rig;
 use crate::servers::{Options, Servers};
 use crate::writer::Write;
@@ -16,11 +17,13 @@ pub async fn run(setting: &Setting) -> Ended {
     let writer = servers.writer();
     writer.all(Write::Create, 0..300).await?;
     let rigs = Rig::both(&servers)?;
+    let mut informers = Informers::start(setting, servers.port())?;
     for rig in &rigs {
         rig.settled(&writer).await?;
         rig.gate.close().await;
         rig.gate.move_ahead();
     }
+    informers.settled(&writer).await?;
     let before = rigs.each_ref().map(|rig| rig.gate.seen().asked.len());
 
     // So that the watch is refused, and everything is asked for.
@@ -44,5 +47,7 @@ pub async fn run(setting: &Setting) -> Ended {
         }
     }
     let [streamed, plain] = rigs.map(|rig| rig.summary());
-    Ok(Outcome::Held(format!("streamed: {streamed}; plain: {plain}")))
+    // They see the server go, and no version that it has not reached.
+    let told = informers.end(&writer, |fault| fault.is_restart() || fault == Fault::Expired).await?;
+    Ok(Outcome::Held(format!("streamed: {streamed}; plain: {plain}; {told}")))
 }

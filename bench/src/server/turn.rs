@@ -88,7 +88,7 @@ impl Turn {
             }
         });
 
-        let (listed, counts) = there(&mut process).await?;
+        let (listed, counts) = there(&mut process, "there with its first list").await?;
         if (counts.told, counts.stored) != (objects.there(), objects.there()) {
             return Err(TurnFailed::Objects { told: counts.told, stored: counts.stored, there: objects.there() });
         }
@@ -102,7 +102,7 @@ impl Turn {
         let changed = objects.change().await.map_err(|error| TurnFailed::Change(error.into()))?;
         let before = process.used()?;
         process.tell(&format!("{RELIST} {changed}")).await?;
-        let (relisted, counts) = there(&mut process).await?;
+        let (relisted, counts) = there(&mut process, "there with its relist").await?;
         if counts.changed != changed {
             return Err(TurnFailed::Changes { told: counts.changed, changed });
         }
@@ -130,13 +130,13 @@ impl fmt::Display for Turn {
 }
 
 /// Waits until the client says that it has told everything: what it had used by then, and what it counts after that.
-async fn there(process: &mut Process) -> Result<(Used, Counts), TurnFailed> {
-    let said = process.line("there").await?;
+async fn there(process: &mut Process, until: &'static str) -> Result<(Used, Counts), TurnFailed> {
+    let said = process.line(until).await?;
     let used = process.used()?;
     if said != THERE {
         return Err(TurnFailed::Answer(said));
     }
-    let counts = process.line("there").await?;
+    let counts = process.line(until).await?;
     Ok((used, serde_json::from_str(&counts).map_err(|_| TurnFailed::Answer(counts))?))
 }
 

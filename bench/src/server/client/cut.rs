@@ -23,7 +23,7 @@ use tower::{BoxError, Service};
 const EXPIRED: &[u8] = b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\
     \"status\":\"Failure\",\"message\":\"too old resource version\",\"reason\":\"Expired\",\"code\":410}}\n";
 
-/// See the module. It cuts once. Clones are the same.
+/// See the module. Clones are the same.
 #[derive(Clone, Default)]
 pub(super) struct Cut(watch::Sender<State>);
 
@@ -39,7 +39,10 @@ enum Phase {
     #[default]
     Open,
     Held,
+    /// The end has come, and nobody was told of it: a watch that is just being opened, or the next, will be.
     Expired,
+    /// Nothing is cut any more.
+    Told,
 }
 
 impl Cut {
@@ -56,7 +59,7 @@ impl Cut {
         self.0.send_modify(|state| state.phase = Phase::Held);
     }
 
-    /// Ends what was held. What is opened from now on is not cut any more.
+    /// Ends what was held, or the next that is opened, should that have ended by itself.
     pub fn expire(&self) {
         self.0.send_modify(|state| state.phase = Phase::Expired);
     }
@@ -67,8 +70,9 @@ impl Cut {
         B: Body<Data = Bytes, Error = BoxError> + Send + 'static,
     {
         self.0.send_modify(|state| state.is_watching = true);
-        let (mut before, mut after) = (self.0.subscribe(), self.0.subscribe());
-        if before.borrow().phase == Phase::Expired {
+        // Others may be done with all that follows from this watch before the next line.
+        let (this, mut before, mut after) = (self.clone(), self.0.subscribe(), self.0.subscribe());
+        if before.borrow().phase == Phase::Told {
             return UnsyncBoxBody::new(body);
         }
         let cut = async move {
@@ -78,7 +82,8 @@ impl Cut {
         let end = async move {
             let was_cut = after.borrow().phase != Phase::Open;
             if was_cut {
-                let _ = after.wait_for(|state| state.phase == Phase::Expired).await;
+                let _ = after.wait_for(|state| matches!(state.phase, Phase::Expired | Phase::Told)).await;
+                this.0.send_modify(|state| state.phase = Phase::Told);
             }
             was_cut.then(|| Ok(Frame::data(Bytes::from_static(EXPIRED))))
         };
@@ -138,6 +143,7 @@ mod tests {
         assert_eq!(text(cut.cuttable(body("before"))).await, "before");
         cut.hold().await;
         cut.expire();
+        assert_eq!(text(cut.cuttable(body("the cut"))).await, EXPIRED);
         assert_eq!(text(cut.cuttable(body("after"))).await, "after");
     }
 

@@ -14,7 +14,7 @@ pub(super) struct Told {
     pub calls: usize,
     /// Those of them for an object that is newer than all before the relist.
     pub changed: usize,
-    /// Lists that came to their end.
+    /// Lists that came to their end, since the last relist began.
     pub lists: usize,
     newest: u64,
     is_relist: bool,
@@ -37,7 +37,7 @@ impl Tally {
 
     /// From now on the calls are those of a relist, in which so many objects have changed.
     pub fn relist(&self, changed: usize) {
-        self.0.send_modify(|told| *told = Told { calls: 0, is_relist: true, awaited: changed, ..*told });
+        self.0.send_modify(|told| *told = Told { calls: 0, lists: 0, is_relist: true, awaited: changed, ..*told });
     }
 
     /// Waits until `holds`, which may look at `lists`, and at whether as many have changed as are waited for.

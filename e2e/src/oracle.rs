@@ -48,6 +48,8 @@ pub struct Told {
     added: HashSet<String>,
     ended: HashSet<String>,
     counts: Counts,
+    /// How often changes were dropped, and everything was added anew.
+    resyncs: usize,
     faults: Vec<String>,
 }
 
@@ -170,6 +172,7 @@ impl Told {
     /// What was not added anew is gone.
     pub fn resync_ends(&mut self) {
         let Some(dropped) = self.dropped.take() else { return self.fault("a resync ended that had not begun".into()) };
+        self.resyncs += 1;
         for (key, last) in dropped {
             self.ended.insert(last.uid.clone());
             self.gone.insert(key, last);
@@ -184,6 +187,11 @@ impl Told {
     /// Whether a resync has begun, and not ended.
     pub fn is_in_resync(&self) -> bool {
         self.dropped.is_some()
+    }
+
+    /// How many resyncs have ended.
+    pub fn resyncs(&self) -> usize {
+        self.resyncs
     }
 
     /// What the handler knows.

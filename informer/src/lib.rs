@@ -32,6 +32,7 @@ pub mod runtime;
 pub mod shared_informer;
 mod shares;
 mod slab;
+mod sleep;
 mod strangers;
 mod time;
 mod wire;

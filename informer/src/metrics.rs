@@ -8,7 +8,8 @@
 //!
 //! | metric | | |
 //! | --- | --- | --- |
-//! | `reflector_lists_total` | counter | Lists asked for, by a list or by a watch that sends all objects first; all but the first are relists |
+//! | `reflector_lists_total` | counter | How often everything was asked for, by a list or by a watch that sends all objects first, also in vain |
+//! | `reflector_relists_total` | counter | Lists that came to their end, but for the first |
 //! | `reflector_list_duration_seconds` | histogram | From when a list is asked for until all of it is with the queue; of those that came to their end |
 //! | `reflector_items_per_list` | histogram | Objects in a list |
 //! | `reflector_items_decoded_total` | counter | Objects of lists and events that were decoded |
@@ -20,7 +21,7 @@
 //! | `reflector_items_per_watch` | histogram | Events of a watch after what it sent as a list, bookmarks included |
 //! | `reflector_errors_total` | counter | Everything that went wrong: lists, watches, objects that cannot be read or are refused |
 //! | `reflector_last_resource_version` | gauge | The last version that a list, event or bookmark brought: its last 15 digits |
-//! | `reflector_last_event_age_seconds` | gauge | How long ago the last event, bookmark or end of a list was |
+//! | `reflector_last_event_age_seconds` | gauge | How long ago the last event, bookmark or end of a list was, or the beginning of the run if there was none |
 //! | `informer_store_resource_version` | gauge | The version up to which everything is stored and on its way to the handlers: its last 15 digits; not in order |
 //! | `informer_queued_items` | gauge | Changes between the watch and the store |
 //! | `informer_processing_latency_seconds` | histogram | From when a key, or an event in order, is taken from the queue until it is stored and on its way to all handlers |
@@ -34,7 +35,8 @@
 //!
 //! Labels are `name`, `resource` as in `deployments.v1.apps`, and `namespace`, empty for all; of handlers also `handler`. Names are
 //! client-go's, or Kubernetes' for client-go's metrics, where they have one. Names should tell informers of the same resource and
-//! namespace apart, and the handlers of an informer: those that share one share its metrics.
+//! namespace apart, and the handlers of an informer: those that share one share its metrics. When
+//! a reflector does not run any more, an informer has stopped or a handler is gone, its gauges are 0, but for the most that ever waited.
 //!
 //! **Lag** is told in two ways. In versions: `reflector_last_resource_version` is what was seen, `informer_store_resource_version`
 //! what is stored, and what a server has beyond them only the server knows. In time: `reflector_last_event_age_seconds` grows
@@ -118,8 +120,10 @@ impl Metric {
 
 pub(crate) const LISTS: Metric = Metric::counter(
     "reflector_lists_total",
-    "Lists asked for, by a list or by a watch that sends all objects first; all but the first are relists",
+    "How often everything was asked for, by a list or by a watch that sends all objects first, also in vain",
 );
+pub(crate) const RELISTS: Metric =
+    Metric::counter("reflector_relists_total", "Lists that came to their end, but for the first");
 pub(crate) const LIST_DURATION: Metric = Metric::histogram(
     "reflector_list_duration_seconds",
     "From when a list is asked for until all of it is with the queue; of those that came to their end",
@@ -157,8 +161,10 @@ pub(crate) const LAST_VERSION: Metric = Metric::gauge(
     "reflector_last_resource_version",
     "The last version that a list, event or bookmark brought: its last 15 digits",
 );
-pub(crate) const EVENT_AGE: Metric =
-    Metric::gauge("reflector_last_event_age_seconds", "How long ago the last event, bookmark or end of a list was");
+pub(crate) const EVENT_AGE: Metric = Metric::gauge(
+    "reflector_last_event_age_seconds",
+    "How long ago the last event, bookmark or end of a list was, or the beginning of the run if there was none",
+);
 pub(crate) const STORE_VERSION: Metric = Metric::gauge(
     "informer_store_resource_version",
     "The version up to which everything is stored and on its way to the handlers: its last 15 digits; not in order",
@@ -194,6 +200,7 @@ pub(crate) const OVERRUNS: Metric =
 /// All metrics, in the order of the table above.
 pub const ALL: &[Metric] = &[
     LISTS,
+    RELISTS,
     LIST_DURATION,
     ITEMS_PER_LIST,
     DECODED,

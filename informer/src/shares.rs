@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::sleep::soundly;
+
 /// How much works: each piece of work holds a [`Share`], to its end.
 #[derive(Clone, Default)]
 pub(crate) struct Shares(Arc<watch::Sender<usize>>);
@@ -23,7 +25,7 @@ impl Shares {
     /// Waits until nothing works any more.
     pub(crate) async fn back(&self) {
         // It fails only when the sender is gone, which is here.
-        let _ = self.0.subscribe().wait_for(|held| *held == 0).await;
+        let _ = soundly(self.0.subscribe().wait_for(|held| *held == 0)).await;
     }
 }
 

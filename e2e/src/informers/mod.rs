@@ -3,6 +3,7 @@
 
 mod client_go;
 mod ours;
+mod sleep;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -119,6 +120,18 @@ impl Informers {
             }
         }
         Ok(())
+    }
+
+    /// From now on those of our handlers that sleep do not wake up, whatever there is to tell.
+    pub fn fall_asleep(&mut self) {
+        self.ours.iter_mut().for_each(Ours::fall_asleep);
+    }
+
+    /// They wake up, and when they have been told of everything it must be as their buffers promise.
+    pub async fn wake_up(&mut self, writer: &Writer) -> Result<(), BoxError> {
+        self.ours.iter_mut().for_each(Ours::wake_up);
+        self.settled(writer).await?;
+        self.ours.iter().try_for_each(Ours::was_behind)
     }
 
     /// Waits until all is told, and then stops them, which must end their handlers. Of ours only such errors may have come

@@ -15,6 +15,7 @@ use kube::Client;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
+use super::sleep::{Bed, Night};
 use super::{Handlers, PANICS, PLAIN, SLEEPS, handlers};
 use crate::fault::{Fault, Met};
 use crate::gate::Gate;
@@ -35,6 +36,8 @@ pub struct Ours {
     handlers: Handlers,
     errors: Arc<Errors>,
     running: JoinHandle<Result<(), RunError>>,
+    bed: Arc<Bed>,
+    night: Option<Night>,
 }
 
 /// What was reported.
@@ -59,12 +62,13 @@ impl Ours {
         let report = errors.clone();
         let builder = builder.on_error(move |error| report.note(error));
         let informer = if in_order { builder.in_order() } else { builder.delta().workers(2) }.build()?;
-        let handlers = add_handlers(&informer, &errors)?;
+        let bed = Arc::<Bed>::default();
+        let handlers = add_handlers(&informer, &errors, &bed)?;
         let running = tokio::spawn({
             let informer = informer.clone();
             async move { informer.run().await }
         });
-        Ok(Self { name, gate, informer, handlers, errors, running })
+        Ok(Self { name, gate, informer, handlers, errors, running, bed, night: None })
     }
 
     pub fn name(&self) -> &'static str {
@@ -85,6 +89,30 @@ impl Ours {
             Asked::Watch(watch) => watch.send_initial_events,
         };
         self.gate.seen().asked.iter().filter(for_all).count()
+    }
+
+    /// From now on handlers that sleep do not wake up, whatever there is to tell.
+    pub fn fall_asleep(&mut self) {
+        self.night = Some(self.bed.night());
+    }
+
+    /// They wake up.
+    pub fn wake_up(&mut self) {
+        self.night = None;
+    }
+
+    /// Whether those that slept while objects changed several times have been told as their buffers promise: fewer changes than there
+    /// were, and everything anew.
+    pub fn was_behind(&self) -> Result<(), BoxError> {
+        let told = |handler| self.handlers[handler].lock().counts().all();
+        let (plain, slept, resyncs) = (told(PLAIN), told(SLEEPS), self.handlers[DROPS].lock().resyncs());
+        if slept >= plain || resyncs == 0 {
+            let name = self.name;
+            return Err(
+                format!("{name}: {slept} changes of {plain} were told after a sleep, and {resyncs} resyncs").into()
+            );
+        }
+        Ok(())
     }
 
     /// Stops it, and judges what was reported.
@@ -116,7 +144,11 @@ impl Errors {
     }
 }
 
-fn add_handlers(informer: &SharedInformer<ConfigMap>, errors: &Arc<Errors>) -> Result<Handlers, BoxError> {
+fn add_handlers(
+    informer: &SharedInformer<ConfigMap>,
+    errors: &Arc<Errors>,
+    bed: &Arc<Bed>,
+) -> Result<Handlers, BoxError> {
     let all = handlers(&[PLAIN, SLEEPS, PANICS, DROPS]);
     let add = |name, buffer, mut then: Box<dyn FnMut(usize) + Send>| {
         let (all, mut times) = (all.clone(), 0);
@@ -127,10 +159,14 @@ fn add_handlers(informer: &SharedInformer<ConfigMap>, errors: &Arc<Errors>) -> R
         };
         informer.add_event_handler_with(HandlerOptions::new().buffer(buffer), handler)
     };
-    let sleep = |times: usize| {
-        if times.is_multiple_of(SLEEP_EACH) {
-            thread::sleep(ASLEEP);
-        }
+    let sleep = || {
+        let bed = bed.clone();
+        Box::new(move |times: usize| {
+            bed.sleep();
+            if times.is_multiple_of(SLEEP_EACH) {
+                thread::sleep(ASLEEP);
+            }
+        })
     };
     let (mut next, errors) = (1, errors.clone());
     let panic = move |times| {
@@ -142,8 +178,8 @@ fn add_handlers(informer: &SharedInformer<ConfigMap>, errors: &Arc<Errors>) -> R
         }
     };
     add(PLAIN, Buffer::Compress, Box::new(|_| {}))?;
-    add(SLEEPS, Buffer::Compress, Box::new(sleep))?;
+    add(SLEEPS, Buffer::Compress, sleep())?;
     add(PANICS, Buffer::HoldBack(FEW), Box::new(panic))?;
-    add(DROPS, Buffer::DropAndResync(FEW), Box::new(sleep))?;
+    add(DROPS, Buffer::DropAndResync(FEW), sleep())?;
     Ok(all)
 }

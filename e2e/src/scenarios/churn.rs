@@ -16,8 +16,9 @@ pub async fn run(setting: &Setting) -> Ended {
     let mut servers = Servers::start(setting, Options::default()).await?;
     let writer = servers.writer();
     let rig = Rig::start(Gate::new(servers.client()), |builder| builder)?;
-    let informers = Informers::start(setting, servers.port())?;
+    let mut informers = Informers::start(setting, servers.port())?;
     writer.all(Write::Create, 0..objects).await?;
+    informers.fall_asleep();
 
     let churn = Churn::start(&writer, objects);
     for restart in 0..restarts {
@@ -33,6 +34,7 @@ pub async fn run(setting: &Setting) -> Ended {
     rig.settled(&writer).await?;
     let expected = |fault: Fault| fault.is_restart() || fault == Fault::Expired;
     rig.met_only(expected)?;
+    informers.wake_up(&writer).await?;
     let told = informers.end(&writer, expected).await?;
     Ok(Outcome::Held(format!("{objects} objects, {written} writes, {restarts} restarts: {}; {told}", rig.summary())))
 }

@@ -5,11 +5,12 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use kube::client::Body;
 
-use super::{ListStream, Listed, RequestError, WatchStream};
-use crate::wire::{Lines, ListSplitter, parse_event};
+use super::patience::Patience;
+use super::{EventType, ListStream, Listed, RequestError, WatchStream};
+use crate::wire::{Lines, ListSplitter, ends_initial_events, parse_event};
 
 /// The next bytes of a body; none at its end.
-async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, RequestError> {
+pub(super) async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, RequestError> {
     while let Some(frame) = body.frame().await {
         // Trailers have no data.
         if let Ok(data) = frame.map_err(|e| RequestError::Broken(e.into()))?.into_data() {
@@ -22,8 +23,8 @@ async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, RequestError> {
 /// A list response as it arrives.
 pub(super) fn listed(mut body: Body) -> ListStream {
     Box::pin(try_stream! {
-        let (mut splitter, mut told) = (ListSplitter::new(), false);
-        while let Some(bytes) = next_bytes(&mut body).await? {
+        let (mut splitter, mut told, mut patience) = (ListSplitter::new(), false, Patience::new());
+        while let Some(bytes) = patience.next_bytes(&mut body).await? {
             let mut items = Vec::new();
             splitter.push(&bytes, &mut items)?;
             let meta = if told { None } else { splitter.meta()? };
@@ -39,15 +40,22 @@ pub(super) fn listed(mut body: Body) -> ListStream {
     })
 }
 
-/// A watch's events as they arrive. It ends with the first error.
-pub(super) fn events(mut body: Body) -> WatchStream {
+/// A watch's events as they arrive, perhaps after `initial` ones. It ends with the first error.
+pub(super) fn events(mut body: Body, initial: bool) -> WatchStream {
     Box::pin(try_stream! {
-        let mut lines = Lines::default();
-        while let Some(bytes) = next_bytes(&mut body).await? {
+        let (mut lines, mut patience) = (Lines::default(), initial.then(Patience::new));
+        while let Some(bytes) = match &mut patience {
+            Some(patience) => patience.next_bytes(&mut body).await?,
+            None => next_bytes(&mut body).await?,
+        } {
             let mut found = Vec::new();
             let whole = lines.push(&bytes, &mut found);
             for line in &found {
-                yield parse_event(line)?;
+                let event = parse_event(line)?;
+                if event.kind == EventType::Bookmark && patience.is_some() && ends_initial_events(&event.object)? {
+                    patience = None;
+                }
+                yield event;
             }
             whole?;
         }

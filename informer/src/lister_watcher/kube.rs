@@ -172,7 +172,7 @@ impl ListerWatcher for KubeListerWatcher {
             // A server since 1.37 compresses event by event, and the client's middleware reads only the first.
             let plain = (ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             let headers = HeaderMap::from_iter([(ACCEPT, self.accept(false)), plain]);
-            Ok(events(self.send(&query, headers).await?.into_body()))
+            Ok(events(self.send(&query, headers).await?.into_body(), request.send_initial_events))
         })
     }
 

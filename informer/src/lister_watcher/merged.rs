@@ -16,7 +16,7 @@ use super::{
     EventType, ListRequest, ListStream, Listed, ListerWatcher, PageMeta, RawEvent, RequestError, WatchRequest,
     WatchStream,
 };
-use crate::wire::{Head, bookmark};
+use crate::wire::{Head, bookmark, ends_initial_events};
 
 /// Lists one part after the other, and watches all at once.
 ///
@@ -201,10 +201,11 @@ fn merge(watches: Vec<WatchStream>, reached: Arc<Mutex<Reached>>, mut initial: u
                 }
                 continue;
             }
-            if head.ends_initial_events && head.version.is_empty() {
+            let ends = ends_initial_events(&event.object)?;
+            if ends && head.version.is_empty() {
                 Err(RequestError::without_version("the end of the initial events"))?;
             }
-            let ended = head.ends_initial_events && in_initial.get_mut(part).is_some_and(std::mem::take);
+            let ended = ends && in_initial.get_mut(part).is_some_and(std::mem::take);
             initial -= usize::from(ended);
             let least = {
                 let mut reached = reached.lock();

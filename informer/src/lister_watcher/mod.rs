@@ -9,6 +9,7 @@ mod body;
 mod error;
 mod kube;
 mod merged;
+mod patience;
 mod scripted;
 mod unclonable;
 

@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use serde::de::DeserializeOwned;
 
 use crate::strangers::caught;
-use crate::wire::{Head, Prune, with_types};
+use crate::wire::{Prune, has_kind, with_types};
 
 /// Below this many bytes a thread is not worth it.
 const WORTH_A_THREAD: usize = 256 << 10;
@@ -58,18 +58,6 @@ pub(super) struct Decoder {
     prune: Prune,
 }
 
-/// A raw object, and whether it says its kind.
-pub(super) struct Raw {
-    pub(super) object: Bytes,
-    pub(super) has_kind: bool,
-}
-
-impl Raw {
-    pub(super) fn of(object: &Bytes, head: &Head<'_>) -> Self {
-        Self { object: object.clone(), has_kind: head.has_kind }
-    }
-}
-
 impl Decoder {
     pub(super) fn new(types: Option<(&str, &str)>, prune: Prune) -> Self {
         let types = types.map(|(api_version, kind)| (api_version.to_owned(), kind.to_owned()));
@@ -77,12 +65,14 @@ impl Decoder {
     }
 
     /// One object. A decoder that panics over it has only this one to answer for.
-    pub(super) fn one<K: DeserializeOwned>(&self, raw: &Raw) -> Result<Arc<K>, BoxError> {
-        let decode = || match &self.types {
-            Some((api_version, kind)) if !raw.has_kind => {
-                self.prune.decode(&with_types(&raw.object, api_version, kind))
-            }
-            _ => self.prune.decode(&raw.object),
+    pub(super) fn one<K: DeserializeOwned>(&self, raw: &[u8]) -> Result<Arc<K>, BoxError> {
+        let decode = || -> Result<K, BoxError> {
+            Ok(match &self.types {
+                Some((api_version, kind)) if !has_kind(raw)? => {
+                    self.prune.decode(&with_types(raw, api_version, kind))?
+                }
+                _ => self.prune.decode(raw)?,
+            })
         };
         match caught(decode) {
             Ok(decoded) => Ok(Arc::new(decoded?)),
@@ -91,11 +81,11 @@ impl Decoder {
     }
 
     /// Each of `raw`, in order. Blocks while all cores decode for others.
-    pub(super) fn all<K: DeserializeOwned + Send + Sync>(&self, raw: &[Raw]) -> Vec<Result<Arc<K>, BoxError>> {
+    pub(super) fn all<K: DeserializeOwned + Send + Sync>(&self, raw: &[&Bytes]) -> Vec<Result<Arc<K>, BoxError>> {
         if raw.is_empty() {
             return Vec::new();
         }
-        let bytes: usize = raw.iter().map(|raw| raw.object.len()).sum();
+        let bytes: usize = raw.iter().map(|raw| raw.len()).sum();
         let cores = CORES.take((bytes / WORTH_A_THREAD).min(MOST_THREADS));
         let mut parts = raw.chunks(raw.len().div_ceil(cores.taken));
         let mine = parts.next().unwrap_or_default();
@@ -109,7 +99,7 @@ impl Decoder {
         })
     }
 
-    fn part<K: DeserializeOwned>(&self, raw: &[Raw]) -> Vec<Result<Arc<K>, BoxError>> {
+    fn part<K: DeserializeOwned>(&self, raw: &[&Bytes]) -> Vec<Result<Arc<K>, BoxError>> {
         raw.iter().map(|raw| self.one(raw)).collect()
     }
 }
@@ -122,7 +112,7 @@ mod tests {
     use bytes::Bytes;
     use serde::{Deserialize, Deserializer};
 
-    use super::{Decoder, Raw, WORTH_A_THREAD};
+    use super::{Decoder, WORTH_A_THREAD};
     use crate::wire::Prune;
 
     static NOW: AtomicUsize = AtomicUsize::new(0);
@@ -145,12 +135,11 @@ mod tests {
     #[test]
     fn however_many_relists_there_are_no_more_threads_decode_than_there_are_cores() {
         let text = Bytes::from(format!("{:?}", "x".repeat(WORTH_A_THREAD / 8)));
-        let raw = || Raw { object: text.clone(), has_kind: true };
         let cores = thread::available_parallelism().map_or(1, usize::from);
         thread::scope(|scope| {
             for _ in 0..4 * cores {
                 scope.spawn(|| {
-                    let raw: Vec<_> = (0..64).map(|_| raw()).collect();
+                    let raw = [&text; 64];
                     assert!(Decoder::new(None, Prune::default()).all::<Counted>(&raw).iter().all(Result::is_ok));
                 });
             }

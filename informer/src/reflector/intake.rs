@@ -10,7 +10,7 @@ use deltafifo::{DeltaObject, RelistError, StoreError};
 use serde::de::DeserializeOwned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::decode::{Decoder, Raw};
+use super::decode::Decoder;
 use super::error::{ReflectorError, Stop};
 use super::target::{Pieces, Target};
 use super::threads::Threads;
@@ -20,7 +20,7 @@ use crate::wire::Head;
 /// Bytes of a batch, when they come fast enough.
 const BATCH: usize = 2 << 20;
 /// Bytes of a batch for who waits for it: each costs two wake-ups, and what a server streams comes event by event.
-const LEAST_BATCH: usize = 64 << 10;
+const LEAST_BATCH: usize = 256 << 10;
 /// Bytes between the reader and the target: more than the longest batch, whose last item may be of 8 MiB. Beside them the
 /// reader may have such a batch in its hands, and the beginning of an item of 8 MiB.
 const MOST_IN_FLIGHT: usize = 12 << 20;
@@ -147,7 +147,7 @@ fn take_part<K: DeserializeOwned + Send + Sync + 'static>(
         Part::Items(items) => take_items(pieces, decoder, &items, taken)?,
         Part::Deleted(raw) => {
             let head = head_of(&raw)?;
-            let deleted = match decoder.one(&Raw::of(&raw, &head)) {
+            let deleted = match decoder.one(&raw) {
                 Ok(object) => {
                     taken.decoded += 1;
                     Some(DeltaObject::from(object))
@@ -184,7 +184,7 @@ fn take_items<K: DeserializeOwned + Send + Sync + 'static>(
     let listed: Vec<_> = names.iter().zip(&heads).map(|(name, head)| (name.as_ref(), head.version.as_ref())).collect();
     let needed = pieces.probe(&listed).map_err(relist)?;
     let needed: Vec<_> = (0..items.len()).filter(|&number| needed[number]).collect();
-    let raw: Vec<_> = needed.iter().map(|&number| Raw::of(&items[number], &heads[number])).collect();
+    let raw: Vec<_> = needed.iter().map(|&number| &items[number]).collect();
     let (mut names, mut objects) = (Vec::with_capacity(raw.len()), Vec::with_capacity(raw.len()));
     for (decoded, number) in decoder.all(&raw).into_iter().zip(needed) {
         let (name, _) = listed[number];

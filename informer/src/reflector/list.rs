@@ -3,6 +3,7 @@
 use serde::de::DeserializeOwned;
 
 use super::Reflector;
+use super::alarm::Alarm;
 use super::error::{Failed, ReflectorError, Stop};
 use super::intake::{Batches, Intake, Part, Taken, take_in};
 use super::target::Pieces;
@@ -95,7 +96,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         loop {
             let mut page = self.answer(self.source.list(request.clone())).await?;
             let mut meta: Option<PageMeta> = None;
-            while let Some(listed) = self.next(&mut page).await {
+            let mut alarm = Alarm::after(self.silence);
+            while let Some(listed) = self.next(&mut alarm, &mut page).await {
                 match listed? {
                     Listed::Items(listed) => {
                         if meta.is_none() && request.continue_token.is_none() {
@@ -115,6 +117,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                         meta = Some(found);
                     }
                 }
+                alarm.set(self.silence);
             }
             // Not kept back until the next page is there.
             intake.flush().await;

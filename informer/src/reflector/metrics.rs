@@ -1,6 +1,7 @@
 //! What a reflector tells of itself: [`crate::metrics`] has it in a table.
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram};
@@ -16,6 +17,7 @@ use crate::metrics::{self as table, Labels, Named, count};
 
 pub(super) struct Metrics {
     lists: Counter,
+    relists: Counter,
     list_duration: Histogram,
     items_per_list: Histogram,
     decoded: Counter,
@@ -28,8 +30,9 @@ pub(super) struct Metrics {
     errors: Counter,
     last_version: Gauge,
     event_age: Gauge,
-    /// When the last event, bookmark or end of a list came.
+    /// When the last event, bookmark or end of a list came, or this run began.
     heard: Mutex<Option<Instant>>,
+    has_listed: AtomicBool,
 }
 
 impl Metrics {
@@ -37,6 +40,7 @@ impl Metrics {
     pub(super) fn of(name: &str, scope: (&str, &str)) -> Named<Self> {
         Named(Labels::of(name, scope).map(|labels| Self {
             lists: labels.counter(&table::LISTS),
+            relists: labels.counter(&table::RELISTS),
             list_duration: labels.histogram(&table::LIST_DURATION),
             items_per_list: labels.histogram(&table::ITEMS_PER_LIST),
             decoded: labels.counter(&table::DECODED),
@@ -50,6 +54,7 @@ impl Metrics {
             last_version: labels.gauge(&table::LAST_VERSION),
             event_age: labels.gauge(&table::EVENT_AGE),
             heard: Mutex::new(None),
+            has_listed: AtomicBool::new(false),
         }))
     }
 
@@ -93,6 +98,10 @@ impl Metrics {
     fn listed(&self, lasted: Duration, items: usize) {
         self.list_duration.record(lasted);
         self.items_per_list.record(count(items));
+        // Relaxed: one list ends at a time.
+        if self.has_listed.swap(true, Ordering::Relaxed) {
+            self.relists.increment(1);
+        }
         self.heard();
     }
 
@@ -108,6 +117,12 @@ impl Metrics {
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
+    /// A run begins; it ends when what comes back is dropped.
+    pub(super) fn runs(&self) -> Runs<'_, K> {
+        self.metrics.tell(Metrics::heard);
+        Runs(self)
+    }
+
     /// Around all that it does.
     pub(super) fn span(&self) -> Span {
         let (resource, namespace) = self.source.scope();
@@ -136,5 +151,18 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     pub(super) async fn sample(&self) -> Infallible {
         let version = || self.last_sync_resource_version();
         self.metrics.sample(|metrics| metrics.sample(version().as_deref())).await
+    }
+}
+
+/// A run of a reflector.
+pub(super) struct Runs<'r, K>(&'r Reflector<K>);
+
+impl<K> Drop for Runs<'_, K> {
+    /// Nothing is told any more, so what was told last must not stand as if it were of now.
+    fn drop(&mut self) {
+        self.0.metrics.tell(|metrics| {
+            metrics.last_version.set(0.0);
+            metrics.event_age.set(0.0);
+        });
     }
 }

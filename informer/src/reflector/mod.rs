@@ -11,6 +11,7 @@
 //! * `target/`: what is fed.
 //! * `watcher_events.rs`: the same fed by a watcher of kube's, in the place of a reflector.
 
+mod alarm;
 mod backoff;
 mod builder;
 mod decode;
@@ -40,6 +41,7 @@ use tracing::Instrument;
 use crate::lister_watcher::{ListerWatcher, RequestError, WatchStream};
 use crate::metrics::Named;
 use crate::shares::Shares;
+use alarm::Alarm;
 pub use backoff::Backoff;
 pub use builder::ReflectorBuilder;
 use decode::Decoder;
@@ -116,6 +118,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// [`RunError::Closed`], or [`RunError::Running`] when it runs already.
     pub async fn run(&self) -> RunError {
         let Ok(_running) = self.running.try_lock() else { return RunError::Running };
+        let _runs = self.runs();
         let running = async {
             tokio::select! {
                 closed = self.target.closed() => closed.into(),
@@ -199,22 +202,17 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         sleep(wait).await;
     }
 
-    /// The next of `stream`; an error when nothing comes for too long.
+    /// The next of `stream`; an error when the alarm rings before that.
     async fn next<R>(
         &self,
+        alarm: &mut Alarm,
         stream: &mut (impl Stream<Item = Result<R, RequestError>> + Unpin),
     ) -> Option<Result<R, RequestError>> {
-        self.next_within(self.silence, stream).await
-    }
-
-    /// The next of `stream`; an error when nothing comes in what is left of the time.
-    async fn next_within<R>(
-        &self,
-        left: Duration,
-        stream: &mut (impl Stream<Item = Result<R, RequestError>> + Unpin),
-    ) -> Option<Result<R, RequestError>> {
-        let next = timeout(left, stream.next()).await;
-        next.unwrap_or(Some(Err(RequestError::Silent { after: self.silence })))
+        tokio::select! {
+            biased;
+            next = stream.next() => next,
+            () = alarm.rings() => Some(Err(RequestError::Silent { after: self.silence })),
+        }
     }
 
     /// A request's answer; an error when none comes for too long.

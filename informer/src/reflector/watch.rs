@@ -8,10 +8,10 @@ use deltafifo::{Closed, DeltaObject, OfferError, StoreError};
 use futures_util::{FutureExt, StreamExt};
 use serde::de::DeserializeOwned;
 use tokio::task::coop::consume_budget;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tracing::{Instrument, debug, debug_span};
 
-use super::decode::Raw;
+use super::alarm::Alarm;
 use super::error::{ReflectorError, Stop, caught};
 use super::metrics::Metrics;
 use super::target::{Target, gone, tombstone};
@@ -97,7 +97,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
 
     /// Feeds what the watch tells, until it ends.
     async fn follow(&self, watch: &mut Watch, events: &mut usize) -> Result<Result<(), RequestError>, Closed> {
-        let opened = Instant::now();
+        let (opened, mut end) = (Instant::now(), Alarm::at(watch.until));
         loop {
             self.target.ready().await?;
             let ready = watch.events.next().now_or_never();
@@ -105,10 +105,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 event
             } else {
                 self.caught_up();
-                let Ok(event) = timeout_at(watch.until, watch.events.next()).await else {
-                    return Ok(Err(RequestError::Silent { after: opened.elapsed() }));
-                };
-                event
+                tokio::select! {
+                    biased;
+                    event = watch.events.next() => event,
+                    () = end.rings() => return Ok(Err(RequestError::Silent { after: opened.elapsed() })),
+                }
             };
             let applied = match event {
                 None => return Ok(Ok(())),
@@ -144,8 +145,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         let head = Head::of(&event.object)?;
         self.metrics.tell(Metrics::heard);
         if event.kind != EventType::Bookmark {
-            let raw = Raw::of(&event.object, &head);
-            let fed = match caught(|| self.decoder.one(&raw)) {
+            let fed = match caught(|| self.decoder.one(&event.object)) {
                 Ok(Ok(object)) => {
                     self.metrics.tell(Metrics::decoded);
                     caught(|| self.store(event.kind, object)).and_then(|stored| stored.map_err(ReflectorError::refused))

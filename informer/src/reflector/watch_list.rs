@@ -1,21 +1,21 @@
 //! Everything by a watch that sends all objects first (`WatchList`), so that the server need not make a list of them.
 
 use std::ops::ControlFlow;
-use std::pin::pin;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
+use super::alarm::Alarm;
 use super::error::{Failed, ReflectorError, Stop};
 use super::intake::{Intake, Part};
 use super::watch::{MOST_ATTEMPTS, VERY_SHORT};
 use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RequestError};
-use crate::wire::{Head, WireError};
+use crate::wire::{Head, WireError, ends_initial_events};
 
 /// For how long what has come waits for more: many times what a server that sends one after the other takes.
-const PAUSE: Duration = Duration::from_millis(1);
+const PAUSE: Duration = Duration::from_millis(5);
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// Everything, and the watch that goes on from there. None: the server does not do that, or did not as often as it was asked,
@@ -65,15 +65,15 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         let opened = Instant::now();
         // Since the last object: changes and bookmarks come from any server, for ever.
         let (mut waited, mut events) = (Duration::ZERO, 0);
+        let (mut silence, mut pause) = (Alarm::after(self.silence), Alarm::after(PAUSE));
         loop {
             let began = Instant::now();
-            let mut next = pin!(self.next_within(self.silence.saturating_sub(waited), &mut watch.events));
             let next = tokio::select! {
                 biased;
-                next = &mut next => next,
-                () = sleep(PAUSE), if intake.holds_any() => {
+                next = self.next(&mut silence, &mut watch.events) => next,
+                () = pause.rings(), if intake.holds_any() => {
                     intake.flush().await;
-                    next.await
+                    self.next(&mut silence, &mut watch.events).await
                 }
             };
             let Some(event) = next else { break };
@@ -85,11 +85,16 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 self.versions.lock().set_least("");
             }
             match event.kind {
-                EventType::Added | EventType::Modified => intake.items([event.object]).await,
+                EventType::Added | EventType::Modified => {
+                    if !intake.holds_any() {
+                        pause.set(PAUSE);
+                    }
+                    intake.items([event.object]).await;
+                }
                 EventType::Deleted => intake.send(Part::Deleted(event.object)).await,
                 EventType::Bookmark => {
-                    let head = Head::of(&event.object).map_err(RequestError::from)?;
-                    if head.ends_initial_events {
+                    if ends_initial_events(&event.object).map_err(RequestError::from)? {
+                        let head = Head::of(&event.object).map_err(RequestError::from)?;
                         if head.version.is_empty() {
                             return Err(RequestError::without_version("the end of the initial events").into());
                         }
@@ -98,6 +103,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                     }
                 }
             }
+            silence.set(self.silence.saturating_sub(waited));
         }
         if events == 0 && opened.elapsed() < VERY_SHORT {
             return Err(RequestError::VeryShort.into());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo::{BoxError, DeltaFifo, InOrderFifo, Indexer, IndexerBuilder, KeyFunc, Meta};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
@@ -155,6 +156,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
             resync: self.resync,
             on_error: self.on_error,
             phase: watch::Sender::new(Phase::New),
+            working: Mutex::default(),
             shares: Shares::default(),
         };
         Ok(SharedInformer { inner: Arc::new(inner) })

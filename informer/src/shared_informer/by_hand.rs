@@ -54,7 +54,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         handler: impl FnMut(Notification<K>) -> F + Send + 'static,
     ) -> Result<(Registration<K>, BoxFuture<'static, ()>), AddHandlerError> {
         let registration = self.register(options, false)?;
-        let telling = runner::tell(registration.feed().clone(), handler);
+        let telling = runner::tell(registration.clone(), handler);
         Ok((registration, Box::pin(telling)))
     }
 }

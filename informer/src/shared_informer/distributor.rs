@@ -15,6 +15,7 @@ use super::protocol::{Desks, Known};
 use super::step::{Now, Step};
 use super::sync::{Arc, Mutex, mutant};
 use crate::last_state::last_state;
+use crate::sleep::soundly;
 
 /// Who is told of changes.
 pub(super) struct Distributor<K> {
@@ -116,7 +117,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         let last = self.list.lock().last.clone();
         for mut state in last {
             // It fails when the feed is gone: then it had ended.
-            let _ = state.wait_for(|state| state.has_ended).await;
+            let _ = soundly(state.wait_for(|state| state.has_ended)).await;
         }
     }
 
@@ -158,7 +159,7 @@ impl<K: Send + Sync + 'static> Distributor<K> {
             let due = self.tick(now).unwrap_or(now + Duration::from_secs(86_400));
             tokio::select! {
                 () = tokio::time::sleep_until(due) => {}
-                () = self.came.notified() => {}
+                () = soundly(self.came.notified()) => {}
             }
         }
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use deltafifo::Lister;
 use futures_util::future::{BoxFuture, join_all};
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use kube::core::ObjectMeta;
 use kube::{Client, Resource};
 use parking_lot::Mutex;
@@ -204,13 +205,21 @@ impl SharedInformerFactory {
         // With nothing locked: it is user code that chooses.
         let informer = choose(builder).build()?;
         let made = Made { informer: Box::new(informer.clone()), runs: Arc::new(informer.clone()), is_started: false };
-        let mut informers = self.informers.lock();
-        if informers.is_shut_down {
-            return Err(FactoryError::ShutDown);
-        }
-        // Somebody else may have made it meanwhile: then that one is it.
-        let made = informers.by_kind.entry(key).or_insert(made);
-        Ok(made.informer.downcast_ref::<SharedInformer<K>>().cloned().unwrap_or(informer))
+        let there = {
+            let mut informers = self.informers.lock();
+            if informers.is_shut_down {
+                return Err(FactoryError::ShutDown);
+            }
+            match informers.by_kind.entry(key) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert(made);
+                    None
+                }
+                Entry::Occupied(there) => there.get().informer.downcast_ref::<SharedInformer<K>>().cloned(),
+            }
+        };
+        // Somebody else may have made it meanwhile: then that one is it, and the end of this one is user code again.
+        Ok(there.unwrap_or(informer))
     }
 
     fn made<K>(&self, key: &(TypeId, Name)) -> Result<Option<SharedInformer<K>>, FactoryError>

@@ -17,9 +17,9 @@ use super::protocol::{Desks, Intake, Known, Spent};
 use super::step::Step;
 use super::sync::{Arc, Mutex, mutant};
 use crate::metrics::Named;
+use crate::sleep::{sleep_until_some, soundly};
 use crate::strangers::unharmed;
 use crate::time::period;
-use crate::workqueue::sleep::sleep_until_some;
 pub(super) use told::Told;
 
 /// client-go's.
@@ -204,7 +204,7 @@ impl<K: Send + Sync + 'static> Feed<K> {
     /// Waits until no call runs any more, nor begins.
     pub(super) async fn ended(&self) {
         // It fails only when the sender is gone, which is here.
-        let _ = self.state().wait_for(|state| state.has_ended).await;
+        let _ = soundly(self.state().wait_for(|state| state.has_ended)).await;
     }
 
     pub(super) fn state(&self) -> watch::Receiver<State> {

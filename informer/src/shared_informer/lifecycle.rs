@@ -1,22 +1,23 @@
-//! An informer's life: new, running, stopping, over; and stopped, when its handlers have ended, too.
+//! An informer's life: new, running, over; and stopped, when its handlers have ended, too.
 
-use std::future::pending;
+use std::future::{pending, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 
 use deltafifo::Meta;
 use serde::de::DeserializeOwned;
-use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use super::error::{RunError, Stopped};
 use super::metrics::Metrics;
 use super::worker::Worker;
 use super::{Inner, SharedInformer};
+use crate::sleep::soundly;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     New,
     Running,
-    Stopping,
     /// Nothing begins any more. What was begun may go on to its end, and so may the last calls of handlers.
     Over,
 }
@@ -29,28 +30,31 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
     /// [`RunError`]: it runs already, or was stopped.
     pub async fn run(&self) -> Result<(), RunError> {
         let inner = &self.inner;
-        match inner.phase.send_if_modified(|phase| phase.moves(Phase::New, Phase::Running)) {
+        // Whatever takes a share takes it while there is another, so they are all back only once.
+        let share = inner.shares.take();
+        match inner.phase.send_if_modified(Phase::begins) {
             true => {}
             false if *inner.phase.borrow() == Phase::Running => return Err(RunError::Running),
             false => return Err(RunError::Stopped),
         }
-        // Dropped last: whatever takes a share takes it while there is this one, so they are all back only once.
-        let share = inner.shares.take();
         let running = Running(inner);
-        let mut workers = JoinSet::new();
         for number in 0..inner.workers {
-            workers.spawn(inner.worker(number).work().instrument(inner.identity.worker_span()));
+            let worker = tokio::spawn(inner.worker(number).work().instrument(inner.identity.worker_span()));
+            inner.working.lock().push(worker.abort_handle());
         }
+        drop(share);
         let mut phase = inner.phase.subscribe();
-        tokio::select! {
-            () = inner.feeder.run() => {}
-            () = async { inner.tell_of_sync().await; pending().await } => {}
-            () = inner.distributor.resync() => {}
-            never = inner.sample() => match never {},
-            _stopping = phase.wait_for(|phase| *phase != Phase::Running) => {}
-        }
-        workers.shutdown().await;
-        drop((running, share));
+        let run = async {
+            tokio::select! {
+                () = inner.feeder.run() => {}
+                () = async { inner.tell_of_sync().await; pending().await } => {}
+                () = inner.distributor.resync() => {}
+                never = inner.sample() => match never {},
+                _over = soundly(phase.wait_for(|phase| *phase != Phase::Running)) => {}
+            }
+        };
+        inner.while_running(run).await;
+        drop(running);
         inner.ended().await;
         Ok(())
     }
@@ -87,17 +91,11 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
 
     /// Stops it, for good, and waits until no handler is called any more. What waits for handlers is dropped. It waits for a list
     /// that is being applied or decoded, too, as far as a thread has that in hand: from then on no transform, index function or
-    /// accessor is called, and the store stays as it is. Do not wait for it within any of these, or within a handler.
+    /// accessor is called, and the store stays as it is. Do not wait for it within any of these, or within a handler. It does not
+    /// wait for [`run`](Self::run), which nobody may poll meanwhile.
     pub async fn stop(&self) {
-        let inner = &self.inner;
-        if inner.phase.send_if_modified(|phase| phase.moves(Phase::New, Phase::Stopping)) {
-            // It never ran, but handlers may have been told that there is nothing.
-            drop(Running(inner));
-        }
-        inner.phase.send_if_modified(|phase| phase.moves(Phase::Running, Phase::Stopping));
-        // It fails only when the sender is gone, which is here.
-        let _ = inner.phase.subscribe().wait_for(|phase| *phase == Phase::Over).await;
-        inner.ended().await;
+        drop(Running(&self.inner));
+        self.inner.ended().await;
     }
 }
 
@@ -113,6 +111,16 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
             on_error: self.on_error.clone(),
             _share: self.shares.take(),
         }
+    }
+
+    /// Polls `run` as long as the informer runs. Whoever stops it waits for who is just doing that.
+    async fn while_running(&self, run: impl Future<Output = ()>) {
+        let mut run = pin!(run);
+        poll_fn(|context| {
+            let _share = self.shares.take();
+            if *self.phase.borrow() == Phase::Running { run.as_mut().poll(context) } else { Poll::Ready(()) }
+        })
+        .await;
     }
 
     /// Waits, when nothing begins any more, until nothing goes on.
@@ -137,24 +145,27 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Inner<K, M> {
     }
 }
 
-/// The end of a run, or of waiting for one.
+/// The end of a run, or of waiting for one. Again it does nothing.
 struct Running<'i, K: Send + Sync + 'static, M: Meta<K>>(&'i Inner<K, M>);
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Running<'_, K, M> {
     fn drop(&mut self) {
         self.0.queue.close();
         self.0.distributor.close();
-        self.0.metrics.tell(Metrics::ended);
         self.0.phase.send_replace(Phase::Over);
+        for worker in self.0.working.lock().drain(..) {
+            worker.abort();
+        }
+        self.0.metrics.tell(Metrics::ended);
     }
 }
 
 impl Phase {
-    fn moves(&mut self, from: Self, to: Self) -> bool {
-        let moves = *self == from;
-        if moves {
-            *self = to;
+    fn begins(&mut self) -> bool {
+        let is_new = *self == Self::New;
+        if is_new {
+            *self = Self::Running;
         }
-        moves
+        is_new
     }
 }

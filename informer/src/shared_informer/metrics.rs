@@ -54,7 +54,8 @@ impl Identity {
     /// Around all that runs for a handler that is called so.
     pub(super) fn handler_span(&self, handler: &str) -> Span {
         let Self { name, resource, namespace } = self;
-        tracing::info_span!("handler", informer = name, resource, namespace, handler)
+        // Of nobody: it stays open for as long as the handler is there.
+        tracing::info_span!(parent: None, "handler", informer = name, resource, namespace, handler)
     }
 }
 
@@ -73,6 +74,7 @@ impl Metrics {
     /// Nothing is taken from the queue any more.
     pub(super) fn ended(&self) {
         self.queued.set(0.0);
+        self.store_version.set(0.0);
     }
 }
 

@@ -62,9 +62,11 @@ use std::time::Duration;
 
 use deltafifo::{IndexReader, KeyFunc, Lister, Meta};
 use kube::Resource;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
 use crate::KubeMeta;
 use crate::lister_watcher::ListerWatcher;
@@ -136,7 +138,9 @@ struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
     resync: Option<Duration>,
     on_error: OnError,
     phase: watch::Sender<Phase>,
-    /// Of a run and its workers; what feeds them has its own.
+    /// The workers of a run.
+    working: Mutex<Vec<AbortHandle>>,
+    /// Of who polls a run, and of its workers; what feeds them has its own.
     shares: Shares,
 }
 
@@ -194,7 +198,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         handler: impl FnMut(Vec<Notification<K>>) + Send + 'static,
     ) -> Result<Registration<K>, AddHandlerError> {
         let registration = self.register(options, false)?;
-        let started = runner::spawn_thread(registration.feed().clone(), most, handler);
+        let started = runner::spawn_thread(registration.clone(), most, handler);
         started.inspect_err(|_| registration.detach())?;
         Ok(registration)
     }
@@ -210,7 +214,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     ) -> Result<Registration<K>, AddHandlerError> {
         let runtime = Handle::try_current().map_err(|_| AddHandlerError::NoRuntime)?;
         let registration = self.register(options, false)?;
-        runner::spawn_task(&runtime, registration.feed().clone(), handler);
+        runner::spawn_task(&runtime, registration.clone(), handler);
         Ok(registration)
     }
 

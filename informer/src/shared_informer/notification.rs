@@ -7,7 +7,7 @@ use deltafifo::{Change, DeltaObject, DeltaType};
 /// Why a handler is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// It is of the first list, or was known when the handler came.
+    /// It is of the first list, or was known when the walk by which the handler began came to it.
     Initial,
     /// A watch said so.
     Watch,
@@ -41,7 +41,8 @@ pub enum Notification<K> {
     Added {
         /// It.
         new: Arc<K>,
-        /// Whether it is of the informer's first list, or was known when the handler came.
+        /// Whether it is of the informer's first list, or was known when the walk by which the handler began came to it. (client-go: when
+        /// the handler came.)
         is_in_initial_list: bool,
         /// Why.
         cause: Cause,

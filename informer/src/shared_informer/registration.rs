@@ -7,8 +7,10 @@ use std::time::Duration;
 use super::distributor::Distributor;
 use super::error::Removed;
 use super::feed::Feed;
+use crate::sleep::soundly;
 
-/// A handler's handle (client-go `ResourceEventHandlerRegistration`). Cheap to clone; dropped, the handler stays.
+/// A handler's handle (client-go `ResourceEventHandlerRegistration`). Cheap to clone; dropped, the handler stays. As long as there is
+/// one there is what the informer has stored, too.
 pub struct Registration<K: Send + Sync + 'static> {
     feed: Arc<Feed<K>>,
     distributor: Weak<Distributor<K>>,
@@ -36,7 +38,7 @@ impl<K: Send + Sync + 'static> Registration<K> {
     /// [`Removed`]: the handler was removed, or the informer stopped, before.
     pub async fn wait_for_sync(&self) -> Result<(), Removed> {
         let mut state = self.feed.state();
-        match state.wait_for(|state| state.has_synced || state.is_removed).await {
+        match soundly(state.wait_for(|state| state.has_synced || state.is_removed)).await {
             Ok(state) if state.has_synced => Ok(()),
             _ => Err(Removed),
         }

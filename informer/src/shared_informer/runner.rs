@@ -18,32 +18,37 @@ use super::notification::Notification;
 use super::registration::Registration;
 use super::sync::STRIDE;
 
-/// Ends the feed with whoever tells the handler, whatever ends that.
+/// Removes the handler with whoever tells it, whatever ends that: a runtime that is shut down, perhaps.
 struct Telling<K: Send + Sync + 'static> {
-    feed: Arc<Feed<K>>,
+    registration: Registration<K>,
 }
 
 impl<K: Send + Sync + 'static> Telling<K> {
+    fn feed(&self) -> &Feed<K> {
+        self.registration.feed()
+    }
+
     async fn next(&self) -> Option<Told<K>> {
-        poll_fn(|context| self.feed.poll(context)).await
+        poll_fn(|context| self.feed().poll(context)).await
     }
 }
 
 impl<K: Send + Sync + 'static> Drop for Telling<K> {
     fn drop(&mut self) {
-        self.feed.has_ended();
+        self.registration.detach();
+        self.feed().has_ended();
     }
 }
 
 /// Tells `handler` on a thread of its own, up to `most` notifications at a time.
 pub(super) fn spawn_thread<K: Send + Sync + 'static>(
-    feed: Arc<Feed<K>>,
+    registration: Registration<K>,
     most: usize,
     mut handler: impl FnMut(Vec<Notification<K>>) + Send + 'static,
 ) -> io::Result<()> {
-    let telling = Telling { feed };
+    let telling = Telling { registration };
     let tell = move || {
-        let _entered = telling.feed.span.clone().entered();
+        let _entered = telling.feed().span.clone().entered();
         while let Some(first) = block_on(telling.next()) {
             let (mut all, mut batch, mut next) = (Vec::new(), Vec::new(), Some(first));
             let mut rejected = 0;
@@ -52,7 +57,7 @@ pub(super) fn spawn_thread<K: Send + Sync + 'static>(
                 // What a filter keeps from the handler is over: a whole store of it must not pile up here.
                 if news.is_empty() {
                     rejected += usize::from(!batch.is_empty());
-                    telling.feed.done(&told);
+                    telling.feed().done(&told);
                 } else {
                     all.push(told);
                     batch.extend(news);
@@ -63,14 +68,14 @@ pub(super) fn spawn_thread<K: Send + Sync + 'static>(
             }
             if !batch.is_empty() {
                 let span = call_span(batch.len());
-                telling.feed.on_error.caught(|| span.in_scope(|| handler(batch)));
+                telling.feed().on_error.caught(|| span.in_scope(|| handler(batch)));
             }
             for told in &all {
-                telling.feed.done(told);
+                telling.feed().done(told);
             }
         }
         // Before it is said that nobody is told any more: its drop is user code.
-        telling.feed.on_error.caught(|| drop(handler));
+        telling.feed().on_error.caught(|| drop(handler));
     };
     thread::Builder::new().name("informer-handler".to_owned()).spawn(tell).map(drop)
 }
@@ -82,31 +87,31 @@ fn notifications<K>(told: &mut Told<K>) -> Vec<Notification<K>> {
 /// Tells `handler` in a task.
 pub(super) fn spawn_task<K: Send + Sync + 'static, F: Future<Output = ()> + Send>(
     runtime: &Handle,
-    feed: Arc<Feed<K>>,
+    registration: Registration<K>,
     handler: impl FnMut(Notification<K>) -> F + Send + 'static,
 ) {
-    runtime.spawn(tell(feed, handler));
+    runtime.spawn(tell(registration, handler));
 }
 
 /// Tells `handler` until the feed ends. Dropped, it ends the feed.
 pub(super) fn tell<K: Send + Sync + 'static, F: Future<Output = ()> + Send>(
-    feed: Arc<Feed<K>>,
+    registration: Registration<K>,
     mut handler: impl FnMut(Notification<K>) -> F + Send + 'static,
 ) -> impl Future<Output = ()> + Send + 'static {
-    let telling = Telling { feed };
-    let span = telling.feed.span.clone();
+    let telling = Telling { registration };
+    let span = telling.feed().span.clone();
     let tell = async move {
         while let Some(mut told) = telling.next().await {
             for notification in notifications(&mut told) {
                 let call = AssertUnwindSafe(async { handler(notification).await }.instrument(call_span(1)));
                 if let Err(panic) = call.catch_unwind().await {
-                    telling.feed.on_error.tell_panic(panic);
+                    telling.feed().on_error.tell_panic(panic);
                 }
             }
-            telling.feed.done(&told);
+            telling.feed().done(&told);
             consume_budget().await;
         }
-        telling.feed.on_error.caught(|| drop(handler));
+        telling.feed().on_error.caught(|| drop(handler));
     };
     tell.instrument(span)
 }

@@ -1,35 +1,40 @@
 //! One line of a watch: an event and its object, not decoded.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
-use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::json;
-use serde_json::value::RawValue;
 
 use super::WireError;
+use super::members::{Members, text};
 use crate::lister_watcher::{EventType, RawEvent, RequestError};
-
-#[derive(Deserialize)]
-struct Line<'a> {
-    #[serde(borrow)]
-    r#type: Cow<'a, str>,
-    #[serde(borrow)]
-    object: &'a RawValue,
-}
 
 /// What the line says; an ERROR event as the error that it is.
 pub(crate) fn parse(line: &Bytes) -> Result<RawEvent, RequestError> {
-    let event: Line = serde_json::from_slice(line).map_err(|e| WireError::not_that(e.to_string(), line))?;
-    let kind = match event.r#type.as_ref() {
+    let (mut members, mut kind, mut object) = (Members::of(line), None, None);
+    while let Some(name) = members.name()? {
+        match name.as_ref() {
+            "type" => kind = Some(text(members.value()?)?),
+            "object" => object = Some(members.value()?),
+            _ => {}
+        }
+    }
+    members.end()?;
+    let (Some(kind), Some(object)) = (kind, object) else {
+        return Err(WireError::not_that("an event without its type or its object", line).into());
+    };
+    let kind = match kind.as_ref() {
         "ADDED" => EventType::Added,
         "MODIFIED" => EventType::Modified,
         "DELETED" => EventType::Deleted,
         "BOOKMARK" => EventType::Bookmark,
-        "ERROR" => return Err(RequestError::from_status(event.object.get().as_bytes(), None)),
+        "ERROR" => return Err(RequestError::from_status(object, None)),
         other => return Err(WireError::not_that(format!("an event of type {other:?}"), line).into()),
     };
-    Ok(RawEvent { kind, object: line.slice_ref(event.object.get().as_bytes()) })
+    if kind == EventType::Bookmark {
+        // Nobody decodes it.
+        let _: IgnoredAny = serde_json::from_slice(object).map_err(|e| WireError::not_that(e.to_string(), object))?;
+    }
+    Ok(RawEvent { kind, object: line.slice_ref(object) })
 }
 
 /// The object of a bookmark.
@@ -62,7 +67,15 @@ mod tests {
 
     #[test]
     fn what_is_no_event_is_an_error() {
-        for line in ["", "{}", "null", r#"{"type":"ADDED"}"#, r#"{"type":"NEW","object":{}}"#, "garbage"] {
+        for line in [
+            "",
+            "{}",
+            "null",
+            r#"{"type":"ADDED"}"#,
+            r#"{"type":"NEW","object":{}}"#,
+            "garbage",
+            r#"{"type":"ADDED","object":{}}x"#,
+        ] {
             assert!(parse(&Bytes::from(line)).is_err(), "{line}");
         }
     }

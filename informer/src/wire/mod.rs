@@ -7,6 +7,7 @@
 mod event;
 mod lines;
 mod list;
+mod members;
 mod object;
 mod prune;
 mod scan;
@@ -14,7 +15,7 @@ mod scan;
 pub(crate) use event::{bookmark, parse as parse_event};
 pub(crate) use lines::Lines;
 pub(crate) use list::ListSplitter;
-pub(crate) use object::{Head, with_types};
+pub(crate) use object::{Head, ends_initial_events, has_kind, with_types};
 pub(crate) use prune::Prune;
 
 /// What a server sent that cannot be read.

@@ -1,74 +1,87 @@
-//! The few fields of an object that are needed before it is decoded: a scan of its JSON, several times faster than
-//! decoding it.
+//! The few fields of an object that are needed before it is decoded.
 
 use std::borrow::Cow;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use super::WireError;
+use super::members::{Members, text};
 
-/// An object's head: borrowed from its JSON where that has no escapes.
+/// What an object is called, and its version: borrowed from its JSON where that has no escapes. What is not there is empty; of
+/// what is there twice the first counts.
+#[derive(Default)]
 pub(crate) struct Head<'a> {
     pub(crate) namespace: Cow<'a, str>,
     pub(crate) name: Cow<'a, str>,
     pub(crate) version: Cow<'a, str>,
-    /// Whether it is the bookmark after which all initial events have been sent.
-    pub(crate) ends_initial_events: bool,
-    /// Whether it says its `kind`. Items of a list do not, where the list does.
-    pub(crate) has_kind: bool,
 }
 
-#[derive(Deserialize)]
-struct Object<'a> {
-    #[serde(default)]
-    kind: Option<IgnoredAny>,
-    #[serde(borrow, default)]
-    metadata: Option<Metadata<'a>>,
-}
-
-/// By itself, since a `Cow` in an `Option` is never borrowed.
-#[derive(Default, Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
-    #[serde(borrow, default)]
-    namespace: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    name: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    resource_version: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    annotations: Option<Annotations<'a>>,
-}
-
-#[derive(Default, Deserialize)]
-struct Annotations<'a> {
-    #[serde(borrow, default, rename = "k8s.io/initial-events-end")]
-    initial_events_end: Option<Text<'a>>,
-}
+/// A string, which may be missing.
+type Field<'a> = Option<Cow<'a, str>>;
 
 impl<'a> Head<'a> {
+    /// Reads no further than it has to: of what a Go server writes, not a tenth.
     pub(crate) fn of(object: &'a [u8]) -> Result<Self, WireError> {
-        let head: Object = serde_json::from_slice(object).map_err(|e| WireError::not_that(e.to_string(), object))?;
-        let metadata = head.metadata.unwrap_or_default();
-        let ends = metadata.annotations.and_then(|annotations| annotations.initial_events_end);
-        Ok(Self {
-            namespace: metadata.namespace.unwrap_or_default().0,
-            name: metadata.name.unwrap_or_default().0,
-            version: metadata.resource_version.unwrap_or_default().0,
-            ends_initial_events: ends.is_some_and(|Text(ends)| ends == "true"),
-            has_kind: head.kind.is_some(),
-        })
+        let (mut namespace, mut name, mut version): (Field, Field, Field) = Default::default();
+        let Some(mut metadata) = member(object, "metadata")? else { return Ok(Self::default()) };
+        while let Some(field) = metadata.name()? {
+            let found = match field.as_ref() {
+                "namespace" => &mut namespace,
+                "name" => &mut name,
+                "resourceVersion" => &mut version,
+                _ => continue,
+            };
+            if found.is_none() {
+                *found = optional_text(metadata.value()?)?;
+            }
+            if namespace.is_some() && name.is_some() && version.is_some() {
+                break;
+            }
+        }
+        let [namespace, name, version] = [namespace, name, version].map(Option::unwrap_or_default);
+        Ok(Self { namespace, name, version })
     }
 
     /// `namespace/name`, or `name`.
     pub(crate) fn key(&self) -> Cow<'a, str> {
         if self.namespace.is_empty() { self.name.clone() } else { format!("{}/{}", self.namespace, self.name).into() }
     }
+}
+
+/// Whether a bookmark is the one after which all initial events have been sent.
+pub(crate) fn ends_initial_events(object: &[u8]) -> Result<bool, WireError> {
+    const ANNOTATION: &str = "k8s.io/initial-events-end";
+    let Some(mut metadata) = member(object, "metadata")? else { return Ok(false) };
+    if !goes_to(&mut metadata, "annotations")? {
+        return Ok(false);
+    }
+    let Some(mut annotations) = metadata.into_members()? else { return Ok(false) };
+    Ok(goes_to(&mut annotations, ANNOTATION)? && optional_text(annotations.value()?)?.as_deref() == Some("true"))
+}
+
+/// Whether an object says its `kind`. Items of a list do not, where the list does.
+pub(crate) fn has_kind(object: &[u8]) -> Result<bool, WireError> {
+    goes_to(&mut Members::of(object), "kind")
+}
+
+/// The members of a member that is an object.
+fn member<'a>(object: &'a [u8], name: &str) -> Result<Option<Members<'a>>, WireError> {
+    let mut members = Members::of(object);
+    if goes_to(&mut members, name)? { members.into_members() } else { Ok(None) }
+}
+
+/// Goes on to the member of this name; false when there is none.
+fn goes_to(members: &mut Members, name: &str) -> Result<bool, WireError> {
+    while let Some(found) = members.name()? {
+        if found == name {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn optional_text(value: &[u8]) -> Result<Field<'_>, WireError> {
+    if value == b"null" { Ok(None) } else { text(value).map(Some) }
 }
 
 /// `object`, which does not say its types, with them.
@@ -86,7 +99,7 @@ pub(crate) fn with_types(object: &[u8], api_version: &str, kind: &str) -> Bytes 
 
 #[cfg(test)]
 mod tests {
-    use super::{Head, with_types};
+    use super::{Head, ends_initial_events, has_kind, with_types};
 
     #[test]
     fn the_head_of_an_object_is_read_without_the_rest() {
@@ -94,23 +107,38 @@ mod tests {
             "annotations":{"x":"y"},"resourceVersion":"12"},"status":[1,2]}"#;
         let head = Head::of(pod).unwrap();
         assert_eq!((head.key().as_ref(), head.version.as_ref()), ("ns/ab", "12"));
-        assert!(head.has_kind && !head.ends_initial_events);
+        assert!(has_kind(pod).unwrap() && !ends_initial_events(pod).unwrap());
+    }
+
+    #[test]
+    fn what_stands_behind_it_is_not_looked_at() {
+        let head = Head::of(br#"{"metadata":{"name":"a","namespace":"ns","resourceVersion":"1","uid":"#).unwrap();
+        assert_eq!(head.key(), "ns/a");
     }
 
     #[test]
     fn what_is_missing_is_empty() {
         for object in ["{}", r#"{"metadata":null}"#, r#"{"metadata":{"name":null}}"#] {
             let head = Head::of(object.as_bytes()).unwrap();
-            assert_eq!((head.key().as_ref(), head.version.as_ref(), head.has_kind), ("", "", false), "{object}");
+            assert_eq!((head.key().as_ref(), head.version.as_ref()), ("", ""), "{object}");
+            assert!(!has_kind(object.as_bytes()).unwrap(), "{object}");
         }
-        assert!(Head::of(b"{\"metadata\":{\"name\":1}}").is_err());
+        for broken in
+            [r#"{"metadata":{"name":1}}"#, r#"{"metadata":[]}"#, "[]", "{", r#"{"metadata":{"name":"\ud800"}}"#]
+        {
+            assert!(Head::of(broken.as_bytes()).is_err(), "{broken}");
+        }
     }
 
     #[test]
     fn the_bookmark_that_ends_the_initial_events_is_told_from_others() {
         let ends = br#"{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion":"5"}}"#;
-        assert!(Head::of(ends).unwrap().ends_initial_events);
-        assert!(!Head::of(br#"{"metadata":{"resourceVersion":"5","annotations":{}}}"#).unwrap().ends_initial_events);
+        assert!(ends_initial_events(ends).unwrap());
+        for others in ["null", "{}", r#"{"k8s.io/initial-events-end":null}"#, r#"{"k8s.io/initial-events-end":"no"}"#] {
+            let others = format!(r#"{{"metadata":{{"resourceVersion":"5","annotations":{others}}}}}"#);
+            assert!(!ends_initial_events(others.as_bytes()).unwrap(), "{others}");
+        }
+        assert!(!ends_initial_events(b"{}").unwrap());
     }
 
     #[test]

@@ -95,7 +95,6 @@ mod queue;
 mod shard;
 mod sharded;
 mod shared;
-pub(crate) mod sleep;
 #[cfg(test)]
 mod tests;
 

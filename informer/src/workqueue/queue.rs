@@ -14,7 +14,7 @@ use super::keeper::Keeper;
 use super::line::Phase;
 use super::options::AddOptions;
 use super::shared::{Shared, Taken};
-use super::sleep::sleep_until_some;
+use crate::sleep::sleep_until_some;
 
 /// A queue of keys to be processed, each by one at a time (client-go `TypedRateLimitingInterface`, controller-runtime
 /// `PriorityQueue`). What it does with a key, how long a key may wait, and what everything costs is said in the docs of

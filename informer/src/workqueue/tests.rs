@@ -15,7 +15,7 @@ use super::limiter::default_controller_rate_limiter;
 use super::line::{Line, Next, Phase};
 use super::shard::{Place, Shard};
 use super::shared::Shared;
-use super::sleep::sleep_until_some;
+use crate::sleep::sleep_until_some;
 
 const PLACE: Place = Place { shard: 0, slot: 0 };
 

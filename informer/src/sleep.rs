@@ -1,12 +1,11 @@
 //! Sleeping without missing what one sleeps for, and without harm to who wakes.
 
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
 use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
 
 use crate::strangers::unharmed;
 
@@ -24,11 +23,21 @@ pub(crate) async fn sleep_until_some<T>(place: &Notify, mut look: impl FnMut() -
         if let Some(seen) = look() {
             return seen;
         }
-        sleep(woken).await;
+        soundly(woken.as_mut()).await;
     }
 }
 
-/// A sleeper's own waker, which may be a stranger's, in one that never panics: `Notify`, waking all, would forget those
+/// Waits for `sleep`, whoever is woken by it.
+pub(crate) async fn soundly<S: Future>(sleep: S) -> S::Output {
+    let mut sleep = pin!(sleep);
+    poll_fn(|context| {
+        let waker = Waker::from(Arc::new(Sleeper(context.waker().clone())));
+        sleep.as_mut().poll(&mut Context::from_waker(&waker))
+    })
+    .await
+}
+
+/// A sleeper's own waker, which may be a stranger's, in one that never panics: who wakes it, waking all perhaps, would forget those
 /// behind it, and who goes away and hands its wake-up on would end with a panic that is not its own.
 struct Sleeper(Waker);
 
@@ -37,12 +46,4 @@ impl Wake for Sleeper {
         // With its drop, which may be the last one.
         unharmed(move || self.0.wake_by_ref());
     }
-}
-
-async fn sleep(mut woken: Pin<&mut Notified<'_>>) {
-    poll_fn(|context| {
-        let waker = Waker::from(Arc::new(Sleeper(context.waker().clone())));
-        woken.as_mut().poll(&mut Context::from_waker(&waker))
-    })
-    .await;
 }

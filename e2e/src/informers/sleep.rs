@@ -1,0 +1,34 @@
+//! A sleep from which handlers do not wake up by themselves.
+
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
+/// Where they sleep.
+#[derive(Default)]
+pub struct Bed {
+    is_night: Mutex<bool>,
+    morning: Condvar,
+}
+
+/// While there is one, handlers sleep.
+pub struct Night(Arc<Bed>);
+
+impl Bed {
+    pub fn night(self: &Arc<Self>) -> Night {
+        *self.is_night.lock() = true;
+        Night(self.clone())
+    }
+
+    /// Blocks until it is day.
+    pub fn sleep(&self) {
+        self.morning.wait_while(&mut self.is_night.lock(), |is_night| *is_night);
+    }
+}
+
+impl Drop for Night {
+    fn drop(&mut self) {
+        *self.0.is_night.lock() = false;
+        self.0.morning.notify_all();
+    }
+}

@@ -1,0 +1,88 @@
+//! A time-out for who waits again and again, and hardly ever for so long.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// Put off, its timer stays as it is until that rings: to set a timer takes the lock of all timers, and may wake up the thread that
+/// waits for them.
+pub(super) struct Alarm {
+    at: Instant,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Alarm {
+    pub(super) fn at(at: Instant) -> Self {
+        Self { at, timer: Box::pin(sleep_until(at)) }
+    }
+
+    pub(super) fn after(time: Duration) -> Self {
+        Self::at(in_(time))
+    }
+
+    /// From now on it rings after this time.
+    pub(super) fn set(&mut self, time: Duration) {
+        self.at = in_(time);
+        if self.at < self.timer.deadline() {
+            self.timer.as_mut().reset(self.at);
+        }
+    }
+
+    /// Waits until it rings. Dropped, that loses nothing.
+    pub(super) async fn rings(&mut self) {
+        loop {
+            if !self.timer.is_elapsed() {
+                self.timer.as_mut().await;
+            }
+            if self.timer.deadline() >= self.at {
+                return;
+            }
+            self.timer.as_mut().reset(self.at);
+        }
+    }
+}
+
+fn in_(time: Duration) -> Instant {
+    /// Nobody waits for longer.
+    const YEAR: Duration = Duration::from_secs(86_400 * 365);
+    Instant::now() + time.min(YEAR)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::{Instant, sleep, timeout};
+
+    use super::Alarm;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn it_rings_when_it_was_set_to_last() {
+        let began = Instant::now();
+        let mut alarm = Alarm::after(3 * SECOND);
+        for _ in 0..3 {
+            assert!(timeout(SECOND, alarm.rings()).await.is_err());
+            alarm.set(3 * SECOND);
+        }
+        alarm.rings().await;
+        assert_eq!(began.elapsed().as_secs(), 6);
+        alarm.rings().await;
+        assert_eq!(began.elapsed().as_secs(), 6, "it goes on ringing");
+        alarm.set(SECOND);
+        alarm.rings().await;
+        assert_eq!(began.elapsed().as_secs(), 7);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_can_be_set_to_ring_sooner() {
+        let began = Instant::now();
+        let mut alarm = Alarm::after(Duration::MAX);
+        sleep(SECOND).await;
+        alarm.set(SECOND);
+        alarm.rings().await;
+        assert_eq!(began.elapsed().as_secs(), 2);
+    }
+}

@@ -1,0 +1,197 @@
+//! The members of an object, one after the other, as they are written: who needs a few of them reads no further.
+
+use std::borrow::Cow;
+
+use super::WireError;
+use super::scan::Scan;
+
+/// A way through an object. Nothing but brackets and strings is looked at on it: whether what is passed over is JSON finds out
+/// who decodes it.
+pub(super) struct Members<'a> {
+    object: &'a [u8],
+    /// What comes next of it.
+    rest: &'a [u8],
+    at: At,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Start,
+    Value,
+    ValueEnd,
+    End,
+}
+
+impl<'a> Members<'a> {
+    /// Those of the object that `object` begins with.
+    pub(super) fn of(object: &'a [u8]) -> Self {
+        Self { object, rest: object.trim_ascii_start(), at: At::Start }
+    }
+
+    /// The name of the next member; none behind the last. The value of the one before is passed over.
+    pub(super) fn name(&mut self) -> Result<Option<Cow<'a, str>>, WireError> {
+        if self.at == At::Value {
+            self.value()?;
+        }
+        match (self.at, self.rest) {
+            (At::Start, [b'{', rest @ ..]) => self.rest = rest.trim_ascii_start(),
+            (At::ValueEnd, [b',', rest @ ..]) => {
+                self.rest = rest.trim_ascii_start();
+                return self.named().map(Some);
+            }
+            (At::ValueEnd, [b'}', ..]) => {}
+            (At::End, _) => return Ok(None),
+            _ => return Err(self.broken()),
+        }
+        if let [b'}', rest @ ..] = self.rest {
+            (self.rest, self.at) = (rest, At::End);
+            return Ok(None);
+        }
+        self.named().map(Some)
+    }
+
+    /// The value behind the name, as it is written.
+    pub(super) fn value(&mut self) -> Result<&'a [u8], WireError> {
+        self.at = At::ValueEnd;
+        self.take()
+    }
+
+    /// The members of the value behind the name; none if that is `null`. Of this object nothing more is read.
+    pub(super) fn into_members(mut self) -> Result<Option<Self>, WireError> {
+        if self.rest.starts_with(b"{") {
+            return Ok(Some(Self::of(self.rest)));
+        }
+        if self.value()? == b"null" { Ok(None) } else { Err(self.broken()) }
+    }
+
+    /// Nothing stands behind the last.
+    pub(super) fn end(mut self) -> Result<(), WireError> {
+        while self.name()?.is_some() {}
+        if self.rest.trim_ascii_start().is_empty() { Ok(()) } else { Err(self.broken()) }
+    }
+
+    fn named(&mut self) -> Result<Cow<'a, str>, WireError> {
+        let name = match self.rest {
+            [b'"', ..] => text(self.take()?)?,
+            _ => return Err(self.broken()),
+        };
+        let [b':', rest @ ..] = self.rest else { return Err(self.broken()) };
+        (self.rest, self.at) = (rest.trim_ascii_start(), At::Value);
+        Ok(name)
+    }
+
+    fn take(&mut self) -> Result<&'a [u8], WireError> {
+        let end = Scan::default().end(self.rest).ok_or_else(|| self.broken())?;
+        let (value, rest) = self.rest.split_at_checked(end).ok_or_else(|| self.broken())?;
+        self.rest = rest.trim_ascii_start();
+        Ok(value)
+    }
+
+    fn broken(&self) -> WireError {
+        WireError::not_that("no JSON object", self.object)
+    }
+}
+
+/// What a string says: borrowed where it has no escapes.
+pub(super) fn text(json: &[u8]) -> Result<Cow<'_, str>, WireError> {
+    /// By itself, since a `Cow` is borrowed only where serde is asked for that.
+    #[derive(serde::Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    let Text(text) = serde_json::from_slice(json).map_err(|e| WireError::not_that(e.to_string(), json))?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::Members;
+    use crate::wire::WireError;
+
+    fn all(object: &str) -> Result<Vec<(String, &str)>, WireError> {
+        let (mut members, mut all) = (Members::of(object.as_bytes()), Vec::new());
+        while let Some(name) = members.name()? {
+            all.push((name.into_owned(), std::str::from_utf8(members.value()?).expect("it was text")));
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn members_come_as_they_are_written() {
+        let object = r#" { "a\"b" : "x,\"}" ,"c":[1,{"d":2}],"e":{"f":"]"} , "g" :null,"h":1e3 } "#;
+        let expected =
+            [("a\"b", r#""x,\"}""#), ("c", r#"[1,{"d":2}]"#), ("e", r#"{"f":"]"}"#), ("g", "null"), ("h", "1e3")];
+        assert_eq!(all(object).unwrap(), expected.map(|(name, value)| (name.to_owned(), value)));
+        assert_eq!(all("{}").unwrap(), []);
+        assert_eq!(all(" { } ").unwrap(), []);
+    }
+
+    #[test]
+    fn values_that_nobody_wants_are_passed_over() {
+        let mut members = Members::of(br#"{"a":{"b":1},"c":{"d":2}}"#);
+        assert_eq!(members.name().unwrap().unwrap(), "a");
+        assert_eq!(members.name().unwrap().unwrap(), "c");
+        let mut inner = members.into_members().unwrap().unwrap();
+        assert_eq!(inner.name().unwrap().unwrap(), "d");
+        assert_eq!(inner.value().unwrap(), b"2");
+        assert_eq!(inner.name().unwrap(), None);
+        assert_eq!(inner.name().unwrap(), None, "nothing comes behind the end");
+    }
+
+    #[test]
+    fn nothing_stands_behind_the_end() {
+        assert!(Members::of(b"{\"a\":1} \n").end().is_ok());
+        assert!(Members::of(b"{\"a\":1} \"b\"").end().is_err());
+    }
+
+    #[test]
+    fn what_is_no_object_or_ends_early_is_an_error() {
+        for broken in ["", "null", "[]", "7", "{", "{,}", r#"{"a"}"#, r#"{"a" 1}"#, r#"{"a":1 "b":2}"#, r#"{"a":1,}"#] {
+            assert!(all(broken).is_err(), "{broken}");
+        }
+        let whole = r#"{"a":{"b":"c"},"d":1}"#;
+        for cut in 0..whole.len() {
+            assert!(all(&whole[..cut]).is_err(), "cut at {cut}");
+        }
+    }
+
+    fn json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            ".{0,6}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 24, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map(".{0,4}", inner, 0..4)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_object_is_read_as_a_parser_reads_it(
+            members in proptest::collection::btree_map(".{0,4}", json(), 0..5),
+            is_pretty in any::<bool>(),
+        ) {
+            let object = Value::Object(members.clone().into_iter().collect());
+            let text = if is_pretty { serde_json::to_string_pretty(&object) } else { serde_json::to_string(&object) };
+            let text = text.expect("a value is JSON");
+            let read = all(&text).expect("it is an object");
+            let read: Vec<_> =
+                read.into_iter().map(|(name, value)| (name, serde_json::from_str(value).expect("a value"))).collect();
+            prop_assert_eq!(read, members.into_iter().collect::<Vec<(String, Value)>>());
+        }
+
+        #[test]
+        fn nothing_makes_it_panic(object in proptest::collection::vec(proptest::sample::select(vec![
+            "{", "}", "[", "]", ",", ":", "\"", "\\", "\"a\":", "null", "1", " ",
+        ]), 0..20)) {
+            let _ = all(&object.concat());
+        }
+    }
+}

@@ -2,31 +2,29 @@
 //!
 //! A body's bytes come record by record of TLS, of which each wakes the connection's task, and that whoever reads the body, which
 //! wakes the other again: for a list of 100 MB that is half of what reading it takes. So who has caught up with a long list lets
-//! some of it come, and then reads all that has. (Of one list of 100,000 objects, on two cores: 2,000 calls of futex for 15,000 when
-//! listed, 4,000 for 32,000 when streamed.)
+//! some of it come, and then reads all that has. FIGURES
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::FutureExt;
 use kube::client::Body;
-use tokio::task::yield_now;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::RequestError;
 use super::body::next_bytes;
 
 /// What a socket has room for comes in that time from a fast server.
 const PAUSE: Duration = Duration::from_millis(2);
-/// So many turns are left to others, the connection's task among them, before there is nothing to read.
-const TURNS: usize = 3;
-/// After a pause there is as much, or it was in vain: the task has not come to its turn, somewhere else, and would wait as well.
+/// What takes longer was waited for: so much has been read as there was.
+const AT_ONCE: Duration = Duration::from_micros(50);
+/// After a pause so many pieces come without another wait, or it was in vain: it is not the server that is waited for, but a thread.
 const WORTH_IT: usize = 3;
-/// Before the first pause so much comes, and after one in vain.
+/// Before the first pause so many pieces come, and after one in vain.
 const UNPAUSED: usize = 64;
 
-/// How a list is read; in pieces of what has come.
+/// How a list is read.
 pub(super) struct Patience {
+    has_caught_up: bool,
     since_pause: usize,
     /// So many come before there is a pause again.
     unpaused: usize,
@@ -34,19 +32,12 @@ pub(super) struct Patience {
 
 impl Patience {
     pub(super) fn new() -> Self {
-        Self { since_pause: WORTH_IT, unpaused: UNPAUSED }
+        Self { has_caught_up: false, since_pause: WORTH_IT, unpaused: UNPAUSED }
     }
 
     /// The next bytes of a body; none at its end. Dropped, it loses nothing.
     pub(super) async fn next_bytes(&mut self, body: &mut Body) -> Result<Option<Bytes>, RequestError> {
-        if self.unpaused == 0 {
-            for _ in 0..TURNS {
-                if let Some(next) = next_bytes(body).now_or_never() {
-                    self.since_pause += 1;
-                    return next;
-                }
-                yield_now().await;
-            }
+        if self.has_caught_up && self.unpaused == 0 {
             if self.since_pause < WORTH_IT {
                 self.unpaused = UNPAUSED;
             } else {
@@ -54,9 +45,11 @@ impl Patience {
             }
             self.since_pause = 0;
         }
+        let asked = Instant::now();
         let next = next_bytes(body).await;
-        self.unpaused = self.unpaused.saturating_sub(1);
+        self.has_caught_up = asked.elapsed() > AT_ONCE;
         self.since_pause += 1;
+        self.unpaused = self.unpaused.saturating_sub(1);
         next
     }
 }
@@ -74,11 +67,10 @@ mod tests {
     use kube::Client;
     use kube::client::Body;
     use parking_lot::Mutex;
-    use tokio::task::yield_now;
     use tokio::time::{Instant, sleep};
     use tower::service_fn;
 
-    use super::{PAUSE, Patience, TURNS, UNPAUSED};
+    use super::{PAUSE, Patience, UNPAUSED};
 
     const FRAMES: usize = 10 * UNPAUSED;
 
@@ -108,27 +100,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_comes_after_a_few_turns_is_waited_for_now_and_then_only() {
-        let slow = stream::iter(0..FRAMES).then(|number| async move {
-            for _ in 0..2 * TURNS {
-                yield_now().await;
-            }
+    async fn where_each_piece_is_waited_for_a_pause_is_in_vain_and_seldom() {
+        let each = Duration::from_millis(1);
+        let slow = stream::iter(0..FRAMES).then(move |number| async move {
+            sleep(each).await;
             number
         });
-        let most = u32::try_from(FRAMES / UNPAUSED).unwrap();
-        // A timer of tokio's has a millisecond more.
-        assert!(reading(slow).await <= most * (PAUSE + Duration::from_millis(1)));
+        let (frames, pauses) = (u32::try_from(FRAMES).unwrap(), u32::try_from(FRAMES / UNPAUSED).unwrap());
+        assert!(reading(slow).await <= frames * each + pauses * PAUSE);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_has_caught_up_lets_more_come() {
-        // The one behind the first that can be paused before is there soon after it is asked for.
-        let soon = stream::iter(0..FRAMES).then(|number| async move {
+        // All but one come at once.
+        let waited = Duration::from_millis(1);
+        let soon = stream::iter(0..FRAMES).then(move |number| async move {
             if number == UNPAUSED {
-                sleep(Duration::from_micros(10)).await;
+                sleep(waited).await;
             }
             number
         });
-        assert!(reading(soon).await >= PAUSE);
+        assert_eq!(reading(soon).await, waited + PAUSE);
     }
 }

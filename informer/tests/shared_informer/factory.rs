@@ -4,14 +4,16 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deltafifo_informer::KubeMeta;
 use deltafifo_informer::shared_informer::{
-    Buffer, FactoryError, HandlerOptions, Notification, Scope, SharedInformerFactory,
+    Buffer, FactoryError, HandlerOptions, Notification, Scope, SharedInformerBuilder, SharedInformerFactory,
 };
 use deltafifo_testkit::{ApiServer, Fault, Resource, Verb, WatchLists};
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 use serde_json::json;
+use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::rig::{gated, map, next, server};
@@ -211,4 +213,25 @@ async fn an_informer_of_a_kind_known_at_run_time_is_told_what_changes_in_its_sco
     };
     let told = [stream.next().await, stream.next().await, stream.next().await];
     assert_eq!(told.map(|told| shown(told.unwrap())), ["+1", "1>2", "-2"]);
+}
+
+#[tokio::test]
+async fn what_was_chosen_for_one_that_another_call_made_meanwhile_is_dropped_with_nothing_locked() {
+    /// Asks the factory when it is dropped.
+    struct Asks(SharedInformerFactory, mpsc::UnboundedSender<String>);
+    impl Drop for Asks {
+        fn drop(&mut self) {
+            let _ = self.1.send(format!("{:?}", self.0));
+        }
+    }
+    let server = server();
+    let factory = factory(&server);
+    let ((dropped, mut is_dropped), inner) = (mpsc::unbounded_channel(), factory.clone());
+    let asks = Asks(factory.clone(), dropped);
+    let choose = move |informer: SharedInformerBuilder<ConfigMap, KubeMeta>| {
+        inner.informer::<ConfigMap>(&Scope::all()).unwrap();
+        informer.on_error(move |_| drop(format!("{:?}", asks.0)))
+    };
+    factory.informer_with::<ConfigMap>(&(), &Scope::all(), choose).unwrap();
+    assert!(is_dropped.recv().await.is_some());
 }

@@ -1,5 +1,6 @@
 //! Running, stopping, and what an informer is made of.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use deltafifo::Indexers;
@@ -8,6 +9,7 @@ use deltafifo_testkit::{Fault, Resource, Verb, status};
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::rig::{QUEUES, Rig, builder, gated, map, next, run, server, value};
 
@@ -243,4 +245,29 @@ async fn a_version_can_be_waited_for_and_what_came_up_to_it_is_stored() {
     let version = rig.server.delete(&Resource::config_maps(), "shop", "a").unwrap().to_string();
     rig.informer.store().wait_for_resource_version_async(&version).await.unwrap();
     assert!(rig.informer.store().get_by_key("shop/a").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_stopped_by_who_has_its_run_in_hand_and_does_not_poll_it() {
+    for queue in QUEUES {
+        let server = server();
+        server.apply(map("a", "1")).unwrap();
+        let informer = queue(builder(&server)).build().unwrap();
+        let mut stream = informer.subscribe(HandlerOptions::new()).unwrap();
+        let mut run = pin!(informer.run());
+        tokio::select! {
+            ended = &mut run => panic!("{ended:?}"),
+            told = next(&mut stream, 1) => assert_eq!(told, ["initial *a=1"]),
+        }
+        timeout(Duration::from_secs(60), informer.stop()).await.expect("it does not wait for its run");
+        assert!(informer.is_stopped() && stream.next().await.is_none());
+        assert!(matches!(informer.subscribe(HandlerOptions::new()), Err(AddHandlerError::Stopped)));
+        server.apply(map("a", "2")).unwrap();
+        run.await.unwrap();
+        assert_eq!(
+            informer.store().get_by_key("shop/a").as_deref().map(value),
+            Some("1"),
+            "nothing comes of it any more"
+        );
+    }
 }

@@ -1,4 +1,4 @@
-//! Informers against an API server in this process. Where time matters the clock is paused; nowhere is slept. The likes of
+//! Informers against an API server in this process. Where time matters the clock is paused, and nobody sleeps on another. The likes of
 //! client-go's own tests are among them:
 //!
 //! | client-go | here |
@@ -66,4 +66,5 @@ mod rig;
 mod shared;
 mod stopped;
 mod stress;
+mod wakers;
 mod workers;

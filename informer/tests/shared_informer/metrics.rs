@@ -14,6 +14,7 @@ use deltafifo_informer::shared_informer::{
     Buffer, HandlerOptions, Scope, SharedInformerBuilder, SharedInformerFactory, Subscription,
 };
 use deltafifo_informer::{KubeListerWatcher, KubeMeta, Reflector};
+use deltafifo_testkit::Fault;
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use metrics::{Recorder as _, with_local_recorder};
@@ -210,8 +211,9 @@ async fn watches_are_counted_with_those_that_go_on_and_those_that_are_short() {
     sleep(Duration::from_secs(10)).await;
     rig.server.wait_for_watchers(1).await;
     let [watches, restarts, _] = recorder.stand(counters);
-    let [lists] = recorder.stand(["reflector_lists_total"]);
+    let [lists, relists] = recorder.stand(["reflector_lists_total", "reflector_relists_total"]);
     assert_eq!(watches - restarts, lists, "a watch after a list is no restart");
+    assert_eq!(relists, lists - 1.0, "each came to its end");
 }
 
 #[tokio::test(start_paused = true)]
@@ -238,6 +240,23 @@ async fn lag_is_told_in_versions_and_in_time() {
     sampled().await;
     let [age] = recorder.stand(["reflector_last_event_age_seconds"]);
     assert!(age < 1.0, "a bookmark counts, too: {age}");
+    rig.informer.stop().await;
+    rig.run.await.unwrap().unwrap();
+    let gauges =
+        ["reflector_last_resource_version", "informer_store_resource_version", "reflector_last_event_age_seconds"];
+    assert_eq!(recorder.stand(gauges), [0.0; 3], "there is nothing that could lag");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_never_heard_anything_is_as_old_as_its_run() {
+    let (mut recorder, server) = (Recorder::default(), server());
+    server.fault(Fault::silence().times(usize::MAX));
+    let _rig = recorder.start(server, |informer| informer);
+    sleep(Duration::from_secs(600)).await;
+    let [age, relists, lists] =
+        recorder.stand(["reflector_last_event_age_seconds", "reflector_relists_total", "reflector_lists_total"]);
+    assert!((599.0..=600.0).contains(&age), "{age}");
+    assert!(relists == 0.0 && lists > 1.0, "{lists} times in vain");
 }
 
 #[tokio::test(start_paused = true)]

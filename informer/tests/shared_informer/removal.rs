@@ -1,5 +1,6 @@
 //! Handlers that are removed: by their handle, by themselves, with a call running or none, during a walk.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use deltafifo_informer::shared_informer::{HandlerOptions, Registration, Removed};
@@ -190,4 +191,18 @@ async fn to_remove_waits_until_the_handler_itself_is_dropped() {
         go.send(()).unwrap();
         removed.await;
     }
+}
+
+#[test]
+fn one_whose_runtime_has_ended_is_forgotten() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (informers, handlers, filter) = (runtime(), runtime(), Arc::new(()));
+    let (held, server) = (filter.clone(), server());
+    let informer = informers.block_on(async { builder(&server).build().unwrap() });
+    let options = HandlerOptions::new().filter(move |_| Arc::strong_count(&held) > 0);
+    let handle = handlers.block_on(async { informer.add_async_handler(options, |_| async {}).unwrap() });
+    drop(handlers);
+    informers.block_on(handle.ended());
+    drop(handle);
+    assert_eq!(Arc::strong_count(&filter), 1);
 }

@@ -1,12 +1,13 @@
 //! The threads that work for a reflector: what may block, or run user code, is no work for the async ones.
 
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tracing::Span;
 
 use super::error::{ReflectorError, caught};
 use crate::shares::Shares;
 
-/// Each piece of work holds a share, to its end: it goes on when the run that waits for it is dropped.
+/// Each piece of work holds a share, to its end: it goes on when the run that waits for it is dropped, or not polled.
 #[derive(Clone, Default)]
 pub(super) struct Threads {
     pub(super) shares: Shares,
@@ -20,10 +21,15 @@ impl Threads {
     ) -> Result<R, ReflectorError> {
         let share = self.shares.take();
         let span = Span::current();
-        // The share comes last: if nobody waits any more, the drop of what was done belongs to the work.
-        let working = spawn_blocking(move || (caught(|| span.in_scope(work)), share));
-        match working.await {
-            Ok((done, _share)) => done,
+        let (tell, told) = oneshot::channel();
+        spawn_blocking(move || {
+            let done = caught(|| span.in_scope(work));
+            // If nobody waits any more, the drop of what was done belongs to the work.
+            drop(tell.send(done));
+            drop(share);
+        });
+        match told.await {
+            Ok(done) => done,
             // The runtime shuts down, and this task with it.
             Err(_) => std::future::pending().await,
         }

@@ -9,6 +9,7 @@ mod deleted;
 mod examples;
 mod finalizers;
 mod kubes_store;
+mod named;
 mod next;
 mod one_at_a_time;
 mod owned;

@@ -151,6 +151,8 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
                 Some(Ok(event)) => self.take(event, &mut list).await,
                 Some(Err(error)) => self.report(&ReflectorError::Watcher(Box::new(error))),
                 None => {
+                    // It would have been told had the stream been slower.
+                    self.offer(&mut list);
                     self.caught_up();
                     return Ok(());
                 }

@@ -3,7 +3,7 @@
 
 use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::scan::Scan;
 use super::{MOST, WireError};
@@ -46,14 +46,14 @@ enum At {
 /// What counts of a list's `metadata`.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ListMeta {
+struct ListMeta<'a> {
     #[serde(default)]
     resource_version: Option<String>,
     #[serde(default)]
     r#continue: Option<String>,
-    /// An estimate: whatever it is, it fails no list.
-    #[serde(default)]
-    remaining_item_count: Value,
+    /// An estimate: whatever it is, it fails no list. Kept raw, since to read a number that no f64 holds would.
+    #[serde(borrow, default)]
+    remaining_item_count: Option<&'a RawValue>,
 }
 
 impl ListSplitter {
@@ -79,14 +79,14 @@ impl ListSplitter {
     /// What the list says of itself, once that has arrived. It stands before the items when a Go server wrote it.
     pub(crate) fn meta(&self) -> Result<Option<PageMeta>, WireError> {
         let Some(raw) = &self.metadata else { return Ok(None) };
-        let meta: Option<ListMeta> =
+        let meta: Option<ListMeta<'_>> =
             serde_json::from_slice(raw).map_err(|e| WireError::not_that(e.to_string(), raw))?;
         let meta = meta.unwrap_or_default();
         let version = meta.resource_version.filter(|version| !version.is_empty());
         Ok(Some(PageMeta {
             resource_version: version.ok_or_else(|| WireError::not_that("a list without its version", raw))?,
             continue_token: meta.r#continue.filter(|token| !token.is_empty()),
-            remaining: meta.remaining_item_count.as_u64(),
+            remaining: meta.remaining_item_count.and_then(|count| count.get().parse().ok()),
         }))
     }
 
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn an_estimate_that_is_none_fails_no_list() {
-        for remaining in ["-1", "null", "1e30", "\"7\""] {
+        for remaining in ["-1", "null", "1e30", "1e400", "\"7\""] {
             let list =
                 format!(r#"{{"metadata":{{"resourceVersion":"9","remainingItemCount":{remaining}}},"items":[]}}"#);
             assert_eq!(split([list.as_bytes()]).unwrap().1.remaining, None, "{remaining}");

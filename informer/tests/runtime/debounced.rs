@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use deltafifo_informer::runtime::controller::{Action, Config};
+use deltafifo_testkit::Resource;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::rig::{controller, map, poll, server};
+use super::rig::{controller, idle, map, poll, poll_idle, server};
 
 const QUIET: Duration = Duration::from_secs(10);
 
@@ -36,4 +38,38 @@ async fn an_object_is_reconciled_when_it_has_been_quiet_for_long_enough() {
     assert_eq!(polled.next().await, "b");
     assert_eq!(polled.next().await, "a");
     assert!(is_about(last.elapsed(), 10 + 60 + 10), "what an action asks for waits as long besides, as kube's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_told_though_the_object_has_not_been_quiet_for_so_long() {
+    let server = server();
+    server.apply(map("a", "0")).unwrap();
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let controller = controller(&server).with_config(Config::default().debounce(QUIET)).on_deleted(move |_| {
+        tell.send(()).unwrap();
+        async {}
+    });
+    let mut polled = poll_idle(controller);
+    assert_eq!(polled.next().await, "a");
+    server.wait_for_watchers(1).await;
+    server.apply(map("a", "1")).unwrap();
+    server.delete(&Resource::config_maps(), "shop", "a").unwrap();
+    idle().await;
+    assert_eq!(told.try_recv(), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_asks_for_a_reconcile_in_an_eternity_has_one_when_it_changes_and_not_before() {
+    let server = server();
+    server.apply(map("a", "0")).unwrap();
+    let controller = controller(&server).with_config(Config::default().debounce(QUIET));
+    let mut polled = poll(controller, |_, _| async { Ok(Action::requeue(Duration::MAX)) });
+    assert_eq!(polled.next().await, "a");
+    server.wait_for_watchers(1).await;
+    sleep(Duration::from_secs(24 * 60 * 60)).await;
+    assert!(polled.at_rest().await.is_empty());
+    server.apply(map("a", "1")).unwrap();
+    let changed = Instant::now();
+    assert_eq!(polled.next().await, "a");
+    assert!(is_about(changed.elapsed(), 10));
 }

@@ -83,6 +83,25 @@ async fn one_that_panics_is_told_and_its_key_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_comes_in_the_place_of_one_whose_deletion_panics_is_reconciled() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let (reconcile, mut begun) = gated();
+    let mut polled = poll(controller(&server).on_deleted(|_| async { panic!("a bug") }), reconcile);
+    let first = begun.recv().await.unwrap();
+    server.wait_for_watchers(1).await;
+    // While it is reconciled, so that one call is asked for by both.
+    server.delete(&Resource::config_maps(), "shop", "a").unwrap();
+    server.apply(map("a", "2")).unwrap();
+    idle().await;
+    first.end.send(()).unwrap();
+    assert_eq!(polled.next().await, "a");
+    assert!(polled.next().await.contains("a bug"));
+    idle().await;
+    assert_eq!(begun.try_recv().unwrap().value, "2");
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_that_panics_keeps_no_other_deletion_of_its_key_back() {
     let server = server();
     server.apply(map("a", "1")).unwrap();

@@ -125,6 +125,20 @@ async fn what_is_put_off_stays_as_important_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_becomes_important_while_it_is_put_off_goes_before_the_others() {
+    let (all, mut alls) = mpsc::unbounded_channel();
+    let alls = stream::poll_fn(move |context| alls.poll_recv(context));
+    let config = Config::default().debounce(Duration::from_secs(1));
+    let mut rig = Rig::at_rest(config, |controller| controller.reconcile_all_on(alls)).await;
+    let busy = rig.busy().await;
+    all.send(()).unwrap();
+    idle().await;
+    rig.apply("29", "2");
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(rig.order(busy).await[0], "29");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_to_come_again_stays_as_important_as_it_was() {
     let server = server();
     for name in ["listed", "other"] {

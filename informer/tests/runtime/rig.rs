@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use deltafifo_informer::runtime::controller::{Action, Error};
 use deltafifo_informer::runtime::reflector::ObjectRef;
@@ -17,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
 
 /// Why a reconciler failed.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +77,9 @@ pub fn controller(server: &ApiServer) -> Controller<ConfigMap> {
     Controller::new(maps(server), watcher::Config::default())
 }
 
+/// Longer than anything waits here. On a paused clock it is over when nothing else is left to wait for.
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
 /// A controller that is polled until it ends, or this is dropped.
 pub struct Polled {
     told: mpsc::UnboundedReceiver<String>,
@@ -130,7 +135,7 @@ fn shown<K: Object>(next: Result<(ObjectRef<K>, Action), Error<Failed, watcher::
 
 impl Polled {
     pub async fn next(&mut self) -> String {
-        self.told.recv().await.expect("the controller runs")
+        self.within(HOUR).await.expect("the controller runs")
     }
 
     /// So many, in no order.
@@ -151,13 +156,24 @@ impl Polled {
     }
 
     /// What else there is, until the controller ends.
-    pub async fn rest(mut self) -> Vec<String> {
+    pub async fn rest(self) -> Vec<String> {
+        self.rest_within(HOUR).await
+    }
+
+    /// The same. On a clock that is not paused an hour is too long.
+    pub async fn rest_within(mut self, longest: Duration) -> Vec<String> {
         let mut all = Vec::new();
-        while let Some(told) = self.told.recv().await {
+        while let Some(told) = self.within(longest).await {
             all.push(told);
         }
         (&mut self.polling).await.expect("the controller does not panic");
         all
+    }
+
+    /// What is told next; none if the controller has ended. A defect that keeps it silent fails the test, and does not hang it.
+    async fn within(&mut self, longest: Duration) -> Option<String> {
+        let told = timeout(longest, self.told.recv()).await;
+        told.unwrap_or_else(|_| panic!("the controller neither told anything nor ended for {longest:?}"))
     }
 }
 
@@ -169,7 +185,7 @@ impl Drop for Polled {
 
 /// Until nobody has anything to do: only then does a paused clock go on.
 pub async fn idle() {
-    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    sleep(Duration::from_millis(1)).await;
 }
 
 pub fn name(map: &ConfigMap) -> String {

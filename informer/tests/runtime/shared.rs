@@ -1,5 +1,7 @@
 //! Several controllers over one watch (kube issue 1080).
 
+use std::sync::Arc;
+
 use deltafifo_informer::runtime::controller::Source;
 use deltafifo_informer::runtime::reflector::ObjectRef;
 use deltafifo_informer::runtime::{Controller, predicates};
@@ -45,6 +47,27 @@ async fn controllers_share_watches_come_late_leave_and_end_with_them() {
     pods.stop().await;
     assert!(first.rest().await.is_empty(), "one that hears of nothing any more does not go on in silence");
     assert!(!maps.is_stopped(), "it is not the controller's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_is_dropped_is_kept_by_nothing_that_it_shared() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let (maps, pods) = (informer::<ConfigMap>(&server), informer::<Pod>(&server));
+    run(&maps);
+    run(&pods);
+    let kept = Arc::new(());
+    let (of_maps, of_pods) = (Arc::clone(&kept), Arc::clone(&kept));
+    let controller = Controller::from_informer(&maps).when(move |_, _| Arc::strong_count(&of_maps) > 0);
+    let mut polled = poll_idle(controller.watches_informer(&pods, move |_: &Pod| {
+        drop(Arc::clone(&of_pods));
+        None
+    }));
+    assert_eq!(polled.at_rest().await, ["a"]);
+    assert_eq!(Arc::strong_count(&kept), 3);
+    drop(polled);
+    idle().await;
+    assert_eq!(Arc::strong_count(&kept), 1, "an informer that others go on with has its handler still");
 }
 
 #[tokio::test(start_paused = true)]

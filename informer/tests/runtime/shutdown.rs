@@ -1,5 +1,7 @@
 //! How a controller ends.
 
+use std::time::Duration;
+
 use deltafifo_informer::runtime::controller::Config;
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
@@ -57,6 +59,6 @@ async fn the_first_signal_shuts_down_gracefully_and_the_second_at_once() {
     server.wait_for_watchers(0).await;
     assert!(!runs.end.is_closed(), "what runs goes on");
     raise(Signal::SIGTERM).unwrap();
-    assert!(polled.rest().await.is_empty());
+    assert!(polled.rest_within(Duration::from_secs(60)).await.is_empty());
     runs.end.closed().await; // what ran is stopped
 }

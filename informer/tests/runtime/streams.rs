@@ -4,16 +4,22 @@ use deltafifo_informer::SharedInformer;
 use deltafifo_informer::runtime::Controller;
 use deltafifo_informer::shared_informer::RunError;
 use deltafifo_testkit::{ApiServer, Resource};
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
 use kube::runtime::watcher::{Config, Event, Result};
 use kube::runtime::{WatchStreamExt, watcher};
+use tokio::sync::mpsc;
 
 use super::rig::{Object, map, missing, pod, poll_idle, server};
 
 fn watched<K: Object>(server: &ApiServer) -> impl Stream<Item = Result<Event<K>>> + Send + use<K> {
     watcher(Api::<K>::all(server.client()), Config::default()).default_backoff()
+}
+
+fn run<K: Object>(informer: &SharedInformer<K>) {
+    let informer = informer.clone();
+    tokio::spawn(async move { informer.run().await });
 }
 
 #[tokio::test(start_paused = true)]
@@ -44,18 +50,34 @@ async fn controllers_reconcile_what_watchers_tell_and_what_they_missed() {
     server.apply(pod("p", &["a"])).unwrap();
     let maps = SharedInformer::for_stream(watched::<ConfigMap>(&server)).on_error(|_| ()).build().unwrap();
     let pods = SharedInformer::for_stream(watched::<Pod>(&server)).in_order().on_error(|_| ()).build().unwrap();
-    tokio::spawn({
-        let maps = maps.clone();
-        async move { maps.run().await }
-    });
-    tokio::spawn({
-        let pods = pods.clone();
-        async move { pods.run().await }
-    });
+    run(&maps);
+    run(&pods);
     let mut polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));
     assert_eq!(polled.at_rest().await, ["a"]);
     server.wait_for_watchers(2).await;
     missing(&server, || server.delete(&Resource::pods(), "shop", "p").unwrap());
     assert_eq!(polled.next().await, "a");
     assert_eq!(maps.last_sync_resource_version(), Some(version.to_string()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_only_the_last_state_of_a_deletion_names_is_reconciled_as_well_as_the_one_before() {
+    let server = server();
+    for name in ["a", "b"] {
+        server.apply(map(name, "1")).unwrap();
+    }
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let of = |owner| serde_json::from_value::<Pod>(pod("p", &[owner])).unwrap();
+    let maps = SharedInformer::for_stream(watched::<ConfigMap>(&server)).build().unwrap();
+    let pods = stream::poll_fn(move |context| told.poll_recv(context)).map(Ok);
+    let pods = SharedInformer::for_stream(pods).build().unwrap();
+    run(&maps);
+    run(&pods);
+    for event in [Event::Init, Event::InitApply(of("a")), Event::InitDone] {
+        tell.send(event).unwrap();
+    }
+    let mut polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));
+    assert_eq!(polled.at_rest().await, ["a", "b"]);
+    tell.send(Event::Delete(of("b"))).unwrap();
+    assert_eq!(polled.at_rest().await, ["a", "b"]);
 }

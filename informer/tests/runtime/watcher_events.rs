@@ -156,6 +156,14 @@ async fn a_list_that_does_not_come_to_its_end_deletes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stream_that_ends_within_a_list_tells_what_it_listed_however_fast_it_was() {
+    let queue = with_a_and_b().await;
+    let at_once = stream::iter([init(), listed("c", 3), applied("d", 4)]);
+    assert_eq!(feed(at_once, queue.clone(), |_| ()).await, Ok(()));
+    assert_eq!(handle(&queue), ["+c=3", "+d=4"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_queue_is_synced_by_a_whole_list_that_is_handled() {
     let queue = queue();
     for broken in [vec![], vec![init()], vec![init(), listed("a", 1)], vec![init(), listed("a", 1), failed()]] {

@@ -9,12 +9,13 @@ use std::time::Duration;
 /// use deltafifo_informer::runtime::controller::Config;
 /// use std::time::Duration;
 ///
-/// let config = Config::default().concurrency(8).debounce(Duration::from_millis(100));
+/// let config = Config::default().concurrency(8).debounce(Duration::from_millis(100)).name("billing");
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     pub(super) debounce: Duration,
     pub(super) concurrency: u16,
+    pub(super) name: Option<String>,
 }
 
 impl Config {
@@ -30,6 +31,15 @@ impl Config {
     #[must_use]
     pub fn concurrency(mut self, concurrency: u16) -> Self {
         self.concurrency = concurrency;
+        self
+    }
+
+    /// Gives the controller's work queue a name, and with it [metrics](crate::workqueue::Builder::name), which say whether reconciles
+    /// are behind (kube has none). They go to the recorder that is installed when the controller's stream is first polled. What
+    /// waits for a [`debounce`](Self::debounce) is not in the queue yet.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
         self
     }
 

@@ -88,7 +88,7 @@ where
     pub(super) fn start(controller: Controller<K>) -> Result<Self, RunnerError> {
         let Controller { types, informer, own, counts, triggers, on_deleted, config, .. } = controller;
         let Controller { graceful, forceful, errors_told: errors, .. } = controller;
-        let schedule = Schedule::new(config.debounce);
+        let schedule = Schedule::new(&config);
         let deletions = Deletions::new();
         let mut started = Started::new(Arc::clone(&schedule));
         started.ends.extend(graceful);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Config;
 use super::debounce::Debounce;
 use super::key::Key;
 use crate::shared_informer::Cause;
@@ -28,11 +29,15 @@ pub(super) struct Schedule {
 impl Schedule {
     /// # Panics
     /// Outside of a tokio runtime.
-    pub(super) fn new(debounce: Duration) -> Arc<Self> {
+    pub(super) fn new(config: &Config) -> Arc<Self> {
         let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_millis(5), Duration::from_secs(1000));
-        let queue = WorkQueue::builder().rate_limiter(limiter).build();
-        let queue = queue.unwrap_or_else(|error| panic!("a controller is to be polled within a runtime: {error}"));
-        Arc::new(Self { queue, debounce: (!debounce.is_zero()).then(|| Debounce::new(debounce)) })
+        let mut queue = WorkQueue::builder().rate_limiter(limiter);
+        if let Some(name) = &config.name {
+            queue = queue.name(name);
+        }
+        let queue =
+            queue.build().unwrap_or_else(|error| panic!("a controller is to be polled within a runtime: {error}"));
+        Arc::new(Self { queue, debounce: (!config.debounce.is_zero()).then(|| Debounce::new(config.debounce)) })
     }
 
     /// Asks for a reconcile, at once.

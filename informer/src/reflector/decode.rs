@@ -9,12 +9,10 @@ use parking_lot::{Condvar, Mutex};
 use serde::de::DeserializeOwned;
 
 use crate::strangers::caught;
-use crate::wire::{Prune, has_kind, with_types};
+use crate::wire::{Prune, Types};
 
-/// Below this many bytes a thread is not worth it.
+/// Below this many bytes a thread is not worth it: so on a batch of 2 MiB there work eight, which is more than a connection brings.
 const WORTH_A_THREAD: usize = 256 << 10;
-/// The most threads that one relist decodes on.
-const MOST_THREADS: usize = 8;
 
 /// How many threads may decode at a time, whatever the number of reflectors: as many as there are cores.
 static CORES: LazyLock<Cores> = LazyLock::new(|| Cores {
@@ -53,28 +51,21 @@ impl Drop for Taken<'_> {
 
 /// Decodes objects of one kind.
 pub(super) struct Decoder {
-    /// `apiVersion` and `kind`, for what does not say them.
-    types: Option<(String, String)>,
+    /// Of what does not say them.
+    types: Option<Types>,
     prune: Prune,
 }
 
 impl Decoder {
     pub(super) fn new(types: Option<(&str, &str)>, prune: Prune) -> Self {
-        let types = types.map(|(api_version, kind)| (api_version.to_owned(), kind.to_owned()));
+        let types =
+            types.map(|(api_version, kind)| Types { api_version: api_version.to_owned(), kind: kind.to_owned() });
         Self { types, prune }
     }
 
     /// One object. A decoder that panics over it has only this one to answer for.
     pub(super) fn one<K: DeserializeOwned>(&self, raw: &[u8]) -> Result<Arc<K>, BoxError> {
-        let decode = || -> Result<K, BoxError> {
-            Ok(match &self.types {
-                Some((api_version, kind)) if !has_kind(raw)? => {
-                    self.prune.decode(&with_types(raw, api_version, kind))?
-                }
-                _ => self.prune.decode(raw)?,
-            })
-        };
-        match caught(decode) {
+        match caught(|| self.prune.decode(raw, self.types.as_ref())) {
             Ok(decoded) => Ok(Arc::new(decoded?)),
             Err(message) => Err(format!("the decoder panicked: {message}").into()),
         }
@@ -86,7 +77,7 @@ impl Decoder {
             return Vec::new();
         }
         let bytes: usize = raw.iter().map(|raw| raw.len()).sum();
-        let cores = CORES.take((bytes / WORTH_A_THREAD).min(MOST_THREADS));
+        let cores = CORES.take(bytes / WORTH_A_THREAD);
         let mut parts = raw.chunks(raw.len().div_ceil(cores.taken));
         let mine = parts.next().unwrap_or_default();
         thread::scope(|scope| {

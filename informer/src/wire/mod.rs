@@ -15,8 +15,8 @@ mod scan;
 pub(crate) use event::{bookmark, parse as parse_event};
 pub(crate) use lines::Lines;
 pub(crate) use list::ListSplitter;
-pub(crate) use object::{Head, ends_initial_events, has_kind, with_types};
-pub(crate) use prune::Prune;
+pub(crate) use object::{Head, ends_initial_events};
+pub(crate) use prune::{Prune, Types};
 
 /// What a server sent that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use bytes::{BufMut, Bytes, BytesMut};
-
 use super::WireError;
 use super::members::{Members, text};
 
@@ -59,11 +57,6 @@ pub(crate) fn ends_initial_events(object: &[u8]) -> Result<bool, WireError> {
     Ok(goes_to(&mut annotations, ANNOTATION)? && optional_text(annotations.value()?)?.as_deref() == Some("true"))
 }
 
-/// Whether an object says its `kind`. Items of a list do not, where the list does.
-pub(crate) fn has_kind(object: &[u8]) -> Result<bool, WireError> {
-    goes_to(&mut Members::of(object), "kind")
-}
-
 /// The members of a member that is an object.
 fn member<'a>(object: &'a [u8], name: &str) -> Result<Option<Members<'a>>, WireError> {
     let mut members = Members::of(object);
@@ -84,22 +77,9 @@ fn optional_text(value: &[u8]) -> Result<Field<'_>, WireError> {
     if value == b"null" { Ok(None) } else { text(value).map(Some) }
 }
 
-/// `object`, which does not say its types, with them.
-pub(crate) fn with_types(object: &[u8], api_version: &str, kind: &str) -> Bytes {
-    let types = serde_json::json!({ "apiVersion": api_version, "kind": kind }).to_string();
-    let members = object.strip_prefix(b"{").unwrap_or(object).trim_ascii_start();
-    let mut whole = BytesMut::with_capacity(types.len() + object.len());
-    whole.put_slice(types.strip_suffix('}').unwrap_or(&types).as_bytes());
-    if !members.starts_with(b"}") {
-        whole.put_u8(b',');
-    }
-    whole.put_slice(members);
-    whole.freeze()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Head, ends_initial_events, has_kind, with_types};
+    use super::{Head, ends_initial_events};
 
     #[test]
     fn the_head_of_an_object_is_read_without_the_rest() {
@@ -107,7 +87,7 @@ mod tests {
             "annotations":{"x":"y"},"resourceVersion":"12"},"status":[1,2]}"#;
         let head = Head::of(pod).unwrap();
         assert_eq!((head.key().as_ref(), head.version.as_ref()), ("ns/ab", "12"));
-        assert!(has_kind(pod).unwrap() && !ends_initial_events(pod).unwrap());
+        assert!(!ends_initial_events(pod).unwrap());
     }
 
     #[test]
@@ -121,7 +101,6 @@ mod tests {
         for object in ["{}", r#"{"metadata":null}"#, r#"{"metadata":{"name":null}}"#] {
             let head = Head::of(object.as_bytes()).unwrap();
             assert_eq!((head.key().as_ref(), head.version.as_ref()), ("", ""), "{object}");
-            assert!(!has_kind(object.as_bytes()).unwrap(), "{object}");
         }
         for broken in
             [r#"{"metadata":{"name":1}}"#, r#"{"metadata":[]}"#, "[]", "{", r#"{"metadata":{"name":"\ud800"}}"#]
@@ -139,12 +118,5 @@ mod tests {
             assert!(!ends_initial_events(others.as_bytes()).unwrap(), "{others}");
         }
         assert!(!ends_initial_events(b"{}").unwrap());
-    }
-
-    #[test]
-    fn an_item_of_a_list_gets_the_lists_types() {
-        let typed = |object: &str| String::from_utf8(with_types(object.as_bytes(), "v1", "Pod").to_vec()).unwrap();
-        assert_eq!(typed("{}"), r#"{"apiVersion":"v1","kind":"Pod"}"#);
-        assert_eq!(typed(r#"{ "metadata":{}}"#), r#"{"apiVersion":"v1","kind":"Pod","metadata":{}}"#);
     }
 }

@@ -1,7 +1,8 @@
-//! Members that nobody reads, left out while an object is decoded: they take no memory, and no time but to be passed over.
+//! What an object is decoded with: members that nobody reads are left out, so that they take no memory, and no time but to be passed
+//! over; and an item of a list, which does not say its types where the list does, is given them.
 //!
-//! A decoder of serde's asks for a value of a certain shape, and gives a visitor that takes what is there. Those of objects on the
-//! way to a member that is left out are wrapped here; all others are serde's own.
+//! A decoder of serde's asks for a value of a certain shape, and gives a visitor that takes what is there. Those of the object, and of
+//! objects on the way to a member that is left out, are wrapped here; all others are serde's own.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -43,27 +44,36 @@ impl Prune {
         }
     }
 
-    /// Decodes an object without them.
-    pub(crate) fn decode<K: DeserializeOwned>(&self, json: &[u8]) -> serde_json::Result<K> {
-        if self.members.is_empty() {
+    /// Decodes an object without them, and with types if it does not say its own.
+    pub(crate) fn decode<K: DeserializeOwned>(&self, json: &[u8], types: Option<&Types>) -> serde_json::Result<K> {
+        if self.members.is_empty() && types.is_none() {
             return serde_json::from_slice(json);
         }
         let mut inner = serde_json::Deserializer::from_slice(json);
-        let object = K::deserialize(Pruned { inner: &mut inner, prune: self })?;
+        let object = K::deserialize(Pruned { inner: &mut inner, prune: self, types })?;
         inner.end()?;
         Ok(object)
     }
+}
+
+/// What the items of a list are.
+#[derive(Debug)]
+pub(crate) struct Types {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
 }
 
 /// Whatever of serde's is on the way to what is left out.
 struct Pruned<'p, T> {
     inner: T,
     prune: &'p Prune,
+    /// Of the object itself.
+    types: Option<&'p Types>,
 }
 
 impl<'p, T> Pruned<'p, T> {
     fn of<U>(&self, inner: U) -> Pruned<'p, U> {
-        Pruned { inner, prune: self.prune }
+        Pruned { inner, prune: self.prune, types: self.types }
     }
 }
 
@@ -140,7 +150,8 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Pruned<'_, V> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
-        let members = Members { inner: self.of(map), value: None };
+        let (missing, value) = (self.types.map(Missing::of), Next::Plain);
+        let members = Members { inner: map, prune: self.prune, missing, value };
         self.inner.visit_map(members)
     }
 
@@ -178,40 +189,84 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Pruned<'_, V> {
     }
 }
 
-/// The members of an object, but for those that are left out.
+/// The members of an object, but for those that are left out, and behind them what it does not say of its types.
 struct Members<'p, A> {
-    inner: Pruned<'p, A>,
-    /// What is left out of the value that comes next.
-    value: Option<&'p Prune>,
+    inner: A,
+    prune: &'p Prune,
+    missing: Option<Missing<'p>>,
+    /// The value of the name that was given out last.
+    value: Next<'p>,
+}
+
+enum Next<'p> {
+    Plain,
+    Pruned(&'p Prune),
+    /// One that was missing.
+    Text(&'p str),
+}
+
+/// What was not seen of an object's types.
+struct Missing<'p> {
+    api_version: Option<&'p str>,
+    kind: Option<&'p str>,
+}
+
+impl<'p> Missing<'p> {
+    const API_VERSION: &'static str = "apiVersion";
+    const KIND: &'static str = "kind";
+
+    fn of(types: &'p Types) -> Self {
+        Self { api_version: Some(&types.api_version), kind: Some(&types.kind) }
+    }
+
+    fn saw(&mut self, name: &str) {
+        match name {
+            Self::API_VERSION => self.api_version = None,
+            // Who says that says both.
+            Self::KIND => (self.api_version, self.kind) = (None, None),
+            _ => {}
+        }
+    }
+
+    /// The next that is missing, and its name.
+    fn take(&mut self) -> Option<(&'static str, &'p str)> {
+        let api_version = self.api_version.take().map(|value| (Self::API_VERSION, value));
+        api_version.or_else(|| self.kind.take().map(|value| (Self::KIND, value)))
+    }
 }
 
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
     type Error = A::Error;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
-        let Pruned { inner: map, prune } = &mut self.inner;
-        while let Some(name) = map.next_key_seed(Name)? {
-            match prune.members.get(name.as_ref()) {
+        while let Some(name) = self.inner.next_key_seed(Name)? {
+            if let Some(missing) = &mut self.missing {
+                missing.saw(&name);
+            }
+            self.value = match self.prune.members.get(name.as_ref()) {
                 Some(Member::LeftOut) => {
-                    map.next_value::<IgnoredAny>()?;
+                    self.inner.next_value::<IgnoredAny>()?;
                     continue;
                 }
-                Some(Member::Pruned(prune)) => self.value = Some(prune),
-                None => self.value = None,
-            }
+                Some(Member::Pruned(prune)) => Next::Pruned(prune),
+                None => Next::Plain,
+            };
             return match name {
                 Cow::Borrowed(name) => seed.deserialize(BorrowedStrDeserializer::new(name)),
                 Cow::Owned(name) => seed.deserialize(name.into_deserializer()),
             }
             .map(Some);
         }
-        Ok(None)
+        let Some((name, value)) = self.missing.as_mut().and_then(Missing::take) else { return Ok(None) };
+        self.value = Next::Text(value);
+        seed.deserialize(BorrowedStrDeserializer::new(name)).map(Some)
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
-        match self.value.take() {
-            Some(prune) => self.inner.inner.next_value_seed(Pruned { inner: seed, prune }),
-            None => self.inner.inner.next_value_seed(seed),
+        match std::mem::replace(&mut self.value, Next::Plain) {
+            Next::Plain => self.inner.next_value_seed(seed),
+            Next::Pruned(prune) => self.inner.next_value_seed(Pruned { inner: seed, prune, types: None }),
+            Next::Text(text) => seed.deserialize(text.into_deserializer()),
         }
     }
 }
@@ -260,7 +315,7 @@ mod tests {
     use serde_json::value::RawValue;
     use serde_json::{Map, Value, json};
 
-    use super::Prune;
+    use super::{Prune, Types};
 
     fn without(paths: &[&[&str]]) -> Prune {
         let mut prune = Prune::default();
@@ -285,19 +340,48 @@ mod tests {
             [&["metadata", "managedFields"], &["metadata", "annotations", "big.example.com/x"], &["status"]];
         let prune = without(&paths);
         let json = pod().to_string();
-        let pod: Pod = prune.decode(json.as_bytes()).unwrap();
+        let pod: Pod = prune.decode(json.as_bytes(), None).unwrap();
         assert_eq!((pod.metadata.name.as_deref(), pod.metadata.managed_fields), (Some("a"), None));
         assert_eq!(pod.metadata.annotations.unwrap().into_iter().collect::<Vec<_>>(), [("b".into(), "c".into())]);
         assert_eq!((pod.spec.unwrap().containers[0].name.as_str(), pod.status), ("managedFields", None));
-        let object: DynamicObject = prune.decode(json.as_bytes()).unwrap();
+        let object: DynamicObject = prune.decode(json.as_bytes(), None).unwrap();
         assert_eq!((object.metadata.managed_fields, object.types.unwrap().kind), (None, "Pod".to_owned()));
         assert_eq!((&object.data["spec"]["nodeName"], object.data.get("status")), (&json!("n"), None));
     }
 
     #[test]
+    fn who_does_not_say_its_types_is_given_them() {
+        let types = Types { api_version: "v1".to_owned(), kind: "Pod".to_owned() };
+        let leave_out: [&[&str]; 2] = [&["status"], &["kind"]];
+        for prune in [without(&[]), without(&leave_out[..1])] {
+            for (json, api_version, kind) in [
+                (r#"{"metadata":{"name":"a"},"status":{}}"#, "v1", "Pod"),
+                (r#"{}"#, "v1", "Pod"),
+                (r#"{"apiVersion":"v2","metadata":{}}"#, "v2", "Pod"),
+                (r#"{"kind":"Other","apiVersion":"v2"}"#, "v2", "Other"),
+            ] {
+                let object: Value = prune.decode(json.as_bytes(), Some(&types)).unwrap();
+                assert_eq!(
+                    (object["apiVersion"].as_str(), object["kind"].as_str()),
+                    (Some(api_version), Some(kind)),
+                    "{json}"
+                );
+                let object: DynamicObject = prune.decode(json.as_bytes(), Some(&types)).unwrap();
+                let found = object.types.unwrap();
+                assert_eq!((found.api_version.as_str(), found.kind.as_str()), (api_version, kind), "{json}");
+            }
+            let pod: Pod = prune.decode(br#"{"metadata":{"name":"a"}}"#, Some(&types)).unwrap();
+            assert_eq!(pod.metadata.name.as_deref(), Some("a"));
+            assert!(prune.decode::<Value>(b"{} x", Some(&types)).is_err());
+        }
+        let object: Value = without(&leave_out).decode(br#"{"kind":"Pod"}"#, Some(&types)).unwrap();
+        assert_eq!(object, json!({}), "what is left out is not missing");
+    }
+
+    #[test]
     fn what_is_raw_stays_whole() {
         let json = pod().to_string();
-        let raw: Box<RawValue> = without(&[&["status"]]).decode(json.as_bytes()).unwrap();
+        let raw: Box<RawValue> = without(&[&["status"]]).decode(json.as_bytes(), None).unwrap();
         assert_eq!(raw.get(), json);
     }
 
@@ -306,7 +390,8 @@ mod tests {
         let prune = without(&[&["metadata", "managedFields"]]);
         for json in ["", "null", "1", "[]", "{", r#"{"metadata":1}"#, r#"{"metadata":{"managedFields":}}"#, "{} {}"] {
             let error = |decoded: serde_json::Result<Pod>| decoded.map(|_| ()).unwrap_err().to_string();
-            let (found, plain) = (error(prune.decode(json.as_bytes())), error(serde_json::from_slice(json.as_bytes())));
+            let (found, plain) =
+                (error(prune.decode(json.as_bytes(), None)), error(serde_json::from_slice(json.as_bytes())));
             assert_eq!(found, plain, "{json}");
         }
     }
@@ -350,7 +435,7 @@ mod tests {
             for path in &paths {
                 take_out(&mut expected, path);
             }
-            let found: Value = without(&paths).decode(object.to_string().as_bytes()).unwrap();
+            let found: Value = without(&paths).decode(object.to_string().as_bytes(), None).unwrap();
             prop_assert_eq!(found, Value::Object(expected));
         }
     }

@@ -18,6 +18,7 @@ mod rig;
 mod runs;
 mod shared;
 mod shutdown;
+mod span;
 mod store;
 mod streams;
 mod twins;

@@ -1,6 +1,6 @@
 //! In what span a reconcile is.
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Write};
 use std::sync::Arc;
 
 use deltafifo_informer::runtime::controller::Action;
@@ -23,7 +23,7 @@ struct Shown(String);
 
 impl Visit for Shown {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.0 += &format!(" {field}={value:?}");
+        write!(self.0, " {field}={value:?}").unwrap();
     }
 }
 

@@ -1,10 +1,10 @@
 //! An informer's life: new, running, over; and stopped, when its handlers have ended, too.
 
 use std::future::{pending, poll_fn};
-use std::pin::pin;
 use std::task::Poll;
 
 use deltafifo::Meta;
+use futures_util::FutureExt;
 use serde::de::DeserializeOwned;
 use tracing::Instrument;
 
@@ -44,7 +44,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
         }
         drop(share);
         let mut phase = inner.phase.subscribe();
-        let run = async {
+        // It is large.
+        let run = Box::pin(async {
             tokio::select! {
                 () = inner.feeder.run() => {}
                 () = async { inner.tell_of_sync().await; pending().await } => {}
@@ -52,7 +53,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
                 never = inner.sample() => match never {},
                 _over = soundly(phase.wait_for(|phase| *phase != Phase::Running)) => {}
             }
-        };
+        });
         inner.while_running(run).await;
         drop(running);
         inner.ended().await;
@@ -114,11 +115,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
     }
 
     /// Polls `run` as long as the informer runs. Whoever stops it waits for who is just doing that.
-    async fn while_running(&self, run: impl Future<Output = ()>) {
-        let mut run = pin!(run);
+    async fn while_running(&self, mut run: impl Future<Output = ()> + Unpin) {
         poll_fn(|context| {
             let _share = self.shares.take();
-            if *self.phase.borrow() == Phase::Running { run.as_mut().poll(context) } else { Poll::Ready(()) }
+            if *self.phase.borrow() == Phase::Running { run.poll_unpin(context) } else { Poll::Ready(()) }
         })
         .await;
     }

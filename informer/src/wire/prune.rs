@@ -356,7 +356,7 @@ mod tests {
         for prune in [without(&[]), without(&leave_out[..1])] {
             for (json, api_version, kind) in [
                 (r#"{"metadata":{"name":"a"},"status":{}}"#, "v1", "Pod"),
-                (r#"{}"#, "v1", "Pod"),
+                ("{}", "v1", "Pod"),
                 (r#"{"apiVersion":"v2","metadata":{}}"#, "v2", "Pod"),
                 (r#"{"kind":"Other","apiVersion":"v2"}"#, "v2", "Other"),
             ] {

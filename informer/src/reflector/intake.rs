@@ -15,7 +15,7 @@ use super::error::{ReflectorError, Stop};
 use super::target::{Pieces, Target};
 use super::threads::Threads;
 use crate::lister_watcher::RequestError;
-use crate::wire::Head;
+use crate::wire::{Head, WireError, check};
 
 /// Bytes of a batch, when they come fast enough.
 const BATCH: usize = 2 << 20;
@@ -153,6 +153,7 @@ fn take_part<K: DeserializeOwned + Send + Sync + 'static>(
                     Some(DeltaObject::from(object))
                 }
                 Err(error) => {
+                    check(&raw).map_err(broken)?;
                     taken.errors.push(ReflectorError::undecodable(&head, error));
                     None
                 }
@@ -169,7 +170,12 @@ fn take_part<K: DeserializeOwned + Send + Sync + 'static>(
 }
 
 fn head_of(raw: &[u8]) -> Result<Head<'_>, ReflectorError> {
-    Head::of(raw).map_err(|error| ReflectorError::List(RequestError::from(error)))
+    Head::of(raw).map_err(broken)
+}
+
+/// This is no object: the list is not to be believed.
+fn broken(error: WireError) -> ReflectorError {
+    ReflectorError::List(RequestError::from(error))
 }
 
 fn take_items<K: DeserializeOwned + Send + Sync + 'static>(
@@ -178,7 +184,6 @@ fn take_items<K: DeserializeOwned + Send + Sync + 'static>(
     items: &[Bytes],
     taken: &mut Taken,
 ) -> Result<(), ReflectorError> {
-    // An item whose metadata cannot be read is no object: the list is not to be believed.
     let heads: Vec<_> = items.iter().map(|item| head_of(item)).collect::<Result<_, _>>()?;
     let names: Vec<_> = heads.iter().map(Head::key).collect();
     let listed: Vec<_> = names.iter().zip(&heads).map(|(name, head)| (name.as_ref(), head.version.as_ref())).collect();
@@ -194,6 +199,7 @@ fn take_items<K: DeserializeOwned + Send + Sync + 'static>(
                 objects.push(object);
             }
             Err(error) => {
+                check(&items[number]).map_err(broken)?;
                 pieces.keep(name).map_err(relist)?;
                 taken.errors.push(ReflectorError::undecodable(&heads[number], error));
             }

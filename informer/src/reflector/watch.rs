@@ -18,7 +18,7 @@ use super::target::{Target, gone, tombstone};
 use super::threads::Threads;
 use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RawEvent, RequestError, WatchRequest};
-use crate::wire::Head;
+use crate::wire::{Head, check};
 
 /// A server that ends a watch sooner has something against it.
 pub(super) const VERY_SHORT: Duration = Duration::from_secs(1);
@@ -150,7 +150,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                     self.metrics.tell(Metrics::decoded);
                     caught(|| self.store(event.kind, object)).and_then(|stored| stored.map_err(ReflectorError::refused))
                 }
-                Ok(Err(error)) => Err(ReflectorError::undecodable(&head, error)),
+                Ok(Err(error)) => {
+                    check(&event.object)?;
+                    Err(ReflectorError::undecodable(&head, error))
+                }
                 Err(panicked) => Err(panicked),
             };
             if let Err(error) = fed {

@@ -30,8 +30,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
     /// [`RunError`]: it runs already, or was stopped.
     pub async fn run(&self) -> Result<(), RunError> {
         let inner = &self.inner;
-        // Whatever takes a share takes it while there is another, so they are all back only once.
-        let share = inner.shares.take();
+        // Whatever takes a share takes it while there is another, or while it runs, so they are all back only once.
+        let share = (*inner.phase.borrow() == Phase::New).then(|| inner.shares.take());
         match inner.phase.send_if_modified(Phase::begins) {
             true => {}
             false if *inner.phase.borrow() == Phase::Running => return Err(RunError::Running),
@@ -55,8 +55,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
             }
         });
         inner.while_running(run).await;
+        inner.end().await;
         drop(running);
-        inner.ended().await;
         Ok(())
     }
 }
@@ -80,7 +80,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// Stops it, for good, and waits for nobody.
     #[cfg(feature = "runtime")]
     pub(crate) fn close(&self) {
-        drop(Running(&self.inner));
+        self.inner.close();
     }
 
     /// Whether it was stopped, and nothing goes on any more that [`stop`](Self::stop) waits for (client-go `IsStopped`).
@@ -92,11 +92,11 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
 
     /// Stops it, for good, and waits until no handler is called any more. What waits for handlers is dropped. It waits for a list
     /// that is being applied or decoded, too, as far as a thread has that in hand: from then on no transform, index function or
-    /// accessor is called, and the store stays as it is. Do not wait for it within any of these, or within a handler. It does not
-    /// wait for [`run`](Self::run), which nobody may poll meanwhile.
+    /// accessor is called, and the store stays as it is. Do not wait for it within any of these, or within a handler.
+    ///
+    /// It waits for [`run`](Self::run) only while that is being polled, so both may be in the hands of one task.
     pub async fn stop(&self) {
-        drop(Running(&self.inner));
-        self.inner.ended().await;
+        self.inner.end().await;
     }
 }
 
@@ -114,20 +114,44 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         }
     }
 
-    /// Polls `run` as long as the informer runs. Whoever stops it waits for who is just doing that.
-    async fn while_running(&self, mut run: impl Future<Output = ()> + Unpin) {
+    /// Polls `run` as long as the informer runs. Whoever stops it waits for who is just doing that, and then drops it.
+    async fn while_running(&self, run: impl Future<Output = ()> + Unpin) {
+        let is_running = || *self.phase.borrow() == Phase::Running;
+        let mut run = Some(run);
         poll_fn(|context| {
-            let _share = self.shares.take();
-            if *self.phase.borrow() == Phase::Running { run.poll_unpin(context) } else { Poll::Ready(()) }
+            let share = is_running().then(|| self.shares.take());
+            // Looked at again: only now does whoever stops it find the share.
+            if is_running() && run.as_mut().is_some_and(|run| run.poll_unpin(context).is_pending()) {
+                return Poll::Pending;
+            }
+            run = None;
+            drop(share);
+            Poll::Ready(())
         })
         .await;
     }
 
-    /// Waits, when nothing begins any more, until nothing goes on.
-    async fn ended(&self) {
+    /// From here on nothing begins. Whether it was so before, in which case it does nothing.
+    fn close(&self) -> bool {
+        self.queue.close();
+        self.distributor.close();
+        let was_over = self.phase.send_replace(Phase::Over) == Phase::Over;
+        for worker in self.working.lock().drain(..) {
+            worker.abort();
+        }
+        was_over
+    }
+
+    /// Closes it, and waits until nothing goes on.
+    async fn end(&self) {
+        let was_over = self.close();
         self.shares.back().await;
         self.feeder.shares().back().await;
         self.distributor.ended().await;
+        // Another of its name may tell metrics by then, but not before this one was ended.
+        if !was_over {
+            self.metrics.tell(Metrics::ended);
+        }
     }
 
     /// Tells handlers when the first list is told.
@@ -145,18 +169,14 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Inner<K, M> {
     }
 }
 
-/// The end of a run, or of waiting for one. Again it does nothing.
+/// A run, which is dropped sooner or later.
 struct Running<'i, K: Send + Sync + 'static, M: Meta<K>>(&'i Inner<K, M>);
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Running<'_, K, M> {
     fn drop(&mut self) {
-        self.0.queue.close();
-        self.0.distributor.close();
-        self.0.phase.send_replace(Phase::Over);
-        for worker in self.0.working.lock().drain(..) {
-            worker.abort();
+        if !self.0.close() {
+            self.0.metrics.tell(Metrics::ended);
         }
-        self.0.metrics.tell(Metrics::ended);
     }
 }
 

@@ -1,11 +1,10 @@
 //! One line of a watch: an event and its object, not decoded.
 
 use bytes::Bytes;
-use serde::de::IgnoredAny;
 use serde_json::json;
 
-use super::WireError;
 use super::members::{Members, text};
+use super::{WireError, check};
 use crate::lister_watcher::{EventType, RawEvent, RequestError};
 
 /// What the line says; an ERROR event as the error that it is.
@@ -13,8 +12,9 @@ pub(crate) fn parse(line: &Bytes) -> Result<RawEvent, RequestError> {
     let (mut members, mut kind, mut object) = (Members::of(line), None, None);
     while let Some(name) = members.name()? {
         match name.as_ref() {
-            "type" => kind = Some(text(members.value()?)?),
-            "object" => object = Some(members.value()?),
+            "type" if kind.is_none() => kind = Some(text(members.value()?)?),
+            "object" if object.is_none() => object = Some(members.value()?),
+            "type" | "object" => return Err(WireError::not_that("an event with two types or objects", line).into()),
             _ => {}
         }
     }
@@ -32,7 +32,7 @@ pub(crate) fn parse(line: &Bytes) -> Result<RawEvent, RequestError> {
     };
     if kind == EventType::Bookmark {
         // Nobody decodes it.
-        let _: IgnoredAny = serde_json::from_slice(object).map_err(|e| WireError::not_that(e.to_string(), object))?;
+        check(object)?;
     }
     Ok(RawEvent { kind, object: line.slice_ref(object) })
 }
@@ -75,6 +75,7 @@ mod tests {
             r#"{"type":"NEW","object":{}}"#,
             "garbage",
             r#"{"type":"ADDED","object":{}}x"#,
+            r#"{"type":"ADDED","object":{},"object":{}}"#,
         ] {
             assert!(parse(&Bytes::from(line)).is_err(), "{line}");
         }

@@ -174,6 +174,10 @@ impl ListSplitter {
             At::Value(name) => {
                 match name.as_str() {
                     "kind" => self.kind = Some(value),
+                    // Which of two counts must not depend on how the body is cut.
+                    "metadata" if self.metadata.is_some() => {
+                        return Err(WireError::not_that("a list with metadata twice", &value));
+                    }
                     "metadata" => self.metadata = Some(value),
                     // Whoever took that for an empty list would delete everything.
                     "items" if value != "null" => {
@@ -279,6 +283,14 @@ mod tests {
                 let error = split(list.as_bytes().chunks(size)).unwrap_err();
                 assert!(matches!(error, WireError::NotThat { .. }), "{list}: {error}");
             }
+        }
+    }
+
+    #[test]
+    fn a_list_has_metadata_once_however_it_is_cut() {
+        let list = r#"{"kind":"PodList","metadata":no,"metadata":{"resourceVersion":"9"},"items":[]}"#;
+        for size in 1..=list.len() {
+            assert!(split(list.as_bytes().chunks(size)).is_err(), "pieces of {size}");
         }
     }
 

@@ -82,7 +82,7 @@ impl<'a> Members<'a> {
 
     fn take(&mut self) -> Result<&'a [u8], WireError> {
         let end = Scan::default().end(self.rest).ok_or_else(|| self.broken())?;
-        let (value, rest) = self.rest.split_at_checked(end).ok_or_else(|| self.broken())?;
+        let (value, rest) = self.rest.split_at_checked(end).filter(|_| end > 0).ok_or_else(|| self.broken())?;
         self.rest = rest.trim_ascii_start();
         Ok(value)
     }
@@ -147,7 +147,20 @@ mod tests {
 
     #[test]
     fn what_is_no_object_or_ends_early_is_an_error() {
-        for broken in ["", "null", "[]", "7", "{", "{,}", r#"{"a"}"#, r#"{"a" 1}"#, r#"{"a":1 "b":2}"#, r#"{"a":1,}"#] {
+        for broken in [
+            "",
+            "null",
+            "[]",
+            "7",
+            "{",
+            "{,}",
+            r#"{"a"}"#,
+            r#"{"a" 1}"#,
+            r#"{"a":1 "b":2}"#,
+            r#"{"a":1,}"#,
+            r#"{"a":,"b":2}"#,
+            r#"{"a":}"#,
+        ] {
             assert!(all(broken).is_err(), "{broken}");
         }
         let whole = r#"{"a":{"b":"c"},"d":1}"#;

@@ -12,6 +12,8 @@ mod object;
 mod prune;
 mod scan;
 
+use serde::de::IgnoredAny;
+
 pub(crate) use event::{bookmark, parse as parse_event};
 pub(crate) use lines::Lines;
 pub(crate) use list::ListSplitter;
@@ -39,6 +41,12 @@ pub enum WireError {
         /// The first bytes.
         begin: String,
     },
+}
+
+/// Whether it is JSON: what could not be decoded is no object perhaps, and then the body that it came in is not to be believed.
+pub(crate) fn check(json: &[u8]) -> Result<(), WireError> {
+    let checked: serde_json::Result<IgnoredAny> = serde_json::from_slice(json);
+    checked.map(drop).map_err(|e| WireError::not_that(e.to_string(), json))
 }
 
 /// The longest item that is read: an API server takes requests of 3 MiB at most.

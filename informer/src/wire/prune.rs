@@ -150,7 +150,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Pruned<'_, V> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
-        let (missing, value) = (self.types.map(Missing::of), Next::Plain);
+        let (missing, value) = (self.types.map(|types| Missing::of(types, self.prune)), Next::Plain);
         let members = Members { inner: map, prune: self.prune, missing, value };
         self.inner.visit_map(members)
     }
@@ -215,8 +215,12 @@ impl<'p> Missing<'p> {
     const API_VERSION: &'static str = "apiVersion";
     const KIND: &'static str = "kind";
 
-    fn of(types: &'p Types) -> Self {
-        Self { api_version: Some(&types.api_version), kind: Some(&types.kind) }
+    fn of(types: &'p Types, prune: &Prune) -> Self {
+        let stays = |name| !matches!(prune.members.get(name), Some(Member::LeftOut));
+        Self {
+            api_version: stays(Self::API_VERSION).then_some(&types.api_version),
+            kind: stays(Self::KIND).then_some(&types.kind),
+        }
     }
 
     fn saw(&mut self, name: &str) {
@@ -374,8 +378,10 @@ mod tests {
             assert_eq!(pod.metadata.name.as_deref(), Some("a"));
             assert!(prune.decode::<Value>(b"{} x", Some(&types)).is_err());
         }
-        let object: Value = without(&leave_out).decode(br#"{"kind":"Pod"}"#, Some(&types)).unwrap();
-        assert_eq!(object, json!({}), "what is left out is not missing");
+        for json in [r#"{"kind":"Pod","apiVersion":"v1"}"#, "{}"] {
+            let object: Value = without(&leave_out).decode(json.as_bytes(), Some(&types)).unwrap();
+            assert_eq!(object, json!({ "apiVersion": "v1" }), "what is left out is not missing");
+        }
     }
 
     #[test]

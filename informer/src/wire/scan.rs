@@ -39,6 +39,8 @@ impl Scan {
                     At::String
                 }
                 (At::Bare, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t') => return Some(next - 1),
+                // No value begins so.
+                (At::Start, b',' | b':' | b'}' | b']') => return Some(0),
                 (At::Escaped, _) | (At::Start | At::Inside, b'"') => At::String,
                 (At::Start | At::Inside, b'{' | b'[') => {
                     self.depth += 1;
@@ -91,6 +93,13 @@ mod tests {
         assert_eq!(end(&["null]"]), Some(4));
         assert_eq!(end(&["12 }"]), Some(2));
         assert_eq!(end(&["tr", "ue,"]), Some(4));
+    }
+
+    #[test]
+    fn where_no_value_begins_it_is_empty() {
+        for none in [",\"a\":1", "}", "]", ":"] {
+            assert_eq!(end(&[none]), Some(0), "{none}");
+        }
     }
 
     #[test]

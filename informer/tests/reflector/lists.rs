@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use deltafifo_informer::WireError;
 use deltafifo_informer::lister_watcher::{EventType, Listed, PageMeta, RequestError, Scripted};
 use deltafifo_informer::reflector::Reflector;
@@ -143,6 +144,31 @@ async fn an_object_that_cannot_be_read_is_told_of_and_neither_deleted_nor_listed
     assert!(rig.error().await.contains(r#"object "new""#));
     assert_eq!(shown_asked(&rig.asked(4).await)[3], r#"watch "9""#, "it goes on to watch");
     assert_eq!(rig.stored(), ["a@5", "b@9"]);
+}
+
+/// What stands in a list's items where a name could be read, and is no JSON.
+const NO_JSON: [&str; 3] = [
+    r#"{"metadata":{"labels":,"name":"a","resourceVersion":"8"}}"#,
+    r#"{"metadata":{"labels":x"name":"a","resourceVersion":"8"}}"#,
+    r#"{"metadata":{"namespace":"","name":"a","resourceVersion":"8"},"data":{x}}"#,
+];
+
+#[tokio::test(start_paused = true)]
+async fn a_list_with_what_is_no_json_is_not_believed() {
+    for item in NO_JSON {
+        let script = Scripted::new()
+            .list(list(7, [map("a", 5), map("b", 6)]))
+            .watch([Err(expired())])
+            .list(list(9, [Bytes::from(item), map("c", 9)]))
+            .list(list(10, [map("a", 8), map("b", 6), map("c", 9)]));
+        let mut rig = Rig::lists(script);
+        rig.error().await;
+        let error = rig.error().await;
+        assert!(error.contains("a list failed"), "{item}: {error}");
+        rig.asked(5).await;
+        assert_eq!(rig.stored(), ["a@8", "b@6", "c@9"], "{item}");
+        assert!(!rig.changes(4).await.iter().any(|change| change.starts_with("Missed")), "{item}: nothing is deleted");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use deltafifo_informer::lister_watcher::{EventType, RequestError, Scripted};
 use deltafifo_informer::reflector::{Backoff, RunError};
 use futures_util::stream::{self, StreamExt};
@@ -187,6 +188,20 @@ async fn an_event_whose_object_cannot_be_read_is_told_of_and_passed_over() {
     assert_eq!(rig.changes(3).await, ["Added a@3", "Added b@6", "Missed a"], "the deletion counts");
     assert!(rig.error().await.contains(r#"object "a" of version "5""#));
     assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"watch "7""#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_no_json_ends_the_watch_and_everything_is_listed() {
+    for kind in [EventType::Added, EventType::Modified, EventType::Deleted] {
+        let no_json = Bytes::from(r#"{"metadata":{"name":"a","resourceVersion":"5"},"data":{x}}"#);
+        let script = Scripted::new()
+            .list(list(4, [map("a", 3)]))
+            .watch([event(kind, no_json), event(EventType::Added, map("b", 6))])
+            .list(list(7, [map("a", 5)]));
+        let mut rig = Rig::lists(script);
+        assert_eq!(rig.changes(2).await, ["Added a@3", "Updated a@3>5"]);
+        assert!(rig.error().await.contains("a watch failed"));
+    }
 }
 
 #[tokio::test(start_paused = true)]

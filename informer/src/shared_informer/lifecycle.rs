@@ -37,7 +37,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
             false if *inner.phase.borrow() == Phase::Running => return Err(RunError::Running),
             false => return Err(RunError::Stopped),
         }
-        let running = Running(inner);
+        let _running = Running(inner);
         for number in 0..inner.workers {
             let worker = tokio::spawn(inner.worker(number).work().instrument(inner.identity.worker_span()));
             inner.working.lock().push(worker.abort_handle());
@@ -56,7 +56,6 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
         });
         inner.while_running(run).await;
         inner.end().await;
-        drop(running);
         Ok(())
     }
 }
@@ -131,25 +130,29 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         .await;
     }
 
-    /// From here on nothing begins. Whether it was so before, in which case it does nothing.
+    /// From here on nothing begins. False: it was so before, and this did nothing.
     fn close(&self) -> bool {
         self.queue.close();
         self.distributor.close();
-        let was_over = self.phase.send_replace(Phase::Over) == Phase::Over;
+        let closes = self.phase.send_replace(Phase::Over) != Phase::Over;
         for worker in self.working.lock().drain(..) {
             worker.abort();
         }
-        was_over
+        // Only then: another of its name may tell metrics later.
+        if closes {
+            self.metrics.tell(Metrics::ended);
+        }
+        closes
     }
 
     /// Closes it, and waits until nothing goes on.
     async fn end(&self) {
-        let was_over = self.close();
+        let closes = self.close();
         self.shares.back().await;
         self.feeder.shares().back().await;
         self.distributor.ended().await;
-        // Another of its name may tell metrics by then, but not before this one was ended.
-        if !was_over {
+        // Once more: whoever polled the run may have been about to tell how it is.
+        if closes {
             self.metrics.tell(Metrics::ended);
         }
     }
@@ -174,9 +177,7 @@ struct Running<'i, K: Send + Sync + 'static, M: Meta<K>>(&'i Inner<K, M>);
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Running<'_, K, M> {
     fn drop(&mut self) {
-        if !self.0.close() {
-            self.0.metrics.tell(Metrics::ended);
-        }
+        self.0.close();
     }
 }
 

@@ -1,8 +1,8 @@
 //! What an API server sends, as bytes: a LIST response cut into its items, a watch's body cut into its events, and the few
 //! fields of an object that are needed before it is decoded.
 //!
-//! Nothing here waits or decodes whole objects, and everything here is untrusted input: what is too long or no JSON is an
-//! error, never a panic.
+//! Nothing here waits or decodes whole objects, and everything here is untrusted input: what is too long or cannot be taken apart is
+//! an error, never a panic. Whether an object is JSON finds out who decodes it.
 
 mod event;
 mod lines;

@@ -21,7 +21,7 @@ use metrics::{Recorder as _, with_local_recorder};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::time::sleep;
 
-use super::rig::{QUEUES, Rig, map, next, server};
+use super::rig::{QUEUES, Rig, gated, map, next, server};
 
 /// A recorder, and what it was told by now.
 #[derive(Default)]
@@ -245,6 +245,24 @@ async fn lag_is_told_in_versions_and_in_time() {
     let gauges =
         ["reflector_last_resource_version", "informer_store_resource_version", "reflector_last_event_age_seconds"];
     assert_eq!(recorder.stand(gauges), [0.0; 3], "there is nothing that could lag");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_stopped_informer_told_does_not_stand_though_nobody_waited_for_its_end() {
+    let mut recorder = Recorder::default();
+    let rig = recorder.start(server(), |informer| informer);
+    let (handler, go, mut told) = gated();
+    rig.informer.add_event_handler(handler).unwrap();
+    rig.server.wait_for_watchers(1).await;
+    rig.apply("a", "1");
+    told.next(1).await;
+    sampled().await;
+    let gauges = ["informer_store_resource_version", "informer_queued_items"];
+    assert!(recorder.stand(gauges)[0] > 0.0);
+    assert!(rig.informer.stop().now_or_never().is_none(), "a call runs");
+    go.send(()).unwrap();
+    rig.run.await.unwrap().unwrap();
+    assert_eq!(recorder.stand(gauges), [0.0; 2]);
 }
 
 #[tokio::test(start_paused = true)]

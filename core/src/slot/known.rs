@@ -15,7 +15,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr;
 
-use super::prefetch;
+use super::{Shared, prefetch};
 use crate::sync::{self, Arc, KnownCell, Ordering, mutant};
 
 const BUSY: usize = 1;
@@ -27,7 +27,7 @@ pub(crate) type Swapped<T> = Result<Option<Arc<T>>, Option<Arc<T>>>;
 
 pub(super) struct Known<T> {
     pub(super) object: KnownCell<()>,
-    _object: PhantomData<Arc<T>>,
+    _object: PhantomData<Shared<T>>,
 }
 
 fn is_busy(object: *mut ()) -> bool {

@@ -34,6 +34,8 @@
 //! 2. A slot is freed only by dropping its owner when the word is `EMPTY` or `GONE`, no `IndexedSlot` is counted and no
 //!    backlog's entry noted. By 1 no queued or running token exists then; a `&Slot` cannot, since it borrows the owner that is being dropped.
 //! 3. A forgotten token keeps its slot from being freed: a leak, never a dangling pointer.
+//! 4. An object comes out of a slot with the type it was put in with: the slot and its tokens are invariant in `T`
+//!    ([`Shared`]).
 #![allow(unsafe_code)]
 
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
@@ -44,6 +46,8 @@ mod lane;
 mod name;
 mod pending;
 mod prefetch;
+#[cfg(any(deltafifo_refused = "shortened lifetime", deltafifo_refused = "shared cell"))]
+mod refused;
 mod version;
 mod word;
 
@@ -62,6 +66,12 @@ pub(crate) use prefetch::prefetch;
 pub(crate) use version::Version;
 use word::Word;
 pub(crate) use word::{State, Taken};
+
+/// What a slot's atomic pointers own: objects that any thread puts in and takes out through a `&Slot<T>`.
+///
+/// The function pointer makes this invariant in `T`. If it were covariant, a `&Slot<&'static str>` would coerce to a
+/// `&Slot<&'short str>`, and a reader would get an object that lives for `'short` only as `'static` (`refused.rs`).
+type Shared<T> = (Arc<T>, fn(T) -> T);
 
 /// One key's record, in one cache line: everything the queue and the store do to a key costs one miss.
 #[repr(C, align(64))]

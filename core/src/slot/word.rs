@@ -22,6 +22,7 @@
 use std::marker::PhantomData;
 use std::ptr;
 
+use super::Shared;
 use super::pending::{Pending, Rule, What};
 use crate::DeltaType;
 use crate::sync::{self, Arc, Ordering, WordCell, mutant};
@@ -202,7 +203,7 @@ unsafe fn unlink_all<T>(mut word: Raw) -> Vec<Pending<T>> {
 
 pub(super) struct Word<T> {
     word: WordCell<()>,
-    _deltas: PhantomData<Arc<T>>,
+    _deltas: PhantomData<Shared<T>>,
 }
 
 impl<T> Word<T> {

@@ -11,6 +11,7 @@ mod indexers;
 mod lane;
 mod model;
 mod races;
+mod refused;
 mod relist;
 mod relist_delete;
 mod replace;

@@ -70,7 +70,6 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::DeltasDoNotStamp => &["relist::deltas_of_a_new_key_between"],
         Mutant::SweepNeverLooks => &["relist::commit_superseded"],
         Mutant::SweepDecidesByItsLook => &["relist::an_update_between"],
-        Mutant::OldProbeTells => &["relist::probe_superseded"],
         Mutant::OldDeleteCounts => &["relist::delete_superseded"],
         Mutant::JoinedIsQueuedToo => &["push_take", "two_consumers"],
         Mutant::IdleIsStored => &["push_settle"],
@@ -93,7 +92,6 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::PlainNotify
         | Mutant::ClosedHandsNothingOn
         | Mutant::ResyncWakesNobody
-        | Mutant::ProbeWakesNobody
         | Mutant::CloseWakesNobody
         | Mutant::ClosedIsLookedAtLast => &["sleep"],
         Mutant::MarksEndBeforeCommit

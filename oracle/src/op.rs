@@ -49,7 +49,7 @@ pub struct Setup {
     pub known_places: u8,
     /// Whether a relist leaves unchanged objects out.
     pub skip_unchanged: bool,
-    /// Whether its probe tells of them all the same.
+    /// Whether it takes them anew all the same.
     pub notify_unchanged: bool,
     /// Whether live events pass what a relist has queued: then only the order per key is compared.
     pub live_lane: bool,

@@ -313,8 +313,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
         self
     }
 
-    /// Whether a key that [`Relist::probe`] finds unchanged is queued all the same, with the known object: client-go's
-    /// behaviour (an update for every object) without decoding it again. What is offered is then never skipped.
+    /// Whether a relist queues every object that it lists, whatever its version: client-go's behaviour (an update for
+    /// every object). [`Relist::probe`] then reports all of them as needed, and
+    /// [`skip_unchanged`](Self::skip_unchanged) has no effect, so that an object which changed without changing its
+    /// version is stored and delivered as listed. Off by default.
     pub fn notify_unchanged(mut self, notify: bool) -> Self {
         self.fifo.notify_unchanged = notify;
         self

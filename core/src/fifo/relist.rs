@@ -260,11 +260,12 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         self.fifo.join(&self.join(false), page)
     }
 
-    /// Says of each (key, version) whether its object is needed. One that is known, idle and of an equal, non-empty
-    /// version is not; it is listed by this all the same. The others are to be [offered](Self::offer), or
-    /// [kept](Self::keep) when they cannot be had. So a relist need only decode what changed. O(keys).
+    /// Returns for each (key, version) whether its object is needed, and counts every key as listed. An object is not
+    /// needed if it is known, idle and of an equal, non-empty version; a queue with
+    /// [`notify_unchanged`](crate::DeltaFifoBuilder::notify_unchanged) needs them all. [Offer](Self::offer) those that
+    /// are needed, or [keep](Self::keep) them if they cannot be had. So a relist need only decode what changed. O(keys).
     ///
-    /// The version compared is the one stored. Once a transformer has changed a version, everything is needed.
+    /// The version compared is the stored one. Once a transformer has changed a version, everything is needed.
     ///
     /// # Errors
     /// [`RelistError::Superseded`].
@@ -288,38 +289,13 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         for (&hash, (key, version)) in hashes.iter().zip(group) {
             let version = Version::of(version.as_bytes());
             fifo.list_key(self.generation, hash, key.as_bytes());
-            let look = {
+            let is_unchanged = || {
                 let shard = table.shard(hash).read();
-                shard.find(hash, key.as_bytes()).map_or(Look::Needed, |slot| fifo.look(slot, version))
+                let look = shard.find(hash, key.as_bytes()).map_or(Look::Needed, |slot| fifo.look(slot, version));
+                drop(shard);
+                fifo.is_unchanged(look, || version)
             };
-            let unchanged = fifo.is_unchanged(look, || version);
-            if unchanged && fifo.notify_unchanged {
-                self.tell_again(hash, key);
-            }
-            needed.push(!unchanged);
-        }
-    }
-
-    /// Queues what is known once more.
-    fn tell_again(&self, hash: u64, key: &str) {
-        let fifo = &*self.fifo;
-        let pending = Pending::new(What::Again(fifo.replaced_as, None)).initial(self.marks).since(fifo.queue.now());
-        fifo.counted(1, self.marks);
-        let shard = fifo.core.table.shard(hash).write();
-        let is_current = mutant!(OldProbeTells => true; fifo.relists.is_current(self.generation));
-        let slot = if is_current { shard.find(hash, key.as_bytes()) } else { None };
-        let pushed = slot.map(|slot| (slot, slot.push(pending, Rule::IfIdle)));
-        match pushed {
-            Some((slot, pushed @ (Pushed::Queue(_) | Pushed::Joined))) => {
-                let wakes = fifo.queue.enter(Lane::Backlog, slot, pushed);
-                drop(shard);
-                mutant!(ProbeWakesNobody => return);
-                fifo.queue.wake(wakes);
-            }
-            Some((_, Pushed::Skipped(_))) | None => {
-                drop(shard);
-                fifo.tell(&fifo.uncounted(1, self.marks));
-            }
+            needed.push(fifo.notify_unchanged || !is_unchanged());
         }
     }
 

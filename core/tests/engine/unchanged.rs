@@ -31,20 +31,23 @@ fn probe_asks_for_what_is_not_known_idle_and_of_an_equal_version() {
 }
 
 #[test]
-fn notify_unchanged_tells_the_known_object_again() {
-    let rig = Rig::knowing(Mode::Fused, &[obj("a", 1), obj("b", 1)], |builder| builder.notify_unchanged(true));
-    let mut relist = rig.fifo.begin_replace();
-    assert_eq!(relist.probe(&[("a", "1"), ("b", "2")]).unwrap(), [false, true]);
-    assert_eq!(rig.fifo.pending_deltas(), 1);
-    relist.keep("b").unwrap();
-    relist.commit("1").unwrap();
-    assert!(!rig.fifo.has_synced());
-    let guard = rig.fifo.pop().unwrap();
-    assert!(guard.is_in_initial_list());
-    assert!(Arc::ptr_eq(guard.deltas()[0].object.object().unwrap(), &rig.fifo.store().get_by_key("a").unwrap()));
-    guard.requeue();
-    assert!(rig.fifo.has_synced());
-    assert_eq!(rig.drain(), ["a: R1"]);
+fn object_listed_again_under_its_version_is_stored_and_delivered_with_notify_unchanged() {
+    for skip in [false, true] {
+        let rig = Rig::knowing(Mode::Fused, &[obj("a", 1), obj("b", 1), obj("c", 1)], |builder| {
+            builder.skip_unchanged(skip).notify_unchanged(true)
+        });
+        let mut relist = rig.fifo.begin_replace();
+        assert_eq!(relist.probe(&[("a", "1"), ("b", "2"), ("c", "1")]).unwrap(), [true; 3]);
+        relist.offer(vec![versioned("a", 2, "1")]).unwrap();
+        // An object that cannot be decoded is neither deleted nor delivered.
+        relist.keep("b").unwrap();
+        assert_eq!(relist.commit("1").unwrap().deleted, 0, "a probed key counts as listed");
+        let guard = rig.fifo.pop().unwrap();
+        assert!(guard.is_in_initial_list());
+        guard.requeue();
+        assert_eq!(rig.drain(), ["a: R2"]);
+        assert_eq!(rig.stored(), ["a=2", "b=1", "c=1"]);
+    }
 }
 
 #[test]

@@ -92,8 +92,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
         self
     }
 
-    /// Whether handlers are told of every object that a relist brings (client-go's way, where no resync was asked for), and not only of those that have
-    /// changed by their version.
+    /// Whether a relist decodes, stores and delivers every object (client-go's behaviour for handlers without a
+    /// resync period), and not only those whose version has changed. Off by default. Needed only if objects can change
+    /// without changing their version, or if relists serve as an unplanned resync: each relist then costs what the
+    /// first list did.
     pub fn notify_unchanged(mut self, notify: bool) -> Self {
         self.notify_unchanged = notify;
         self

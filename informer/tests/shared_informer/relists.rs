@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deltafifo::{KeyFunc, Meta};
+use deltafifo_informer::lister_watcher::{Listed, PageMeta, RequestError, Scripted};
 use deltafifo_informer::shared_informer::{HandlerOptions, SharedInformer};
 use deltafifo_informer::{KubeListerWatcher, KubeMeta};
 use deltafifo_testkit::{Resource, status};
@@ -12,7 +13,7 @@ use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::timeout;
 
-use super::rig::{QUEUES, Rig, map, next, next_sorted, server, shown};
+use super::rig::{Informer, QUEUES, Rig, map, next, next_sorted, run, server, shown, value};
 
 #[tokio::test(start_paused = true)]
 async fn what_a_watch_missed_is_told_by_a_list_and_deletions_by_tombstones() {
@@ -83,6 +84,28 @@ async fn of_what_a_list_finds_unchanged_handlers_are_told_if_that_was_asked_for(
         rig.server.wait_for_watchers(1).await;
         rig.missing(|_| ());
         assert_eq!(next(&mut stream, 1).await, ["relist a=1>1"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_content_under_an_old_version_is_stored_and_delivered_with_notify_unchanged() {
+    let list = |data: &str| {
+        let meta = PageMeta { resource_version: "5".to_owned(), ..PageMeta::default() };
+        let mut item = map("a", data);
+        item["metadata"]["resourceVersion"] = "5".into();
+        [Ok(Listed::Meta(meta)), Ok(Listed::Items(vec![item.to_string().into()]))]
+    };
+    for queue in QUEUES {
+        let gone = Box::new(status::expired("cut off by the test"));
+        let expired = RequestError::Status { status: gone, retry_after: None };
+        let script = Scripted::new().list(list("1")).watch([Err(expired)]).list(list("2"));
+        let informer = queue(Informer::builder(script)).notify_unchanged(true).build().unwrap();
+        let mut stream = informer.subscribe(HandlerOptions::new()).unwrap();
+        let running = run(&informer);
+        assert_eq!(next(&mut stream, 2).await, ["initial *a=1", "relist a=1>2"]);
+        assert_eq!(value(&informer.store().get_by_key("shop/a").unwrap()), "2");
+        informer.stop().await;
+        assert_eq!(running.await.unwrap(), Ok(()));
     }
 }
 

@@ -74,17 +74,6 @@ pub const MODELS: &[Model] = &[
         body: page_superseded,
     },
     Model {
-        name: "relist::probe_superseded",
-        bound: Some(4), // 20 s
-        at_least: 68_300,
-        outcomes: &[
-            "probed, seen: [=a1], [=a1 =a2]",
-            "superseded, seen: [=a1], [=a1 =a2]",
-            "superseded, seen: nothing, [=a2]",
-        ],
-        body: probe_superseded,
-    },
-    Model {
         name: "relist::delete_superseded",
         bound: None,
         at_least: 32_400,
@@ -246,17 +235,6 @@ fn page_superseded() -> String {
     let seen = newer.join().unwrap();
     drain(&fifo, &log, true);
     format!("{offered}, seen: {seen}, {}", log.text())
-}
-
-fn probe_superseded() -> String {
-    let (fifo, log) = (Arc::new(fused_with(&[Object::new("a", 1)]).notify_unchanged(true).build()), Log::default());
-    let mut relist = fifo.begin_replace();
-    let newer = beside(&fifo, |fifo| begin_and_look(fifo));
-    let probed = if relist.probe(&[("a", "1")]).is_ok() { "probed" } else { "superseded" };
-    drop(relist);
-    let seen = newer.join().unwrap();
-    drain(&fifo, &log, true);
-    format!("{probed}, seen: {seen}, {}", log.text())
 }
 
 fn delete_superseded() -> String {

@@ -9,7 +9,7 @@ use loom::sync::Arc;
 use loom::thread::JoinHandle;
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Object, bare, beside, end_and_show, fused, fused_with, wait_and_show};
+use crate::rig::{Fifo, Object, bare, beside, end_and_show, fused, wait_and_show};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -63,7 +63,6 @@ pub const MODELS: &[Model] = &[
     },
     Model { name: "sleep::requeue_wakes", bound: None, at_least: 38, outcomes: &["[+a1]"], body: requeue_wakes },
     Model { name: "sleep::resync_wakes", bound: None, at_least: 38, outcomes: &["[:a1]"], body: resync_wakes },
-    Model { name: "sleep::probe_wakes", bound: None, at_least: 1740, outcomes: &["[=a1]"], body: probe_wakes },
     Model {
         name: "sleep::sweep_wakes_two",
         bound: Some(3), // 29 s
@@ -169,14 +168,6 @@ fn resync_wakes() -> String {
     let fifo = fused(&[Object::new("a", 1)]);
     let sleeper = sleeper(&fifo);
     fifo.resync();
-    sleeper.join().unwrap()
-}
-
-/// A probe that tells of what is unchanged.
-fn probe_wakes() -> String {
-    let fifo = Arc::new(fused_with(&[Object::new("a", 1)]).notify_unchanged(true).build());
-    let sleeper = sleeper(&fifo);
-    fifo.begin_replace().probe(&[("a", "1")]).unwrap();
     sleeper.join().unwrap()
 }
 

@@ -16,7 +16,7 @@ pub struct Unchanged<T> {
     pub version: fn(&T) -> &str,
     /// Whether it is left out.
     pub skip: bool,
-    /// Whether a probe tells of it all the same.
+    /// Whether every object is listed anew, so that a probe needs all of them and none is left out.
     pub notify: bool,
 }
 
@@ -78,12 +78,8 @@ impl<T> Model<T> {
 
     fn is_needed(&mut self, key: &str, version: &str) -> bool {
         self.note_listed(key);
-        let Some(known) = self.unchanged_object(key, version) else { return true };
-        if self.unchanged.as_ref().is_some_and(|unchanged| unchanged.notify) {
-            self.append(key, Delta::new(self.listed_as, known));
-            self.mark(key, self.lists_first());
-        }
-        false
+        let notify = self.unchanged.as_ref().is_some_and(|unchanged| unchanged.notify);
+        notify || self.unchanged_object(key, version).is_none()
     }
 
     /// Counts a key as listed.

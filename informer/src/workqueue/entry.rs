@@ -35,6 +35,9 @@ pub(super) struct Entry<K> {
     since: Option<Instant>,
     /// Only of who is not dirty.
     waits: Option<Delay>,
+    /// Whether the rate limiter was asked about the key since it was last taken or forgotten.
+    /// Then it is dirty or waits.
+    limited: bool,
 }
 
 const _: () = assert!(place_size::<Entry<[usize; 3]>>() == 88, "the docs of the module say so");
@@ -67,11 +70,34 @@ pub(super) struct Ended {
 impl<K> Entry<K> {
     /// Idle, waiting for nothing: to be added to at once.
     pub(super) fn new(key: K, hash: u64) -> Self {
-        Self { key, hash, state: State::Idle, priority: 0, since: None, waits: None }
+        Self { key, hash, state: State::Idle, priority: 0, since: None, waits: None, limited: false }
     }
 
     fn is_asked_for(&self) -> bool {
         matches!(self.state, State::Queued(_) | State::Again) || self.waits.is_some()
+    }
+
+    /// Whether a rate-limited add is no failure: the key is queued, or its back-off has begun
+    /// already.
+    pub(super) fn is_limited(&self) -> bool {
+        self.limited || matches!(self.state, State::Queued(_))
+    }
+
+    /// Records that the rate limiter was asked about the key, or, with `false`, that it forgot
+    /// the key.
+    pub(super) fn set_limited(&mut self, limited: bool) {
+        self.limited = limited;
+    }
+
+    /// Raises the key to `priority`, unless it is asked for with a higher one.
+    pub(super) fn raise(&mut self, place: Place, priority: i32, schedule: &Schedule) {
+        if self.is_asked_for() && priority <= self.priority {
+            return;
+        }
+        self.priority = priority;
+        if let State::Queued(number) = self.state {
+            schedule.line.lock().raise(number, place, priority);
+        }
     }
 
     /// Asks for it, not before `at` if there is such a time.
@@ -83,18 +109,9 @@ impl<K> Entry<K> {
         since: Option<Instant>,
         schedule: &Schedule,
     ) -> Added {
-        let raised = !self.is_asked_for() || priority > self.priority;
-        if raised {
-            self.priority = priority;
-        }
+        self.raise(place, priority, schedule);
         match (self.state, at) {
-            (State::Queued(number), _) => {
-                if raised {
-                    schedule.line.lock().raise(number, place, priority);
-                }
-                Added::Quietly
-            }
-            (State::Again, _) => Added::Quietly,
+            (State::Queued(_) | State::Again, _) => Added::Quietly,
             (State::Idle | State::Processing, Some(at)) => self.wait(place, at, schedule),
             (State::Idle | State::Processing, None) => {
                 if let Some(delay) = self.waits.take() {
@@ -141,6 +158,7 @@ impl<K> Entry<K> {
     /// It left the line to be processed; its priority, and since when it was dirty.
     pub(super) fn take(&mut self) -> (i32, Option<Instant>) {
         self.state = State::Processing;
+        self.limited = false;
         (self.priority, self.since)
     }
 

@@ -32,7 +32,10 @@ impl Metrics {
         describe_histogram!(WORK_DURATION, Unit::Seconds, "From when a key is taken until it is done");
         describe_gauge!(UNFINISHED, Unit::Seconds, "How long the keys now in work have been so, summed up");
         describe_gauge!(LONGEST, Unit::Seconds, "How long the key now longest in work has been so");
-        describe_counter!(RETRIES, "Adds with a delay or a rate limit");
+        describe_counter!(
+            RETRIES,
+            "Adds with a delay, and failures: adds with a rate limit of keys that neither are queued nor back off already"
+        );
         let label = [("name", name)];
         Self {
             depth: gauge!(DEPTH, &label),

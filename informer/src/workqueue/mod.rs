@@ -42,6 +42,15 @@
 //! nothing new: what is asked for is one processing, not before the earliest of the times (as in controller-runtime;
 //! client-go's would come again at the later time, too).
 //!
+//! # Failures
+//!
+//! A rate-limited add of a key is a failure once for each time that the key is taken, and once
+//! before it is taken at all. Only then is the rate limiter asked how long the key backs off. A
+//! rate-limited add of a key that is queued, or was rate-limited since it was last taken, at most
+//! raises its priority, or shortens the wait if it has an `after` of its own. `forget` makes the
+//! next one a failure again. Two threads that add a key rate-limited at the same moment may both
+//! count.
+//!
 //! # Priorities, and how long a low one may wait
 //!
 //! The highest priority goes first; among equals, who was queued first. A dirty or waiting key that is added again with
@@ -72,7 +81,7 @@
 //! | | time |
 //! | --- | --- |
 //! | add, `add_with` | O(log p), of a key that waits O(log w) more |
-//! | `add_after`, `add_rate_limited` | O(log w) |
+//! | `add_after`, `add_rate_limited` | O(log w), and what the rate limiter takes |
 //! | get, done | O(log p) |
 //! | len | O(1) |
 //! | `shut_down` | O(w) |

@@ -36,8 +36,10 @@ impl AddOptions {
         self
     }
 
-    /// Not before the rate limiter's delay has passed; with [`after`](Self::after), the shorter of the two counts, but for an
-    /// `after` of zero, which is as good as none.
+    /// Not before the rate limiter's delay has passed, if this
+    /// [is a failure](super::WorkQueue::add_rate_limited). With [`after`](Self::after) the
+    /// shorter of the two counts, also that of a back-off that has begun; an `after` of zero is
+    /// as good as none.
     pub fn rate_limited(mut self) -> Self {
         self.rate_limited = true;
         self

@@ -46,8 +46,15 @@ impl<K: Key> WorkQueue<K> {
         self.add_with(key, AddOptions::new().after(delay));
     }
 
-    /// The same, not before the rate limiter's delay has passed (client-go `AddRateLimited`): the way to try again what
-    /// failed.
+    /// Asks for a key that failed to be processed again, when the rate limiter's delay has passed
+    /// (client-go `AddRateLimited`). Call it before the item is done.
+    ///
+    /// Only failures count: at most one for each time that the key is taken. The rate limiter is
+    /// not asked about a key that is queued, or that backs off already because of an earlier
+    /// call; such a call changes nothing (client-go asks each time, so that additions during the
+    /// back-off lengthen the next one: kubernetes#132805, controller-runtime#1594). A key that
+    /// waits for a delay of [`add_after`](Self::add_after) is another matter: the failure counts,
+    /// and the sooner of the two times applies.
     pub fn add_rate_limited(&self, key: K) {
         self.add_with(key, AddOptions::new().rate_limited());
     }
@@ -74,11 +81,7 @@ impl<K: Key> WorkQueue<K> {
     /// # }
     /// ```
     pub fn add_with(&self, key: K, options: AddOptions) {
-        let limit = options.rate_limited.then(|| self.shared.limiter.when(&key));
-        // No delay asks for nothing beside a limit: else it would lift it.
-        let after = options.after.filter(|after| limit.is_none() || !after.is_zero());
-        let delay = after.into_iter().chain(limit).min();
-        self.shared.add(key, options.priority, delay);
+        self.shared.add(key, options);
     }
 
     /// Takes the next key; waits while there is none. `None`: the queue is shut down and empty (client-go `Get`).
@@ -109,13 +112,18 @@ impl<K: Key> WorkQueue<K> {
         self.look().flatten()
     }
 
-    /// Tells the rate limiter that the key has been processed well, or is given up: its failures count no more (client-go
+    /// Forgets the failures of a key that was processed well, or is given up (client-go
     /// `Forget`).
+    ///
+    /// A back-off that has begun goes on, but the next
+    /// [`add_rate_limited`](Self::add_rate_limited) asks the rate limiter anew, and the sooner of
+    /// the two times applies.
     pub fn forget(&self, key: &K) {
-        self.shared.limiter.forget(key);
+        self.shared.forget(key);
     }
 
-    /// How often the key was added rate-limited since it was last forgotten (client-go `NumRequeues`).
+    /// Returns how often the key [failed](Self::add_rate_limited) since it was last forgotten
+    /// (client-go `NumRequeues`).
     #[must_use]
     pub fn num_requeues(&self, key: &K) -> u32 {
         self.shared.limiter.num_requeues(key)

@@ -14,6 +14,7 @@ use super::item::{Claim, Item};
 use super::limiter::RateLimiter;
 use super::line::{Line, Next, Phase};
 use super::metrics::Metrics;
+use super::options::AddOptions;
 use super::shard::{Place, Shard};
 use super::sharded::Sharded;
 use crate::strangers::unharmed;
@@ -55,26 +56,61 @@ impl<K: Key> Shared<K> {
         }
     }
 
-    /// Asks for a key, after `delay` if there is one.
-    pub(super) fn add(&self, key: K, priority: i32, delay: Option<Duration>) {
-        let at = delay.filter(|delay| !delay.is_zero()).map(|delay| Instant::now() + delay.min(FAR));
+    /// Asks for a key. The rate limiter is asked only if that is a failure; a key that is queued,
+    /// or backs off already, keeps the time that it has.
+    pub(super) fn add(&self, key: K, options: AddOptions) {
+        let AddOptions { priority, after, rate_limited } = options;
+        // No delay asks for nothing beside a limit: else it would lift it.
+        let mut delay = after.filter(|after| !rate_limited || !after.is_zero());
         let since = self.stamp();
         let hash = self.shards.hash(&key);
         let number = Sharded::<Shard<K>>::number_of(hash);
         let mut shard = self.shards.lock(number);
+        let mut found = shard.find(hash, &key);
+        let fails = rate_limited && !found.is_some_and(|slot| shard.entry(slot).is_limited());
+        if fails && !shard.is_closed() {
+            // The limiter is user code, which runs with nothing locked.
+            drop(shard);
+            let limit = self.limiter.when(&key);
+            delay = Some(delay.map_or(limit, |after| after.min(limit)));
+            shard = self.shards.lock(number);
+            found = shard.find(hash, &key);
+        }
         if shard.is_closed() {
             return;
         }
-        let slot = match shard.find(hash, &key) {
+        let slot = match found {
             Some(slot) => slot,
             None => shard.insert(hash, key),
         };
-        let added = shard.entry(slot).add(Place { shard: number, slot }, priority, at, since, &self.schedule);
+        let (place, entry) = (Place { shard: number, slot }, shard.entry(slot));
+        let added = if rate_limited && delay.is_none() {
+            entry.raise(place, priority, &self.schedule);
+            Added::Quietly
+        } else {
+            let at = delay.filter(|delay| !delay.is_zero()).map(|delay| Instant::now() + delay.min(FAR));
+            entry.add(place, priority, at, since, &self.schedule)
+        };
+        if fails {
+            entry.set_limited(true);
+        }
         drop(shard);
         if delay.is_some() {
             self.tell(Metrics::retried);
         }
         self.tell_of(added);
+    }
+
+    /// Forgets the failures of a key: its next failure is its first one, also if it backs off
+    /// now.
+    pub(super) fn forget(&self, key: &K) {
+        // First: else an add in between could begin a long back-off that no later add shortens.
+        self.limiter.forget(key);
+        let hash = self.shards.hash(key);
+        let mut shard = self.shards.lock(Sharded::<Shard<K>>::number_of(hash));
+        if let Some(slot) = shard.find(hash, key) {
+            shard.entry(slot).set_limited(false);
+        }
     }
 
     /// Takes the next key, if there is one.

@@ -13,6 +13,7 @@ use super::delays::Delays;
 use super::entry::{Added, Entry, Schedule};
 use super::limiter::default_controller_rate_limiter;
 use super::line::{Line, Next, Phase};
+use super::options::AddOptions;
 use super::shard::{Place, Shard};
 use super::shared::Shared;
 use crate::sleep::sleep_until_some;
@@ -129,7 +130,7 @@ fn who_is_on_the_way_to_sleep_counts_as_asleep() {
 #[test]
 fn an_end_forgets_the_times() {
     let shared = Shared::new(Box::new(default_controller_rate_limiter()), None);
-    shared.add("key", 0, Some(Duration::from_secs(1)));
+    shared.add("key", AddOptions::new().after(Duration::from_secs(1)));
     assert!(shared.next_due().is_some());
     shared.end_with(Phase::ShutDown);
     assert!(shared.next_due().is_none());

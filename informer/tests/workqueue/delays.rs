@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo_informer::workqueue::{AddOptions, ItemExponentialFailureRateLimiter, WorkQueue};
+use deltafifo_informer::workqueue::{AddOptions, BucketRateLimiter, ItemExponentialFailureRateLimiter, WorkQueue};
 use tokio::time::Instant;
 
 use crate::common::{Queue, idle, ms, next, pass, queue, rest, spawn};
@@ -190,12 +190,139 @@ async fn rate_limited_keys_do_not_affect_each_other() {
     let queue = Arc::new(WorkQueue::builder().rate_limiter(limiter).build().unwrap());
     for _ in 0..7 {
         queue.add_rate_limited("bar");
+        assert_eq!(next(&queue).await, Some("bar"));
     }
-    assert_eq!(next(&queue).await, Some("bar"), "the earliest");
     queue.add_rate_limited("foo");
     queue.add_rate_limited("bar");
     comes(&queue, "foo", ms(5)).await;
     comes(&queue, "bar", ms(635)).await;
+}
+
+/// controller-runtime#1594: each addition reserved a token, so that the next wait was twice as
+/// long.
+#[tokio::test(start_paused = true)]
+async fn bucket_wait_of_a_key_added_often_does_not_grow() {
+    let queue = Arc::new(WorkQueue::builder().rate_limiter(BucketRateLimiter::new(ms(100), 1)).build().unwrap());
+    queue.add_rate_limited("foo");
+    comes(&queue, "foo", ms(0)).await;
+    for _ in 0..10 {
+        let added = Instant::now();
+        // Twenty additions a second, beside a bucket of ten.
+        while queue.is_empty() {
+            queue.add_rate_limited("foo");
+            pass(ms(50)).await;
+        }
+        assert!(added.elapsed() < ms(160), "{:?}", added.elapsed());
+        assert_eq!(rest(&queue), ["foo"]);
+    }
+}
+
+/// kubernetes#132805: 605 failures in a minute of a key that had failed ten times.
+#[tokio::test(start_paused = true)]
+async fn additions_during_back_off_are_not_failures() {
+    let limiter = ItemExponentialFailureRateLimiter::new(ms(5), ms(1_000_000));
+    let queue = Arc::new(WorkQueue::builder().rate_limiter(limiter).build().unwrap());
+    queue.add("foo");
+    for failures in 1..=10 {
+        let item = queue.get().await.unwrap();
+        (0..60).for_each(|_| queue.add_rate_limited("foo"));
+        item.done();
+        (0..60).for_each(|_| queue.add_rate_limited("foo"));
+        assert_eq!(queue.num_requeues(&"foo"), failures);
+    }
+    comes(&queue, "foo", ms(2560)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rate_limited_addition_of_a_queued_key_is_not_a_failure() {
+    let queue = queue();
+    queue.add("foo");
+    queue.add_rate_limited("foo");
+    assert_eq!(queue.num_requeues(&"foo"), 0);
+    assert_eq!(rest(&queue), ["foo"]);
+    pass(ms(100)).await;
+    assert_eq!(queue.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failure_of_a_key_added_again_during_processing_counts_once() {
+    let queue = queue();
+    queue.add("foo");
+    for failures in 1..=3 {
+        let item = queue.get().await.unwrap();
+        queue.add("foo");
+        queue.add_rate_limited("foo");
+        queue.add_rate_limited("foo");
+        assert_eq!(queue.num_requeues(&"foo"), failures);
+        item.done();
+    }
+}
+
+/// What the key waits for is no back-off: the failure counts, and the sooner of the two times
+/// does.
+#[tokio::test(start_paused = true)]
+async fn failure_of_a_key_with_a_longer_delay_counts_and_ends_that_delay() {
+    let limiter = ItemExponentialFailureRateLimiter::new(ms(100), ms(1000));
+    let queue = Arc::new(WorkQueue::builder().rate_limiter(limiter).build().unwrap());
+    queue.add("foo");
+    let item = queue.get().await.unwrap();
+    queue.add_after("foo", ms(60_000));
+    queue.add_rate_limited("foo");
+    item.done();
+    assert_eq!(queue.num_requeues(&"foo"), 1);
+    comes(&queue, "foo", ms(100)).await;
+    pass(ms(100_000)).await;
+    assert_eq!(queue.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn shorter_delay_of_a_backed_off_key_ends_the_back_off() {
+    let limiter = ItemExponentialFailureRateLimiter::new(ms(100), ms(1000));
+    let queue = Arc::new(WorkQueue::builder().rate_limiter(limiter).build().unwrap());
+    queue.add_rate_limited("foo");
+    queue.add_with("foo", AddOptions::new().after(ms(30)).rate_limited());
+    queue.add_with("foo", AddOptions::new().after(ms(200)).rate_limited());
+    queue.add_with("foo", AddOptions::new().after(Duration::ZERO).rate_limited());
+    assert_eq!(queue.num_requeues(&"foo"), 1);
+    comes(&queue, "foo", ms(30)).await;
+    queue.add_rate_limited("foo");
+    assert_eq!(queue.num_requeues(&"foo"), 2, "it was taken since");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rate_limited_addition_raises_the_priority_of_a_backed_off_key() {
+    let queue = queue();
+    queue.add_rate_limited("foo");
+    queue.add_with("foo", AddOptions::new().priority(7).rate_limited());
+    assert_eq!(queue.get().await.map(|item| item.priority()), Some(7));
+    assert_eq!(queue.num_requeues(&"foo"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn forgotten_key_that_waits_is_backed_off_anew() {
+    let limiter = ItemExponentialFailureRateLimiter::new(ms(100), ms(100_000));
+    let queue = Arc::new(WorkQueue::builder().rate_limiter(limiter).build().unwrap());
+    for _ in 0..8 {
+        queue.add_rate_limited("foo");
+        assert_eq!(next(&queue).await, Some("foo"));
+    }
+    queue.add_rate_limited("foo"); // 25.6 s
+    queue.forget(&"foo");
+    queue.add_rate_limited("foo");
+    assert_eq!(queue.num_requeues(&"foo"), 1);
+    comes(&queue, "foo", ms(100)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn queue_that_is_shut_down_does_not_count_failures() {
+    let queue = queue();
+    queue.add("foo");
+    let item = queue.get().await.unwrap();
+    queue.shut_down();
+    queue.add_rate_limited("foo");
+    queue.add_rate_limited("bar");
+    item.done();
+    assert_eq!((queue.num_requeues(&"foo"), queue.num_requeues(&"bar")), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,9 +1,11 @@
 //! Items, and strangers' code that panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::task::{Wake, Waker};
+use std::thread;
+use std::time::Duration;
 
 use deltafifo_informer::workqueue::{
     AddOptions, BucketRateLimiter, BuildError, Builder, Item, ItemExponentialFailureRateLimiter,
@@ -240,4 +242,37 @@ async fn a_waker_that_panics_does_not_harm_a_getter_that_goes_away() {
     drop(poor);
     assert!(last.is_woken());
     assert_eq!(last.poll().flatten().map(|item| *item.key()), Some("foo"));
+}
+
+/// A key that uses its queue in its drop.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Forgets;
+
+static FORGETS: OnceLock<WorkQueue<Forgets>> = OnceLock::new();
+
+impl Drop for Forgets {
+    fn drop(&mut self) {
+        if let Some(queue) = FORGETS.get() {
+            queue.forget(self);
+        }
+    }
+}
+
+/// On a thread of its own: should that wait for ever, the test does not.
+#[tokio::test]
+async fn key_may_use_its_queue_when_an_add_drops_it() {
+    let queue = FORGETS.get_or_init(|| WorkQueue::builder().build().unwrap());
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || {
+        for _ in 0..2 {
+            queue.add_after(Forgets, ms(60_000));
+            queue.add_rate_limited(Forgets);
+            queue.add_rate_limited(Forgets);
+            queue.add(Forgets);
+        }
+        queue.shut_down();
+        queue.add(Forgets);
+        done.send(())
+    });
+    assert_eq!(is_done.recv_timeout(Duration::from_secs(60)), Ok(()));
 }

@@ -128,6 +128,25 @@ async fn a_key_that_waits_counts_when_its_time_has_come_and_its_add_as_a_retry()
 }
 
 #[tokio::test(start_paused = true)]
+async fn rate_limited_addition_of_a_backed_off_key_is_not_a_retry() {
+    let notes = Notes::default();
+    let queue = notes.queue("test");
+    let retries = || notes.stand(&["retries_total"]);
+    for _ in 0..3 {
+        queue.add_rate_limited("foo");
+        assert_eq!(retries(), [1.0]);
+    }
+    queue.add_with("foo", AddOptions::new().after(ms(1)).rate_limited());
+    assert_eq!(retries(), [2.0], "it has a delay of its own");
+    pass(ms(1)).await;
+    queue.add_rate_limited("foo");
+    assert_eq!(retries(), [2.0], "it is queued");
+    assert_eq!(rest(&queue), ["foo"]);
+    queue.add_rate_limited("foo");
+    assert_eq!(retries(), [3.0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_recorder_that_panics_harms_nothing() {
     struct Panics;
     impl CounterFn for Panics {

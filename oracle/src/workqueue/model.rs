@@ -16,6 +16,8 @@ struct State {
     dirty: bool,
     processing: bool,
     failures: u32,
+    /// Whether it failed since it was last taken or forgotten.
+    limited: bool,
     /// Until when, and which waiting it is.
     waits: Option<(Duration, u32)>,
     /// Since when it is in line, and since when with this priority.
@@ -40,7 +42,7 @@ pub struct Model {
     phase: Phase,
     /// How often a key became dirty.
     pub adds: u32,
-    /// How often one was added with a delay or a limit.
+    /// How often one was added with a delay, or failed.
     pub retries: u32,
 }
 
@@ -60,25 +62,31 @@ impl Model {
     }
 
     fn limit(&mut self, key: u8) -> Duration {
-        let failures = &mut self.state(key).failures;
+        let State { failures, limited, .. } = self.state(key);
         *failures += 1;
+        *limited = true;
         MOST.min(BASE * 2_u32.saturating_pow(*failures - 1))
     }
 
     pub(super) fn add(&mut self, Asked { key, priority, after, limited }: Asked) {
-        let after = after.map(Duration::from_secs);
-        // A failure counts even where nothing is added any more.
-        let limit = limited.then(|| self.limit(key));
         if self.is_shutting_down() {
             return;
         }
-        let after = match (after, limit) {
-            (Some(after), Some(limit)) if !after.is_zero() => Some(after.min(limit)),
-            (after, limit) => limit.or(after),
-        };
+        let mut after = after.map(Duration::from_secs);
+        // A rate-limited add of a key that is queued or backs off is no failure, and asks for no
+        // time.
+        let fails = limited && !self.state(key).limited && self.state(key).in_line.is_none();
+        if limited {
+            after = after.filter(|after| !after.is_zero());
+        }
+        if fails {
+            let limit = self.limit(key);
+            after = Some(after.map_or(limit, |after| after.min(limit)));
+        }
         self.retries += u32::from(after.is_some());
         let (number, at) = (self.number(), self.now + after.unwrap_or_default());
         let is_later = at > self.now;
+        let asks_for_no_time = limited && after.is_none();
         let state = self.state(key);
         if !state.dirty && state.waits.is_none() {
             state.priority = priority;
@@ -86,7 +94,7 @@ impl Model {
             state.priority = priority;
             state.in_line = state.in_line.map(|(age, _)| (age, number));
         }
-        if state.dirty {
+        if state.dirty || asks_for_no_time {
             return;
         }
         if !is_later {
@@ -125,7 +133,7 @@ impl Model {
         let key = if self.passed_over == 7 { oldest } else { highest };
         self.passed_over = if key == oldest { 0 } else { self.passed_over + 1 };
         let state = self.state(key);
-        (state.dirty, state.processing, state.in_line) = (false, true, None);
+        (state.dirty, state.processing, state.in_line, state.limited) = (false, true, None, false);
         Some((key, state.priority))
     }
 
@@ -137,7 +145,8 @@ impl Model {
     }
 
     pub(super) fn forget(&mut self, key: u8) {
-        self.state(key).failures = 0;
+        let state = self.state(key);
+        (state.failures, state.limited) = (0, false);
     }
 
     pub(super) fn failures(&mut self, key: u8) -> u32 {

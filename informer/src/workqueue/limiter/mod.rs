@@ -15,7 +15,8 @@ pub use fast_slow::ItemFastSlowRateLimiter;
 
 use super::Key;
 
-/// Decides how long a key waits (client-go `TypedRateLimiter`). Called with no lock of the queue held.
+/// Decides how long a key waits (client-go `TypedRateLimiter`). Called with no lock of the queue
+/// held, and by a work queue only for [failures](super::WorkQueue::add_rate_limited).
 pub trait RateLimiter<K>: Send + Sync {
     /// The key failed once more: how long it is to wait.
     fn when(&self, key: &K) -> Duration;

@@ -153,7 +153,8 @@ fn lines(body: &[u8]) -> impl Iterator<Item = &[u8]> {
     body[..whole].split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end).filter(|line| !line.is_empty())
 }
 
-/// The events up to the first line of which a JSON parser says that it is none, or that says that something failed.
+/// The events up to the first line of which a JSON parser says that it is none, or that says that something failed, without those
+/// of unknown types.
 fn events(body: &[u8]) -> Vec<Bytes> {
     let event = |line: &[u8]| {
         let line: Line = serde_json::from_slice(line).ok()?;
@@ -162,9 +163,10 @@ fn events(body: &[u8]) -> Vec<Bytes> {
             "MODIFIED" => EventType::Modified,
             "DELETED" => EventType::Deleted,
             "BOOKMARK" => EventType::Bookmark,
-            _ => return None,
+            "ERROR" => return None,
+            _ => return Some(None),
         };
-        Some(described(kind, line.object.get().as_bytes()))
+        Some(Some(described(kind, line.object.get().as_bytes())))
     };
-    lines(body).map_while(event).collect()
+    lines(body).map_while(event).flatten().collect()
 }

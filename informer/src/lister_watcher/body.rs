@@ -7,7 +7,7 @@ use kube::client::Body;
 
 use super::patience::Patience;
 use super::{EventType, ListStream, Listed, RequestError, WatchStream};
-use crate::wire::{Lines, ListSplitter, ends_initial_events, parse_event};
+use crate::wire::{Line, Lines, ListSplitter, ends_initial_events, parse_line};
 
 /// The next bytes of a body; none at its end.
 pub(super) async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, RequestError> {
@@ -44,6 +44,7 @@ pub(super) fn listed(mut body: Body) -> ListStream {
 pub(super) fn events(mut body: Body, initial: bool) -> WatchStream {
     Box::pin(try_stream! {
         let (mut lines, mut patience) = (Lines::default(), initial.then(Patience::new));
+        let mut met_unknown = false;
         while let Some(bytes) = match &mut patience {
             Some(patience) => patience.next_bytes(&mut body).await?,
             None => next_bytes(&mut body).await?,
@@ -51,7 +52,15 @@ pub(super) fn events(mut body: Body, initial: bool) -> WatchStream {
             let mut found = Vec::new();
             let whole = lines.push(&bytes, &mut found);
             for line in &found {
-                let event = parse_event(line)?;
+                let event = match parse_line(line)? {
+                    Line::Event(event) => event,
+                    Line::Unknown(kind) => {
+                        if !std::mem::replace(&mut met_unknown, true) {
+                            tracing::warn!(kind, "a watch sends events of an unknown type: they are passed over");
+                        }
+                        continue;
+                    }
+                };
                 if event.kind == EventType::Bookmark && patience.is_some() && ends_initial_events(&event.object)? {
                     patience = None;
                 }

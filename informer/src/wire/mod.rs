@@ -14,7 +14,7 @@ mod scan;
 
 use serde::de::IgnoredAny;
 
-pub(crate) use event::{bookmark, parse as parse_event};
+pub(crate) use event::{Line, bookmark, parse as parse_line};
 pub(crate) use lines::Lines;
 pub(crate) use list::ListSplitter;
 pub(crate) use object::{Head, ends_initial_events};

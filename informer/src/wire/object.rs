@@ -53,8 +53,9 @@ pub(crate) fn ends_initial_events(object: &[u8]) -> Result<bool, WireError> {
     if !goes_to(&mut metadata, "annotations")? {
         return Ok(false);
     }
-    let Some(mut annotations) = metadata.into_members()? else { return Ok(false) };
-    Ok(goes_to(&mut annotations, ANNOTATION)? && optional_text(annotations.value()?)?.as_deref() == Some("true"))
+    // Any other annotations, of any type, are nothing that is needed here.
+    let Some(mut annotations) = metadata.into_members().ok().flatten() else { return Ok(false) };
+    Ok(goes_to(&mut annotations, ANNOTATION)? && text(annotations.value()?).is_ok_and(|value| value == "true"))
 }
 
 /// The members of a member that is an object.
@@ -116,6 +117,10 @@ mod tests {
         for others in ["null", "{}", r#"{"k8s.io/initial-events-end":null}"#, r#"{"k8s.io/initial-events-end":"no"}"#] {
             let others = format!(r#"{{"metadata":{{"resourceVersion":"5","annotations":{others}}}}}"#);
             assert!(!ends_initial_events(others.as_bytes()).unwrap(), "{others}");
+        }
+        for odd in ["[]", "7", r#"{"k8s.io/initial-events-end":true}"#] {
+            let odd = format!(r#"{{"metadata":{{"annotations":{odd}}}}}"#);
+            assert!(!ends_initial_events(odd.as_bytes()).unwrap(), "{odd}");
         }
         assert!(!ends_initial_events(b"{}").unwrap());
     }

@@ -132,6 +132,25 @@ async fn a_watch_cut_in_the_middle_of_a_line_goes_on_after_the_last_whole_one() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn watch_events_of_an_unknown_type_are_passed_over_without_a_relist() {
+    for unknown in [r#"{"type":"CHECKPOINT","object":{"metadata":{"resourceVersion":"1"}}}"#, r#"{"type":7}"#] {
+        let (server, resource) = (server(), Resource::config_maps());
+        server.apply(map("shop", "a", "1")).unwrap();
+        server.fault(Fault::garbage(After::Bytes(0), format!("{unknown}\n{unknown}\n")).on(Verb::Watch));
+        let fifo = applied();
+        let mut errors = run(maps(&server), &fifo, |builder| builder.watch_list(false));
+        fifo.wait_for_sync_async().await.unwrap();
+        server.wait_for_watchers(1).await;
+        server.apply(map("shop", "a", "2")).unwrap();
+        up_to_date(&server, &fifo, &resource).await;
+        assert_eq!(stored(&fifo), ["shop/a=2"]);
+        assert!(errors.try_recv().is_err(), "{unknown}: it is no error");
+        let verbs: Vec<_> = server.requests().iter().map(Request::verb).collect();
+        assert_eq!(verbs, [Verb::List, Verb::Watch], "{unknown}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_connection_that_is_refused_or_silent_is_tried_again() {
     for fault in [Fault::refused(), Fault::silence()] {
         let server = server();

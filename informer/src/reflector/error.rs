@@ -16,8 +16,12 @@ pub enum ReflectorError {
     /// A watch failed or could not be opened: it is opened again, or everything listed anew.
     #[error("a watch failed, what is known stays, and it is tried again: {0}")]
     Watch(#[source] RequestError),
-    /// An object cannot be read. It is not deleted, and the last good one stays.
-    #[error("object {key:?} of version {version:?} cannot be read, so the last good one stays: {source}")]
+    /// An object cannot be decoded. This state of it is left out: an earlier one that is stored stays. A deletion counts all the
+    /// same, as a tombstone.
+    #[error(
+        "object {key:?} of version {version:?} cannot be read and is left out, an earlier state that is stored stays, \
+         a deletion counts: {source}"
+    )]
     Decode {
         /// Its key, as its metadata has it.
         key: String,

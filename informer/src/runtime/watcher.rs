@@ -55,13 +55,13 @@ impl Error {
         }
     }
 
-    /// The same of a controller that still waits for first lists, and may do so for ever: its stream shows nothing but this. In the
-    /// log, too, for who does not look at it.
-    pub(super) fn while_nothing_is_reconciled(mut self) -> Self {
-        let (Self::InitialListFailed { message, .. } | Self::WatchFailed { message, .. } | Self::NotTaken { message }) =
-            &mut self;
-        message.push_str("; nothing is reconciled until all that the controller watches has been listed once");
-        tracing::warn!("{message}");
+    /// Logs an error of a controller that still waits for first lists, and says so in its text if the error may be why it waits:
+    /// a list or watch failed. One object that cannot be read keeps the others from nothing.
+    pub(super) fn before_first_lists(mut self) -> Self {
+        if let Self::InitialListFailed { message, .. } | Self::WatchFailed { message, .. } = &mut self {
+            message.push_str("; nothing is reconciled until all that the controller watches has been listed once");
+        }
+        tracing::warn!("{self}");
         self
     }
 }

@@ -71,6 +71,21 @@ async fn a_kind_that_the_server_does_not_have_is_told_and_what_comes_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn undecodable_object_of_a_first_list_is_not_said_to_keep_others_from_being_reconciled() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let mut broken = map("b", "1");
+    broken["data"] = json!(7);
+    server.apply(broken).unwrap();
+    let mut polled = poll_idle(controller(&server));
+    let mut told = [polled.next().await, polled.next().await];
+    told.sort();
+    assert_eq!(told[0], "a", "it is reconciled");
+    assert!(told[1].contains(r#"object "shop/b""#), "{told:?}");
+    assert!(!told[1].contains("nothing is reconciled") && !told[1].contains("the last good one"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_owner_that_is_one_no_more_is_reconciled_as_well_as_the_new_one() {
     let (server, mut polled) = of_a_and_b().await;
     server.apply(pod("p", &["b"])).unwrap();

@@ -160,7 +160,7 @@ where
                 },
                 Some(error) = self.errors.recv(), if !self.is_shut_down => {
                     let waits = self.syncing.is_some();
-                    let error = if waits { error.while_nothing_is_reconciled() } else { error };
+                    let error = if waits { error.before_first_lists() } else { error };
                     return Next::Failed(Error::QueueError(error));
                 }
                 Some(ended) = self.started.tasks.join_next(), if !self.is_shut_down => {

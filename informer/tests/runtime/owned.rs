@@ -1,6 +1,7 @@
 //! Objects that the main ones own: whose owners are reconciled, and when.
 
 use deltafifo_informer::runtime::{Controller, watcher};
+use deltafifo_informer::{KubeListerWatcher, SharedInformer};
 use deltafifo_testkit::{ApiServer, Fault, Resource, status};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
@@ -116,11 +117,42 @@ async fn an_owner_is_known_by_group_and_kind_and_not_by_version() {
     assert!(polled.at_rest().await.is_empty());
 }
 
+/// kube-apiserver refuses such references, but an aggregated API server may store them, and kube reads
+/// them.
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_is_not_there_is_told() {
-    let (server, mut polled) = of_a_and_b().await;
-    server.apply(pod("q", &["ghost"])).unwrap();
-    assert_eq!(polled.next().await, "ConfigMap.v1./ghost.shop was to be reconciled, but is not in the store");
+async fn incomplete_owner_reference_names_no_owner_and_the_others_count() {
+    let (server, mut metadata) = of_a_and_b().await;
+    // The same, over an informer of whole pods.
+    let pods = SharedInformer::<Pod>::builder(KubeListerWatcher::new::<Pod>(server.client(), &(), None));
+    let pods = pods.build().unwrap();
+    let running = pods.clone();
+    tokio::spawn(async move { running.run().await });
+    let mut whole = poll_idle(controller(&server).owns_informer(&pods));
+    assert_eq!(whole.at_rest().await, ["a", "b"]);
+    let complete = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "1", "controller": null });
+    for field in ["apiVersion", "kind", "name", "uid"] {
+        for is_null in [false, true] {
+            let mut incomplete = complete.clone();
+            incomplete["name"] = "b".into();
+            let fields = incomplete.as_object_mut().unwrap();
+            if is_null {
+                fields.insert(field.to_owned(), json!(null))
+            } else {
+                fields.remove(field)
+            };
+            let mut pod = pod("q", &[]);
+            pod["metadata"]["ownerReferences"] = json!([incomplete, complete]);
+            server.apply(pod).unwrap();
+            let owners: &[_] = if field == "uid" { &["a", "b"] } else { &["a"] };
+            for polled in [&mut metadata, &mut whole] {
+                assert_eq!(polled.at_rest().await, owners, "{field}, null: {is_null}");
+            }
+            server.delete(&Resource::pods(), "shop", "q").unwrap();
+            for polled in [&mut metadata, &mut whole] {
+                polled.at_rest().await;
+            }
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,12 +22,14 @@ struct Metadata {
     owner_references: Option<Box<[Owner]>>,
 }
 
+/// An owner reference. Its fields are required in Kubernetes, but one reference that lacks some must
+/// not make the whole object unreadable: `k8s-openapi`, which kube reads with, requires none either.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Owner {
-    api_version: Box<str>,
-    kind: Box<str>,
-    name: Box<str>,
+    api_version: Option<Box<str>>,
+    kind: Option<Box<str>>,
+    name: Option<Box<str>>,
 }
 
 /// Reads an [`Owned`].
@@ -63,17 +65,22 @@ impl OwnerKind {
         Self { group: K::group(types).into_owned(), kind: K::kind(types).into_owned() }
     }
 
-    /// The key of an owner, if it is of this kind. Whether that has a namespace is not known here: it may be one too many.
+    /// Returns the key of an owner of this kind; `None` for another kind, and for a reference that lacks
+    /// its apiVersion or name (an empty text, as `k8s-openapi` reads it) and so names no owner. Whether
+    /// owners of this kind have a namespace is not known here: the key may have one too many.
     fn owner(&self, namespace: Option<&str>, api_version: &str, kind: &str, name: &str) -> Option<Key> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        (kind == self.kind && group == self.group).then(|| key(namespace, name))
+        let is_complete = !api_version.is_empty() && !name.is_empty();
+        (is_complete && kind == self.kind && group == self.group).then(|| key(namespace, name))
     }
 
     /// The owners of an object of which little was kept.
     pub(super) fn of_owned(&self, object: &Owned) -> impl Iterator<Item = Key> {
         let Metadata { namespace, owner_references, .. } = &object.metadata;
         let owners = owner_references.iter().flatten();
-        owners.filter_map(move |owner| self.owner(namespace.as_deref(), &owner.api_version, &owner.kind, &owner.name))
+        owners.filter_map(move |Owner { api_version, kind, name }| {
+            self.owner(namespace.as_deref(), api_version.as_deref()?, kind.as_deref()?, name.as_deref()?)
+        })
     }
 
     /// The owners of any object.

@@ -2,19 +2,28 @@
 
 use std::fmt::{Debug, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
 use deltafifo_informer::runtime::controller::Action;
+use deltafifo_informer::runtime::reflector::ObjectRef;
+use deltafifo_informer::runtime::watcher;
+use deltafifo_testkit::Resource;
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
 use parking_lot::Mutex;
+use serde_json::json;
 use tokio::task::yield_now;
+use tokio::time::timeout;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
-use tracing::{Event, Subscriber};
+use tracing::{Event, Instrument, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, Scope};
 
-use super::rig::{controller, map, poll, server};
+use super::rig::{Failed, controller, map, poll, poll_with, server};
 
-/// Notes the span of each event of this file.
+/// Records the spans around each event of this file, outermost first.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -36,9 +45,10 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Log {
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         if event.metadata().target() == module_path!() {
-            let span = context.event_span(event);
-            let shown = span.and_then(|span| span.extensions().get::<Shown>().map(|shown| shown.0.clone()));
-            self.0.lock().push(shown.unwrap_or_default());
+            let scope = context.event_scope(event).into_iter().flat_map(Scope::from_root);
+            let shown = scope.filter_map(|span| span.extensions().get::<Shown>().map(|shown| shown.0.clone()));
+            let shown: Vec<_> = shown.collect();
+            self.0.lock().push(shown.join(" > "));
         }
     }
 }
@@ -63,4 +73,111 @@ async fn what_a_reconciler_logs_says_of_which_object() {
     server.apply(map("a", "2")).unwrap();
     assert_eq!(polled.next().await, "a");
     assert_eq!(*log.0.lock(), ["reconciling object object.ref=ConfigMap.v1./a.shop"; 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn error_policy_runs_in_the_span_of_the_reconcile_that_failed() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let reconcile = |_, _| async { Err(Failed("no room")) };
+    let mut polled = poll_with(controller(&server), reconcile, |_| {
+        tracing::info!("it failed");
+        Action::await_change()
+    });
+    polled.next().await;
+    server.wait_for_watchers(1).await;
+    let log = Log::default();
+    let _listens = tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone()));
+    server.apply(map("a", "2")).unwrap();
+    polled.next().await;
+    assert_eq!(*log.0.lock(), ["reconciling object object.ref=ConfigMap.v1./a.shop"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_handler_runs_in_a_span_that_names_the_object() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let controller = controller(&server).on_deleted(|_| {
+        tracing::info!("it is called");
+        async {
+            yield_now().await;
+            tracing::info!("it goes on");
+        }
+    });
+    let mut polled = poll(controller, |_, _| async { Ok(Action::await_change()) });
+    assert_eq!(polled.next().await, "a");
+    server.wait_for_watchers(1).await;
+    let delete = || server.delete(&Resource::config_maps(), "shop", "a").unwrap();
+    // Once before anybody listens, as above.
+    delete();
+    polled.at_rest().await;
+    let log = Log::default();
+    let _listens = tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone()));
+    server.apply(map("a", "2")).unwrap();
+    polled.at_rest().await;
+    delete();
+    polled.at_rest().await;
+    assert_eq!(*log.0.lock(), ["notifying of deletion object.ref=ConfigMap.v1./a.shop"; 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn predicates_and_mappers_run_in_the_span_of_their_informer() {
+    let pod = |node: &str| {
+        let metadata = json!({ "namespace": "shop", "name": "p" });
+        json!({ "kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": { "nodeName": node } })
+    };
+    // Twice, and the first time nobody listens, as above: these spans are as old as their controller.
+    let log = Log::default();
+    let mut listens = None;
+    for _ in 0..2 {
+        let server = server();
+        server.apply(map("a", "1")).unwrap();
+        let pods = Api::<Pod>::all(server.client());
+        let controller = controller(&server).when(|_, _| {
+            tracing::info!("a predicate");
+            true
+        });
+        let controller = controller.watches_ref(pods, &(), watcher::Config::default(), |_: &Pod| {
+            tracing::info!("a mapper");
+            None::<ObjectRef<_>>
+        });
+        let mut polled = poll(controller, |_, _| async { Ok(Action::await_change()) });
+        assert_eq!(polled.next().await, "a");
+        server.wait_for_watchers(2).await;
+        server.apply(map("a", "2")).unwrap();
+        polled.at_rest().await;
+        server.apply(pod("n")).unwrap();
+        polled.at_rest().await;
+        listens
+            .get_or_insert_with(|| tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone())));
+    }
+    let expected = ["configmaps.v1", "pods.v1"].map(|resource| format!("resource=\"{resource}\""));
+    let spans = log.0.lock().clone();
+    assert_eq!(spans.len(), 2, "{spans:?}");
+    for (span, resource) in spans.iter().zip(expected) {
+        assert!(span.contains(&resource), "{span}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_that_ask_for_reconciles_run_in_the_span_that_polls_the_controller() {
+    let server = server();
+    let polls = || async {
+        let asks = futures_util::stream::once(async {
+            yield_now().await;
+            tracing::info!("it is asked for");
+            ObjectRef::new("a")
+        });
+        let controller = controller(&server).reconcile_on(asks);
+        let reconcile = |_, _| async { Ok::<_, Failed>(Action::await_change()) };
+        let stream = controller.run(reconcile, |_, _, _| Action::await_change(), Arc::new(()));
+        let polling = stream.for_each(|_| async {}).instrument(tracing::info_span!("mine"));
+        timeout(Duration::from_secs(1), polling).await.unwrap_err();
+    };
+    // Once before anybody listens, as above.
+    polls().await;
+    let log = Log::default();
+    let _listens = tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone()));
+    polls().await;
+    assert_eq!(*log.0.lock(), ["mine"]);
 }

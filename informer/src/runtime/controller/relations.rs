@@ -156,7 +156,7 @@ where
     pub fn reconcile_on(mut self, trigger: impl Stream<Item = ObjectRef<K>> + Send + 'static) -> Self {
         self.triggers.push(Box::new(move |started| {
             let schedule = Arc::clone(&started.schedule);
-            started.tasks.spawn(async move {
+            started.spawn(async move {
                 let mut trigger = pin!(trigger);
                 while let Some(object) = trigger.next().await {
                     schedule.ask(referred(&object), 0);
@@ -173,7 +173,7 @@ where
         let store = self.informer.store();
         self.triggers.push(Box::new(move |started| {
             let schedule = Arc::clone(&started.schedule);
-            started.tasks.spawn(async move {
+            started.spawn(async move {
                 let mut trigger = pin!(trigger);
                 while let Some(()) = trigger.next().await {
                     let mut at = Some(WalkPosition::default());

@@ -47,6 +47,8 @@ pub(super) struct Found<K> {
 pub(super) struct Done<K, E> {
     item: Item<Key>,
     how: How<K, E>,
+    /// The span that the call ran in, for what is called because of its outcome.
+    span: Span,
 }
 
 enum How<K, E> {
@@ -180,8 +182,10 @@ where
         if let Some(on_deleted) = self.on_deleted.as_mut().filter(|_| !lasts.is_empty()) {
             // Failures of what is gone are not those of what may come in its place.
             self.schedule.queue.forget(item.key());
-            let told: Vec<_> = lasts.into_iter().map(on_deleted).collect();
-            self.call(item, false, async move {
+            let span =
+                info_span!("notifying of deletion", "object.ref" = %reference::<K>(item.key(), self.types.clone()));
+            let told: Vec<_> = span.in_scope(|| lasts.into_iter().map(on_deleted).collect());
+            self.call(item, false, span, async move {
                 let mut strangers = Strangers::default();
                 for told in told {
                     // Each is of another object, of which nobody hears again.
@@ -218,23 +222,33 @@ where
         F: TryFuture<Ok = Action, Error = E> + Send + 'static,
     {
         let reconcile = TryFutureExt::into_future(reconcile).map(|result| How::Reconciled(object, result));
-        self.call(item, true, reconcile.instrument(span));
+        self.call(item, true, span, reconcile);
     }
 
-    /// Runs what was called for a key, which is kept meanwhile.
-    fn call(&mut self, item: Item<Key>, again: bool, call: impl Future<Output = How<K, E>> + Send + 'static) {
+    /// Runs what was called for a key in a task, within `span`. The key is kept until it has ended.
+    fn call(
+        &mut self,
+        item: Item<Key>,
+        again: bool,
+        span: Span,
+        call: impl Future<Output = How<K, E>> + Send + 'static,
+    ) {
+        let call = call.instrument(span.clone());
         self.work.spawn(async move {
             let how = AssertUnwindSafe(call).catch_unwind().await;
-            Done { item, how: how.unwrap_or_else(|panic| How::Panicked { message: said(panic), again }) }
+            let how = how.unwrap_or_else(|panic| How::Panicked { message: said(panic), again });
+            Done { item, how, span }
         });
     }
 
-    /// Asks for what comes next for a key, and gives it back. What is to be told of it.
+    /// Asks for what comes next for a key, and gives it back. Returns what the stream yields of it.
     pub(super) fn settle(
         &self,
-        Done { item, how }: Done<K, E>,
+        Done { item, how, span }: Done<K, E>,
         error_policy: impl FnOnce(Arc<K>, &E) -> Action,
     ) -> Option<Told<K, E>> {
+        // The policy is user code: what it logs is about this object.
+        let _entered = span.enter();
         let (key, priority) = (item.key(), item.priority());
         match how {
             How::Reconciled(object, result) => {

@@ -189,10 +189,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> Own<K, M> {
 
     /// Runs until the controller ends.
     pub(super) fn run(self, started: &mut Started) {
-        started.tasks.spawn(async move {
+        let run = async move {
             // It runs once, here.
             let _ = self.0.run().await;
-        });
+        };
+        started.spawn(run);
     }
 }
 

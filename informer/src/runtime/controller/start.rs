@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use super::error::RunnerError;
 use super::schedule::Schedule;
@@ -25,12 +26,16 @@ pub(super) struct Started {
 
 impl Started {
     pub(super) fn new(schedule: Arc<Schedule>) -> Self {
-        let mut tasks = JoinSet::new();
-        tasks.spawn({
-            let schedule = Arc::clone(&schedule);
-            async move { schedule.run().await }
-        });
-        Self { schedule, tasks, ends: FuturesUnordered::new(), syncs: Vec::new() }
+        let mut started = Self { schedule, tasks: JoinSet::new(), ends: FuturesUnordered::new(), syncs: Vec::new() };
+        let schedule = Arc::clone(&started.schedule);
+        started.spawn(async move { schedule.run().await });
+        started
+    }
+
+    /// Runs a task until the controller takes no more requests, within the span that polls the
+    /// controller: the task runs functions and streams of the user, and logs.
+    pub(super) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(task.in_current_span());
     }
 
     /// No more requests are taken.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use deltafifo_informer::runtime::controller::{Action, Config};
 use deltafifo_testkit::Resource;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::rig::{controller, idle, map, poll, poll_idle, server};
 
@@ -72,4 +72,38 @@ async fn what_asks_for_a_reconcile_in_an_eternity_has_one_when_it_changes_and_no
     let changed = Instant::now();
     assert_eq!(polled.next().await, "a");
     assert!(is_about(changed.elapsed(), 10));
+}
+
+/// Changes a map every four seconds until it is reconciled: how long that takes.
+async fn reconciled_under_steady_changes(config: Config) -> Duration {
+    let server = server();
+    let mut polled = poll_idle(controller(&server).with_config(config));
+    server.wait_for_watchers(1).await;
+    let began = Instant::now();
+    let changing = tokio::spawn(async move {
+        for data in 0.. {
+            server.apply(map("a", &data.to_string())).unwrap();
+            sleep(Duration::from_secs(4)).await;
+        }
+    });
+    assert_eq!(polled.next().await, "a");
+    changing.abort();
+    began.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn steadily_changing_object_is_reconciled_after_ten_times_the_debounce() {
+    let waited = reconciled_under_steady_changes(Config::default().debounce(QUIET)).await;
+    assert!(is_about(waited, 100), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn longest_delay_of_a_debounce_can_be_set() {
+    let debounce = |longest| Config::default().debounce(QUIET).debounce_at_most(longest);
+    for seconds in [35, 7] {
+        let waited = reconciled_under_steady_changes(debounce(Duration::from_secs(seconds))).await;
+        assert!(is_about(waited, seconds), "{seconds}: {waited:?}");
+    }
+    let for_ever = reconciled_under_steady_changes(debounce(Duration::MAX));
+    assert!(timeout(Duration::from_secs(3_000), for_ever).await.is_err(), "as in kube");
 }

@@ -14,16 +14,28 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     pub(super) debounce: Duration,
+    /// `None` for the default, a multiple of the debounce.
+    debounce_at_most: Option<Duration>,
     pub(super) concurrency: u16,
     pub(super) name: Option<String>,
 }
 
 impl Config {
-    /// An object is reconciled when it has been quiet for so long: each request within that time puts it off again. One to which
-    /// something happens more often than that is **never** reconciled.
+    /// Delays the reconcile of an object until nothing has asked for it for this long: each request
+    /// within that time delays it again, but not beyond [`debounce_at_most`](Self::debounce_at_most).
+    /// Zero, the default, delays nothing.
     #[must_use]
     pub fn debounce(mut self, debounce: Duration) -> Self {
         self.debounce = debounce;
+        self
+    }
+
+    /// Bounds the delay of a [`debounce`](Self::debounce), counted from the first request that waits: an
+    /// object that changes all the time is reconciled this often. Ten times the debounce unless set;
+    /// `Duration::MAX` for kube's behaviour, where such an object is never reconciled.
+    #[must_use]
+    pub fn debounce_at_most(mut self, longest: Duration) -> Self {
+        self.debounce_at_most = Some(longest);
         self
     }
 
@@ -41,6 +53,11 @@ impl Config {
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
+    }
+
+    /// Returns the longest delay of a debounce.
+    pub(super) fn longest_debounce(&self) -> Duration {
+        self.debounce_at_most.unwrap_or(self.debounce.saturating_mul(10))
     }
 
     pub(super) fn most_at_a_time(&self) -> usize {

@@ -37,7 +37,8 @@ impl Schedule {
         }
         let queue =
             queue.build().unwrap_or_else(|error| panic!("a controller is to be polled within a runtime: {error}"));
-        Arc::new(Self { queue, debounce: (!config.debounce.is_zero()).then(|| Debounce::new(config.debounce)) })
+        let debounce = (!config.debounce.is_zero()).then(|| Debounce::new(config.debounce, config.longest_debounce()));
+        Arc::new(Self { queue, debounce })
     }
 
     /// Asks for a reconcile, at once.

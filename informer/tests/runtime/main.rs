@@ -8,6 +8,7 @@ mod debounced;
 mod deleted;
 mod examples;
 mod finalizers;
+mod gone;
 mod kubes_store;
 mod named;
 mod next;

@@ -49,6 +49,9 @@ impl Config {
     /// Gives the controller's work queue a name, and with it [metrics](crate::workqueue::Builder::name), which say whether reconciles
     /// are behind (kube has none). They go to the recorder that is installed when the controller's stream is first polled. What
     /// waits for a [`debounce`](Self::debounce) is not in the queue yet.
+    ///
+    /// The counter `controller_objects_not_found_total`, with the label `name`, counts the reconciles that were
+    /// asked for of objects that are not in the store: they were deleted, or are not selected.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());

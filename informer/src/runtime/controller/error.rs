@@ -7,8 +7,14 @@ use kube::runtime::reflector::ObjectRef;
 /// [`RunnerError::Stopped`].
 #[derive(Debug, thiserror::Error)]
 pub enum Error<ReconcilerErr: 'static, QueueErr: 'static> {
-    /// It was to be reconciled, but is not there: it is gone, or what refers to it is wrong.
-    #[error("{0} was to be reconciled, but is not in the store")]
+    /// An object cannot be found because the controller was given an informer with keys of
+    /// [its own](crate::SharedInformer::with_keys), and finds objects by `namespace/name` or `name` only.
+    ///
+    /// With any other informer, an object that is not in the store is no error (in kube it is this one):
+    /// when an owner is deleted, the deletion of each object that it owned still asks for a reconcile of
+    /// the owner. Such requests are counted in `controller_objects_not_found_total` if the controller has
+    /// a [name](super::Config::name), and logged at level debug.
+    #[error("{0} is not in the store under this key: its informer has keys of its own, build it with the default keys")]
     ObjectNotFound(Box<ObjectRef<DynamicObject>>),
     /// The reconciler failed. The error policy has said what comes next.
     #[error("the reconciler failed for {1}: {0}")]

@@ -25,6 +25,7 @@
 //! | owned objects | all their metadata comes, and is dropped | name, version and owners are kept |
 //! | what [`watches`](Controller::watches) watches | is mapped and dropped | is kept whole, so that it can be mapped as it was, too. Where that is much, [`watches_informer`](Controller::watches_informer) takes an informer of metadata, or one [`without`](crate::reflector::ReflectorBuilder::without) what no mapper reads |
 //! | an owner's version | must be the one that the controller watches | does not count |
+//! | a request for an object that is not in the store | an error in the stream | no error: the object is gone. [Counted](Config::name) |
 //! | a reconciler that panics | panics the controller | [`RunnerError::Panicked`], and it is tried again |
 //! | [predicates](crate::runtime::predicates) | of the object as it is, and may hide that it goes | of both states, and never do |
 //! | several controllers over one watch | unstable streams, which tell of no deletion | [`from_informer`](Controller::from_informer), [`owns_informer`](Controller::owns_informer), [`watches_informer`](Controller::watches_informer) |
@@ -44,6 +45,7 @@ mod debounce;
 mod deleted;
 mod error;
 mod key;
+mod metrics;
 mod owned;
 mod relations;
 mod run;
@@ -153,9 +155,10 @@ where
     }
 
     /// A controller of an informer's objects: the one that others have, too (kube issue 1080). It has to be run by whoever made it;
-    /// its errors are told there; when it stops, the controller shuts down. Its keys are to be `namespace/name`, or `name`, as they are
-    /// unless others were [asked for](SharedInformer::with_keys): objects under other keys are not found, each is
-    /// [told](Error::ObjectNotFound).
+    /// its errors are told there; when it stops, the controller shuts down.
+    ///
+    /// Its keys must be `namespace/name` or `name`, which is the default of informers. Objects under keys of
+    /// [your own](SharedInformer::with_keys) are not found; each is [reported](Error::ObjectNotFound).
     pub fn from_informer(informer: impl Into<Source<K>>) -> Self
     where
         K::DynamicType: Default,

@@ -15,11 +15,13 @@ use tracing::{Instrument, Span, info_span};
 use super::deleted::{Deletions, OnDeleted};
 use super::error::{Error, RunnerError};
 use super::key::{Key, key_of, reference};
+use super::metrics::Metrics;
 use super::schedule::Schedule;
 use super::source::{Heard, Strangers, listen};
 use super::start::Started;
 use super::{Action, Controller};
 use crate::KubeMeta;
+use crate::metrics::Named;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::shared_informer::{Notification, Removed};
@@ -68,6 +70,7 @@ pub(super) struct Running<K: Resource + Send + Sync + 'static, E> {
     types: K::DynamicType,
     store: IndexReader<K, KubeMeta>,
     schedule: Arc<Schedule>,
+    metrics: Named<Metrics>,
     started: Started,
     deletions: Arc<Deletions<K>>,
     on_deleted: Option<OnDeleted<K>>,
@@ -120,6 +123,7 @@ where
             types,
             store,
             schedule,
+            metrics: Metrics::of(config.name.as_deref()),
             started,
             deletions,
             on_deleted,
@@ -209,7 +213,13 @@ where
             return Ok(None);
         }
         self.schedule.queue.forget(item.key());
-        Err(Error::ObjectNotFound(Box::new(self.reference(item.key()).erase())))
+        let object = self.reference(item.key()).erase();
+        if !self.store.keys().is_meta_namespace() {
+            return Err(Error::ObjectNotFound(Box::new(object)));
+        }
+        self.metrics.tell(Metrics::not_found);
+        tracing::debug!(%object, "not reconciled: the object is not in the store, so it was deleted or never listed");
+        Ok(None)
     }
 
     /// Around a reconcile.

@@ -1,0 +1,25 @@
+//! What a controller records beside what its work queue does.
+
+use metrics::{Counter, counter, describe_counter};
+
+use crate::metrics::Named;
+
+const NOT_FOUND: &str = "controller_objects_not_found_total";
+
+pub(super) struct Metrics {
+    not_found: Counter,
+}
+
+impl Metrics {
+    /// Returns the metrics of a controller that is called `name`; none if it has no name.
+    pub(super) fn of(name: Option<&str>) -> Named<Self> {
+        Named(name.map(|name| {
+            describe_counter!(NOT_FOUND, "Reconciles that were asked for of objects that are not in the store");
+            Self { not_found: counter!(NOT_FOUND, "name" => name.to_owned()) }
+        }))
+    }
+
+    pub(super) fn not_found(&self) {
+        self.not_found.increment(1);
+    }
+}

@@ -4,10 +4,10 @@
 //! nobody else takes anything, so that handlers run one after another, in the order of arrival. A turn is a flag, not a
 //! lock that is held: a short mutex guards it while events are taken or given back, and never while a handler runs.
 //!
-//! Sleeping: a consumer registers, looks again, then sleeps. There are two kinds of news, and each wakes one consumer: an
-//! event was appended, and a turn has ended with something left. An event that is appended during a turn may wake somebody
-//! in vain, who finds the turn taken and sleeps again; the end of that turn wakes the next. So a plain notification is
-//! enough: whoever was notified already has yet to look, and will find this event too, or leave it to the end of a turn.
+//! Sleeping: a consumer registers, looks again, then sleeps. An appended event wakes one consumer. During
+//! a turn it wakes one in vain, which finds the turn taken and sleeps again; so the end of a turn wakes
+//! one for each event that is left. All are `additional` notifications: a consumer that was notified may
+//! be a future that nobody polls, and must not keep later events from the others.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -15,7 +15,7 @@ use crossbeam::utils::CachePadded;
 
 use super::event::Entry;
 use crate::error::Closed;
-use crate::sync::{Event, Mutex, RandomState, SegQueue, mutant};
+use crate::sync::{Event, IntoNotification, Mutex, RandomState, SegQueue, mutant};
 
 pub(super) struct Log<T> {
     tail: SegQueue<Entry<T>>,
@@ -48,7 +48,7 @@ impl<T> Log<T> {
     pub(super) fn push(&self, entry: Entry<T>) {
         self.tail.push(entry);
         mutant!(AppendWakesNobody => return);
-        self.ready.notify(1_usize);
+        self.ready.notify(1_usize.additional());
     }
 
     /// Begins a turn with up to `max` events. `None`: there is none now, or somebody has a turn, who may give events back.
@@ -94,12 +94,12 @@ impl<T> Log<T> {
             head.front.push_front(entry);
         }
         head.is_taken = false;
-        let is_empty = head.front.is_empty() && self.tail.is_empty();
+        let events_left = head.front.len() + self.tail.len();
         let is_closed = head.is_closed;
         drop(head);
         mutant!(TurnEndsInSilence => return);
-        if !is_empty {
-            self.ready.notify(1_usize);
+        if events_left > 0 {
+            self.ready.notify(events_left.additional());
         } else if is_closed {
             mutant!(LastTurnTellsNobody => return);
             // Whoever waits learns that there is nothing to wait for.

@@ -145,10 +145,10 @@ impl<T> SegQueue<T> {
         self.entries().queue.push_back((name, value));
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(crate) fn len(&self) -> usize {
         // Relaxed: as in `pop`. A step, so before the lock.
         let pushed = self.pushed.load(Ordering::Relaxed);
-        self.entries().popped >= pushed
+        pushed.saturating_sub(self.entries().popped)
     }
 
     pub(crate) fn pop(&self) -> Option<T> {

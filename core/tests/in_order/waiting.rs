@@ -112,6 +112,42 @@ fn the_end_of_a_turn_wakes_a_task_if_something_is_left() {
     assert_eq!(take(turn), "b:A2");
 }
 
+/// A task that is woken and does not poll its future, because it is busy with another branch of a `select!`.
+#[test]
+fn event_wakes_another_consumer_while_a_notified_one_is_not_polled() {
+    let fifo = bare();
+    let ((busy_waker, busy), (free_waker, free)) = (waker(|| ()), waker(|| ()));
+    let (mut unpolled, mut polled) = (pin!(fifo.pop_async()), pin!(fifo.pop_async()));
+    assert!(unpolled.as_mut().poll(&mut Context::from_waker(&busy_waker)).is_pending());
+    assert!(polled.as_mut().poll(&mut Context::from_waker(&free_waker)).is_pending());
+    fifo.add(obj("a", 1)).unwrap();
+    fifo.add(obj("b", 1)).unwrap();
+    assert_eq!((busy.load(Ordering::Relaxed), free.load(Ordering::Relaxed)), (1, 1));
+    let Poll::Ready(Ok(turn)) = polled.as_mut().poll(&mut Context::from_waker(&free_waker)) else {
+        panic!("an event is pending")
+    };
+    assert_eq!(take(turn), "a:A1");
+}
+
+#[test]
+fn end_of_a_turn_wakes_a_consumer_for_each_event_left() {
+    let fifo = bare();
+    let ((busy_waker, busy), (free_waker, free)) = (waker(|| ()), waker(|| ()));
+    fifo.replace(vec![obj("a", 1)], "1").unwrap();
+    let turn = fifo.pop().unwrap();
+    let (mut unpolled, mut polled) = (pin!(fifo.pop_async()), pin!(fifo.pop_async()));
+    fifo.add(obj("b", 1)).unwrap();
+    fifo.add(obj("c", 1)).unwrap();
+    assert!(unpolled.as_mut().poll(&mut Context::from_waker(&busy_waker)).is_pending());
+    assert!(polled.as_mut().poll(&mut Context::from_waker(&free_waker)).is_pending());
+    turn.done();
+    assert_eq!((busy.load(Ordering::Relaxed), free.load(Ordering::Relaxed)), (1, 1));
+    let Poll::Ready(Ok(turn)) = polled.as_mut().poll(&mut Context::from_waker(&free_waker)) else {
+        panic!("an event is pending")
+    };
+    assert_eq!(take(turn), "b:A1");
+}
+
 #[test]
 fn a_dropped_async_pop_takes_nothing_and_passes_its_wake_up_on() {
     let fifo = bare();

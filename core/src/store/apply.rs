@@ -115,9 +115,10 @@ impl<T, M: Meta<T>> Core<T, M> {
         plan
     }
 
-    /// Leaves old values, swaps the object, joins new values: in between the object is missing from an index, never
-    /// found under a value that it does not have. `Err`: nothing was changed, and the writer is to heed who has noticed
-    /// what is known, and to plan anew.
+    /// Leaves old values, swaps the object, joins new values: in between the object is missing from an
+    /// index, never found under a value that it does not have. `Err`: nothing was changed, every index has
+    /// the old object where it had it, and the writer is to heed who has noticed what is known, and to
+    /// plan anew.
     pub(super) fn carry_out(
         &self,
         list: &List<T>,
@@ -131,13 +132,20 @@ impl<T, M: Meta<T>> Core<T, M> {
         if let Some(namespace) = left {
             self.namespaces.remove(namespace, running.slot());
         }
+        // What a search takes out nobody can name afterwards, if the swap is refused.
+        let (mut found, mut found_namespaces) = (Vec::new(), Vec::new());
         for (place, leave, _) in &plan.values {
-            list.at(*place).values.leave(leave, running.slot());
+            let values = list.at(*place).values.leave(leave, running.slot());
+            if !values.is_empty() {
+                found.push((*place, values));
+            }
         }
         if new.is_none() && running.slot().index_entries() > 0 {
             // A function says of this object now what it did not say when it joined.
-            self.namespaces.leave(&Leave::Everything, running.slot());
-            list.iter().for_each(|index| index.values.leave(&Leave::Everything, running.slot()));
+            found_namespaces = self.namespaces.remove_everywhere(running.slot());
+            for (place, index) in list.iter().enumerate() {
+                found.push((place, index.values.remove_everywhere(running.slot())));
+            }
         }
         match running.swap_known(new) {
             Ok(old) => {
@@ -150,14 +158,16 @@ impl<T, M: Meta<T>> Core<T, M> {
                 Ok(old)
             }
             Err(new) => {
-                // Back to where it was, as far as it is known. What was everywhere is planned as that again.
-                if let Some(namespace) = left {
+                for namespace in left.iter().chain(&found_namespaces) {
                     self.namespaces.insert(namespace, running.slot());
                 }
                 for (place, leave, _) in &plan.values {
                     if let Leave::Values(values) = leave {
                         list.at(*place).join(values, running.slot());
                     }
+                }
+                for (place, values) in &found {
+                    list.at(*place).join(values, running.slot());
                 }
                 Err(new)
             }
@@ -206,7 +216,7 @@ impl<T, M: Meta<T>> Core<T, M> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Core, Leave};
+    use super::{Core, Leave, Plan};
     use crate::error::BoxError;
     use crate::sync::Arc;
     use crate::{Indexers, KeyFunc, NoMeta};
@@ -235,6 +245,28 @@ mod tests {
         // Of one that did not fail when the object joined it is not known where that stands.
         core.write("a", Some(Arc::new("old".to_owned())));
         assert!(matches!(&plan("")[..], [Leave::Everything, Leave::Values(_)]));
+    }
+
+    /// The writer plans anew, perhaps with other answers of an index function, or gives up.
+    #[test]
+    fn refused_write_leaves_every_index_as_it_was() {
+        let by_length = Indexers::new().index("length", |name: &String| Ok(vec![name.len().to_string()]));
+        let core = Core::new(KeyFunc::custom(NoMeta, |_: &String| Ok("a".to_owned())), by_length).unwrap();
+        core.write("a", Some(Arc::new("old".to_owned())));
+        let hash = core.table.hash(b"a");
+        let everywhere = || Plan { values: vec![(0, Leave::Everything, vec!["9".to_owned()])], ..Plan::default() };
+        for (plan, new) in [(everywhere(), Some("new")), (Plan::default(), None)] {
+            let Ok(Some(mut running)) = core.claim(hash, "a", false) else { panic!("it is stored") };
+            core.table.shard(hash).read().find(hash, b"a").unwrap().notice();
+            let new = new.map(|new| Arc::new(new.to_owned()));
+            let list = core.indexes.load();
+            assert!(core.carry_out(&list, &plan, &mut running, new).is_err());
+            running.heed();
+            core.unclaim(running);
+            assert_eq!(core.namespaces.keys(""), ["a"]);
+            assert_eq!(list.at(0).values.values(), ["3"]);
+            assert_eq!(list.at(0).values.keys("3"), ["a"]);
+        }
     }
 }
 

@@ -129,24 +129,33 @@ impl<T> Values<T> {
         }
     }
 
-    pub(super) fn leave(&self, leave: &Leave, slot: &Slot<T>) {
+    /// Takes the slot out, and returns the values that only a search has found.
+    pub(super) fn leave(&self, leave: &Leave, slot: &Slot<T>) -> Vec<String> {
         match leave {
-            Leave::Values(values) => values.iter().for_each(|value| self.remove(value, slot)),
+            Leave::Values(values) => {
+                for value in values {
+                    self.remove(value, slot);
+                }
+                Vec::new()
+            }
             Leave::Everything => self.remove_everywhere(slot),
         }
     }
 
-    /// Takes the slot out of every value. O(values).
-    fn remove_everywhere(&self, slot: &Slot<T>) {
+    /// Takes the slot out of every value, and returns those that it had. O(values).
+    pub(super) fn remove_everywhere(&self, slot: &Slot<T>) -> Vec<String> {
         let of_slot = self.hasher.hash_one(slot.address());
+        let mut found = Vec::new();
         for shard in &self.shards {
             shard.write().retain(|members| {
                 if let Some(place) = members.place_of(of_slot, slot) {
                     drop(members.slots.take(of_slot, place));
+                    found.push(members.value.to_string());
                 }
                 members.slots.len() > 0
             });
         }
+        found
     }
 
     /// Takes the slot out of a value. It is in one of its shards, if in any.

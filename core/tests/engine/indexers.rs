@@ -1,7 +1,7 @@
 //! Indexes that come to a filled store, while it is written and read.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::thread;
 
 use crate::common::{Obj, ends, keys, obj};
@@ -111,6 +111,40 @@ fn an_index_function_may_use_the_store_and_add_an_index() {
         assert_eq!(store.by_index("curious", "1").unwrap().len(), 1);
         check(&store, 99);
     });
+}
+
+/// While the index "slow" is built, the function of "name" fails for the old object of a write, after
+/// another index has noticed that object: so the write is planned again.
+#[test]
+fn object_stays_in_an_index_whose_function_fails_once_while_others_are_built() {
+    let (fails, reader) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::<Reader>::new()));
+    let name = {
+        let (fails, reader) = (fails.clone(), reader.clone());
+        move |object: &Obj| {
+            if fails.swap(false, Ordering::Relaxed) {
+                reader.get().unwrap().add_indexers(parity()).unwrap();
+                return Err("fails once".into());
+            }
+            Ok(vec![object.name.clone()])
+        }
+    };
+    let store = Indexer::builder(keys()).index("name", name).build().unwrap();
+    let fifo = Arc::new(DeltaFifo::over(store).build());
+    assert!(reader.set(fifo.store()).is_ok());
+    fifo.add(obj("a", 1)).unwrap();
+    fifo.try_pop().unwrap().apply(|_| ()).unwrap();
+    fifo.update(obj("a", 2)).unwrap();
+    let writer = fifo.clone();
+    let slow = Indexers::new().index("slow", move |_: &Obj| {
+        if let Some(mut item) = writer.try_pop() {
+            fails.store(true, Ordering::Relaxed);
+            item.apply(|_| ()).unwrap();
+        }
+        Ok(vec![])
+    });
+    fifo.store().add_indexers(slow).unwrap();
+    assert_eq!(fifo.store().index_keys("name", "a").unwrap(), ["a"]);
+    check(&fifo.store(), 1);
 }
 
 /// Consumers apply, readers read, and two threads add indexes: whenever one is there it is exact for what does not

@@ -97,6 +97,13 @@ pub type Failure<E> = ProcessError<E>;
 
 /// Keys taken together; each becomes a [`Popped`] in its turn. Dropped, it gives those not yet taken back to the front of
 /// the queue.
+///
+/// A batch settles for its items together, because consumers that change the queue's counters item by item
+/// slow each other down. So if it is leaked (`mem::forget`), the keys not yet taken stay pending for ever and
+/// are handed out to nobody, what it has taken stays in [`pending_deltas`](DeltaFifo::pending_deltas) (with a
+/// high-water mark [`ready`](DeltaFifo::ready) may then wait for ever), and
+/// [`has_synced`](DeltaFifo::has_synced) stays false if any of its keys belongs to the initial population.
+/// Other keys are handled on.
 #[must_use = "a dropped batch goes back to the queue"]
 pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,

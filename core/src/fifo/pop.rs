@@ -1,8 +1,9 @@
 //! Taking one key: the guard [`Popped`], and the closures that wrap it.
 //!
 //! How a handler can end: success or error settles the slot. A panic is reported, the slot settled, its deltas not put
-//! back. A guard dropped without a verdict (a cancelled future) puts them back, in front. A forgotten guard keeps its
-//! own key in flight and harms nothing else.
+//! back. A guard dropped without a verdict (a cancelled future) puts them back, in front. A guard that is leaked
+//! (`mem::forget`) never ends: its key stays in flight, and what waits for that handler waits for ever (see
+//! [`Popped`]). Other keys are handled on.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -142,6 +143,10 @@ enum Verdict {
 /// End it with [`done`](Self::done), [`requeue`](Self::requeue) or, over a fused store, [`apply`](Self::apply). Dropped
 /// without a verdict it puts its deltas back in front of what came meanwhile; dropped while the thread unwinds, whatever
 /// the cause, it counts as panicked and does not.
+///
+/// If it is leaked (`mem::forget`), its handler never ends: its key is never handed out again,
+/// [`has_synced`](DeltaFifo::has_synced) stays false if the item belongs to the initial population, and the
+/// [applied version](DeltaFifo::applied_version) never passes it. Other keys are handled on.
 #[must_use = "a dropped item goes back to the queue: end it with done, apply or requeue"]
 pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,

@@ -333,6 +333,24 @@ fn a_forgotten_guard_keeps_its_own_key_only() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "leaks a batch, on purpose")]
+fn leaked_batch_keeps_its_keys_and_what_it_has_taken_and_other_keys_go_on() {
+    let rig = Rig::with(Mode::Fused, |builder| builder.high_water(2));
+    rig.fifo.replace(vec![obj("x", 1), obj("y", 1)], "1").unwrap();
+    let mut batch = rig.fifo.pop_batch(2).unwrap();
+    batch.next().unwrap().done();
+    std::mem::forget(batch);
+    rig.fifo.add(obj("x", 2)).unwrap();
+    rig.fifo.add(obj("z", 1)).unwrap();
+    assert_eq!(rig.drain(), ["x: A2", "z: A1"]);
+    assert_eq!(rig.fifo.pending_deltas(), 2, "one taken of x, one pending of y");
+    let mut ready = std::pin::pin!(rig.fifo.ready_async());
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(ready.as_mut().poll(&mut context).is_pending());
+    assert!(!rig.fifo.has_synced());
+}
+
+#[test]
 fn what_is_in_hand_is_not_pending_but_what_came_since_is() {
     for mode in MODES {
         running(mode, |rig, guard| {

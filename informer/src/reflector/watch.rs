@@ -98,6 +98,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// Feeds what the watch tells, until it ends.
     async fn follow(&self, watch: &mut Watch, events: &mut usize) -> Result<Result<(), RequestError>, Closed> {
         let (opened, mut end) = (Instant::now(), Alarm::at(watch.until));
+        let mut heard = opened;
         loop {
             self.target.ready().await?;
             let ready = watch.events.next().now_or_never();
@@ -108,9 +109,17 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 tokio::select! {
                     biased;
                     event = watch.events.next() => event,
-                    () = end.rings() => return Ok(Err(RequestError::Silent { after: opened.elapsed() })),
+                    () = end.rings() => {
+                        // A watch that brings events is alive, also where a server does not heed the time it was asked for.
+                        if heard.elapsed() >= self.silence.min(opened.elapsed()) {
+                            return Ok(Err(RequestError::Silent { after: heard.elapsed() }));
+                        }
+                        debug!("the watch has lasted long enough");
+                        return Ok(Ok(()));
+                    }
                 }
             };
+            heard = Instant::now();
             let applied = match event {
                 None => return Ok(Ok(())),
                 Some(Ok(event)) => {

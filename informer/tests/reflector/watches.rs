@@ -178,6 +178,36 @@ async fn a_watch_that_falls_silent_is_given_up_after_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn watch_that_outlives_its_time_and_brings_events_is_opened_again_without_an_error() {
+    let busy = |from: u32| {
+        stream::iter(from..).then(|version| async move {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            event(EventType::Modified, map("a", version))
+        })
+    };
+    let script = (0..20).fold(Scripted::new().list(list(4, [])), |script, number| {
+        script.watch_stream(busy(1_000 * (number + 1)).boxed())
+    });
+    let mut rig = Rig::lists(script);
+    let error = timeout(Duration::from_secs(3_600), rig.error()).await;
+    assert!(error.is_err(), "{error:?}");
+    assert!((6..=12).contains(&rig.source.asked().len()), "{:?}", rig.source.asked());
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_as_long_as_the_last_event_is_ago() {
+    let event = stream::once(async {
+        tokio::time::sleep(Duration::from_secs(200)).await;
+        event(EventType::Added, map("a", 5))
+    });
+    let script = Scripted::new().list(list(4, [])).watch_stream(event.chain(stream::pending()).boxed());
+    let (began, mut rig) = (Instant::now(), Rig::lists(script));
+    let error = rig.error().await;
+    let silent = began.elapsed().as_secs() - 200;
+    assert!(error.contains(&format!("for {silent}")), "{error} after {silent} s");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_event_whose_object_cannot_be_read_is_told_of_and_passed_over() {
     let script = Scripted::new().list(list(4, [map("a", 3)])).watch([
         event(EventType::Modified, broken("a", 5)),

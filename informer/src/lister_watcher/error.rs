@@ -30,6 +30,15 @@ pub enum RequestError {
     /// Nothing came for too long.
     #[error("nothing came from the API server for {after:?}, although the connection is open")]
     Silent {
+        /// How long nothing came.
+        after: Duration,
+    },
+    /// The server goes on sending, and the end does not come: the initial events of a watch without the bookmark that ends them,
+    /// or a list of ever more pages.
+    #[error("the API server did not end {what} within {after:?}, although it went on sending")]
+    Endless {
+        /// What it did not end.
+        what: &'static str,
         /// How long was waited.
         after: Duration,
     },

@@ -13,7 +13,7 @@ use futures_util::stream::{self, StreamExt};
 use parking_lot::Mutex;
 
 use super::{
-    EventType, ListRequest, ListStream, Listed, ListerWatcher, PageMeta, RawEvent, RequestError, WatchRequest,
+    EventType, ListRequest, ListStream, Listed, ListerWatcher, PageMeta, RawEvent, RequestError, Tokens, WatchRequest,
     WatchStream,
 };
 use crate::wire::{Head, bookmark, ends_initial_events};
@@ -123,6 +123,7 @@ impl ListerWatcher for Merged {
         let list: ListStream = Box::pin(try_stream! {
             for (number, part) in parts.iter().enumerate() {
                 let mut request = reached.lock().first_page(number, &request);
+                let mut tokens = Tokens::default();
                 loop {
                     let failed = |error| reached.lock().failed(number, &request, error);
                     let mut page = part.list(request.clone()).await.map_err(failed)?;
@@ -138,7 +139,9 @@ impl ListerWatcher for Merged {
                     if request.continue_token.is_none() {
                         reached.lock().set(number, &meta.resource_version);
                     }
-                    request.continue_token = meta.continue_token;
+                    // Whoever reads this list gives up one that falls silent, and a page may have no items.
+                    yield Listed::Items(Vec::new());
+                    request.continue_token = tokens.next(meta.continue_token)?;
                     if request.continue_token.is_none() {
                         break;
                     }

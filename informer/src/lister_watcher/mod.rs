@@ -11,6 +11,7 @@ mod kube;
 mod merged;
 mod patience;
 mod scripted;
+mod tokens;
 mod unclonable;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub(crate) use self::kube::resource;
 pub use error::RequestError;
 pub use merged::Merged;
 pub use scripted::{Asked, Scripted};
+pub(crate) use tokens::Tokens;
 
 /// Lists and watches one kind of object.
 ///

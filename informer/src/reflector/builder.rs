@@ -23,6 +23,7 @@ pub struct ReflectorBuilder<K> {
     name: String,
     backoff: Backoff,
     watch_list: bool,
+    watch_list_timeout: Duration,
     newest: bool,
     page_size: u32,
     least_watch: Duration,
@@ -40,6 +41,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
             name: String::new(),
             backoff: Backoff::default(),
             watch_list: true,
+            watch_list_timeout: Duration::from_secs(600),
             newest: false,
             page_size: 500,
             least_watch: Duration::from_secs(300),
@@ -63,9 +65,18 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
     }
 
     /// Whether objects are asked for as the first events of a watch, with a list where a server refuses that, or failed to do it three
-    /// times in a row; otherwise always by lists (client-go's feature `WatchListClient`). On unless said.
+    /// times in a row; otherwise always by lists (client-go's feature `WatchListClient`). On unless said. A server that sends
+    /// initial events, but not [in time](Self::watch_list_timeout) the bookmark that ends them, is asked for lists for an hour.
     pub fn watch_list(mut self, watch_list: bool) -> Self {
         self.watch_list = watch_list;
+        self
+    }
+
+    /// Bounds the time for all initial events of a watch, from the first attempt to the bookmark that ends them: 10 minutes unless
+    /// said. After that, a list is asked for. Time in which the target has no room does not count. (client-go waits for ever:
+    /// kubernetes/kubernetes#140890.)
+    pub fn watch_list_timeout(mut self, timeout: Duration) -> Self {
+        self.watch_list_timeout = timeout.min(FAR);
         self
     }
 
@@ -82,7 +93,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
-    /// How long a watch lasts at least, if nothing happens to it; at most twice as long. 5 minutes unless said.
+    /// How long a watch lasts at least, if nothing happens to it; at most twice as long. 5 minutes unless said. One that
+    /// begins with a list may last longer until that is complete.
     pub fn least_watch(mut self, least: Duration) -> Self {
         self.least_watch = least.min(FAR);
         self
@@ -144,6 +156,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
             running: tokio::sync::Mutex::new(()),
             backoff: self.backoff,
             watch_list: self.watch_list,
+            watch_list_timeout: self.watch_list_timeout,
+            unstreamed_until: Mutex::default(),
             page_size: self.page_size,
             least_watch: self.least_watch,
             silence: self.silence,

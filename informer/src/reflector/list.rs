@@ -1,13 +1,21 @@
 //! Everything by a list: from any version first, later from the last one, in pages where the server has no cache.
 
+use std::time::Duration;
+
+use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use super::Reflector;
-use super::alarm::Alarm;
 use super::error::{Failed, ReflectorError, Stop};
 use super::intake::{Batches, Intake, Part, Taken, take_in};
+use super::limits::Limits;
 use super::target::Pieces;
-use crate::lister_watcher::{ListRequest, Listed, PageMeta, RequestError};
+use crate::lister_watcher::{ListRequest, Listed, PageMeta, RequestError, Tokens};
+
+/// How long the pages of a list may take. An API server ends the answer for a page after a minute, and the tokens for the next
+/// expire within minutes, so an honest list does not take so long.
+const LONGEST_LIST: Duration = Duration::from_secs(3_600);
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// Lists everything. What is known and not listed is deleted.
@@ -92,15 +100,17 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         mut request: ListRequest,
         first_page: &mut PageMeta,
     ) -> Result<String, Failed> {
-        let mut items = 0;
+        let mut limits = Limits::new("a list", self.silence, Instant::now() + LONGEST_LIST);
+        let (mut items, mut tokens) = (0, Tokens::default());
         loop {
-            let mut page = self.answer(self.source.list(request.clone())).await?;
+            let mut page = limits.wait(self.source.list(request.clone())).await??;
+            limits.piece_counts();
             let mut meta: Option<PageMeta> = None;
-            let mut alarm = Alarm::after(self.silence);
-            while let Some(listed) = self.next(&mut alarm, &mut page).await {
+            while let Some(listed) = limits.wait(page.next()).await? {
+                limits.piece_counts();
                 match listed? {
                     Listed::Items(listed) => {
-                        if meta.is_none() && request.continue_token.is_none() {
+                        if meta.is_none() && request.continue_token.is_none() && !listed.is_empty() {
                             // Of a version that is not known yet.
                             self.versions.lock().set_least("");
                         }
@@ -117,16 +127,15 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                         meta = Some(found);
                     }
                 }
-                alarm.set(self.silence);
             }
             // Not kept back until the next page is there.
             intake.flush().await;
             let said = meta.filter(|meta| !meta.resource_version.is_empty());
             let meta = said.ok_or_else(|| RequestError::without_version("a list"))?;
-            if meta.continue_token.is_none() {
+            request.continue_token = tokens.next(meta.continue_token)?;
+            if request.continue_token.is_none() {
                 return Ok(first_page.resource_version.clone());
             }
-            request.continue_token = meta.continue_token;
         }
     }
 

@@ -5,6 +5,7 @@
 //! * `watch_list.rs`: everything, as the first events of a watch.
 //! * `watch.rs`: what changes from then on.
 //! * `intake.rs`: a relist on its way in, of which only what changed is decoded.
+//! * `limits.rs`: how long a list may take.
 //! * `metrics.rs`: what it tells of itself.
 //! * `threads.rs`: where that, and user code, runs.
 //! * `versions.rs`: from which version to ask.
@@ -17,6 +18,7 @@ mod builder;
 mod decode;
 mod error;
 mod intake;
+mod limits;
 mod list;
 mod metrics;
 mod target;
@@ -32,7 +34,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo::Closed;
-use futures_util::{Stream, StreamExt};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
@@ -41,7 +42,6 @@ use tracing::Instrument;
 use crate::lister_watcher::{ListerWatcher, RequestError, WatchStream};
 use crate::metrics::Named;
 use crate::shares::Shares;
-use alarm::Alarm;
 pub use backoff::Backoff;
 pub use builder::ReflectorBuilder;
 use decode::Decoder;
@@ -98,6 +98,9 @@ pub struct Reflector<K> {
     running: tokio::sync::Mutex<()>,
     backoff: Backoff,
     watch_list: bool,
+    watch_list_timeout: Duration,
+    /// Until then lists are not streamed: the server did not bring the last to its end.
+    unstreamed_until: Mutex<Option<Instant>>,
     page_size: u32,
     least_watch: Duration,
     silence: Duration,
@@ -202,19 +205,6 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         sleep(wait).await;
     }
 
-    /// The next of `stream`; an error when the alarm rings before that.
-    async fn next<R>(
-        &self,
-        alarm: &mut Alarm,
-        stream: &mut (impl Stream<Item = Result<R, RequestError>> + Unpin),
-    ) -> Option<Result<R, RequestError>> {
-        tokio::select! {
-            biased;
-            next = stream.next() => next,
-            () = alarm.rings() => Some(Err(RequestError::Silent { after: self.silence })),
-        }
-    }
-
     /// A request's answer; an error when none comes for too long.
     async fn answer<R>(&self, request: impl Future<Output = Result<R, RequestError>>) -> Result<R, RequestError> {
         let answer = timeout(self.silence, request).await;
@@ -240,6 +230,8 @@ fn retry_after(error: &ReflectorError) -> Option<Duration> {
 struct Watch {
     events: WatchStream,
     until: Instant,
+    /// The server was asked to end it later than `until`: it sends a list first, which may take longer than a watch lasts.
+    ends_here: bool,
     /// It is from no version, so it sends all objects first, in any order of versions; none but ADDED events have come yet.
     sends_all: bool,
 }

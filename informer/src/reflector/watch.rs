@@ -35,12 +35,15 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         send_initial_events: bool,
     ) -> Result<Watch, RequestError> {
         // At random, so that not all watches end at once.
-        let timeout = self.least_watch.mul_f64(1.0 + fastrand::f64());
+        let lasts = self.least_watch.mul_f64(1.0 + fastrand::f64());
+        let timeout = if send_initial_events { lasts.max(self.watch_list_timeout) } else { lasts };
         let timeout_seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX).max(1);
+        let ends_here = timeout > lasts;
         let sends_all = !send_initial_events && matches!(resource_version.as_str(), "" | "0");
         let request = WatchRequest { resource_version, send_initial_events, timeout_seconds };
         let events = self.answer(self.source.watch(request)).await?;
-        Ok(Watch { events, until: Instant::now() + timeout + GRACE, sends_all })
+        let until = Instant::now() + lasts + if ends_here { Duration::ZERO } else { GRACE };
+        Ok(Watch { events, until, ends_here, sends_all })
     }
 
     /// Watches, beginning with `watch` if there is one, until everything is to be listed anew.
@@ -111,7 +114,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                     event = watch.events.next() => event,
                     () = end.rings() => {
                         // A watch that brings events is alive, also where a server does not heed the time it was asked for.
-                        if heard.elapsed() >= self.silence.min(opened.elapsed()) {
+                        let is_silent = heard.elapsed() >= self.silence.min(opened.elapsed());
+                        if is_silent && !watch.ends_here {
                             return Ok(Err(RequestError::Silent { after: heard.elapsed() }));
                         }
                         debug!("the watch has lasted long enough");

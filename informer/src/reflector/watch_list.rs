@@ -3,12 +3,14 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::alarm::Alarm;
 use super::error::{Failed, ReflectorError, Stop};
 use super::intake::{Intake, Part};
+use super::limits::Limits;
 use super::watch::{MOST_ATTEMPTS, VERY_SHORT};
 use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RequestError};
@@ -16,34 +18,53 @@ use crate::wire::{Head, WireError, ends_initial_events};
 
 /// For how long what has come waits for more: many times what a server that sends one after the other takes.
 const PAUSE: Duration = Duration::from_millis(5);
+/// For how long lists are asked for after a server did not bring a streamed list to its end.
+const UNSTREAMED: Duration = Duration::from_secs(3_600);
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// Everything, and the watch that goes on from there. None: the server does not do that, or did not as often as it was asked,
     /// so a list is to be asked for.
     pub(super) async fn list_by_watch(&self, backoff: &mut Backoff) -> Result<Option<Watch>, Stop> {
-        for _ in 0..MOST_ATTEMPTS {
-            let error = match self.stream_list().await? {
+        let began = Instant::now();
+        if self.unstreamed_until.lock().is_some_and(|until| began < until) {
+            return Ok(None);
+        }
+        let deadline = began + self.watch_list_timeout;
+        let mut attempts = 1;
+        loop {
+            let asked = Instant::now();
+            let error = match self.stream_list(deadline).await? {
                 ControlFlow::Break(watch) => return Ok(Some(watch)),
                 ControlFlow::Continue(error) => error,
             };
             if error.is_version_unavailable() {
                 self.versions.lock().set_least("");
             }
-            // Silent: perhaps a server that does not know what it was asked for, and so will never say that this is all.
-            let broke_off = error.is_cut() && !matches!(error, RequestError::Silent { .. });
+            // Silent: perhaps a server that does not know what it was asked for, and so will never say that this is all. Nor may
+            // one that breaks off after long: another attempt would take as long.
+            let is_brief = !matches!(error, RequestError::Silent { .. }) && asked.elapsed() < self.silence;
             let is_for_later = error.is_for_later() || error.retry_after().is_some();
-            if !(broke_off || is_for_later || error.is_version_unavailable()) {
+            let repeats = error.is_cut() && is_brief || is_for_later || error.is_version_unavailable();
+            // Those cost no more than a request.
+            let is_refusal = matches!(error, RequestError::Status { .. } | RequestError::Unreachable(_));
+            if repeats {
+                self.again(error, backoff).await;
+            } else {
                 self.report(&ReflectorError::Watch(error));
+            }
+            if !repeats || attempts == MOST_ATTEMPTS || Instant::now() >= deadline {
+                if !is_refusal {
+                    *self.unstreamed_until.lock() = Some(Instant::now() + UNSTREAMED);
+                }
                 return Ok(None);
             }
-            self.again(error, backoff).await;
+            attempts += 1;
         }
-        Ok(None)
     }
 
-    async fn stream_list(&self) -> Result<ControlFlow<Watch, RequestError>, Stop> {
+    async fn stream_list(&self, deadline: Instant) -> Result<ControlFlow<Watch, RequestError>, Stop> {
         let from = self.versions.lock().for_watch_list();
-        match self.listing("watch", &from, self.stream_all(&from)).await {
+        match self.listing("watch", &from, self.stream_all(&from, deadline)).await {
             Ok(watch) => Ok(ControlFlow::Break(watch)),
             Err(Failed::Request(error)) => Ok(ControlFlow::Continue(error)),
             Err(Failed::Stop(stop)) => Err(stop),
@@ -51,35 +72,36 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     }
 
     /// Everything, and how much it was.
-    async fn stream_all(&self, from: &str) -> Result<(Watch, usize), Failed> {
+    async fn stream_all(&self, from: &str, deadline: Instant) -> Result<(Watch, usize), Failed> {
         let mut watch = self.open(from.to_owned(), true).await?;
         let (intake, batches) = Intake::new();
-        let reading = self.read_initial(intake, &mut watch);
+        let reading = self.read_initial(intake, &mut watch, deadline);
         let (version, (pieces, items)) = tokio::try_join!(reading, self.take_in(batches))?;
         self.commit(pieces, version).await.map_err(Failed::Stop)?;
         Ok((watch, items))
     }
 
     /// Reads up to the bookmark that ends the initial events. Its version.
-    async fn read_initial(&self, mut intake: Intake, watch: &mut Watch) -> Result<String, Failed> {
-        let opened = Instant::now();
-        // Since the last object: changes and bookmarks come from any server, for ever.
-        let (mut waited, mut events) = (Duration::ZERO, 0);
-        let (mut silence, mut pause) = (Alarm::after(self.silence), Alarm::after(PAUSE));
+    async fn read_initial(&self, mut intake: Intake, watch: &mut Watch, deadline: Instant) -> Result<String, Failed> {
+        const WHAT: &str = "the initial events of a watch";
+        let (opened, mut events) = (Instant::now(), 0);
+        let (mut limits, mut pause) = (Limits::new(WHAT, self.silence, deadline), Alarm::after(PAUSE));
         loop {
-            let began = Instant::now();
             let next = tokio::select! {
                 biased;
-                next = self.next(&mut silence, &mut watch.events) => next,
+                next = limits.wait(watch.events.next()) => next,
                 () = pause.rings(), if intake.holds_any() => {
-                    intake.flush().await;
-                    self.next(&mut silence, &mut watch.events).await
+                    limits.aside(intake.flush()).await;
+                    limits.wait(watch.events.next()).await
                 }
             };
-            let Some(event) = next else { break };
+            let Some(event) = next? else { break };
             let event = event?;
             events += 1;
-            waited = if event.kind == EventType::Added { Duration::ZERO } else { waited + began.elapsed() };
+            if event.kind == EventType::Added {
+                // Only these: changes and bookmarks come from any server, for ever.
+                limits.piece_counts();
+            }
             if event.kind != EventType::Bookmark {
                 // They come in any order of versions, so only the newest are sure not to be older, should they break off.
                 self.versions.lock().set_least("");
@@ -103,11 +125,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                     }
                 }
             }
-            silence.set(self.silence.saturating_sub(waited));
         }
         if events == 0 && opened.elapsed() < VERY_SHORT {
             return Err(RequestError::VeryShort.into());
         }
-        Err(RequestError::from(WireError::CutShort { of: "the initial events of a watch" }).into())
+        Err(RequestError::from(WireError::CutShort { of: WHAT }).into())
     }
 }

@@ -227,7 +227,10 @@ where
             .page_size(config.page_size.unwrap_or(0));
         match config.timeout {
             // A watch lasts from the least to twice as long.
-            Some(seconds) => reflector.least_watch(Duration::from_secs(seconds.into()) / 2),
+            Some(seconds) => {
+                let most = Duration::from_secs(seconds.into());
+                reflector.least_watch(most / 2).watch_list_timeout(most)
+            }
             None => reflector,
         }
     }

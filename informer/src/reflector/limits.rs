@@ -1,0 +1,152 @@
+//! How long an answer that comes in pieces may take: each piece, and all of it.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::alarm::Alarm;
+use crate::lister_watcher::RequestError;
+use crate::time::FAR;
+
+/// Bounds the waits for the pieces of one answer. Time in which nobody waits does not count: the target's, which has no room
+/// perhaps.
+pub(super) struct Limits {
+    /// What the answer is called in errors.
+    what: &'static str,
+    /// The longest wait for a piece that [counts](Self::piece_counts).
+    silence: Duration,
+    began: Instant,
+    /// When the whole answer must be there.
+    end: Instant,
+    /// When the last piece came.
+    came: Instant,
+    /// How long pieces have been waited for since the last that counted.
+    waited: Duration,
+    /// Since when the next piece is waited for.
+    waiting: Option<Instant>,
+    alarm: Alarm,
+}
+
+impl Limits {
+    pub(super) fn new(what: &'static str, silence: Duration, end: Instant) -> Self {
+        let (now, silence) = (Instant::now(), silence.min(FAR));
+        let alarm = Alarm::after(silence);
+        Self { what, silence, began: now, end, came: now, waited: Duration::ZERO, waiting: None, alarm }
+    }
+
+    /// Waits for a piece. The wait goes on with the next call if this one is dropped.
+    ///
+    /// # Errors
+    /// [`RequestError::Silent`] if nothing came for too long. [`RequestError::Endless`] if pieces came, but none that counts, or if
+    /// the time for the whole answer is over.
+    pub(super) async fn wait<R>(&mut self, piece: impl Future<Output = R>) -> Result<R, RequestError> {
+        let now = Instant::now();
+        let waiting = *self.waiting.get_or_insert_with(|| {
+            self.end += now - self.came;
+            now
+        });
+        let due = self.end.min(waiting + self.silence.saturating_sub(self.waited));
+        self.alarm.set(due.saturating_duration_since(now));
+        let piece = tokio::select! {
+            biased;
+            piece = piece => piece,
+            () = self.alarm.rings() => return Err(self.exceeded()),
+        };
+        self.came = Instant::now();
+        if self.came >= self.end {
+            return Err(self.exceeded());
+        }
+        self.waited += self.came - waiting;
+        self.waiting = None;
+        Ok(piece)
+    }
+
+    /// The last piece is progress.
+    pub(super) fn piece_counts(&mut self) {
+        self.waited = Duration::ZERO;
+    }
+
+    /// Runs something in the middle of a wait. The time that it takes does not count.
+    pub(super) async fn aside<R>(&mut self, work: impl Future<Output = R>) -> R {
+        let began = Instant::now();
+        let done = work.await;
+        let took = began.elapsed();
+        self.end += took;
+        if let Some(waiting) = &mut self.waiting {
+            *waiting += took;
+        }
+        done
+    }
+
+    fn exceeded(&self) -> RequestError {
+        if self.waited.is_zero() && Instant::now() < self.end {
+            RequestError::Silent { after: self.silence }
+        } else {
+            RequestError::Endless { what: self.what, after: self.began.elapsed() }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+    use std::time::Duration;
+
+    use tokio::time::{Instant, sleep, timeout};
+
+    use super::Limits;
+    use crate::lister_watcher::RequestError;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn limits() -> Limits {
+        Limits::new("it", 10 * SECOND, Instant::now() + 60 * SECOND)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wait_that_is_dropped_goes_on_with_the_next() {
+        let (began, mut limits) = (Instant::now(), limits());
+        for _ in 0..4 {
+            assert!(timeout(2 * SECOND, limits.wait(pending::<()>())).await.is_err());
+        }
+        let error = limits.wait(pending::<()>()).await.unwrap_err();
+        assert!(matches!(error, RequestError::Silent { after } if after == 10 * SECOND), "{error}");
+        assert_eq!(began.elapsed(), 10 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pieces_that_do_not_count_are_no_silence_and_end_the_wait() {
+        let (began, mut limits) = (Instant::now(), limits());
+        for _ in 0..2 {
+            limits.wait(sleep(4 * SECOND)).await.unwrap();
+        }
+        let error = limits.wait(sleep(4 * SECOND)).await.unwrap_err();
+        assert!(matches!(error, RequestError::Endless { .. }), "{error}");
+        assert_eq!(began.elapsed(), 10 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_pieces_together_have_their_time() {
+        let (began, mut limits) = (Instant::now(), limits());
+        let error = loop {
+            match limits.wait(sleep(7 * SECOND)).await {
+                Ok(()) => limits.piece_counts(),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, RequestError::Endless { after, .. } if after == 60 * SECOND), "{error}");
+        assert_eq!(began.elapsed(), 60 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_in_which_nobody_waits_does_not_count() {
+        let mut limits = limits();
+        limits.wait(ready(())).await.unwrap();
+        sleep(100 * SECOND).await;
+        assert!(timeout(SECOND, limits.wait(pending::<()>())).await.is_err());
+        limits.aside(sleep(100 * SECOND)).await;
+        limits.wait(sleep(8 * SECOND)).await.unwrap();
+        limits.piece_counts();
+        assert!(limits.wait(sleep(11 * SECOND)).await.is_err());
+    }
+}

@@ -2,6 +2,11 @@
 //!
 //! It belongs to the store's readers, who outlive the queue and do not know it. Whoever writes the store has its
 //! [`Source`]: a queue that tracks what is applied (`ledger.rs`), or an indexer alone.
+//!
+//! Versions of one API server only rise, until it is restored from a backup: then they rise again from an older one, and
+//! the same number means another state. So a version is kept as a [`Point`]: with the number of its *history*. A complete
+//! list at a lower version than the greatest marker begins the next history. Points compare by history first, so a
+//! marker of a former history that is completed late changes nothing, whatever its version.
 
 use crate::error::{VersionError, WaitError};
 use crate::sync::{Arc, Event, IntoNotification, Mutex, mutant};
@@ -10,15 +15,45 @@ use crate::wait::{wait, wait_async};
 
 pub(crate) struct Applied {
     state: Mutex<State>,
-    /// Told when the version rises, and when it will not rise any more.
+    /// Notified when the version rises, when it will not rise any more, and when a history begins.
     changed: Event,
 }
 
 struct State {
-    version: Option<ResourceVersion>,
-    /// The greatest that has a marker.
-    marked: Option<ResourceVersion>,
+    /// The greatest that was reached. Of a former history it says nothing of the present one.
+    reached: Option<Point>,
+    /// The greatest that has a marker: it is of the present history.
+    marked: Option<Point>,
     writer: Writer,
+}
+
+/// A version, and of which history it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Point {
+    history: u64,
+    version: ResourceVersion,
+}
+
+impl Point {
+    #[cfg(test)]
+    pub(crate) fn first(version: &str) -> Self {
+        Self { history: 0, version: parse(version).unwrap() }
+    }
+}
+
+/// What says that everything up to a version was offered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Bookmark,
+    /// A complete list: the truth, whatever was said before.
+    List,
+}
+
+impl State {
+    /// The number of the present history.
+    fn history(&self) -> u64 {
+        self.marked.as_ref().map_or(0, |marked| marked.history)
+    }
 }
 
 /// Who writes the store: only ever a later one of these.
@@ -35,34 +70,41 @@ enum Writer {
 
 impl Applied {
     pub(crate) fn new() -> Self {
-        let state = State { version: None, marked: None, writer: Writer::Open };
+        let state = State { reached: None, marked: None, writer: Writer::Open };
         Self { state: Mutex::new(state), changed: Event::new() }
     }
 
     /// The version, as text without leading zeros.
     pub(crate) fn version(&self) -> Option<String> {
-        self.state.lock().version.as_ref().map(ResourceVersion::to_string)
+        let state = self.state.lock();
+        state.reached.as_ref().filter(|point| point.history == state.history()).map(|point| point.version.to_string())
     }
 
-    /// A marker of `version` is about to be queued. An error when nobody would notice that it is applied.
-    pub(crate) fn expect(&self, version: &ResourceVersion) -> Result<(), VersionError> {
+    /// Says of which history `version` is, whose marker is about to be queued. A list at a lower version than the
+    /// greatest marked one begins a history; not at version 0, which names no state: some API servers list everything
+    /// so. The caller [announces](Self::announce) that, with no lock held. An error when nobody would notice that the
+    /// version is applied.
+    pub(crate) fn expect(&self, version: ResourceVersion, origin: Origin) -> Result<Point, VersionError> {
         let mut state = self.state.lock();
         if state.writer == Writer::Untracked {
             return Err(VersionError::NotTracked { version: version.to_string() });
         }
-        if state.marked.as_ref() < Some(version) {
-            state.marked = Some(version.clone());
+        let is_lower = state.marked.as_ref().is_some_and(|marked| version < marked.version);
+        let begins = origin == Origin::List && is_lower && !version.is_zero();
+        let point = Point { history: state.history() + u64::from(begins), version };
+        if state.marked.as_ref() < Some(&point) {
+            state.marked = Some(point.clone());
         }
-        Ok(())
+        Ok(point)
     }
 
-    /// Everything up to `version` is applied. The greatest stays. Tells who waits: with no lock held.
-    pub(crate) fn raise(&self, version: ResourceVersion) {
+    /// Everything up to `point` is applied. The greatest stays. Wakes waiters: with no lock held.
+    pub(crate) fn raise(&self, point: Point) {
         let mut state = self.state.lock();
-        if state.version.as_ref() >= Some(&version) {
+        if state.reached.as_ref() >= Some(&point) {
             return;
         }
-        state.version = Some(version);
+        state.reached = Some(point);
         drop(state);
         mutant!(AppliedTellsNobody => return);
         self.announce();
@@ -86,20 +128,29 @@ impl Applied {
         self.announce();
     }
 
-    fn announce(&self) {
+    /// Wakes waiters: with no lock held.
+    pub(crate) fn announce(&self) {
         self.changed.notify(usize::MAX.additional());
     }
 
-    /// Whether `version` is reached, or cannot be reached any more. None: it may be.
-    fn look(&self, version: &ResourceVersion) -> Option<Result<(), WaitError>> {
+    /// A version to wait for, which is taken to be of the present history.
+    fn wanted(&self, version: &str) -> Result<Point, VersionError> {
+        Ok(Point { version: parse(version)?, history: self.state.lock().history() })
+    }
+
+    /// Whether `wanted` is reached, or cannot be reached any more. None: it may be.
+    fn look(&self, wanted: &Point) -> Option<Result<(), WaitError>> {
         let state = self.state.lock();
-        if state.version.as_ref() >= Some(version) {
+        let text = || wanted.version.to_string();
+        if wanted.history < state.history() {
+            return Some(Err(WaitError::Rewound { version: text() }));
+        }
+        if state.reached.as_ref() >= Some(wanted) {
             return Some(Ok(()));
         }
-        let text = || version.to_string();
         match state.writer {
             Writer::Open => None,
-            Writer::Closed if state.marked.as_ref() >= Some(version) => None,
+            Writer::Closed if state.marked.as_ref() >= Some(wanted) => None,
             Writer::Closed | Writer::Gone => Some(Err(WaitError::Closed { version: text() })),
             Writer::Untracked => Some(Err(VersionError::NotTracked { version: text() }.into())),
         }
@@ -107,14 +158,14 @@ impl Applied {
 
     /// Blocks until `version` is reached.
     pub(crate) fn wait(&self, version: &str) -> Result<(), WaitError> {
-        let version = parse(version)?;
-        wait(&self.changed, || self.look(&version))
+        let wanted = self.wanted(version)?;
+        wait(&self.changed, || self.look(&wanted))
     }
 
     /// The same for async callers.
     pub(crate) async fn wait_async(&self, version: &str) -> Result<(), WaitError> {
-        let version = parse(version)?;
-        wait_async(&self.changed, || self.look(&version)).await
+        let wanted = self.wanted(version)?;
+        wait_async(&self.changed, || self.look(&wanted)).await
     }
 }
 

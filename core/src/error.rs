@@ -103,6 +103,17 @@ pub enum WaitError {
     /// It cannot be waited for.
     #[error(transparent)]
     Version(#[from] VersionError),
+    /// It was waited for when a complete list came at a lower version: the API server's history was replaced, as by
+    /// an etcd restore. The version may come to mean another state, or never be reached.
+    #[error(
+        "the wait for version {version:?} ended: a complete list came at a lower version, so the API server was \
+         probably restored from a backup, and this version belongs to its former history; read the object again, and \
+         wait for the version that it has now"
+    )]
+    Rewound {
+        /// What was waited for.
+        version: String,
+    },
     /// It will not be applied any more.
     #[error(
         "version {version:?} will not be applied any more, since the queue was closed or dropped before: read the store as \

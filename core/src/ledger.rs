@@ -13,8 +13,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::num::{NonZeroU32, NonZeroU64};
 
+use crate::applied::Point;
 use crate::sync::RandomState;
-use crate::version::ResourceVersion;
 
 /// The number of an epoch.
 pub(crate) type Epoch = NonZeroU64;
@@ -57,7 +57,7 @@ pub(crate) struct Ledger {
 struct Span {
     holds: usize,
     /// Of the marker that ends it.
-    version: Option<ResourceVersion>,
+    point: Option<Point>,
 }
 
 impl Ledger {
@@ -83,9 +83,9 @@ impl Ledger {
     }
 
     /// Ends the open epoch: its marker goes into every way of the queue.
-    pub(crate) fn mark(&mut self, version: ResourceVersion) {
+    pub(crate) fn mark(&mut self, point: Point) {
         let now = self.now();
-        self.span(now).version = Some(version);
+        self.span(now).point = Some(point);
         self.epochs.push_back(Span::default());
     }
 
@@ -130,13 +130,13 @@ impl Ledger {
         self.parked.len()
     }
 
-    /// Closes the books of what is complete since the last call: the greatest version among its markers. To be asked
+    /// Closes the books of what is complete since the last call: the greatest point among its markers. To be asked
     /// whenever a hold was given up or a marker passed.
-    pub(crate) fn complete(&mut self) -> Option<ResourceVersion> {
+    pub(crate) fn complete(&mut self) -> Option<Point> {
         let passed = self.heads.iter().copied().min()?;
         let mut greatest = None;
         while self.oldest < passed && self.epochs.front().is_some_and(|span| span.holds == 0) {
-            greatest = greatest.max(self.epochs.pop_front().and_then(|span| span.version));
+            greatest = greatest.max(self.epochs.pop_front().and_then(|span| span.point));
             self.oldest = self.oldest.saturating_add(1);
         }
         greatest
@@ -147,8 +147,8 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn version(text: &str) -> ResourceVersion {
-        ResourceVersion::parse(text).unwrap()
+    fn version(text: &str) -> Point {
+        Point::first(text)
     }
 
     #[test]

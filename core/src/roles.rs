@@ -45,7 +45,8 @@ pub trait ReflectorStore<T>: Send + Sync {
     /// As for [`add`](Self::add).
     fn delete(&self, object: DeltaObject<T>) -> Result<(), StoreError>;
 
-    /// These are all objects, as of `version`; whatever else is there is gone.
+    /// These are all objects, as of `version`; whatever else is there is gone. A list is the truth: one at a lower version
+    /// than before takes the [applied version](crate::IndexReader::applied_version) of a store that keeps one back.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
@@ -177,7 +178,7 @@ impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for Indexer<T, M> {
 
     fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError> {
         self.replace(list)?;
-        ReflectorStore::bookmark(self, version);
+        self.listed(version);
         Ok(())
     }
 
@@ -210,7 +211,7 @@ impl<T: Send + Sync, M: Meta<T>> Store<T> for Indexer<T, M> {
 
     fn replace_keeping(&self, list: Vec<Arc<T>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError> {
         let refused = self.replace_keeping(list, kept.iter().copied());
-        ReflectorStore::bookmark(self, version);
+        self.listed(version);
         Ok(refused)
     }
 }

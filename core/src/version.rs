@@ -21,6 +21,10 @@ impl ResourceVersion {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         is_number.then(|| Self(text.trim_start_matches('0').into()))
     }
+
+    pub(crate) fn is_zero(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 impl fmt::Display for ResourceVersion {

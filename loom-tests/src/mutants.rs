@@ -125,6 +125,8 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::ClaimHoldsNothing
         | Mutant::PassedIsNotParked
         | Mutant::AppliedTellsNobody
+        | Mutant::RewindTellsNobody
+        | Mutant::CommitMarksLate
         | Mutant::AppliedCloseTellsNobody => &["applied"],
         Mutant::DroppedQueueForgets => &["handles"],
         Mutant::TurnsOverlap

@@ -8,13 +8,12 @@ use std::collections::VecDeque;
 
 use super::{DeltaFifo, Popped};
 use crate::Meta;
-use crate::applied::parse;
+use crate::applied::{Origin, Point, parse};
 use crate::error::{VersionError, WaitError};
 use crate::ledger::Epoch;
 use crate::queue::{Lane, Stretch};
 use crate::slot::{QueuedSlot, Ticket};
 use crate::sync::{Arc, mutant};
-use crate::version::ResourceVersion;
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Everything up to `version` has been offered (client-go `Bookmark`). A marker goes through the queue: when everything
@@ -50,15 +49,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// [`VersionError::NotANumber`]; [`VersionError::NotTracked`] without
     /// [`track_applied`](crate::DeltaFifoBuilder::track_applied). Then there is no marker.
     pub fn bookmark(&self, version: &str) -> Result<(), VersionError> {
-        let version = parse(version)?;
-        self.core.applied.expect(&version)?;
-        self.reached(self.queue.mark(version));
+        let point = self.core.applied.expect(parse(version)?, Origin::Bookmark)?;
+        self.reached(self.queue.mark(point));
         Ok(())
     }
 
     /// The greatest version up to which everything that was offered is handled, as the [`bookmark`](Self::bookmark)s and
-    /// commits so far tell (client-go `LastStoreSyncResourceVersion`). It only rises. The same as
-    /// [`IndexReader::applied_version`](crate::IndexReader::applied_version).
+    /// commits so far tell (client-go `LastStoreSyncResourceVersion`). It rises, until a list at a lower version is
+    /// committed. The same as [`IndexReader::applied_version`](crate::IndexReader::applied_version), which has the details.
     #[must_use]
     pub fn applied_version(&self) -> Option<String> {
         self.core.applied.version()
@@ -110,19 +108,29 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
 impl<T, M> DeltaFifo<T, M> {
     /// What is complete now, if anything. Tells who waits: with no lock held.
-    fn reached(&self, version: Option<ResourceVersion>) {
-        if let Some(version) = version {
-            self.core.applied.raise(version);
+    fn reached(&self, point: Option<Point>) {
+        if let Some(point) = point {
+            self.core.applied.raise(point);
         }
     }
 
-    /// A relist of this version is committed: the same as a bookmark, where there can be one.
-    pub(super) fn mark_commit(&self, version: &str) {
-        if self.queue.is_tracked()
-            && let Ok(version) = parse(version)
-            && self.core.applied.expect(&version).is_ok()
-        {
-            self.reached(self.queue.mark(version));
+    /// Queues the marker of a relist of `version`, where there can be one. What is complete by that, if anything; the
+    /// caller passes it to [`committed`](Self::committed) once no lock is held.
+    pub(super) fn mark_commit(&self, version: &str) -> Option<Point> {
+        if !self.queue.is_tracked() {
+            return None;
+        }
+        let point = self.core.applied.expect(parse(version).ok()?, Origin::List).ok()?;
+        self.queue.mark(point)
+    }
+
+    /// Wakes callers that wait for a version, after [`mark_commit`](Self::mark_commit).
+    pub(super) fn committed(&self, complete: Option<Point>) {
+        self.reached(complete);
+        if self.queue.is_tracked() {
+            mutant!(RewindTellsNobody => return);
+            // The list may have begun another history, which ends the waits of the older one.
+            self.core.applied.announce();
         }
     }
 

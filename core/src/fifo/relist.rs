@@ -329,7 +329,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// Ends the relist: queues a deletion for every key that is known or pending and was not listed, nor written since
     /// the begin. In a queue that [tracks what is applied](crate::DeltaFifoBuilder::track_applied) it is a
     /// [`bookmark`](DeltaFifo::bookmark), too, if `version` is a decimal number; of any other version nobody can be told
-    /// that it is applied. O(known).
+    /// that it is applied. Unlike a bookmark, it takes back a greater [applied version](DeltaFifo::applied_version).
+    /// O(known).
     ///
     /// # Errors
     /// [`RelistError::Superseded`]: nothing is deleted, or nothing more when the newer relist began meanwhile.
@@ -340,11 +341,17 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         deleted += fifo.sweep_elsewhere(self.generation, self.marks);
         // Not before: should the store elsewhere panic, the relist is abandoned.
         self.over = true;
+        let mut complete = None;
         self.end(|last| {
             *last = Some(version.to_owned());
+            // Within the step, so that markers come in the order of the commits: of two, the later one's version is the
+            // truth, also when it is the lower.
+            mutant!(CommitMarksLate => return fifo.initial.commit());
+            complete = fifo.mark_commit(version);
             fifo.initial.commit()
         })?;
-        fifo.mark_commit(version);
+        mutant!(CommitMarksLate => complete = fifo.mark_commit(version));
+        fifo.committed(complete);
         Ok(Committed { deleted })
     }
 

@@ -18,10 +18,10 @@
 use std::collections::VecDeque;
 
 use super::{Entry, Head, Lane, ReadyQueue};
+use crate::applied::Point;
 use crate::ledger::{Epoch, Ledger};
 use crate::slot::{QueuedSlot, Slot, Ticket};
 use crate::sync::{AtomicU64, Ordering, SegQueue, mutant};
-use crate::version::ResourceVersion;
 
 /// Slots of a batch that follow each other and are of one epoch, on which they have one hold.
 pub(crate) struct Stretch {
@@ -93,12 +93,12 @@ impl<T> ReadyQueue<T> {
     }
 
     /// Queues a marker: everything offered before this call is before it. What is complete by that, if anything.
-    pub(crate) fn mark(&self, version: ResourceVersion) -> Option<ResourceVersion> {
+    pub(crate) fn mark(&self, point: Point) -> Option<Point> {
         let positions = self.positions.as_ref()?;
         let mut head = self.head.lock();
         let Head { run, backlog, ledger, .. } = &mut *head;
         let ledger = ledger.as_mut()?;
-        ledger.mark(version);
+        ledger.mark(point);
         self.tail.push(Entry::marker());
         advance(&self.tail, run, || ledger.pass(Lane::Live as usize));
         if let Some(tail) = &self.backlog {
@@ -118,7 +118,7 @@ impl<T> ReadyQueue<T> {
     }
 
     /// Gives a hold up. What is complete by that, if anything.
-    pub(crate) fn release(&self, held: Epoch) -> Option<ResourceVersion> {
+    pub(crate) fn release(&self, held: Epoch) -> Option<Point> {
         self.with_ledger(|ledger| {
             ledger.release(held);
             ledger.complete()

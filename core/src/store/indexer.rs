@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::apply::Failed;
 use super::{Core, IndexReader, Transformer};
-use crate::applied::{self, Source};
+use crate::applied::{self, Origin, Source};
 use crate::error::{KeyError, StoreError, TransactionError, VersionError, panic_message};
 use crate::key::KeyBuf;
 use crate::slot::Slot;
@@ -78,7 +78,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
 
     /// Everything up to `version` has been written (client-go `Store.Bookmark`): the
     /// [applied version](IndexReader::applied_version) rises to it at once, and who waits for it is told. A smaller one than
-    /// before changes nothing. O(1).
+    /// before changes nothing; only [`ReflectorStore::replace`](crate::ReflectorStore::replace) takes the version back. O(1).
     ///
     /// Writes do not move it. (client-go's do, each by the version of its object: here every writer would have to ask for that
     /// and to change one counter that all of them share, and with several writers it could run ahead of what is written.)
@@ -86,7 +86,20 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// # Errors
     /// [`VersionError::NotANumber`].
     pub fn bookmark(&self, version: &str) -> Result<(), VersionError> {
-        self.core.applied.raise(applied::parse(version)?);
+        self.reached(version, Origin::Bookmark)
+    }
+
+    /// Everything was replaced by a list of `version`, if that compares: unlike a bookmark, that takes a greater version
+    /// back.
+    pub(crate) fn listed(&self, version: &str) {
+        if self.reached(version, Origin::List).is_ok() {
+            self.core.applied.announce();
+        }
+    }
+
+    fn reached(&self, version: &str, origin: Origin) -> Result<(), VersionError> {
+        let point = self.core.applied.expect(applied::parse(version)?, origin)?;
+        self.core.applied.raise(point);
         Ok(())
     }
 

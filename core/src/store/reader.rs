@@ -215,14 +215,20 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
 
     /// The applied version (client-go `LastStoreSyncResourceVersion`): the greatest of which it is known that everything up
     /// to it is in the store, by a [`DeltaFifo::bookmark`](crate::DeltaFifo::bookmark) whose marker came through the queue, or
-    /// an [`Indexer::bookmark`](crate::Indexer::bookmark). It only rises. `None` before the first.
+    /// an [`Indexer::bookmark`](crate::Indexer::bookmark). `None` before the first.
+    ///
+    /// It rises, with one exception: a complete list is the truth, so one that is committed at a lower version than any
+    /// bookmark or list before it takes the version back. The API server was then restored from a backup, and the same
+    /// number means another state. The version is `None` until that list is handled, and rises from the list's version
+    /// on. A list at version 0 takes nothing back: some aggregated API servers list everything so.
     #[must_use]
     pub fn applied_version(&self) -> Option<String> {
         self.core.applied.version()
     }
 
     /// Blocks until the [applied version](Self::applied_version) is `version` or greater: until reads of this store are at
-    /// least so fresh. Versions compare as decimal numbers.
+    /// least so fresh. Versions compare as decimal numbers, and `version` is taken to be of the API server's present
+    /// history, as the store knows it at this call.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -245,6 +251,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     ///
     /// # Errors
     /// [`WaitError::Version`]: it is no decimal number, or the queue over this store does not track what is applied.
+    /// [`WaitError::Rewound`]: a list at a lower version was committed during the wait.
     /// [`WaitError::Closed`]: the queue is closed and has no marker so great, or whoever wrote the store is gone. (While a
     /// closed queue has one, what is left is waited for: it is still popped.)
     pub fn wait_for_resource_version(&self, version: &str) -> Result<(), WaitError> {

@@ -120,6 +120,8 @@ mutants! {
     ClaimHoldsNothing: "what is pushed while a store elsewhere is asked counts as applied",
     PassedIsNotParked: "what passes the backlog counts as offered when it passed",
     AppliedTellsNobody: "who waits for a version is not told that it is applied",
+    RewindTellsNobody: "who waits for a version is not told that a list has begun another history",
+    CommitMarksLate: "a commit queues its marker when it has ended, perhaps after the next one's",
     AppliedCloseTellsNobody: "who waits for a version is not told of the close",
     DroppedQueueForgets: "a dropped queue does not release what is pending",
     TurnsOverlap: "who pops in order does not look whether somebody has the turn",

@@ -239,3 +239,34 @@ fn syncs_and_deltas_offered_as_a_whole_are_waited_for_too() {
     rig.handle();
     assert_eq!(applied(&rig), "7");
 }
+
+#[test]
+fn committed_list_with_a_lower_version_takes_the_version_back_and_late_markers_do_not_raise_it() {
+    for rig in [tracked(Mode::Fused), laned(Mode::Fused)] {
+        rig.fifo.add(obj("a", 1)).unwrap();
+        rig.fifo.bookmark("900").unwrap();
+        let held = rig.fifo.try_pop().unwrap();
+        rig.fifo.add(obj("b", 1)).unwrap();
+        rig.fifo.bookmark("1000").unwrap();
+        // Marked, and not applied: lower than that is already another history.
+        rig.fifo.replace(vec![obj("a", 2), obj("b", 2)], "950").unwrap();
+        held.done();
+        assert_eq!(applied(&rig), "", "900 is of the older history");
+        rig.fifo.bookmark("940").unwrap();
+        rig.fifo.try_pop().unwrap().done();
+        assert_eq!(applied(&rig), "", "so is 1000");
+        rig.drain();
+        assert_eq!(applied(&rig), "950");
+    }
+}
+
+#[test]
+fn list_at_an_equal_or_greater_version_or_at_none_takes_no_version_back() {
+    let rig = tracked(Mode::Fused);
+    // Some aggregated API servers list everything at "0".
+    for (version, applies) in [("7", "7"), ("7", "7"), ("8", "8"), ("0", "8"), ("x", "8"), ("", "8"), ("008", "8")] {
+        rig.fifo.replace(vec![], version).unwrap();
+        assert_eq!(applied(&rig), applies, "after {version:?}");
+    }
+    rig.fifo.wait_for_resource_version("8").unwrap();
+}

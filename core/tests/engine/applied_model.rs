@@ -74,7 +74,7 @@ struct Key {
 struct Account {
     keys: BTreeMap<String, Key>,
     offers: u64,
-    /// Versions, with the number of the first offer after them.
+    /// Versions of the present history, with the number of the first offer after them.
     markers: Vec<(u64, u64)>,
     applied: Option<u64>,
 }
@@ -100,6 +100,12 @@ impl Account {
         }
         let others = (0..KEYS.len()).filter(|place| !listed.contains(place));
         others.for_each(|place| self.offer(KEYS[place], true));
+        // A complete list at a lower version begins another history: of the old one nothing counts any more. At version 0
+        // a list says nothing.
+        if version > 0 && self.markers.iter().any(|(marked, _)| *marked > version) {
+            self.markers.clear();
+            self.applied = None;
+        }
         self.mark(version);
     }
 

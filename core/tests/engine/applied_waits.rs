@@ -1,10 +1,12 @@
 //! Who waits for a version: what they find, who wakes them when it will not come, and stores and queues of which nobody knows
 //! what is applied.
 
+use std::pin::Pin;
+use std::task::{Context, Waker};
 use std::thread;
 
 use crate::common::{Fifo, Mode, Rig, block_on, ends, keys, obj};
-use deltafifo::{DeltaFifo, Indexer, ReflectorStore, VersionError, WaitError};
+use deltafifo::{DeltaFifo, Indexer, ReflectorStore, Store, VersionError, WaitError};
 
 fn tracked() -> Rig {
     Rig::with(Mode::Fused, |builder| builder.track_applied(true))
@@ -124,4 +126,65 @@ fn a_queue_goes_on_from_where_its_store_was() {
     assert_eq!(fifo.applied_version().as_deref(), Some("5"));
     fifo.bookmark("6").unwrap();
     assert_eq!(reader.applied_version().as_deref(), Some("6"));
+}
+
+fn is_pending(future: Pin<&mut impl Future>) -> bool {
+    future.poll(&mut Context::from_waker(Waker::noop())).is_pending()
+}
+
+fn rewound(version: &str) -> Result<(), WaitError> {
+    Err(WaitError::Rewound { version: version.to_owned() })
+}
+
+#[test]
+fn committed_list_with_a_lower_version_fails_older_waits_and_later_ones_need_its_history() {
+    ends(|| {
+        let rig = tracked();
+        rig.fifo.replace(vec![obj("a", 1)], "1000").unwrap();
+        rig.drain();
+        let mut waits = Box::pin(rig.fifo.wait_for_resource_version_async("1001"));
+        assert!(is_pending(waits.as_mut()));
+        thread::scope(|scope| {
+            let blocked = scope.spawn(|| rig.fifo.store().wait_for_resource_version("1002"));
+            while !blocked.is_finished() {
+                // An etcd restore; the waiter may come to ask only after the first of these lists.
+                rig.fifo.replace(vec![obj("a", 2)], "500").unwrap();
+                rig.fifo.bookmark("501").unwrap();
+            }
+            assert_eq!(blocked.join().unwrap(), rewound("1002"));
+        });
+        assert_eq!(block_on(waits), rewound("1001"), "also if its version comes again before it is polled");
+        assert_eq!(rig.fifo.applied_version(), None, "nothing of the list is handled yet");
+        rig.drain();
+        assert_eq!(rig.fifo.applied_version().as_deref(), Some("501"));
+        let mut waits = Box::pin(rig.fifo.wait_for_resource_version_async("502"));
+        assert!(is_pending(waits.as_mut()), "no such version was ever offered");
+        rig.fifo.update(obj("a", 3)).unwrap();
+        rig.fifo.bookmark("502").unwrap();
+        assert!(is_pending(waits.as_mut()));
+        rig.drain();
+        assert_eq!(block_on(waits), Ok(()));
+    });
+}
+
+#[test]
+fn replacing_an_indexers_objects_at_a_lower_version_takes_its_version_back() {
+    ends(|| {
+        let store = Indexer::builder(keys()).build().unwrap();
+        let feed: &dyn ReflectorStore<_> = &store;
+        feed.replace(vec![obj("a", 1)], "1000").unwrap();
+        let mut waits = Box::pin(store.wait_for_resource_version_async("1001"));
+        assert!(is_pending(waits.as_mut()));
+        feed.replace(vec![obj("a", 2)], "500").unwrap();
+        assert_eq!(block_on(waits), rewound("1001"));
+        assert_eq!(store.applied_version().as_deref(), Some("500"));
+        let kept: &dyn Store<_> = &store;
+        kept.replace_keeping(vec![], &["a"], "400").unwrap();
+        assert_eq!(store.applied_version().as_deref(), Some("400"));
+        store.bookmark("300").unwrap();
+        assert_eq!(store.applied_version().as_deref(), Some("400"), "a bookmark takes nothing back");
+        let fifo = DeltaFifo::over(store).track_applied(true).build();
+        fifo.replace(vec![], "7").unwrap();
+        assert_eq!(fifo.applied_version(), None, "a queue knows the version of the store that it took over");
+    });
 }

@@ -47,12 +47,12 @@ impl Versions {
         (self.untold, self.least) = (false, None);
     }
 
-    /// The same of a list of which only its newest object's version is known: what was deleted may have been newer.
+    /// Returns the version of a list of which only its newest object's is known: the greater of that and the last one,
+    /// since what was deleted may have been newer. Empty if there is neither.
     #[cfg(feature = "runtime")]
-    pub(super) fn listed_since(&mut self, newest: &str) {
-        let number = ResourceVersion::parse;
-        let is_older = self.last().is_some_and(|last| number(newest) < number(last));
-        self.listed(if is_older { "" } else { newest });
+    pub(super) fn of_list(&self, newest: Option<ResourceVersion>) -> String {
+        let last = self.last().and_then(ResourceVersion::parse);
+        newest.max(last).map(|version| version.to_string()).unwrap_or_default()
     }
 
     /// The next list must not be older than `version`; empty: it must be the newest.
@@ -91,9 +91,10 @@ mod tests {
     #[test]
     fn a_list_known_by_its_newest_object_takes_nothing_back() {
         let mut versions = Versions::new(false);
-        for (newest, last) in [("9", "9"), ("", "9"), ("8", "9"), ("10", "10")] {
-            versions.listed_since(newest);
-            assert_eq!(versions.last(), Some(last), "{newest:?}");
+        for (newest, last) in [("", ""), ("9", "9"), ("", "9"), ("8", "9"), ("10", "10")] {
+            let version = versions.of_list(ResourceVersion::parse(newest));
+            assert_eq!(version, last, "{newest:?}");
+            versions.listed(&version);
         }
     }
 }

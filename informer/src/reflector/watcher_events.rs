@@ -41,9 +41,11 @@ const PAGE: usize = 500;
 /// * While there is no [room](deltafifo::DeltaFifoBuilder::high_water), nothing is taken from the stream. Of a list at most 500
 ///   objects are held back, and only as long as the next is ready.
 /// * Objects come decoded, so what has not changed is found out late; a [`Reflector`](crate::Reflector) need not decode it.
-/// * A list's version is that of its newest object, since the watcher keeps its own to itself. Whenever nothing more is ready, a
-///   target is told up to which version it was told everything, so that [who
-///   waits](deltafifo::DeltaFifo::wait_for_resource_version) for a version need not wait for a list.
+/// * A list's version is that of its newest object, since the watcher keeps its own to itself, or the last event's if that is
+///   greater. So, unlike a [`Reflector`](crate::Reflector)'s, a list does not show that the API server was restored from a backup:
+///   the [applied version](deltafifo::DeltaFifo::applied_version) then stays as it was.
+/// * Whenever nothing more is ready, a target gets a bookmark of the last event's version, so that [a
+///   wait](deltafifo::DeltaFifo::wait_for_resource_version) for a version need not last until the next list.
 /// * What kube's watcher does not tell is not known here: a deletion in the middle of a streamed list, which it drops.
 ///
 /// Dropped, it gives up the list that is on its way. A target is to be fed by one stream: of two, each list ends the other's.
@@ -243,14 +245,14 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
 
     /// Everything was listed: what was not is gone.
     async fn commit(&self, List { pieces, newest, .. }: List<K>) {
-        let version = newest.map(|newest| newest.to_string()).unwrap_or_default();
+        let version = self.versions.lock().of_list(newest);
         let committed = self.threads.run(move || (pieces.commit(&version), version)).await;
         match committed {
             Ok((Ok(refused), version)) => {
                 for one in refused {
                     self.report(&ReflectorError::refused(one));
                 }
-                self.versions.lock().listed_since(&version);
+                self.versions.lock().listed(&version);
             }
             Ok((Err(error), _)) => self.report(&error.into()),
             Err(panicked) => self.report(&panicked),

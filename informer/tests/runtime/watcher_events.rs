@@ -260,6 +260,14 @@ async fn versions_are_applied_with_what_came_up_to_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn relist_whose_newest_object_was_deleted_takes_no_version_back() {
+    let queue = queue();
+    feed_all(&queue, [init(), listed("a", 9), done(), applied("b", 12), init(), listed("a", 9), done()]).await;
+    handle(&queue);
+    assert_eq!(queue.applied_version().as_deref(), Some("12"), "b was deleted while nobody watched");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_refused_is_told_and_a_deletion_counts_all_the_same() {
     let queue = with(|queue| {
         queue.transformer(|map| if value(&map).contains('7') { Err("not this one".into()) } else { Ok(map) })

@@ -1,16 +1,18 @@
 //! What a watch has missed, and what a list brings that is no news.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use deltafifo::{KeyFunc, Meta};
-use deltafifo_informer::lister_watcher::{Listed, PageMeta, RequestError, Scripted};
+use deltafifo::{KeyFunc, Meta, WaitError};
+use deltafifo_informer::lister_watcher::{EventType, Listed, PageMeta, RawEvent, RequestError, Scripted};
 use deltafifo_informer::shared_informer::{HandlerOptions, SharedInformer};
 use deltafifo_informer::{KubeListerWatcher, KubeMeta};
 use deltafifo_testkit::{Resource, status};
-use futures_util::{FutureExt, StreamExt};
+use futures_util::{FutureExt, StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::rig::{Informer, QUEUES, Rig, map, next, next_sorted, run, server, shown, value};
@@ -99,7 +101,8 @@ async fn new_content_under_an_old_version_is_stored_and_delivered_with_notify_un
         let gone = Box::new(status::expired("cut off by the test"));
         let expired = RequestError::Status { status: gone, retry_after: None };
         let script = Scripted::new().list(list("1")).watch([Err(expired)]).list(list("2"));
-        let informer = queue(Informer::builder(script)).notify_unchanged(true).build().unwrap();
+        let informer = queue(Informer::builder(script)).reflector(|reflector| reflector.watch_list(false));
+        let informer = informer.notify_unchanged(true).build().unwrap();
         let mut stream = informer.subscribe(HandlerOptions::new()).unwrap();
         let running = run(&informer);
         assert_eq!(next(&mut stream, 2).await, ["initial *a=1", "relist a=1>2"]);
@@ -107,6 +110,45 @@ async fn new_content_under_an_old_version_is_stored_and_delivered_with_notify_un
         informer.stop().await;
         assert_eq!(running.await.unwrap(), Ok(()));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_etcd_restore_older_waits_fail_and_later_ones_wait_for_the_new_history() {
+    let list = |version: &str| {
+        let meta = PageMeta { resource_version: version.to_owned(), ..PageMeta::default() };
+        [Ok(Listed::Meta(meta)), Ok(Listed::Items(vec![]))]
+    };
+    let event = |version: u64| {
+        let mut object = map("a", "1");
+        object["metadata"]["resourceVersion"] = version.to_string().into();
+        Ok(RawEvent { kind: EventType::Added, object: object.to_string().into() })
+    };
+    let (send, events) = mpsc::unbounded_channel();
+    let events = stream::unfold(events, |mut events| async { events.recv().await.map(|event| (event, events)) });
+    let (restore, restored) = oneshot::channel();
+    let watch = stream::once(restored.map(|_: Result<(), _>| {
+        let gone = Box::new(status::expired("etcd was restored"));
+        Err(RequestError::Status { status: gone, retry_after: None })
+    }));
+    let script = Scripted::new().list(list("1000")).watch_stream(watch.boxed()).list(list("500"));
+    let informer = Informer::builder(script.watch_stream(events.boxed()));
+    let informer = informer.reflector(|reflector| reflector.watch_list(false)).build().unwrap();
+    let running = run(&informer);
+    let store = informer.store();
+    store.wait_for_resource_version_async("1000").await.unwrap();
+    let mut older = pin!(store.wait_for_resource_version_async("1001"));
+    assert!(older.as_mut().now_or_never().is_none());
+    restore.send(()).unwrap();
+    assert_eq!(older.await, Err(WaitError::Rewound { version: "1001".to_owned() }));
+    store.wait_for_resource_version_async("500").await.unwrap();
+    let mut later = pin!(store.wait_for_resource_version_async("502"));
+    send.send(event(501)).unwrap();
+    store.wait_for_resource_version_async("501").await.unwrap();
+    assert!(later.as_mut().now_or_never().is_none(), "no such version was seen");
+    send.send(event(502)).unwrap();
+    later.await.unwrap();
+    informer.stop().await;
+    assert_eq!(running.await.unwrap(), Ok(()));
 }
 
 #[tokio::test(start_paused = true)]

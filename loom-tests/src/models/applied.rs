@@ -1,7 +1,10 @@
 //! The applied version: no marker is reached before what was offered ahead of it is handled, however that gets into the queue
 //! and out of it, and whoever waits for one hears of it.
 
-use deltafifo::DeltaFifoBuilder;
+use std::future::Future;
+use std::task::{Context, Waker};
+
+use deltafifo::{DeltaFifoBuilder, WaitError};
 use loom::future::block_on;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -60,6 +63,15 @@ pub const MODELS: &[Model] = &[
     Model { name: "applied::closed", bound: None, at_least: 29, outcomes: &["closed"], body: closed },
     Model { name: "applied::dropped", bound: None, at_least: 95, outcomes: &["closed"], body: dropped },
     Model { name: "applied::two_bookmarks", bound: None, at_least: 1100, outcomes: &["10"], body: two_bookmarks },
+    Model { name: "applied::rewound", bound: None, at_least: 32, outcomes: &["rewound"], body: rewound },
+    Model {
+        name: "applied::two_commits",
+        bound: Some(3),
+        at_least: 700,
+        outcomes: &["8, then 5", "5"],
+        body: two_commits,
+    },
+    Model { name: "applied::late_bookmark", bound: None, at_least: 10_900, outcomes: &["5", "9"], body: late_bookmark },
 ];
 
 fn tracking(objects: &[Arc<Object>]) -> DeltaFifoBuilder<Object, Access> {
@@ -246,5 +258,46 @@ fn two_bookmarks() -> String {
     let other = beside(&fifo, |fifo| fifo.bookmark("10").unwrap());
     fifo.bookmark("9").unwrap();
     other.join().unwrap();
+    fifo.applied_version().unwrap()
+}
+
+/// A committed list at a lower version ends a wait of before, which may be about to sleep.
+fn rewound() -> String {
+    let fifo = tracked(&[]);
+    fifo.bookmark("7").unwrap();
+    // Not handled during the commit: nothing else wakes the wait.
+    fifo.add(Object::new("a", 1)).unwrap();
+    let mut wait = Box::pin(fifo.wait_for_resource_version_async("9"));
+    assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let restore = beside(&fifo, |fifo| fifo.replace(vec![], "5").unwrap());
+    let waited = block_on(wait);
+    restore.join().unwrap();
+    assert_eq!(fifo.applied_version(), None, "the list is not handled");
+    drain(&fifo, &Log::default(), true);
+    assert_eq!(fifo.applied_version().as_deref(), Some("5"));
+    match waited {
+        Err(WaitError::Rewound { .. }) => "rewound".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Of two commits the later one's version is the applied one, although it is the lower.
+fn two_commits() -> String {
+    let fifo = tracked(&[]);
+    let relist = fifo.begin_replace();
+    let restore = beside(&fifo, |fifo| fifo.replace(vec![], "5").unwrap());
+    let committed = relist.commit("8").is_ok();
+    restore.join().unwrap();
+    assert_eq!(fifo.applied_version(), fifo.resource_version(), "the version of an older commit was marked last");
+    format!("{}{}", if committed { "8, then " } else { "" }, fifo.applied_version().unwrap())
+}
+
+/// A bookmark that comes with a commit at a lower version counts for the history that it was offered in.
+fn late_bookmark() -> String {
+    let fifo = tracked(&[]);
+    fifo.bookmark("7").unwrap();
+    let bookmark = beside(&fifo, |fifo| fifo.bookmark("9").unwrap());
+    fifo.replace(vec![], "5").unwrap();
+    bookmark.join().unwrap();
     fifo.applied_version().unwrap()
 }

@@ -14,9 +14,9 @@ use parking_lot::Mutex;
 
 use super::{
     EventType, ListRequest, ListStream, Listed, ListerWatcher, PageMeta, RawEvent, RequestError, Tokens, WatchRequest,
-    WatchStream,
+    WatchStream, is_point_in_time,
 };
-use crate::wire::{Head, bookmark, ends_initial_events};
+use crate::wire::{Head, WireError, bookmark, ends_initial_events};
 
 /// Lists one part after the other, and watches all at once.
 ///
@@ -43,7 +43,26 @@ struct Part {
 }
 
 impl Reached {
+    /// All pages of a part are not older than this.
+    ///
+    /// # Errors
+    /// [`WireError`]: it is no number, and so does not compare with those of the other parts.
+    fn list(&mut self, part: usize, version: &str) -> Result<(), RequestError> {
+        let Some(version) = ResourceVersion::parse(version) else {
+            let what = "a list whose version is no number, so that lists of several parts cannot be one";
+            return Err(WireError::not_that(what, version.as_bytes()).into());
+        };
+        if let Some(part) = self.0.get_mut(part) {
+            part.reached = Some(version);
+        }
+        Ok(())
+    }
+
+    /// An event or a bookmark of a part came. One without a version of its own says nothing.
     fn set(&mut self, part: usize, version: &str) {
+        if !is_point_in_time(version) {
+            return;
+        }
         if let (Some(part), Some(version)) = (self.0.get_mut(part), ResourceVersion::parse(version)) {
             part.reached = Some(version);
         }
@@ -137,7 +156,8 @@ impl ListerWatcher for Merged {
                     let said = meta.filter(|meta| !meta.resource_version.is_empty());
                     let meta = said.ok_or_else(|| RequestError::without_version("a list of a part"))?;
                     if request.continue_token.is_none() {
-                        reached.lock().set(number, &meta.resource_version);
+                        let listed = reached.lock().list(number, &meta.resource_version);
+                        listed?;
                     }
                     // Whoever reads this list gives up one that falls silent, and a page may have no items.
                     yield Listed::Items(Vec::new());
@@ -161,11 +181,17 @@ impl ListerWatcher for Merged {
                 let resource_version =
                     if request.send_initial_events { reached.state(part, asked) } else { reached.changes(part, asked) };
                 drop(reached);
-                source.watch(WatchRequest { resource_version, ..request.clone() })
+                let begins = if request.send_initial_events {
+                    Begins::Initial
+                } else if is_point_in_time(&resource_version) {
+                    Begins::Changes
+                } else {
+                    Begins::Objects
+                };
+                let watch = source.watch(WatchRequest { resource_version, ..request.clone() });
+                async move { watch.await.map(|events| (begins, events)) }
             });
-            let watches = try_join_all(asked).await?;
-            let initial = if request.send_initial_events { self.parts.len() } else { 0 };
-            Ok(merge(watches, self.reached.clone(), initial))
+            Ok(merge(try_join_all(asked).await?, self.reached.clone()))
         })
     }
 
@@ -182,9 +208,20 @@ impl ListerWatcher for Merged {
     }
 }
 
-/// The events of all, of which `initial` parts send initial ones first.
-fn merge(watches: Vec<WatchStream>, reached: Arc<Mutex<Reached>>, mut initial: usize) -> WatchStream {
-    let mut in_initial = vec![initial > 0; watches.len()];
+/// What a part's watch sends next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begins {
+    /// Initial events, to the bookmark that ends them.
+    Initial,
+    /// All objects, as ADDED events: it was asked from no version. The first event of another type shows that they have all come.
+    Objects,
+    /// What happens.
+    Changes,
+}
+
+/// The events of all parts.
+fn merge(watches: Vec<(Begins, WatchStream)>, reached: Arc<Mutex<Reached>>) -> WatchStream {
+    let (mut sends, watches): (Vec<_>, Vec<_>) = watches.into_iter().unzip();
     let tagged = watches.into_iter().enumerate().map(|(part, events)| {
         let events = events.map(Some).chain(stream::iter([None]));
         events.map(move |event| (part, event)).boxed()
@@ -194,12 +231,16 @@ fn merge(watches: Vec<WatchStream>, reached: Arc<Mutex<Reached>>, mut initial: u
         while let Some((part, Some(event))) = events.next().await {
             let event: RawEvent = event?;
             let head = Head::of(&event.object)?;
+            let Some(sent) = sends.get_mut(part) else { continue };
+            if *sent == Begins::Objects && event.kind != EventType::Added {
+                *sent = Begins::Changes;
+            }
             if event.kind != EventType::Bookmark {
-                let version = head.version.clone().into_owned();
+                let (version, sent) = (head.version.clone().into_owned(), *sent);
                 yield event;
-                // Only when more is asked for: whoever has it in hand may not come to use it. And the versions of initial events
+                // Only when more is asked for: whoever has it in hand may not come to use it. And the versions of what comes first
                 // are the objects' own, older than what comes.
-                if !in_initial.get(part).is_some_and(|initial| *initial) {
+                if sent == Begins::Changes {
                     reached.lock().set(part, &version);
                 }
                 continue;
@@ -208,14 +249,16 @@ fn merge(watches: Vec<WatchStream>, reached: Arc<Mutex<Reached>>, mut initial: u
             if ends && head.version.is_empty() {
                 Err(RequestError::without_version("the end of the initial events"))?;
             }
-            let ended = ends && in_initial.get_mut(part).is_some_and(std::mem::take);
-            initial -= usize::from(ended);
+            let ended = ends && *sent == Begins::Initial;
+            if ended {
+                *sent = Begins::Changes;
+            }
             let least = {
                 let mut reached = reached.lock();
                 reached.set(part, &head.version);
                 reached.least()
             };
-            if initial == 0 {
+            if !sends.contains(&Begins::Initial) {
                 yield RawEvent { kind: EventType::Bookmark, object: Bytes::from(bookmark(&least, ended)) };
             }
         }

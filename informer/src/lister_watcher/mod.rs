@@ -125,6 +125,12 @@ pub struct PageMeta {
     pub remaining: Option<u64>,
 }
 
+/// Whether a version says from when something is. Empty and "0" ask for any state, and some aggregated API servers give their lists,
+/// or all objects, no other.
+pub(crate) fn is_point_in_time(version: &str) -> bool {
+    !matches!(version, "" | "0")
+}
+
 /// The events of a watch. An ERROR event is an error here, with its status.
 pub type WatchStream = BoxStream<'static, Result<RawEvent, RequestError>>;
 

@@ -74,6 +74,8 @@ pub enum RunError {
 pub(super) enum Stop {
     Closed(Closed),
     Failed(ReflectorError),
+    /// A watch has ended, and there is no version from which another would go on.
+    CannotResume,
 }
 
 impl From<Closed> for Stop {

@@ -50,7 +50,7 @@ use error::{Stop, caught};
 use metrics::Metrics;
 pub use target::{Pieces, Plain, Target};
 use threads::Threads;
-use versions::Versions;
+use versions::{Newest, Versions};
 
 type OnError = dyn Fn(&ReflectorError) + Send + Sync;
 type ShouldResync = dyn Fn() -> bool + Send + Sync;
@@ -146,6 +146,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                     self.report(&error);
                     sleep(backoff.next(retry_after(&error))).await;
                 }
+                Stop::CannotResume => sleep(backoff.next(None)).await,
             }
         }
     }
@@ -232,6 +233,7 @@ struct Watch {
     until: Instant,
     /// The server was asked to end it later than `until`: it sends a list first, which may take longer than a watch lasts.
     ends_here: bool,
-    /// It is from no version, so it sends all objects first, in any order of versions; none but ADDED events have come yet.
-    sends_all: bool,
+    /// It is from no version, so it sends all objects first, in any order of versions. The newest of those that have come; `None`
+    /// once another event shows that they have all come, and in any other watch.
+    first_objects: Option<Newest>,
 }

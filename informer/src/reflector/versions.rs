@@ -1,7 +1,8 @@
 //! From which version to ask.
 
-#[cfg(feature = "runtime")]
 use deltafifo::ResourceVersion;
+
+use crate::lister_watcher::is_point_in_time;
 
 /// What a reflector knows of versions.
 #[derive(Default)]
@@ -28,11 +29,18 @@ impl Versions {
         self.last.as_deref()
     }
 
+    /// Everything up to `version` is known, by an event or a bookmark. One without a version of its own says nothing of that.
     pub(super) fn reached(&mut self, version: &str) {
-        if !version.is_empty() {
+        if is_point_in_time(version) {
             self.last = Some(version.to_owned());
             self.untold = true;
         }
+    }
+
+    /// Whether a watch from [`last`](Self::last) goes on from there. From "0" it begins with all objects, of whatever time, and a
+    /// deletion before that is lost: then everything is to be listed instead.
+    pub(super) fn can_resume(&self) -> bool {
+        self.last().is_some_and(is_point_in_time)
     }
 
     /// What the target is to be told of, once.
@@ -42,7 +50,9 @@ impl Versions {
 
     /// A list is complete.
     pub(super) fn listed(&mut self, version: &str) {
-        self.reached(version);
+        if !version.is_empty() {
+            self.last = Some(version.to_owned());
+        }
         // The relist itself has told of it.
         (self.untold, self.least) = (false, None);
     }
@@ -81,6 +91,25 @@ impl Versions {
     /// How many objects a page, of a list from `version`: a server serves a list from a version at once from its cache.
     pub(super) fn page_size(&self, version: &str, wanted: u32) -> u32 {
         if self.pages || matches!(version, "" | "0") { wanted } else { 0 }
+    }
+}
+
+/// The newest version of objects that come in any order. Of versions that do not compare it is the last, as in client-go.
+#[derive(Default)]
+pub(super) struct Newest(String);
+
+impl Newest {
+    pub(super) fn add(&mut self, version: &str) {
+        let number = ResourceVersion::parse;
+        let is_older = number(version).is_some_and(|version| number(&self.0).is_some_and(|newest| version < newest));
+        if is_point_in_time(version) && !is_older {
+            version.clone_into(&mut self.0);
+        }
+    }
+
+    /// Empty: no object had a version.
+    pub(super) fn version(&self) -> &str {
+        &self.0
     }
 }
 

@@ -16,8 +16,9 @@ use super::error::{ReflectorError, Stop, caught};
 use super::metrics::Metrics;
 use super::target::{Target, gone, tombstone};
 use super::threads::Threads;
+use super::versions::Newest;
 use super::{Backoff, Reflector, Watch};
-use crate::lister_watcher::{EventType, RawEvent, RequestError, WatchRequest};
+use crate::lister_watcher::{EventType, RawEvent, RequestError, WatchRequest, is_point_in_time};
 use crate::wire::{Head, check};
 
 /// A server that ends a watch sooner has something against it.
@@ -39,11 +40,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         let timeout = if send_initial_events { lasts.max(self.watch_list_timeout) } else { lasts };
         let timeout_seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX).max(1);
         let ends_here = timeout > lasts;
-        let sends_all = !send_initial_events && matches!(resource_version.as_str(), "" | "0");
+        let first_objects = (!send_initial_events && !is_point_in_time(&resource_version)).then(Newest::default);
         let request = WatchRequest { resource_version, send_initial_events, timeout_seconds };
         let events = self.answer(self.source.watch(request)).await?;
         let until = Instant::now() + lasts + if ends_here { Duration::ZERO } else { GRACE };
-        Ok(Watch { events, until, ends_here, sends_all })
+        Ok(Watch { events, until, ends_here, first_objects })
     }
 
     /// Watches, beginning with `watch` if there is one, until everything is to be listed anew.
@@ -66,17 +67,19 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             };
             let is_lost = ended.as_ref().is_err_and(|error| error.is_cut() && !error.is_for_later());
             in_vain = if is_lost && events == 0 { in_vain + 1 } else { 0 };
+            let can_resume = self.versions.lock().can_resume();
             match ended {
                 Ok(()) if asked.is_some_and(|asked| asked.elapsed() < VERY_SHORT) => {
                     self.metrics.tell(Metrics::short_watch);
-                    if events == 0 {
+                    if events == 0 || !can_resume {
                         return Err(ReflectorError::Watch(RequestError::VeryShort).into());
                     }
                     // What it sent is good, but who asks again at once may ask without a pause for ever.
                     self.again(RequestError::VeryShort, backoff).await;
                 }
-                Ok(()) => {}
-                Err(error) if error.is_for_later() || is_lost && in_vain < MOST_ATTEMPTS => {
+                Ok(()) if can_resume => {}
+                Ok(()) => return Err(Stop::CannotResume),
+                Err(error) if can_resume && (error.is_for_later() || is_lost && in_vain < MOST_ATTEMPTS) => {
                     self.again(error, backoff).await;
                 }
                 Err(error) => return Err(ReflectorError::Watch(error).into()),
@@ -119,16 +122,22 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                             return Ok(Err(RequestError::Silent { after: heard.elapsed() }));
                         }
                         debug!("the watch has lasted long enough");
+                        self.have_all_come(watch);
                         return Ok(Ok(()));
                     }
                 }
             };
             heard = Instant::now();
             let applied = match event {
-                None => return Ok(Ok(())),
+                None => {
+                    self.have_all_come(watch);
+                    return Ok(Ok(()));
+                }
                 Some(Ok(event)) => {
-                    watch.sends_all &= event.kind == EventType::Added;
-                    self.apply(&event, watch.sends_all).await
+                    if event.kind != EventType::Added {
+                        self.have_all_come(watch);
+                    }
+                    self.apply(&event, watch.first_objects.as_mut()).await
                 }
                 Some(Err(error)) => Err(error),
             };
@@ -138,6 +147,14 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             *events += 1;
             // Others have a turn, too, while events come without a pause.
             consume_budget().await;
+        }
+    }
+
+    /// All objects that the watch was to send first have come. What changed after the newest of them is yet to come: none of the
+    /// others has changed since. (client-go goes on from the last.)
+    fn have_all_come(&self, watch: &mut Watch) {
+        if let Some(newest) = watch.first_objects.take() {
+            self.versions.lock().reached(newest.version());
         }
     }
 
@@ -153,8 +170,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// Feeds one event, perhaps one of all objects, whose version says nothing. An error: this is no event.
-    async fn apply(&self, event: &RawEvent, is_of_all: bool) -> Result<(), RequestError> {
+    /// Feeds one event, perhaps one of the objects that a watch sends first. An error: this is no event.
+    async fn apply(&self, event: &RawEvent, first_objects: Option<&mut Newest>) -> Result<(), RequestError> {
         let head = Head::of(&event.object)?;
         self.metrics.tell(Metrics::heard);
         if event.kind != EventType::Bookmark {
@@ -179,8 +196,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 }
             }
         }
-        if event.kind == EventType::Bookmark || !(is_of_all || self.source.is_merged()) {
-            self.versions.lock().reached(&head.version);
+        if event.kind == EventType::Bookmark || !self.source.is_merged() {
+            match first_objects {
+                Some(newest) => newest.add(&head.version),
+                None => self.versions.lock().reached(&head.version),
+            }
         }
         if event.kind == EventType::Bookmark {
             self.caught_up();

@@ -14,5 +14,6 @@ mod refused;
 mod rig;
 mod room;
 mod targets;
+mod unversioned;
 mod watch_lists;
 mod watches;

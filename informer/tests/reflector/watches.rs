@@ -156,20 +156,6 @@ async fn a_watch_that_lasted_is_opened_again_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_a_watch_from_no_version_sends_first_do_not_move_it() {
-    let objects = || [event(EventType::Added, map("a", 9)), event(EventType::Added, map("b", 3))];
-    let broken_off = [Err(RequestError::Broken("reset by peer".into()))];
-    let script = Scripted::new()
-        .list(list(0, []))
-        .watch(objects().into_iter().chain(broken_off))
-        .watch(objects().into_iter().chain([event(EventType::Modified, map("b", 10))]))
-        .watch([event(EventType::Added, map("c", 11))]);
-    let rig = Rig::lists(script);
-    let asked = shown_asked(&rig.asked(5).await);
-    assert_eq!(asked[1..], [r#"watch "0""#, r#"watch "0""#, r#"watch "10""#, r#"watch "11""#]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_watch_that_falls_silent_is_given_up_after_its_time() {
     let rig = Rig::lists(Scripted::new().list(list(4, [])).watch_on([event(EventType::Added, map("a", 5))]));
     let began = Instant::now();

@@ -10,12 +10,12 @@ use std::time::Duration;
 use deltafifo::Lister;
 use futures_util::future::{BoxFuture, join_all};
 use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
 use kube::core::ObjectMeta;
 use kube::{Client, Resource};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
 
 use super::builder::SharedInformerBuilder;
 use super::error::{FactoryError, NotSynced};
@@ -27,8 +27,12 @@ use scope::name;
 /// What an informer is called in errors.
 type Name = String;
 
-/// One informer for each kind and [`Scope`], whoever asks for it, over one client. Cheap to clone. Informers that it has started run
-/// until they are stopped, or the factory is [shut down](Self::shutdown), also when it is dropped.
+/// One informer for each kind and [`Scope`], whoever asks for it, over one client. Cheap to
+/// clone.
+///
+/// Informers that the factory has started run until they are stopped or [removed](Self::remove),
+/// or the factory is [shut down](Self::shutdown), also when it is dropped. A stopped informer is
+/// not handed out again: see [`informer`](Self::informer).
 ///
 /// ```
 /// # use std::error::Error;
@@ -62,21 +66,75 @@ type Transform = dyn Fn(&mut ObjectMeta) + Send + Sync;
 
 #[derive(Default)]
 struct Informers {
-    by_kind: HashMap<(TypeId, Name), Made, foldhash::fast::RandomState>,
+    by_kind: HashMap<Kind, Made, foldhash::fast::RandomState>,
+    /// Informers that were stopped and replaced, or removed, while a handler was being called: a
+    /// shutdown waits for them, too.
+    leaving: Vec<Arc<dyn Runs>>,
     is_shut_down: bool,
 }
+
+/// The key of an informer: the type of its objects, and the name of kind and scope.
+type Kind = (TypeId, Name);
 
 struct Made {
     /// A [`SharedInformer`] of the kind.
     informer: Box<dyn Any + Send + Sync>,
     runs: Arc<dyn Runs>,
-    is_started: bool,
+    /// The task that runs it, once it is started.
+    task: Option<AbortHandle>,
+}
+
+impl Made {
+    fn is_started(&self) -> bool {
+        self.task.is_some()
+    }
+
+    /// Whether nothing runs it, and it can be run. A task that has ended without a run was
+    /// dropped with its runtime.
+    fn wants_start(&self) -> bool {
+        self.task.as_ref().is_none_or(AbortHandle::is_finished) && !self.runs.is_over()
+    }
+}
+
+impl Informers {
+    /// Returns the informers that left and have ended since, to be dropped with nothing locked.
+    #[must_use]
+    fn take_ended(&mut self) -> Vec<Arc<dyn Runs>> {
+        self.leaving.extract_if(.., |informer| informer.is_stopped()).collect()
+    }
+
+    /// Returns the informer of a kind, unless it was stopped.
+    fn running<K>(&self, kind: &Kind) -> Result<Option<SharedInformer<K>>, FactoryError>
+    where
+        K: Resource + DeserializeOwned + Send + Sync + 'static,
+    {
+        if self.is_shut_down {
+            return Err(FactoryError::ShutDown);
+        }
+        let made = self.by_kind.get(kind).filter(|made| !made.runs.is_over());
+        Ok(made.and_then(|made| made.informer.downcast_ref::<SharedInformer<K>>()).cloned())
+    }
+
+    fn remove(&mut self, kind: &Kind) -> Option<Made> {
+        let made = self.by_kind.remove(kind)?;
+        self.leave(&made);
+        Some(made)
+    }
+
+    /// Notes an informer that is not in the map any more, if something of it still goes on.
+    fn leave(&mut self, made: &Made) {
+        if !made.runs.is_stopped() {
+            self.leaving.push(Arc::clone(&made.runs));
+        }
+    }
 }
 
 /// What a factory does with an informer of whatever kind.
 trait Runs: Send + Sync {
     fn run(self: Arc<Self>) -> BoxFuture<'static, ()>;
     fn has_synced(&self) -> bool;
+    fn is_over(&self) -> bool;
+    fn is_stopped(&self) -> bool;
     fn wait_for_sync(&self) -> BoxFuture<'_, Result<(), Stopped>>;
     fn stop(&self) -> BoxFuture<'_, ()>;
 }
@@ -94,6 +152,14 @@ where
 
     fn has_synced(&self) -> bool {
         self.has_synced()
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_stopped()
     }
 
     fn wait_for_sync(&self) -> BoxFuture<'_, Result<(), Stopped>> {
@@ -151,8 +217,13 @@ impl SharedInformerFactory {
         self
     }
 
-    /// The informer of a kind and scope; made at the first call, and to be [started](Self::start) then (client-go
-    /// `InformerFor`).
+    /// Returns the informer of a kind and scope (client-go `InformerFor`). The first call makes
+    /// it; the next [`start`](Self::start) runs it.
+    ///
+    /// If the informer was stopped since, or its run panicked or was dropped with its runtime,
+    /// the call makes a new one, which has no handlers and an empty store, and is run by the next
+    /// `start` (client-go hands out the stopped one, whose store is stale: kubernetes#79610).
+    /// Handles of the stopped one, its listers and controllers stay with it.
     ///
     /// # Errors
     /// As for [`informer_with`](Self::informer_with).
@@ -177,10 +248,8 @@ impl SharedInformerFactory {
     where
         K: Resource + Clone + DeserializeOwned + Send + Sync + 'static,
     {
-        let mut scope = scope.clone();
-        scope.query.extend(self.scope.query.iter().cloned());
-        let key = (TypeId::of::<K>(), name::<K>(types, &scope));
-        if let Some(made) = self.made(&key)? {
+        let (key, scope) = self.kind::<K>(types, scope);
+        if let Some(made) = self.informers.lock().running(&key)? {
             return Ok(made);
         }
         let informers_name = format!("{}{}", self.name, scope.query_text());
@@ -204,34 +273,29 @@ impl SharedInformerFactory {
         }
         // With nothing locked: it is user code that chooses.
         let informer = choose(builder).build()?;
-        let made = Made { informer: Box::new(informer.clone()), runs: Arc::new(informer.clone()), is_started: false };
-        let there = {
-            let mut informers = self.informers.lock();
-            if informers.is_shut_down {
-                return Err(FactoryError::ShutDown);
-            }
-            match informers.by_kind.entry(key) {
-                Entry::Vacant(vacant) => {
-                    vacant.insert(made);
-                    None
-                }
-                Entry::Occupied(there) => there.get().informer.downcast_ref::<SharedInformer<K>>().cloned(),
-            }
-        };
-        // Somebody else may have made it meanwhile: then that one is it, and the end of this one is user code again.
-        Ok(there.unwrap_or(informer))
+        let made = Made { informer: Box::new(informer.clone()), runs: Arc::new(informer.clone()), task: None };
+        let mut informers = self.informers.lock();
+        // Another call may have made it in the meantime: then that one is it.
+        if let Some(there) = informers.running(&key)? {
+            drop(informers);
+            return Ok(there);
+        }
+        let stopped = informers.by_kind.insert(key, made);
+        if let Some(stopped) = &stopped {
+            informers.leave(stopped);
+        }
+        let ended = informers.take_ended();
+        // The drop of an informer is user code: not with the factory locked.
+        drop(informers);
+        drop((stopped, ended));
+        Ok(informer)
     }
 
-    fn made<K>(&self, key: &(TypeId, Name)) -> Result<Option<SharedInformer<K>>, FactoryError>
-    where
-        K: Resource + DeserializeOwned + Send + Sync + 'static,
-    {
-        let informers = self.informers.lock();
-        if informers.is_shut_down {
-            return Err(FactoryError::ShutDown);
-        }
-        let made = informers.by_kind.get(key);
-        Ok(made.and_then(|made| made.informer.downcast_ref::<SharedInformer<K>>()).cloned())
+    /// Returns the key of a kind and scope, and the scope with what the factory adds to its
+    /// query.
+    fn kind<K: Resource + 'static>(&self, types: &K::DynamicType, scope: &Scope) -> (Kind, Scope) {
+        let scope = scope.clone().and(&self.scope);
+        ((TypeId::of::<K>(), name::<K>(types, &scope)), scope)
     }
 
     /// A lister of a kind and scope, of the informer that [`informer`](Self::informer) gives.
@@ -245,7 +309,8 @@ impl SharedInformerFactory {
         Ok(self.informer(scope)?.lister())
     }
 
-    /// Runs what does not run yet, each in a task (client-go `Start`). Informers that are made later want another call. After a
+    /// Runs what does not run yet, each in a task (client-go `Start`). Informers that are made
+    /// later, also in the place of stopped ones, need another call. After a
     /// [shutdown](Self::shutdown) it does nothing.
     ///
     /// # Panics
@@ -253,51 +318,84 @@ impl SharedInformerFactory {
     pub fn start(&self) {
         let runtime = Handle::current();
         let mut informers = self.informers.lock();
-        for made in informers.by_kind.values_mut().filter(|made| !made.is_started) {
-            made.is_started = true;
-            runtime.spawn(made.runs.clone().run());
+        for made in informers.by_kind.values_mut().filter(|made| made.wants_start()) {
+            made.task = Some(runtime.spawn(made.runs.clone().run()).abort_handle());
         }
     }
 
-    /// Waits until every informer that was started has [synced](SharedInformer::has_synced) (client-go `WaitForCacheSync`),
-    /// or until `give_up` is over.
+    /// Removes the informer of a kind and scope, stops it, and waits until none of its handlers
+    /// is called any more. Returns whether there was one (client-go has none).
+    ///
+    /// Everybody who shares the informer loses it: its handlers end, controllers over it shut
+    /// down, its listers stay as they are. Its store is freed with the last handle of it; its
+    /// gauges are 0. The next call of [`informer`](Self::informer) makes a new one.
+    ///
+    /// Nothing happens before the future is polled. If it is dropped after that the informer is
+    /// removed, and stops without being waited for. As with [`SharedInformer::stop`] do not wait
+    /// for it within a handler.
+    ///
+    /// ```
+    /// # use deltafifo_informer::shared_informer::{Scope, SharedInformerFactory};
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # async fn example(factory: SharedInformerFactory) {
+    /// factory.remove::<ConfigMap>(&(), &Scope::namespace("shop")).await;
+    /// # }
+    /// ```
+    pub async fn remove<K: Resource + 'static>(&self, types: &K::DynamicType, scope: &Scope) -> bool {
+        let (key, _) = self.kind::<K>(types, scope);
+        let Some(removed) = self.informers.lock().remove(&key) else { return false };
+        removed.runs.stop().await;
+        drop(removed);
+        // Dropped with nothing locked.
+        let ended = self.informers.lock().take_ended();
+        drop(ended);
+        true
+    }
+
+    /// Waits until every informer that was started has [synced](SharedInformer::has_synced)
+    /// (client-go `WaitForCacheSync`), or until `give_up` ends. Informers that are removed in the
+    /// meantime do not count; those that had synced and were stopped since count as synced.
     ///
     /// # Errors
-    /// [`NotSynced`] says which have not.
+    /// [`NotSynced`] names those that have not synced, or were stopped before they had.
     pub async fn wait_for_cache_sync(&self, give_up: impl Future<Output = ()>) -> Result<(), NotSynced> {
-        let started = self.all(|made| made.is_started);
+        let started = self.all(Made::is_started);
         let all = join_all(started.iter().map(|(_, informer)| informer.wait_for_sync()));
         tokio::select! {
             biased;
             _synced = all => {}
             () = give_up => {}
         }
-        let missing: Vec<_> = started.iter().filter(|(_, informer)| !informer.has_synced()).collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let mut names: Vec<_> = missing.into_iter().map(|(name, _)| name.clone()).collect();
+        let has_not_synced = |(kind, informer): &(Kind, Arc<dyn Runs>)| {
+            (!informer.has_synced() && self.informers.lock().by_kind.contains_key(kind)).then(|| kind.1.clone())
+        };
+        let mut names: Vec<_> = started.iter().filter_map(has_not_synced).collect();
         names.sort();
-        Err(NotSynced { informers: names })
+        if names.is_empty() { Ok(()) } else { Err(NotSynced { informers: names }) }
     }
 
-    /// Stops all informers, for good, and waits until none of their handlers is called any more (client-go `Shutdown`).
+    /// Stops all informers, for good, and waits until none of their handlers is called any more
+    /// (client-go `Shutdown`), nor one of an informer that was removed or replaced.
     pub async fn shutdown(&self) {
-        self.informers.lock().is_shut_down = true;
-        let all = self.all(|_| true);
-        join_all(all.iter().map(|(_, informer)| informer.stop())).await;
+        let leaving = {
+            let mut informers = self.informers.lock();
+            informers.is_shut_down = true;
+            informers.leaving.clone()
+        };
+        let all = self.all(|_| true).into_iter().map(|(_, informer)| informer).chain(leaving);
+        join_all(all.map(|informer| async move { informer.stop().await })).await;
     }
 
-    fn all(&self, which: impl Fn(&Made) -> bool) -> Vec<(Name, Arc<dyn Runs>)> {
+    fn all(&self, which: impl Fn(&Made) -> bool) -> Vec<(Kind, Arc<dyn Runs>)> {
         let informers = self.informers.lock();
         let all = informers.by_kind.iter().filter(|(_, made)| which(made));
-        all.map(|((_, name), made)| (name.clone(), made.runs.clone())).collect()
+        all.map(|(kind, made)| (kind.clone(), made.runs.clone())).collect()
     }
 }
 
 impl fmt::Debug for SharedInformerFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut names: Vec<_> = self.all(|_| true).into_iter().map(|(name, _)| name).collect();
+        let mut names: Vec<_> = self.all(|_| true).into_iter().map(|((_, name), _)| name).collect();
         names.sort();
         f.debug_struct("SharedInformerFactory").field("informers", &names).finish_non_exhaustive()
     }

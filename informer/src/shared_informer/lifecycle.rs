@@ -61,8 +61,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
-    /// Whether the first list is in the store, and on its way to the handlers (client-go `HasSynced`). Whether a handler has
-    /// been told all of it, [its handle](super::Registration::has_synced) says.
+    /// Returns whether the first list is in the store, and on its way to the handlers (client-go
+    /// `HasSynced`). Whether a handler was notified of all of it is for
+    /// [its registration](super::Registration::has_synced).
+    ///
+    /// As with client-go this stays true when the informer is stopped: the store holds what was
+    /// known then. Use [`is_stopped`](Self::is_stopped) to find out whether it is still kept up
+    /// to date.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.inner.queue.has_synced()
@@ -82,11 +87,19 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         self.inner.close();
     }
 
-    /// Whether it was stopped, and nothing goes on any more that [`stop`](Self::stop) waits for (client-go `IsStopped`).
+    /// Returns whether the informer was stopped, and nothing goes on any more that
+    /// [`stop`](Self::stop) waits for (client-go `IsStopped`). An informer whose
+    /// [`run`](Self::run) panicked, or was dropped with its runtime, is stopped, too.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         let Inner { phase, shares, feeder, distributor, .. } = &*self.inner;
         *phase.borrow() == Phase::Over && shares.are_back() && feeder.shares().are_back() && distributor.has_ended()
+    }
+
+    /// Returns whether the informer was stopped, though some of what [`stop`](Self::stop) waits
+    /// for may still go on.
+    pub(super) fn is_over(&self) -> bool {
+        *self.inner.phase.borrow() == Phase::Over
     }
 
     /// Stops it, for good, and waits until no handler is called any more. What waits for handlers is dropped. It waits for a list

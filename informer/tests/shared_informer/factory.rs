@@ -14,9 +14,10 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
 
-use super::rig::{gated, map, next, server};
+use super::rig::{Informer, gated, idle, map, next, server, value};
 
 fn factory(server: &ApiServer) -> SharedInformerFactory {
     SharedInformerFactory::new(server.client())
@@ -234,4 +235,211 @@ async fn what_was_chosen_for_one_that_another_call_made_meanwhile_is_dropped_wit
     };
     factory.informer_with::<ConfigMap>(&(), &Scope::all(), choose).unwrap();
     assert!(is_dropped.recv().await.is_some());
+}
+
+/// The informer of all maps.
+fn of_maps(factory: &SharedInformerFactory) -> Informer {
+    factory.informer::<ConfigMap>(&Scope::all()).unwrap()
+}
+
+/// kubernetes#79610, controller-runtime#935, #1397.
+#[tokio::test(start_paused = true)]
+async fn stopped_informer_is_replaced_when_its_kind_is_asked_for() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let factory = factory(&server);
+    let stopped = of_maps(&factory);
+    factory.start();
+    factory.wait_for_cache_sync(pending()).await.unwrap();
+    stopped.stop().await;
+    server.apply(map("a", "2")).unwrap();
+    assert!(stopped.is_stopped() && stopped.has_synced(), "it had synced, and that stays true");
+
+    let new = of_maps(&factory);
+    assert!(!new.is_stopped() && !new.has_synced());
+    factory.wait_for_cache_sync(pending()).await.unwrap();
+    assert!(!new.has_synced(), "it waits for a start, as any that is made late");
+    factory.start();
+    factory.wait_for_cache_sync(pending()).await.unwrap();
+    let data = |informer: &Informer| value(&informer.store().get_by_key("shop/a").unwrap()).to_owned();
+    assert_eq!((data(&stopped), data(&new)), ("1".to_owned(), "2".to_owned()));
+    server.wait_for_watchers(1).await;
+    factory.shutdown().await;
+    assert!(new.is_stopped());
+}
+
+/// Its handler is in a call, so that it is not stopped yet; but it delivers nothing new.
+#[tokio::test]
+async fn informer_that_is_stopping_is_replaced_and_shutdown_waits_for_its_handlers() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let factory = factory(&server);
+    let stopping = of_maps(&factory);
+    let (handler, go, mut notes) = gated();
+    stopping.add_event_handler(handler).unwrap();
+    factory.start();
+    notes.next(1).await;
+    assert!(stopping.stop().now_or_never().is_none() && !stopping.is_stopped());
+    let new = of_maps(&factory);
+    new.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
+    assert!(factory.shutdown().now_or_never().is_none());
+    go.send(()).unwrap();
+    factory.shutdown().await;
+    assert!(stopping.is_stopped() && new.is_stopped());
+}
+
+#[tokio::test(start_paused = true)]
+async fn informer_whose_runtime_ended_is_replaced() {
+    let server = server();
+    let factory = factory(&server);
+    let of_before = of_maps(&factory);
+    let start = {
+        let factory = factory.clone();
+        move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                factory.start();
+                factory.wait_for_cache_sync(pending()).await.unwrap();
+            });
+        }
+    };
+    spawn_blocking(start).await.unwrap();
+    assert!(of_before.has_synced() && of_before.is_stopped());
+    let new = of_maps(&factory);
+    factory.start();
+    let synced = timeout(Duration::from_secs(60), new.wait_for_sync()).await;
+    assert_eq!(synced, Ok(Ok(())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn informer_whose_runtime_ended_before_it_ran_is_started_again() {
+    let server = server();
+    let factory = factory(&server);
+    let informer = of_maps(&factory);
+    let start = {
+        let factory = factory.clone();
+        move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async { factory.start() });
+        }
+    };
+    spawn_blocking(start).await.unwrap();
+    factory.start();
+    let synced = timeout(Duration::from_secs(60), informer.wait_for_sync()).await;
+    assert_eq!(synced, Ok(Ok(())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn removed_informer_is_stopped_and_its_store_freed() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let factory = factory(&server);
+    let informer = of_maps(&factory);
+    let mut stream = informer.subscribe(HandlerOptions::new()).unwrap();
+    factory.start();
+    factory.wait_for_cache_sync(pending()).await.unwrap();
+    server.wait_for_watchers(1).await;
+    let object = Arc::downgrade(&informer.store().get_by_key("shop/a").unwrap());
+
+    assert!(factory.remove::<ConfigMap>(&(), &Scope::all()).await);
+    assert!(!factory.remove::<ConfigMap>(&(), &Scope::all()).await, "it is gone");
+    assert!(informer.is_stopped() && stream.next().await.is_none());
+    server.wait_for_watchers(0).await;
+    assert_eq!(format!("{factory:?}"), "SharedInformerFactory { informers: [], .. }");
+    drop((informer, stream));
+    idle().await;
+    assert!(object.upgrade().is_none(), "the factory keeps nothing of it");
+
+    let new = of_maps(&factory);
+    factory.start();
+    new.wait_for_sync().await.unwrap();
+}
+
+#[tokio::test]
+async fn removal_that_is_not_waited_for_still_removes() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let factory = factory(&server);
+    let informer = of_maps(&factory);
+    let (handler, go, mut notes) = gated();
+    informer.add_event_handler(handler).unwrap();
+    factory.start();
+    notes.next(1).await;
+    assert!(factory.remove::<ConfigMap>(&(), &Scope::all()).now_or_never().is_none(), "a call runs");
+    assert!(!of_maps(&factory).has_synced(), "it is another one");
+    assert!(factory.shutdown().now_or_never().is_none(), "the call still runs");
+    go.send(()).unwrap();
+    factory.shutdown().await;
+    assert!(informer.is_stopped());
+}
+
+#[tokio::test(start_paused = true)]
+async fn sync_is_not_waited_for_of_an_informer_that_is_removed() {
+    let server = server();
+    server.register(Resource::pods());
+    let is_for_pods = |request: &deltafifo_testkit::Request| request.path().contains("/pods");
+    server.fault(Fault::silence().when(is_for_pods).times(usize::MAX));
+    let factory = factory(&server);
+    let maps = of_maps(&factory);
+    factory.informer::<Pod>(&Scope::all()).unwrap();
+    factory.start();
+    let waits = tokio::spawn({
+        let factory = factory.clone();
+        async move { factory.wait_for_cache_sync(pending()).await }
+    });
+    maps.wait_for_sync().await.unwrap();
+    assert!(!waits.is_finished());
+    assert!(factory.remove::<Pod>(&(), &Scope::all()).await);
+    waits.await.unwrap().unwrap();
+    factory.wait_for_cache_sync(pending()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn informer_that_stopped_before_its_sync_is_named_by_the_wait() {
+    let server = server();
+    server.fault(Fault::silence().times(usize::MAX));
+    let factory = factory(&server);
+    let maps = of_maps(&factory);
+    factory.start();
+    maps.stop().await;
+    let error = factory.wait_for_cache_sync(pending()).await.unwrap_err();
+    assert_eq!(error.informers, ["configmaps.v1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn scopes_that_select_the_same_are_equal_and_have_one_informer() {
+    let all = Scope::all;
+    let same = [
+        (all(), all().labels("")),
+        (all(), all().fields("").query("labelSelector", "")),
+        (all().labels("a=1,b=2"), all().labels("b=2").labels(" a == 1")),
+        (all().labels("a=1"), all().labels("a=1,a in (1)")),
+        (all().labels("a in (x,y),b"), all().labels("b, a in (y, x, x)")),
+        (all().fields("metadata.name=a,spec.x!=1"), all().fields("spec.x!=1,,metadata.name==a,")),
+        (Scope::namespace("").labels("a"), all().query("labelSelector", "a")),
+    ];
+    let factory = factory(&server());
+    for (one, other) in same {
+        assert_eq!(one, other);
+        let count = || format!("{factory:?}").matches("configmaps").count();
+        factory.informer::<ConfigMap>(&one).unwrap();
+        let before = count();
+        factory.informer::<ConfigMap>(&other).unwrap();
+        assert_eq!(count(), before, "{one:?}");
+    }
+    let others = [
+        (all().labels("a"), all().labels("!a")),
+        (all().labels("a=b"), all().fields("a=b")),
+        (all().fields(r"a=x\,b=y"), all().fields("a=x,b=y")),
+        (all().fields("a!=b"), all().fields("a=b")),
+        (all().fields("a==b"), all().fields("a===b")),
+        // No selectors: the server is to refuse them.
+        (all().labels("a,"), all().labels("a")),
+        (all().fields("a!==b"), all().fields("a!=b")),
+        (all().fields("a=b "), all().fields("a=b")),
+        (all().fields("a"), all()),
+    ];
+    for (one, other) in others {
+        assert_ne!(one, other);
+    }
 }

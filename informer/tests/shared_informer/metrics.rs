@@ -266,6 +266,32 @@ async fn what_a_stopped_informer_told_does_not_stand_though_nobody_waited_for_it
 }
 
 #[tokio::test(start_paused = true)]
+async fn gauges_of_a_removed_informer_are_zero_and_then_those_of_its_successor() {
+    let mut recorder = Recorder::default();
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let factory = SharedInformerFactory::new(server.client()).name("test");
+    let make = |recorder: &Recorder| {
+        with_local_recorder(&recorder.inner, || {
+            let maps = factory.informer::<ConfigMap>(&Scope::all()).unwrap();
+            factory.start();
+            maps
+        })
+    };
+    let names = ["informer_store_resource_version", "reflector_last_resource_version"];
+    for _ in 0..2 {
+        let maps = make(&recorder);
+        maps.wait_for_sync().await.unwrap();
+        sampled().await;
+        assert!(recorder.stand(names).into_iter().all(|version| version > 0.0));
+        assert!(factory.remove::<ConfigMap>(&(), &Scope::all()).await);
+        assert_eq!(recorder.stand(names), [0.0, 0.0]);
+        sampled().await;
+        assert_eq!(recorder.stand(names), [0.0, 0.0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_has_never_heard_anything_is_as_old_as_its_run() {
     let (mut recorder, server) = (Recorder::default(), server());
     server.fault(Fault::silence().times(usize::MAX));

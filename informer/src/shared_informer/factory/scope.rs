@@ -2,17 +2,24 @@
 
 use std::collections::BTreeSet;
 
+use deltafifo::Selector;
 use kube::Resource;
 
 use crate::lister_watcher::resource;
 
-/// Which objects of a kind an informer is of.
+/// Which objects of a kind an informer is of. Scopes that select the same by other words are
+/// equal: requirements in another order, repeated, or spelled as `a == b` and `a in (b)`, and
+/// selectors that are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Scope {
     pub(super) namespace: Option<String>,
-    /// Sorted: the order in which they are said makes no other scope.
-    pub(super) query: BTreeSet<(String, String)>,
+    /// Of selectors each requirement, in canonical form.
+    query: BTreeSet<(String, String)>,
 }
+
+/// Parameters of which several values apply together, joined by commas.
+const LABELS: &str = "labelSelector";
+const FIELDS: &str = "fieldSelector";
 
 impl Scope {
     /// Objects of all namespaces.
@@ -27,33 +34,45 @@ impl Scope {
         Self { namespace: Some(namespace.into()).filter(|namespace: &String| !namespace.is_empty()), ..Self::default() }
     }
 
-    /// Of those, the ones with these labels. Said again, with those, too.
+    /// Selects the objects with these labels. Several calls apply together.
     #[must_use]
     pub fn labels(self, selector: impl Into<String>) -> Self {
-        self.query("labelSelector", selector)
+        self.query(LABELS, selector)
     }
 
-    /// Of those, the ones with these fields. Said again, with those, too.
+    /// Selects the objects with these fields. Several calls apply together.
     #[must_use]
     pub fn fields(self, selector: impl Into<String>) -> Self {
-        self.query("fieldSelector", selector)
+        self.query(FIELDS, selector)
     }
 
-    /// Adds to the query of every list and watch (client-go `TweakListOptions`); a selector to the one that is there.
+    /// Adds a parameter to the query of every list and watch (client-go `TweakListOptions`).
+    /// Selectors apply together with those that are there.
     #[must_use]
     pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.query.insert((key.into(), value.into()));
+        let (key, value) = (key.into(), value.into());
+        let values = match key.as_str() {
+            LABELS => label_requirements(value),
+            FIELDS => field_requirements(&value),
+            _ => vec![value],
+        };
+        self.query.extend(values.into_iter().map(|value| (key.clone(), value)));
         self
     }
 
-    /// The query as it is sent. Of a selector that is there twice a server reads the first only, so the two become one.
+    /// Adds the query of another scope.
+    pub(super) fn and(mut self, other: &Self) -> Self {
+        self.query.extend(other.query.iter().cloned());
+        self
+    }
+
+    /// Returns the query as it is sent, with one parameter for each selector: of two the API
+    /// server reads the first only.
     pub(super) fn parameters(&self) -> Vec<(String, String)> {
         let mut all = Vec::<(String, String)>::new();
         for (key, value) in &self.query {
-            let is_selector = ["labelSelector", "fieldSelector"].contains(&key.as_str());
+            let is_selector = [LABELS, FIELDS].contains(&key.as_str());
             match all.last_mut().filter(|(before, _)| is_selector && before == key) {
-                // The empty one, which comes first, selects everything.
-                Some((_, before)) if before.is_empty() => before.clone_from(value),
                 Some((_, before)) => *before = format!("{before},{value}"),
                 None => all.push((key.clone(), value.clone())),
             }
@@ -80,4 +99,38 @@ pub(super) fn name<K: Resource>(types: &K::DynamicType, scope: &Scope) -> String
     }
     name.push_str(&scope.query_text());
     name
+}
+
+/// Splits a label selector into requirements in canonical form. Text that is no selector stays as
+/// it is, for the API server to refuse.
+fn label_requirements(text: String) -> Vec<String> {
+    let Ok(selector) = text.parse::<Selector>() else { return vec![text] };
+    let mut depth = 0;
+    let is_between = |character| {
+        depth += i32::from(character == '(') - i32::from(character == ')');
+        character == ',' && depth == 0
+    };
+    let text = selector.to_string();
+    text.split(is_between).filter(|requirement| !requirement.is_empty()).map(str::to_owned).collect()
+}
+
+/// Does the same for a field selector, in which a backslash escapes the next character, and empty
+/// requirements do not count.
+fn field_requirements(text: &str) -> Vec<String> {
+    let mut is_escaped = false;
+    let is_between = |character| {
+        let escaped = std::mem::take(&mut is_escaped);
+        is_escaped = !escaped && character == '\\';
+        character == ',' && !escaped
+    };
+    text.split(is_between).filter(|one| !one.is_empty()).map(field_requirement).collect()
+}
+
+/// Writes `a==b` as `a=b`.
+fn field_requirement(text: &str) -> String {
+    match text.split_once("==") {
+        // Not the second half of `!==`, nor a value that has the operator itself.
+        Some((field, value)) if !field.contains(['=', '!']) && !value.starts_with('=') => format!("{field}={value}"),
+        _ => text.to_owned(),
+    }
 }

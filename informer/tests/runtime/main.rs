@@ -15,6 +15,7 @@ mod next;
 mod one_at_a_time;
 mod owned;
 mod priorities;
+mod retry;
 mod rig;
 mod runs;
 mod shared;

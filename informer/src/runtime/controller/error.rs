@@ -35,8 +35,10 @@ pub enum RunnerError {
     /// reconciled. The stream ends with it.
     #[error("an informer that the controller was given has stopped: build another one, and a controller for it")]
     Stopped,
-    /// A reconciler panicked (kube's panics in its turn). The object is tried again after 5 ms, and twice as long each time, up to
-    /// 1000 s. What is called for a deletion is not called again.
+    /// A reconciler panicked (kube's panics in its turn). The object is tried again after 5 ms,
+    /// and twice as long each time, up to 1000 s, or as a
+    /// [retry policy](super::Controller::retry) says. What is called for a deletion is not called
+    /// again.
     #[error("what was called for {object} panicked: {message}")]
     Panicked {
         /// For which object.

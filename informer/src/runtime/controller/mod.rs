@@ -26,6 +26,7 @@
 //! | what [`watches`](Controller::watches) watches | is mapped and dropped | is kept whole, so that it can be mapped as it was, too. Where that is much, [`watches_informer`](Controller::watches_informer) takes an informer of metadata, or one [`without`](crate::reflector::ReflectorBuilder::without) what no mapper reads |
 //! | an owner's version | must be the one that the controller watches | does not count |
 //! | a request for an object that is not in the store | an error in the stream | no error: the object is gone. [Counted](Config::name) |
+//! | an object that fails again and again | the error policy sees no count of failures, so its delay does not grow (kube issue 1916) | [`retry`](Controller::retry) sets a delay that grows; without it as kube's |
 //! | a reconciler that panics | panics the controller | [`RunnerError::Panicked`], and it is tried again |
 //! | [predicates](crate::runtime::predicates) | of the object as it is, and may hide that it goes | of both states, and never do |
 //! | several controllers over one watch | unstable streams, which tell of no deletion | [`from_informer`](Controller::from_informer), [`owns_informer`](Controller::owns_informer), [`watches_informer`](Controller::watches_informer) |
@@ -76,6 +77,7 @@ pub use config::Config;
 use deleted::OnDeleted;
 pub use error::{Error, RunnerError};
 use run::{Next, Running};
+use schedule::Retry;
 pub use source::Source;
 use source::{Counts, Own, all, as_configured, of_api};
 use start::Trigger;
@@ -126,6 +128,7 @@ pub struct Controller<K: Resource + Send + Sync + 'static> {
     triggers: Vec<Trigger>,
     on_deleted: Option<OnDeleted<K>>,
     config: Config,
+    retry: Option<Retry>,
     graceful: Vec<BoxFuture<'static, ()>>,
     forceful: Vec<BoxFuture<'static, ()>>,
     errors: mpsc::Sender<watcher::Error>,
@@ -184,6 +187,7 @@ where
             triggers: Vec::new(),
             on_deleted: None,
             config: Config::default(),
+            retry: None,
             graceful: Vec::new(),
             forceful: Vec::new(),
             errors,
@@ -204,8 +208,9 @@ where
     /// runs in a task. Dropped, the stream stops that where it waits, and all informers of the controller's own.
     ///
     /// # Panics
-    /// Polled outside of a tokio runtime; and when a stream that was given to it, the reconciler, the error policy or what is called
-    /// for deletions panics in a call. (Their futures may: [`RunnerError::Panicked`].)
+    /// Polled outside of a tokio runtime; and when a stream that was given to it, the reconciler,
+    /// the error policy, the [retry policy](Self::retry) or what is called for deletions panics
+    /// in a call. (Their futures may: [`RunnerError::Panicked`].)
     pub fn run<ReconcilerFut, Ctx>(
         self,
         mut reconciler: impl FnMut(Arc<K>, Arc<Ctx>) -> ReconcilerFut,

@@ -92,15 +92,19 @@ where
 {
     pub(super) fn start(controller: Controller<K>) -> Result<Self, RunnerError> {
         let Controller { types, informer, own, counts, triggers, on_deleted, config, .. } = controller;
-        let Controller { graceful, forceful, errors_told: errors, .. } = controller;
-        let schedule = Schedule::new(&config);
+        let Controller { retry, graceful, forceful, errors_told: errors, .. } = controller;
+        let schedule = Schedule::new(&config, retry);
         let deletions = Deletions::new();
         let mut started = Started::new(Arc::clone(&schedule));
         started.ends.extend(graceful);
         let noted = on_deleted.is_some().then(|| Arc::clone(&deletions));
         listen(&informer, &mut started, move |told, schedule, strangers| {
             if let Notification::Deleted { old, last, .. } = &told {
-                if let (Some(noted), Some(key)) = (&noted, key_of(&**old)) {
+                let Some(key) = key_of(&**old) else { return };
+                // Failures of a deleted object are not those of one that takes its place. The
+                // retry policy is user code.
+                strangers.call(|| schedule.forget(&key));
+                if let Some(noted) = &noted {
                     noted.note(key.clone(), last.clone());
                     schedule.ask_for_deletion(key);
                 }
@@ -184,8 +188,8 @@ where
     pub(super) fn find(&mut self, item: Item<Key>) -> Result<Option<Found<K>>, Error<E, watcher::Error>> {
         let lasts = if self.on_deleted.is_some() { self.deletions.take(item.key()) } else { Vec::new() };
         if let Some(on_deleted) = self.on_deleted.as_mut().filter(|_| !lasts.is_empty()) {
-            // Failures of what is gone are not those of what may come in its place.
-            self.schedule.queue.forget(item.key());
+            // Failures of a reconcile that ended after the deletion.
+            self.schedule.forget(item.key());
             let span =
                 info_span!("notifying of deletion", "object.ref" = %reference::<K>(item.key(), self.types.clone()));
             let told: Vec<_> = span.in_scope(|| lasts.into_iter().map(on_deleted).collect());
@@ -212,7 +216,7 @@ where
             self.schedule.queue.add_with(name.into(), AddOptions::new().priority(item.priority()));
             return Ok(None);
         }
-        self.schedule.queue.forget(item.key());
+        self.schedule.forget(item.key());
         let object = self.reference(item.key()).erase();
         if !self.store.keys().is_meta_namespace() {
             return Err(Error::ObjectNotFound(Box::new(object)));
@@ -263,13 +267,17 @@ where
         match how {
             How::Reconciled(object, result) => {
                 let object_ref = ObjectRef::from_obj_with(&*object, self.types.clone());
-                let action = match &result {
-                    Ok(action) => action.clone(),
-                    Err(error) => error_policy(object, error),
-                };
-                self.schedule.queue.forget(key);
-                if let Some(after) = action.requeue_after {
-                    self.schedule.ask_after(key.clone(), priority, after);
+                match &result {
+                    Ok(action) => {
+                        self.schedule.forget(key);
+                        if let Some(after) = action.requeue_after {
+                            self.schedule.ask_after(key.clone(), priority, after);
+                        }
+                    }
+                    Err(error) => {
+                        let after = error_policy(object, error).requeue_after;
+                        self.schedule.ask_after_error(key.clone(), priority, after);
+                    }
                 }
                 Some(match result {
                     Ok(action) => Ok((object_ref, action)),
@@ -282,7 +290,7 @@ where
             }
             How::Panicked { message, again } => {
                 if again {
-                    self.schedule.queue.add_with(key.clone(), AddOptions::new().priority(priority).rate_limited());
+                    self.schedule.ask_after_panic(key.clone(), priority);
                 } else {
                     self.ask_for_another(key, priority);
                 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::hash::Hash;
+use std::sync::Arc;
 
 use deltafifo::DeltaObject;
 use futures_util::FutureExt;
@@ -12,6 +13,7 @@ use tokio::sync::oneshot;
 use super::signal::asked_to_end;
 use super::source::counts;
 use super::{Config, Controller};
+use crate::workqueue::RateLimiter;
 
 impl<K> Controller<K>
 where
@@ -21,6 +23,48 @@ where
     /// How it runs.
     pub fn with_config(mut self, config: Config) -> Self {
         self.config = config;
+        self
+    }
+
+    /// Sets the delay before an object that failed is reconciled again, which may grow with each
+    /// failure (kube has none: issue 1916). The policy is any [`RateLimiter`] over the keys of
+    /// objects, `namespace/name` or `name`: those of [`workqueue`](crate::workqueue) grow
+    /// ([`ItemExponentialFailureRateLimiter`]), have jitter ([`JitteredRateLimiter`]), and a cap
+    /// ([`WithMaxWaitRateLimiter`]). Of several calls the last counts.
+    ///
+    /// After an error the error policy of [`run`](Self::run) is still called. Its
+    /// [`Action::requeue`] is the *least* delay, so that it can honour a `Retry-After`: the
+    /// longer of the two applies. Its [`Action::await_change`] gives the object up until
+    /// something happens to it, and forgets its failures. After a panic the policy alone decides
+    /// (without one 5 ms, doubled up to 1000 s).
+    ///
+    /// Failures are counted for each object. A success and a deletion forget them. A change of
+    /// the object does not wait for the delay; if it fails again that is one more failure.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use deltafifo_informer::runtime::Controller;
+    /// use deltafifo_informer::workqueue::{
+    ///     ItemExponentialFailureRateLimiter, JitteredRateLimiter, WithMaxWaitRateLimiter,
+    /// };
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// # fn build(controller: Controller<ConfigMap>) -> Controller<ConfigMap> {
+    /// // 1 s, 2 s, 4 s, … with up to a fifth more at random, and never more than 5 minutes.
+    /// let (base, max) = (Duration::from_secs(1), Duration::from_secs(300));
+    /// let exponential = ItemExponentialFailureRateLimiter::new(base, max);
+    /// let policy = WithMaxWaitRateLimiter::new(JitteredRateLimiter::new(exponential, 20), max);
+    /// controller.retry(policy)
+    /// # }
+    /// ```
+    ///
+    /// [`Action::requeue`]: super::Action::requeue
+    /// [`Action::await_change`]: super::Action::await_change
+    /// [`ItemExponentialFailureRateLimiter`]: crate::workqueue::ItemExponentialFailureRateLimiter
+    /// [`JitteredRateLimiter`]: crate::workqueue::JitteredRateLimiter
+    /// [`WithMaxWaitRateLimiter`]: crate::workqueue::WithMaxWaitRateLimiter
+    pub fn retry(mut self, policy: impl RateLimiter<Arc<str>> + 'static) -> Self {
+        self.retry = Some(Box::new(policy));
         self
     }
 

@@ -1,4 +1,5 @@
-//! Both engines answer every recorded step as client-go did, and the replay notices when one does not.
+//! Both engines answer every recorded step as client-go did, or as it is documented to differ, and the replay notices when
+//! one does not.
 
 use std::fs;
 use std::io::Read;
@@ -55,6 +56,38 @@ fn small_on_mutex() -> Result {
 #[test]
 fn wide_on_mutex() -> Result {
     demand_no_mismatch("wide.jsonl.gz", Engine::Mutex, 8, 5_236)
+}
+
+#[test]
+fn documented_differences_appear_as_documented_on_every_engine() -> Result {
+    for engine in [Engine::Deltafifo, Engine::Mutex, Engine::Model] {
+        demand_no_mismatch("requeue-populates.jsonl", engine, 2, 134)?;
+        assert_eq!(replay("requeue-populates.jsonl", engine)?.differences, 8, "{engine:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn documented_difference_that_is_gone_or_another_is_a_mismatch() -> Result {
+    let text = case_wanting(RIGHT);
+    let marked = |ours: &str| text.replace(r#""want":{"value":true}"#, &format!(r#""want":{ours}"#));
+    let cases = [
+        (r#"{"value":false},"ours":{"value":true}"#, 0, 2),
+        // The answer is client-go's after all.
+        (r#"{"value":true},"ours":{"value":false}"#, 2, 0),
+        // The documented answer lacks something that client-go's has, and ours does not.
+        (r#"{"value":false,"more":1},"ours":{"value":true}"#, 2, 0),
+    ];
+    for (ours, mismatches, differences) in cases {
+        let case: Case = serde_json::from_str(&marked(ours))?;
+        let mut tally = Tally::default();
+        tally.replay(&case, Engine::Deltafifo)?;
+        assert_eq!((tally.mismatches, tally.differences), (mismatches, differences), "{ours}");
+    }
+    let gone = scratch("gone.jsonl", marked(r#"{"value":true},"ours":{"value":false}"#).as_bytes())?;
+    demand(&gone, 1, "ours {\"value\":false}, documented as a difference")?;
+    let seen = scratch("seen.jsonl", marked(r#"{"value":false},"ours":{"value":true}"#).as_bytes())?;
+    demand(&seen, 0, "as ARCHITECTURE.md says\n1 cases, 4 steps, 0 mismatches\n")
 }
 
 /// A case of four steps over a store, which is replayed in two ways. `{newest}` is what the last step wants.

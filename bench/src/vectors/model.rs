@@ -89,6 +89,17 @@ pub struct Step {
     pub op: Op,
     /// The answer, as recorded.
     pub want: Map<String, Value>,
+    /// The members of the answer that differ here on purpose (`ARCHITECTURE.md`, *Where it differs from client-go*): what
+    /// they must be instead. The others must be as recorded.
+    #[serde(default)]
+    pub ours: Option<Map<String, Value>>,
+}
+
+impl Step {
+    /// The answer that is right here.
+    pub(super) fn expected(&self) -> Map<String, Value> {
+        self.want.clone().into_iter().chain(self.ours.clone().into_iter().flatten()).collect()
+    }
 }
 
 /// What a step does, with its arguments.

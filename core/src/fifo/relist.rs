@@ -133,13 +133,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// ```
     pub fn begin_replace(&self) -> Relist<'_, T, M> {
         let (generation, marks) = self.begin_relist();
-        Relist { fifo: Owner::Borrowed(self), generation, marks, over: false }
+        Relist { fifo: Owner::Borrowed(self), generation, marks, keeps_unlisted: false, over: false }
     }
 
     /// The same, and the relist keeps the queue alive: for one that goes from thread to thread.
     pub fn begin_replace_owned(this: &Arc<Self>) -> Relist<'static, T, M> {
         let (generation, marks) = this.begin_relist();
-        Relist { fifo: Owner::Shared(Arc::clone(this)), generation, marks, over: false }
+        Relist { fifo: Owner::Shared(Arc::clone(this)), generation, marks, keeps_unlisted: false, over: false }
     }
 
     /// Begins a relist: its generation, and whether its deltas are of the initial population.
@@ -221,6 +221,7 @@ pub struct Relist<'f, T: Send + Sync, M: Meta<T>> {
     generation: u32,
     /// Whether its deltas are of the initial population.
     marks: bool,
+    keeps_unlisted: bool,
     over: bool,
 }
 
@@ -309,6 +310,11 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(())
     }
 
+    /// Makes the commit delete nothing: an object is listed whose key cannot be had, so any key that is not listed may be its own.
+    pub fn keep_unlisted(&mut self) {
+        self.keeps_unlisted = true;
+    }
+
     /// Queues `Deleted` as [`DeltaFifo::delete`] does: a list that is streamed can say that something is gone again. It is of
     /// this relist: it does not make the queue populated, and a first one is synced when its handler has ended, too. O(1).
     ///
@@ -327,7 +333,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     }
 
     /// Ends the relist: queues a deletion for every key that is known or pending and was not listed, nor written since
-    /// the begin. In a queue that [tracks what is applied](crate::DeltaFifoBuilder::track_applied) it is a
+    /// the begin, unless [all are kept](Self::keep_unlisted). In a queue that [tracks what is applied](crate::DeltaFifoBuilder::track_applied) it is a
     /// [`bookmark`](DeltaFifo::bookmark), too, if `version` is a decimal number; of any other version nobody can be told
     /// that it is applied. Unlike a bookmark, it takes back a greater [applied version](DeltaFifo::applied_version).
     /// O(known).
@@ -337,8 +343,11 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     pub fn commit(mut self, version: &str) -> Result<Committed, RelistError> {
         self.check_current()?;
         let fifo = &*self.fifo;
-        let mut deleted = fifo.sweep(self.generation, self.marks);
-        deleted += fifo.sweep_elsewhere(self.generation, self.marks);
+        let mut deleted = 0;
+        if !self.keeps_unlisted {
+            deleted += fifo.sweep(self.generation, self.marks);
+            deleted += fifo.sweep_elsewhere(self.generation, self.marks);
+        }
         // Not before: should the store elsewhere panic, the relist is abandoned.
         self.over = true;
         let mut complete = None;

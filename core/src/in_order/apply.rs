@@ -75,7 +75,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         // Relaxed: only who has the turn counts, and turns are handed on by the log's mutex.
         let generation = self.relists.fetch_add(1, Ordering::Relaxed) + 1;
         let listed = list.iter().map(|(key, _)| key).chain(list.kept());
-        let unlisted = self.core.unlisted(generation, listed);
+        let unlisted = if list.keeps_unlisted() { Vec::new() } else { self.core.unlisted(generation, listed) };
         self.core.table.reserve(list.len());
         let mut writer = Writer::new(&self.core);
         let deletions = unlisted.into_iter().map(|(key, object)| {

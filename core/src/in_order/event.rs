@@ -57,11 +57,12 @@ pub struct ReplacedAll<T> {
     keys: Keys,
     objects: Vec<Arc<T>>,
     kept: Vec<Box<str>>,
+    keeps_unlisted: bool,
 }
 
 impl<T> ReplacedAll<T> {
     pub(super) fn new(version: &str, keys: Keys, objects: Vec<Arc<T>>, kept: Vec<Box<str>>) -> Self {
-        Self { version: version.into(), keys, objects, kept }
+        Self { version: version.into(), keys, objects, kept, keeps_unlisted: false }
     }
 
     /// The list's version.
@@ -93,6 +94,17 @@ impl<T> ReplacedAll<T> {
     #[must_use]
     pub fn kept(&self) -> impl ExactSizeIterator<Item = &str> {
         self.kept.iter().map(|key| &**key)
+    }
+
+    /// Whether everything known stays, listed or not: an object is listed whose key could not be had. See
+    /// [`replace_keeping_unlisted`](crate::InOrderFifo::replace_keeping_unlisted).
+    #[must_use]
+    pub fn keeps_unlisted(&self) -> bool {
+        self.keeps_unlisted
+    }
+
+    pub(super) fn keeping_unlisted(self) -> Self {
+        Self { keeps_unlisted: true, ..self }
     }
 }
 

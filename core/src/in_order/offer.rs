@@ -101,7 +101,26 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         kept: impl IntoIterator<Item = &'k str>,
         version: &str,
     ) -> Vec<Refused> {
-        let mut kept: Vec<Box<str>> = kept.into_iter().map(Box::from).collect();
+        let (all, refused) = self.all_but_refused(list, kept.into_iter().map(Box::from).collect(), version);
+        self.push_all(all);
+        refused
+    }
+
+    /// The same with a list that has an object whose key cannot be had, so that any key that is not listed may be its own: all of
+    /// them are kept. A handler with a store of its own learns that by [`ReplacedAll::keeps_unlisted`].
+    pub fn replace_keeping_unlisted(&self, list: Vec<Arc<T>>, version: &str) -> Vec<Refused> {
+        let (all, refused) = self.all_but_refused(list, Vec::new(), version);
+        self.push_all(all.keeping_unlisted());
+        refused
+    }
+
+    /// A list without what is refused, whose keys are kept if it has any.
+    fn all_but_refused(
+        &self,
+        list: Vec<Arc<T>>,
+        mut kept: Vec<Box<str>>,
+        version: &str,
+    ) -> (ReplacedAll<T>, Vec<Refused>) {
         let (mut keys, mut objects, mut refused) = (Keys::with_capacity(list.len()), Vec::new(), Vec::new());
         for (index, object) in list.into_iter().enumerate() {
             let source = match keys.add(|text| self.core.keys.write(&object, text)) {
@@ -120,8 +139,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             };
             refused.push(Refused { index, source });
         }
-        self.push_all(ReplacedAll::new(version, keys, objects, kept));
-        refused
+        (ReplacedAll::new(version, keys, objects, kept), refused)
     }
 
     fn push_all(&self, list: ReplacedAll<T>) {

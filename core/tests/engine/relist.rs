@@ -491,3 +491,20 @@ fn a_swept_key_that_its_handler_deleted_does_not_keep_the_queue_from_being_synce
         assert_eq!((rig.fifo.try_pop().map(drop), rig.fifo.pending_deltas()), (None, 0), "{mode:?}");
     }
 }
+
+#[test]
+fn relist_that_keeps_what_is_unlisted_deletes_nothing_and_is_complete() {
+    for mode in KNOWING {
+        let rig = Rig::knowing(mode, &[obj("a", 1), obj("b", 1)], |builder| builder);
+        let mut relist = rig.fifo.begin_replace();
+        relist.offer(vec![obj("a", 2)]).unwrap();
+        relist.keep_unlisted();
+        relist.offer(vec![obj("c", 2)]).unwrap();
+        assert_eq!(relist.commit("2").unwrap().deleted, 0);
+        assert_eq!(rig.drain(), ["a: R2", "c: R2"], "{mode:?}");
+        assert_eq!(rig.stored(), ["a=2", "b=1", "c=2"]);
+        assert!(rig.fifo.has_synced());
+        assert_eq!(rig.fifo.resource_version().as_deref(), Some("2"));
+        assert_eq!(rig.fifo.replace(vec![obj("c", 2)], "3").unwrap().deleted, 2, "the next one deletes");
+    }
+}

@@ -260,6 +260,17 @@ fn a_kept_key_stays_as_the_events_before_the_relist_make_it() {
 }
 
 #[test]
+fn relist_that_keeps_what_is_unlisted_deletes_nothing_known_in_its_turn() {
+    let fifo = over(list(&[("a", 1), ("b", 1)]));
+    fifo.add(obj("pending", 2)).unwrap();
+    assert!(fifo.replace_keeping_unlisted(list(&[("a", 3), ("c", 3)]), "3").is_empty());
+    assert_eq!(told(&fifo), ["A+pending2", "R a1>3", "R+c3"]);
+    assert_eq!(stored(&fifo), ["a3", "b1", "c3", "pending2"]);
+    fifo.replace(list(&[("a", 3)]), "4").unwrap();
+    assert_eq!(told(&fifo), ["-b(1)", "-c(3)", "-pending(2)", "R a3>3"]);
+}
+
+#[test]
 fn of_a_key_that_is_kept_and_listed_the_object_counts() {
     let fifo = over(list(&[("a", 1)]));
     assert!(fifo.replace_keeping(list(&[("a", 2), ("b", 2)]), ["b", "a", "a"], "2").is_empty());

@@ -21,6 +21,7 @@
 //! | `reflector_watch_duration_seconds` | histogram | From when a watch has begun, or the list that it sent was whole, until it ended |
 //! | `reflector_items_per_watch` | histogram | Events of a watch after what it sent as a list, bookmarks included |
 //! | `reflector_errors_total` | counter | Everything that went wrong: lists, watches, objects that cannot be read or are refused |
+//! | `reflector_oversized_objects_total` | counter | States of objects that were left out since they are larger than `max_object_size` |
 //! | `reflector_last_resource_version` | gauge | The last version that a list, event or bookmark brought: its last 15 digits |
 //! | `reflector_last_event_age_seconds` | gauge | How long ago the last event, bookmark or end of a list was, or the beginning of the run if there was none |
 //! | `informer_store_resource_version` | gauge | The version up to which everything is stored and on its way to the handlers: its last 15 digits; not in order |
@@ -158,6 +159,10 @@ pub(crate) const ERRORS: Metric = Metric::counter(
     "reflector_errors_total",
     "Everything that went wrong: lists, watches, objects that cannot be read or are refused",
 );
+pub(crate) const TOO_LARGE: Metric = Metric::counter(
+    "reflector_oversized_objects_total",
+    "States of objects that were left out since they are larger than `max_object_size`",
+);
 pub(crate) const LAST_VERSION: Metric = Metric::gauge(
     "reflector_last_resource_version",
     "The last version that a list, event or bookmark brought: its last 15 digits",
@@ -212,6 +217,7 @@ pub const ALL: &[Metric] = &[
     WATCH_DURATION,
     ITEMS_PER_WATCH,
     ERRORS,
+    TOO_LARGE,
     LAST_VERSION,
     EVENT_AGE,
     STORE_VERSION,

@@ -6,8 +6,8 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 
 use super::patience::Patience;
-use super::{EventType, ListStream, Listed, RequestError, WatchStream};
-use crate::wire::{Line, Lines, ListSplitter, ends_initial_events, parse_line};
+use super::{EventType, ListStream, Listed, ObjectLimit, RawEvent, RawObject, RequestError, WatchStream};
+use crate::wire::{Line, Lines, ListSplitter, Whole, ends_initial_events, parse_line, skipped_line};
 
 /// The next bytes of a body; none at its end.
 pub(super) async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, RequestError> {
@@ -21,19 +21,34 @@ pub(super) async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, Request
 }
 
 /// A list response as it arrives.
-pub(super) fn listed(mut body: Body) -> ListStream {
+pub(super) fn listed(mut body: Body, limit: ObjectLimit) -> ListStream {
     Box::pin(try_stream! {
-        let (mut splitter, mut told, mut patience) = (ListSplitter::new(), false, Patience::new());
+        let (mut splitter, mut told, mut patience) = (ListSplitter::new(limit.bytes()), false, Patience::new());
         while let Some(bytes) = patience.next_bytes(&mut body).await? {
-            let mut items = Vec::new();
-            splitter.push(&bytes, &mut items)?;
+            let mut found = Vec::new();
+            splitter.push(&bytes, &mut found)?;
+            drop(bytes);
             let meta = if told { None } else { splitter.meta()? };
             if let Some(meta) = meta {
                 told = true;
                 yield Listed::Meta(meta);
             }
+            let mut items = Vec::with_capacity(found.len());
+            for whole in found {
+                // Those before it hold shares, perhaps, and are to be on their way while it waits for one.
+                if ObjectLimit::waits_for_share(&whole) && !items.is_empty() {
+                    yield Listed::Items(std::mem::take(&mut items));
+                }
+                items.push(limit.item(whole).await);
+            }
             if !items.is_empty() {
                 yield Listed::Items(items);
+            }
+            if let Some(most) = splitter.wants_share() {
+                splitter.give(limit.share(most).await);
+            }
+            if splitter.has_large() {
+                limit.goes_on();
             }
         }
         splitter.finish()?;
@@ -41,9 +56,9 @@ pub(super) fn listed(mut body: Body) -> ListStream {
 }
 
 /// A watch's events as they arrive, perhaps after `initial` ones. It ends with the first error.
-pub(super) fn events(mut body: Body, initial: bool) -> WatchStream {
+pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> WatchStream {
     Box::pin(try_stream! {
-        let (mut lines, mut patience) = (Lines::default(), initial.then(Patience::new));
+        let (mut lines, mut patience) = (Lines::new(limit.bytes()), initial.then(Patience::new));
         let mut met_unknown = false;
         while let Some(bytes) = match &mut patience {
             Some(patience) => patience.next_bytes(&mut body).await?,
@@ -51,8 +66,9 @@ pub(super) fn events(mut body: Body, initial: bool) -> WatchStream {
         } {
             let mut found = Vec::new();
             let whole = lines.push(&bytes, &mut found);
-            for line in &found {
-                let event = match parse_line(line)? {
+            drop(bytes);
+            for line in found {
+                let event = match read(line, &limit).await? {
                     Line::Event(event) => event,
                     Line::Unknown(kind) => {
                         if !std::mem::replace(&mut met_unknown, true) {
@@ -61,13 +77,37 @@ pub(super) fn events(mut body: Body, initial: bool) -> WatchStream {
                         continue;
                     }
                 };
-                if event.kind == EventType::Bookmark && patience.is_some() && ends_initial_events(&event.object)? {
+                if event.kind == EventType::Bookmark
+                    && patience.is_some()
+                    && event.object.json().is_some_and(|object| ends_initial_events(object).unwrap_or_default())
+                {
                     patience = None;
                 }
                 yield event;
             }
             whole?;
+            if let Some(most) = lines.wants_share() {
+                lines.give(limit.share(most).await);
+            }
+            if lines.has_large() {
+                limit.goes_on();
+            }
         }
         lines.finish()?;
+    })
+}
+
+/// Reads a line. A large object waits for a share of the budget, if it has none yet.
+async fn read(line: Whole, limit: &ObjectLimit) -> Result<Line, RequestError> {
+    let (line, share) = match line {
+        Whole::Read(line, share) => (line, share),
+        Whole::Skipped(outline) => return skipped_line(outline, limit.bytes()),
+    };
+    Ok(match parse_line(&line, limit.bytes())? {
+        Line::Event(RawEvent { kind, object: RawObject::Json(object) }) => {
+            drop(line);
+            Line::Event(RawEvent { kind, object: limit.held(object, share).await.into() })
+        }
+        other => other,
     })
 }

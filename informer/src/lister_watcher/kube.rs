@@ -155,7 +155,7 @@ impl ListerWatcher for KubeListerWatcher {
                 }
             }
             let headers = HeaderMap::from_iter([(ACCEPT, self.accept(true))]);
-            Ok(listed(self.send(&query, headers).await?.into_body()))
+            Ok(listed(self.send(&query, headers).await?.into_body(), request.object_limit))
         })
     }
 
@@ -172,7 +172,8 @@ impl ListerWatcher for KubeListerWatcher {
             // A server since 1.37 compresses event by event, and the client's middleware reads only the first.
             let plain = (ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             let headers = HeaderMap::from_iter([(ACCEPT, self.accept(false)), plain]);
-            Ok(events(self.send(&query, headers).await?.into_body(), request.send_initial_events))
+            let body = self.send(&query, headers).await?.into_body();
+            Ok(events(body, request.send_initial_events, request.object_limit))
         })
     }
 

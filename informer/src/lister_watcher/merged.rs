@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use async_stream::try_stream;
-use bytes::Bytes;
 use deltafifo::ResourceVersion;
 use futures_util::future::{BoxFuture, try_join_all};
 use futures_util::stream::{self, StreamExt};
@@ -16,7 +15,7 @@ use super::{
     EventType, ListRequest, ListStream, Listed, ListerWatcher, PageMeta, RawEvent, RequestError, Tokens, WatchRequest,
     WatchStream, is_point_in_time,
 };
-use crate::wire::{Head, WireError, bookmark, ends_initial_events};
+use crate::wire::{WireError, bookmark, ends_initial_events};
 
 /// Lists one part after the other, and watches all at once.
 ///
@@ -91,7 +90,8 @@ impl Reached {
         match self.of(part).filter(|_| self.0.get(part).is_some_and(|part| part.whole)) {
             Some(page) => {
                 let resource_version = newer(page, &asked.resource_version);
-                ListRequest { resource_version, not_older_than: true, ..ListRequest::default() }
+                let object_limit = asked.object_limit.clone();
+                ListRequest { resource_version, not_older_than: true, object_limit, ..ListRequest::default() }
             }
             None => ListRequest { resource_version: self.state(part, &asked.resource_version), ..asked.clone() },
         }
@@ -230,7 +230,7 @@ fn merge(watches: Vec<(Begins, WatchStream)>, reached: Arc<Mutex<Reached>>) -> W
     Box::pin(try_stream! {
         while let Some((part, Some(event))) = events.next().await {
             let event: RawEvent = event?;
-            let head = Head::of(&event.object)?;
+            let head = event.object.head()?;
             let Some(sent) = sends.get_mut(part) else { continue };
             if *sent == Begins::Objects && event.kind != EventType::Added {
                 *sent = Begins::Changes;
@@ -245,7 +245,7 @@ fn merge(watches: Vec<(Begins, WatchStream)>, reached: Arc<Mutex<Reached>>) -> W
                 }
                 continue;
             }
-            let ends = ends_initial_events(&event.object)?;
+            let ends = event.object.json().map_or(Ok(false), |object| ends_initial_events(object))?;
             if ends && head.version.is_empty() {
                 Err(RequestError::without_version("the end of the initial events"))?;
             }
@@ -259,7 +259,7 @@ fn merge(watches: Vec<(Begins, WatchStream)>, reached: Arc<Mutex<Reached>>) -> W
                 reached.least()
             };
             if !sends.contains(&Begins::Initial) {
-                yield RawEvent { kind: EventType::Bookmark, object: Bytes::from(bookmark(&least, ended)) };
+                yield RawEvent { kind: EventType::Bookmark, object: bookmark(&least, ended).into() };
             }
         }
     })

@@ -8,21 +8,26 @@
 mod body;
 mod error;
 mod kube;
+mod limit;
 mod merged;
 mod patience;
 mod scripted;
 mod tokens;
 mod unclonable;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 
+use crate::wire::{Head, Outline, WireError};
+
 pub use self::kube::KubeListerWatcher;
 pub(crate) use self::kube::resource;
 pub use error::RequestError;
+pub use limit::ObjectLimit;
 pub use merged::Merged;
 pub use scripted::{Asked, Scripted};
 pub(crate) use tokens::Tokens;
@@ -89,6 +94,8 @@ pub struct ListRequest {
     pub limit: u32,
     /// From the page before.
     pub continue_token: Option<String>,
+    /// How large its objects may be.
+    pub object_limit: ObjectLimit,
 }
 
 /// What is asked of a watch.
@@ -100,6 +107,8 @@ pub struct WatchRequest {
     pub send_initial_events: bool,
     /// When the server is to end the watch, in seconds.
     pub timeout_seconds: u32,
+    /// How large its objects may be.
+    pub object_limit: ObjectLimit,
 }
 
 /// A list response as it arrives.
@@ -110,8 +119,107 @@ pub type ListStream = BoxStream<'static, Result<Listed, RequestError>>;
 pub enum Listed {
     /// What the list says of itself.
     Meta(PageMeta),
-    /// Items, each as JSON.
-    Items(Vec<Bytes>),
+    /// Items.
+    Items(Vec<RawObject>),
+}
+
+/// An object that is not decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RawObject {
+    /// Its JSON.
+    Json(Bytes),
+    /// It has more bytes than a request [allows](ObjectLimit), and was passed over.
+    TooLarge(Box<TooLarge>),
+}
+
+/// What was read of an object that is too large. What it does not say is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TooLarge {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub resource_version: String,
+    /// How many bytes of JSON it has.
+    pub size: usize,
+    /// How many it may have.
+    pub limit: usize,
+}
+
+impl TooLarge {
+    pub(crate) fn of(outline: Outline, limit: usize) -> Self {
+        let size = outline.size;
+        let [namespace, name, resource_version] = outline.head().map(Option::unwrap_or_default);
+        Self { namespace, name, resource_version, size, limit }
+    }
+
+    /// The same of one whose JSON is there.
+    pub(crate) fn read(object: &[u8], limit: usize) -> Self {
+        // What is no JSON has no key, and nobody decodes it.
+        let Head { namespace, name, version } = Head::of(object).unwrap_or_default();
+        let [namespace, name, resource_version] = [namespace, name, version].map(Cow::into_owned);
+        Self { namespace, name, resource_version, size: object.len(), limit }
+    }
+
+    /// `namespace/name`, or `name`, if it says that.
+    #[must_use]
+    pub fn key(&self) -> Option<String> {
+        (!self.name.is_empty()).then(|| self.head().key().into_owned())
+    }
+
+    fn head(&self) -> Head<'_> {
+        let [namespace, name, version] =
+            [&self.namespace, &self.name, &self.resource_version].map(|field| Cow::Borrowed(field.as_str()));
+        Head { namespace, name, version }
+    }
+}
+
+impl RawObject {
+    /// Its JSON, unless it is too large.
+    #[must_use]
+    pub fn json(&self) -> Option<&Bytes> {
+        match self {
+            Self::Json(json) => Some(json),
+            Self::TooLarge(_) => None,
+        }
+    }
+
+    /// Bytes that are in memory for it.
+    pub(crate) fn len(&self) -> usize {
+        self.json().map_or(0, Bytes::len)
+    }
+
+    pub(crate) fn head(&self) -> Result<Head<'_>, WireError> {
+        match self {
+            Self::Json(json) => Head::of(json),
+            Self::TooLarge(large) => Ok(large.head()),
+        }
+    }
+}
+
+impl From<Bytes> for RawObject {
+    fn from(json: Bytes) -> Self {
+        Self::Json(json)
+    }
+}
+
+impl From<String> for RawObject {
+    fn from(json: String) -> Self {
+        Self::Json(json.into())
+    }
+}
+
+impl From<&'static str> for RawObject {
+    fn from(json: &'static str) -> Self {
+        Self::Json(json.into())
+    }
+}
+
+impl From<TooLarge> for RawObject {
+    fn from(large: TooLarge) -> Self {
+        Self::TooLarge(Box::new(large))
+    }
 }
 
 /// What a list response says of itself.
@@ -134,13 +242,13 @@ pub(crate) fn is_point_in_time(version: &str) -> bool {
 /// The events of a watch. An ERROR event is an error here, with its status.
 pub type WatchStream = BoxStream<'static, Result<RawEvent, RequestError>>;
 
-/// An event of a watch, its object as JSON.
+/// An event of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawEvent {
     /// What happened.
     pub kind: EventType,
     /// To which object: its state after it, or for a deletion the last one. Of a bookmark only the metadata counts.
-    pub object: Bytes,
+    pub object: RawObject,
 }
 
 /// What a watch event says (client-go `watch.EventType`).

@@ -11,7 +11,7 @@ use super::metrics::Metrics;
 use super::threads::Threads;
 use super::versions::Versions;
 use super::{Backoff, OnError, Reflector, ReflectorError, ShouldResync, Target};
-use crate::lister_watcher::ListerWatcher;
+use crate::lister_watcher::{ListerWatcher, ObjectLimit};
 use crate::time::{FAR, period};
 use crate::wire::Prune;
 
@@ -28,6 +28,7 @@ pub struct ReflectorBuilder<K> {
     page_size: u32,
     least_watch: Duration,
     silence: Duration,
+    object_limit: ObjectLimit,
     resync: Option<(Duration, Box<ShouldResync>)>,
     prune: Prune,
     on_error: Box<OnError>,
@@ -46,6 +47,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
             page_size: 500,
             least_watch: Duration::from_secs(300),
             silence: Duration::from_secs(90),
+            object_limit: ObjectLimit::default(),
             resync: None,
             prune: Prune::default(),
             on_error: Box::new(|error| tracing::warn!(%error, "a reflector goes on after an error")),
@@ -107,6 +109,20 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
+    /// Sets how many bytes of JSON an object may have: 64 MiB unless set. It is the same for objects of lists and of watches, however
+    /// the server frames them, and for a list's own metadata.
+    ///
+    /// A larger object is passed over without being kept in memory, reported as [`ReflectorError::TooLarge`] with its key, and counted
+    /// in `reflector_oversized_objects_total`; all others go on. An earlier state of it that is stored stays, and a deletion
+    /// counts. If it does not say its name, the list that has it deletes nothing; an event of a watch without a name makes the next
+    /// list delete nothing. (client-go reads an object of any size.)
+    ///
+    /// Objects of more than 1 MiB take a share of a [budget of the process](super::set_large_object_budget) while they are read.
+    pub fn max_object_size(mut self, bytes: usize) -> Self {
+        self.object_limit = ObjectLimit::new(bytes);
+        self
+    }
+
     /// Has the target tell of everything it knows `every` so often, if `should_resync` then says so (client-go
     /// `ShouldResync`). Not unless said; 0 is never.
     pub fn resync(mut self, every: Duration, should_resync: impl Fn() -> bool + Send + Sync + 'static) -> Self {
@@ -161,6 +177,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
             page_size: self.page_size,
             least_watch: self.least_watch,
             silence: self.silence,
+            object_limit: self.object_limit,
             resync: self.resync,
             on_error: self.on_error,
         }

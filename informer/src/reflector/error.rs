@@ -2,7 +2,7 @@
 
 use deltafifo::{BoxError, Closed, OfferError, StoreError};
 
-use crate::lister_watcher::RequestError;
+use crate::lister_watcher::{RequestError, TooLarge};
 use crate::strangers;
 use crate::wire::Head;
 
@@ -30,6 +30,20 @@ pub enum ReflectorError {
         /// What the decoder said.
         source: BoxError,
     },
+    /// An object has more bytes of JSON than [`max_object_size`](super::ReflectorBuilder::max_object_size) allows. This state of it
+    /// is left out: an earlier one that is stored stays. A deletion counts all the same, as a tombstone.
+    ///
+    /// Without a key nothing says which object it is: by a list that has such an object, and by the next list after a watch that
+    /// had one, nothing is deleted.
+    #[error("{}", too_large(key.as_deref(), *size, *limit))]
+    TooLarge {
+        /// Its key, as its metadata has it; none if it does not say its name.
+        key: Option<String>,
+        /// Its bytes.
+        size: usize,
+        /// How many it may have.
+        limit: usize,
+    },
     /// The queue refused an object, or it has no key.
     #[error(transparent)]
     Refused(#[from] OfferError),
@@ -56,6 +70,15 @@ pub enum ReflectorError {
          pass the stream from its first event"
     )]
     NotListed,
+}
+
+fn too_large(key: Option<&str>, size: usize, limit: usize) -> String {
+    let stays = match key {
+        Some(key) => format!("object {key:?} is left out, an earlier state that is stored stays, a deletion counts"),
+        None => "an object without a name is left out, and no deletion is inferred from the list with it or after it"
+            .to_owned(),
+    };
+    format!("{stays}: it has {size} bytes, and max_object_size is {limit}")
 }
 
 /// Why [`run`](super::Reflector::run) returned.
@@ -106,6 +129,10 @@ impl ReflectorError {
     pub(super) fn undecodable(head: &Head<'_>, source: BoxError) -> Self {
         let (key, version) = (head.key().into_owned(), head.version.clone().into_owned());
         Self::Decode { key, version, source }
+    }
+
+    pub(super) fn too_large(large: &TooLarge) -> Self {
+        Self::TooLarge { key: large.key(), size: large.size, limit: large.limit }
     }
 
     /// Of an object that a target did not take.

@@ -1,11 +1,11 @@
 //! A relist on its way into the target: raw items in, in batches, and only what is needed is decoded.
 //!
 //! One task reads the response and makes batches of what arrives; another takes them in, on a thread that may block. In
-//! between there are at most [`MOST_IN_FLIGHT`] bytes, so that a list of any size takes the memory of its objects and 32 MiB.
+//! between there are at most [`MOST_IN_FLIGHT`] bytes, so that a list of any size takes the memory of its objects and 32 MiB. Objects
+//! of more than a MiB come beside that, out of the process's budget (`wire/budget.rs`).
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use deltafifo::{DeltaObject, RelistError, StoreError};
 use serde::de::DeserializeOwned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -14,24 +14,24 @@ use super::decode::Decoder;
 use super::error::{ReflectorError, Stop};
 use super::target::{Pieces, Target};
 use super::threads::Threads;
-use crate::lister_watcher::RequestError;
-use crate::wire::{Head, WireError, check};
+use crate::lister_watcher::{RawObject, RequestError, TooLarge};
+use crate::wire::{Head, LARGE, WireError, check};
 
 /// Bytes of a batch, when they come fast enough.
 const BATCH: usize = 2 << 20;
 /// Bytes of a batch for who waits for it: each costs two wake-ups, and what a server streams comes event by event.
 const LEAST_BATCH: usize = 256 << 10;
-/// Bytes between the reader and the target: more than the longest batch, whose last item may be of 8 MiB. Beside them the
-/// reader may have such a batch in its hands, and the beginning of an item of 8 MiB.
+/// Bytes between the reader and the target, but for a large object, which goes through alone whatever its size. Beside them the reader
+/// may have a batch in its hands, and the beginning of an item.
 const MOST_IN_FLIGHT: usize = 12 << 20;
 const MOST_BATCHES: usize = 64;
 
 /// What a batch holds.
 pub(super) enum Part {
     /// Listed objects.
-    Items(Vec<Bytes>),
+    Items(Vec<RawObject>),
     /// An object that was listed, and is gone again before the list is complete: a streamed list can say so.
-    Deleted(Bytes),
+    Deleted(RawObject),
     /// About how many objects are to come in all.
     Expect(usize),
 }
@@ -43,7 +43,7 @@ pub(super) type Batches = mpsc::Receiver<(Part, OwnedSemaphorePermit)>;
 pub(super) struct Intake {
     batches: mpsc::Sender<(Part, OwnedSemaphorePermit)>,
     room: Arc<Semaphore>,
-    items: Vec<Bytes>,
+    items: Vec<RawObject>,
     bytes: usize,
 }
 
@@ -55,11 +55,13 @@ impl Intake {
 
     /// Takes items, and sends them on when there are enough, or some, and nobody has anything to do. What is left goes by a
     /// [`flush`](Self::flush).
-    pub(super) async fn items(&mut self, items: impl IntoIterator<Item = Bytes>) {
+    pub(super) async fn items(&mut self, items: impl IntoIterator<Item = RawObject>) {
         for item in items {
+            // It holds a share of the budget, which its successor may wait for.
+            let is_large = item.len() > LARGE;
             self.bytes += item.len();
             self.items.push(item);
-            if self.bytes >= BATCH {
+            if self.bytes >= BATCH || is_large {
                 self.flush().await;
             }
         }
@@ -115,10 +117,14 @@ pub(super) async fn take_in<K: DeserializeOwned + Send + Sync + 'static>(
     target: &Arc<dyn Target<K>>,
     decoder: &Arc<Decoder>,
     threads: &Threads,
+    keeps_unlisted: bool,
     mut batches: Batches,
     mut report: impl FnMut(Taken),
 ) -> Result<Box<dyn Pieces<K>>, Stop> {
     let mut pieces = Arc::clone(target).begin();
+    if keeps_unlisted {
+        pieces.keep_unlisted();
+    }
     while let Some((part, room)) = batches.recv().await {
         target.ready().await?;
         let decoder = Arc::clone(decoder);
@@ -144,8 +150,14 @@ fn take_part<K: DeserializeOwned + Send + Sync + 'static>(
 ) -> Result<(), ReflectorError> {
     match part {
         Part::Expect(objects) => pieces.expect(objects),
-        Part::Items(items) => take_items(pieces, decoder, &items, taken)?,
-        Part::Deleted(raw) => {
+        Part::Items(items) => take_items(pieces, decoder, items, taken)?,
+        Part::Deleted(RawObject::TooLarge(large)) => {
+            taken.errors.push(ReflectorError::too_large(&large));
+            if let Some(name) = large.key() {
+                delete(pieces, &name, None, taken)?;
+            }
+        }
+        Part::Deleted(RawObject::Json(raw)) => {
             let head = head_of(&raw)?;
             let deleted = match decoder.one(&raw) {
                 Ok(object) => {
@@ -158,15 +170,35 @@ fn take_part<K: DeserializeOwned + Send + Sync + 'static>(
                     None
                 }
             };
-            match pieces.delete(&head.key(), deleted) {
-                Ok(()) => {}
-                Err(error @ StoreError::Relist(_)) => return Err(error.into()),
-                // It is gone all the same, and the target knows.
-                Err(refused) => taken.errors.push(ReflectorError::refused(refused)),
-            }
+            delete(pieces, &head.key(), deleted, taken)?;
         }
     }
     Ok(())
+}
+
+fn delete<K: 'static>(
+    pieces: &mut dyn Pieces<K>,
+    name: &str,
+    object: Option<DeltaObject<K>>,
+    taken: &mut Taken,
+) -> Result<(), ReflectorError> {
+    match pieces.delete(name, object) {
+        Ok(()) => {}
+        Err(error @ StoreError::Relist(_)) => return Err(error.into()),
+        // It is gone all the same, and the target knows.
+        Err(refused) => taken.errors.push(ReflectorError::refused(refused)),
+    }
+    Ok(())
+}
+
+/// Takes a listed object that is too large: what is known of it stays.
+fn keep<K: 'static>(pieces: &mut dyn Pieces<K>, large: &TooLarge, taken: &mut Taken) -> Result<(), ReflectorError> {
+    taken.errors.push(ReflectorError::too_large(large));
+    let Some(name) = large.key() else {
+        pieces.keep_unlisted();
+        return Ok(());
+    };
+    pieces.keep(&name).map_err(relist)
 }
 
 fn head_of(raw: &[u8]) -> Result<Head<'_>, ReflectorError> {
@@ -181,9 +213,17 @@ fn broken(error: WireError) -> ReflectorError {
 fn take_items<K: DeserializeOwned + Send + Sync + 'static>(
     pieces: &mut dyn Pieces<K>,
     decoder: &Decoder,
-    items: &[Bytes],
+    all: Vec<RawObject>,
     taken: &mut Taken,
 ) -> Result<(), ReflectorError> {
+    taken.items += all.len();
+    let mut items = Vec::with_capacity(all.len());
+    for item in all {
+        match item {
+            RawObject::Json(json) => items.push(json),
+            RawObject::TooLarge(large) => keep(pieces, &large, taken)?,
+        }
+    }
     let heads: Vec<_> = items.iter().map(|item| head_of(item)).collect::<Result<_, _>>()?;
     let names: Vec<_> = heads.iter().map(Head::key).collect();
     let listed: Vec<_> = names.iter().zip(&heads).map(|(name, head)| (name.as_ref(), head.version.as_ref())).collect();
@@ -205,7 +245,6 @@ fn take_items<K: DeserializeOwned + Send + Sync + 'static>(
             }
         }
     }
-    taken.items += items.len();
     taken.skipped += (items.len() - raw.len()) as u64;
     taken.decoded += objects.len() as u64;
     let refused = pieces.offer(&names, objects).map_err(relist)?;
@@ -223,11 +262,12 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::{BATCH, Intake, MOST_IN_FLIGHT, Part};
+    use crate::lister_watcher::RawObject;
 
     /// Bytes that go in while nobody takes them out.
     fn taken(item: usize) -> usize {
         let (mut intake, _batches) = Intake::new();
-        let (mut taken, item) = (0, Bytes::from(vec![b' '; item]));
+        let (mut taken, item) = (0, RawObject::from(Bytes::from(vec![b' '; item])));
         let items = std::iter::repeat_with(|| {
             taken += item.len();
             item.clone()
@@ -238,8 +278,8 @@ mod tests {
 
     #[test]
     fn a_reader_waits_while_there_is_much_that_nobody_took() {
-        for item in [1 << 10, 100 << 10, 3 << 20, 8 << 20] {
-            let most = MOST_IN_FLIGHT + BATCH + item;
+        for item in [1 << 10, 100 << 10, 3 << 20, 8 << 20, 20 << 20] {
+            let most = MOST_IN_FLIGHT.max(item) + BATCH + item;
             assert!((BATCH..=most).contains(&taken(item)), "items of {item}: {}", taken(item));
         }
     }
@@ -247,7 +287,7 @@ mod tests {
     #[test]
     fn deletions_count_as_much_as_objects() {
         let (mut intake, _batches) = Intake::new();
-        let (mut taken, object) = (0, Bytes::from(vec![b' '; 1 << 20]));
+        let (mut taken, object) = (0, RawObject::from(Bytes::from(vec![b' '; 1 << 20])));
         while intake.send(Part::Deleted(object.clone())).now_or_never().is_some() {
             taken += object.len();
         }

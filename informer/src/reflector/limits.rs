@@ -1,11 +1,12 @@
 //! How long an answer that comes in pieces may take: each piece, and all of it.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::alarm::Alarm;
-use crate::lister_watcher::RequestError;
+use crate::lister_watcher::{ObjectLimit, RequestError};
 use crate::time::FAR;
 
 /// Bounds the waits for the pieces of one answer. Time in which nobody waits does not count: the target's, which has no room
@@ -25,13 +26,15 @@ pub(super) struct Limits {
     /// Since when the next piece is waited for.
     waiting: Option<Instant>,
     alarm: Alarm,
+    /// Says whether a piece is on its way that is a large object.
+    objects: ObjectLimit,
 }
 
 impl Limits {
-    pub(super) fn new(what: &'static str, silence: Duration, end: Instant) -> Self {
+    pub(super) fn new(what: &'static str, silence: Duration, end: Instant, objects: ObjectLimit) -> Self {
         let (now, silence) = (Instant::now(), silence.min(FAR));
         let alarm = Alarm::after(silence);
-        Self { what, silence, began: now, end, came: now, waited: Duration::ZERO, waiting: None, alarm }
+        Self { what, silence, began: now, end, came: now, waited: Duration::ZERO, waiting: None, alarm, objects }
     }
 
     /// Waits for a piece. The wait goes on with the next call if this one is dropped.
@@ -41,16 +44,24 @@ impl Limits {
     /// the time for the whole answer is over.
     pub(super) async fn wait<R>(&mut self, piece: impl Future<Output = R>) -> Result<R, RequestError> {
         let now = Instant::now();
-        let waiting = *self.waiting.get_or_insert_with(|| {
+        let mut waiting = *self.waiting.get_or_insert_with(|| {
             self.end += now - self.came;
             now
         });
-        let due = self.end.min(waiting + self.silence.saturating_sub(self.waited));
-        self.alarm.set(due.saturating_duration_since(now));
-        let piece = tokio::select! {
-            biased;
-            piece = piece => piece,
-            () = self.alarm.rings() => return Err(self.exceeded()),
+        let mut piece = pin!(piece);
+        let piece = loop {
+            let due = self.end.min(waiting + self.silence.saturating_sub(self.waited));
+            self.alarm.set(due.saturating_duration_since(Instant::now()));
+            tokio::select! {
+                biased;
+                piece = piece.as_mut() => break piece,
+                () = self.alarm.rings() => {}
+            }
+            // A large object counts before it is complete: its bytes come, or it waits for room.
+            let (now, left) = (Instant::now(), self.objects.left_of(self.silence));
+            let Some(left) = left.filter(|_| now < self.end) else { return Err(self.exceeded()) };
+            waiting = now.checked_sub(self.silence.saturating_sub(left)).unwrap_or(now);
+            (self.waiting, self.waited) = (Some(waiting), Duration::ZERO);
         };
         self.came = Instant::now();
         if self.came >= self.end {
@@ -95,12 +106,12 @@ mod tests {
     use tokio::time::{Instant, sleep, timeout};
 
     use super::Limits;
-    use crate::lister_watcher::RequestError;
+    use crate::lister_watcher::{ObjectLimit, RequestError};
 
     const SECOND: Duration = Duration::from_secs(1);
 
     fn limits() -> Limits {
-        Limits::new("it", 10 * SECOND, Instant::now() + 60 * SECOND)
+        Limits::new("it", 10 * SECOND, Instant::now() + 60 * SECOND, ObjectLimit::default())
     }
 
     #[tokio::test(start_paused = true)]

@@ -42,7 +42,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         let versions = self.versions.lock();
         let (resource_version, not_older_than) = versions.for_list();
         let limit = versions.page_size(&resource_version, self.page_size);
-        ListRequest { resource_version, not_older_than, limit, continue_token: None }
+        let object_limit = self.object_limit.clone();
+        ListRequest { resource_version, not_older_than, limit, continue_token: None, object_limit }
     }
 
     /// All pages from `request` on. Should a page's token expire, everything at once: not older than the first page.
@@ -52,7 +53,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             Err(Failed::Request(error)) if error.is_expired() && !first_page.resource_version.is_empty() => {
                 self.report(&ReflectorError::List(error));
                 let resource_version = std::mem::take(&mut first_page.resource_version);
-                let whole = ListRequest { resource_version, not_older_than: true, ..ListRequest::default() };
+                let object_limit = self.object_limit.clone();
+                let whole =
+                    ListRequest { resource_version, not_older_than: true, object_limit, ..ListRequest::default() };
                 self.relist(&whole, &mut first_page).await
             }
             done => done,
@@ -78,7 +81,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             self.metrics.tell(|metrics| metrics.taken(&taken));
             taken.errors.iter().for_each(|error| self.report(error));
         };
-        let taken = take_in(&self.target, &self.decoder, &self.threads, batches, report).await;
+        let keeps_unlisted = self.versions.lock().met_nameless();
+        let taken = take_in(&self.target, &self.decoder, &self.threads, keeps_unlisted, batches, report).await;
         taken.map(|pieces| (pieces, items)).map_err(Failed::Stop)
     }
 
@@ -100,7 +104,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         mut request: ListRequest,
         first_page: &mut PageMeta,
     ) -> Result<String, Failed> {
-        let mut limits = Limits::new("a list", self.silence, Instant::now() + LONGEST_LIST);
+        let mut limits = Limits::new("a list", self.silence, Instant::now() + LONGEST_LIST, self.object_limit.clone());
         let (mut items, mut tokens) = (0, Tokens::default());
         loop {
             let mut page = limits.wait(self.source.list(request.clone())).await??;

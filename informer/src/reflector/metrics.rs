@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing::{Instrument, Span, debug, debug_span};
 
 use super::Reflector;
-use super::error::Failed;
+use super::error::{Failed, ReflectorError};
 use super::intake::Taken;
 use crate::metrics::{self as table, Labels, Named, count};
 
@@ -28,6 +28,7 @@ pub(super) struct Metrics {
     watch_duration: Histogram,
     items_per_watch: Histogram,
     errors: Counter,
+    too_large: Counter,
     last_version: Gauge,
     event_age: Gauge,
     /// When the last event, bookmark or end of a list came, or this run began.
@@ -51,6 +52,7 @@ impl Metrics {
             watch_duration: labels.histogram(&table::WATCH_DURATION),
             items_per_watch: labels.histogram(&table::ITEMS_PER_WATCH),
             errors: labels.counter(&table::ERRORS),
+            too_large: labels.counter(&table::TOO_LARGE),
             last_version: labels.gauge(&table::LAST_VERSION),
             event_age: labels.gauge(&table::EVENT_AGE),
             heard: Mutex::new(None),
@@ -91,8 +93,9 @@ impl Metrics {
     }
 
     /// Something went wrong.
-    pub(super) fn failed(&self) {
+    pub(super) fn failed(&self, error: &ReflectorError) {
         self.errors.increment(1);
+        self.too_large.increment(u64::from(matches!(error, ReflectorError::TooLarge { .. })));
     }
 
     fn listed(&self, lasted: Duration, items: usize) {

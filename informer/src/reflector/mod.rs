@@ -39,9 +39,10 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument;
 
-use crate::lister_watcher::{ListerWatcher, RequestError, WatchStream};
+use crate::lister_watcher::{ListerWatcher, ObjectLimit, RequestError, WatchStream};
 use crate::metrics::Named;
 use crate::shares::Shares;
+pub use crate::wire::set_large_object_budget;
 pub use backoff::Backoff;
 pub use builder::ReflectorBuilder;
 use decode::Decoder;
@@ -104,6 +105,7 @@ pub struct Reflector<K> {
     page_size: u32,
     least_watch: Duration,
     silence: Duration,
+    object_limit: ObjectLimit,
     resync: Option<(Duration, Box<ShouldResync>)>,
     on_error: Box<OnError>,
 }
@@ -192,7 +194,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     }
 
     fn report(&self, error: &ReflectorError) {
-        self.metrics.tell(Metrics::failed);
+        self.metrics.tell(|metrics| metrics.failed(error));
         // It is user code, and the reflector goes on.
         if caught(|| (self.on_error)(error)).is_err() {
             tracing::error!(%error, "the error handler of a reflector panicked");

@@ -17,6 +17,8 @@ pub(super) struct Versions {
     /// A list at any version came in pages, so the server has no cache of this resource, and a list without pages would be
     /// too much for it.
     pages: bool,
+    /// Since the last list there was an event of an object whose name is not known.
+    met_nameless: bool,
 }
 
 impl Versions {
@@ -54,7 +56,7 @@ impl Versions {
             self.last = Some(version.to_owned());
         }
         // The relist itself has told of it.
-        (self.untold, self.least) = (false, None);
+        (self.untold, self.least, self.met_nameless) = (false, None, false);
     }
 
     /// Returns the version of a list of which only its newest object's is known: the greater of that and the last one,
@@ -68,6 +70,16 @@ impl Versions {
     /// The next list must not be older than `version`; empty: it must be the newest.
     pub(super) fn set_least(&mut self, version: &str) {
         self.least = Some(version.to_owned());
+    }
+
+    /// An object was not read, and nothing says which it is.
+    pub(super) fn set_nameless(&mut self) {
+        self.met_nameless = true;
+    }
+
+    /// Whether the next list is to delete nothing: it may be of the state before that of such an object.
+    pub(super) fn met_nameless(&self) -> bool {
+        self.met_nameless
     }
 
     pub(super) fn set_pages(&mut self) {

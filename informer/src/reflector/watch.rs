@@ -4,7 +4,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo::{Closed, DeltaObject, OfferError, StoreError};
+use bytes::Bytes;
+use deltafifo::{BoxError, Closed, DeltaObject, OfferError, StoreError};
 use futures_util::{FutureExt, StreamExt};
 use serde::de::DeserializeOwned;
 use tokio::task::coop::consume_budget;
@@ -18,8 +19,8 @@ use super::target::{Target, gone, tombstone};
 use super::threads::Threads;
 use super::versions::Newest;
 use super::{Backoff, Reflector, Watch};
-use crate::lister_watcher::{EventType, RawEvent, RequestError, WatchRequest, is_point_in_time};
-use crate::wire::{Head, check};
+use crate::lister_watcher::{EventType, RawEvent, RawObject, RequestError, WatchRequest, is_point_in_time};
+use crate::wire::{LARGE, check};
 
 /// A server that ends a watch sooner has something against it.
 pub(super) const VERY_SHORT: Duration = Duration::from_secs(1);
@@ -41,7 +42,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         let timeout_seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX).max(1);
         let ends_here = timeout > lasts;
         let first_objects = (!send_initial_events && !is_point_in_time(&resource_version)).then(Newest::default);
-        let request = WatchRequest { resource_version, send_initial_events, timeout_seconds };
+        let request = WatchRequest {
+            resource_version,
+            send_initial_events,
+            timeout_seconds,
+            object_limit: self.object_limit.clone(),
+        };
         let events = self.answer(self.source.watch(request)).await?;
         let until = Instant::now() + lasts + if ends_here { Duration::ZERO } else { GRACE };
         Ok(Watch { events, until, ends_here, first_objects })
@@ -172,23 +178,33 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
 
     /// Feeds one event, perhaps one of the objects that a watch sends first. An error: this is no event.
     async fn apply(&self, event: &RawEvent, first_objects: Option<&mut Newest>) -> Result<(), RequestError> {
-        let head = Head::of(&event.object)?;
+        let head = event.object.head()?;
         self.metrics.tell(Metrics::heard);
         if event.kind != EventType::Bookmark {
-            let fed = match caught(|| self.decoder.one(&event.object)) {
-                Ok(Ok(object)) => {
-                    self.metrics.tell(Metrics::decoded);
-                    caught(|| self.store(event.kind, object)).and_then(|stored| stored.map_err(ReflectorError::refused))
+            let fed = match &event.object {
+                RawObject::TooLarge(large) => {
+                    if large.key().is_none() && event.kind != EventType::Deleted {
+                        self.versions.lock().set_nameless();
+                    }
+                    Err(ReflectorError::too_large(large))
                 }
-                Ok(Err(error)) => {
-                    check(&event.object)?;
-                    Err(ReflectorError::undecodable(&head, error))
-                }
-                Err(panicked) => Err(panicked),
+                RawObject::Json(json) => match self.decoded(json).await {
+                    Ok(Ok(object)) => {
+                        self.metrics.tell(Metrics::decoded);
+                        let stored = caught(|| self.store(event.kind, object));
+                        stored.and_then(|stored| stored.map_err(ReflectorError::refused))
+                    }
+                    Ok(Err(error)) => {
+                        check(json)?;
+                        Err(ReflectorError::undecodable(&head, error))
+                    }
+                    Err(panicked) => Err(panicked),
+                },
             };
             if let Err(error) = fed {
                 self.report(&error);
-                if event.kind == EventType::Deleted {
+                let is_named = !matches!(error, ReflectorError::TooLarge { key: None, .. });
+                if event.kind == EventType::Deleted && is_named {
                     let name = head.key().into_owned();
                     if let Err(error) = delete_refused(&self.target, &self.threads, &error, name).await {
                         self.report(&error);
@@ -206,6 +222,15 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             self.caught_up();
         }
         Ok(())
+    }
+
+    /// Decodes one object; a large one on a thread that may block.
+    async fn decoded(&self, json: &Bytes) -> Result<Result<Arc<K>, BoxError>, ReflectorError> {
+        if json.len() <= LARGE {
+            return caught(|| self.decoder.one(json));
+        }
+        let (decoder, json) = (Arc::clone(&self.decoder), json.clone());
+        self.threads.run(move || decoder.one(&json)).await
     }
 
     /// Tells the target of one object.

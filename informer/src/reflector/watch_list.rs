@@ -85,7 +85,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     async fn read_initial(&self, mut intake: Intake, watch: &mut Watch, deadline: Instant) -> Result<String, Failed> {
         const WHAT: &str = "the initial events of a watch";
         let (opened, mut events) = (Instant::now(), 0);
-        let (mut limits, mut pause) = (Limits::new(WHAT, self.silence, deadline), Alarm::after(PAUSE));
+        let (mut limits, mut pause) =
+            (Limits::new(WHAT, self.silence, deadline, self.object_limit.clone()), Alarm::after(PAUSE));
         loop {
             let next = tokio::select! {
                 biased;
@@ -115,8 +116,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 }
                 EventType::Deleted => intake.send(Part::Deleted(event.object)).await,
                 EventType::Bookmark => {
-                    if ends_initial_events(&event.object).map_err(RequestError::from)? {
-                        let head = Head::of(&event.object).map_err(RequestError::from)?;
+                    let object = event.object.json().map_or(&b"{}"[..], AsRef::as_ref);
+                    if ends_initial_events(object).map_err(RequestError::from)? {
+                        let head = Head::of(object).map_err(RequestError::from)?;
                         if head.version.is_empty() {
                             return Err(RequestError::without_version("the end of the initial events").into());
                         }

@@ -4,8 +4,9 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::members::{Members, text};
+use super::outline::Outline;
 use super::{WireError, check};
-use crate::lister_watcher::{EventType, RawEvent, RequestError};
+use crate::lister_watcher::{EventType, RawEvent, RequestError, TooLarge};
 
 /// A line of a watch.
 #[derive(Debug)]
@@ -16,8 +17,28 @@ pub(crate) enum Line {
     Unknown(String),
 }
 
-/// Reads a line. An ERROR event is returned as the error that it carries.
-pub(crate) fn parse(line: &Bytes) -> Result<Line, RequestError> {
+/// What a line may be.
+enum Kind {
+    Event(EventType),
+    Error,
+    Unknown,
+}
+
+impl Kind {
+    fn of(text: &str) -> Self {
+        match text {
+            "ADDED" => Self::Event(EventType::Added),
+            "MODIFIED" => Self::Event(EventType::Modified),
+            "DELETED" => Self::Event(EventType::Deleted),
+            "BOOKMARK" => Self::Event(EventType::Bookmark),
+            "ERROR" => Self::Error,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Reads a line, whose object may have so many bytes. An ERROR event is returned as the error that it carries.
+pub(crate) fn parse(line: &Bytes, limit: usize) -> Result<Line, RequestError> {
     let (mut members, mut kind, mut object) = (Members::of(line), None, None);
     while let Some(name) = members.name()? {
         match name.as_ref() {
@@ -28,26 +49,42 @@ pub(crate) fn parse(line: &Bytes) -> Result<Line, RequestError> {
         }
     }
     members.end()?;
-    let Some(kind) = kind else { return Err(WireError::not_that("an event without its type", line).into()) };
-    let event = match text(kind).unwrap_or_default().as_ref() {
-        "ADDED" => Some(EventType::Added),
-        "MODIFIED" => Some(EventType::Modified),
-        "DELETED" => Some(EventType::Deleted),
-        "BOOKMARK" => Some(EventType::Bookmark),
-        "ERROR" => None,
-        _ => {
-            // A line that is no JSON is damaged, and may have been any event.
-            check(line)?;
-            return Ok(Line::Unknown(String::from_utf8_lossy(kind).into_owned()));
-        }
-    };
-    let Some(object) = object else { return Err(WireError::not_that("an event without its object", line).into()) };
-    let Some(kind) = event else { return Err(RequestError::from_status(object, None)) };
-    if kind == EventType::Bookmark {
-        // Nobody decodes it.
-        check(object)?;
+    let Some(raw_kind) = kind else { return Err(without("type", line)) };
+    let kind = Kind::of(&text(raw_kind).unwrap_or_default());
+    if matches!(kind, Kind::Unknown) {
+        // A line that is no JSON is damaged, and may have been any event.
+        check(line)?;
+        return Ok(Line::Unknown(String::from_utf8_lossy(raw_kind).into_owned()));
     }
-    Ok(Line::Event(RawEvent { kind, object: line.slice_ref(object) }))
+    let Some(object) = object else { return Err(without("object", line)) };
+    match kind {
+        Kind::Event(EventType::Bookmark) | Kind::Error if object.len() > limit => Err(WireError::TooLong.into()),
+        Kind::Event(kind) if object.len() > limit => {
+            Ok(Line::Event(RawEvent { kind, object: TooLarge::read(object, limit).into() }))
+        }
+        Kind::Event(kind) => {
+            if kind == EventType::Bookmark {
+                // Nobody decodes it.
+                check(object)?;
+            }
+            Ok(Line::Event(RawEvent { kind, object: line.slice_ref(object).into() }))
+        }
+        Kind::Error | Kind::Unknown => Err(RequestError::from_status(object, None)),
+    }
+}
+
+/// A line that was too large to be kept.
+pub(crate) fn skipped(mut outline: Outline, limit: usize) -> Result<Line, RequestError> {
+    let Some(text) = outline.kind.take() else { return Err(without("type", b"")) };
+    match Kind::of(&text) {
+        Kind::Unknown => Ok(Line::Unknown(text)),
+        Kind::Error | Kind::Event(EventType::Bookmark) => Err(WireError::TooLong.into()),
+        Kind::Event(kind) => Ok(Line::Event(RawEvent { kind, object: TooLarge::of(outline, limit).into() })),
+    }
+}
+
+fn without(member: &str, line: &[u8]) -> RequestError {
+    WireError::not_that(format!("an event without its {member}"), line).into()
 }
 
 /// The object of a bookmark.
@@ -61,21 +98,35 @@ mod tests {
     use bytes::Bytes;
 
     use super::{Line, parse};
-    use crate::lister_watcher::{EventType, RequestError};
+    use crate::lister_watcher::{EventType, RawEvent, RawObject, RequestError};
 
     #[test]
     fn an_event_has_a_type_and_a_raw_object() {
         let line = Bytes::from_static(br#"{"type":"MODIFIED","object": {"metadata":{"name":"a"}} }"#);
-        let Line::Event(event) = parse(&line).unwrap() else { panic!("it is a known type") };
-        assert_eq!((event.kind, event.object.as_ref()), (EventType::Modified, &br#"{"metadata":{"name":"a"}}"#[..]));
+        let Line::Event(event) = parse(&line, usize::MAX).unwrap() else { panic!("it is a known type") };
+        assert_eq!(event, RawEvent { kind: EventType::Modified, object: r#"{"metadata":{"name":"a"}}"#.into() });
     }
 
     #[test]
     fn an_error_event_is_the_status_it_carries() {
         let line = Bytes::from_static(br#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}"#);
-        assert!(parse(&line).unwrap_err().is_expired());
+        assert!(parse(&line, usize::MAX).unwrap_err().is_expired());
         let line = Bytes::from_static(br#"{"type":"ERROR","object":"what?"}"#);
-        assert!(matches!(parse(&line), Err(RequestError::Wire(_))));
+        assert!(matches!(parse(&line, usize::MAX), Err(RequestError::Wire(_))));
+    }
+
+    #[test]
+    fn object_of_an_event_is_too_large_by_its_own_length() {
+        let object = r#"{"metadata":{"name":"a","resourceVersion":"7"}}"#;
+        let line = Bytes::from(format!(r#"{{"type":"ADDED","object": {object} ,"beside":"it"}}"#));
+        let read = |limit| match parse(&line, limit).unwrap() {
+            Line::Event(event) => event.object,
+            Line::Unknown(_) => panic!("it is a known type"),
+        };
+        assert_eq!(read(object.len()), object.into());
+        let RawObject::TooLarge(large) = read(object.len() - 1) else { panic!("it is too large") };
+        assert_eq!((large.key().as_deref(), large.resource_version.as_str()), (Some("a"), "7"));
+        assert_eq!((large.size, large.limit), (object.len(), object.len() - 1));
     }
 
     #[test]
@@ -88,7 +139,7 @@ mod tests {
             ("null", r#"{"type":null}"#),
         ] {
             let line = Bytes::from(line);
-            assert!(matches!(parse(&line), Ok(Line::Unknown(unknown)) if unknown == kind), "{line:?}");
+            assert!(matches!(parse(&line, usize::MAX), Ok(Line::Unknown(unknown)) if unknown == kind), "{line:?}");
         }
     }
 
@@ -105,7 +156,7 @@ mod tests {
             r#"{"type":N"EW","object":{}}"#,
             r#"{"type":"ADDED","object":{},"object":{}}"#,
         ] {
-            assert!(parse(&Bytes::from(line)).is_err(), "{line}");
+            assert!(parse(&Bytes::from(line), usize::MAX).is_err(), "{line}");
         }
     }
 }

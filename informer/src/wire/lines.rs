@@ -1,18 +1,43 @@
-//! A watch's body, cut into lines: one event each. Memory: what has arrived of the line in hand.
+//! A watch's body, cut into lines: one event each. Memory: what has arrived of the line in hand, up to a limit.
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 
-use super::{MOST, WireError};
+use super::budget::Share;
+use super::large::{Large, Whole};
+use super::outline::Outline;
+use super::{LARGE, WireError};
 
-#[derive(Default)]
+/// What a line may have beside its object. An object of the limit is read in any line that an API server writes, and whether the
+/// object of a line is within the limit is found out when it is read.
+const AROUND: usize = 64 << 10;
+
 pub(crate) struct Lines {
     /// What has arrived of the line in hand.
     bytes: BytesMut,
+    /// The line in hand, once it is large: then `bytes` is empty.
+    large: Option<Large>,
+    /// The most bytes of a line.
+    limit: usize,
 }
 
 impl Lines {
+    /// Lines with objects of at most so many bytes.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { bytes: BytesMut::new(), large: None, limit: limit.saturating_add(AROUND) }
+    }
+
     /// Takes the next bytes, and appends the lines that are complete now, without their ends. Empty ones are none.
-    pub(crate) fn push(&mut self, chunk: &[u8], lines: &mut Vec<Bytes>) -> Result<(), WireError> {
+    pub(crate) fn push(&mut self, mut chunk: &[u8], lines: &mut Vec<Whole>) -> Result<(), WireError> {
+        if let Some(mut large) = self.large.take() {
+            let end = memchr::memchr(b'\n', chunk);
+            large.push(chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default())?;
+            let Some(end) = end else {
+                self.large = Some(large);
+                return Ok(());
+            };
+            lines.push(large.finish());
+            chunk = chunk.get(end + 1..).unwrap_or_default();
+        }
         // What came before has no end of a line in it.
         let mut seen = self.bytes.len();
         self.bytes.extend_from_slice(chunk);
@@ -21,15 +46,40 @@ impl Lines {
             seen = 0;
             let line = line.slice(..line.trim_ascii_end().len());
             if !line.is_empty() {
-                lines.push(line);
+                lines.push(Whole::Read(line, None));
             }
         }
-        if self.bytes.len() > MOST { Err(WireError::TooLong) } else { Ok(()) }
+        if self.bytes.len() > LARGE.min(self.limit) {
+            self.large = Some(Large::new(&self.bytes, self.limit, Outline::of_line)?);
+            self.bytes = BytesMut::new();
+        }
+        Ok(())
+    }
+
+    /// How large the line in hand may become, if it is large and has no share of the budget yet.
+    pub(crate) fn wants_share(&self) -> Option<usize> {
+        self.large.as_ref().and_then(Large::wants_share)
+    }
+
+    /// Gives it one.
+    pub(crate) fn give(&mut self, share: Share) {
+        if let Some(large) = &mut self.large {
+            large.give(share);
+        }
+    }
+
+    /// Whether a large line is on its way.
+    pub(crate) fn has_large(&self) -> bool {
+        self.large.is_some()
     }
 
     /// The body has ended: between two lines, or in the middle of one.
     pub(crate) fn finish(self) -> Result<(), WireError> {
-        if self.bytes.trim_ascii().is_empty() { Ok(()) } else { Err(WireError::CutShort { of: "a watch event" }) }
+        if self.large.is_none() && self.bytes.trim_ascii().is_empty() {
+            Ok(())
+        } else {
+            Err(WireError::CutShort { of: "a watch event" })
+        }
     }
 }
 
@@ -37,35 +87,73 @@ impl Lines {
 mod tests {
     use bytes::Bytes;
 
-    use super::Lines;
-    use crate::wire::WireError;
+    use super::{AROUND, Lines};
+    use crate::wire::{LARGE, Whole, WireError};
+
+    fn read(wholes: Vec<Whole>) -> Vec<Bytes> {
+        let read = |whole| match whole {
+            Whole::Read(line, _) => line,
+            Whole::Skipped(_) => panic!("it is not too large"),
+        };
+        wholes.into_iter().map(read).collect()
+    }
 
     #[test]
     fn lines_come_whole_wherever_the_body_is_cut() {
         let body = "one\ntwo and more\r\n\n{\"three\":\"\\n\"}\n";
         for size in 1..=body.len() {
-            let (mut lines, mut found) = (Lines::default(), Vec::<Bytes>::new());
+            let (mut lines, mut found) = (Lines::new(usize::MAX), Vec::new());
             for chunk in body.as_bytes().chunks(size) {
                 lines.push(chunk, &mut found).unwrap();
             }
-            assert_eq!(found, ["one", "two and more", r#"{"three":"\n"}"#], "pieces of {size}");
+            assert_eq!(read(found), ["one", "two and more", r#"{"three":"\n"}"#], "pieces of {size}");
             lines.finish().unwrap();
         }
     }
 
     #[test]
     fn half_a_line_at_the_end_is_said_to_be_one() {
-        let (mut lines, mut found) = (Lines::default(), Vec::new());
+        let (mut lines, mut found) = (Lines::new(usize::MAX), Vec::new());
         lines.push(b"one\n{\"typ", &mut found).unwrap();
         assert_eq!(lines.finish(), Err(WireError::CutShort { of: "a watch event" }));
         assert_eq!(found.len(), 1);
     }
 
     #[test]
+    fn line_whose_object_is_beyond_the_limit_is_skipped_and_the_next_is_read() {
+        for limit in [1000, LARGE, 2 * LARGE] {
+            let object = format!(r#"{{"metadata":{{"name":"a"}},"data":"{}"}}"#, "x".repeat(limit + 2 * AROUND));
+            let body = format!("{{\"type\":\"ADDED\",\"object\":{object}}}\nnext\n");
+            for size in [512, 4096] {
+                let (mut lines, mut found) = (Lines::new(limit), Vec::new());
+                for chunk in body.as_bytes().chunks(size) {
+                    lines.push(chunk, &mut found).unwrap();
+                }
+                lines.finish().unwrap();
+                let [Whole::Skipped(outline), Whole::Read(next, _)] = &found[..] else { panic!("by {size}") };
+                assert_eq!((outline.name.as_deref(), outline.size), (Some("a"), object.len()), "by {size}");
+                assert_eq!((outline.kind.as_deref(), next.as_ref()), (Some("ADDED"), &b"next"[..]));
+            }
+        }
+    }
+
+    #[test]
+    fn large_line_comes_whole_and_half_of_one_is_cut_short() {
+        let line = "x".repeat(3 * LARGE);
+        let (mut lines, mut found) = (Lines::new(3 * LARGE), Vec::new());
+        for chunk in format!("{line}\nsmall\n{line}").as_bytes().chunks(5000) {
+            lines.push(chunk, &mut found).unwrap();
+        }
+        assert_eq!(read(found), [line.as_str(), "small"]);
+        assert_eq!(lines.finish(), Err(WireError::CutShort { of: "a watch event" }));
+    }
+
+    #[test]
     fn a_line_without_end_is_not_read_for_ever() {
-        let mut lines = Lines::default();
-        let chunk = vec![b'x'; 1 << 20];
+        let mut lines = Lines::new(LARGE);
+        lines.push(b"\"", &mut Vec::new()).unwrap();
+        let chunk = vec![b'x'; 64 << 20];
         let fails = (0..100).position(|_| lines.push(&chunk, &mut Vec::new()).is_err()).unwrap();
-        assert_eq!(fails, super::MOST >> 20);
+        assert_eq!(fails, 15, "a gigabyte");
     }
 }

@@ -1,12 +1,15 @@
 //! A LIST response, cut into its items as its bytes arrive: a first list may be one body of a gigabyte, whatever page was
-//! asked for. Memory: what has arrived of the item or member in hand.
+//! asked for. Memory: what has arrived of the item or member in hand. Items, and members that count, have the same limit.
 
 use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::budget::Share;
+use super::large::{Large, Whole};
+use super::outline::Outline;
 use super::scan::Scan;
-use super::{MOST, WireError};
+use super::{LARGE, WireError};
 use crate::lister_watcher::PageMeta;
 
 /// Cuts one response. Whichever comes first, the items or the list's own fields.
@@ -17,6 +20,10 @@ pub(crate) struct ListSplitter {
     seen: usize,
     at: At,
     scan: Scan,
+    /// The item in hand, once it is large: then `bytes` is empty.
+    large: Option<Large>,
+    /// The most bytes of an item or member.
+    limit: usize,
     /// The list's own fields that count, raw.
     kind: Option<Bytes>,
     metadata: Option<Bytes>,
@@ -35,6 +42,8 @@ enum At {
     Colon(String),
     /// Before or in a member's value.
     Value(String),
+    /// In the value of a member that does not count.
+    Ignored,
     /// Before an item.
     Items,
     Item,
@@ -57,12 +66,14 @@ struct ListMeta<'a> {
 }
 
 impl ListSplitter {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self {
             bytes: BytesMut::new(),
             seen: 0,
             at: At::Start,
             scan: Scan::default(),
+            large: None,
+            limit,
             kind: None,
             metadata: None,
             has_items: false,
@@ -70,10 +81,47 @@ impl ListSplitter {
     }
 
     /// Takes the next bytes, and appends the items that are complete now.
-    pub(crate) fn push(&mut self, chunk: &[u8], items: &mut Vec<Bytes>) -> Result<(), WireError> {
+    pub(crate) fn push(&mut self, mut chunk: &[u8], items: &mut Vec<Whole>) -> Result<(), WireError> {
+        if let Some(mut large) = self.large.take() {
+            let Some((rest_of_it, behind)) = self.scan.end(chunk).and_then(|end| chunk.split_at_checked(end)) else {
+                large.push(chunk)?;
+                self.large = Some(large);
+                return Ok(());
+            };
+            large.push(rest_of_it)?;
+            items.push(large.finish());
+            (self.scan, self.at) = (Scan::default(), At::ItemEnd);
+            chunk = behind;
+        }
         self.bytes.extend_from_slice(chunk);
         while self.step(items)? {}
-        if self.bytes.len() > MOST { Err(WireError::TooLong) } else { Ok(()) }
+        match self.at {
+            At::Item if self.bytes.len() > LARGE.min(self.limit) => {
+                self.large = Some(Large::new(&self.bytes, self.limit, Outline::of_item)?);
+                (self.bytes, self.seen) = (BytesMut::new(), 0);
+            }
+            At::Item => {}
+            _ if self.bytes.len() > self.limit => return Err(WireError::TooLong),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// How large the item in hand may become, if it is large and has no share of the budget yet.
+    pub(crate) fn wants_share(&self) -> Option<usize> {
+        self.large.as_ref().and_then(Large::wants_share)
+    }
+
+    /// Gives it one.
+    pub(crate) fn give(&mut self, share: Share) {
+        if let Some(large) = &mut self.large {
+            large.give(share);
+        }
+    }
+
+    /// Whether a large item is on its way.
+    pub(crate) fn has_large(&self) -> bool {
+        self.large.is_some()
     }
 
     /// What the list says of itself, once that has arrived. It stands before the items when a Go server wrote it.
@@ -105,7 +153,7 @@ impl ListSplitter {
     }
 
     /// One step; false when it takes more bytes.
-    fn step(&mut self, items: &mut Vec<Bytes>) -> Result<bool, WireError> {
+    fn step(&mut self, items: &mut Vec<Whole>) -> Result<bool, WireError> {
         match &self.at {
             At::Value(name) if self.seen == 0 => match self.bytes.first() {
                 None => return Ok(false),
@@ -114,8 +162,17 @@ impl ListSplitter {
                     self.skip(1);
                     (self.at, self.has_items) = (At::Items, true);
                 }
+                Some(_) if !matches!(name.as_str(), "kind" | "metadata" | "items") => self.at = At::Ignored,
                 Some(_) => return self.scan_on(items),
             },
+            At::Ignored => {
+                let Some(end) = self.scan.end(&self.bytes) else {
+                    self.bytes.clear();
+                    return Ok(false);
+                };
+                self.skip(end);
+                (self.scan, self.at) = (Scan::default(), At::MemberEnd);
+            }
             At::Name | At::Value(_) | At::Item => return self.scan_on(items),
             At::Start | At::Member | At::MemberEnd | At::Colon(_) | At::Items | At::ItemEnd | At::End => {
                 let Some(&byte) = self.bytes.first() else { return Ok(false) };
@@ -130,7 +187,7 @@ impl ListSplitter {
     }
 
     /// Looks at what has arrived of a value.
-    fn scan_on(&mut self, items: &mut Vec<Bytes>) -> Result<bool, WireError> {
+    fn scan_on(&mut self, items: &mut Vec<Whole>) -> Result<bool, WireError> {
         let Some(end) = self.scan.end(self.bytes.get(self.seen..).unwrap_or_default()) else {
             self.seen = self.bytes.len();
             return Ok(false);
@@ -163,14 +220,19 @@ impl ListSplitter {
     }
 
     /// The value in hand ends `end` bytes after those that were seen.
-    fn value_ends(&mut self, end: usize, items: &mut Vec<Bytes>) -> Result<(), WireError> {
+    fn value_ends(&mut self, end: usize, items: &mut Vec<Whole>) -> Result<(), WireError> {
         let value = self.bytes.split_to(self.seen + end).freeze();
         (self.seen, self.scan) = (0, Scan::default());
         self.at = match std::mem::replace(&mut self.at, At::MemberEnd) {
             At::Item => {
-                items.push(value);
+                items.push(if value.len() > self.limit {
+                    Large::new(&value, self.limit, Outline::of_item)?.finish()
+                } else {
+                    Whole::Read(value, None)
+                });
                 At::ItemEnd
             }
+            _ if value.len() > self.limit => return Err(WireError::TooLong),
             At::Value(name) => {
                 match name.as_str() {
                     "kind" => self.kind = Some(value),
@@ -183,8 +245,7 @@ impl ListSplitter {
                     "items" if value != "null" => {
                         return Err(WireError::not_that("a list whose items are no array", &value));
                     }
-                    "items" => self.has_items = true,
-                    _ => {}
+                    _ => self.has_items = true,
                 }
                 At::MemberEnd
             }
@@ -206,10 +267,22 @@ mod tests {
 
     use super::ListSplitter;
     use crate::lister_watcher::PageMeta;
-    use crate::wire::{MOST, WireError};
+    use crate::wire::{LARGE, Whole, WireError};
 
     fn split<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Result<(Vec<Bytes>, PageMeta), WireError> {
-        let (mut splitter, mut items) = (ListSplitter::new(), Vec::new());
+        let (items, meta) = split_within(usize::MAX, chunks)?;
+        let read = |whole| match whole {
+            Whole::Read(item, _) => item,
+            Whole::Skipped(_) => unreachable!("there is no limit"),
+        };
+        Ok((items.into_iter().map(read).collect(), meta))
+    }
+
+    fn split_within<'a>(
+        limit: usize,
+        chunks: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<(Vec<Whole>, PageMeta), WireError> {
+        let (mut splitter, mut items) = (ListSplitter::new(limit), Vec::new());
         for chunk in chunks {
             splitter.push(chunk, &mut items)?;
         }
@@ -312,13 +385,68 @@ mod tests {
         }
     }
 
+    /// A list of an item of so many bytes between two small ones, with its metadata behind them.
+    fn list_with(bytes: usize) -> String {
+        let (begin, end) = (r#"{"metadata":{"name":"big"},"data":""#, r#""}"#);
+        let escaped = format!(r"\\{}", "x".repeat(98));
+        let data = bytes - begin.len() - end.len();
+        let (data, pad) = (escaped.repeat(data / 100), "x".repeat(data % 100));
+        let big = format!("{begin}{data}{pad}{end}");
+        assert_eq!(big.len(), bytes);
+        format!(r#"{{"items":[{{"a":1}}, {big} ,{{"b":2}}],"x":{big},"metadata":{{"resourceVersion":"9"}}}}"#)
+    }
+
+    fn shown(items: &[Whole]) -> Vec<String> {
+        let shown = |whole: &Whole| match whole {
+            Whole::Read(item, _) if item.len() < 100 => String::from_utf8_lossy(item).into_owned(),
+            Whole::Read(item, _) => format!("{} bytes", item.len()),
+            Whole::Skipped(outline) => format!("{:?} skipped of {} bytes", outline.name, outline.size),
+        };
+        items.iter().map(shown).collect()
+    }
+
     #[test]
-    fn an_item_without_end_is_not_read_for_ever() {
-        let chunk = vec![b' '; 1 << 20];
-        let mut splitter = ListSplitter::new();
-        splitter.push(br#"{"items":[{"a":""#, &mut Vec::new()).unwrap();
-        let fails = (0..100).position(|_| splitter.push(&chunk, &mut Vec::new()).is_err()).unwrap();
-        assert_eq!(fails, (MOST >> 20) - 1);
+    fn item_beyond_the_limit_is_skipped_by_its_own_length_however_the_body_is_cut() {
+        for limit in [200, 1000, LARGE - 1, LARGE, LARGE + 1, 2 * LARGE] {
+            for (bytes, is_read) in [(limit - 1, true), (limit, true), (limit + 1, false), (2 * limit, false)] {
+                let list = list_with(bytes);
+                let expected =
+                    if is_read { format!("{bytes} bytes") } else { format!("Some(\"big\") skipped of {bytes} bytes") };
+                for size in [7, 4096, LARGE, list.len()].into_iter().filter(|size| limit < LARGE - 1 || *size > 7) {
+                    let (items, _) = split_within(limit, list.as_bytes().chunks(size)).unwrap();
+                    let expected = [r#"{"a":1}"#, &expected, r#"{"b":2}"#];
+                    assert_eq!(shown(&items)[1..2], expected[1..2], "limit {limit}, by {size}");
+                    assert_eq!(shown(&items), expected, "limit {limit}, by {size}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn members_of_a_list_have_the_same_limit_however_the_body_is_cut() {
+        let list = |member: &str, bytes: usize| {
+            let metadata = format!(r#"{{"resourceVersion":"9","x":"{}"}}"#, "y".repeat(bytes - 30));
+            assert_eq!(metadata.len(), bytes);
+            format!(r#"{{"kind":"List","items":[],"{member}":{metadata},"z":{{"resourceVersion":"9"}}}}"#)
+        };
+        for size in [1, 64, 300, 10_000] {
+            let within = list("metadata", 300);
+            assert!(split_within(300, within.as_bytes().chunks(size)).is_ok(), "by {size}");
+            let beyond = list("metadata", 301);
+            let error = split_within(300, beyond.as_bytes().chunks(size)).err();
+            assert_eq!(error, Some(WireError::TooLong), "by {size}");
+            let ignored = list("x", 5000).replace("\"z\"", "\"metadata\"");
+            assert!(split_within(300, ignored.as_bytes().chunks(size)).is_ok(), "what does not count is not kept");
+        }
+    }
+
+    #[test]
+    fn large_item_that_is_cut_short_is_an_error() {
+        let list = list_with(3 * LARGE);
+        for limit in [LARGE, 4 * LARGE] {
+            let error = split_within(limit, list.as_bytes()[..2 * LARGE].chunks(4096)).err();
+            assert_eq!(error, Some(WireError::CutShort { of: "a list" }));
+        }
     }
 
     proptest! {

@@ -4,28 +4,37 @@
 //! Nothing here waits or decodes whole objects, and everything here is untrusted input: what is too long or cannot be taken apart is
 //! an error, never a panic. Whether an object is JSON finds out who decodes it.
 
+mod budget;
 mod event;
+mod large;
 mod lines;
 mod list;
 mod members;
 mod object;
+mod outline;
 mod prune;
 mod scan;
 
 use serde::de::IgnoredAny;
 
-pub(crate) use event::{Line, bookmark, parse as parse_line};
+pub use budget::set_large_object_budget;
+pub(crate) use budget::{Share, process_budget};
+pub(crate) use event::{Line, bookmark, parse as parse_line, skipped as skipped_line};
+pub(crate) use large::Whole;
 pub(crate) use lines::Lines;
 pub(crate) use list::ListSplitter;
 pub(crate) use object::{Head, ends_initial_events};
+pub(crate) use outline::Outline;
 pub(crate) use prune::{Prune, Types};
 
 /// What a server sent that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// One item, event or member is longer than an API server stores.
-    #[error("an item of more than {} MiB: no API server sends that, so it is not read", MOST >> 20)]
+    /// Something beside an object is larger than [`max_object_size`](crate::reflector::ReflectorBuilder::max_object_size) allows: a
+    /// list's own metadata, or a bookmark; or an item or event has no end. An object that is too large is skipped, and is no error of
+    /// its list or watch.
+    #[error("a list's metadata or a bookmark is larger than max_object_size, or an object has no end: it is not read")]
     TooLong,
     /// The body ended before the JSON did.
     #[error("the body ended in the middle of {of}: the connection was cut")]
@@ -49,8 +58,9 @@ pub(crate) fn check(json: &[u8]) -> Result<(), WireError> {
     checked.map(drop).map_err(|e| WireError::not_that(e.to_string(), json))
 }
 
-/// The longest item that is read: an API server takes requests of 3 MiB at most.
-const MOST: usize = 8 << 20;
+/// An item or event of more bytes is large: it has a buffer of its own, and takes a share of the process's budget. An API server stores
+/// 1.5 MiB of an object, unless it is configured otherwise.
+pub(crate) const LARGE: usize = 1 << 20;
 
 impl WireError {
     pub(crate) fn not_that(what: impl Into<String>, bytes: &[u8]) -> Self {

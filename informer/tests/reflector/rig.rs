@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use deltafifo::{Change, DeltaFifo, DeltaObject, Indexer, KeyFunc};
 use deltafifo_informer::lister_watcher::{
-    Asked, EventType, ListRequest, Listed, PageMeta, RawEvent, RequestError, Scripted, WatchRequest,
+    Asked, EventType, ListRequest, Listed, PageMeta, RawEvent, RequestError, Scripted, TooLarge, WatchRequest,
 };
 use deltafifo_informer::reflector::{Reflector, ReflectorBuilder, RunError};
 use deltafifo_informer::{KubeMeta, ReflectorError};
@@ -131,13 +131,19 @@ pub fn broken(name: &str, version: u32) -> Bytes {
     json.to_string().into()
 }
 
+/// An object that is too large, of which no more than this was read. An empty name is none.
+pub fn too_large(name: &str, version: u32) -> TooLarge {
+    let (name, resource_version) = (name.to_owned(), version.to_string());
+    TooLarge { name, resource_version, size: 2000, limit: 1000, ..TooLarge::default() }
+}
+
 pub fn page(version: u32, token: Option<&str>) -> Result<Listed, RequestError> {
     let resource_version = version.to_string();
     Ok(Listed::Meta(PageMeta { resource_version, continue_token: token.map(str::to_owned), remaining: None }))
 }
 
 pub fn items(items: impl IntoIterator<Item = Bytes>) -> Result<Listed, RequestError> {
-    Ok(Listed::Items(items.into_iter().collect()))
+    Ok(Listed::Items(items.into_iter().map(Into::into).collect()))
 }
 
 /// A list of one page.
@@ -146,7 +152,7 @@ pub fn list(version: u32, objects: impl IntoIterator<Item = Bytes>) -> [Result<L
 }
 
 pub fn event(kind: EventType, object: Bytes) -> Result<RawEvent, RequestError> {
-    Ok(RawEvent { kind, object })
+    Ok(RawEvent { kind, object: object.into() })
 }
 
 pub fn bookmark(version: u32, ends_initial_events: bool) -> Result<RawEvent, RequestError> {
@@ -199,12 +205,12 @@ pub fn shown_asked(asked: &[Asked]) -> Vec<String> {
     asked
         .iter()
         .map(|asked| match asked {
-            Asked::List(ListRequest { resource_version, not_older_than, limit, continue_token }) => {
+            Asked::List(ListRequest { resource_version, not_older_than, limit, continue_token, .. }) => {
                 let at_least = if *not_older_than { " at least" } else { "" };
                 let token = continue_token.as_ref().map(|token| format!(" token {token}")).unwrap_or_default();
                 format!("list{at_least} {resource_version:?} limit {limit}{token}")
             }
-            Asked::Watch(WatchRequest { resource_version, send_initial_events, timeout_seconds }) => {
+            Asked::Watch(WatchRequest { resource_version, send_initial_events, timeout_seconds, .. }) => {
                 assert!((300..=600).contains(timeout_seconds), "{timeout_seconds}");
                 let initial = if *send_initial_events { " initial" } else { "" };
                 format!("watch{initial} {resource_version:?}")

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use deltafifo::{Change, DeltaFifo, Event, InOrderFifo, Indexer, KeyFunc};
 use deltafifo_informer::KubeMeta;
-use deltafifo_informer::lister_watcher::{EventType, Scripted};
-use deltafifo_informer::reflector::{Plain, Reflector};
+use deltafifo_informer::lister_watcher::{EventType, Listed, RawEvent, RawObject, Scripted, TooLarge};
+use deltafifo_informer::reflector::{Plain, Reflector, Target};
 use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::rig::{bookmark, broken, event, expired, list, map, shown, shown_asked};
+use super::rig::{bookmark, broken, event, expired, list, map, page, shown, shown_asked, too_large};
 
 #[tokio::test(start_paused = true)]
 async fn a_store_is_kept_as_the_server_has_it() {
@@ -274,5 +274,75 @@ async fn what_is_gone_before_a_streamed_list_is_complete_is_not_listed() {
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
         listed = listed => assert_eq!(listed, ["c@3", "a@6"]),
+    }
+}
+
+/// What a target's store holds after so many of the lists and watches below.
+async fn stored_after<T: Target<ConfigMap>>(
+    target: T,
+    apply: impl FnOnce(&T) -> Vec<Arc<ConfigMap>>,
+    stages: usize,
+) -> Vec<String> {
+    let json = |name, version| RawObject::from(map(name, version));
+    let list = |version, items: Vec<RawObject>| [page(version, None), Ok(Listed::Items(items))];
+    let event = |kind, large: TooLarge| Ok(RawEvent { kind, object: large.into() });
+    let lists = [
+        list(4, vec![json("a", 1), json("b", 2), json("c", 3)]),
+        list(9, vec![too_large("a", 8).into(), json("b", 2), json("d", 9)]),
+        list(12, vec![too_large("", 11).into(), json("e", 10)]),
+        list(14, vec![json("e", 10)]),
+        list(20, vec![json("e", 10)]),
+    ];
+    let watches = [
+        vec![event(EventType::Modified, too_large("b", 5)), event(EventType::Deleted, too_large("c", 6))],
+        vec![],
+        vec![event(EventType::Deleted, too_large("", 13)), event(EventType::Modified, too_large("", 13))],
+        vec![],
+        vec![],
+    ];
+    let mut script = Scripted::new();
+    for (list, watch) in lists.into_iter().zip(watches).take(stages) {
+        script = script.list(list).watch(watch.into_iter().chain([Err(expired())]));
+    }
+    let (script, target) = (Arc::new(script), Arc::new(target));
+    let reflector = Reflector::builder(script.clone(), target.clone()).watch_list(false).build();
+    tokio::select! {
+        ended = reflector.run() => panic!("{ended}"),
+        // To the next list, for which there is no answer.
+        () = script.asked_times(2 * stages + 1) => {}
+    }
+    let mut stored: Vec<_> = apply(&target).iter().map(|map| shown(map)).collect();
+    stored.sort();
+    stored
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_that_is_too_large_is_kept_by_every_target_and_one_without_a_name_keeps_all() {
+    let expected: [&[&str]; 5] = [
+        &["a@1", "b@2"],
+        &["a@1", "b@2", "d@9"],
+        &["a@1", "b@2", "d@9", "e@10"],
+        &["a@1", "b@2", "d@9", "e@10"],
+        &["e@10"],
+    ];
+    let store = || Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
+    for (before, expected) in expected.into_iter().enumerate() {
+        let stages = before + 1;
+        let plain = Plain(Arc::new(store()));
+        assert_eq!(stored_after(plain, |plain| plain.0.reader().list(), stages).await, expected, "{stages}");
+        let apply = |fifo: &DeltaFifo<ConfigMap, _>| {
+            while let Some(mut item) = fifo.try_pop() {
+                item.apply(|_| ()).unwrap();
+            }
+            fifo.store().list()
+        };
+        assert_eq!(stored_after(DeltaFifo::over(store()).build(), apply, stages).await, expected, "{stages}");
+        let apply = |fifo: &InOrderFifo<ConfigMap, _>| {
+            while let Some(mut turn) = fifo.try_pop() {
+                turn.apply(|_, _| ()).unwrap();
+            }
+            fifo.store().list()
+        };
+        assert_eq!(stored_after(InOrderFifo::over(store()).build(), apply, stages).await, expected, "{stages}");
     }
 }

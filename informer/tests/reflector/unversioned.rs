@@ -143,5 +143,8 @@ async fn objects_that_a_part_sends_first_do_not_say_how_far_it_is() {
     let request = WatchRequest { resource_version: "0".to_owned(), ..WatchRequest::default() };
     let events: Vec<_> = merged.watch(request).await.unwrap().take(3).collect().await;
     let bookmark = events.into_iter().map(Result::unwrap).find(|event| event.kind == EventType::Bookmark).unwrap();
-    assert!(String::from_utf8_lossy(&bookmark.object).contains(r#""resourceVersion":"0""#), "{bookmark:?}");
+    assert!(
+        String::from_utf8_lossy(bookmark.object.json().unwrap()).contains(r#""resourceVersion":"0""#),
+        "{bookmark:?}"
+    );
 }

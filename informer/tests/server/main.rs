@@ -4,5 +4,6 @@
 mod bodies;
 mod default_client;
 mod kinds;
+mod large;
 mod many;
 mod rig;

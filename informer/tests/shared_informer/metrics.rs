@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use deltafifo::{Indexer, KeyFunc};
 use deltafifo_informer::metrics::{ALL, Kind};
-use deltafifo_informer::reflector::Plain;
+use deltafifo_informer::reflector::{Plain, ReflectorBuilder};
 use deltafifo_informer::shared_informer::{
     Buffer, HandlerOptions, Scope, SharedInformerBuilder, SharedInformerFactory, Subscription,
 };
@@ -138,6 +138,27 @@ async fn a_factorys_name_is_its_informers_with_the_query_of_their_scope() {
         vec![format!("name={name}"), "resource=configmaps.v1".to_owned(), format!("namespace={namespace}")]
     };
     assert_eq!(recorder.labels, [labels("shop", ""), labels("shop?labelSelector=app%3Dweb", "blue")].into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_are_too_large_are_counted_in_lists_and_watches() {
+    for watch_list in [true, false] {
+        let mut recorder = Recorder::default();
+        let server = server();
+        server.apply(map("a", &"x".repeat(2000))).unwrap();
+        server.apply(map("b", "1")).unwrap();
+        let choose = move |it: ReflectorBuilder<ConfigMap>| it.watch_list(watch_list).max_object_size(2000);
+        let rig = recorder.start(server, |informer| informer.reflector(choose));
+        let mut stream = rig.subscribe(HandlerOptions::new());
+        next(&mut stream, 1).await;
+        let counters = ["reflector_oversized_objects_total", "reflector_errors_total"];
+        sampled().await;
+        assert_eq!(recorder.stand(counters), [1.0, 1.0]);
+        rig.apply("b", &"x".repeat(3000));
+        rig.apply("c", "2");
+        next(&mut stream, 1).await;
+        assert_eq!(recorder.stand(counters), [2.0, 2.0]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -104,6 +104,9 @@ pub trait Pieces<K>: Send + 'static {
     /// [`RelistError::Superseded`].
     fn keep(&mut self, name: &str) -> Result<(), RelistError>;
 
+    /// Something is listed of which nothing is known, not even its name: whatever is not listed stays, too.
+    fn keep_unlisted(&mut self);
+
     /// Ends the relist: what was not listed is gone. Of what is refused only now the reasons come back; each says which
     /// object it is about.
     ///

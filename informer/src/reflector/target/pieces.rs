@@ -116,6 +116,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Pieces<K> for InPieces<K, M> {
         Ok(())
     }
 
+    fn keep_unlisted(&mut self) {
+        self.relist.keep_unlisted();
+    }
+
     fn commit(mut self: Box<Self>, version: &str) -> Result<Vec<StoreError>, StoreError> {
         let names = self.kept.iter().chain(&self.gone).map(AsRef::as_ref);
         for (name, key) in keys_of_named(names, || queued(&self.fifo), &self.fifo.store()) {

@@ -1,13 +1,13 @@
 //! Targets that take a relist as a whole: it is put together here.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use deltafifo::{Closed, DeltaObject, InOrderFifo, KeyError, Meta, Refused, RelistError, Store, StoreError};
 use futures_util::future::BoxFuture;
 
-use super::{Pieces, Target, keys_of_named};
+use super::{Pieces, Target, keys_of_named, tombstone};
 use crate::strangers::unharmed;
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
@@ -100,6 +100,14 @@ trait TakesWhole<K>: Target<K> {
 
     /// These are all objects, beside those called as in `kept`, which cannot be had. Why what is refused is comes back.
     fn take(&self, list: Vec<Arc<K>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError>;
+
+    /// Takes a list beside which everything known stays, but for what is called as in `gone`.
+    fn take_keeping_unlisted(
+        &self,
+        list: Vec<Arc<K>>,
+        gone: &[&str],
+        version: &str,
+    ) -> Result<Vec<StoreError>, StoreError>;
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> TakesWhole<K> for InOrderFifo<K, M> {
@@ -113,6 +121,19 @@ impl<K: Send + Sync + 'static, M: Meta<K>> TakesWhole<K> for InOrderFifo<K, M> {
         let refused = self.replace_keeping(list, kept.iter().map(|(_, key)| key.as_ref()), version);
         Ok(refused.into_iter().map(|refused| refused.source.into()).collect())
     }
+
+    fn take_keeping_unlisted(
+        &self,
+        list: Vec<Arc<K>>,
+        gone: &[&str],
+        version: &str,
+    ) -> Result<Vec<StoreError>, StoreError> {
+        for (_, key) in keys_of_named(gone.iter().copied(), Vec::new, &self.store()) {
+            self.delete(tombstone(&key))?;
+        }
+        let refused = self.replace_keeping_unlisted(list, version);
+        Ok(refused.into_iter().map(|refused| refused.source.into()).collect())
+    }
 }
 
 impl<K: Send + Sync + 'static, S: Store<K> + 'static> TakesWhole<K> for Plain<S> {
@@ -123,6 +144,17 @@ impl<K: Send + Sync + 'static, S: Store<K> + 'static> TakesWhole<K> for Plain<S>
     fn take(&self, list: Vec<Arc<K>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError> {
         self.0.replace_keeping(list, kept, version)
     }
+
+    fn take_keeping_unlisted(
+        &self,
+        list: Vec<Arc<K>>,
+        gone: &[&str],
+        version: &str,
+    ) -> Result<Vec<StoreError>, StoreError> {
+        let (kept, gone) = (self.0.list_keys(), gone.iter().copied().collect::<HashSet<_>>());
+        let kept: Vec<_> = kept.iter().map(String::as_str).filter(|key| !gone.contains(key)).collect();
+        self.0.replace_keeping(list, &kept, version)
+    }
 }
 
 /// A relist that is put together.
@@ -131,12 +163,13 @@ struct Whole<K, S: ?Sized> {
     list: Vec<(Box<str>, Option<Arc<K>>)>,
     /// What was gone again, when the list was as long as that.
     gone: HashMap<Box<str>, usize>,
+    keeps_unlisted: bool,
     target: Arc<S>,
 }
 
 impl<K, S: ?Sized> Whole<K, S> {
     fn of(target: Arc<S>) -> Self {
-        Self { list: Vec::new(), gone: HashMap::new(), target }
+        Self { list: Vec::new(), gone: HashMap::new(), keeps_unlisted: false, target }
     }
 }
 
@@ -180,14 +213,29 @@ impl<K: Send + Sync + 'static, S: TakesWhole<K> + ?Sized> Pieces<K> for Whole<K,
         Ok(())
     }
 
+    fn keep_unlisted(&mut self) {
+        self.keeps_unlisted = true;
+    }
+
     fn commit(mut self: Box<Self>, version: &str) -> Result<Vec<StoreError>, StoreError> {
         let (mut list, mut kept) = (Vec::with_capacity(self.list.len()), Vec::new());
+        let mut gone = std::mem::take(&mut self.gone);
         for (index, (name, object)) in std::mem::take(&mut self.list).into_iter().enumerate() {
             match object {
-                _ if self.gone.get(&name).is_some_and(|&gone| index < gone) => {}
-                Some(object) => list.push(object),
-                None => kept.push(name),
+                _ if gone.get(&name).is_some_and(|&gone| index < gone) => {}
+                Some(object) => {
+                    gone.remove(&name);
+                    list.push(object);
+                }
+                None => {
+                    gone.remove(&name);
+                    kept.push(name);
+                }
             }
+        }
+        if self.keeps_unlisted {
+            let gone: Vec<_> = gone.keys().map(AsRef::as_ref).collect();
+            return self.target.take_keeping_unlisted(list, &gone, version);
         }
         let kept: Vec<_> = kept.iter().map(AsRef::as_ref).collect();
         self.target.take(list, &kept, version)

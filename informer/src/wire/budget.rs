@@ -1,0 +1,179 @@
+//! The memory that large objects may take in this process while they are on their way to the decoder.
+//!
+//! An object that is longer than [`LARGE`] acquires a share before it is read on, for the largest size that it may have: were
+//! shares to grow with the objects, two that are half read could wait for each other for ever. A share shrinks to the true size
+//! when the object is complete, travels with its bytes, and is given back when they are dropped.
+//!
+//! Whoever holds shares may be kept from going on: its queue is full, and perhaps for as long as another reflector, which waits
+//! for a share, has not read its list. So who waits and sees no share given back for [`PATIENCE`] goes on without one.
+//!
+//! [`LARGE`]: super::LARGE
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+/// For how long no share was given back when whoever waits for one goes on without it.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of a permit.
+const UNIT: usize = 1 << 10;
+/// Bytes, unless said.
+const BUDGET: usize = 128 << 20;
+
+static PROCESS: LazyLock<Mutex<Arc<Budget>>> = LazyLock::new(|| Mutex::new(Arc::new(Budget::new(BUDGET))));
+
+/// Sets how many bytes large objects, of more than 1 MiB each, may take in this process before they are decoded: 128 MiB unless set.
+/// Objects that are being read already keep their share of the budget before.
+///
+/// Of all reflectors together no more are read at a time than the budget has room for, each counted as
+/// [`max_object_size`](super::ReflectorBuilder::max_object_size) until it is complete; the others wait. A reflector whose queue is
+/// full keeps what it has read. When no reflector has given anything back for ten seconds, one that waits reads its object
+/// although the budget is used up, so that none is blocked by another.
+pub fn set_large_object_budget(bytes: usize) {
+    *PROCESS.lock() = Arc::new(Budget::new(bytes));
+}
+
+/// The budget of this process.
+pub(crate) fn process_budget() -> Arc<Budget> {
+    Arc::clone(&PROCESS.lock())
+}
+
+pub(crate) struct Budget {
+    permits: Arc<Semaphore>,
+    most: u32,
+    /// How often something was given back.
+    given_back: Arc<AtomicU64>,
+}
+
+/// A part of the budget, given back when it is dropped. Empty if whoever waited for it could not have it.
+pub(crate) struct Share {
+    permit: Option<OwnedSemaphorePermit>,
+    given_back: Arc<AtomicU64>,
+}
+
+impl Budget {
+    pub(crate) fn new(bytes: usize) -> Self {
+        let most = units(bytes).max(1);
+        Self { permits: Arc::new(Semaphore::new(most as usize)), most, given_back: Arc::default() }
+    }
+
+    /// A share for so many bytes, or for all of the budget.
+    pub(crate) async fn share(&self, bytes: usize) -> Share {
+        let mut permit = pin!(Arc::clone(&self.permits).acquire_many_owned(units(bytes).min(self.most)));
+        loop {
+            // Relaxed: a hint, and nothing is read by it.
+            let given_back = self.given_back.load(Ordering::Relaxed);
+            match timeout(PATIENCE, permit.as_mut()).await {
+                Ok(permit) => return Share { permit: permit.ok(), given_back: Arc::clone(&self.given_back) },
+                Err(_) if given_back != self.given_back.load(Ordering::Relaxed) => {}
+                Err(_) => {
+                    tracing::warn!(
+                        bytes,
+                        "the budget for large objects is used up by reflectors whose queues are full: this object is read all the same"
+                    );
+                    return Share { permit: None, given_back: Arc::clone(&self.given_back) };
+                }
+            }
+        }
+    }
+}
+
+fn units(bytes: usize) -> u32 {
+    // So that a semaphore can hold them on any machine.
+    u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(u32::MAX >> 4)
+}
+
+impl Share {
+    /// It is not larger than that.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        let Some(permit) = &mut self.permit else { return };
+        let too_many = permit.num_permits().saturating_sub(units(bytes) as usize);
+        drop(permit.split(too_many));
+        self.given_back.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// `bytes`, which hold this share for as long as any of them are there.
+    pub(crate) fn held_by(self, bytes: Bytes) -> Bytes {
+        Bytes::from_owner(Held { bytes, _share: self })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.permit = None;
+        self.given_back.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+struct Held {
+    bytes: Bytes,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use futures_util::FutureExt;
+    use tokio::time::{Instant, sleep};
+
+    use super::{Budget, PATIENCE};
+
+    const MIB: usize = 1 << 20;
+
+    #[tokio::test(start_paused = true)]
+    async fn share_travels_with_the_bytes_and_shrinks_to_their_size() {
+        let budget = Budget::new(4 * MIB);
+        let mut share = budget.share(4 * MIB).await;
+        assert!(budget.share(1).now_or_never().is_none(), "all of it is given");
+        share.shrink_to(MIB);
+        let _rest = budget.share(3 * MIB).now_or_never().expect("the rest was given back");
+        let part = share.held_by(Bytes::from(vec![0; MIB])).slice(7..8);
+        assert!(budget.share(1).now_or_never().is_none(), "a part of the bytes holds the share");
+        drop(part);
+        assert!(budget.share(MIB).now_or_never().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn object_larger_than_the_budget_takes_all_of_it() {
+        for budget in [Budget::new(MIB), Budget::new(0), Budget::new(usize::MAX)] {
+            let all = budget.share(usize::MAX).now_or_never().expect("nobody else has any");
+            assert!(budget.share(1).now_or_never().is_none());
+            drop(all);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiter_is_patient_while_shares_are_given_back_and_goes_on_when_none_are() {
+        let (budget, began) = (Budget::new(2 * MIB), Instant::now());
+        let _stuck = budget.share(MIB).await;
+        let others = async {
+            for _ in 0..5 {
+                let share = budget.share(MIB).await;
+                sleep(PATIENCE * 4 / 5).await;
+                drop(share);
+            }
+        };
+        let waiter = async {
+            // Behind the first of the others, before the second.
+            sleep(Duration::from_secs(1)).await;
+            drop(budget.share(2 * MIB).await);
+            began.elapsed()
+        };
+        let (patient, ()) = tokio::join!(waiter, others);
+        assert!((PATIENCE..=PATIENCE * 3).contains(&patient), "{patient:?}");
+    }
+}

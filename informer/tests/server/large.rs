@@ -1,0 +1,351 @@
+//! Objects that are large, and objects that are too large.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use deltafifo::{DeltaFifo, Indexer, KeyFunc};
+use deltafifo_informer::reflector::{ReflectorBuilder, set_large_object_budget};
+use deltafifo_informer::{KubeListerWatcher, KubeMeta};
+use futures_util::stream::{self, BoxStream, StreamExt};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::Client;
+use kube::client::Body;
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::sync::RwLock;
+use tokio::time::{Instant, sleep, timeout};
+use tower::service_fn;
+
+use super::rig::{Queue, applied, run};
+
+const MIB: usize = 1 << 20;
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// The budget is one for the process: whoever sets it is alone.
+static BUDGET: RwLock<()> = RwLock::const_new(());
+
+type Frames = BoxStream<'static, Bytes>;
+
+/// These bodies, one after the other, for lists and for watches; then nothing more.
+fn source<K: kube::Resource<DynamicType = ()>>(
+    lists: impl IntoIterator<Item = Frames>,
+    watches: impl IntoIterator<Item = Frames>,
+) -> KubeListerWatcher {
+    let bodies = Mutex::new((lists.into_iter().collect::<VecDeque<_>>(), watches.into_iter().collect::<VecDeque<_>>()));
+    let answer = move |request: Request<Body>| {
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let mut bodies = bodies.lock();
+        let body = if is_watch { bodies.1.pop_front() } else { bodies.0.pop_front() };
+        let frames = body.unwrap_or_else(|| stream::pending().boxed());
+        async {
+            Ok::<_, Infallible>(Response::new(StreamBody::new(
+                frames.map(|frame| Ok::<_, Infallible>(Frame::data(frame))),
+            )))
+        }
+    };
+    KubeListerWatcher::new::<K>(Client::new(service_fn(answer), "default"), &(), None)
+}
+
+/// A body in frames of so many bytes.
+fn framed(body: String, frame: usize) -> Frames {
+    let body = Bytes::from(body);
+    let frames: Vec<_> = body.chunks(frame).map(|frame| body.slice_ref(frame)).collect();
+    stream::iter(frames).boxed()
+}
+
+/// A body in such frames that stays open.
+fn open(body: String, frame: usize) -> Frames {
+    framed(body, frame).chain(stream::pending()).boxed()
+}
+
+/// A map of so many bytes, or a small one.
+fn map(name: &str, version: u32, bytes: usize) -> String {
+    let map = |data: &str| {
+        format!(
+            r#"{{"metadata":{{"name":"{name}","namespace":"n","resourceVersion":"{version}"}},"data":{{"x":"{data}"}}}}"#
+        )
+    };
+    let small = map("");
+    map(&"x".repeat(bytes.saturating_sub(small.len())))
+}
+
+fn list(version: u32, items: &[String]) -> String {
+    let items = items.join(",");
+    format!(r#"{{"kind":"ConfigMapList","metadata":{{"resourceVersion":"{version}"}},"items":[{items}]}}"#)
+}
+
+fn event(kind: &str, object: &str) -> String {
+    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
+}
+
+fn bookmark(version: u32, ends: bool) -> String {
+    let annotations = json!({ "k8s.io/initial-events-end": ends.to_string() });
+    let metadata = json!({ "resourceVersion": version.to_string(), "annotations": annotations });
+    event("BOOKMARK", &json!({ "metadata": metadata }).to_string())
+}
+
+const EXPIRED: &str = "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,\"reason\":\"Expired\"}}\n";
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    List,
+    Stream,
+    Watch,
+}
+
+/// A source that brings these objects, the first by an event of a watch that was there before if it is that way, and then c@100.
+fn by(way: Way, objects: &[String], frame: usize) -> KubeListerWatcher {
+    let added = objects.iter().map(|object| event("ADDED", object)).collect::<String>();
+    let later = event("ADDED", &map("c", 100, 0)) + &bookmark(100, false);
+    match way {
+        Way::List => source::<ConfigMap>([framed(list(50, objects), frame)], [open(later, frame)]),
+        Way::Stream => source::<ConfigMap>([], [open(added + &bookmark(50, true) + &later, frame)]),
+        Way::Watch => source::<ConfigMap>([framed(list(1, &[]), frame)], [open(added + &later, frame)]),
+    }
+}
+
+/// Names and versions of what is stored, once what came up to `version` is.
+async fn stored_at(fifo: &Queue<ConfigMap>, version: &str) -> Vec<String> {
+    let applied = timeout(HOUR, fifo.wait_for_resource_version_async(version)).await;
+    applied.expect("later events come").expect("the queue is open");
+    let shown = |map: &Arc<ConfigMap>| {
+        let metadata = &map.metadata;
+        format!("{}@{}", metadata.name.as_deref().unwrap_or(""), metadata.resource_version.as_deref().unwrap_or(""))
+    };
+    let mut stored: Vec<_> = fifo.store().list().iter().map(shown).collect();
+    stored.sort();
+    stored
+}
+
+fn streaming(way: Way) -> impl FnOnce(ReflectorBuilder<ConfigMap>) -> ReflectorBuilder<ConfigMap> {
+    move |builder| builder.watch_list(matches!(way, Way::Stream))
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_of_nine_mib_blocks_nothing_however_it_comes() {
+    let _shared = BUDGET.read().await;
+    for way in [Way::List, Way::Stream, Way::Watch] {
+        for frame in [16 << 10, MIB, usize::MAX] {
+            let objects = [map("a", 5, 7 * MIB), map("b", 6, 9 * MIB)];
+            let fifo = applied();
+            let mut errors = run(by(way, &objects, frame), &fifo, streaming(way));
+            assert_eq!(stored_at(&fifo, "100").await, ["a@5", "b@6", "c@100"], "{way:?} by {frame}");
+            assert!(errors.try_recv().is_err(), "{way:?} by {frame}");
+            fifo.close();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn limit_is_the_same_however_the_object_comes() {
+    let _shared = BUDGET.read().await;
+    for limit in [1000, 2 * MIB] {
+        for way in [Way::List, Way::Stream, Way::Watch] {
+            for frame in [16 << 10, 700_000, usize::MAX] {
+                let objects = [map("a", 5, limit), map("b", 6, limit + 1), map("d", 7, limit - 1)];
+                let fifo = applied();
+                let mut errors =
+                    run(by(way, &objects, frame), &fifo, |builder| streaming(way)(builder.max_object_size(limit)));
+                assert_eq!(stored_at(&fifo, "100").await, ["a@5", "c@100", "d@7"], "{way:?} by {frame}, limit {limit}");
+                let error = errors.recv().await.unwrap();
+                let says = [r#"object "n/b""#, &format!("{} bytes", limit + 1), &format!("max_object_size is {limit}")];
+                assert!(says.iter().all(|said| error.contains(said)), "{way:?} by {frame}, limit {limit}: {error}");
+                assert!(errors.try_recv().is_err(), "{way:?} by {frame}, limit {limit}");
+                fifo.close();
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pod_whose_arguments_grow_sixfold_as_json_is_read() {
+    let _shared = BUDGET.read().await;
+    let arguments = "\\u003c".repeat(1_468_006);
+    let pod = format!(
+        r#"{{"metadata":{{"name":"a","resourceVersion":"5"}},"spec":{{"containers":[{{"name":"c","args":["{arguments}"]}}]}}}}"#
+    );
+    assert!(pod.len() > 8_800_000);
+    let body = list(5, std::slice::from_ref(&pod));
+    let watch = open(event("MODIFIED", &pod.replace(r#""5""#, r#""6""#)), 64 << 10);
+    let fifo = applied::<Pod>();
+    let source = source::<Pod>([framed(body, 64 << 10)], [watch]);
+    let mut errors = run(source, &fifo, |builder| builder.watch_list(false));
+    timeout(HOUR, fifo.wait_for_resource_version_async("6")).await.expect("it comes").unwrap();
+    let pod = fifo.store().get_by_key("a").expect("it is stored");
+    let arguments = pod.spec.as_ref().unwrap().containers[0].args.as_ref().unwrap();
+    assert_eq!(arguments[0].len(), 1_468_006);
+    assert!(errors.try_recv().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_good_state_of_an_object_that_grew_too_large_stays_and_a_deletion_counts() {
+    let _shared = BUDGET.read().await;
+    for frame in [16 << 10, usize::MAX] {
+        let big = |name, version| map(name, version, 2 * MIB + 1);
+        let small = |name, version| map(name, version, 0);
+        let first = [small("a", 1), small("b", 2), small("d", 3)];
+        let changes =
+            event("MODIFIED", &big("a", 11)) + &event("DELETED", &big("d", 12)) + &bookmark(13, false) + EXPIRED;
+        let second = [big("a", 11), small("e", 14)];
+        let later = open(event("ADDED", &small("c", 21)), frame);
+        let lists = [framed(list(10, &first), frame), framed(list(20, &second), frame)];
+        let source = source::<ConfigMap>(lists, [framed(changes, frame), later]);
+        let fifo = applied();
+        let mut errors = run(source, &fifo, |builder| builder.watch_list(false).max_object_size(2 * MIB));
+        assert_eq!(stored_at(&fifo, "13").await, ["a@1", "b@2"], "by {frame}: d is gone");
+        assert_eq!(stored_at(&fifo, "21").await, ["a@1", "c@21", "e@14"], "by {frame}: a is kept, b is gone");
+        for key in ["n/a", "n/d", "410", "n/a"] {
+            let error = errors.recv().await.unwrap();
+            assert!(error.contains(key), "by {frame}: {error}");
+        }
+        assert!(errors.try_recv().is_err());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn name_of_an_object_that_is_too_large_is_found_behind_the_limit() {
+    let _shared = BUDGET.read().await;
+    let late = |version| {
+        let data = "x".repeat(3 * MIB);
+        format!(
+            r#"{{"data":{{"x":"{data}"}},"metadata":{{"name":"a","namespace":"n","resourceVersion":"{version}"}}}}"#
+        )
+    };
+    let first = [map("a", 1, 0), map("b", 2, 0)];
+    let lists = [framed(list(10, &first), 64 << 10), framed(list(20, &[late(15)]), 64 << 10)];
+    let watches = [framed(event("MODIFIED", &late(11)) + EXPIRED, 64 << 10), open(bookmark(21, false), 64 << 10)];
+    let fifo = applied();
+    let choose = |builder: ReflectorBuilder<_>| builder.watch_list(false).max_object_size(2 * MIB);
+    let mut errors = run(source::<ConfigMap>(lists, watches), &fifo, choose);
+    assert_eq!(stored_at(&fifo, "21").await, ["a@1"]);
+    for key in [r#"object "n/a""#, "410", r#"object "n/a""#] {
+        let error = errors.recv().await.unwrap();
+        assert!(error.contains(key), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_name_of_an_object_that_is_too_large_nothing_is_deleted_by_its_list_or_the_next() {
+    let _shared = BUDGET.read().await;
+    let nameless = format!(r#"{{"metadata":{{"resourceVersion":"11"}},"data":{{"x":"{}"}}}}"#, "x".repeat(3 * MIB));
+    let small = |name| map(name, 1, 0);
+    for frame in [64 << 10, usize::MAX] {
+        // Met in a watch, then in a list, then no more.
+        let lists = [
+            list(10, &[small("a"), small("b"), small("d")]),
+            list(20, &[small("b")]),
+            list(30, &[small("d"), nameless.clone()]),
+            list(40, &[small("d")]),
+        ];
+        let watches =
+            [event("MODIFIED", &nameless) + EXPIRED, bookmark(21, false) + EXPIRED, bookmark(31, false) + EXPIRED];
+        let lists = lists.map(|list| framed(list, frame));
+        let watches = watches.map(|watch| framed(watch, frame)).into_iter().chain([open(bookmark(41, false), frame)]);
+        let fifo = applied();
+        let choose = |builder: ReflectorBuilder<_>| builder.watch_list(false).max_object_size(2 * MIB);
+        let mut errors = run(source::<ConfigMap>(lists, watches), &fifo, choose);
+        assert!(errors.recv().await.unwrap().contains("without a name"));
+        assert_eq!(stored_at(&fifo, "21").await, ["a@1", "b@1", "d@1"], "by {frame}");
+        assert_eq!(stored_at(&fifo, "31").await, ["a@1", "b@1", "d@1"], "by {frame}");
+        assert_eq!(stored_at(&fifo, "41").await, ["d@1"], "by {frame}");
+    }
+}
+
+/// A list with one object of 3 MiB, in frames of 64 KiB that are counted as they are read, and that stops for so long in its middle.
+fn counted(stops: Duration) -> (KubeListerWatcher, Arc<AtomicUsize>) {
+    let (read, counts) = (Arc::new(AtomicUsize::new(0)), Arc::<AtomicUsize>::default());
+    let counter = counts.clone();
+    let frames = framed(list(5, &[map("a", 5, 3 * MIB)]), 64 << 10).then(move |frame| {
+        let (before, counter) = (read.fetch_add(1, Ordering::SeqCst), counter.clone());
+        async move {
+            if before == 32 {
+                sleep(stops).await;
+            }
+            counter.fetch_add(frame.len(), Ordering::SeqCst);
+            frame
+        }
+    });
+    (source::<ConfigMap>([frames.boxed()], []), counts)
+}
+
+/// Waits until no more is read for a second. How much has been.
+async fn at_rest(counts: &AtomicUsize) -> usize {
+    loop {
+        let before = counts.load(Ordering::SeqCst);
+        sleep(Duration::from_secs(1)).await;
+        if counts.load(Ordering::SeqCst) == before {
+            return before;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn reflectors_read_large_objects_one_after_the_other_where_the_budget_has_room_for_one() {
+    let _alone = BUDGET.write().await;
+    set_large_object_budget(4 * MIB);
+    let lists = |builder: ReflectorBuilder<ConfigMap>| builder.watch_list(false).max_object_size(4 * MIB);
+    let ((first, first_read), (second, second_read)) = (counted(Duration::from_secs(5)), counted(Duration::ZERO));
+    let (one, other) = (applied(), applied());
+    let (_errors, _) = (run(first, &one, lists), at_rest(&first_read).await);
+    let mut errors = run(second, &other, |builder| lists(builder).silence(Duration::from_secs(2)));
+    let read = at_rest(&second_read).await;
+    assert!((MIB..MIB + (128 << 10)).contains(&read), "it waits when it is large: {read}");
+    assert!(!one.has_synced());
+    timeout(Duration::from_secs(9), other.wait_for_sync_async()).await.expect("it goes on after the first").unwrap();
+    assert!(one.has_synced());
+    assert!(errors.try_recv().is_err(), "to wait for room is no silence of the server");
+    set_large_object_budget(128 * MIB);
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_objects_of_one_reflector_do_not_wait_for_each_other() {
+    let _alone = BUDGET.write().await;
+    set_large_object_budget(4 * MIB);
+    for way in [Way::List, Way::Stream, Way::Watch] {
+        for frame in [64 << 10, usize::MAX] {
+            let objects = ["a", "b", "d", "e"].map(|name| map(name, 5, 3 * MIB));
+            let (began, fifo) = (Instant::now(), applied());
+            let choose = |builder: ReflectorBuilder<_>| streaming(way)(builder.max_object_size(4 * MIB));
+            let _errors = run(by(way, &objects, frame), &fifo, choose);
+            assert_eq!(stored_at(&fifo, "100").await, ["a@5", "b@5", "c@100", "d@5", "e@5"], "{way:?} by {frame}");
+            assert!(began.elapsed() < Duration::from_secs(5), "{way:?} by {frame}: {:?}", began.elapsed());
+            fifo.close();
+        }
+    }
+    set_large_object_budget(128 * MIB);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reflector_goes_on_when_the_budget_is_held_by_others_that_do_not() {
+    let _alone = BUDGET.write().await;
+    set_large_object_budget(4 * MIB);
+    let lists = |builder: ReflectorBuilder<ConfigMap>| builder.watch_list(false).max_object_size(4 * MIB);
+    // One server that does not go on, and then one queue that nobody empties.
+    let store = || Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
+    let full = Arc::new(DeltaFifo::over(store()).high_water(1).build());
+    let many = [map("x", 1, 0), map("a", 5, 3 * MIB), map("b", 6, 3 * MIB), map("d", 7, 3 * MIB)];
+    let stuck = [(counted(HOUR).0, applied()), (source::<ConfigMap>([framed(list(9, &many), 64 << 10)], []), full)];
+    for (stuck, queue) in stuck {
+        let stuck = tokio::spawn({
+            let reflector = lists(deltafifo_informer::Reflector::builder(stuck, queue)).build();
+            async move { reflector.run().await }
+        });
+        sleep(Duration::from_secs(1)).await;
+        let (source, _) = counted(Duration::ZERO);
+        let (began, fifo) = (Instant::now(), applied());
+        let mut errors = run(source, &fifo, |builder| lists(builder).silence(Duration::from_secs(2)));
+        timeout(HOUR, fifo.wait_for_sync_async()).await.expect("it is not blocked").unwrap();
+        assert!((10..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+        assert!(errors.try_recv().is_err());
+        stuck.abort();
+        let _ = stuck.await;
+    }
+    set_large_object_budget(128 * MIB);
+}

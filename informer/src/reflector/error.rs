@@ -17,7 +17,8 @@ pub enum ReflectorError {
     #[error("a watch failed, what is known stays, and it is tried again: {0}")]
     Watch(#[source] RequestError),
     /// An object cannot be decoded. This state of it is left out: an earlier one that is stored stays. A deletion counts all the
-    /// same, as a tombstone.
+    /// same, as a tombstone. One that does not say its name keeps its list, and the next after a watch that had it, from deleting
+    /// anything.
     #[error(
         "object {key:?} of version {version:?} cannot be read and is left out, an earlier state that is stored stays, \
          a deletion counts: {source}"
@@ -129,6 +130,11 @@ impl ReflectorError {
     pub(super) fn undecodable(head: &Head<'_>, source: BoxError) -> Self {
         let (key, version) = (head.key().into_owned(), head.version.clone().into_owned());
         Self::Decode { key, version, source }
+    }
+
+    /// Whether an object was left out, unread.
+    pub(super) fn is_unread(&self) -> bool {
+        matches!(self, Self::Decode { .. } | Self::TooLarge { .. })
     }
 
     pub(super) fn too_large(large: &TooLarge) -> Self {

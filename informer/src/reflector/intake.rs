@@ -14,7 +14,7 @@ use super::decode::Decoder;
 use super::error::{ReflectorError, Stop};
 use super::target::{Pieces, Target};
 use super::threads::Threads;
-use crate::lister_watcher::{RawObject, RequestError, TooLarge};
+use crate::lister_watcher::{RawObject, RequestError};
 use crate::wire::{Head, LARGE, WireError, check};
 
 /// Bytes of a batch, when they come fast enough.
@@ -153,9 +153,7 @@ fn take_part<K: DeserializeOwned + Send + Sync + 'static>(
         Part::Items(items) => take_items(pieces, decoder, items, taken)?,
         Part::Deleted(RawObject::TooLarge(large)) => {
             taken.errors.push(ReflectorError::too_large(&large));
-            if let Some(name) = large.key() {
-                delete(pieces, &name, None, taken)?;
-            }
+            delete(pieces, &large.key().unwrap_or_default(), None, taken)?;
         }
         Part::Deleted(RawObject::Json(raw)) => {
             let head = head_of(&raw)?;
@@ -182,6 +180,10 @@ fn delete<K: 'static>(
     object: Option<DeltaObject<K>>,
     taken: &mut Taken,
 ) -> Result<(), ReflectorError> {
+    if name.is_empty() && object.is_none() {
+        // Nothing says what is gone.
+        return Ok(());
+    }
     match pieces.delete(name, object) {
         Ok(()) => {}
         Err(error @ StoreError::Relist(_)) => return Err(error.into()),
@@ -191,14 +193,19 @@ fn delete<K: 'static>(
     Ok(())
 }
 
-/// Takes a listed object that is too large: what is known of it stays.
-fn keep<K: 'static>(pieces: &mut dyn Pieces<K>, large: &TooLarge, taken: &mut Taken) -> Result<(), ReflectorError> {
-    taken.errors.push(ReflectorError::too_large(large));
-    let Some(name) = large.key() else {
+/// Takes a listed object that cannot be read: what is known of it stays. If it does not say its name, that may be anything known.
+fn keep<K: 'static>(
+    pieces: &mut dyn Pieces<K>,
+    name: &str,
+    error: ReflectorError,
+    taken: &mut Taken,
+) -> Result<(), ReflectorError> {
+    taken.errors.push(error);
+    if name.is_empty() {
         pieces.keep_unlisted();
         return Ok(());
-    };
-    pieces.keep(&name).map_err(relist)
+    }
+    pieces.keep(name).map_err(relist)
 }
 
 fn head_of(raw: &[u8]) -> Result<Head<'_>, ReflectorError> {
@@ -221,7 +228,10 @@ fn take_items<K: DeserializeOwned + Send + Sync + 'static>(
     for item in all {
         match item {
             RawObject::Json(json) => items.push(json),
-            RawObject::TooLarge(large) => keep(pieces, &large, taken)?,
+            RawObject::TooLarge(large) => {
+                let name = large.key().unwrap_or_default();
+                keep(pieces, &name, ReflectorError::too_large(&large), taken)?;
+            }
         }
     }
     let heads: Vec<_> = items.iter().map(|item| head_of(item)).collect::<Result<_, _>>()?;
@@ -240,8 +250,7 @@ fn take_items<K: DeserializeOwned + Send + Sync + 'static>(
             }
             Err(error) => {
                 check(&items[number]).map_err(broken)?;
-                pieces.keep(name).map_err(relist)?;
-                taken.errors.push(ReflectorError::undecodable(&heads[number], error));
+                keep(pieces, name, ReflectorError::undecodable(&heads[number], error), taken)?;
             }
         }
     }

@@ -182,12 +182,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         self.metrics.tell(Metrics::heard);
         if event.kind != EventType::Bookmark {
             let fed = match &event.object {
-                RawObject::TooLarge(large) => {
-                    if large.key().is_none() && event.kind != EventType::Deleted {
-                        self.versions.lock().set_nameless();
-                    }
-                    Err(ReflectorError::too_large(large))
-                }
+                RawObject::TooLarge(large) => Err(ReflectorError::too_large(large)),
                 RawObject::Json(json) => match self.decoded(json).await {
                     Ok(Ok(object)) => {
                         self.metrics.tell(Metrics::decoded);
@@ -203,12 +198,15 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             };
             if let Err(error) = fed {
                 self.report(&error);
-                let is_named = !matches!(error, ReflectorError::TooLarge { key: None, .. });
-                if event.kind == EventType::Deleted && is_named {
-                    let name = head.key().into_owned();
-                    if let Err(error) = delete_refused(&self.target, &self.threads, &error, name).await {
-                        self.report(&error);
-                    }
+                let name = head.key().into_owned();
+                if name.is_empty() && event.kind != EventType::Deleted && error.is_unread() {
+                    self.versions.lock().set_nameless();
+                }
+                if !name.is_empty()
+                    && event.kind == EventType::Deleted
+                    && let Err(error) = delete_refused(&self.target, &self.threads, &error, name).await
+                {
+                    self.report(&error);
                 }
             }
         }

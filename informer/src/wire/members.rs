@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::WireError;
 use super::scan::Scan;
+use super::{WireError, check};
 
 /// A way through an object. Nothing but brackets and strings is looked at on it: whether what is passed over is JSON finds out
 /// who decodes it.
@@ -56,12 +56,13 @@ impl<'a> Members<'a> {
         self.take()
     }
 
-    /// The members of the value behind the name; none if that is `null`. Of this object nothing more is read.
+    /// The members of the value behind the name; none if that is no object. Of this object nothing more is read.
     pub(super) fn into_members(mut self) -> Result<Option<Self>, WireError> {
         if self.rest.starts_with(b"{") {
             return Ok(Some(Self::of(self.rest)));
         }
-        if self.value()? == b"null" { Ok(None) } else { Err(self.broken()) }
+        check(self.value()?)?;
+        Ok(None)
     }
 
     /// Nothing stands behind the last.

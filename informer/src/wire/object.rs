@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::WireError;
 use super::members::{Members, text};
+use super::{WireError, check};
 
-/// What an object is called, and its version: borrowed from its JSON where that has no escapes. What is not there is empty; of
-/// what is there twice the first counts.
+/// What an object is called, and its version: borrowed from its JSON where that has no escapes. What is not there, or is no string,
+/// is empty; of what is there twice the first counts.
 #[derive(Default)]
 pub(crate) struct Head<'a> {
     pub(crate) namespace: Cow<'a, str>,
@@ -53,9 +53,8 @@ pub(crate) fn ends_initial_events(object: &[u8]) -> Result<bool, WireError> {
     if !goes_to(&mut metadata, "annotations")? {
         return Ok(false);
     }
-    // Any other annotations, of any type, are nothing that is needed here.
-    let Some(mut annotations) = metadata.into_members().ok().flatten() else { return Ok(false) };
-    Ok(goes_to(&mut annotations, ANNOTATION)? && text(annotations.value()?).is_ok_and(|value| value == "true"))
+    let Some(mut annotations) = metadata.into_members()? else { return Ok(false) };
+    Ok(goes_to(&mut annotations, ANNOTATION)? && optional_text(annotations.value()?)?.as_deref() == Some("true"))
 }
 
 /// The members of a member that is an object.
@@ -75,7 +74,11 @@ fn goes_to(members: &mut Members, name: &str) -> Result<bool, WireError> {
 }
 
 fn optional_text(value: &[u8]) -> Result<Field<'_>, WireError> {
-    if value == b"null" { Ok(None) } else { text(value).map(Some) }
+    if value.starts_with(b"\"") {
+        return text(value).map(Some);
+    }
+    check(value)?;
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -99,12 +102,18 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_empty() {
-        for object in ["{}", r#"{"metadata":null}"#, r#"{"metadata":{"name":null}}"#] {
+        for object in [
+            "{}",
+            r#"{"metadata":null}"#,
+            r#"{"metadata":[]}"#,
+            r#"{"metadata":{"name":null}}"#,
+            r#"{"metadata":{"name":1,"namespace":{}}}"#,
+        ] {
             let head = Head::of(object.as_bytes()).unwrap();
             assert_eq!((head.key().as_ref(), head.version.as_ref()), ("", ""), "{object}");
         }
         for broken in
-            [r#"{"metadata":{"name":1}}"#, r#"{"metadata":[]}"#, "[]", "{", r#"{"metadata":{"name":"\ud800"}}"#]
+            [r#"{"metadata":{"name":x}}"#, r#"{"metadata":[}"#, "[]", "{", r#"{"metadata":{"name":"\ud800"}}"#]
         {
             assert!(Head::of(broken.as_bytes()).is_err(), "{broken}");
         }

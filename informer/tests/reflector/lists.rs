@@ -155,6 +155,23 @@ async fn undecodable_object_of_a_first_list_is_not_said_to_have_a_stored_state()
     assert_eq!(rig.changes(1).await, ["Added b@6"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn object_whose_name_cannot_be_read_fails_no_list_and_no_watch_and_nothing_is_deleted() {
+    let odd = || Bytes::from(r#"{"metadata":{"name":7,"resourceVersion":"8"}}"#);
+    let script = Scripted::new()
+        .list(list(7, [map("a", 5), map("b", 6)]))
+        .watch([event(EventType::Modified, odd()), event(EventType::Deleted, odd()), Err(expired())])
+        .list(list(9, [map("b", 6)]))
+        .watch([Err(expired())])
+        .list(list(10, [odd(), map("c", 9)]))
+        .watch([event(EventType::Added, map("d", 11))]);
+    let mut rig = Rig::lists(script);
+    assert_eq!(rig.changes(4).await, ["Added a@5", "Added b@6", "Added c@9", "Added d@11"]);
+    let asked = shown_asked(&rig.asked(7).await);
+    assert_eq!(asked[2], r#"list "8" limit 0"#);
+    assert_eq!(rig.stored(), ["a@5", "b@6", "c@9", "d@11"]);
+}
+
 /// What stands in a list's items where a name could be read, and is no JSON.
 const NO_JSON: [&str; 3] = [
     r#"{"metadata":{"labels":,"name":"a","resourceVersion":"8"}}"#,

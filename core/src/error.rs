@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use crate::sync::assert_none_held;
+
 /// An error of a user's function.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -423,12 +425,14 @@ pub(crate) fn discard(panic: Box<dyn Any + Send>) {
 /// Calls a user's function. One that panics has failed, like one that returns an error: that costs what it was called for, and not
 /// what came with it.
 pub(crate) fn fallible<R>(function: impl FnOnce() -> Result<R, BoxError>) -> Result<R, BoxError> {
+    assert_none_held();
     catch_unwind(AssertUnwindSafe(function))
         .unwrap_or_else(|panic| Err(format!("it panicked: {}", panic_message(panic)).into()))
 }
 
 /// Runs a stranger's code (a waker, what listens to the log) that must not end what it is told of. `None`: it panicked.
 pub(crate) fn unharmed<R>(told: impl FnOnce() -> R) -> Option<R> {
+    assert_none_held();
     catch_unwind(AssertUnwindSafe(told)).map_err(discard).ok()
 }
 

@@ -4,6 +4,7 @@
 use std::ops::Deref;
 
 use crate::error::{BoxError, KeyError};
+use crate::sync::assert_none_held;
 use crate::{DeletedFinalStateUnknown, DeltaObject, Deltas, Meta};
 
 /// A key given instead of the object it belongs to (client-go `ExplicitKey`): it is its own key.
@@ -109,6 +110,7 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
     #[inline]
     pub(crate) fn write(&self, object: &T, buffer: &mut impl KeySink) -> Result<(), KeyError> {
         if let Some(custom) = &self.custom {
+            assert_none_held();
             buffer.put(&custom(object).map_err(KeyError::Function)?);
             return Ok(());
         }

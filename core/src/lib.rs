@@ -74,6 +74,9 @@ mod transform;
 mod version;
 mod wait;
 
+/// For the informer and for tests of this workspace.
+#[doc(hidden)]
+pub use sync::locks;
 /// For the models of `loom-tests`; not there otherwise.
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 #[doc(hidden)]

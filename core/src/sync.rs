@@ -10,11 +10,11 @@
 #[cfg(not(any(deltafifo_loom, deltafifo_shuttle)))]
 mod imp {
     pub(crate) use super::event::{Event, Listener};
+    pub(crate) use super::locks::{Mutex, RwLock, assert_none_held};
     pub(crate) use arc_swap::ArcSwap;
     pub(crate) use crossbeam::queue::SegQueue;
     pub(crate) use event_listener::IntoNotification;
     pub(crate) use foldhash::fast::RandomState;
-    pub(crate) use parking_lot::{Mutex, RwLock};
     pub(crate) use std::sync::Arc;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
     pub(crate) use std::sync::atomic::{AtomicPtr as WordCell, AtomicPtr as KnownCell, AtomicU32 as StampCell};
@@ -73,6 +73,7 @@ mod imp {
 mod event;
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod gated;
+pub mod locks;
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 pub mod mutants;
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
@@ -85,7 +86,9 @@ mod imp {
     #[cfg(deltafifo_shuttle)]
     pub(crate) use shuttle as model;
 
+    // Locks of models are not counted: a model sees a deadlock by itself.
     pub(crate) use super::gated::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+    pub(crate) use super::locks::assert_none_held;
     pub(crate) use super::mutants::{KnownCell, StampCell, WordCell, mutant};
     pub(crate) use super::standins::{
         ArcSwap, Event, IntoNotification, Listener, Mutex, RandomState, RwLock, SegQueue, assert_alive, free,

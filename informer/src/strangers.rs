@@ -3,8 +3,11 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use deltafifo::locks::assert_none_held;
+
 /// Runs a stranger's code; an error is what its panic said.
 pub(crate) fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
+    assert_none_held();
     catch_unwind(AssertUnwindSafe(work)).map_err(said)
 }
 

@@ -1,5 +1,6 @@
 //! What the queues hold, and deltas as short text.
 
+use std::io::Write;
 use std::sync::Arc;
 
 use deltafifo::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas, KeyFunc, Meta};
@@ -12,6 +13,25 @@ pub struct Obj {
     pub name: String,
     pub version: String,
     pub n: u64,
+}
+
+/// An object's destructor is user code, which must not run while the thread holds a lock of the engine's.
+impl Drop for Obj {
+    fn drop(&mut self) {
+        abort_if_locked("an object's destructor");
+    }
+}
+
+/// Ends the process if the current thread holds a lock of the engine's (which only debug builds know).
+/// For the user code of tests, whose panics the engine catches.
+pub fn abort_if_locked(user_code: &str) {
+    let held = deltafifo::locks::held();
+    if held > 0 {
+        let trace = std::backtrace::Backtrace::force_capture();
+        // Not with `eprintln`, whose output the test runner keeps until the test has ended.
+        let _ = writeln!(std::io::stderr(), "{user_code} runs while its thread holds {held} locks\n{trace}");
+        std::process::abort();
+    }
 }
 
 /// Reads an [`Obj`].

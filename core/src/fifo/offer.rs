@@ -11,7 +11,7 @@ use crate::error::{KeyError, OfferError, RelistError, StoreError};
 use crate::key::{KeyBuf, as_str};
 use crate::shard::Shard;
 use crate::slot::{Pending, Pushed, Rule, Slot, State, What};
-use crate::sync::{Arc, mutant};
+use crate::sync::{Arc, assert_none_held, mutant};
 use crate::{DeltaObject, DeltaType, Deltas, KeySource, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
@@ -108,7 +108,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
         match &self.known {
             // A look-up that fails counts as known: a deletion that is dropped could not be mended.
-            Known::Elsewhere { objects, .. } => !matches!(objects.get_by_key(as_str(key)), Ok(None)),
+            Known::Elsewhere { objects, .. } => {
+                assert_none_held();
+                !matches!(objects.get_by_key(as_str(key)), Ok(None))
+            }
             Known::Fused | Known::Nowhere => false,
         }
     }

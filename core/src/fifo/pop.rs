@@ -16,7 +16,7 @@ use super::resolve::resolve;
 use crate::clock::Started;
 use crate::error::{Closed, FirstPanic, PopError, ProcessError, StoreError, panic_message, unharmed};
 use crate::slot::{Pending, QueuedSlot, RunningSlot, Taken, What};
-use crate::sync::{Arc, mutant};
+use crate::sync::{Arc, assert_none_held, mutant};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
 
 /// A handler slower than this, with more than [`SLOW_DEPTH`] deltas waiting, is reported (client-go's thresholds).
@@ -380,6 +380,7 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> 
     /// Applies the next delta, and tells the handler if `tell`.
     #[inline]
     fn next(&mut self, tell: bool) {
+        assert_none_held();
         let Some(Delta { kind, object }) = self.rest.pop() else { return };
         match object {
             DeltaObject::Object(new) if kind != DeltaType::Deleted => {

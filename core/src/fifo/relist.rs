@@ -12,7 +12,7 @@ use crate::queue::Lane;
 use crate::shard::Shard;
 use crate::slot::Version;
 use crate::slot::{Pending, Pushed, Rule, RunningSlot, Slot, State, Ticket, What};
-use crate::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RwLock, mutant};
+use crate::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RwLock, assert_none_held, mutant};
 use crate::{DeltaObject, DeltaType, Meta};
 
 use super::applied::Hold;
@@ -456,6 +456,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let Known::Elsewhere { objects, .. } = &self.known else { return 0 };
         let mut deleted = 0;
         let table = &self.core.table;
+        assert_none_held();
         for key in objects.list_keys() {
             let hash = table.hash(key.as_bytes());
             mutant!(SweepLooksUnlocked => {

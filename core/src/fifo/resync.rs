@@ -7,7 +7,7 @@ use super::offer::Missing;
 use super::{DeltaFifo, Known};
 use crate::queue::Lane;
 use crate::slot::{Pending, Pushed, Rule, What};
-use crate::sync::mutant;
+use crate::sync::{assert_none_held, mutant};
 use crate::{DeltaType, KnownObjects, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
@@ -67,6 +67,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.resync_slots(|key| {
             running.insert(key.to_owned());
         });
+        assert_none_held();
         for key in objects.list_keys().into_iter().filter(|key| !running.contains(key)) {
             let pending = Pending::new(What::Again(DeltaType::Sync, None));
             self.push(key.as_bytes(), pending, Rule::IfIdle, Missing::Ask);

@@ -10,7 +10,7 @@ use super::InOrderFifo;
 use super::event::{Event, ReplacedAll};
 use crate::error::{FirstPanic, StoreError, discard};
 use crate::store::Core;
-use crate::sync::{Arc, Ordering};
+use crate::sync::{Arc, Ordering, assert_none_held};
 use crate::{Change, DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Meta};
 
 /// Where a panic of user code leaves the key that it was about.
@@ -25,6 +25,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         told: &mut Told,
     ) -> Result<(), StoreError> {
         let mut tell = |key: &str, change: Change<'_, T>, told: &mut Told| {
+            assert_none_held();
             // A panic within a relist is to name its key.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| handler(key, change))) {
                 *told = Some(key.into());

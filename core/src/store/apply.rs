@@ -230,12 +230,12 @@ mod tests {
             Indexers::new().index("name", by_name).index("length", |name: &String| Ok(vec![name.len().to_string()]));
         let core = Core::new(KeyFunc::custom(NoMeta, |_: &String| Ok("a".to_owned())), indexers).unwrap();
         let plan = |old: &str| {
-            let old = old.to_owned();
+            let (old, new) = (old.to_owned(), String::from("new"));
+            let list = core.indexes.load();
+            let said = core.ask(&list, "a", Some(&old), Some(&new));
             let hash = core.table.hash(b"a");
             let shard = core.table.shard(hash).read();
-            let slot = shard.find(hash, b"a").unwrap();
-            let (list, new) = (core.indexes.load(), String::from("new"));
-            let plan = core.plan(&list, "a", core.ask(&list, "a", Some(&old), Some(&new)), slot);
+            let plan = core.plan(&list, "a", said, shard.find(hash, b"a").unwrap());
             plan.values.into_iter().map(|(_, leave, _)| leave).collect::<Vec<_>>()
         };
         core.write("a", Some(Arc::new(String::new())));

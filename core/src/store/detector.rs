@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock::{Clock, system};
 use crate::error::Altered;
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, assert_none_held};
 
 /// client-go's.
 const RETAINED: Duration = Duration::from_secs(2 * 60);
@@ -61,6 +61,7 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
 
     /// Watches `object`, as it is now. O(1) and the snapshot.
     pub fn add_object(&self, object: Arc<T>) {
+        assert_none_held();
         let snapshot = (self.snapshot)(&object);
         self.watched.lock().newer.push(Arc::new((object, snapshot)));
     }
@@ -72,6 +73,7 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
     pub fn compare_objects(&self) -> Result<(), Altered> {
         let mut changes = self.watched().into_iter().filter_map(|watched| {
             let (object, before) = &*watched;
+            assert_none_held();
             let now = (self.snapshot)(object);
             (now != *before).then(|| (format!("{before:?}"), format!("{now:?}")))
         });

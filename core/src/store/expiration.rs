@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock::{Clock, system};
 use crate::error::{KeyError, StoreError};
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, assert_none_held};
 use crate::{DeltaObject, KeyFunc, KeySource, Meta, ReflectorStore, Store};
 
 type Policy<T> = Box<dyn Fn(&T, Duration) -> bool + Send + Sync>;
@@ -185,6 +185,7 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
     }
 
     fn has_expired(&self, entry: &Entry<T>, now: Instant) -> bool {
+        assert_none_held();
         (self.policy)(&entry.object, now.saturating_duration_since(entry.since))
     }
 }

@@ -8,7 +8,7 @@ use crate::buckets::Cursor;
 use crate::error::{BoxError, IndexError, KeyError, WaitError};
 use crate::key::KeyBuf;
 use crate::slot::Slot;
-use crate::sync::{Arc, GROUP};
+use crate::sync::{Arc, GROUP, assert_none_held};
 use crate::{KeyFunc, KeySource, KnownObjects, Meta};
 
 /// Reads of a store (the reading half of client-go's `Indexer`). Cheap to clone; every clone sees the same store, whether
@@ -126,6 +126,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
             let mut cursor = Some(Cursor::default());
             while let Some(from) = cursor {
                 cursor = self.core.table.walk(number, from, GROUP, |slot, _| step.extend(slot.known()));
+                assert_none_held();
                 step.drain(..).for_each(|object| visit(&object));
             }
         }
@@ -157,11 +158,14 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         let mut seen = HashSet::new();
         let mut objects = Vec::new();
         for value in &values {
+            let mut found = Vec::new();
             self.core.values(name, |values| {
-                values.for_each(value, |slot| {
-                    objects.extend(slot.known().filter(|_| seen.insert(Box::<str>::from(slot.key()))));
-                });
+                values.for_each(value, |slot| found.extend(slot.known().map(|object| (Box::from(slot.key()), object))));
             })?;
+            // With no lock held: an object that is found again may have been replaced meanwhile, and is released here.
+            objects.extend(
+                found.into_iter().filter_map(|(key, object): (Box<str>, _)| seen.insert(key).then_some(object)),
+            );
         }
         Ok(objects)
     }
@@ -184,6 +188,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         let mut position = Some(Position::default());
         while let Some(from) = position {
             position = self.core.values(name, |values| values.walk(value, from, |object| step.push(object)))?;
+            assert_none_held();
             step.drain(..).for_each(|object| visit(&object));
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! with what the store holds when its turn has come, and none of them under a lock.
 
 use crate::error::{FirstPanic, KeyError, StoreError};
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, assert_none_held};
 use crate::{DeltaObject, ReflectorStore, Store};
 
 /// A store that hands its whole state to a function after every change (client-go `UndeltaStore`): from a stream of changes
@@ -72,6 +72,7 @@ impl<T, S: Store<T>> UndeltaStore<T, S> {
             if is_my_turn {
                 let mut panic = FirstPanic::default();
                 while self.turns.lock().next() {
+                    assert_none_held();
                     panic.of(|| (self.push)(self.store.list()));
                 }
                 panic.go_on();

@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use event_listener::{IntoNotification, Listener as _};
 
+use super::locks::assert_none_held;
 use crate::error::unharmed;
 
 pub(crate) struct Event(event_listener::Event);
@@ -28,6 +29,7 @@ impl Event {
 
     #[inline]
     pub(crate) fn notify(&self, notification: impl IntoNotification<Tag = ()>) {
+        assert_none_held();
         if self.0.notify(notification) > 0 {
             run_woken();
         }
@@ -72,6 +74,7 @@ impl Future for EventListener {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        assert_none_held();
         let this = &mut *self;
         let before = this.woken.take();
         let woken = match &before {

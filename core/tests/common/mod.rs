@@ -10,8 +10,8 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 pub use deltafifo_oracle::{
-    Fifo, Guard, KNOWING, MODES, Mode, Obj, ObjMeta, Outside, Rig, deltas, key_func as keys, nameless, obj, show,
-    show_one, tombstone, versioned,
+    Fifo, Guard, KNOWING, MODES, Mode, Obj, ObjMeta, Outside, Rig, abort_if_locked, deltas, key_func as keys, nameless,
+    obj, show, show_one, tombstone, versioned,
 };
 
 struct Unpark(Thread);
@@ -37,8 +37,15 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 /// What a waker does.
 struct Does<F>(F);
 
+impl<F> Drop for Does<F> {
+    fn drop(&mut self) {
+        abort_if_locked("a waker's destructor");
+    }
+}
+
 impl<F: Fn() + Send + Sync> Wake for Does<F> {
     fn wake(self: Arc<Self>) {
+        abort_if_locked("a waker");
         (self.0)();
     }
 }

@@ -648,3 +648,25 @@ fn what_is_visited_may_change_the_store_and_what_stays_is_visited_once() {
     assert!(visited.iter().copied().eq(0..stay) && found > stay);
     assert!(matches!(store.for_each_by_index("nope", "", |_| ()), Err(IndexError::Unknown(_))));
 }
+
+/// A reader that finds an object under a second value may hold the last reference to it. `Obj` ends the
+/// process if it is dropped under a lock.
+#[test]
+fn object_replaced_during_a_read_by_two_values_is_released_with_nothing_locked() {
+    const ROUNDS: u64 = if cfg!(miri) { 20 } else { 20_000 };
+    let both = |_: &Obj| Ok(vec!["a".to_owned(), "b".to_owned()]);
+    let store = Indexer::builder(keys()).index("both", both).build().unwrap();
+    store.add(obj("x", 0)).unwrap();
+    let written = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !written.load(Ordering::Relaxed) {
+                    assert_eq!(store.index("both", &obj("x", 0)).unwrap().len(), 1);
+                }
+            });
+        }
+        (1..ROUNDS).for_each(|n| store.update(obj("x", n)).unwrap());
+        written.store(true, Ordering::Relaxed);
+    });
+}

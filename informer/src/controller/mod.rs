@@ -8,9 +8,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deltafifo::locks::Mutex;
 use deltafifo::{BoxError, Closed, DeltaFifo, Meta};
 use futures_util::FutureExt;
-use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::RwLock;
 use tokio::task::JoinSet;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use async_stream::try_stream;
 use deltafifo::ResourceVersion;
+use deltafifo::locks::Mutex;
 use futures_util::future::{BoxFuture, try_join_all};
 use futures_util::stream::{self, StreamExt};
-use parking_lot::Mutex;
 
 use super::{
     EventType, ListRequest, ListStream, Listed, ListerWatcher, PageMeta, RawEvent, RequestError, Tokens, WatchRequest,

@@ -63,13 +63,13 @@ mod tests {
     use std::time::Duration;
 
     use bytes::Bytes;
+    use deltafifo::locks::Mutex;
     use futures_util::{Stream, StreamExt, stream};
     use http::{Request, Response};
     use http_body::Frame;
     use http_body_util::StreamBody;
     use kube::Client;
     use kube::client::Body;
-    use parking_lot::Mutex;
     use tokio::time::{Instant, sleep};
     use tower::service_fn;
 

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
+use deltafifo::locks::Mutex;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt};
-use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{ListRequest, ListStream, Listed, ListerWatcher, RawEvent, RequestError, WatchRequest, WatchStream};

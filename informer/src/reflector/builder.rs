@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use deltafifo::locks::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::decode::Decoder;

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use deltafifo::locks::Mutex;
 use metrics::{Counter, Gauge, Histogram};
-use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tracing::{Instrument, Span, debug, debug_span};

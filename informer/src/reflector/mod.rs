@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo::Closed;
-use parking_lot::Mutex;
+use deltafifo::locks::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument;

@@ -11,11 +11,11 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use deltafifo::locks::Mutex;
 use deltafifo::{Closed, DeltaObject, Meta, ResourceVersion, StoreError};
 use futures_util::{FutureExt, Stream, StreamExt};
 use kube::Resource;
 use kube::runtime::watcher::{self, Event};
-use parking_lot::Mutex;
 use tokio::task::coop::consume_budget;
 
 use super::OnError;

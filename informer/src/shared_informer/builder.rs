@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use deltafifo::locks::Mutex;
 use deltafifo::{BoxError, DeltaFifo, InOrderFifo, Indexer, IndexerBuilder, KeyFunc, Meta};
-use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo::Lister;
+use deltafifo::locks::Mutex;
 use futures_util::future::{BoxFuture, join_all};
 use hashbrown::HashMap;
 use kube::core::ObjectMeta;
 use kube::{Client, Resource};
-use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;

@@ -60,9 +60,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deltafifo::locks::Mutex;
 use deltafifo::{IndexReader, KeyFunc, Lister, Meta};
 use kube::Resource;
-use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::sync::watch;

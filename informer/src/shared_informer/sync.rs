@@ -10,7 +10,7 @@ pub mod mutants;
 
 #[cfg(not(deltafifo_shuttle))]
 mod imp {
-    pub(in super::super) use parking_lot::Mutex;
+    pub(in super::super) use deltafifo::locks::Mutex;
     pub(in super::super) use tokio::task::spawn_blocking;
 
     /// Objects of a walk that go into a buffer at a time.

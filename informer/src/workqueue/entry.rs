@@ -1,6 +1,6 @@
 //! One key's entry, and every way its state changes. The table in the module's docs, in code.
 
-use parking_lot::Mutex;
+use deltafifo::locks::Mutex;
 use tokio::time::Instant;
 
 use super::delays::{Delay, Delays};

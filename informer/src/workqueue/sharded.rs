@@ -2,8 +2,8 @@
 
 use std::hash::{BuildHasher, Hash};
 
+use deltafifo::locks::{Mutex, MutexGuard};
 use foldhash::fast::RandomState;
-use parking_lot::{Mutex, MutexGuard};
 
 /// How many, at most 256. Two of eight threads want the same one of 64 now and then, not often.
 const SHARDS: u8 = 64;

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use deltafifo::locks::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deltafifo::Meta;
+use deltafifo_oracle::abort_if_locked;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
@@ -43,6 +44,7 @@ impl Fragile {
 
 impl Drop for Fragile {
     fn drop(&mut self) {
+        abort_if_locked("an object's destructor");
         if self.data() != CALM {
             BROKEN.fetch_add(1, Ordering::Relaxed);
             if !std::thread::panicking() {

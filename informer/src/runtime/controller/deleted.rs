@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use deltafifo::DeltaObject;
+use deltafifo::locks::Mutex;
 use futures_util::future::BoxFuture;
 use hashbrown::HashMap;
-use parking_lot::Mutex;
 
 use super::key::Key;
 

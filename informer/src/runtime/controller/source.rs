@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo::Meta;
+use deltafifo::locks::assert_none_held;
 use futures_util::FutureExt;
 use kube::runtime::watcher::{Config, InitialListStrategy, ListSemantic};
 use kube::{Api, Resource};
@@ -106,6 +107,7 @@ pub(super) struct Strangers {
 impl Strangers {
     /// None: it panicked.
     pub(super) fn call<R>(&mut self, function: impl FnOnce() -> R) -> Option<R> {
+        assert_none_held();
         match catch_unwind(AssertUnwindSafe(function)) {
             Ok(said) => Some(said),
             Err(panic) => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use deltafifo::locks::Mutex;
 use tokio::time::Instant;
 
 use super::RateLimiter;

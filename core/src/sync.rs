@@ -100,12 +100,10 @@ mod imp {
     pub(crate) const GROUP: usize = 2;
     pub(crate) const SHARDS: usize = 2;
     pub(crate) const RUN: usize = 2;
-    pub(crate) const INDEX_SHARDS: usize = 1;
-    pub(crate) const INDEX_SPREAD: usize = 1;
+    pub(crate) const INDEX_SHARDS: usize = 2;
+    pub(crate) const INDEX_SPREAD: usize = 2;
 
-    pub(crate) fn thread_number() -> usize {
-        0
-    }
+    pub(crate) use super::standins::thread_number;
 
     pub(crate) fn spin(_tries: &mut u32) {
         model::thread::yield_now();

@@ -128,6 +128,15 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::RewindTellsNobody
         | Mutant::CommitMarksLate
         | Mutant::AppliedCloseTellsNobody => &["applied"],
+        Mutant::CommitIsMarkedFirst => &["applied::commit_superseded"],
+        Mutant::BatchKeepsItsMarks | Mutant::StaleEndKeepsMarks => &["batch::marks"],
+        Mutant::OfferWakesUnderLock
+        | Mutant::ResyncWakesUnderLock
+        | Mutant::PeekReleasesUnderLock
+        | Mutant::UnchangedReleasedUnderLock => &["user_code"],
+        Mutant::PlainNotifyInOrder => &["in_order::notified_and_not_polled"],
+        Mutant::IndexReadByShards | Mutant::IndexLeftInOwnShard => &["store::index_of_two_threads"],
+        Mutant::RefusedWriteForgetsFound => &["build::function_fails_once"],
         Mutant::DroppedQueueForgets => &["handles"],
         Mutant::TurnsOverlap
         | Mutant::TurnHidesWhatIsLeft

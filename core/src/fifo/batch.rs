@@ -142,6 +142,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         }
         let slot = loop {
             let Some(ticket) = self.slots.pop_front() else {
+                mutant!(StaleEndKeepsMarks => return None);
                 self.marks = None;
                 return None;
             };
@@ -189,7 +190,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         if marked {
             popped.settle_with(self.marks.get_or_insert_with(|| Arc::new(Marks::new(&self.fifo.initial))));
         }
-        if !marked || self.slots.is_empty() {
+        if !marked || mutant!(BatchKeepsItsMarks => false; self.slots.is_empty()) {
             self.marks = None;
         }
     }

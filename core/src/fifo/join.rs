@@ -356,6 +356,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             is_noted &= !matches!(look, Look::Idle(_));
             looks.push(look);
         }
+        mutant!(UnchangedReleasedUnderLock => looks.fill_with(|| Look::Needed));
         drop(shard);
         let meta = self.core.keys.meta();
         for look in &looks {

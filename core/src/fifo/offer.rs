@@ -213,6 +213,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             return true;
         });
         let wakes = self.queue.enter(lane, slot, pushed);
+        mutant!(OfferWakesUnderLock => self.queue.wake(wakes));
         drop(shard);
         self.depth.add(weight);
         if let Some(running) = asking {

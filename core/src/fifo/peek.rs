@@ -6,7 +6,7 @@ use super::resolve::resolve;
 use crate::error::KeyError;
 use crate::key::{KeyBuf, as_str};
 use crate::slot::{Pending, Rule, Slot};
-use crate::sync::Arc;
+use crate::sync::{Arc, mutant};
 use crate::{Delta, Deltas, KeySource, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
@@ -44,6 +44,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let hash = self.core.table.hash(key);
         let shard = self.core.table.shard(hash).write();
         let copied = shard.find(hash, key).and_then(Copied::of);
+        mutant!(PeekReleasesUnderLock => return copied?.resolve(as_str(key)));
         drop(shard);
         copied?.resolve(as_str(key))
     }

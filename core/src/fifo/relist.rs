@@ -350,6 +350,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         }
         // Not before: should the store elsewhere panic, the relist is abandoned.
         self.over = true;
+        mutant!(CommitIsMarkedFirst => fifo.committed(fifo.mark_commit(version)));
         let mut complete = None;
         self.end(|last| {
             *last = Some(version.to_owned());

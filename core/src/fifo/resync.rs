@@ -52,6 +52,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 continue;
             });
             self.queue.push_run(Lane::Backlog, std::mem::take(&mut idle));
+            mutant!(ResyncWakesUnderLock => self.queue.wake(count));
             drop(shard);
             mutant!(ResyncWakesNobody => continue);
             self.queue.wake(count);

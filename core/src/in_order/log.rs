@@ -48,6 +48,7 @@ impl<T> Log<T> {
     pub(super) fn push(&self, entry: Entry<T>) {
         self.tail.push(entry);
         mutant!(AppendWakesNobody => return);
+        mutant!(PlainNotifyInOrder => return self.ready.notify(1_usize));
         self.ready.notify(1_usize.additional());
     }
 

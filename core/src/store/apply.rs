@@ -166,6 +166,7 @@ impl<T, M: Meta<T>> Core<T, M> {
                         list.at(*place).join(values, running.slot());
                     }
                 }
+                mutant!(RefusedWriteForgetsFound => return Err(new));
                 for (place, values) in &found {
                     list.at(*place).join(values, running.slot());
                 }

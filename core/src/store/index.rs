@@ -10,7 +10,7 @@ use crate::buckets::{Buckets, Cursor, Entry, Place};
 use crate::error::{BoxError, fallible};
 use crate::slot::{IndexedSlot, Slot};
 use crate::sync::{
-    self, Arc, AtomicBool, GROUP, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, Ordering, RandomState, RwLock,
+    self, Arc, AtomicBool, GROUP, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, Ordering, RandomState, RwLock, mutant,
 };
 
 pub(super) type IndexFn<T> = Box<dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync>;
@@ -162,6 +162,7 @@ impl<T> Values<T> {
     pub(super) fn remove(&self, value: &str, slot: &Slot<T>) {
         let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
         let (before, own_first) = self.spread(of_value).split_at(sync::thread_number() % SPREAD);
+        let (before, own_first) = mutant!(IndexLeftInOwnShard => (&[][..], &own_first[..1]); (before, own_first));
         for shard in own_first.iter().chain(before) {
             let mut shard = shard.write();
             let Ok(mut members) = shard.find_entry(of_value, |members| *members.value == *value) else { continue };
@@ -192,6 +193,14 @@ impl<T> Values<T> {
     /// Every slot of `value`, each while its shard is locked: afterwards slots may be freed.
     pub(super) fn for_each(&self, value: &str, mut visit: impl FnMut(&IndexedSlot<T>)) {
         let of_value = self.hasher.hash_one(value);
+        mutant!(IndexReadByShards => {
+            for shard in self.spread(of_value) {
+                if let Some(members) = shard.read().find(of_value, |members| *members.value == *value) {
+                    members.slots.iter().for_each(&mut visit);
+                }
+            }
+            return;
+        });
         // All of them at once: a slot that leaves the value and joins it again may move from one to another.
         let shards: Vec<_> = self.spread(of_value).iter().map(|shard| shard.read()).collect();
         for shard in &shards {

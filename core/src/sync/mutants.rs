@@ -131,6 +131,17 @@ mutants! {
     AppendWakesNobody: "an event is appended and wakes nobody",
     SyncedAfterTheTurn: "the initial population ends when the next turn may have begun",
     CommittedWhenQueued: "a relist in order can be handled before it is committed",
+    CommitIsMarkedFirst: "a commit marks its version before it finds out that it is superseded",
+    BatchKeepsItsMarks: "a batch keeps the marks of the initial population until it is dropped",
+    StaleEndKeepsMarks: "a batch keeps its marks if the last of its entries are stale",
+    OfferWakesUnderLock: "an offer wakes consumers before it releases the shard",
+    ResyncWakesUnderLock: "a resync wakes consumers before it releases the shard",
+    PeekReleasesUnderLock: "a peeked copy is released under the shard's lock",
+    UnchangedReleasedUnderLock: "known objects that a relist leaves unchanged are released under the shard's lock",
+    PlainNotifyInOrder: "an event of the in-order queue wakes nobody while a notified consumer has not run",
+    IndexReadByShards: "a reader of an index value locks one of its shards at a time",
+    IndexLeftInOwnShard: "a slot leaves an index value only in its thread's shard",
+    RefusedWriteForgetsFound: "a refused write does not put back what only a search of the indexes has found",
 }
 
 /// How many slots there are: so a model sees that none is left behind.

@@ -317,6 +317,18 @@ impl Drop for EventListener {
     }
 }
 
+/// The number of this thread in its model, so that threads put index entries into different shards.
+#[cfg(deltafifo_loom)]
+pub(crate) fn thread_number() -> usize {
+    let name = format!("{:?}", super::imp::model::thread::current().id());
+    name.bytes().filter(u8::is_ascii_digit).fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))
+}
+
+#[cfg(deltafifo_shuttle)]
+pub(crate) fn thread_number() -> usize {
+    0
+}
+
 /// The same in every run, and the last byte of a key chooses its shard.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RandomState;

@@ -1,10 +1,10 @@
 //! Indexes that come to a filled store, while it is written and read.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, OnceLock};
+use std::sync::{Arc, Barrier, OnceLock, Weak};
 use std::thread;
 
-use crate::common::{Obj, ends, keys, obj};
+use crate::common::{Fifo, Obj, ends, keys, obj};
 use deltafifo::{DeltaFifo, ExplicitKey, IndexError, IndexReader, Indexer, Indexers, NAMESPACE_INDEX};
 
 /// More than a step of a walk.
@@ -117,12 +117,12 @@ fn an_index_function_may_use_the_store_and_add_an_index() {
 /// another index has noticed that object: so the write is planned again.
 #[test]
 fn object_stays_in_an_index_whose_function_fails_once_while_others_are_built() {
-    let (fails, reader) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::<Reader>::new()));
+    let (fails, queue) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::<Weak<Fifo>>::new()));
     let name = {
-        let (fails, reader) = (fails.clone(), reader.clone());
+        let (fails, queue) = (fails.clone(), queue.clone());
         move |object: &Obj| {
             if fails.swap(false, Ordering::Relaxed) {
-                reader.get().unwrap().add_indexers(parity()).unwrap();
+                queue.get().unwrap().upgrade().unwrap().store().add_indexers(parity()).unwrap();
                 return Err("fails once".into());
             }
             Ok(vec![object.name.clone()])
@@ -130,13 +130,12 @@ fn object_stays_in_an_index_whose_function_fails_once_while_others_are_built() {
     };
     let store = Indexer::builder(keys()).index("name", name).build().unwrap();
     let fifo = Arc::new(DeltaFifo::over(store).build());
-    assert!(reader.set(fifo.store()).is_ok());
+    queue.set(Arc::downgrade(&fifo)).unwrap();
     fifo.add(obj("a", 1)).unwrap();
     fifo.try_pop().unwrap().apply(|_| ()).unwrap();
     fifo.update(obj("a", 2)).unwrap();
-    let writer = fifo.clone();
     let slow = Indexers::new().index("slow", move |_: &Obj| {
-        if let Some(mut item) = writer.try_pop() {
+        if let Some(mut item) = queue.get().unwrap().upgrade().unwrap().try_pop() {
             fails.store(true, Ordering::Relaxed);
             item.apply(|_| ()).unwrap();
         }

@@ -62,6 +62,13 @@ pub const MODELS: &[Model] = &[
     Model { name: "applied::waiting_async", bound: None, at_least: 40, outcomes: &["a1"], body: waiting_async },
     Model { name: "applied::closed", bound: None, at_least: 29, outcomes: &["closed"], body: closed },
     Model { name: "applied::dropped", bound: None, at_least: 95, outcomes: &["closed"], body: dropped },
+    Model {
+        name: "applied::commit_superseded",
+        bound: Some(3), // 0.7 s
+        at_least: 500,
+        outcomes: &["committed [-a1]", "superseded ", "superseded [-a1]"],
+        body: commit_superseded,
+    },
     Model { name: "applied::two_bookmarks", bound: None, at_least: 1100, outcomes: &["10"], body: two_bookmarks },
     Model { name: "applied::rewound", bound: None, at_least: 32, outcomes: &["rewound"], body: rewound },
     Model {
@@ -300,4 +307,17 @@ fn late_bookmark() -> String {
     fifo.replace(vec![], "5").unwrap();
     bookmark.join().unwrap();
     fifo.applied_version().unwrap()
+}
+
+/// A relist whose commit is refused, since a newer one has begun, says nothing of what is applied.
+fn commit_superseded() -> String {
+    let (fifo, log) = (tracked(&[Object::new("a", 1)]), Log::default());
+    let relist = fifo.begin_replace();
+    let newer = beside(&fifo, |fifo| fifo.begin_replace().abandon());
+    let is_committed = relist.commit("7").is_ok();
+    newer.join().unwrap();
+    drain(&fifo, &log, true);
+    let applied = fifo.applied_version();
+    assert_eq!(applied.as_deref(), is_committed.then_some("7"), "what is applied is what was committed");
+    format!("{} {}", if is_committed { "committed" } else { "superseded" }, log.text())
 }

@@ -1,7 +1,9 @@
 //! Batches: keys that one consumer holds for later, against pushes, pops and sleepers.
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Log, Object, bare, beside, drain, end, fused, pop_and_show, rest, show, wait_and_show};
+use crate::rig::{
+    Fifo, Log, Object, bare, beside, drain, end, fused, fused_with, pop_and_show, rest, show, wait_and_show,
+};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -45,6 +47,20 @@ pub const MODELS: &[Model] = &[
         at_least: 12_800,
         outcomes: &["0 in batches", "2 in batches"],
         body: of_the_initial_list,
+    },
+    Model {
+        name: "batch::marks_end_with_the_last_key",
+        bound: None,
+        at_least: 1,
+        outcomes: &["synced"],
+        body: marks_end,
+    },
+    Model {
+        name: "batch::marks_end_before_a_stale_entry",
+        bound: None,
+        at_least: 1,
+        outcomes: &["synced"],
+        body: marks_end_before_a_stale_entry,
     },
 ];
 
@@ -144,4 +160,30 @@ fn of_the_initial_list() -> String {
     }
     assert!(fifo.has_synced(), "synced too late");
     format!("{handled} in batches")
+}
+
+/// Once all keys of a batch are handled the queue is synced, though the batch is still there.
+fn marks_end() -> String {
+    let fifo = fused(&[]);
+    fifo.replace(two_keys().into(), "1").unwrap();
+    let mut batch = fifo.try_pop_batch(2).unwrap();
+    end(batch.next().unwrap(), true);
+    end(batch.next().unwrap(), true);
+    synced(&fifo)
+}
+
+/// The last entry of the batch is that of a key which a live event has taken past the backlog.
+fn marks_end_before_a_stale_entry() -> String {
+    let fifo = fused_with(&[]).live_lane(true).build();
+    fifo.replace(two_keys().into(), "1").unwrap();
+    fifo.update(Object::new("b", 2)).unwrap();
+    let mut batch = fifo.try_pop_batch(3).unwrap();
+    end(batch.next().unwrap(), true);
+    end(batch.next().unwrap(), true);
+    assert!(batch.next().is_none(), "the third entry is stale");
+    synced(&fifo)
+}
+
+fn synced(fifo: &Fifo) -> String {
+    if fifo.has_synced() { "synced".to_owned() } else { "not synced".to_owned() }
 }

@@ -1,11 +1,14 @@
 //! An index that comes while a consumer applies: whoever applies by the list of before finds that out, and readers find
 //! nothing under a value that it does not have.
 
-use deltafifo::Indexers;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc as StdArc, OnceLock, Weak};
+
+use deltafifo::{DeltaFifo, Indexer, Indexers, KeyFunc};
 use loom::sync::Arc;
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Log, Object, PARITY, beside, by_parity, fused, indexed, parity, pop_one};
+use crate::rig::{Access, Fifo, Log, Object, PARITY, beside, by_parity, fused, indexed, parity, pop_one};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -35,6 +38,13 @@ pub const MODELS: &[Model] = &[
         at_least: 3_000,
         outcomes: &[" then even", "even then even", "odd then even"],
         body: update_of_an_indexed,
+    },
+    Model {
+        name: "build::function_fails_once",
+        bound: None,
+        at_least: 1,
+        outcomes: &["[a], later: even"],
+        body: function_fails_once,
     },
 ];
 
@@ -81,4 +91,37 @@ fn update_of_an_indexed() -> String {
     let seen = beside_an_index(&fifo);
     assert_eq!(by_parity(&fifo, PARITY), "even");
     seen
+}
+
+/// While one index is built, the function of another fails once for the old object of a write, which a third
+/// index has noticed: the write is planned again, and the function answers.
+fn function_fails_once() -> String {
+    let (fails, queue) = (StdArc::new(AtomicBool::new(false)), StdArc::new(OnceLock::<Weak<Fifo>>::new()));
+    let fifo_of = |queue: &OnceLock<Weak<Fifo>>| queue.get().unwrap().upgrade().unwrap();
+    let by_parity_of = || Indexers::new().index(LATER, |object| Ok(vec![parity(object).to_owned()]));
+    let name = {
+        let (fails, queue) = (fails.clone(), queue.clone());
+        move |object: &Object| {
+            if fails.swap(false, Ordering::Relaxed) {
+                fifo_of(&queue).store().add_indexers(by_parity_of())?;
+                return Err("fails once".into());
+            }
+            Ok(vec![object.key.to_owned()])
+        }
+    };
+    let store = Indexer::builder(KeyFunc::meta_namespace(Access)).index("name", name).build().unwrap();
+    let fifo = StdArc::new(DeltaFifo::over(store).build());
+    queue.set(StdArc::downgrade(&fifo)).unwrap();
+    fifo.add(Object::new("a", 1)).unwrap();
+    pop_one(&fifo, &Log::default(), true);
+    fifo.update(Object::new("a", 2)).unwrap();
+    let slow = Indexers::new().index("slow", move |_: &Object| {
+        if let Some(mut item) = fifo_of(&queue).try_pop() {
+            fails.store(true, Ordering::Relaxed);
+            item.apply(|_| ()).unwrap();
+        }
+        Ok(vec![])
+    });
+    fifo.store().add_indexers(slow).unwrap();
+    format!("[{}], later: {}", fifo.store().index_keys("name", "a").unwrap().join(" "), by_parity(&fifo, LATER))
 }

@@ -43,6 +43,13 @@ pub const MODELS: &[Model] = &[
         body: two_sleepers_and_two_adds,
     },
     Model {
+        name: "in_order::notified_and_not_polled",
+        bound: None, // 9 s
+        at_least: 21_000,
+        outcomes: &["[+a1] [+b1]"],
+        body: notified_and_not_polled,
+    },
+    Model {
         name: "in_order::two_turns",
         bound: None,
         at_least: 200,
@@ -198,6 +205,21 @@ fn two_sleepers_and_two_adds() -> String {
     fifo.add(Object::new("a", 1)).unwrap();
     fifo.add(Object::new("b", 1)).unwrap();
     sleepers.map(|sleeper| sleeper.join().unwrap()).join(" ")
+}
+
+/// A future that is notified and not polled keeps one event at most from a consumer that sleeps.
+fn notified_and_not_polled() -> String {
+    let fifo = bare();
+    let mut unpolled = pin!(fifo.pop_async());
+    assert!(unpolled.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let sleeper = beside(&fifo, wait_and_show);
+    fifo.add(Object::new("a", 1)).unwrap();
+    fifo.add(Object::new("b", 1)).unwrap();
+    let slept = sleeper.join().unwrap();
+    match unpolled.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(waited) => format!("{slept} {}", end_and_show(waited)),
+        Poll::Pending => slept,
+    }
 }
 
 /// Each sees what the one before it did.

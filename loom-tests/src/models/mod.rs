@@ -20,6 +20,7 @@ mod sleep;
 mod store;
 mod synced;
 mod two_consumers;
+mod user_code;
 mod waiting;
 
 use crate::explore::Model;
@@ -48,6 +49,7 @@ pub fn all() -> Vec<&'static Model> {
         applied::MODELS,
         handles::MODELS,
         in_order::MODELS,
+        user_code::MODELS,
     ]
     .into_iter()
     .flatten()

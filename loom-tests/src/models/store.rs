@@ -49,6 +49,13 @@ pub const MODELS: &[Model] = &[
         outcomes: &[" then ", "odd then "],
         body: index_and_delete,
     },
+    Model {
+        name: "store::index_of_two_threads",
+        bound: Some(3), // 1.0 s
+        at_least: 780,
+        outcomes: &["0 then even", "1 then even"],
+        body: index_of_two_threads,
+    },
 ];
 
 /// `a1` is stored; `offer` is popped and applied while `read` runs.
@@ -120,4 +127,18 @@ fn index_and_update() -> String {
 
 fn index_and_delete() -> String {
     read_while(&indexed(), delete, by_index)
+}
+
+/// The object leaves its value and joins it again on another thread, whose entries are in another shard.
+fn index_of_two_threads() -> String {
+    let fifo = rig::indexed();
+    fifo.add(Object::new("a", 2)).unwrap();
+    pop_one(&fifo, &Log::default(), true);
+    fifo.update(Object::new("a", 3)).unwrap();
+    fifo.update(Object::new("a", 4)).unwrap();
+    let writer = beside(&fifo, |fifo| pop_one(fifo, &Log::default(), true));
+    let found = fifo.store().by_index(PARITY, "even").unwrap();
+    assert!(found.iter().all(|object| rig::parity(object) == "even"), "an object under a value that it does not have");
+    writer.join().unwrap();
+    format!("{} then {}", found.len(), by_index(&fifo))
 }

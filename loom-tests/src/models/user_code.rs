@@ -1,0 +1,183 @@
+//! User code that calls the queue: wakers, and destructors of objects. Under a lock of the queue's it would
+//! wait for itself, which loom reports as a deadlock.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc as StdArc, Weak};
+use std::task::{Context, Wake, Waker};
+
+use deltafifo::{DeltaFifo, Indexer, KeyFunc, Meta};
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::explore::Model;
+use crate::rig::VERSIONS;
+
+pub const MODELS: &[Model] = &[
+    Model { name: "user_code::waker_calls_the_queue", bound: None, at_least: 1, outcomes: &["7 woken"], body: wakers },
+    Model {
+        name: "user_code::waker_of_two_threads",
+        bound: Some(3), // 0.1 s
+        at_least: 100,
+        outcomes: &["woken"],
+        body: waker_of_two_threads,
+    },
+    Model {
+        name: "user_code::peeked_copy_is_the_last",
+        bound: Some(2), // 0.1 s
+        at_least: 75,
+        outcomes: &["handled", "pending"],
+        body: peeked_copy_is_the_last,
+    },
+    Model {
+        name: "user_code::unchanged_object_is_the_last",
+        bound: Some(2), // 16 s
+        at_least: 11_000,
+        outcomes: &["stored: 1", "stored: 2"],
+        body: unchanged_object_is_the_last,
+    },
+];
+
+type Fifo = DeltaFifo<Curious, Access>;
+
+/// An object whose destructor looks itself up in the queue, with its shard exclusively locked.
+struct Curious {
+    number: usize,
+    fifo: Weak<Fifo>,
+}
+
+impl Drop for Curious {
+    fn drop(&mut self) {
+        if let Some(fifo) = self.fifo.upgrade() {
+            fifo.list_keys();
+        }
+    }
+}
+
+/// All objects have the key `a`.
+struct Access;
+
+impl Meta<Curious> for Access {
+    fn namespace<'a>(&self, _object: &'a Curious) -> Option<&'a str> {
+        None
+    }
+
+    fn name<'a>(&self, _object: &'a Curious) -> Option<&'a str> {
+        Some("a")
+    }
+
+    fn version<'a>(&self, object: &'a Curious) -> Option<&'a str> {
+        VERSIONS.get(object.number).copied()
+    }
+}
+
+/// A queue over a store that holds object 1.
+fn fifo() -> StdArc<Fifo> {
+    StdArc::new_cyclic(|fifo| {
+        let store = Indexer::builder(KeyFunc::meta_namespace(Access)).build().unwrap();
+        store.add(Arc::new(Curious { number: 1, fifo: fifo.clone() })).unwrap();
+        DeltaFifo::over(store).skip_unchanged(true).build()
+    })
+}
+
+fn object(fifo: &StdArc<Fifo>, number: usize) -> Arc<Curious> {
+    Arc::new(Curious { number, fifo: StdArc::downgrade(fifo) })
+}
+
+fn handle_one(fifo: &Fifo) {
+    if let Some(mut item) = fifo.try_pop() {
+        item.apply(|_| ()).unwrap();
+    }
+}
+
+/// A waker that looks into every shard of the queue, which needs each exclusively.
+struct Looks {
+    fifo: Weak<Fifo>,
+    called: AtomicUsize,
+}
+
+impl Wake for Looks {
+    fn wake(self: StdArc<Self>) {
+        if let Some(fifo) = self.fifo.upgrade() {
+            fifo.list_keys();
+        }
+        self.called.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn looks(fifo: &StdArc<Fifo>) -> (StdArc<Looks>, Waker) {
+    let looks = StdArc::new(Looks { fifo: StdArc::downgrade(fifo), called: AtomicUsize::new(0) });
+    (looks.clone(), Waker::from(looks))
+}
+
+/// Every step that wakes a consumer, one after another.
+fn wakers() -> String {
+    let fifo = fifo();
+    let steps: [fn(&StdArc<Fifo>); 7] = [
+        |fifo| fifo.update(object(fifo, 2)).unwrap(),
+        |fifo| fifo.resync(),
+        |fifo| fifo.update_batch(vec![object(fifo, 3)]).unwrap(),
+        |fifo| assert_eq!(fifo.replace(vec![object(fifo, 4)], "4").unwrap().deleted, 0),
+        // The sweep of the commit.
+        |fifo| assert_eq!(fifo.replace(vec![], "5").unwrap().deleted, 1),
+        |fifo| fifo.add(object(fifo, 6)).unwrap(),
+        |fifo| fifo.close(),
+    ];
+    let mut woken = 0;
+    for step in steps {
+        let (looks, waker) = looks(&fifo);
+        let mut waiting = pin!(fifo.pop_async());
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        step(&fifo);
+        woken += looks.called.load(Ordering::Relaxed);
+        handle_one(&fifo);
+    }
+    format!("{woken} woken")
+}
+
+/// The end of a handler, on another thread, queues again what came over it.
+fn waker_of_two_threads() -> String {
+    let fifo = fifo();
+    fifo.update(object(&fifo, 2)).unwrap();
+    let item = fifo.try_pop().unwrap();
+    let (looks, waker) = looks(&fifo);
+    let mut waiting = pin!(fifo.pop_async());
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let producer = {
+        let fifo = fifo.clone();
+        thread::spawn(move || fifo.update(object(&fifo, 3)).unwrap())
+    };
+    drop(item);
+    producer.join().unwrap();
+    if looks.called.load(Ordering::Relaxed) > 0 { "woken".to_owned() } else { "pending".to_owned() }
+}
+
+/// While the copy is made, a handler replaces the known object that it holds.
+fn peeked_copy_is_the_last() -> String {
+    let fifo = fifo();
+    fifo.update(object(&fifo, 2)).unwrap();
+    let consumer = {
+        let fifo = fifo.clone();
+        thread::spawn(move || handle_one(&fifo))
+    };
+    let peeked = fifo.get_by_key("a").is_some();
+    consumer.join().unwrap();
+    if peeked { "pending".to_owned() } else { "handled".to_owned() }
+}
+
+/// While a relist compares the version of the known object, a handler replaces it.
+fn unchanged_object_is_the_last() -> String {
+    let fifo = fifo();
+    let writer = {
+        let fifo = fifo.clone();
+        thread::spawn(move || {
+            fifo.update(object(&fifo, 2)).unwrap();
+            handle_one(&fifo);
+        })
+    };
+    fifo.replace(vec![object(&fifo, 1)], "1").unwrap();
+    writer.join().unwrap();
+    handle_one(&fifo);
+    let stored: Vec<_> = fifo.store().list().iter().map(|object| object.number.to_string()).collect();
+    format!("stored: {}", stored.join(" "))
+}

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use super::KeyedQueue;
 use crate::error::{HeapError, ProcessError};
 use crate::sync::Arc;
+use crate::sync::locks::uncounted;
 use crate::{KeyFunc, KeySource, Meta};
 
 /// A queue of the newest object per key, the least of them first (client-go `Heap`). Dereferences to the [`KeyedQueue`]
@@ -39,6 +40,7 @@ impl<T, M: Meta<T>> Heap<T, M> {
     #[must_use]
     pub fn new(keys: KeyFunc<T, M>, less: impl Fn(&T, &T) -> bool + Send + Sync + 'static) -> Self {
         let queue = KeyedQueue::new(keys, move |entry, other| {
+            let less = |one: &Arc<T>, another: &Arc<T>| uncounted(|| less(one, another));
             less(&entry.object, &other.object) || entry.arrival < other.arrival && !less(&other.object, &entry.object)
         });
         Self { queue }

@@ -27,6 +27,15 @@ pub fn assert_none_held() {
     debug_assert_eq!(held(), 0, "user code runs under a lock, and would deadlock if it called back");
 }
 
+/// Runs user code that is documented to run under a lock of ours. It may call other queues and stores, whose
+/// user code finds the locks not counted that are held here.
+#[inline]
+pub(crate) fn uncounted<R>(user_code: impl FnOnce() -> R) -> R {
+    #[cfg(debug_assertions)]
+    let _counted_again = counted::suspend();
+    user_code()
+}
+
 #[cfg(debug_assertions)]
 mod counted {
     use std::cell::Cell;
@@ -39,6 +48,19 @@ mod counted {
     pub fn held() -> usize {
         // A destructor of another thread-local may come after this one's.
         HELD.try_with(Cell::get).unwrap_or(0)
+    }
+
+    /// Sets the count to 0 until the result is dropped.
+    pub(super) fn suspend() -> impl Drop {
+        struct Restore(usize);
+
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                let _ = HELD.try_with(|held| held.set(self.0));
+            }
+        }
+
+        Restore(HELD.try_with(|held| held.replace(0)).unwrap_or(0))
     }
 
     /// One lock that the current thread holds.

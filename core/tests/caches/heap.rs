@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::common::{Obj, ObjMeta, ends, keys, nameless, obj, tombstone};
-use deltafifo::{Closed, ExplicitKey, Heap, HeapError};
+use deltafifo::{Closed, ExplicitKey, Heap, HeapError, Indexer, KeyFunc};
 
 fn heap() -> Heap<Obj, ObjMeta> {
     Heap::new(keys(), |a, b| a.n < b.n)
@@ -45,6 +45,20 @@ fn an_add_puts_a_key_where_its_newest_object_belongs() {
     assert!(matches!(heap.delete(ExplicitKey("baz")), Err(HeapError::NotFound { key }) if key == "baz"));
     heap.add(obj("foo", 14)).unwrap();
     assert_eq!(popped(&heap), [14, 30]);
+}
+
+/// It runs under the heap's lock, which the key function of the store must not be taken to run under.
+#[test]
+fn order_function_may_read_another_store() {
+    let by_name = KeyFunc::custom(ObjMeta, |object: &Obj| Ok(object.name.clone()));
+    let ranks = Indexer::builder(by_name).build().unwrap();
+    for (name, rank) in [("a", 2), ("b", 3), ("c", 1)] {
+        ranks.add(obj(name, rank)).unwrap();
+    }
+    let rank = move |object: &Obj| ranks.get(object).unwrap().unwrap().n;
+    let heap = Heap::new(keys(), move |a, b| rank(a) < rank(b));
+    heap.bulk_add(["a", "b", "c"].map(|name| obj(name, 0))).unwrap();
+    assert_eq!([(); 3].map(|()| heap.pop().unwrap().name.clone()), ["c", "a", "b"]);
 }
 
 #[test]

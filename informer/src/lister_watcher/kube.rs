@@ -12,7 +12,7 @@ use tokio::sync::OnceCell;
 
 use super::body::{events, listed};
 use super::unclonable::Unclonable;
-use super::{ListRequest, ListStream, ListerWatcher, RequestError, WatchRequest, WatchStream};
+use super::{ListRequest, ListStream, ListerWatcher, Query, QueryError, RequestError, WatchRequest, WatchStream};
 
 /// A `Status` is short.
 const MOST_OF_A_STATUS: usize = 1 << 20;
@@ -38,8 +38,8 @@ const MOST_OF_A_STATUS: usize = 1 << 20;
 pub struct KubeListerWatcher {
     client: Client,
     path: String,
-    /// Beside what a request asks for.
-    query: Vec<(String, String)>,
+    /// Beside what a request asks for; an error once something cannot be added.
+    query: Result<Query, QueryError>,
     types: (String, String),
     /// Resource and namespace, as [`ListerWatcher::scope`] says them.
     scope: (String, String),
@@ -58,7 +58,7 @@ impl KubeListerWatcher {
         Self {
             client,
             path: K::url_path(types, namespace),
-            query: Vec::new(),
+            query: Ok(Query::default()),
             types: (api_version, kind),
             scope: (resource::<K>(types), namespace.unwrap_or_default().to_owned()),
             metadata_only,
@@ -80,11 +80,25 @@ impl KubeListerWatcher {
         self
     }
 
-    /// Adds to the query of every request: `labelSelector`, `fieldSelector`, or whatever the server knows.
+    /// Adds a parameter to the query of every request: `labelSelector`, `fieldSelector`, or whatever the server knows. Selectors
+    /// that are added twice are joined with a comma, so that both hold.
+    ///
+    /// Every request fails with [`RequestError::Invalid`] and a [`QueryError`] if another parameter is added with two values, of
+    /// which a server would read only one, or if the parameter is one that each request sets, as `limit`, `resourceVersion` and
+    /// `timeoutSeconds`: they are chosen by [`ReflectorBuilder`](crate::reflector::ReflectorBuilder).
     #[must_use]
     pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.query.push((key.into(), value.into()));
+        if let Ok(query) = &mut self.query
+            && let Err(error) = query.add(key.into(), value.into())
+        {
+            self.query = Err(error);
+        }
         self
+    }
+
+    /// Returns why requests would fail for what was added to their query.
+    pub(crate) fn check_query(&self) -> Result<(), QueryError> {
+        self.query.as_ref().map(drop).map_err(Clone::clone)
     }
 
     fn accept(&self, list: bool) -> HeaderValue {
@@ -95,17 +109,21 @@ impl KubeListerWatcher {
         })
     }
 
-    fn uri(&self, query: &[(&str, &str)]) -> String {
+    fn uri(&self, query: &[(&str, &str)]) -> Result<String, RequestError> {
+        let added = self.query.as_ref().map_err(|error| RequestError::Invalid(error.clone().into()))?;
         let path = format!("{}?", self.path);
         let behind = path.len();
-        form_urlencoded::Serializer::for_suffix(path, behind).extend_pairs(&self.query).extend_pairs(query).finish()
+        Ok(form_urlencoded::Serializer::for_suffix(path, behind)
+            .extend_pairs(added.iter())
+            .extend_pairs(query)
+            .finish())
     }
 
     /// Sends a GET, and says what is wrong with an answer that is not 200.
     async fn send(&self, query: &[(&str, &str)], headers: HeaderMap) -> Result<Response<Body>, RequestError> {
         let unclonable = self.unclonable.get_or_init(|| async { Unclonable::new() }).await;
         let body = unclonable.body().await.map_err(|e| RequestError::Unreachable(e.into()))?;
-        let mut request = Request::get(self.uri(query)).body(body).map_err(|e| RequestError::Invalid(e.into()))?;
+        let mut request = Request::get(self.uri(query)?).body(body).map_err(|e| RequestError::Invalid(e.into()))?;
         *request.headers_mut() = headers;
         let response = self.client.send(request).await.map_err(|e| RequestError::Unreachable(e.into()))?;
         if response.status() == StatusCode::OK { Ok(response) } else { Err(refusal(response).await) }

@@ -11,6 +11,7 @@ mod kube;
 mod limit;
 mod merged;
 mod patience;
+mod query;
 mod scripted;
 mod tokens;
 mod unclonable;
@@ -29,6 +30,8 @@ pub(crate) use self::kube::resource;
 pub use error::RequestError;
 pub use limit::ObjectLimit;
 pub use merged::Merged;
+pub(crate) use query::Query;
+pub use query::QueryError;
 pub use scripted::{Asked, Scripted};
 pub(crate) use tokens::Tokens;
 

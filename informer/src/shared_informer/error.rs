@@ -7,6 +7,7 @@ use std::sync::Arc;
 use deltafifo::{IndexError, StoreError};
 
 use crate::ReflectorError;
+use crate::lister_watcher::QueryError;
 use crate::strangers::{caught, said};
 
 /// Something that an informer met. It goes on.
@@ -102,6 +103,9 @@ pub enum FactoryError {
     /// It was shut down.
     #[error("the informer factory was shut down: make another one")]
     ShutDown,
+    /// A query parameter is refused: of the scope, the factory, or both together.
+    #[error(transparent)]
+    Query(#[from] QueryError),
     /// The informer could not be made.
     #[error(transparent)]
     Build(#[from] BuildError),

@@ -238,7 +238,8 @@ impl SharedInformerFactory {
     /// transform, a queue, an error handler.
     ///
     /// # Errors
-    /// [`FactoryError::ShutDown`]; [`FactoryError::Build`] when an index's name is given twice.
+    /// [`FactoryError::ShutDown`]; [`FactoryError::Query`] if a parameter of the scope's and the factory's
+    /// query is refused; [`FactoryError::Build`] when an index's name is given twice.
     pub fn informer_with<K>(
         &self,
         types: &K::DynamicType,
@@ -257,6 +258,7 @@ impl SharedInformerFactory {
         for (key, value) in scope.parameters() {
             source = source.query(key, value);
         }
+        source.check_query()?;
         let mut builder = SharedInformer::<K>::builder(source);
         if let Some(period) = self.resync {
             builder = builder.resync(period);

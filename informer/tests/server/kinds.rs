@@ -156,6 +156,37 @@ async fn a_selector_is_part_of_every_request() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn selectors_that_are_added_twice_hold_together() {
+    let server = server();
+    for (namespace, name, data) in [("shop", "a", "1"), ("shop", "b", "1"), ("shop", "c", "2"), ("bank", "a", "1")] {
+        server.apply(map(namespace, name, data)).unwrap();
+    }
+    let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None)
+        .query("labelSelector", "data in (1,3)")
+        .query("fieldSelector", "metadata.name=a")
+        .query("labelSelector", "data!=3")
+        .query("fieldSelector", "metadata.namespace=shop");
+    let fifo = applied();
+    let _errors = run(source, &fifo, |builder| builder);
+    fifo.wait_for_sync_async().await.unwrap();
+    assert_eq!(stored(&fifo), ["shop/a=1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn parameter_that_would_be_sent_twice_is_reported_and_not_sent() {
+    let server = server();
+    let added = [[("limit", "7")].as_slice(), &[("resourceVersion", "0")], &[("pretty", "true"), ("pretty", "false")]];
+    for parameters in added {
+        let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
+        let source = parameters.iter().fold(source, |source, (key, value)| source.query(*key, *value));
+        let mut errors = run(source, &applied::<ConfigMap>(), |builder| builder);
+        let error = errors.recv().await.unwrap();
+        assert!(error.contains(parameters[0].0) && error.contains("remove"), "{error}");
+    }
+    assert!(server.requests().is_empty(), "{:?}", server.requests());
+}
+
+#[tokio::test(start_paused = true)]
 async fn several_namespaces_are_one() {
     let server = server();
     for namespace in ["shop", "bank", "home"] {

@@ -82,6 +82,20 @@ async fn selectors_that_are_added_hold_together() {
     }
 }
 
+#[tokio::test]
+async fn query_that_cannot_be_sent_is_an_error_of_the_factory() {
+    let factory = factory(&server());
+    let added = [
+        factory.informer::<ConfigMap>(&Scope::all().query("limit", "7")),
+        factory.clone().query("watch", "1").informer::<ConfigMap>(&Scope::all()),
+        factory.clone().query("pretty", "true").informer::<ConfigMap>(&Scope::all().query("pretty", "false")),
+    ];
+    for (informer, key) in added.into_iter().zip(["limit", "watch", "pretty"]) {
+        let Err(error @ FactoryError::Query(_)) = informer else { panic!("{informer:?}") };
+        assert!(error.to_string().contains(key), "{error}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_that_is_made_late_wants_another_start() {
     let server = server();

@@ -47,7 +47,9 @@ impl Scope {
     }
 
     /// Adds a parameter to the query of every list and watch (client-go `TweakListOptions`).
-    /// Selectors apply together with those that are there.
+    /// Selectors apply together with those that are there. A factory refuses any other parameter with
+    /// two values, and those that a reflector sets, such as `limit`, with
+    /// [`FactoryError::Query`](crate::shared_informer::FactoryError::Query).
     #[must_use]
     pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         let (key, value) = (key.into(), value.into());

@@ -3,7 +3,8 @@
 //!
 //! Whatever has a name has metrics, as in client-go: [`SharedInformerFactory::name`], [`SharedInformerBuilder::name`],
 //! [`ReflectorBuilder::name`] and, for a handler of such an informer, [`HandlerOptions::name`]. What has none tells nothing, and
-//! reads no clock for metrics. They go to the recorder that is installed when the thing is made; `examples/metrics` serves them
+//! reads no clock for metrics. How a watch is can be asked of any informer:
+//! [`SharedInformer::watch_status`](crate::SharedInformer::watch_status). They go to the recorder that is installed when the thing is made; `examples/metrics` serves them
 //! to Prometheus, and has a dashboard. Those of the work queue: [`workqueue::Builder::name`]; of a controller's, the name of its
 //! `Config`.
 //!

@@ -163,6 +163,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
         let decoder = Arc::new(Decoder::new(self.source.types(), self.prune));
         Reflector {
             metrics: Metrics::of(&self.name, self.source.scope()),
+            status: Arc::default(),
             name: self.name,
             source: self.source,
             target: self.target,

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use deltafifo::locks::Mutex;
 use metrics::{Counter, Gauge, Histogram};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
@@ -31,8 +30,6 @@ pub(super) struct Metrics {
     too_large: Counter,
     last_version: Gauge,
     event_age: Gauge,
-    /// When the last event, bookmark or end of a list came, or this run began.
-    heard: Mutex<Option<Instant>>,
     has_listed: AtomicBool,
 }
 
@@ -55,14 +52,8 @@ impl Metrics {
             too_large: labels.counter(&table::TOO_LARGE),
             last_version: labels.gauge(&table::LAST_VERSION),
             event_age: labels.gauge(&table::EVENT_AGE),
-            heard: Mutex::new(None),
             has_listed: AtomicBool::new(false),
         }))
-    }
-
-    /// An event or bookmark came, or a list is complete.
-    pub(super) fn heard(&self) {
-        *self.heard.lock() = Some(Instant::now());
     }
 
     /// A batch of a list was taken in.
@@ -105,16 +96,14 @@ impl Metrics {
         if self.has_listed.swap(true, Ordering::Relaxed) {
             self.relists.increment(1);
         }
-        self.heard();
     }
 
-    fn sample(&self, last_version: Option<&str>) {
+    fn sample(&self, last_version: Option<&str>, age: Option<Duration>) {
         if let Some(version) = last_version.and_then(table::version) {
             self.last_version.set(version);
         }
-        let heard = *self.heard.lock();
-        if let Some(heard) = heard {
-            self.event_age.set(heard.elapsed());
+        if let Some(age) = age {
+            self.event_age.set(age);
         }
     }
 }
@@ -122,7 +111,7 @@ impl Metrics {
 impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// A run begins; it ends when what comes back is dropped.
     pub(super) fn runs(&self) -> Runs<'_, K> {
-        self.metrics.tell(Metrics::heard);
+        self.status.begins();
         Runs(self)
     }
 
@@ -144,6 +133,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         let listed = async {
             let (listed, items) = list.await?;
             debug!(items, "listed");
+            self.status.heard();
             self.metrics.tell(|metrics| metrics.listed(began.elapsed(), items));
             Ok(listed)
         };
@@ -153,7 +143,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// Tells every now and then how it is.
     pub(super) async fn sample(&self) -> Infallible {
         let version = || self.last_sync_resource_version();
-        self.metrics.sample(|metrics| metrics.sample(version().as_deref())).await
+        self.metrics.sample(|metrics| metrics.sample(version().as_deref(), self.status.age())).await
     }
 }
 

@@ -7,6 +7,7 @@
 //! * `intake.rs`: a relist on its way in, of which only what changed is decoded.
 //! * `limits.rs`: how long a list may take.
 //! * `metrics.rs`: what it tells of itself.
+//! * `status.rs`: how the watch is, for users and for metrics.
 //! * `threads.rs`: where that, and user code, runs.
 //! * `versions.rs`: from which version to ask.
 //! * `target/`: what is fed.
@@ -21,6 +22,7 @@ mod intake;
 mod limits;
 mod list;
 mod metrics;
+pub(crate) mod status;
 mod target;
 mod threads;
 mod versions;
@@ -49,6 +51,8 @@ use decode::Decoder;
 pub use error::{ReflectorError, RunError};
 use error::{Stop, caught};
 use metrics::Metrics;
+pub use status::{LastError, WatchStatus};
+use status::{Open, Status};
 pub use target::{Pieces, Plain, Target};
 use threads::Threads;
 use versions::{Newest, Versions};
@@ -90,6 +94,7 @@ type ShouldResync = dyn Fn() -> bool + Send + Sync;
 pub struct Reflector<K> {
     name: String,
     metrics: Named<Metrics>,
+    status: Arc<Status>,
     source: Box<dyn ListerWatcher>,
     target: Arc<dyn Target<K>>,
     decoder: Arc<Decoder>,
@@ -160,6 +165,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         self.versions.lock().last().map(str::to_owned)
     }
 
+    /// Returns whether a watch is open, when something came last, and the last error, for a probe or a status page. Cheap: it reads
+    /// what is noted anyway.
+    #[must_use]
+    pub fn watch_status(&self) -> WatchStatus {
+        self.status.get()
+    }
+
     /// Everything once, and then what changes, until everything is to be asked for again.
     async fn list_and_watch(&self, backoff: &mut Backoff) -> Result<Infallible, Stop> {
         let events = if self.watch_list { self.list_by_watch(backoff).await? } else { None };
@@ -195,6 +207,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
 
     fn report(&self, error: &ReflectorError) {
         self.metrics.tell(|metrics| metrics.failed(error));
+        // An object's decoder may have made the text.
+        if let Ok(message) = caught(|| error.to_string()) {
+            self.status.failed(message);
+        }
         // It is user code, and the reflector goes on.
         if caught(|| (self.on_error)(error)).is_err() {
             tracing::error!(%error, "the error handler of a reflector panicked");
@@ -238,4 +254,5 @@ struct Watch {
     /// It is from no version, so it sends all objects first, in any order of versions. The newest of those that have come; `None`
     /// once another event shows that they have all come, and in any other watch.
     first_objects: Option<Newest>,
+    _open: Open,
 }

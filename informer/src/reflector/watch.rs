@@ -50,7 +50,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         };
         let events = self.answer(self.source.watch(request)).await?;
         let until = Instant::now() + lasts + if ends_here { Duration::ZERO } else { GRACE };
-        Ok(Watch { events, until, ends_here, first_objects })
+        Ok(Watch { events, until, ends_here, first_objects, _open: self.status.open() })
     }
 
     /// Watches, beginning with `watch` if there is one, until everything is to be listed anew.
@@ -133,13 +133,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                     }
                 }
             };
-            heard = Instant::now();
             let applied = match event {
                 None => {
                     self.have_all_come(watch);
                     return Ok(Ok(()));
                 }
                 Some(Ok(event)) => {
+                    heard = self.status.heard();
                     if event.kind != EventType::Added {
                         self.have_all_come(watch);
                     }
@@ -179,7 +179,6 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// Feeds one event, perhaps one of the objects that a watch sends first. An error: this is no event.
     async fn apply(&self, event: &RawEvent, first_objects: Option<&mut Newest>) -> Result<(), RequestError> {
         let head = event.object.head()?;
-        self.metrics.tell(Metrics::heard);
         if event.kind != EventType::Bookmark {
             let fed = match &event.object {
                 RawObject::TooLarge(large) => Err(ReflectorError::too_large(large)),

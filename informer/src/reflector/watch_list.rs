@@ -99,6 +99,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             let Some(event) = next? else { break };
             let event = event?;
             events += 1;
+            self.status.heard();
             if event.kind == EventType::Added {
                 // Only these: changes and bookmarks come from any server, for ever.
                 limits.piece_counts();

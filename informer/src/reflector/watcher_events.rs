@@ -20,6 +20,7 @@ use tokio::task::coop::consume_budget;
 
 use super::OnError;
 use super::error::{ReflectorError, caught};
+use super::status::{Status, WatchStatus};
 use super::target::{Pieces, Target};
 use super::threads::Threads;
 use super::versions::Versions;
@@ -99,6 +100,7 @@ pub(crate) struct WatcherEvents<K> {
     meta: Box<dyn Meta<K>>,
     threads: Threads,
     versions: Mutex<Versions>,
+    status: Arc<Status>,
     on_error: Box<OnError>,
 }
 
@@ -113,7 +115,13 @@ struct List<K> {
 
 impl<K: Send + Sync + 'static> WatcherEvents<K> {
     pub(crate) fn new(target: Arc<dyn Target<K>>, meta: Box<dyn Meta<K>>, on_error: Box<OnError>) -> Self {
-        Self { target, meta, threads: Threads::default(), versions: Mutex::default(), on_error }
+        let (threads, versions, status) = (Threads::default(), Mutex::default(), Arc::default());
+        Self { target, meta, threads, versions, status, on_error }
+    }
+
+    /// How the stream is: it counts as an open watch while it is read.
+    pub(crate) fn watch_status(&self) -> WatchStatus {
+        self.status.get()
     }
 
     /// Up to which the target was told everything.
@@ -137,6 +145,7 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
     }
 
     async fn feed_all(&self, events: impl Stream<Item = watcher::Result<Event<K>>>) -> Result<(), Closed> {
+        let _open = self.status.open();
         let mut events = pin!(events);
         let mut list = None;
         loop {
@@ -150,7 +159,10 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
                 events.next().await
             };
             match event {
-                Some(Ok(event)) => self.take(event, &mut list).await,
+                Some(Ok(event)) => {
+                    self.status.heard();
+                    self.take(event, &mut list).await;
+                }
                 Some(Err(error)) => self.report(&ReflectorError::Watcher(Box::new(error))),
                 None => {
                     // It would have been told had the stream been slower.
@@ -296,6 +308,9 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
     }
 
     fn report(&self, error: &ReflectorError) {
+        if let Ok(message) = caught(|| error.to_string()) {
+            self.status.failed(message);
+        }
         // It is user code, and the rest of the stream is fed.
         if caught(|| (self.on_error)(error)).is_err() {
             tracing::error!(%error, "the error handler of what feeds a target panicked");

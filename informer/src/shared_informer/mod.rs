@@ -71,6 +71,7 @@ use tokio::task::AbortHandle;
 use crate::KubeMeta;
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::Named;
+use crate::reflector::WatchStatus;
 use crate::shares::Shares;
 pub use buffers::Buffer;
 pub use builder::SharedInformerBuilder;
@@ -257,6 +258,26 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
     #[must_use]
     pub fn last_sync_resource_version(&self) -> Option<String> {
         self.inner.feeder.last_version()
+    }
+
+    /// Returns whether a watch is open, when an event, a bookmark or the end of a list came last, and the last error of lists and
+    /// watches: for a probe or a status page. Of an informer [over a stream](Self::for_stream), whether the stream is being read, and
+    /// what came from it.
+    ///
+    /// Together with [`has_synced`](Self::has_synced) it says whether the store can be relied on:
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use deltafifo_informer::SharedInformer;
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// fn is_fresh(informer: &SharedInformer<Pod>) -> bool {
+    ///     let status = informer.watch_status();
+    ///     status.is_open || status.last_event.is_some_and(|last| last.elapsed() < Duration::from_secs(300))
+    /// }
+    /// ```
+    #[must_use]
+    pub fn watch_status(&self) -> WatchStatus {
+        self.inner.feeder.watch_status()
     }
 }
 

@@ -9,7 +9,7 @@ use super::error::{InformerError, OnError};
 use super::stream::{Events, Told};
 use crate::ReflectorError;
 use crate::lister_watcher::ListerWatcher;
-use crate::reflector::{Reflector, ReflectorBuilder, Target};
+use crate::reflector::{Reflector, ReflectorBuilder, Target, WatchStatus};
 use crate::shares::Shares;
 
 type Choose<K> = Box<dyn FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync>;
@@ -91,6 +91,14 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Feeder<K> {
             Self::Reflector(reflector) => reflector.last_sync_resource_version(),
             #[cfg(feature = "runtime")]
             Self::Stream(told) => told.last_version(),
+        }
+    }
+
+    pub(super) fn watch_status(&self) -> WatchStatus {
+        match self {
+            Self::Reflector(reflector) => reflector.watch_status(),
+            #[cfg(feature = "runtime")]
+            Self::Stream(told) => told.watch_status(),
         }
     }
 }

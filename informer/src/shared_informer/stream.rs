@@ -11,7 +11,7 @@ use super::sync::{Arc, Mutex};
 use super::{SharedInformer, SharedInformerBuilder};
 use crate::KubeMeta;
 use crate::reflector::watcher_events::WatcherEvents;
-use crate::reflector::{ReflectorError, Target};
+use crate::reflector::{ReflectorError, Target, WatchStatus};
 use crate::shares::Shares;
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
@@ -97,6 +97,10 @@ impl<K: Send + Sync + 'static> Told<K> {
 
     pub(super) fn last_version(&self) -> Option<String> {
         self.feeder.last_version()
+    }
+
+    pub(super) fn watch_status(&self) -> WatchStatus {
+        self.feeder.watch_status()
     }
 
     pub(super) fn shares(&self) -> &Shares {

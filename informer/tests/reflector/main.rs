@@ -16,4 +16,5 @@ mod room;
 mod targets;
 mod unversioned;
 mod watch_lists;
+mod watch_status;
 mod watches;

@@ -38,7 +38,10 @@ async fn an_informer_that_stops_ends_its_stream() {
     let running = informer.clone();
     let running = tokio::spawn(async move { running.run().await });
     server.wait_for_watchers(1).await;
+    let status = informer.watch_status();
+    assert!(status.is_open && status.last_event.is_some(), "{status:?}");
     informer.stop().await;
+    assert!(!informer.watch_status().is_open);
     server.wait_for_watchers(0).await;
     running.await.unwrap().unwrap();
 }

@@ -271,3 +271,31 @@ async fn it_is_stopped_by_who_has_its_run_in_hand_and_does_not_poll_it() {
         );
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn watch_status_says_whether_a_watch_is_open_and_what_went_wrong() {
+    for queue in QUEUES {
+        let rig = Rig::start(server(), queue);
+        assert!(!rig.informer.watch_status().is_open);
+        rig.informer.wait_for_sync().await.unwrap();
+        rig.server.wait_for_watchers(1).await;
+        let open = rig.informer.watch_status();
+        assert!(open.is_open && open.last_event.is_some() && open.last_error.is_none(), "{open:?}");
+
+        rig.server.fault(Fault::status(status::internal_error("no more")).times(usize::MAX));
+        rig.server.end_watches();
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let cut_off = rig.informer.watch_status();
+        assert!(!cut_off.is_open && cut_off.last_event >= open.last_event, "{cut_off:?}");
+        assert!(cut_off.last_error.is_some_and(|error| error.message.contains("no more")));
+
+        rig.server.clear_faults();
+        rig.server.wait_for_watchers(1).await;
+        rig.apply("a", "1");
+        rig.stored("a", "1").await;
+        let well = rig.informer.watch_status();
+        assert!(well.is_open && well.last_event > cut_off.last_event, "{well:?}");
+        rig.informer.stop().await;
+        assert!(!rig.informer.watch_status().is_open);
+    }
+}

@@ -73,10 +73,11 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         self.inner.queue.has_synced()
     }
 
-    /// Waits for that.
+    /// Waits until the informer [has synced](Self::has_synced). Does not end as long as nobody
+    /// [runs](Self::run) the informer.
     ///
     /// # Errors
-    /// [`Stopped`]: it stopped before.
+    /// [`Stopped`]: the informer stopped before.
     pub async fn wait_for_sync(&self) -> Result<(), Stopped> {
         self.inner.queue.wait_for_sync().await.map_err(|_closed| Stopped)
     }

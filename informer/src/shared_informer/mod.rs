@@ -38,6 +38,8 @@ mod buffers;
 mod builder;
 #[cfg(deltafifo_shuttle)]
 pub mod by_hand;
+#[cfg(feature = "runtime")]
+mod controlled;
 mod distributor;
 mod error;
 mod factory;
@@ -219,7 +221,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         Ok(registration)
     }
 
-    /// What a handler would be told, as a stream.
+    /// Returns what a handler would be notified of as a stream. It yields nothing before somebody
+    /// [runs](Self::run) the informer.
     ///
     /// # Errors
     /// [`AddHandlerError::Stopped`].

@@ -32,7 +32,8 @@ impl<K: Send + Sync + 'static> Registration<K> {
         self.feed.state().borrow().has_synced
     }
 
-    /// Waits for that.
+    /// Waits until the handler [has synced](Self::has_synced). Does not end as long as nobody runs the
+    /// informer.
     ///
     /// # Errors
     /// [`Removed`]: the handler was removed, or the informer stopped, before.

@@ -1,16 +1,18 @@
 //! Several controllers over one watch (kube issue 1080).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use deltafifo_informer::runtime::controller::Source;
 use deltafifo_informer::runtime::reflector::ObjectRef;
 use deltafifo_informer::runtime::{Controller, predicates};
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
-use deltafifo_testkit::{ApiServer, Resource};
+use deltafifo_testkit::{ApiServer, Fault, Resource, status};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::core::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 
 use super::rig::{idle, map, pod, poll_idle, server};
 
@@ -92,13 +94,15 @@ async fn a_controller_of_what_has_stopped_says_so() {
     let server = server();
     let (maps, pods) = (informer::<ConfigMap>(&server), informer::<Pod>(&server));
     pods.stop().await;
-    let stopped = "an informer that the controller was given has stopped: build another one, and a controller for it";
+    let stopped = |informer| {
+        [format!("{informer} has stopped, so nothing is reconciled: build another informer, and a controller for it")]
+    };
     let polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));
-    assert_eq!(polled.rest().await, [stopped]);
+    assert_eq!(polled.rest().await, stopped("pods.v1"));
     let polled = poll_idle(Controller::from_informer(&maps));
     idle().await;
     maps.stop().await;
-    assert_eq!(polled.rest().await, [stopped], "it never had its first list");
+    assert_eq!(polled.rest().await, stopped("configmaps.v1"), "it never had its first list");
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,4 +139,60 @@ async fn predicates_choose_updates_and_hide_neither_what_comes_nor_what_goes() {
     let api = kube::Api::<ConfigMap>::namespaced(server.client(), "shop");
     api.delete("a", &kube::api::DeleteParams::default()).await.unwrap();
     assert_eq!(polled.at_rest().await, ["a"], "it is asked to go, and its labels are as they were");
+}
+
+#[tokio::test(start_paused = true)]
+async fn informer_that_nobody_runs_is_reported_and_its_controller_reconciles_once_it_runs() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), Some("shop"));
+    let maps = SharedInformer::<ConfigMap>::builder(source).name("billing").build().unwrap();
+    let pods = informer::<Pod>(&server);
+    let began = Instant::now();
+    let mut polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));
+    let report =
+        |informers: &str| format!("nothing is reconciled before these informers have their first list: {informers}");
+    let not_run = |informer: &str| format!("{informer} (nobody runs it: call its `run`, or `start` of its factory)");
+    let [maps_not_run, pods_not_run] = ["configmaps.v1 in shop (billing)", "pods.v1"].map(not_run);
+    assert_eq!(polled.next().await, report(&format!("{maps_not_run}, {pods_not_run}")));
+    assert_eq!(began.elapsed().as_secs(), 5);
+    run(&maps);
+    maps.wait_for_sync().await.unwrap();
+    for minute in 1..=3 {
+        assert_eq!(polled.next().await, report(&pods_not_run));
+        assert_eq!(began.elapsed().as_secs(), 60 * minute);
+    }
+    run(&pods);
+    assert_eq!(polled.at_rest().await, ["a"]);
+    sleep(Duration::from_secs(600)).await;
+    assert!(polled.at_rest().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn informer_whose_first_list_fails_is_reported_every_minute() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let fault = Fault::status(status::internal_error("not now")).times(usize::MAX);
+    server.fault(fault.when(|request| request.plural() == Some("pods")));
+    let (maps, pods) = (informer::<ConfigMap>(&server), informer::<Pod>(&server));
+    run(&maps);
+    run(&pods);
+    let began = Instant::now();
+    let mut polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));
+    for minute in 1..=2 {
+        let report = polled.next().await;
+        assert!(report.contains("pods.v1 (it runs: see the errors that it reports)"), "{report}");
+        assert_eq!(began.elapsed().as_secs(), 60 * minute);
+    }
+    server.clear_faults();
+    assert_eq!(polled.next().await, "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn controller_of_an_informer_that_nobody_can_run_any_more_says_that_it_stopped() {
+    let maps = informer::<ConfigMap>(&server());
+    let controller = Controller::from_informer(&maps);
+    drop(maps);
+    let rest = poll_idle(controller).rest().await;
+    assert!(matches!(&rest[..], [error] if error.starts_with("configmaps.v1 has stopped")), "{rest:?}");
 }

@@ -31,10 +31,24 @@ pub enum Error<ReconcilerErr: 'static, QueueErr: 'static> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunnerError {
-    /// An informer that the controller was given has stopped before all of its first list was heard of, so that nothing can be
-    /// reconciled. The stream ends with it.
-    #[error("an informer that the controller was given has stopped: build another one, and a controller for it")]
-    Stopped,
+    /// An informer that the controller was given has stopped before the controller had all of its first
+    /// list, so that nothing can be reconciled. The stream ends with this error.
+    #[error("{informer} has stopped, so nothing is reconciled: build another informer, and a controller for it")]
+    Stopped {
+        /// Resource, namespace and name of the informer, as `pods.v1 in shop (billing)`.
+        informer: String,
+    },
+    /// Informers that the controller was given have not had their first list, and nothing is reconciled
+    /// before they have. The stream goes on, and reconciles begin when all lists are there.
+    ///
+    /// Yielded 5 seconds after the stream was first polled for informers that nobody runs, and every
+    /// minute for all that are still without a list. Logged as a warning, too. The controller's own
+    /// informers are not among them: their errors are [`QueueError`](Error::QueueError)s.
+    #[error("nothing is reconciled before these informers have their first list: {}", informers.join(", "))]
+    NotSynced {
+        /// Each informer, and in parentheses what to do.
+        informers: Vec<String>,
+    },
     /// A reconciler panicked (kube's panics in its turn). The object is tried again after 5 ms,
     /// and twice as long each time, up to 1000 s, or as a
     /// [retry policy](super::Controller::retry) says. What is called for a deletion is not called

@@ -55,6 +55,7 @@ mod settings;
 mod signal;
 mod source;
 mod start;
+mod unsynced;
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -157,8 +158,9 @@ where
         Self { own: Some(own), ..Self::of(source, dyntype, (errors, told)) }
     }
 
-    /// A controller of an informer's objects: the one that others have, too (kube issue 1080). It has to be run by whoever made it;
-    /// its errors are told there; when it stops, the controller shuts down.
+    /// A controller of an informer's objects: the one that others have, too (kube issue 1080). It has to be run by whoever made it:
+    /// as long as nobody does, the stream [says so](RunnerError::NotSynced). Its errors are reported there; when it stops, the
+    /// controller shuts down.
     ///
     /// Its keys must be `namespace/name` or `name`, which is the default of informers. Objects under keys of
     /// [your own](SharedInformer::with_keys) are not found; each is [reported](Error::ObjectNotFound).

@@ -15,7 +15,7 @@ use super::error::RunnerError;
 use super::key::{Key, referred};
 use super::owned::{Owned, OwnedMeta, OwnerKind};
 use super::schedule::LOW;
-use super::source::{Counts, Heard, Own, Source, all, as_configured, listen, of_api};
+use super::source::{Counts, Heard, Own, Owner, Source, all, as_configured, listen, of_api};
 use super::start::Started;
 use crate::lister_watcher::resource;
 use crate::runtime::reflector::ObjectRef;
@@ -52,7 +52,9 @@ where
         let own = Own::build(resource::<Child>(&dyntype), builder, &self.errors);
         let kind = OwnerKind::of::<K>(&self.types);
         self.triggers.push(Box::new(move |started| {
-            ask_for(own.informer(), all(), started, move |object, ask| kind.of_owned(object).for_each(ask))?;
+            ask_for(own.informer(), all(), Owner::Controller, started, move |object, ask| {
+                kind.of_owned(object).for_each(ask)
+            })?;
             own.run(started);
             Ok(())
         }));
@@ -68,7 +70,7 @@ where
         let Source { informer, counts } = informer.into();
         let kind = OwnerKind::of::<K>(&self.types);
         self.triggers.push(Box::new(move |started| {
-            ask_for(&informer, counts, started, move |object, ask| kind.of_child(object).for_each(ask))?;
+            ask_for(&informer, counts, Owner::User, started, move |object, ask| kind.of_child(object).for_each(ask))?;
             Ok(())
         }));
         self
@@ -126,7 +128,7 @@ where
         let builder = SharedInformer::<Other>::builder(of_api(api, &wc, dyntype)).reflector(as_configured(wc));
         let own = Own::build(resource::<Other>(dyntype), builder, &self.errors);
         self.triggers.push(Box::new(move |started| {
-            ask_for(own.informer(), all(), started, move |object, ask| mapped(mapper(object), ask))?;
+            ask_for(own.informer(), all(), Owner::Controller, started, move |object, ask| mapped(mapper(object), ask))?;
             own.run(started);
             Ok(())
         }));
@@ -146,7 +148,7 @@ where
     {
         let Source { informer, counts } = informer.into();
         self.triggers.push(Box::new(move |started| {
-            ask_for(&informer, counts, started, move |object, ask| mapped(mapper(object), ask))?;
+            ask_for(&informer, counts, Owner::User, started, move |object, ask| mapped(mapper(object), ask))?;
             Ok(())
         }));
         self
@@ -195,6 +197,7 @@ where
 fn ask_for<O, M>(
     informer: &SharedInformer<O, M>,
     counts: Counts<O>,
+    owner: Owner,
     started: &mut Started,
     objects: impl Fn(&O, &mut dyn FnMut(Key)) + Send + 'static,
 ) -> Result<(), RunnerError>
@@ -202,7 +205,7 @@ where
     O: Send + Sync + 'static,
     M: Meta<O>,
 {
-    listen(informer, started, move |told, schedule, strangers| {
+    listen(informer, owner, started, move |told, schedule, strangers| {
         let Some(heard) = Heard::of(&told, &counts, strangers) else { return };
         for state in heard.states.into_iter().flatten() {
             strangers.call(|| objects(state, &mut |key| schedule.ask(key, heard.priority)));

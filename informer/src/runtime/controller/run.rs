@@ -17,14 +17,14 @@ use super::error::{Error, RunnerError};
 use super::key::{Key, key_of, reference};
 use super::metrics::Metrics;
 use super::schedule::Schedule;
-use super::source::{Heard, Strangers, listen};
+use super::source::{Heard, Owner, Strangers, listen};
 use super::start::Started;
 use super::{Action, Controller};
 use crate::KubeMeta;
 use crate::metrics::Named;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
-use crate::shared_informer::{Notification, Removed};
+use crate::shared_informer::Notification;
 use crate::strangers::said;
 use crate::workqueue::{AddOptions, Item};
 
@@ -78,7 +78,7 @@ pub(super) struct Running<K: Resource + Send + Sync + 'static, E> {
     work: JoinSet<Done<K, E>>,
     most: usize,
     /// Until everything is heard that there was at first.
-    syncing: Option<BoxFuture<'static, Result<Vec<()>, Removed>>>,
+    syncing: Option<BoxFuture<'static, Result<Vec<()>, RunnerError>>>,
     is_shut_down: bool,
     forceful: FuturesUnordered<BoxFuture<'static, ()>>,
     errors: mpsc::Receiver<watcher::Error>,
@@ -98,7 +98,8 @@ where
         let mut started = Started::new(Arc::clone(&schedule));
         started.ends.extend(graceful);
         let noted = on_deleted.is_some().then(|| Arc::clone(&deletions));
-        listen(&informer, &mut started, move |told, schedule, strangers| {
+        let owner = if own.is_some() { Owner::Controller } else { Owner::User };
+        listen(&informer, owner, &mut started, move |told, schedule, strangers| {
             if let Notification::Deleted { old, last, .. } = &told {
                 let Some(key) = key_of(&**old) else { return };
                 // Failures of a deleted object are not those of one that takes its place. The
@@ -153,15 +154,18 @@ where
                 // Before the ends: an informer that stops without its first list is an error, and not a reason to end.
                 synced = synced(&mut self.syncing), if self.syncing.is_some() && !self.is_shut_down => {
                     self.syncing = None;
-                    if synced.is_err() {
+                    if let Err(stopped) = synced {
                         self.is_shut_down = true;
                         self.started.end();
-                        return Next::Failed(RunnerError::Stopped.into());
+                        return Next::Failed(stopped.into());
                     }
                 }
                 Some(()) = self.started.ends.next(), if !self.is_shut_down => {
                     self.is_shut_down = true;
                     self.started.end();
+                }
+                report = self.started.unsynced.report(), if !self.is_shut_down => {
+                    return Next::Failed(report.into());
                 }
                 Some(done) = self.work.join_next() => match done {
                     Ok(done) => return Next::Done(done),
@@ -313,7 +317,7 @@ where
 }
 
 /// Waits for what was there at first, if that is still to be done.
-async fn synced(syncing: &mut Option<BoxFuture<'static, Result<Vec<()>, Removed>>>) -> Result<(), Removed> {
+async fn synced(syncing: &mut Option<BoxFuture<'static, Result<Vec<()>, RunnerError>>>) -> Result<(), RunnerError> {
     match syncing {
         Some(syncing) => syncing.await.map(drop),
         None => Ok(()),

@@ -143,9 +143,19 @@ impl<K: Send + Sync + 'static> Drop for Leaves<K> {
     }
 }
 
+/// Whose informer it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The controller runs it, and yields its errors.
+    Controller,
+    /// The user runs it.
+    User,
+}
+
 /// Has `tell` called for everything that `informer` tells, for as long as the controller takes requests.
 pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     informer: &SharedInformer<K, M>,
+    owner: Owner,
     started: &mut Started,
     mut tell: impl FnMut(Notification<K>, &Schedule, &mut Strangers) + Send + 'static,
 ) -> Result<(), RunnerError> {
@@ -157,12 +167,22 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
         strangers.end();
         ready(())
     };
-    let registration = informer.add_async_handler(options, handler).map_err(|_| RunnerError::Stopped)?;
+    let registration = informer.add_async_handler(options, handler);
+    let title = informer.title();
+    let stopped = RunnerError::Stopped { informer: title.clone() };
+    let Ok(registration) = registration else { return Err(stopped) };
+    if owner == Owner::User {
+        started.unsynced.add(informer, registration.clone());
+    }
     let leaves = Leaves(registration.clone());
     // Else a reconcile could have seen what this handler is never told of: it went before the handler came to it.
-    started.syncs.push(async move { registration.wait_for_sync().await }.boxed());
+    started.syncs.push(async move { registration.wait_for_sync().await.map_err(|_removed| stopped) }.boxed());
     // When the informer stops, so does the controller.
-    started.ends.push(async move { leaves.0.ended().await }.boxed());
+    let end = async move {
+        leaves.0.ended().await;
+        tracing::info!(informer = title, "an informer has stopped, so the controller shuts down");
+    };
+    started.ends.push(end.boxed());
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use tracing::Instrument;
 
 use super::error::RunnerError;
 use super::schedule::Schedule;
-use crate::shared_informer::Removed;
+use super::unsynced::Unsynced;
 
 /// Starts something that asks for reconciles.
 pub(super) type Trigger = Box<dyn FnOnce(&mut Started) -> Result<(), RunnerError> + Send>;
@@ -21,12 +21,14 @@ pub(super) struct Started {
     /// Each of them is a reason to take no more requests. They hold what ends with that.
     pub(super) ends: FuturesUnordered<BoxFuture<'static, ()>>,
     /// What must have been heard before anything is reconciled.
-    pub(super) syncs: Vec<BoxFuture<'static, Result<(), Removed>>>,
+    pub(super) syncs: Vec<BoxFuture<'static, Result<(), RunnerError>>>,
+    pub(super) unsynced: Unsynced,
 }
 
 impl Started {
     pub(super) fn new(schedule: Arc<Schedule>) -> Self {
-        let mut started = Self { schedule, tasks: JoinSet::new(), ends: FuturesUnordered::new(), syncs: Vec::new() };
+        let (tasks, ends, unsynced) = (JoinSet::new(), FuturesUnordered::new(), Unsynced::new());
+        let mut started = Self { schedule, tasks, ends, syncs: Vec::new(), unsynced };
         let schedule = Arc::clone(&started.schedule);
         started.spawn(async move { schedule.run().await });
         started

@@ -28,7 +28,9 @@ impl<K: Resource + Send + Sync + 'static> Store<K> {
         Self { informer: informer.clone() }
     }
 
-    /// Waits until everything that there was at first is stored. It does not make the controller run. Any number may wait.
+    /// Waits until all objects of the first list are stored. It does not make the controller run, so it
+    /// does not end before the controller's stream is polled or, with an informer that the controller was
+    /// [given](crate::runtime::Controller::from_informer), somebody runs that. Any number may wait.
     ///
     /// # Errors
     /// [`WriterDropped`]: the controller ended before.

@@ -53,6 +53,11 @@ pub enum RequestError {
     Invalid(#[source] BoxError),
 }
 
+/// Whether the server does not have, or does not allow, what was asked for.
+pub(crate) fn says_unavailable(status: &Status) -> bool {
+    matches!(status.code, 403 | 404)
+}
+
 /// What a person could do about a status that does not go away by itself.
 fn hint(code: u16) -> &'static str {
     match code {
@@ -107,6 +112,12 @@ impl RequestError {
             status.reason == "Timeout" && causes.into_iter().any(|cause| cause.reason == "ResourceVersionTooLarge")
                 || status.message.contains("Too large resource version")
         })
+    }
+
+    /// Whether the server does not have the resource (404), or does not allow it to be listed and watched
+    /// (403).
+    pub(crate) fn is_unavailable(&self) -> bool {
+        self.status().is_some_and(says_unavailable)
     }
 
     /// Neither a version can be had: the one asked for is too old or too new.

@@ -28,6 +28,8 @@ use crate::wire::{Head, Outline, WireError};
 pub use self::kube::KubeListerWatcher;
 pub(crate) use self::kube::resource;
 pub use error::RequestError;
+#[cfg(feature = "runtime")]
+pub(crate) use error::says_unavailable;
 pub use limit::ObjectLimit;
 pub use merged::Merged;
 pub(crate) use query::Query;

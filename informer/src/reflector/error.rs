@@ -1,7 +1,11 @@
 //! What a reflector tells of.
 
 use deltafifo::{BoxError, Closed, OfferError, StoreError};
+#[cfg(feature = "runtime")]
+use kube::runtime::watcher;
 
+#[cfg(feature = "runtime")]
+use crate::lister_watcher::says_unavailable;
 use crate::lister_watcher::{RequestError, TooLarge};
 use crate::strangers;
 use crate::wire::Head;
@@ -139,6 +143,22 @@ impl ReflectorError {
 
     pub(super) fn too_large(large: &TooLarge) -> Self {
         Self::TooLarge { key: large.key(), size: large.size, limit: large.limit }
+    }
+
+    /// Whether the server does not have the resource (404), or does not allow it to be listed and watched
+    /// (403).
+    pub(crate) fn is_unavailable(&self) -> bool {
+        match self {
+            Self::List(error) | Self::Watch(error) => error.is_unavailable(),
+            #[cfg(feature = "runtime")]
+            Self::Watcher(error) => match &**error {
+                watcher::Error::InitialListFailed(kube::Error::Api(status))
+                | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+                | watcher::Error::WatchError(status) => says_unavailable(status),
+                _ => false,
+            },
+            _ => false,
+        }
     }
 
     /// Of an object that a target did not take.

@@ -55,6 +55,15 @@ impl Error {
         }
     }
 
+    /// Logs the absence of a kind that a controller can do without, and says so in its text.
+    pub(super) fn of_optional(mut self) -> Self {
+        if let Self::InitialListFailed { message, .. } | Self::WatchFailed { message, .. } = &mut self {
+            message.push_str("; it is optional, so the controller goes on without it until it is there");
+        }
+        tracing::warn!("{self}");
+        self
+    }
+
     /// Logs an error of a controller that still waits for first lists, and says so in its text if the error may be why it waits:
     /// a list or watch failed. One object that cannot be read keeps the others from nothing.
     pub(super) fn before_first_lists(mut self) -> Self {

@@ -146,13 +146,14 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
             (Queue::Delta(fifo.clone()), fifo)
         };
         let workers = if self.in_order { 1 } else { self.workers };
+        let unavailable = watch::Sender::new(false);
         let inner = Inner {
             distributor: Arc::new(Distributor::new(Arc::new(store.clone()), workers)),
             store,
             metrics: Arc::new(identity.metrics(&queue)),
             identity,
             queue,
-            feeder: self.source.feeder(target, self.name, self.on_error.clone()),
+            feeder: self.source.feeder(target, self.name, self.on_error.clone(), unavailable.clone()),
             workers,
             notify_unchanged: self.notify_unchanged,
             resync: self.resync,
@@ -160,6 +161,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
             phase: watch::Sender::new(Phase::New),
             working: Mutex::default(),
             shares: Shares::default(),
+            #[cfg(feature = "runtime")]
+            unavailable,
         };
         Ok(SharedInformer { inner: Arc::new(inner) })
     }

@@ -4,6 +4,7 @@ use std::any::type_name;
 use std::fmt::Write;
 
 use deltafifo::Meta;
+use tokio::sync::watch;
 
 use super::SharedInformer;
 use super::lifecycle::Phase;
@@ -22,6 +23,12 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
             }
         }
         title
+    }
+
+    /// Returns whether the server has said that it does not have the resource (404), or does not allow it to
+    /// be listed (403), and the first list has not come since.
+    pub(crate) fn unavailable(&self) -> watch::Receiver<bool> {
+        self.inner.unavailable.subscribe()
     }
 
     /// Returns a function that says whether the informer was ever run. It does not keep the informer: one

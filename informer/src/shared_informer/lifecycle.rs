@@ -174,6 +174,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
     /// Tells handlers when the first list is told.
     pub(super) async fn tell_of_sync(&self) {
         if self.queue.wait_for_sync().await.is_ok() {
+            #[cfg(feature = "runtime")]
+            self.unavailable.send_replace(false);
             self.distributor.informer_has_synced();
         }
     }

@@ -145,6 +145,10 @@ struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
     working: Mutex<Vec<AbortHandle>>,
     /// Of who polls a run, and of its workers; what feeds them has its own.
     shares: Shares,
+    /// Whether the server has said that it does not have the resource, or does not allow it to be listed,
+    /// and the first list has not come since.
+    #[cfg(feature = "runtime")]
+    unavailable: watch::Sender<bool>,
 }
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 
 use super::error::{InformerError, OnError};
 #[cfg(feature = "runtime")]
@@ -52,9 +53,21 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Source<K> {
         (resource.to_owned(), namespace.to_owned())
     }
 
-    /// What brings it into `target`, for an informer that is called so.
-    pub(super) fn feeder(self, target: Arc<dyn Target<K>>, name: String, on_error: OnError) -> Feeder<K> {
-        let on_error = move |error: &ReflectorError| on_error.tell(&InformerError::Reflector(error));
+    /// What brings it into `target`, for an informer that is called so. `unavailable` becomes true when the
+    /// server says that it does not have the resource, or does not allow it to be listed.
+    pub(super) fn feeder(
+        self,
+        target: Arc<dyn Target<K>>,
+        name: String,
+        on_error: OnError,
+        unavailable: watch::Sender<bool>,
+    ) -> Feeder<K> {
+        let on_error = move |error: &ReflectorError| {
+            if error.is_unavailable() {
+                unavailable.send_replace(true);
+            }
+            on_error.tell(&InformerError::Reflector(error));
+        };
         match self {
             Self::Lists(source, choose) => {
                 let reflector = choose(ReflectorBuilder::new(Box::new(source), target)).on_error(on_error);

@@ -13,6 +13,7 @@ mod kubes_store;
 mod named;
 mod next;
 mod one_at_a_time;
+mod optional;
 mod owned;
 mod priorities;
 mod retry;

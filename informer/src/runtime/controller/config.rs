@@ -18,6 +18,8 @@ pub struct Config {
     debounce_at_most: Option<Duration>,
     pub(super) concurrency: u16,
     pub(super) name: Option<String>,
+    /// The inverse of what is set, so that the default is to wait.
+    starts_early: bool,
 }
 
 impl Config {
@@ -46,6 +48,18 @@ impl Config {
         self
     }
 
+    /// Sets whether reconciles wait for the first list of everything that the controller owns and watches:
+    /// true unless set. With false they begin when the main objects are listed, as in kube.
+    ///
+    /// A reconciler must then expect stores of related objects to be incomplete. A related object that is
+    /// deleted before its first list is there asks for no reconcile, whatever a reconciler has read of it.
+    /// For one kind that may be missing there is [`optional`](super::Controller::optional).
+    #[must_use]
+    pub fn wait_for_related(mut self, wait: bool) -> Self {
+        self.starts_early = !wait;
+        self
+    }
+
     /// Gives the controller's work queue a name, and with it [metrics](crate::workqueue::Builder::name), which say whether reconciles
     /// are behind (kube has none). They go to the recorder that is installed when the controller's stream is first polled. What
     /// waits for a [`debounce`](Self::debounce) is not in the queue yet.
@@ -56,6 +70,10 @@ impl Config {
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
+    }
+
+    pub(super) fn waits_for_related(&self) -> bool {
+        !self.starts_early
     }
 
     /// Returns the longest delay of a debounce.

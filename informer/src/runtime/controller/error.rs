@@ -38,16 +38,22 @@ pub enum RunnerError {
         /// Resource, namespace and name of the informer, as `pods.v1 in shop (billing)`.
         informer: String,
     },
-    /// Informers that the controller was given have not had their first list, and nothing is reconciled
-    /// before they have. The stream goes on, and reconciles begin when all lists are there.
+    /// Informers that the controller was given have not had their first list. The stream goes on;
+    /// reconciles begin when all lists are there that they wait for.
     ///
     /// Yielded 5 seconds after the stream was first polled for informers that nobody runs, and every
-    /// minute for all that are still without a list. Logged as a warning, too. The controller's own
+    /// minute for these and for all that reconciles wait for. Logged as a warning, too. The controller's own
     /// informers are not among them: their errors are [`QueueError`](Error::QueueError)s.
-    #[error("nothing is reconciled before these informers have their first list: {}", informers.join(", "))]
+    #[error(
+        "{} before these informers have their first list: {}",
+        if *blocks_reconciles { "nothing is reconciled" } else { "objects are missing, and ask for no reconciles," },
+        informers.join(", ")
+    )]
     NotSynced {
         /// Each informer, and in parentheses what to do.
         informers: Vec<String>,
+        /// Whether reconciles wait for one of them.
+        blocks_reconciles: bool,
     },
     /// A reconciler panicked (kube's panics in its turn). The object is tried again after 5 ms,
     /// and twice as long each time, up to 1000 s, or as a

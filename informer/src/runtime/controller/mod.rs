@@ -30,7 +30,7 @@
 //! | a reconciler that panics | panics the controller | [`RunnerError::Panicked`], and it is tried again |
 //! | [predicates](crate::runtime::predicates) | of the object as it is, and may hide that it goes | of both states, and never do |
 //! | several controllers over one watch | unstable streams, which tell of no deletion | [`from_informer`](Controller::from_informer), [`owns_informer`](Controller::owns_informer), [`watches_informer`](Controller::watches_informer) |
-//! | before anything is reconciled | the first list of the main objects is waited for | and that of everything that the controller watches: while one of these does not come, as of a kind that the server does not have, the errors say which it is and that nothing is reconciled; they are logged, too |
+//! | before anything is reconciled | the first list of the main objects is waited for | and that of everything that the controller watches: while one of these does not come, as of a kind that the server does not have, the errors say which it is and that nothing is reconciled; they are logged, too. [`optional`](Controller::optional) is for a kind that may be missing, [`Config::wait_for_related`] for kube's way |
 //! | a watch | 290 s | 5 to 10 minutes at random; a `timeout` is the most, and half of it the least |
 //! | a relist | as the first list | not older than what is known, without pages |
 //!
@@ -80,8 +80,8 @@ pub use error::{Error, RunnerError};
 use run::{Next, Running};
 use schedule::Retry;
 pub use source::Source;
-use source::{Counts, Own, all, as_configured, of_api};
-use start::Trigger;
+use source::{Counts, Failure, Own, all, as_configured, of_api};
+use start::{Relation, Trigger};
 
 /// Errors that wait for who polls a controller; more are logged.
 const MOST_ERRORS: usize = 100;
@@ -126,14 +126,15 @@ pub struct Controller<K: Resource + Send + Sync + 'static> {
     /// It, if it is nobody else's.
     own: Option<Own<K, KubeMeta>>,
     counts: Counts<K>,
+    relations: Vec<Relation>,
     triggers: Vec<Trigger>,
     on_deleted: Option<OnDeleted<K>>,
     config: Config,
     retry: Option<Retry>,
     graceful: Vec<BoxFuture<'static, ()>>,
     forceful: Vec<BoxFuture<'static, ()>>,
-    errors: mpsc::Sender<watcher::Error>,
-    errors_told: mpsc::Receiver<watcher::Error>,
+    errors: mpsc::Sender<Failure>,
+    errors_told: mpsc::Receiver<Failure>,
 }
 
 impl<K> Controller<K>
@@ -179,13 +180,14 @@ where
     fn of(
         source: Source<K>,
         types: K::DynamicType,
-        (errors, errors_told): (mpsc::Sender<watcher::Error>, mpsc::Receiver<watcher::Error>),
+        (errors, errors_told): (mpsc::Sender<Failure>, mpsc::Receiver<Failure>),
     ) -> Self {
         Self {
             types,
             informer: source.informer,
             own: None,
             counts: source.counts,
+            relations: Vec::new(),
             triggers: Vec::new(),
             on_deleted: None,
             config: Config::default(),

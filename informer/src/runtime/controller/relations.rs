@@ -16,7 +16,7 @@ use super::key::{Key, referred};
 use super::owned::{Owned, OwnedMeta, OwnerKind};
 use super::schedule::LOW;
 use super::source::{Counts, Heard, Own, Owner, Source, all, as_configured, listen, of_api};
-use super::start::Started;
+use super::start::{Relation, Started, Terms};
 use crate::lister_watcher::resource;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
@@ -41,7 +41,7 @@ where
 
     /// The same of a kind that is known at run time only.
     #[allow(clippy::needless_pass_by_value)] // kube's.
-    pub fn owns_with<Child>(mut self, api: Api<Child>, dyntype: Child::DynamicType, wc: watcher::Config) -> Self
+    pub fn owns_with<Child>(self, api: Api<Child>, dyntype: Child::DynamicType, wc: watcher::Config) -> Self
     where
         Child: Clone + Resource + DeserializeOwned + Debug + Send + 'static,
         Child::DynamicType: Debug + Eq + Hash + Clone,
@@ -51,29 +51,28 @@ where
         let builder = SharedInformer::<Owned, _>::with_keys(children, keys).reflector(as_configured(wc));
         let own = Own::build(resource::<Child>(&dyntype), builder, &self.errors);
         let kind = OwnerKind::of::<K>(&self.types);
-        self.triggers.push(Box::new(move |started| {
-            ask_for(own.informer(), all(), Owner::Controller, started, move |object, ask| {
-                kind.of_owned(object).for_each(ask)
+        self.relate(move |started, terms| {
+            ask_for(own.informer(), all(), Owner::Controller, terms, started, move |object, ask| {
+                kind.of_owned(object).for_each(ask);
             })?;
-            own.run(started);
+            own.run(started, terms);
             Ok(())
-        }));
-        self
+        })
     }
 
     /// The same of an informer that others have, too, of whole objects or metadata. It has to be run by whoever made it. A
     /// reconciler may read its store: nothing is reconciled before it has its first list.
-    pub fn owns_informer<Child>(mut self, informer: impl Into<Source<Child>>) -> Self
+    pub fn owns_informer<Child>(self, informer: impl Into<Source<Child>>) -> Self
     where
         Child: Resource + Send + Sync + 'static,
     {
         let Source { informer, counts } = informer.into();
         let kind = OwnerKind::of::<K>(&self.types);
-        self.triggers.push(Box::new(move |started| {
-            ask_for(&informer, counts, Owner::User, started, move |object, ask| kind.of_child(object).for_each(ask))?;
-            Ok(())
-        }));
-        self
+        self.relate(move |started, terms| {
+            ask_for(&informer, counts, Owner::User, terms, started, move |object, ask| {
+                kind.of_child(object).for_each(ask);
+            })
+        })
     }
 
     /// Reconciles what `mapper` makes of what `api` has and `wc` selects: of an object as it was, and as it is.
@@ -115,7 +114,7 @@ where
 
     /// The same, with a mapper that is lent the object instead of a copy of its own (kube has none).
     pub fn watches_ref<Other, I>(
-        mut self,
+        self,
         api: Api<Other>,
         dyntype: &Other::DynamicType,
         wc: watcher::Config,
@@ -127,18 +126,19 @@ where
     {
         let builder = SharedInformer::<Other>::builder(of_api(api, &wc, dyntype)).reflector(as_configured(wc));
         let own = Own::build(resource::<Other>(dyntype), builder, &self.errors);
-        self.triggers.push(Box::new(move |started| {
-            ask_for(own.informer(), all(), Owner::Controller, started, move |object, ask| mapped(mapper(object), ask))?;
-            own.run(started);
+        self.relate(move |started, terms| {
+            ask_for(own.informer(), all(), Owner::Controller, terms, started, move |object, ask| {
+                mapped(mapper(object), ask);
+            })?;
+            own.run(started, terms);
             Ok(())
-        }));
-        self
+        })
     }
 
     /// The same of an informer that others have, too. It has to be run by whoever made it. A reconciler may read its
     /// store: nothing is reconciled before it has its first list.
     pub fn watches_informer<Other, I>(
-        mut self,
+        self,
         informer: impl Into<Source<Other>>,
         mapper: impl Fn(&Other) -> I + Send + 'static,
     ) -> Self
@@ -147,10 +147,41 @@ where
         I: IntoIterator<Item = ObjectRef<K>>,
     {
         let Source { informer, counts } = informer.into();
-        self.triggers.push(Box::new(move |started| {
-            ask_for(&informer, counts, Owner::User, started, move |object, ask| mapped(mapper(object), ask))?;
-            Ok(())
-        }));
+        self.relate(move |started, terms| {
+            ask_for(&informer, counts, Owner::User, terms, started, move |object, ask| mapped(mapper(object), ask))
+        })
+    }
+
+    /// Lets the controller do without the kind of the relation that was added last (by [`owns`](Self::owns),
+    /// [`watches`](Self::watches) or a variant of them): reconciles do not wait for its first list if the
+    /// server does not have the kind (404) or does not allow it to be listed and watched (403). Any other
+    /// failure is waited out as for a relation that is not optional. Does nothing if no relation was added.
+    ///
+    /// The informer goes on trying, at least every 30 seconds unless it has another backoff. Once the kind
+    /// is there, its objects ask for reconciles like all others. Until then its absence is yielded once as an
+    /// error, and logged at level debug from then on. (controller-runtime issue 1179)
+    ///
+    /// ```
+    /// use deltafifo_informer::runtime::{Controller, watcher};
+    /// # use k8s_openapi::api::apps::v1::Deployment as Certificate;
+    /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// # use kube::Api;
+    /// # fn build(client: kube::Client) -> Controller<ConfigMap> {
+    /// Controller::new(Api::<ConfigMap>::all(client.clone()), watcher::Config::default())
+    ///     .owns(Api::<Secret>::all(client.clone()), watcher::Config::default())
+    ///     // of a CRD that may not be installed
+    ///     .owns(Api::<Certificate>::all(client), watcher::Config::default()).optional()
+    /// # }
+    /// ```
+    pub fn optional(mut self) -> Self {
+        if let Some(last) = self.relations.last_mut() {
+            last.is_optional = true;
+        }
+        self
+    }
+
+    fn relate(mut self, start: impl FnOnce(&mut Started, Terms) -> Result<(), RunnerError> + Send + 'static) -> Self {
+        self.relations.push(Relation { start: Box::new(start), is_optional: false });
         self
     }
 
@@ -165,7 +196,6 @@ where
                     tokio::task::consume_budget().await;
                 }
             });
-            Ok(())
         }));
         self
     }
@@ -187,7 +217,6 @@ where
                     }
                 }
             });
-            Ok(())
         }));
         self
     }
@@ -198,6 +227,7 @@ fn ask_for<O, M>(
     informer: &SharedInformer<O, M>,
     counts: Counts<O>,
     owner: Owner,
+    terms: Terms,
     started: &mut Started,
     objects: impl Fn(&O, &mut dyn FnMut(Key)) + Send + 'static,
 ) -> Result<(), RunnerError>
@@ -205,7 +235,7 @@ where
     O: Send + Sync + 'static,
     M: Meta<O>,
 {
-    listen(informer, owner, started, move |told, schedule, strangers| {
+    listen(informer, owner, terms, started, move |told, schedule, strangers| {
         let Some(heard) = Heard::of(&told, &counts, strangers) else { return };
         for state in heard.states.into_iter().flatten() {
             strangers.call(|| objects(state, &mut |key| schedule.ask(key, heard.priority)));

@@ -17,8 +17,8 @@ use super::error::{Error, RunnerError};
 use super::key::{Key, key_of, reference};
 use super::metrics::Metrics;
 use super::schedule::Schedule;
-use super::source::{Heard, Owner, Strangers, listen};
-use super::start::Started;
+use super::source::{Failure, Heard, Owner, Strangers, listen};
+use super::start::{Relation, Started, Terms};
 use super::{Action, Controller};
 use crate::KubeMeta;
 use crate::metrics::Named;
@@ -81,7 +81,7 @@ pub(super) struct Running<K: Resource + Send + Sync + 'static, E> {
     syncing: Option<BoxFuture<'static, Result<Vec<()>, RunnerError>>>,
     is_shut_down: bool,
     forceful: FuturesUnordered<BoxFuture<'static, ()>>,
-    errors: mpsc::Receiver<watcher::Error>,
+    errors: mpsc::Receiver<Failure>,
 }
 
 impl<K, E> Running<K, E>
@@ -91,7 +91,7 @@ where
     E: Send + 'static,
 {
     pub(super) fn start(controller: Controller<K>) -> Result<Self, RunnerError> {
-        let Controller { types, informer, own, counts, triggers, on_deleted, config, .. } = controller;
+        let Controller { types, informer, own, counts, relations, triggers, on_deleted, config, .. } = controller;
         let Controller { retry, graceful, forceful, errors_told: errors, .. } = controller;
         let schedule = Schedule::new(&config, retry);
         let deletions = Deletions::new();
@@ -99,7 +99,8 @@ where
         started.ends.extend(graceful);
         let noted = on_deleted.is_some().then(|| Arc::clone(&deletions));
         let owner = if own.is_some() { Owner::Controller } else { Owner::User };
-        listen(&informer, owner, &mut started, move |told, schedule, strangers| {
+        let main = Terms { is_awaited: true, is_optional: false };
+        listen(&informer, owner, main, &mut started, move |told, schedule, strangers| {
             if let Notification::Deleted { old, last, .. } = &told {
                 let Some(key) = key_of(&**old) else { return };
                 // Failures of a deleted object are not those of one that takes its place. The
@@ -116,12 +117,15 @@ where
                 schedule.ask(key, heard.priority);
             }
         })?;
+        for Relation { start, is_optional } in relations {
+            start(&mut started, Terms { is_awaited: config.waits_for_related(), is_optional })?;
+        }
         for trigger in triggers {
-            trigger(&mut started)?;
+            trigger(&mut started);
         }
         let store = informer.store();
         if let Some(own) = own {
-            own.run(&mut started);
+            own.run(&mut started, main);
         }
         let syncs = std::mem::take(&mut started.syncs);
         Ok(Self {
@@ -172,9 +176,12 @@ where
                     // Panics of what was called are caught: this is one of a drop.
                     Err(error) => go_on(error),
                 },
-                Some(error) = self.errors.recv(), if !self.is_shut_down => {
-                    let waits = self.syncing.is_some();
-                    let error = if waits { error.before_first_lists() } else { error };
+                Some(Failure { error, is_absence }) = self.errors.recv(), if !self.is_shut_down => {
+                    let error = match &self.syncing {
+                        _ if is_absence => error.of_optional(),
+                        Some(_) => error.before_first_lists(),
+                        None => error,
+                    };
                     return Next::Failed(Error::QueueError(error));
                 }
                 Some(ended) = self.started.tasks.join_next(), if !self.is_shut_down => {

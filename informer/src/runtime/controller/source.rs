@@ -4,6 +4,7 @@ use std::any::Any;
 use std::future::ready;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deltafifo::Meta;
@@ -16,13 +17,13 @@ use tokio::sync::mpsc;
 
 use super::error::RunnerError;
 use super::schedule::{Schedule, priority};
-use super::start::Started;
+use super::start::{Started, Terms};
 use crate::lister_watcher::KubeListerWatcher;
 use crate::reflector::ReflectorBuilder;
 use crate::runtime::predicates::concerns_its_end;
 use crate::runtime::watcher;
 use crate::shared_informer::{
-    Buffer, HandlerOptions, Notification, Registration, SharedInformer, SharedInformerBuilder,
+    Buffer, HandlerOptions, InformerError, Notification, Registration, SharedInformer, SharedInformerBuilder,
 };
 use crate::strangers::said;
 
@@ -143,6 +144,13 @@ impl<K: Send + Sync + 'static> Drop for Leaves<K> {
     }
 }
 
+/// An error of an informer that is a controller's own.
+pub(super) struct Failure {
+    pub(super) error: watcher::Error,
+    /// Whether it says that a kind is missing that the controller can do without.
+    pub(super) is_absence: bool,
+}
+
 /// Whose informer it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
@@ -156,6 +164,7 @@ pub(super) enum Owner {
 pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     informer: &SharedInformer<K, M>,
     owner: Owner,
+    terms: Terms,
     started: &mut Started,
     mut tell: impl FnMut(Notification<K>, &Schedule, &mut Strangers) + Send + 'static,
 ) -> Result<(), RunnerError> {
@@ -172,11 +181,20 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     let stopped = RunnerError::Stopped { informer: title.clone() };
     let Ok(registration) = registration else { return Err(stopped) };
     if owner == Owner::User {
-        started.unsynced.add(informer, registration.clone());
+        started.unsynced.add(informer, registration.clone(), terms);
     }
     let leaves = Leaves(registration.clone());
     // Else a reconcile could have seen what this handler is never told of: it went before the handler came to it.
-    started.syncs.push(async move { registration.wait_for_sync().await.map_err(|_removed| stopped) }.boxed());
+    let mut unavailable = informer.unavailable();
+    let sync = async move {
+        tokio::select! {
+            synced = registration.wait_for_sync() => synced.map_err(|_removed| stopped),
+            Ok(_) = unavailable.wait_for(|unavailable| *unavailable), if terms.is_optional => Ok(()),
+        }
+    };
+    if terms.is_awaited {
+        started.syncs.push(sync.boxed());
+    }
     // When the informer stops, so does the controller.
     let end = async move {
         leaves.0.ended().await;
@@ -187,33 +205,61 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
 }
 
 /// An informer that is a controller's own, and ends with it.
-pub(super) struct Own<K: Send + Sync + 'static, M: Meta<K>>(SharedInformer<K, M>);
+pub(super) struct Own<K: Send + Sync + 'static, M: Meta<K>> {
+    informer: SharedInformer<K, M>,
+    absence: Arc<Absence>,
+}
+
+/// Whether the kind of an informer may be missing.
+#[derive(Default)]
+struct Absence {
+    /// It is optional, and was not listed yet.
+    is_expected: AtomicBool,
+    is_reported: AtomicBool,
+}
 
 impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> Own<K, M> {
     pub(super) fn build(
         resource: String,
         builder: SharedInformerBuilder<K, M>,
-        errors: &mpsc::Sender<watcher::Error>,
+        errors: &mpsc::Sender<Failure>,
     ) -> Self {
         let errors = errors.clone();
-        let builder = builder.on_error(move |error| {
-            // Who does not poll the controller is not to be drowned in errors.
-            if errors.try_send(watcher::Error::of(&resource, error)).is_err() {
-                tracing::warn!(%error, "what a controller watches goes on after an error");
+        let absence = Arc::new(Absence::default());
+        let builder = builder.on_error({
+            let absence = Arc::clone(&absence);
+            move |error| {
+                let is_absence = absence.is_expected.load(Ordering::Relaxed)
+                    && matches!(error, InformerError::Reflector(error) if error.is_unavailable());
+                if is_absence && absence.is_reported.swap(true, Ordering::Relaxed) {
+                    tracing::debug!(resource, %error, "an optional kind is still not available");
+                    return;
+                }
+                let failure = Failure { error: watcher::Error::of(&resource, error), is_absence };
+                // Who does not poll the controller is not to be drowned in errors.
+                if errors.try_send(failure).is_err() {
+                    tracing::warn!(%error, "what a controller watches goes on after an error");
+                }
             }
         });
-        Self(builder.build().expect("it has no index but its own"))
+        Self { informer: builder.build().expect("it has no index but its own"), absence }
     }
 
     pub(super) fn informer(&self) -> &SharedInformer<K, M> {
-        &self.0
+        &self.informer
     }
 
     /// Runs until the controller ends.
-    pub(super) fn run(self, started: &mut Started) {
+    pub(super) fn run(self, started: &mut Started, terms: Terms) {
+        self.absence.is_expected.store(terms.is_optional, Ordering::Relaxed);
         let run = async move {
+            let synced = async {
+                if self.informer.wait_for_sync().await.is_ok() {
+                    self.absence.is_expected.store(false, Ordering::Relaxed);
+                }
+            };
             // It runs once, here.
-            let _ = self.0.run().await;
+            let _ = tokio::join!(self.informer.run(), synced);
         };
         started.spawn(run);
     }
@@ -221,7 +267,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> Own<K, M> {
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Own<K, M> {
     fn drop(&mut self) {
-        self.0.close();
+        self.informer.close();
     }
 }
 

@@ -11,8 +11,27 @@ use super::error::RunnerError;
 use super::schedule::Schedule;
 use super::unsynced::Unsynced;
 
-/// Starts something that asks for reconciles.
-pub(super) type Trigger = Box<dyn FnOnce(&mut Started) -> Result<(), RunnerError> + Send>;
+/// Starts a stream that asks for reconciles.
+pub(super) type Trigger = Box<dyn FnOnce(&mut Started) + Send>;
+
+type Listen = dyn FnOnce(&mut Started, Terms) -> Result<(), RunnerError> + Send;
+
+/// Objects beside the main ones whose changes ask for reconciles.
+pub(super) struct Relation {
+    /// Starts to listen to their informer.
+    pub(super) start: Box<Listen>,
+    /// Whether the controller can do without their kind.
+    pub(super) is_optional: bool,
+}
+
+/// What a controller expects of one of its informers.
+#[derive(Clone, Copy)]
+pub(super) struct Terms {
+    /// Whether reconciles wait for its first list.
+    pub(super) is_awaited: bool,
+    /// Whether they do so only if the server has its kind and allows it to be listed.
+    pub(super) is_optional: bool,
+}
 
 /// What was started. Dropped, it ends.
 pub(super) struct Started {

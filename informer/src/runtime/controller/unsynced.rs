@@ -1,6 +1,7 @@
 //! Reports of informers without a first list: a controller over one waits in silence otherwise, since the
 //! informer's errors go to whoever made it, and an informer that nobody runs has none.
 
+use std::fmt;
 use std::future::pending;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use deltafifo::Meta;
 use tokio::time::{Instant, sleep_until};
 
 use super::error::RunnerError;
+use super::start::Terms;
 use crate::shared_informer::{Registration, SharedInformer};
 
 /// An informer that nobody runs after this long was forgotten, in all likelihood.
@@ -18,8 +20,22 @@ const REPORT_EVERY: Duration = Duration::from_secs(60);
 /// An informer that the controller was given, and does not run itself.
 struct Given {
     title: String,
+    /// Whether reconciles wait for its first list.
+    is_awaited: bool,
     was_run: Box<dyn Fn() -> bool + Send>,
-    has_synced: Box<dyn Fn() -> bool + Send>,
+    /// Whether it has its first list, or reconciles go on without it.
+    is_settled: Box<dyn Fn() -> bool + Send>,
+}
+
+impl fmt::Display for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what_to_do = if (self.was_run)() {
+            "it runs: see the errors that it reports"
+        } else {
+            "nobody runs it: call its `run`, or `start` of its factory"
+        };
+        write!(f, "{} ({what_to_do})", self.title)
+    }
 }
 
 /// Says now and then which informers a controller still waits for.
@@ -40,34 +56,33 @@ impl Unsynced {
         &mut self,
         informer: &SharedInformer<K, M>,
         handler: Registration<K>,
+        Terms { is_awaited, is_optional }: Terms,
     ) {
-        let (title, was_run) = (informer.title(), Box::new(informer.was_run()));
-        self.given.push(Given { title, was_run, has_synced: Box::new(move || handler.has_synced()) });
+        let (title, was_run, unavailable) = (informer.title(), informer.was_run(), informer.unavailable());
+        let is_settled = move || handler.has_synced() || is_optional && *unavailable.borrow();
+        let (was_run, is_settled) = (Box::new(was_run), Box::new(is_settled));
+        self.given.push(Given { title, is_awaited, was_run, is_settled });
     }
 
     /// Waits until there is something to report. Cancel safe.
     pub(super) async fn report(&mut self) -> RunnerError {
         loop {
-            self.given.retain(|given| !(given.has_synced)());
+            self.given.retain(|given| !(given.is_settled)());
             if self.given.is_empty() {
                 return pending().await;
             }
             sleep_until(self.next).await;
             let is_first = self.next == self.began + FIRST_REPORT;
             self.next = if is_first { self.began } else { self.next } + REPORT_EVERY;
-            let late = self.given.iter().filter(|given| !(given.has_synced)() && !(is_first && (given.was_run)()));
-            let informers: Vec<_> = late
-                .map(|Given { title, was_run, .. }| {
-                    let what_to_do = if was_run() {
-                        "it runs: see the errors that it reports"
-                    } else {
-                        "nobody runs it: call its `run`, or `start` of its factory"
-                    };
-                    format!("{title} ({what_to_do})")
-                })
-                .collect();
+            let is_late = |given: &&Given| {
+                let lists_too_long = given.is_awaited && !is_first;
+                !(given.is_settled)() && (lists_too_long || !(given.was_run)())
+            };
+            let late: Vec<_> = self.given.iter().filter(is_late).collect();
+            let blocks_reconciles = late.iter().any(|given| given.is_awaited);
+            let informers: Vec<_> = late.iter().map(ToString::to_string).collect();
             if !informers.is_empty() {
-                let report = RunnerError::NotSynced { informers };
+                let report = RunnerError::NotSynced { informers, blocks_reconciles };
                 tracing::warn!("{report}");
                 return report;
             }

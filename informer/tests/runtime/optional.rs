@@ -1,0 +1,180 @@
+//! Kinds that a controller can do without, and first lists that it does not wait for.
+
+use deltafifo_informer::runtime::controller::Config;
+use deltafifo_informer::runtime::reflector::ObjectRef;
+use deltafifo_informer::runtime::{Controller, watcher};
+use deltafifo_informer::{KubeListerWatcher, SharedInformer};
+use deltafifo_testkit::{ApiServer, Fault, Resource, status};
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::Api;
+use kube::runtime::WatchStreamExt;
+use tokio::time::{Duration, sleep};
+
+use super::rig::{Polled, controller, map, missing, pod, poll_idle, server};
+
+/// A server with a map, and without pods.
+fn without_pods() -> ApiServer {
+    let server = ApiServer::builder().resource(Resource::config_maps()).build();
+    server.apply(map("a", "1")).unwrap();
+    server
+}
+
+/// A server that refuses requests for pods with this status until its faults are cleared.
+fn refusing(status: kube::core::Status) -> ApiServer {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let fault = Fault::status(status).times(usize::MAX);
+    server.fault(fault.when(|request| request.plural() == Some("pods")));
+    server
+}
+
+fn running(pods: SharedInformer<Pod>) -> SharedInformer<Pod> {
+    let running = pods.clone();
+    tokio::spawn(async move { running.run().await });
+    pods
+}
+
+fn of_a(_: &Pod) -> [ObjectRef<ConfigMap>; 1] {
+    [ObjectRef::new("a").within("shop")]
+}
+
+type Relation = fn(Controller<ConfigMap>, &ApiServer) -> Controller<ConfigMap>;
+
+/// Every way to be related to pods. Of the last two the errors are the informers'.
+const RELATIONS: [Relation; 4] = [
+    |controller, server| controller.owns(Api::<Pod>::all(server.client()), watcher::Config::default()),
+    |controller, server| controller.watches_ref(Api::all(server.client()), &(), watcher::Config::default(), of_a),
+    |controller, server| {
+        let pods = SharedInformer::<Pod>::builder(KubeListerWatcher::new::<Pod>(server.client(), &(), None));
+        controller.owns_informer(&running(pods.build().unwrap()))
+    },
+    |controller, server| {
+        let pods =
+            kube::runtime::watcher(Api::<Pod>::all(server.client()), watcher::Config::default()).default_backoff();
+        controller.watches_informer(&running(SharedInformer::for_stream(pods).build().unwrap()), of_a)
+    },
+];
+
+/// What a controller says first, errors aside, and its errors until then.
+async fn reconciled(polled: &mut Polled) -> (String, Vec<String>) {
+    let mut errors = Vec::new();
+    while errors.len() < 100 {
+        let told = polled.next().await;
+        if !told.contains(' ') {
+            return (told, errors);
+        }
+        errors.push(told);
+    }
+    panic!("nothing is reconciled, and it says: {errors:?}");
+}
+
+async fn goes_on_without_pods_until(server: ApiServer, relation: Relation, come: impl FnOnce(&ApiServer)) {
+    let mut polled = poll_idle(relation(controller(&server), &server).optional());
+    let (name, errors) = reconciled(&mut polled).await;
+    assert_eq!(name, "a");
+    for error in &errors {
+        assert!(error.contains("optional") && !error.contains("nothing is reconciled"), "{error}");
+    }
+    sleep(Duration::from_secs(600)).await;
+    assert!(polled.at_rest().await.len() + errors.len() <= 1, "its absence is reported once");
+    come(&server);
+    server.wait_for_watchers(2).await;
+    server.apply(pod("p", &["a"])).unwrap();
+    assert_eq!(polled.at_rest().await, ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn optional_kind_that_the_server_does_not_have_is_not_awaited_and_counts_once_it_is_there() {
+    for relation in RELATIONS {
+        goes_on_without_pods_until(without_pods(), relation, |server| server.register(Resource::pods())).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn optional_kind_that_is_forbidden_is_not_awaited_and_counts_once_it_is_allowed() {
+    for relation in RELATIONS {
+        let server = refusing(status::forbidden(&Resource::pods()));
+        goes_on_without_pods_until(server, relation, ApiServer::clear_faults).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn optional_kind_that_is_there_is_awaited_like_any_other() {
+    for relation in RELATIONS {
+        let server = refusing(status::internal_error("not now"));
+        let mut polled = poll_idle(relation(controller(&server), &server).optional());
+        sleep(Duration::from_secs(600)).await;
+        let errors = polled.at_rest().await;
+        assert!(!errors.is_empty() && errors.iter().all(|error| error.contains("nothing is reconciled")), "{errors:?}");
+        server.clear_faults();
+        assert_eq!(reconciled(&mut polled).await.0, "a");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_of_an_optional_kind_that_was_there_are_reported() {
+    let server = without_pods();
+    let pods = Api::<Pod>::all(server.client());
+    let mut polled = poll_idle(controller(&server).owns(pods, watcher::Config::default()).optional());
+    reconciled(&mut polled).await;
+    server.register(Resource::pods());
+    server.wait_for_watchers(2).await;
+    polled.at_rest().await;
+    let fault = Fault::status(status::forbidden(&Resource::pods())).times(usize::MAX);
+    server.fault(fault.when(|request| request.plural() == Some("pods")));
+    missing(&server, || ());
+    for _ in 0..5 {
+        let error = polled.next().await;
+        assert!(error.contains("410") || error.contains("403"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_relations_the_last_is_optional() {
+    let server = without_pods();
+    let maps = || Api::<ConfigMap>::all(server.client());
+    let pods = || Api::<Pod>::all(server.client());
+    let config = watcher::Config::default;
+    let to_itself = |map: &ConfigMap| Some(ObjectRef::from_obj(map));
+    let optional = controller(&server).watches_ref(maps(), &(), config(), to_itself).owns(pods(), config()).optional();
+    assert_eq!(reconciled(&mut poll_idle(optional)).await.0, "a");
+    let other = controller(&server).owns(pods(), config()).watches_ref(maps(), &(), config(), to_itself).optional();
+    let mut other = poll_idle(other.reconcile_on(futures_util::stream::empty()).optional());
+    for _ in 0..10 {
+        let error = other.next().await;
+        assert!(error.contains("nothing is reconciled"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_lists_of_related_objects_are_not_awaited_if_so_configured() {
+    for relation in RELATIONS {
+        let server = refusing(status::internal_error("not now"));
+        let controller = relation(controller(&server), &server);
+        let mut polled = poll_idle(controller.with_config(Config::default().wait_for_related(false)));
+        let (name, errors) = reconciled(&mut polled).await;
+        assert_eq!(name, "a");
+        assert!(errors.iter().all(|error| error.contains("not now")), "{errors:?}");
+        server.clear_faults();
+        server.wait_for_watchers(2).await;
+        polled.at_rest().await;
+        server.apply(pod("p", &["a"])).unwrap();
+        assert_eq!(polled.at_rest().await, ["a"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn main_objects_are_awaited_however_configured() {
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    let list_fails = Fault::status(status::internal_error("not now"));
+    server.fault(list_fails.when(|request| request.plural() == Some("configmaps")));
+    let pods = Api::<Pod>::all(server.client());
+    let controller = controller(&server).owns(pods, watcher::Config::default());
+    let asks = futures_util::stream::once(async { ObjectRef::new("a").within("shop") });
+    let config = Config::default().wait_for_related(false);
+    let mut polled = poll_idle(controller.reconcile_on(asks.boxed()).with_config(config));
+    assert!(polled.next().await.contains("nothing is reconciled"));
+    assert_eq!(polled.next().await, "a");
+}

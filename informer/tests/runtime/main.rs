@@ -21,7 +21,6 @@ mod rig;
 mod runs;
 mod shared;
 mod shutdown;
-mod span;
 mod store;
 mod streams;
 mod twins;

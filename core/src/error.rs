@@ -67,6 +67,12 @@ pub enum RelistError {
     /// A newer relist has begun since.
     #[error("a newer relist has begun: this one is over, what it did until then stays, it does nothing more")]
     Superseded,
+    /// The queue has begun 2^32 - 1 relists, and has no number for another.
+    #[error(
+        "this queue has begun 2^32 - 1 relists, and can begin no more, so nothing was listed or deleted: build a new queue, \
+         and find out what begins relists in a loop"
+    )]
+    Exhausted,
 }
 
 /// The queue is closed and empty (client-go `ErrFIFOClosed`).

@@ -22,6 +22,8 @@ use super::offer::Missing;
 
 /// A server says how many objects are to come: beyond this it is not believed, and the table grows as they do.
 const MOST_EXPECTED: usize = 1 << 22;
+/// That of a relist for which no generation was left. No relist that is open has it, and no stamp is older.
+const NO_GENERATION: u32 = 0;
 
 /// Which relist is current.
 pub(super) struct Relists {
@@ -50,10 +52,10 @@ impl Relists {
 
     /// Begins a relist; `claim` belongs to that step. Its generation, and what `claim` said. `wait` waits for what the shards'
     /// holders push; in between no relist is current, so that nothing that an older one still pushes comes after an offer that
-    /// counts as listed by this one.
-    fn begin<R>(&self, claim: impl FnOnce() -> R, wait: impl FnOnce()) -> (u32, R) {
+    /// counts as listed by this one. None: no generation is left, and nothing has begun.
+    fn begin<R>(&self, claim: impl FnOnce() -> R, wait: impl FnOnce()) -> Option<(u32, R)> {
         let mut last = self.last.lock();
-        last.generation = last.generation.checked_add(1).unwrap_or_else(|| unreachable!("four billion relists"));
+        last.generation = last.generation.checked_add(1)?;
         if self.open() != 0 {
             let meanwhile = mutant!(BegunBeforeItWaits => last.generation; 0);
             // Release, paired with `open`, here and below.
@@ -62,7 +64,7 @@ impl Relists {
         }
         self.open.store(last.generation, Ordering::Release);
         // After that: an offer that finds the population claimed must count as listed.
-        (last.generation, claim())
+        Some((last.generation, claim()))
     }
 
     /// Ends a relist if it is still the current one; `step`, which may change the version, belongs to that.
@@ -106,16 +108,19 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ///
     /// # Errors
     /// [`RelistError::Refused`]: what stood before the refused object is queued, nothing is deleted, and the queue is as
-    /// populated as before. [`RelistError::Superseded`]: another relist began meanwhile.
+    /// populated as before. [`RelistError::Superseded`]: another relist began meanwhile. [`RelistError::Exhausted`]:
+    /// nothing was done.
     pub fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<Committed, RelistError> {
         let mut relist = self.begin_replace();
+        relist.check_current()?;
         relist.expect(list.len());
         self.join(&relist.join(true), list)?;
         relist.commit(version)
     }
 
     /// Begins a relist in pieces; it supersedes one that is still open. The first relist of a queue that nothing has
-    /// populated claims the initial population.
+    /// populated claims the initial population. A queue can begin 2^32 - 1 relists in its life: of any later one each
+    /// call fails with [`RelistError::Exhausted`], and the queue stays as it is.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -132,18 +137,18 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn begin_replace(&self) -> Relist<'_, T, M> {
-        let (generation, marks) = self.begin_relist();
+        let (generation, marks) = self.begin_relist().unwrap_or((NO_GENERATION, false));
         Relist { fifo: Owner::Borrowed(self), generation, marks, keeps_unlisted: false, over: false }
     }
 
     /// The same, and the relist keeps the queue alive: for one that goes from thread to thread.
     pub fn begin_replace_owned(this: &Arc<Self>) -> Relist<'static, T, M> {
-        let (generation, marks) = this.begin_relist();
+        let (generation, marks) = this.begin_relist().unwrap_or((NO_GENERATION, false));
         Relist { fifo: Owner::Shared(Arc::clone(this)), generation, marks, keeps_unlisted: false, over: false }
     }
 
-    /// Begins a relist: its generation, and whether its deltas are of the initial population.
-    fn begin_relist(&self) -> (u32, bool) {
+    /// Begins a relist: its generation, and whether its deltas are of the initial population. None: none is left.
+    fn begin_relist(&self) -> Option<(u32, bool)> {
         self.relists.begin(
             || self.initial.claim(),
             || {
@@ -227,7 +232,11 @@ pub struct Relist<'f, T: Send + Sync, M: Meta<T>> {
 
 impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     fn check_current(&self) -> Result<(), RelistError> {
-        if self.fifo.relists.is_current(self.generation) { Ok(()) } else { Err(RelistError::Superseded) }
+        match self.generation {
+            NO_GENERATION => Err(RelistError::Exhausted),
+            generation if self.fifo.relists.is_current(generation) => Ok(()),
+            _ => Err(RelistError::Superseded),
+        }
     }
 
     /// Makes room for about `objects` keys in all (a LIST's `remainingItemCount` tells). A hint.
@@ -571,4 +580,33 @@ pub(super) enum Look<T> {
     Idle(Arc<T>),
     /// Nothing that can be skipped.
     Needed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Indexer, KeyFunc, NoMeta};
+
+    #[test]
+    fn relist_without_a_generation_fails_and_leaves_the_queue_as_it_is() {
+        let keys = KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
+        let fifo = DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build();
+        let name = |name: &str| Arc::new(name.to_owned());
+        fifo.relists.last.lock().generation = u32::MAX - 1;
+        let mut last = fifo.begin_replace();
+        let mut exhausted = fifo.begin_replace();
+        let is_exhausted = |error: Option<RelistError>| matches!(error, Some(RelistError::Exhausted));
+        assert!(is_exhausted(exhausted.offer(vec![name("b")]).err()));
+        assert!(is_exhausted(exhausted.probe(&[("b", "1")]).err()));
+        assert!(is_exhausted(exhausted.keep("b").err()));
+        assert!(matches!(exhausted.delete(name("b")), Err(StoreError::Relist(RelistError::Exhausted))));
+        assert!(is_exhausted(exhausted.commit("2").err()));
+        assert!(is_exhausted(fifo.replace(vec![name("b")], "2").err()));
+        last.offer(vec![name("a")]).unwrap();
+        last.commit("1").unwrap();
+        assert_eq!((fifo.list_keys(), fifo.resource_version().as_deref()), (vec!["a".to_owned()], Some("1")));
+        assert!(is_exhausted(fifo.replace(vec![], "2").err()));
+        fifo.update(name("a")).unwrap();
+        assert_eq!(fifo.pop().unwrap().deltas().len(), 2, "offers and pops go on");
+    }
 }

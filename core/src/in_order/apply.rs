@@ -10,7 +10,7 @@ use super::InOrderFifo;
 use super::event::{Event, ReplacedAll};
 use crate::error::{FirstPanic, StoreError, discard};
 use crate::store::Core;
-use crate::sync::{Arc, Ordering, assert_none_held};
+use crate::sync::{Arc, assert_none_held};
 use crate::{Change, DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Meta};
 
 /// Where a panic of user code leaves the key that it was about.
@@ -73,10 +73,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         mut tell: impl FnMut(&str, Change<'_, T>, &mut Told),
         told: &mut Told,
     ) -> Result<(), StoreError> {
-        // Relaxed: only who has the turn counts, and turns are handed on by the log's mutex.
-        let generation = self.relists.fetch_add(1, Ordering::Relaxed) + 1;
         let listed = list.iter().map(|(key, _)| key).chain(list.kept());
-        let unlisted = if list.keeps_unlisted() { Vec::new() } else { self.core.unlisted(generation, listed) };
+        let unlisted = if list.keeps_unlisted() { Vec::new() } else { self.core.unlisted(listed) };
         self.core.table.reserve(list.len());
         let mut writer = Writer::new(&self.core);
         let deletions = unlisted.into_iter().map(|(key, object)| {

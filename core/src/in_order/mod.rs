@@ -25,7 +25,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use crate::error::{BoxError, Closed, KeyError, discard};
 use crate::fifo::{Depth, Initial};
 use crate::store::{Core, Transformer};
-use crate::sync::{Arc, AtomicU32};
+use crate::sync::Arc;
 use crate::transform::Transform;
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, Meta};
 pub use event::{Event, ReplacedAll};
@@ -96,8 +96,6 @@ pub struct InOrderFifo<T, M> {
     log: Log<T>,
     initial: Initial,
     depth: Depth,
-    /// Relists applied so far.
-    relists: AtomicU32,
     transform: Transform<T>,
 }
 
@@ -223,7 +221,6 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
                 log: Log::new(),
                 initial: Initial::new(),
                 depth: Depth::new(None),
-                relists: AtomicU32::new(0),
                 transform: Transform::new(transformer),
             },
         }

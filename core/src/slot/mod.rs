@@ -115,6 +115,16 @@ impl<T> Slot<T> {
         self.stamp.fetch_max(generation, Ordering::Relaxed);
     }
 
+    /// Takes the stamp off; whether there was one. Only where one thread at a time stamps.
+    pub(crate) fn take_stamp(&self) -> bool {
+        let is_stamped = self.stamped() != 0;
+        if is_stamped {
+            // Relaxed: whatever made the caller the one that stamps also ordered it behind the one before.
+            self.stamp.store(0, Ordering::Relaxed);
+        }
+        is_stamped
+    }
+
     pub(crate) fn stamped(&self) -> u32 {
         // Relaxed: as in `stamp`.
         self.stamp.load(Ordering::Relaxed)

@@ -52,24 +52,20 @@ impl<T, M: Meta<T>> Core<T, M> {
         debug_assert!(ended.is_ok(), "nobody pushes");
     }
 
-    /// What is known and not `listed`, by key, in order. `generation` must be greater than it was for any list before.
-    /// O(listed + known), and no memory but for the answer: the slots of what is listed are stamped. (Who stamps looks at the
-    /// stamps itself. Those of the writer before it came with the right to write.)
-    pub(crate) fn unlisted<'k>(
-        &self,
-        generation: u32,
-        listed: impl Iterator<Item = &'k str>,
-    ) -> Vec<(Box<str>, Arc<T>)> {
+    /// Returns what is known and not `listed`, by key, in order. O(listed + known), and no memory but for the answer: the
+    /// slots of what is listed are stamped, and every stamp is taken off again, so that there is no count of lists which
+    /// could come to an end. (The caller has the right to write, with which the stamps of the writer before it came.)
+    pub(crate) fn unlisted<'k>(&self, listed: impl Iterator<Item = &'k str>) -> Vec<(Box<str>, Arc<T>)> {
         for key in listed {
             let hash = self.table.hash(key.as_bytes());
             if let Some(slot) = self.table.shard(hash).read().find(hash, key.as_bytes()) {
-                slot.stamp(generation);
+                slot.stamp(1);
             }
         }
         let mut unlisted: Vec<(Box<str>, _)> = Vec::new();
         for shard in self.table.shards() {
             let shard = shard.read();
-            let old = shard.slots_near().filter(|slot| slot.stamped() < generation);
+            let old = shard.slots_near().filter(|slot| !slot.take_stamp());
             unlisted.extend(old.filter_map(|slot| Some((slot.key().into(), slot.known()?))));
         }
         unlisted.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));

@@ -245,6 +245,10 @@ impl StampCell {
         self.0.load(order)
     }
 
+    pub(crate) fn store(&self, stamp: u32, order: Ordering) {
+        self.0.store(stamp, order);
+    }
+
     pub(crate) fn fetch_max(&self, stamp: u32, order: Ordering) {
         if is(Mutant::StampIsStored) {
             self.0.store(stamp, order);

@@ -8,6 +8,7 @@
 //! An entry lies in its home bucket, or in the first one after it that had room. A bucket counts the entries that passed
 //! it (`passed`), which ends look-ups for what is not there without tombstones.
 
+use crate::release::release;
 use crate::slot::prefetch;
 
 const WIDTH: usize = 7;
@@ -93,6 +94,12 @@ impl<E: Entry> Bucket<E> {
 
     fn free(&self) -> Option<usize> {
         self.tags.iter().position(|&tag| tag == EMPTY)
+    }
+}
+
+impl<E> Drop for Buckets<E> {
+    fn drop(&mut self) {
+        release(self.buckets.iter_mut().flat_map(|bucket| &mut bucket.entries).filter_map(Option::take));
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
+use crate::release::release;
 use crate::sync::Arc;
 
 /// The kind of a [`Delta`] (client-go `DeltaType`).
@@ -246,7 +247,18 @@ impl<T> IntoIterator for Deltas<T> {
     type IntoIter = smallvec::IntoIter<[Delta<T>; 1]>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        let mut deltas = self;
+        std::mem::take(&mut deltas.0).into_iter()
+    }
+}
+
+impl<T> Drop for Deltas<T> {
+    #[inline]
+    fn drop(&mut self) {
+        // One delta, or none, drops itself, unless a panic is under way.
+        if !self.0.is_empty() && (self.0.len() > 1 || std::thread::panicking()) {
+            release(self.0.drain(..));
+        }
     }
 }
 

@@ -456,10 +456,12 @@ impl FirstPanic {
         }
     }
 
-    /// Goes on with the panic, if there was one.
+    /// Goes on with the panic, if there was one, and none is under way already: a second one would end the process.
     pub(crate) fn go_on(self) {
-        if let Some(panic) = self.0 {
-            resume_unwind(panic);
+        match self.0 {
+            Some(panic) if std::thread::panicking() => discard(panic),
+            Some(panic) => resume_unwind(panic),
+            None => {}
         }
     }
 }

@@ -64,6 +64,7 @@ mod ledger;
 mod meta;
 mod queue;
 mod queues;
+mod release;
 mod roles;
 mod shard;
 mod slot;

@@ -21,6 +21,7 @@ use super::{DeltaFifo, Refused};
 use crate::error::{OfferError, RelistError};
 use crate::ledger::Epoch;
 use crate::queue::Lane;
+use crate::release::{OneByOne, Rest, release};
 use crate::shard::Shard;
 use crate::slot::Version;
 use crate::slot::{Pending, Pushed, Rule, Ticket, prefetch};
@@ -71,13 +72,13 @@ struct Entry<T> {
 /// fresh memory costs more than the work done in it.
 struct Piece<T> {
     /// In list order; empty after the first step.
-    objects: Vec<Arc<T>>,
+    objects: OneByOne<Vec<Arc<T>>>,
     /// Place of the first object in the stride.
     first: usize,
     /// The keys, one after another.
     arena: String,
     /// Per joining thread, in list order.
-    entries: Vec<Vec<Entry<T>>>,
+    entries: Vec<OneByOne<Vec<Entry<T>>>>,
     /// What was refused, by its place in the stride. Where the page stops at it, it is the last that was looked at.
     refused: Vec<(usize, OfferError)>,
 }
@@ -85,7 +86,7 @@ struct Piece<T> {
 /// What one thread takes through the second step: its part of every piece.
 struct Share<'f, T: Send + Sync, M: Meta<T>> {
     /// Per piece, in list order.
-    entries: Vec<Vec<Entry<T>>>,
+    entries: Vec<OneByOne<Vec<Entry<T>>>>,
     /// Places in `entries`, shard by shard.
     order: Vec<u32>,
     queued: Unpublished<'f, T, M>,
@@ -116,15 +117,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let mut held;
         let mut shares: Vec<_> = (0..threads).map(|_| Share::new(self, join.lane(), size)).collect();
         let mut in_order = Vec::new();
-        let mut rest = page.into_iter();
+        let mut rest = Rest(page.into_iter());
         let mut done = 0;
         let mut left_out = Vec::new();
-        while rest.len() > 0 {
-            let stride = rest.len().min(longest_stride);
+        while rest.0.len() > 0 {
+            let stride = rest.0.len().min(longest_stride);
             let each = stride.div_ceil(threads);
             for (number, piece) in pieces.iter_mut().enumerate() {
                 piece.first = number * each;
-                piece.objects.extend(rest.by_ref().take(each.min(stride.saturating_sub(piece.first))));
+                piece.objects.extend(rest.0.by_ref().take(each.min(stride.saturating_sub(piece.first))));
             }
             on_threads(pieces.iter_mut().collect(), |piece: &mut Piece<T>| self.key_piece(join, piece));
 
@@ -176,11 +177,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let Piece { objects, first, arena, entries, refused } = piece;
         let threads = entries.len();
         arena.clear();
-        entries.iter_mut().for_each(clear_near);
-        let mut rest = objects.drain(..);
+        for entries in entries.iter_mut() {
+            clear_near(entries);
+        }
+        let mut rest = Rest(objects.drain(..));
         for index in *first.. {
-            let Some(object) = rest.next() else { break };
-            let ahead = rest.as_slice();
+            let Some(object) = rest.0.next() else { break };
+            let ahead = rest.0.as_slice();
             if let Some(object) = ahead.get(OBJECT_AHEAD) {
                 bring_object_near(object);
             }
@@ -409,12 +412,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
 /// Empties it. The counts of what was left out as unchanged are brought near before they go down.
 fn clear_near<T>(entries: &mut Vec<Entry<T>>) {
-    for place in 0..entries.len() {
+    let mut place = 0;
+    release(std::iter::from_fn(|| {
         if let Some(object) = entries.get(place + OBJECT_AHEAD).and_then(|ahead| ahead.object.as_ref()) {
             prefetch(Arc::as_ptr(object));
         }
-        entries[place].object = None;
-    }
+        let entry = entries.get_mut(place)?;
+        place += 1;
+        Some(entry.object.take())
+    }));
     entries.clear();
 }
 
@@ -505,9 +511,9 @@ impl<T> Piece<T> {
     /// Room for `size` objects is made here, by the caller's thread: others live for one step only, and what they allocate
     /// comes from fresh memory.
     fn new(size: usize, threads: usize) -> Self {
-        let entries = (0..threads).map(|_| Vec::with_capacity(with_slack(size / threads))).collect();
+        let entries = (0..threads).map(|_| OneByOne(Vec::with_capacity(with_slack(size / threads)))).collect();
         let arena = String::with_capacity(size * USUAL_KEY);
-        Self { objects: Vec::with_capacity(size), first: 0, arena, entries, refused: Vec::new() }
+        Self { objects: OneByOne(Vec::with_capacity(size)), first: 0, arena, entries, refused: Vec::new() }
     }
 }
 

@@ -28,10 +28,8 @@ mod resolve;
 mod resync;
 mod settle;
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-
 use crate::applied::Source;
-use crate::error::{BoxError, Closed, KeyError, discard};
+use crate::error::{BoxError, Closed, FirstPanic, KeyError};
 use crate::ledger::Epoch;
 use crate::queue::{Lane, ReadyQueue};
 use crate::slot::{QueuedSlot, StaleSlot, Ticket};
@@ -369,20 +367,15 @@ impl<T, M> Drop for DeltaFifo<T, M> {
     /// Releases what is pending, so that the slots can be freed with the table. (A forgotten [`Popped`] leaks its key.)
     fn drop(&mut self) {
         mutant!(DroppedQueueForgets => return);
-        let mut panic = None;
+        // One object's drop that panics must not keep the others.
+        let mut panic = FirstPanic::default();
         while let Some(ticket) = self.queue.pop_unhandled() {
             let Some(slot) = self.redeem(ticket) else { continue };
             let (running, taken) = slot.take();
-            // One object's drop that panics must not keep the others.
-            let dropped = catch_unwind(AssertUnwindSafe(|| drop(taken)));
-            panic = panic.or(dropped.err());
+            panic.of(|| taken.release());
             let idle = running.idle();
             debug_assert!(idle.is_ok(), "nobody pushes on a queue that is being dropped");
         }
-        match panic {
-            Some(panic) if std::thread::panicking() => discard(panic),
-            Some(panic) => resume_unwind(panic),
-            None => {}
-        }
+        panic.go_on();
     }
 }

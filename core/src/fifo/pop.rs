@@ -14,7 +14,8 @@ use super::applied::Held;
 use super::initial::Marks;
 use super::resolve::resolve;
 use crate::clock::Started;
-use crate::error::{Closed, FirstPanic, PopError, ProcessError, StoreError, panic_message, unharmed};
+use crate::error::{Closed, PopError, ProcessError, StoreError, panic_message, unharmed};
+use crate::release::release;
 use crate::slot::{Pending, QueuedSlot, RunningSlot, Taken, What};
 use crate::sync::{Arc, assert_none_held, mutant};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
@@ -187,22 +188,15 @@ impl<T> Spent<T> {
     /// Releases each, whatever another does.
     #[cold]
     fn release(&mut self) {
-        let mut panic = FirstPanic::default();
-        panic.of(|| drop(self.replaced.take()));
-        for object in std::mem::take(&mut self.others) {
-            panic.of(|| drop(object));
-        }
-        // A second panic at a time would be an abort.
-        if !std::thread::panicking() {
-            panic.go_on();
-        }
+        let others = std::mem::take(&mut self.others);
+        release(self.replaced.take().map(DeltaObject::from).into_iter().chain(others));
     }
 }
 
 impl<T> Drop for Spent<T> {
     #[inline]
     fn drop(&mut self) {
-        if !self.others.is_empty() {
+        if !self.others.is_empty() || std::thread::panicking() {
             self.release();
         }
     }

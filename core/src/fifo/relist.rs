@@ -9,6 +9,7 @@ use crossbeam::utils::CachePadded;
 use super::{DeltaFifo, Known};
 use crate::error::{OfferError, RelistError, StoreError};
 use crate::queue::Lane;
+use crate::release::OneByOne;
 use crate::shard::Shard;
 use crate::slot::Version;
 use crate::slot::{Pending, Pushed, Rule, RunningSlot, Slot, State, Ticket, What};
@@ -111,10 +112,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// populated as before. [`RelistError::Superseded`]: another relist began meanwhile. [`RelistError::Exhausted`]:
     /// nothing was done.
     pub fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<Committed, RelistError> {
+        let mut list = OneByOne(list);
         let mut relist = self.begin_replace();
         relist.check_current()?;
         relist.expect(list.len());
-        self.join(&relist.join(true), list)?;
+        self.join(&relist.join(true), list.take())?;
         relist.commit(version)
     }
 
@@ -266,8 +268,9 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// # Errors
     /// [`RelistError::Superseded`]: what stood before is queued, nothing more is.
     pub fn offer(&mut self, page: Vec<Arc<T>>) -> Result<Vec<Refused>, RelistError> {
+        let mut page = OneByOne(page);
         self.check_current()?;
-        self.fifo.join(&self.join(false), page)
+        self.fifo.join(&self.join(false), page.take())
     }
 
     /// Returns for each (key, version) whether its object is needed, and counts every key as listed. An object is not

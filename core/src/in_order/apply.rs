@@ -8,7 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::InOrderFifo;
 use super::event::{Event, ReplacedAll};
-use crate::error::{FirstPanic, StoreError, discard};
+use crate::error::{StoreError, discard};
+use crate::release::OneByOne;
 use crate::store::Core;
 use crate::sync::{Arc, assert_none_held};
 use crate::{Change, DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Meta};
@@ -57,9 +58,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             DeltaObject::Object(new) if kind != DeltaType::Deleted => Some(new),
             _ => None,
         };
-        let old = writer.write(key, new.cloned());
+        let old = OneByOne(writer.write(key, new.cloned()));
         let written = writer.end(told);
-        let change = match (new, &old) {
+        let change = match (new, &*old) {
             (Some(new), old) => put(old.as_ref(), new, kind),
             (None, old) => Change::Deleted { last, old: old.as_ref() },
         };
@@ -81,25 +82,18 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             let old = writer.write(&key, None);
             (DeletedFinalStateUnknown { key, obj: Some(object) }, old)
         });
-        let deletions: Vec<_> = deletions.collect();
-        let olds: Vec<_> = list.iter().map(|(key, new)| writer.write(key, Some(new.clone()))).collect();
+        // Released when all of it is told, or a handler has panicked.
+        let deletions: OneByOne<Vec<_>> = OneByOne(deletions.collect());
+        let olds: OneByOne<Vec<_>> =
+            OneByOne(list.iter().map(|(key, new)| writer.write(key, Some(new.clone()))).collect());
         let written = writer.end(told);
-        for (tombstone, old) in &deletions {
+        for (tombstone, old) in &*deletions {
             let change = Change::Deleted { last: &tombstone.clone().into(), old: old.as_ref() };
             tell(&tombstone.key, change, told);
         }
-        for ((key, new), old) in list.iter().zip(&olds) {
+        for ((key, new), old) in list.iter().zip(&*olds) {
             tell(key, put(old.as_ref(), new, DeltaType::Replaced), told);
         }
-        // Only now: that may panic, and would keep the rest from being told.
-        let mut panic = FirstPanic::default();
-        for deletion in deletions {
-            panic.of(|| drop(deletion));
-        }
-        for old in olds {
-            panic.of(|| drop(old));
-        }
-        panic.go_on();
         written
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::Delta;
+use crate::release::OneByOne;
 use crate::sync::Arc;
 
 /// One event of an [`InOrderFifo`](crate::InOrderFifo): what an offer brought, as it came.
@@ -55,13 +56,13 @@ impl<T: fmt::Debug> fmt::Debug for Event<T> {
 pub struct ReplacedAll<T> {
     version: Box<str>,
     keys: Keys,
-    objects: Vec<Arc<T>>,
+    objects: OneByOne<Vec<Arc<T>>>,
     kept: Vec<Box<str>>,
     keeps_unlisted: bool,
 }
 
 impl<T> ReplacedAll<T> {
-    pub(super) fn new(version: &str, keys: Keys, objects: Vec<Arc<T>>, kept: Vec<Box<str>>) -> Self {
+    pub(super) fn new(version: &str, keys: Keys, objects: OneByOne<Vec<Arc<T>>>, kept: Vec<Box<str>>) -> Self {
         Self { version: version.into(), keys, objects, kept, keeps_unlisted: false }
     }
 
@@ -86,7 +87,7 @@ impl<T> ReplacedAll<T> {
     /// Every object with its key, in list order. Of a key that is listed twice the last one counts.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Arc<T>)> {
-        self.keys.iter().zip(&self.objects)
+        self.keys.iter().zip(&*self.objects)
     }
 
     /// Keys that are listed, too, but without an object: what is known under them stays as it is. See

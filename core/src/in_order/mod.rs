@@ -20,10 +20,9 @@ mod pop;
 mod roles;
 mod turn;
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-
-use crate::error::{BoxError, Closed, KeyError, discard};
+use crate::error::{BoxError, Closed, KeyError};
 use crate::fifo::{Depth, Initial};
+use crate::release::release;
 use crate::store::{Core, Transformer};
 use crate::sync::Arc;
 use crate::transform::Transform;
@@ -252,15 +251,6 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
 impl<T, M> Drop for InOrderFifo<T, M> {
     /// Releases what is pending: one object's drop that panics must not keep the others.
     fn drop(&mut self) {
-        let mut panic = None;
-        for entry in self.log.drain() {
-            let dropped = catch_unwind(AssertUnwindSafe(|| drop(entry)));
-            panic = panic.or(dropped.err());
-        }
-        match panic {
-            Some(panic) if std::thread::panicking() => discard(panic),
-            Some(panic) => resume_unwind(panic),
-            None => {}
-        }
+        release(self.log.drain());
     }
 }

@@ -5,6 +5,7 @@ use super::InOrderFifo;
 use super::event::{Entry, Event, Keys, ReplacedAll};
 use crate::error::{OfferError, RelistError};
 use crate::key::{KeyBuf, as_str};
+use crate::release::{OneByOne, Rest};
 use crate::sync::{Arc, mutant};
 use crate::{Delta, DeltaObject, DeltaType, KeySource, Meta, Refused};
 
@@ -60,12 +61,14 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// unpopulated queue stays so.
     pub fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), RelistError> {
         let mut keys = Keys::with_capacity(list.len());
-        let objects = list.into_iter().enumerate().map(|(index, object)| {
+        let mut objects = OneByOne(Vec::with_capacity(list.len()));
+        let mut list = Rest(list.into_iter());
+        for object in list.0.by_ref() {
+            let index = objects.len();
             let keyed = keys.add(|text| self.core.keys.write(&object, text)).map_err(OfferError::from);
             let transformed = keyed.and_then(|key| self.transform(key, object));
-            transformed.map_err(|source| RelistError::RefusedWhole { index, source })
-        });
-        let objects = objects.collect::<Result<Vec<_>, _>>()?;
+            objects.push(transformed.map_err(|source| RelistError::RefusedWhole { index, source })?);
+        }
         self.push_all(ReplacedAll::new(version, keys, objects, Vec::new()));
         Ok(())
     }
@@ -121,8 +124,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         mut kept: Vec<Box<str>>,
         version: &str,
     ) -> (ReplacedAll<T>, Vec<Refused>) {
-        let (mut keys, mut objects, mut refused) = (Keys::with_capacity(list.len()), Vec::new(), Vec::new());
-        for (index, object) in list.into_iter().enumerate() {
+        let (mut keys, mut objects, mut refused) = (Keys::with_capacity(list.len()), OneByOne(Vec::new()), Vec::new());
+        let mut list = Rest(list.into_iter().enumerate());
+        for (index, object) in list.0.by_ref() {
             let source = match keys.add(|text| self.core.keys.write(&object, text)) {
                 Ok(key) => match self.transform(key, object) {
                     Ok(object) => {

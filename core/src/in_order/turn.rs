@@ -14,6 +14,7 @@ use super::log::Taken;
 use crate::clock::Started;
 use crate::error::{ProcessError, StoreError, panic_message, unharmed};
 use crate::fifo::{SLOW, report_slow};
+use crate::release::OneByOne;
 use crate::sync::mutant;
 use crate::{Change, Meta};
 
@@ -63,7 +64,7 @@ pub struct Turn<'f, T: Send + Sync, M: Meta<T>> {
     was_panicking: bool,
     started: Option<Started>,
     /// Passed. Released last, when the turn is over: that may panic.
-    passed: Vec<Entry<T>>,
+    passed: OneByOne<Vec<Entry<T>>>,
 }
 
 impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
@@ -79,7 +80,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
             broke: false,
             was_panicking: std::thread::panicking(),
             started: Started::now(),
-            passed: Vec::new(),
+            passed: OneByOne::default(),
         }
     }
 
@@ -130,13 +131,14 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
             let key = self.event().and_then(Event::key).unwrap_or(ALL);
             return Err(StoreError::NoStore { key: key.to_owned() });
         }
-        let Some(entry) = self.take() else { return Ok(()) };
+        let mut taken = OneByOne(self.take());
+        let Some(entry) = &mut *taken else { return Ok(()) };
         self.told = None;
         self.broke = true;
         let outcome = self.fifo.apply(&entry.event, handler, &mut self.told);
         self.broke = false;
-        if let Event::Delta { key, .. } = entry.event {
-            self.told = Some(key);
+        if let Event::Delta { key, .. } = &mut entry.event {
+            self.told = Some(std::mem::take(key));
         }
         outcome
     }

@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::line::{Before, Entry, Line};
 use crate::error::{Closed, FirstPanic, KeyError, ProcessError, panic_message};
+use crate::release::OneByOne;
 use crate::sync::{Arc, Event, IntoNotification, Mutex};
 use crate::wait::wait;
 use crate::{KeyFunc, KeySource, Meta};
@@ -127,7 +128,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         keeps: bool,
         check: impl FnOnce(bool) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut released = Vec::new();
+        let mut released = OneByOne(Vec::new());
         let mut ring = self.bells.ring();
         let mut state = self.state.lock();
         check(state.closed)?;
@@ -177,7 +178,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         keyed: Vec<(String, Arc<T>)>,
         check: impl FnOnce(bool) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut released = Vec::new();
+        let mut released = OneByOne(Vec::new());
         let mut before = Line::new();
         let mut ring = self.bells.ring();
         let mut state = self.state.lock();

@@ -8,6 +8,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
 
+use crate::release::OneByOne;
 use crate::sync::{Arc, RandomState};
 
 /// What is queued under a key.
@@ -29,14 +30,19 @@ pub(super) struct Line<T> {
     hasher: RandomState,
     by_key: HashTable<usize>,
     /// In no order.
-    entries: Vec<Entry<T>>,
+    entries: OneByOne<Vec<Entry<T>>>,
     /// Who stands where: no entry comes before the one at half its place.
     places: Vec<usize>,
 }
 
 impl<T> Line<T> {
     pub(super) fn new() -> Self {
-        Self { hasher: RandomState::default(), by_key: HashTable::new(), entries: Vec::new(), places: Vec::new() }
+        Self {
+            hasher: RandomState::default(),
+            by_key: HashTable::new(),
+            entries: OneByOne::default(),
+            places: Vec::new(),
+        }
     }
 
     /// All entries, in line or not, in no order.

@@ -25,6 +25,7 @@ use std::ptr;
 use super::Shared;
 use super::pending::{Pending, Rule, What};
 use crate::DeltaType;
+use crate::release::release;
 use crate::sync::{self, Arc, Ordering, WordCell, mutant};
 
 type Raw = *mut ();
@@ -89,6 +90,16 @@ pub(crate) enum Taken<T> {
     },
     /// Anything else, oldest first.
     Many(Vec<Pending<T>>),
+}
+
+impl<T> Taken<T> {
+    /// Drops it, each object whatever the drop of another does.
+    pub(crate) fn release(self) {
+        match self {
+            Self::One { object, .. } => drop(object),
+            Self::Many(list) => release(list),
+        }
+    }
 }
 
 fn tag(word: Raw) -> usize {

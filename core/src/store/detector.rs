@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock::{Clock, system};
 use crate::error::Altered;
+use crate::release::OneByOne;
 use crate::sync::{Arc, Mutex, assert_none_held};
 
 /// client-go's.
@@ -36,10 +37,16 @@ pub struct CacheMutationDetector<T, S> {
     watched: Mutex<Watched<T, S>>,
 }
 
+/// An object and its snapshot.
+struct Pair<T, S> {
+    object: OneByOne<Option<Arc<T>>>,
+    snapshot: OneByOne<Option<S>>,
+}
+
 /// Two generations: the older one ends when the newer has its age.
 struct Watched<T, S> {
-    newer: Vec<Arc<(Arc<T>, S)>>,
-    older: Vec<Arc<(Arc<T>, S)>>,
+    newer: OneByOne<Vec<Arc<Pair<T, S>>>>,
+    older: OneByOne<Vec<Arc<Pair<T, S>>>>,
     /// When the newer one began.
     since: Option<Instant>,
 }
@@ -48,7 +55,7 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
     /// A detector that watches nothing yet. `cache` is its name in messages; `snapshot` is compared with later ones of the
     /// same object, and runs with no lock held.
     pub fn new(cache: &str, snapshot: impl Fn(&T) -> S + Send + Sync + 'static) -> Self {
-        let watched = Watched { newer: Vec::new(), older: Vec::new(), since: None };
+        let watched = Watched { newer: OneByOne::default(), older: OneByOne::default(), since: None };
         Self { cache: cache.to_owned(), snapshot: Box::new(snapshot), clock: system(), watched: Mutex::new(watched) }
     }
 
@@ -63,7 +70,8 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
     pub fn add_object(&self, object: Arc<T>) {
         assert_none_held();
         let snapshot = (self.snapshot)(&object);
-        self.watched.lock().newer.push(Arc::new((object, snapshot)));
+        let pair = Pair { object: OneByOne(Some(object)), snapshot: OneByOne(Some(snapshot)) };
+        self.watched.lock().newer.push(Arc::new(pair));
     }
 
     /// Compares all objects watched with what they were. O(watched), and as many snapshots.
@@ -71,8 +79,9 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
     /// # Errors
     /// [`Altered`]: some were changed. They stay so, hence the next comparison says it again.
     pub fn compare_objects(&self) -> Result<(), Altered> {
-        let mut changes = self.watched().into_iter().filter_map(|watched| {
-            let (object, before) = &*watched;
+        let watched = self.watched();
+        let mut changes = watched.iter().filter_map(|watched| {
+            let (object, before) = (watched.object.as_ref()?, watched.snapshot.as_ref()?);
             assert_none_held();
             let now = (self.snapshot)(object);
             (now != *before).then(|| (format!("{before:?}"), format!("{now:?}")))
@@ -84,16 +93,16 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
     }
 
     /// All that is watched; what has been for long enough ends.
-    fn watched(&self) -> Vec<Arc<(Arc<T>, S)>> {
+    fn watched(&self) -> OneByOne<Vec<Arc<Pair<T, S>>>> {
         let now = (self.clock)();
-        let mut released = Vec::new();
+        let mut released = OneByOne(Vec::new());
         let mut watched = self.watched.lock();
         let since = *watched.since.get_or_insert(now);
         if now.saturating_duration_since(since) > RETAINED {
-            let newer = std::mem::take(&mut watched.newer);
-            released.extend(std::mem::replace(&mut watched.older, newer));
+            let newer = watched.newer.take();
+            released.extend(std::mem::replace(&mut *watched.older, newer));
             watched.since = Some(now);
         }
-        watched.older.iter().chain(&watched.newer).cloned().collect()
+        OneByOne(watched.older.iter().chain(&*watched.newer).cloned().collect())
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock::{Clock, system};
 use crate::error::{KeyError, StoreError};
+use crate::release::OneByOne;
 use crate::sync::{Arc, Mutex, assert_none_held};
 use crate::{DeltaObject, KeyFunc, KeySource, Meta, ReflectorStore, Store};
 
@@ -43,7 +44,7 @@ pub struct ExpirationCache<T, M> {
 }
 
 struct Stored<T> {
-    entries: HashMap<String, Entry<T>>,
+    entries: OneByOne<HashMap<String, Entry<T>>>,
     /// The next entry's number.
     numbers: u64,
 }
@@ -76,7 +77,7 @@ impl<T> Stored<T> {
 impl<T, M: Meta<T>> ExpirationCache<T, M> {
     /// A store, empty. `expired` says of an object and its age whether it has expired; it runs with no lock held.
     pub fn new(keys: KeyFunc<T, M>, expired: impl Fn(&T, Duration) -> bool + Send + Sync + 'static) -> Self {
-        let stored = Stored { entries: HashMap::new(), numbers: 0 };
+        let stored = Stored { entries: OneByOne::default(), numbers: 0 };
         Self { keys, policy: Box::new(expired), clock: system(), stored: Mutex::new(stored) }
     }
 
@@ -132,8 +133,8 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
     pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), KeyError> {
         let keys = objects.iter().map(|object| self.keys.key(object)).collect::<Result<Vec<_>, _>>()?;
         let now = (self.clock)();
-        let mut duplicates = Vec::new();
-        let mut before = HashMap::with_capacity(objects.len());
+        let mut duplicates = OneByOne(Vec::new());
+        let mut before = OneByOne(HashMap::with_capacity(objects.len()));
         let mut stored = self.stored.lock();
         std::mem::swap(&mut stored.entries, &mut before);
         for (key, object) in keys.into_iter().zip(objects) {

@@ -11,6 +11,7 @@ use super::{Core, IndexReader, Transformer};
 use crate::applied::{self, Origin, Source};
 use crate::error::{KeyError, StoreError, TransactionError, VersionError, panic_message};
 use crate::key::KeyBuf;
+use crate::release::{OneByOne, Rest};
 use crate::slot::Slot;
 use crate::sync::{Arc, Event, IntoNotification, mutant};
 use crate::wait::wait;
@@ -144,14 +145,19 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// before the first is stored; an index function that fails only after that (it does not say the same twice, or
     /// came meanwhile) keeps its object out, and all else is done. [`StoreError::Released`]: all is done.
     pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), StoreError> {
-        let keys = objects.iter().map(|object| self.core.keys.key(object)).collect::<Result<Vec<_>, KeyError>>()?;
-        let transformed = keys.iter().zip(objects).map(|(key, object)| self.transformed(key, object));
-        let objects = transformed.collect::<Result<Vec<_>, StoreError>>()?;
-        for (key, object) in keys.iter().zip(&objects) {
+        let mut listed = OneByOne(objects);
+        let keys = listed.iter().map(|object| self.core.keys.key(object)).collect::<Result<Vec<_>, KeyError>>()?;
+        let mut rest = Rest(listed.take().into_iter());
+        let mut objects = OneByOne(Vec::with_capacity(keys.len()));
+        for key in &keys {
+            let Some(object) = rest.0.next() else { break };
+            objects.push(self.transformed(key, object)?);
+        }
+        for (key, object) in keys.iter().zip(&*objects) {
             self.core.check_indexes(key, object)?;
         }
         let mut outcome = Ok(());
-        for (key, object) in keys.iter().zip(objects) {
+        for (key, object) in keys.iter().zip(objects.take()) {
             outcome = outcome.and(self.put(key, Some(object)));
         }
         let listed: HashSet<&str> = keys.iter().map(String::as_str).collect();

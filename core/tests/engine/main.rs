@@ -6,6 +6,7 @@ mod applied_waits;
 mod blocking;
 #[path = "../common/mod.rs"]
 mod common;
+mod drops;
 mod indexed;
 mod indexers;
 mod lane;

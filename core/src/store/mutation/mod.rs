@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock::{Clock, system};
 use crate::error::{MutationError, unharmed};
+use crate::release::OneByOne;
 use crate::sync::{Arc, Mutex};
 use crate::version::ResourceVersion;
 use crate::{DeltaObject, IndexReader, KeySource, Meta};
@@ -238,14 +239,14 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
     /// What is known of `key` beside the store.
     fn known(&self, key: &str) -> Option<Arc<Own<T>>> {
         let now = (self.clock)();
-        let mut released = Vec::new();
+        let mut released = OneByOne(Vec::new());
         self.own.lock().get(key, now, &mut released).cloned()
     }
 
     /// Puts `own` in the place of what is known of `key`, if there is nothing or `counts` says so of the two.
     fn note(&self, key: &str, own: Own<T>, counts: impl Fn(&Own<T>, &Own<T>) -> bool) {
         let (now, own) = ((self.clock)(), Arc::new(own));
-        let mut released = Vec::new();
+        let mut released = OneByOne(Vec::new());
         let mut all = self.own.lock();
         if all.get(key, now, &mut released).is_none_or(|known| counts(&own, known)) {
             all.put(key, own.clone(), now.checked_add(self.ttl), &mut released);
@@ -255,7 +256,7 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
     /// Forgets what is known of `key`, if it is still that.
     fn forget(&self, key: &str, known: &Arc<Own<T>>) {
         let now = (self.clock)();
-        let mut released = Vec::new();
+        let mut released = OneByOne(Vec::new());
         let mut own = self.own.lock();
         if own.get(key, now, &mut released).is_some_and(|now| Arc::ptr_eq(now, known)) {
             released.extend(own.remove(key));

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
+use crate::release::OneByOne;
+
 pub(super) struct Recent<V> {
     capacity: usize,
-    entries: HashMap<String, Entry<V>>,
+    entries: OneByOne<HashMap<String, Entry<V>>>,
     /// Keys by their last use.
     by_use: BTreeMap<u64, String>,
     uses: u64,
@@ -26,7 +28,7 @@ impl<V> Entry<V> {
 
 impl<V> Recent<V> {
     pub(super) fn new(capacity: usize) -> Self {
-        Self { capacity, entries: HashMap::new(), by_use: BTreeMap::new(), uses: 0 }
+        Self { capacity, entries: OneByOne::default(), by_use: BTreeMap::new(), uses: 0 }
     }
 
     /// The value of `key`, which is used by that. One whose time is over goes to `released`. O(log n).

@@ -1,0 +1,212 @@
+//! Containers of objects whose destructors panic, all of them: each is dropped, and one panic comes out.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use deltafifo::{
+    CacheMutationDetector, Delta, DeltaFifo, DeltaType, Deltas, ExpirationCache, Fifo, Heap, InOrderFifo, Indexer,
+    KeyFunc, NoMeta,
+};
+
+/// Panics when it is dropped, and counts that.
+struct Bomb {
+    key: &'static str,
+    dropped: Arc<AtomicUsize>,
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+        // As a panic, without the noise of the hook.
+        resume_unwind(Box::new("dropped"));
+    }
+}
+
+/// Makes bombs.
+struct Arsenal(Arc<AtomicUsize>);
+
+impl Arsenal {
+    fn bomb(&self, key: &'static str) -> Arc<Bomb> {
+        Arc::new(Bomb { key, dropped: self.0.clone() })
+    }
+
+    fn bombs(&self) -> Vec<Arc<Bomb>> {
+        ["a", "b", "c"].map(|key| self.bomb(key)).into()
+    }
+}
+
+fn keys() -> KeyFunc<Bomb, NoMeta> {
+    KeyFunc::custom(NoMeta, |bomb: &Bomb| Ok(bomb.key.to_owned()))
+}
+
+fn store() -> Indexer<Bomb, NoMeta> {
+    Indexer::builder(keys()).index("key", |bomb: &Bomb| Ok(vec![bomb.key.to_owned()])).build().unwrap()
+}
+
+/// Runs `work`, by which `count` bombs are dropped: also while a panic is under way, when none may come out.
+#[track_caller]
+fn all_dropped(count: usize, work: impl Fn(&Arsenal)) {
+    let arsenal = Arsenal(Arc::default());
+    let panic = catch_unwind(AssertUnwindSafe(|| work(&arsenal))).expect_err("the first panic goes on");
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"dropped"));
+    assert_eq!(arsenal.0.load(Ordering::Relaxed), count);
+}
+
+/// Drops `container` alone, and while a panic unwinds.
+#[track_caller]
+fn dropped_whole<C>(count: usize, container: impl Fn(&Arsenal) -> C) {
+    all_dropped(count, |arsenal| drop(container(arsenal)));
+    all_dropped(count, |arsenal| {
+        let _container = container(arsenal);
+        resume_unwind(Box::new("dropped"));
+    });
+}
+
+#[test]
+fn stores_drop_every_object_although_their_destructors_panic() {
+    dropped_whole(3, |arsenal| {
+        let store = store();
+        store.replace(arsenal.bombs()).unwrap();
+        store
+    });
+    dropped_whole(3, |arsenal| {
+        let cache = ExpirationCache::with_ttl(keys(), Duration::ZERO);
+        cache.replace(arsenal.bombs()).unwrap();
+        cache
+    });
+    all_dropped(3, |arsenal| {
+        let cache = ExpirationCache::with_ttl(keys(), Duration::ZERO);
+        cache.replace(arsenal.bombs()).unwrap();
+        cache.replace(vec![]).unwrap();
+    });
+    dropped_whole(3, |arsenal| {
+        let detector = CacheMutationDetector::new("bombs", |bomb: &Bomb| bomb.key);
+        arsenal.bombs().into_iter().for_each(|bomb| detector.add_object(bomb));
+        detector
+    });
+}
+
+#[test]
+fn snapshot_and_object_of_a_detector_are_both_dropped() {
+    dropped_whole(2, |arsenal| {
+        let dropped = arsenal.0.clone();
+        let detector = CacheMutationDetector::new("bombs", move |_: &Bomb| Bombs(dropped.clone()));
+        detector.add_object(arsenal.bomb("a"));
+        detector
+    });
+}
+
+/// A snapshot that panics when it is dropped.
+struct Bombs(Arc<AtomicUsize>);
+
+impl PartialEq for Bombs {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl std::fmt::Debug for Bombs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a snapshot")
+    }
+}
+
+impl Drop for Bombs {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        resume_unwind(Box::new("dropped"));
+    }
+}
+
+#[test]
+fn queues_drop_every_object_although_their_destructors_panic() {
+    // Known, pending alone, and pending one over the other.
+    dropped_whole(6, |arsenal| {
+        let fifo = DeltaFifo::over(store()).build();
+        fifo.add(arsenal.bomb("a")).unwrap();
+        fifo.process(|item| item.apply(|_| ())).unwrap();
+        for key in ["a", "a", "b", "b", "c"] {
+            fifo.update(arsenal.bomb(key)).unwrap();
+        }
+        fifo
+    });
+    dropped_whole(6, |arsenal| {
+        let fifo = InOrderFifo::over(store()).build();
+        fifo.add(arsenal.bomb("a")).unwrap();
+        fifo.try_pop().unwrap().apply(|_, _| ()).unwrap();
+        fifo.update(arsenal.bomb("a")).unwrap();
+        fifo.update(arsenal.bomb("b")).unwrap();
+        fifo.replace(arsenal.bombs(), "1").unwrap();
+        fifo
+    });
+    dropped_whole(3, |arsenal| {
+        let fifo = Fifo::new(keys());
+        fifo.replace(arsenal.bombs()).unwrap();
+        fifo
+    });
+    dropped_whole(3, |arsenal| {
+        let heap = Heap::new(keys(), |a: &Bomb, b: &Bomb| a.key < b.key);
+        heap.bulk_add(arsenal.bombs()).unwrap();
+        heap
+    });
+}
+
+#[test]
+fn item_drops_what_it_had_and_what_it_replaced_although_their_destructors_panic() {
+    dropped_whole(3, |arsenal| {
+        arsenal.bombs().into_iter().map(|bomb| Delta::new(DeltaType::Added, bomb)).collect::<Deltas<_>>()
+    });
+    let twice_known = |arsenal: &Arsenal| {
+        let fifo = DeltaFifo::over(store()).build();
+        for _ in 0..3 {
+            fifo.update(arsenal.bomb("a")).unwrap();
+        }
+        fifo
+    };
+    // Handled and not applied; then applied, by which two are replaced and one stays known.
+    all_dropped(3, |arsenal| twice_known(arsenal).try_pop().unwrap().done());
+    all_dropped(3, |arsenal| {
+        let fifo = twice_known(arsenal);
+        let mut item = fifo.try_pop().unwrap();
+        item.apply(|_| ()).unwrap();
+        item.done();
+    });
+    // The handler panics, too.
+    all_dropped(3, |arsenal| {
+        let fifo = twice_known(arsenal);
+        let mut item = fifo.try_pop().unwrap();
+        let _ = item.apply(|_| resume_unwind(Box::new("dropped")));
+    });
+    all_dropped(4, |arsenal| {
+        let fifo = InOrderFifo::over(store()).build();
+        fifo.add(arsenal.bomb("a")).unwrap();
+        fifo.try_pop().unwrap().apply(|_, _| ()).unwrap();
+        fifo.replace(arsenal.bombs(), "1").unwrap();
+        let _ = fifo.try_pop().unwrap().apply(|_, _| resume_unwind(Box::new("dropped")));
+    });
+}
+
+#[test]
+fn refused_page_drops_every_object_although_their_destructors_panic() {
+    all_dropped(3, |arsenal| {
+        let fifo = DeltaFifo::over(store()).build();
+        let mut older = fifo.begin_replace();
+        let _newer = fifo.begin_replace();
+        let _ = older.offer(arsenal.bombs());
+    });
+    all_dropped(3, |arsenal| {
+        let refuse = |_: Arc<Bomb>| Err("refused".into());
+        let fifo = DeltaFifo::over(store()).transformer(refuse).build();
+        let _ = fifo.replace(arsenal.bombs(), "1");
+    });
+    let keyless =
+        || KeyFunc::custom(NoMeta, |bomb: &Bomb| if bomb.key == "b" { Err("no key".into()) } else { Ok("k".into()) });
+    all_dropped(3, |arsenal| {
+        let _ = Indexer::builder(keyless()).build().unwrap().replace(arsenal.bombs());
+    });
+    all_dropped(3, |arsenal| {
+        let _ = InOrderFifo::builder(keyless()).build().replace(arsenal.bombs(), "1");
+    });
+}

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 
 use bytes::Bytes;
 use deltafifo_informer::lister_watcher::{
-    EventType, KubeListerWatcher, ListRequest, Listed, ListerWatcher, RawObject, WatchRequest,
+    EventType, KubeListerWatcher, ListRequest, Listed, ListerWatcher, WatchRequest,
 };
 use futures_util::{StreamExt, stream};
 use http::{Request, Response};
@@ -102,7 +102,7 @@ async fn list(frames: Vec<Bytes>) -> Read {
     while let Some(listed) = list.next().await {
         match listed {
             Ok(Listed::Meta(_)) => metas += 1,
-            Ok(Listed::Items(found)) => items.extend(found.iter().map(json)),
+            Ok(Listed::Items(found)) => items.extend(found),
             Err(_) => return (items, false),
         }
     }
@@ -115,15 +115,11 @@ async fn watch(frames: Vec<Bytes>) -> Read {
     let mut watch = source(frames).watch(WatchRequest::default()).await.expect("an answer that is 200");
     while let Some(event) = watch.next().await {
         match event {
-            Ok(event) => events.push(described(event.kind, &json(&event.object))),
+            Ok(event) => events.push(described(event.kind, &event.object)),
             Err(_) => return (events, false),
         }
     }
     (events, true)
-}
-
-fn json(object: &RawObject) -> Bytes {
-    object.json().cloned().unwrap_or_else(|| Bytes::from_static(b"too large"))
 }
 
 fn described(kind: EventType, object: &[u8]) -> Bytes {

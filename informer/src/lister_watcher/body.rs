@@ -2,11 +2,12 @@
 
 use async_stream::try_stream;
 use bytes::Bytes;
+use futures_util::stream::{BoxStream, Stream, StreamExt};
 use http_body_util::BodyExt;
 use kube::client::Body;
 
 use super::patience::Patience;
-use super::{EventType, ListStream, Listed, ObjectLimit, RawEvent, RawObject, RequestError, WatchStream};
+use super::{EventType, ListStream, Listed, ObjectLimit, RawObject, RequestError, WatchStream};
 use crate::wire::{Line, Lines, ListSplitter, Whole, ends_initial_events, parse_line, skipped_line};
 
 /// The next bytes of a body; none at its end.
@@ -22,7 +23,7 @@ pub(super) async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, Request
 
 /// A list response as it arrives.
 pub(super) fn listed(mut body: Body, limit: ObjectLimit) -> ListStream {
-    Box::pin(try_stream! {
+    flattened(try_stream! {
         let (mut splitter, mut told, mut patience) = (ListSplitter::new(limit.bytes()), false, Patience::new());
         while let Some(bytes) = patience.next_bytes(&mut body).await? {
             let mut found = Vec::new();
@@ -31,18 +32,21 @@ pub(super) fn listed(mut body: Body, limit: ObjectLimit) -> ListStream {
             let meta = if told { None } else { splitter.meta()? };
             if let Some(meta) = meta {
                 told = true;
-                yield Listed::Meta(meta);
+                yield Ok(Listed::Meta(meta));
             }
             let mut items = Vec::with_capacity(found.len());
             for whole in found {
                 // Those before it hold shares, perhaps, and are to be on their way while it waits for one.
                 if ObjectLimit::waits_for_share(&whole) && !items.is_empty() {
-                    yield Listed::Items(std::mem::take(&mut items));
+                    yield Ok(Listed::Items(std::mem::take(&mut items)));
                 }
-                items.push(limit.item(whole).await);
+                match limit.item(whole).await {
+                    RawObject::Json(json) => items.push(json),
+                    RawObject::TooLarge(large) => yield Err(RequestError::TooLarge(large)),
+                }
             }
             if !items.is_empty() {
-                yield Listed::Items(items);
+                yield Ok(Listed::Items(items));
             }
             if let Some(most) = splitter.wants_share() {
                 splitter.give(limit.share(most).await);
@@ -57,7 +61,7 @@ pub(super) fn listed(mut body: Body, limit: ObjectLimit) -> ListStream {
 
 /// A watch's events as they arrive, perhaps after `initial` ones. It ends with the first error.
 pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> WatchStream {
-    Box::pin(try_stream! {
+    flattened(try_stream! {
         let (mut lines, mut patience) = (Lines::new(limit.bytes()), initial.then(Patience::new));
         let mut met_unknown = false;
         while let Some(bytes) = match &mut patience {
@@ -68,8 +72,8 @@ pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> Watch
             let whole = lines.push(&bytes, &mut found);
             drop(bytes);
             for line in found {
-                let event = match read(line, &limit).await? {
-                    Line::Event(event) => event,
+                let (kind, object) = match read(line, &limit).await? {
+                    Line::Event(kind, object) => (kind, object),
                     Line::Unknown(kind) => {
                         if !std::mem::replace(&mut met_unknown, true) {
                             tracing::warn!(kind, "a watch sends events of an unknown type: they are passed over");
@@ -77,13 +81,13 @@ pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> Watch
                         continue;
                     }
                 };
-                if event.kind == EventType::Bookmark
+                if kind == EventType::Bookmark
                     && patience.is_some()
-                    && event.object.json().is_some_and(|object| ends_initial_events(object).unwrap_or_default())
+                    && object.json().is_some_and(|object| ends_initial_events(object).unwrap_or_default())
                 {
                     patience = None;
                 }
-                yield event;
+                yield object.into_event(kind);
             }
             whole?;
             if let Some(most) = lines.wants_share() {
@@ -104,10 +108,17 @@ async fn read(line: Whole, limit: &ObjectLimit) -> Result<Line, RequestError> {
         Whole::Skipped(outline) => return skipped_line(outline, limit.bytes()),
     };
     Ok(match parse_line(&line, limit.bytes())? {
-        Line::Event(RawEvent { kind, object: RawObject::Json(object) }) => {
+        Line::Event(kind, RawObject::Json(object)) => {
             drop(line);
-            Line::Event(RawEvent { kind, object: limit.held(object, share).await.into() })
+            Line::Event(kind, limit.held(object, share).await.into())
         }
         other => other,
     })
+}
+
+/// Makes one stream of pieces and of errors among them. A piece that is an error does not end it.
+pub(super) fn flattened<T: Send + 'static>(
+    pieces: impl Stream<Item = Result<Result<T, RequestError>, RequestError>> + Send + 'static,
+) -> BoxStream<'static, Result<T, RequestError>> {
+    pieces.map(Result::flatten).boxed()
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use deltafifo::BoxError;
 use kube::core::Status;
 
+use super::TooLarge;
 use crate::wire::WireError;
 
 /// A request to an API server failed, at once or in the middle.
@@ -48,6 +49,10 @@ pub enum RequestError {
     /// The answer cannot be read.
     #[error(transparent)]
     Wire(#[from] WireError),
+    /// An object of a list or watch is larger than the [limit](super::ObjectLimit), and was passed over:
+    /// this takes its place. It is the one error after which a stream goes on.
+    #[error("an object of {} bytes was passed over: the limit is {} bytes", .0.size, .0.limit)]
+    TooLarge(Box<TooLarge>),
     /// The request could not be made.
     #[error("the request could not be made, check the query that was added: {0}")]
     Invalid(#[source] BoxError),

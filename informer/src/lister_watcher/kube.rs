@@ -12,7 +12,9 @@ use tokio::sync::OnceCell;
 
 use super::body::{events, listed};
 use super::unclonable::Unclonable;
-use super::{ListRequest, ListStream, ListerWatcher, Query, QueryError, RequestError, WatchRequest, WatchStream};
+use super::{
+    ListRequest, ListStream, ListerWatcher, ObjectLimit, Query, QueryError, RequestError, WatchRequest, WatchStream,
+};
 
 /// A `Status` is short.
 const MOST_OF_A_STATUS: usize = 1 << 20;
@@ -157,11 +159,19 @@ async fn refusal(response: Response<Body>) -> RequestError {
 
 impl ListerWatcher for KubeListerWatcher {
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        self.list_within(request, ObjectLimit::default())
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
+        self.watch_within(request, ObjectLimit::default())
+    }
+
+    fn list_within(&self, request: ListRequest, limit: ObjectLimit) -> BoxFuture<'_, Result<ListStream, RequestError>> {
         Box::pin(async move {
-            let limit = request.limit.to_string();
+            let objects = request.limit.to_string();
             let mut query = Vec::new();
             if request.limit > 0 {
-                query.push(("limit", limit.as_str()));
+                query.push(("limit", objects.as_str()));
             }
             if let Some(token) = &request.continue_token {
                 // The token has the version in it, and the server wants no other.
@@ -173,11 +183,15 @@ impl ListerWatcher for KubeListerWatcher {
                 }
             }
             let headers = HeaderMap::from_iter([(ACCEPT, self.accept(true))]);
-            Ok(listed(self.send(&query, headers).await?.into_body(), request.object_limit))
+            Ok(listed(self.send(&query, headers).await?.into_body(), limit))
         })
     }
 
-    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
+    fn watch_within(
+        &self,
+        request: WatchRequest,
+        limit: ObjectLimit,
+    ) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
         Box::pin(async move {
             let timeout = request.timeout_seconds.to_string();
             let mut query = vec![("watch", "true"), ("allowWatchBookmarks", "true"), ("timeoutSeconds", &timeout)];
@@ -191,7 +205,7 @@ impl ListerWatcher for KubeListerWatcher {
             let plain = (ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             let headers = HeaderMap::from_iter([(ACCEPT, self.accept(false)), plain]);
             let body = self.send(&query, headers).await?.into_body();
-            Ok(events(body, request.send_initial_events, request.object_limit))
+            Ok(events(body, request.send_initial_events, limit))
         })
     }
 

@@ -1,6 +1,5 @@
 //! How large objects may be, and what a reflector has to know of the reading of large ones.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +10,12 @@ use tokio::time::Instant;
 use super::{RawObject, TooLarge};
 use crate::wire::{LARGE, Share, Whole, process_budget};
 
-/// The most bytes of JSON that an object may have, 64 MiB unless said; part of each request. A lister-watcher that reads pieces
-/// skips a larger one without keeping it, and hands out a [`RawObject::TooLarge`] in its place.
+/// The most bytes of JSON that an object may have: 64 MiB by default. A lister-watcher that reads bodies
+/// passes over a larger object without keeping it, and yields
+/// [`RequestError::TooLarge`](super::RequestError::TooLarge) in its place.
+///
+/// Pass clones of the one that came with the request on to the sources that are asked. They share what a
+/// reflector has to know to tell a server that sends nothing from one whose large object is on its way.
 #[derive(Clone)]
 pub struct ObjectLimit {
     bytes: usize,
@@ -91,21 +94,6 @@ impl ObjectLimit {
 impl Default for ObjectLimit {
     fn default() -> Self {
         Self::new(64 << 20)
-    }
-}
-
-/// Limits of as many bytes are equal.
-impl PartialEq for ObjectLimit {
-    fn eq(&self, other: &Self) -> bool {
-        self.bytes == other.bytes
-    }
-}
-
-impl Eq for ObjectLimit {}
-
-impl fmt::Debug for ObjectLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ObjectLimit").field(&self.bytes).finish()
     }
 }
 

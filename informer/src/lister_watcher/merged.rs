@@ -11,9 +11,10 @@ use deltafifo::locks::Mutex;
 use futures_util::future::{BoxFuture, try_join_all};
 use futures_util::stream::{self, StreamExt};
 
+use super::body::flattened;
 use super::{
-    EventType, ListRequest, ListStream, Listed, ListerWatcher, PageMeta, RawEvent, RequestError, Tokens, WatchRequest,
-    WatchStream, is_point_in_time,
+    EventType, ListRequest, ListStream, Listed, ListerWatcher, ObjectLimit, PageMeta, RawEvent, RawObject,
+    RequestError, Tokens, WatchRequest, WatchStream, is_point_in_time,
 };
 use crate::wire::{WireError, bookmark, ends_initial_events};
 
@@ -90,8 +91,7 @@ impl Reached {
         match self.of(part).filter(|_| self.0.get(part).is_some_and(|part| part.whole)) {
             Some(page) => {
                 let resource_version = newer(page, &asked.resource_version);
-                let object_limit = asked.object_limit.clone();
-                ListRequest { resource_version, not_older_than: true, object_limit, ..ListRequest::default() }
+                ListRequest { resource_version, not_older_than: true, ..ListRequest::default() }
             }
             None => ListRequest { resource_version: self.state(part, &asked.resource_version), ..asked.clone() },
         }
@@ -136,21 +136,31 @@ impl Merged {
 }
 
 impl ListerWatcher for Merged {
-    /// All pages of all parts as one list.
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        self.list_within(request, ObjectLimit::default())
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
+        self.watch_within(request, ObjectLimit::default())
+    }
+
+    fn list_within(&self, request: ListRequest, limit: ObjectLimit) -> BoxFuture<'_, Result<ListStream, RequestError>> {
         let (parts, reached) = (Arc::clone(&self.parts), Arc::clone(&self.reached));
-        let list: ListStream = Box::pin(try_stream! {
+        // All pages of all parts as one list.
+        let list = try_stream! {
             for (number, part) in parts.iter().enumerate() {
                 let mut request = reached.lock().first_page(number, &request);
                 let mut tokens = Tokens::default();
                 loop {
                     let failed = |error| reached.lock().failed(number, &request, error);
-                    let mut page = part.list(request.clone()).await.map_err(failed)?;
+                    let mut page = part.list_within(request.clone(), limit.clone()).await.map_err(failed)?;
                     let mut meta: Option<PageMeta> = None;
                     while let Some(listed) = page.next().await {
-                        match listed.map_err(failed)? {
-                            Listed::Meta(found) => meta = Some(found),
-                            items => yield items,
+                        match listed {
+                            Ok(Listed::Meta(found)) => meta = Some(found),
+                            Ok(items) => yield Ok(items),
+                            Err(large @ RequestError::TooLarge(_)) => yield Err(large),
+                            Err(error) => Err(failed(error))?,
                         }
                     }
                     let said = meta.filter(|meta| !meta.resource_version.is_empty());
@@ -160,7 +170,7 @@ impl ListerWatcher for Merged {
                         listed?;
                     }
                     // Whoever reads this list gives up one that falls silent, and a page may have no items.
-                    yield Listed::Items(Vec::new());
+                    yield Ok(Listed::Items(Vec::new()));
                     request.continue_token = tokens.next(meta.continue_token)?;
                     if request.continue_token.is_none() {
                         break;
@@ -169,12 +179,16 @@ impl ListerWatcher for Merged {
             }
             reached.lock().listed();
             let resource_version = reached.lock().least();
-            yield Listed::Meta(PageMeta { resource_version, ..PageMeta::default() });
-        });
-        Box::pin(std::future::ready(Ok(list)))
+            yield Ok(Listed::Meta(PageMeta { resource_version, ..PageMeta::default() }));
+        };
+        Box::pin(std::future::ready(Ok(flattened(list))))
     }
 
-    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
+    fn watch_within(
+        &self,
+        request: WatchRequest,
+        limit: ObjectLimit,
+    ) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
         Box::pin(async move {
             let asked = self.parts.iter().enumerate().map(|(part, source)| {
                 let (reached, asked) = (self.reached.lock(), &request.resource_version);
@@ -188,7 +202,8 @@ impl ListerWatcher for Merged {
                 } else {
                     Begins::Objects
                 };
-                let watch = source.watch(WatchRequest { resource_version, ..request.clone() });
+                let request = WatchRequest { resource_version, ..request.clone() };
+                let watch = source.watch_within(request, limit.clone());
                 async move { watch.await.map(|events| (begins, events)) }
             });
             Ok(merge(try_join_all(asked).await?, self.reached.clone()))
@@ -227,17 +242,17 @@ fn merge(watches: Vec<(Begins, WatchStream)>, reached: Arc<Mutex<Reached>>) -> W
         events.map(move |event| (part, event)).boxed()
     });
     let mut events = stream::select_all(tagged);
-    Box::pin(try_stream! {
+    flattened(try_stream! {
         while let Some((part, Some(event))) = events.next().await {
-            let event: RawEvent = event?;
-            let head = event.object.head()?;
+            let (kind, object) = RawObject::of_event(event)?;
+            let head = object.head()?;
             let Some(sent) = sends.get_mut(part) else { continue };
-            if *sent == Begins::Objects && event.kind != EventType::Added {
+            if *sent == Begins::Objects && kind != EventType::Added {
                 *sent = Begins::Changes;
             }
-            if event.kind != EventType::Bookmark {
+            if kind != EventType::Bookmark {
                 let (version, sent) = (head.version.clone().into_owned(), *sent);
-                yield event;
+                yield object.into_event(kind);
                 // Only when more is asked for: whoever has it in hand may not come to use it. And the versions of what comes first
                 // are the objects' own, older than what comes.
                 if sent == Begins::Changes {
@@ -245,7 +260,7 @@ fn merge(watches: Vec<(Begins, WatchStream)>, reached: Arc<Mutex<Reached>>) -> W
                 }
                 continue;
             }
-            let ends = event.object.json().map_or(Ok(false), |object| ends_initial_events(object))?;
+            let ends = object.json().map_or(Ok(false), |object| ends_initial_events(object))?;
             if ends && head.version.is_empty() {
                 Err(RequestError::without_version("the end of the initial events"))?;
             }
@@ -259,7 +274,7 @@ fn merge(watches: Vec<(Begins, WatchStream)>, reached: Arc<Mutex<Reached>>) -> W
                 reached.least()
             };
             if !sends.contains(&Begins::Initial) {
-                yield RawEvent { kind: EventType::Bookmark, object: bookmark(&least, ended).into() };
+                yield Ok(RawEvent { kind: EventType::Bookmark, object: bookmark(&least, ended).into() });
             }
         }
     })

@@ -41,12 +41,34 @@ pub(crate) use tokens::Tokens;
 ///
 /// The two methods are one request each, and nothing is repeated or waited for in them: that is the reflector's part. A
 /// dropped stream ends its request.
+///
+/// A stream ends with its first error, except for [`RequestError::TooLarge`]: that takes the place of
+/// one object, and the stream goes on.
 pub trait ListerWatcher: Send + Sync + 'static {
     /// Lists a page, or everything.
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>>;
 
     /// Watches: the stream ends when the server ends it.
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>>;
+
+    /// Lists as [`list`](Self::list) does, and passes over objects larger than `limit`: this is what a
+    /// reflector calls. By default the limit has no effect. A lister-watcher that reads bodies itself,
+    /// or wraps another one, implements this, too.
+    fn list_within(&self, request: ListRequest, limit: ObjectLimit) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        drop(limit);
+        self.list(request)
+    }
+
+    /// Watches as [`watch`](Self::watch) does, and passes over objects larger than `limit`: see
+    /// [`list_within`](Self::list_within).
+    fn watch_within(
+        &self,
+        request: WatchRequest,
+        limit: ObjectLimit,
+    ) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
+        drop(limit);
+        self.watch(request)
+    }
 
     /// `apiVersion` and `kind`, for items of lists that do not say them.
     fn types(&self) -> Option<(&str, &str)> {
@@ -75,6 +97,18 @@ impl<S: ListerWatcher + ?Sized> ListerWatcher for Arc<S> {
         self.as_ref().watch(request)
     }
 
+    fn list_within(&self, request: ListRequest, limit: ObjectLimit) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        self.as_ref().list_within(request, limit)
+    }
+
+    fn watch_within(
+        &self,
+        request: WatchRequest,
+        limit: ObjectLimit,
+    ) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
+        self.as_ref().watch_within(request, limit)
+    }
+
     fn types(&self) -> Option<(&str, &str)> {
         self.as_ref().types()
     }
@@ -99,8 +133,6 @@ pub struct ListRequest {
     pub limit: u32,
     /// From the page before.
     pub continue_token: Option<String>,
-    /// How large its objects may be.
-    pub object_limit: ObjectLimit,
 }
 
 /// What is asked of a watch.
@@ -112,8 +144,6 @@ pub struct WatchRequest {
     pub send_initial_events: bool,
     /// When the server is to end the watch, in seconds.
     pub timeout_seconds: u32,
-    /// How large its objects may be.
-    pub object_limit: ObjectLimit,
 }
 
 /// A list response as it arrives.
@@ -124,22 +154,25 @@ pub type ListStream = BoxStream<'static, Result<Listed, RequestError>>;
 pub enum Listed {
     /// What the list says of itself.
     Meta(PageMeta),
-    /// Items.
-    Items(Vec<RawObject>),
+    /// Items, each as JSON.
+    Items(Vec<Bytes>),
 }
 
 /// An object that is not decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RawObject {
+pub(crate) enum RawObject {
     /// Its JSON.
     Json(Bytes),
-    /// It has more bytes than a request [allows](ObjectLimit), and was passed over.
+    /// It has more bytes than its reflector [allows](ObjectLimit), and was passed over.
     TooLarge(Box<TooLarge>),
 }
 
-/// What was read of an object that is too large. What it does not say is empty.
+/// An object that is larger than an [`ObjectLimit`], and was passed over: what was read of it. A field
+/// that was not found is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TooLarge {
+    /// What happened to it, if it comes in a watch.
+    pub event: Option<EventType>,
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -156,15 +189,15 @@ impl TooLarge {
     pub(crate) fn of(outline: Outline, limit: usize) -> Self {
         let size = outline.size;
         let [namespace, name, resource_version] = outline.head().map(Option::unwrap_or_default);
-        Self { namespace, name, resource_version, size, limit }
+        Self { event: None, namespace, name, resource_version, size, limit }
     }
 
-    /// The same of one whose JSON is there.
+    /// Returns the same of an object whose JSON is in memory.
     pub(crate) fn read(object: &[u8], limit: usize) -> Self {
         // What is no JSON has no key, and nobody decodes it.
         let Head { namespace, name, version } = Head::of(object).unwrap_or_default();
         let [namespace, name, resource_version] = [namespace, name, version].map(Cow::into_owned);
-        Self { namespace, name, resource_version, size: object.len(), limit }
+        Self { event: None, namespace, name, resource_version, size: object.len(), limit }
     }
 
     /// `namespace/name`, or `name`, if it says that.
@@ -181,9 +214,8 @@ impl TooLarge {
 }
 
 impl RawObject {
-    /// Its JSON, unless it is too large.
-    #[must_use]
-    pub fn json(&self) -> Option<&Bytes> {
+    /// Returns its JSON, unless it is too large.
+    pub(crate) fn json(&self) -> Option<&Bytes> {
         match self {
             Self::Json(json) => Some(json),
             Self::TooLarge(_) => None,
@@ -193,6 +225,26 @@ impl RawObject {
     /// Bytes that are in memory for it.
     pub(crate) fn len(&self) -> usize {
         self.json().map_or(0, Bytes::len)
+    }
+
+    /// Splits an event of a watch into what happened and to which object.
+    pub(crate) fn of_event(event: Result<RawEvent, RequestError>) -> Result<(EventType, Self), RequestError> {
+        match event {
+            Ok(RawEvent { kind, object }) => Ok((kind, object.into())),
+            // An event that does not say what happened to the object is a change of it.
+            Err(RequestError::TooLarge(large)) => {
+                Ok((large.event.unwrap_or(EventType::Modified), Self::TooLarge(large)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the event of a watch that [`of_event`](Self::of_event) splits.
+    pub(crate) fn into_event(self, kind: EventType) -> Result<RawEvent, RequestError> {
+        match self {
+            Self::Json(object) => Ok(RawEvent { kind, object }),
+            Self::TooLarge(large) => Err(RequestError::TooLarge(Box::new(TooLarge { event: Some(kind), ..*large }))),
+        }
     }
 
     pub(crate) fn head(&self) -> Result<Head<'_>, WireError> {
@@ -206,18 +258,6 @@ impl RawObject {
 impl From<Bytes> for RawObject {
     fn from(json: Bytes) -> Self {
         Self::Json(json)
-    }
-}
-
-impl From<String> for RawObject {
-    fn from(json: String) -> Self {
-        Self::Json(json.into())
-    }
-}
-
-impl From<&'static str> for RawObject {
-    fn from(json: &'static str) -> Self {
-        Self::Json(json.into())
     }
 }
 
@@ -247,13 +287,13 @@ pub(crate) fn is_point_in_time(version: &str) -> bool {
 /// The events of a watch. An ERROR event is an error here, with its status.
 pub type WatchStream = BoxStream<'static, Result<RawEvent, RequestError>>;
 
-/// An event of a watch.
+/// An event of a watch, its object as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawEvent {
     /// What happened.
     pub kind: EventType,
     /// To which object: its state after it, or for a deletion the last one. Of a bookmark only the metadata counts.
-    pub object: RawObject,
+    pub object: Bytes,
 }
 
 /// What a watch event says (client-go `watch.EventType`).

@@ -11,7 +11,7 @@ use super::error::{Failed, ReflectorError, Stop};
 use super::intake::{Batches, Intake, Part, Taken, take_in};
 use super::limits::Limits;
 use super::target::Pieces;
-use crate::lister_watcher::{ListRequest, Listed, PageMeta, RequestError, Tokens};
+use crate::lister_watcher::{ListRequest, Listed, PageMeta, RawObject, RequestError, Tokens};
 
 /// How long the pages of a list may take. An API server ends the answer for a page after a minute, and the tokens for the next
 /// expire within minutes, so an honest list does not take so long.
@@ -42,8 +42,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         let versions = self.versions.lock();
         let (resource_version, not_older_than) = versions.for_list();
         let limit = versions.page_size(&resource_version, self.page_size);
-        let object_limit = self.object_limit.clone();
-        ListRequest { resource_version, not_older_than, limit, continue_token: None, object_limit }
+        ListRequest { resource_version, not_older_than, limit, continue_token: None }
     }
 
     /// All pages from `request` on. Should a page's token expire, everything at once: not older than the first page.
@@ -53,9 +52,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             Err(Failed::Request(error)) if error.is_expired() && !first_page.resource_version.is_empty() => {
                 self.report(&ReflectorError::List(error));
                 let resource_version = std::mem::take(&mut first_page.resource_version);
-                let object_limit = self.object_limit.clone();
-                let whole =
-                    ListRequest { resource_version, not_older_than: true, object_limit, ..ListRequest::default() };
+                let whole = ListRequest { resource_version, not_older_than: true, ..ListRequest::default() };
                 self.relist(&whole, &mut first_page).await
             }
             done => done,
@@ -107,19 +104,28 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         let mut limits = Limits::new("a list", self.silence, Instant::now() + LONGEST_LIST, self.object_limit.clone());
         let (mut items, mut tokens) = (0, Tokens::default());
         loop {
-            let mut page = limits.wait(self.source.list(request.clone())).await??;
+            let mut page = limits.wait(self.source.list_within(request.clone(), self.object_limit.clone())).await??;
             limits.piece_counts();
             let mut meta: Option<PageMeta> = None;
             while let Some(listed) = limits.wait(page.next()).await? {
                 limits.piece_counts();
-                match listed? {
+                let listed = match listed {
+                    Ok(listed) => listed,
+                    Err(RequestError::TooLarge(large)) => {
+                        items += 1;
+                        intake.items([RawObject::TooLarge(large)]).await;
+                        continue;
+                    }
+                    Err(error) => return Err(error.into()),
+                };
+                match listed {
                     Listed::Items(listed) => {
                         if meta.is_none() && request.continue_token.is_none() && !listed.is_empty() {
                             // Of a version that is not known yet.
                             self.versions.lock().set_least("");
                         }
                         items += listed.len();
-                        intake.items(listed).await;
+                        intake.items(listed.into_iter().map(RawObject::Json)).await;
                     }
                     Listed::Meta(found) => {
                         let remaining = usize::try_from(found.remaining.unwrap_or(0)).unwrap_or(usize::MAX);

@@ -19,7 +19,7 @@ use super::target::{Target, gone, tombstone};
 use super::threads::Threads;
 use super::versions::Newest;
 use super::{Backoff, Reflector, Watch};
-use crate::lister_watcher::{EventType, RawEvent, RawObject, RequestError, WatchRequest, is_point_in_time};
+use crate::lister_watcher::{EventType, RawObject, RequestError, WatchRequest, is_point_in_time};
 use crate::wire::{LARGE, check};
 
 /// A server that ends a watch sooner has something against it.
@@ -42,13 +42,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         let timeout_seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX).max(1);
         let ends_here = timeout > lasts;
         let first_objects = (!send_initial_events && !is_point_in_time(&resource_version)).then(Newest::default);
-        let request = WatchRequest {
-            resource_version,
-            send_initial_events,
-            timeout_seconds,
-            object_limit: self.object_limit.clone(),
-        };
-        let events = self.answer(self.source.watch(request)).await?;
+        let request = WatchRequest { resource_version, send_initial_events, timeout_seconds };
+        let events = self.answer(self.source.watch_within(request, self.object_limit.clone())).await?;
         let until = Instant::now() + lasts + if ends_here { Duration::ZERO } else { GRACE };
         Ok(Watch { events, until, ends_here, first_objects, _open: self.status.open() })
     }
@@ -133,19 +128,19 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                     }
                 }
             };
-            let applied = match event {
-                None => {
-                    self.have_all_come(watch);
-                    return Ok(Ok(()));
-                }
-                Some(Ok(event)) => {
+            let Some(event) = event else {
+                self.have_all_come(watch);
+                return Ok(Ok(()));
+            };
+            let applied = match RawObject::of_event(event) {
+                Ok((kind, object)) => {
                     heard = self.status.heard();
-                    if event.kind != EventType::Added {
+                    if kind != EventType::Added {
                         self.have_all_come(watch);
                     }
-                    self.apply(&event, watch.first_objects.as_mut()).await
+                    self.apply(kind, &object, watch.first_objects.as_mut()).await
                 }
-                Some(Err(error)) => Err(error),
+                Err(error) => Err(error),
             };
             if let Err(error) = applied {
                 return Ok(Err(error));
@@ -177,15 +172,20 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     }
 
     /// Feeds one event, perhaps one of the objects that a watch sends first. An error: this is no event.
-    async fn apply(&self, event: &RawEvent, first_objects: Option<&mut Newest>) -> Result<(), RequestError> {
-        let head = event.object.head()?;
-        if event.kind != EventType::Bookmark {
-            let fed = match &event.object {
+    async fn apply(
+        &self,
+        kind: EventType,
+        object: &RawObject,
+        first_objects: Option<&mut Newest>,
+    ) -> Result<(), RequestError> {
+        let head = object.head()?;
+        if kind != EventType::Bookmark {
+            let fed = match object {
                 RawObject::TooLarge(large) => Err(ReflectorError::too_large(large)),
                 RawObject::Json(json) => match self.decoded(json).await {
                     Ok(Ok(object)) => {
                         self.metrics.tell(Metrics::decoded);
-                        let stored = caught(|| self.store(event.kind, object));
+                        let stored = caught(|| self.store(kind, object));
                         stored.and_then(|stored| stored.map_err(ReflectorError::refused))
                     }
                     Ok(Err(error)) => {
@@ -198,24 +198,24 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             if let Err(error) = fed {
                 self.report(&error);
                 let name = head.key().into_owned();
-                if name.is_empty() && event.kind != EventType::Deleted && error.is_unread() {
+                if name.is_empty() && kind != EventType::Deleted && error.is_unread() {
                     self.versions.lock().set_nameless();
                 }
                 if !name.is_empty()
-                    && event.kind == EventType::Deleted
+                    && kind == EventType::Deleted
                     && let Err(error) = delete_refused(&self.target, &self.threads, &error, name).await
                 {
                     self.report(&error);
                 }
             }
         }
-        if event.kind == EventType::Bookmark || !self.source.is_merged() {
+        if kind == EventType::Bookmark || !self.source.is_merged() {
             match first_objects {
                 Some(newest) => newest.add(&head.version),
                 None => self.versions.lock().reached(&head.version),
             }
         }
-        if event.kind == EventType::Bookmark {
+        if kind == EventType::Bookmark {
             self.caught_up();
         }
         Ok(())

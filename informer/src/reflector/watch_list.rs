@@ -13,7 +13,7 @@ use super::intake::{Intake, Part};
 use super::limits::Limits;
 use super::watch::{MOST_ATTEMPTS, VERY_SHORT};
 use super::{Backoff, Reflector, Watch};
-use crate::lister_watcher::{EventType, RequestError};
+use crate::lister_watcher::{EventType, RawObject, RequestError};
 use crate::wire::{Head, WireError, ends_initial_events};
 
 /// For how long what has come waits for more: many times what a server that sends one after the other takes.
@@ -97,27 +97,27 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 }
             };
             let Some(event) = next? else { break };
-            let event = event?;
+            let (kind, object) = RawObject::of_event(event)?;
             events += 1;
             self.status.heard();
-            if event.kind == EventType::Added {
+            if kind == EventType::Added {
                 // Only these: changes and bookmarks come from any server, for ever.
                 limits.piece_counts();
             }
-            if event.kind != EventType::Bookmark {
+            if kind != EventType::Bookmark {
                 // They come in any order of versions, so only the newest are sure not to be older, should they break off.
                 self.versions.lock().set_least("");
             }
-            match event.kind {
+            match kind {
                 EventType::Added | EventType::Modified => {
                     if !intake.holds_any() {
                         pause.set(PAUSE);
                     }
-                    intake.items([event.object]).await;
+                    intake.items([object]).await;
                 }
-                EventType::Deleted => intake.send(Part::Deleted(event.object)).await,
+                EventType::Deleted => intake.send(Part::Deleted(object)).await,
                 EventType::Bookmark => {
-                    let object = event.object.json().map_or(&b"{}"[..], AsRef::as_ref);
+                    let object = object.json().map_or(&b"{}"[..], AsRef::as_ref);
                     if ends_initial_events(object).map_err(RequestError::from)? {
                         let head = Head::of(object).map_err(RequestError::from)?;
                         if head.version.is_empty() {

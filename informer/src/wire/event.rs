@@ -6,12 +6,12 @@ use serde_json::json;
 use super::members::{Members, text};
 use super::outline::Outline;
 use super::{WireError, check};
-use crate::lister_watcher::{EventType, RawEvent, RequestError, TooLarge};
+use crate::lister_watcher::{EventType, RawObject, RequestError, TooLarge};
 
 /// A line of a watch.
 #[derive(Debug)]
 pub(crate) enum Line {
-    Event(RawEvent),
+    Event(EventType, RawObject),
     /// A type that this program does not know, as it is written. A newer server may send such events, and client-go and kube
     /// pass over them, too.
     Unknown(String),
@@ -59,15 +59,13 @@ pub(crate) fn parse(line: &Bytes, limit: usize) -> Result<Line, RequestError> {
     let Some(object) = object else { return Err(without("object", line)) };
     match kind {
         Kind::Event(EventType::Bookmark) | Kind::Error if object.len() > limit => Err(WireError::TooLong.into()),
-        Kind::Event(kind) if object.len() > limit => {
-            Ok(Line::Event(RawEvent { kind, object: TooLarge::read(object, limit).into() }))
-        }
+        Kind::Event(kind) if object.len() > limit => Ok(Line::Event(kind, TooLarge::read(object, limit).into())),
         Kind::Event(kind) => {
             if kind == EventType::Bookmark {
                 // Nobody decodes it.
                 check(object)?;
             }
-            Ok(Line::Event(RawEvent { kind, object: line.slice_ref(object).into() }))
+            Ok(Line::Event(kind, line.slice_ref(object).into()))
         }
         Kind::Error | Kind::Unknown => Err(RequestError::from_status(object, None)),
     }
@@ -79,7 +77,7 @@ pub(crate) fn skipped(mut outline: Outline, limit: usize) -> Result<Line, Reques
     match Kind::of(&text) {
         Kind::Unknown => Ok(Line::Unknown(text)),
         Kind::Error | Kind::Event(EventType::Bookmark) => Err(WireError::TooLong.into()),
-        Kind::Event(kind) => Ok(Line::Event(RawEvent { kind, object: TooLarge::of(outline, limit).into() })),
+        Kind::Event(kind) => Ok(Line::Event(kind, TooLarge::of(outline, limit).into())),
     }
 }
 
@@ -98,13 +96,13 @@ mod tests {
     use bytes::Bytes;
 
     use super::{Line, parse};
-    use crate::lister_watcher::{EventType, RawEvent, RawObject, RequestError};
+    use crate::lister_watcher::{EventType, RawObject, RequestError};
 
     #[test]
     fn an_event_has_a_type_and_a_raw_object() {
         let line = Bytes::from_static(br#"{"type":"MODIFIED","object": {"metadata":{"name":"a"}} }"#);
-        let Line::Event(event) = parse(&line, usize::MAX).unwrap() else { panic!("it is a known type") };
-        assert_eq!(event, RawEvent { kind: EventType::Modified, object: r#"{"metadata":{"name":"a"}}"#.into() });
+        let Line::Event(kind, object) = parse(&line, usize::MAX).unwrap() else { panic!("it is a known type") };
+        assert_eq!((kind, object), (EventType::Modified, Bytes::from(r#"{"metadata":{"name":"a"}}"#).into()));
     }
 
     #[test]
@@ -120,10 +118,10 @@ mod tests {
         let object = r#"{"metadata":{"name":"a","resourceVersion":"7"}}"#;
         let line = Bytes::from(format!(r#"{{"type":"ADDED","object": {object} ,"beside":"it"}}"#));
         let read = |limit| match parse(&line, limit).unwrap() {
-            Line::Event(event) => event.object,
+            Line::Event(_, object) => object,
             Line::Unknown(_) => panic!("it is a known type"),
         };
-        assert_eq!(read(object.len()), object.into());
+        assert_eq!(read(object.len()), Bytes::from(object).into());
         let RawObject::TooLarge(large) = read(object.len() - 1) else { panic!("it is too large") };
         assert_eq!((large.key().as_deref(), large.resource_version.as_str()), (Some("a"), "7"));
         assert_eq!((large.size, large.limit), (object.len(), object.len() - 1));

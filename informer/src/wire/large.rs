@@ -7,7 +7,7 @@ use super::outline::Outline;
 use super::{LARGE, WireError};
 
 /// What is longer than this, and than any limit, has no end.
-const ENDLESS: usize = 1 << 30;
+pub(super) const ENDLESS: usize = if cfg!(test) { 64 << 20 } else { 1 << 30 };
 
 /// A large item or line as its bytes arrive.
 pub(super) struct Large {

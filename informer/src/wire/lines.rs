@@ -88,6 +88,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::{AROUND, Lines};
+    use crate::wire::large::ENDLESS;
     use crate::wire::{LARGE, Whole, WireError};
 
     fn read(wholes: Vec<Whole>) -> Vec<Bytes> {
@@ -152,8 +153,8 @@ mod tests {
     fn a_line_without_end_is_not_read_for_ever() {
         let mut lines = Lines::new(LARGE);
         lines.push(b"\"", &mut Vec::new()).unwrap();
-        let chunk = vec![b'x'; 64 << 20];
+        let chunk = vec![b'x'; ENDLESS / 16];
         let fails = (0..100).position(|_| lines.push(&chunk, &mut Vec::new()).is_err()).unwrap();
-        assert_eq!(fails, 15, "a gigabyte");
+        assert_eq!(fails, 15, "at the sixteenth");
     }
 }

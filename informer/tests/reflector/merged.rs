@@ -163,12 +163,8 @@ async fn no_part_is_asked_for_a_state_older_than_its_own_or_than_what_is_asked_f
     for version in ["30", "100", "0", ""] {
         // The script has no more answers.
         assert!(merged.list(at_least(version)).await.unwrap().next().now_or_never().is_none());
-        let initial = WatchRequest {
-            resource_version: version.to_owned(),
-            send_initial_events: true,
-            timeout_seconds: 300,
-            ..WatchRequest::default()
-        };
+        let initial =
+            WatchRequest { resource_version: version.to_owned(), send_initial_events: true, timeout_seconds: 300 };
         let changes = WatchRequest { send_initial_events: false, ..initial.clone() };
         drop((merged.watch(initial).now_or_never(), merged.watch(changes).now_or_never()));
     }
@@ -190,7 +186,7 @@ async fn an_event_that_was_handed_out_and_not_asked_beyond_comes_again() {
     while let Some(listed) = listed.next().await {
         listed.unwrap();
     }
-    let changes = WatchRequest { resource_version: "4".to_owned(), timeout_seconds: 300, ..WatchRequest::default() };
+    let changes = WatchRequest { resource_version: "4".to_owned(), send_initial_events: false, timeout_seconds: 300 };
     let mut events = merged.watch(changes.clone()).await.unwrap();
     events.next().await.unwrap().unwrap();
     // Whoever had it in hand may not have come to use it.
@@ -208,12 +204,7 @@ async fn an_end_of_a_parts_initial_events_without_a_version_is_not_believed() {
     while let Some(listed) = listed.next().await {
         listed.unwrap();
     }
-    let initial = WatchRequest {
-        resource_version: "4".to_owned(),
-        send_initial_events: true,
-        timeout_seconds: 300,
-        ..WatchRequest::default()
-    };
+    let initial = WatchRequest { resource_version: "4".to_owned(), send_initial_events: true, timeout_seconds: 300 };
     let mut events = merged.watch(initial).await.unwrap();
     let error = events.next().await.unwrap().expect_err("the version of its list would be too old");
     assert!(error.to_string().contains("without its version"), "{error}");

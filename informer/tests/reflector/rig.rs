@@ -131,10 +131,17 @@ pub fn broken(name: &str, version: u32) -> Bytes {
     json.to_string().into()
 }
 
-/// An object that is too large, of which no more than this was read. An empty name is none.
-pub fn too_large(name: &str, version: u32) -> TooLarge {
+/// The notice of an object that is too large. An empty name is one that was not found.
+pub fn too_large(event: Option<EventType>, name: &str, version: u32) -> RequestError {
     let (name, resource_version) = (name.to_owned(), version.to_string());
-    TooLarge { name, resource_version, size: 2000, limit: 1000, ..TooLarge::default() }
+    RequestError::TooLarge(Box::new(TooLarge {
+        event,
+        name,
+        resource_version,
+        size: 2000,
+        limit: 1000,
+        ..TooLarge::default()
+    }))
 }
 
 pub fn page(version: u32, token: Option<&str>) -> Result<Listed, RequestError> {
@@ -143,7 +150,7 @@ pub fn page(version: u32, token: Option<&str>) -> Result<Listed, RequestError> {
 }
 
 pub fn items(items: impl IntoIterator<Item = Bytes>) -> Result<Listed, RequestError> {
-    Ok(Listed::Items(items.into_iter().map(Into::into).collect()))
+    Ok(Listed::Items(items.into_iter().collect()))
 }
 
 /// A list of one page.
@@ -152,7 +159,7 @@ pub fn list(version: u32, objects: impl IntoIterator<Item = Bytes>) -> [Result<L
 }
 
 pub fn event(kind: EventType, object: Bytes) -> Result<RawEvent, RequestError> {
-    Ok(RawEvent { kind, object: object.into() })
+    Ok(RawEvent { kind, object })
 }
 
 pub fn bookmark(version: u32, ends_initial_events: bool) -> Result<RawEvent, RequestError> {
@@ -205,12 +212,12 @@ pub fn shown_asked(asked: &[Asked]) -> Vec<String> {
     asked
         .iter()
         .map(|asked| match asked {
-            Asked::List(ListRequest { resource_version, not_older_than, limit, continue_token, .. }) => {
+            Asked::List(ListRequest { resource_version, not_older_than, limit, continue_token }) => {
                 let at_least = if *not_older_than { " at least" } else { "" };
                 let token = continue_token.as_ref().map(|token| format!(" token {token}")).unwrap_or_default();
                 format!("list{at_least} {resource_version:?} limit {limit}{token}")
             }
-            Asked::Watch(WatchRequest { resource_version, send_initial_events, timeout_seconds, .. }) => {
+            Asked::Watch(WatchRequest { resource_version, send_initial_events, timeout_seconds }) => {
                 assert!((300..=600).contains(timeout_seconds), "{timeout_seconds}");
                 let initial = if *send_initial_events { " initial" } else { "" };
                 format!("watch{initial} {resource_version:?}")

@@ -1,16 +1,17 @@
 //! Other targets than a queue of deltas: they get a relist as a whole.
 
+use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use deltafifo::{Change, DeltaFifo, Event, InOrderFifo, Indexer, KeyFunc};
 use deltafifo_informer::KubeMeta;
-use deltafifo_informer::lister_watcher::{EventType, Listed, RawEvent, RawObject, Scripted, TooLarge};
+use deltafifo_informer::lister_watcher::{EventType, RequestError, Scripted};
 use deltafifo_informer::reflector::{Plain, Reflector, Target};
 use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::rig::{bookmark, broken, event, expired, list, map, page, shown, shown_asked, too_large};
+use super::rig::{bookmark, broken, event, expired, items, list, map, page, shown, shown_asked, too_large};
 
 #[tokio::test(start_paused = true)]
 async fn a_store_is_kept_as_the_server_has_it() {
@@ -283,26 +284,27 @@ async fn stored_after<T: Target<ConfigMap>>(
     apply: impl FnOnce(&T) -> Vec<Arc<ConfigMap>>,
     stages: usize,
 ) -> Vec<String> {
-    let json = |name, version| RawObject::from(map(name, version));
-    let list = |version, items: Vec<RawObject>| [page(version, None), Ok(Listed::Items(items))];
-    let event = |kind, large: TooLarge| Ok(RawEvent { kind, object: large.into() });
+    let list = |version, large: Option<RequestError>, maps: Vec<Bytes>| {
+        [page(version, None)].into_iter().chain(large.map(Err)).chain([items(maps)])
+    };
     let lists = [
-        list(4, vec![json("a", 1), json("b", 2), json("c", 3)]),
-        list(9, vec![too_large("a", 8).into(), json("b", 2), json("d", 9)]),
-        list(12, vec![too_large("", 11).into(), json("e", 10)]),
-        list(14, vec![json("e", 10)]),
-        list(20, vec![json("e", 10)]),
+        list(4, None, vec![map("a", 1), map("b", 2), map("c", 3)]),
+        list(9, Some(too_large(None, "a", 8)), vec![map("b", 2), map("d", 9)]),
+        list(12, Some(too_large(None, "", 11)), vec![map("e", 10)]),
+        list(14, None, vec![map("e", 10)]),
+        list(20, None, vec![map("e", 10)]),
     ];
+    let (modified, deleted) = (Some(EventType::Modified), Some(EventType::Deleted));
     let watches = [
-        vec![event(EventType::Modified, too_large("b", 5)), event(EventType::Deleted, too_large("c", 6))],
+        vec![too_large(modified, "b", 5), too_large(deleted, "c", 6)],
         vec![],
-        vec![event(EventType::Deleted, too_large("", 13)), event(EventType::Modified, too_large("", 13))],
+        vec![too_large(deleted, "", 13), too_large(modified, "", 13)],
         vec![],
         vec![],
     ];
     let mut script = Scripted::new();
     for (list, watch) in lists.into_iter().zip(watches).take(stages) {
-        script = script.list(list).watch(watch.into_iter().chain([Err(expired())]));
+        script = script.list(list).watch(watch.into_iter().chain([expired()]).map(Err));
     }
     let (script, target) = (Arc::new(script), Arc::new(target));
     let reflector = Reflector::builder(script.clone(), target.clone()).watch_list(false).build();

@@ -181,9 +181,9 @@ async fn a_filter_keeps_no_deletion_from_who_was_told_of_the_object_whatever_bec
     };
     for queue in QUEUES {
         let page = PageMeta { resource_version: "4".to_owned(), ..PageMeta::default() };
-        let deleted = RawEvent { kind: EventType::Deleted, object: object("0", 5).into() };
+        let deleted = RawEvent { kind: EventType::Deleted, object: object("0", 5) };
         let script = Scripted::new()
-            .list([Ok(Listed::Meta(page)), Ok(Listed::Items(vec![object("2", 3).into()]))])
+            .list([Ok(Listed::Meta(page)), Ok(Listed::Items(vec![object("2", 3)]))])
             .watch_on([Ok(deleted)]);
         let informer = queue(Informer::builder(script)).reflector(|reflector| reflector.watch_list(false));
         let informer = informer.build().unwrap();

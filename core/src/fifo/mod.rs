@@ -34,7 +34,7 @@ use crate::ledger::Epoch;
 use crate::queue::{Lane, ReadyQueue};
 use crate::slot::{QueuedSlot, StaleSlot, Ticket};
 use crate::store::{Core, Parts};
-use crate::sync::{Arc, SHARDS, mutant};
+use crate::sync::{Arc, RUN, SHARDS, mutant};
 use crate::transform::Transform;
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, KnownObjects, Meta};
 pub use batch::{Batch, BatchReport, Failure};
@@ -224,7 +224,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             slots.sort_unstable_by(|a, b| a.key().cmp(b.key()));
         }
         let count = slots.len();
-        self.push_run(Lane::Backlog, slots, since);
+        // In runs: the queue keeps the memory of the last one.
+        let mut slots = slots.into_iter();
+        while slots.len() > 0 {
+            self.push_run(Lane::Backlog, slots.by_ref().take(RUN).collect(), since);
+        }
         mutant!(WalkWakesOne => count.min(1); count)
     }
 }

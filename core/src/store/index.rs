@@ -64,6 +64,9 @@ impl<T> Index<T> {
     }
 }
 
+/// For so many values a shard keeps room, however few it has.
+const LEAST_ROOM: usize = 64;
+
 type Shard<T> = CachePadded<RwLock<HashTable<Members<T>>>>;
 
 /// Slots by value. An empty set is removed with its value.
@@ -147,13 +150,15 @@ impl<T> Values<T> {
         let of_slot = self.hasher.hash_one(slot.address());
         let mut found = Vec::new();
         for shard in &self.shards {
-            shard.write().retain(|members| {
+            let mut shard = shard.write();
+            shard.retain(|members| {
                 if let Some(place) = members.place_of(of_slot, slot) {
                     drop(members.slots.take(of_slot, place));
                     found.push(members.value.to_string());
                 }
                 members.slots.len() > 0
             });
+            self.shrink(&mut shard);
         }
         found
     }
@@ -170,8 +175,17 @@ impl<T> Values<T> {
             drop(members.get_mut().slots.take(of_slot, place));
             if members.get().slots.len() == 0 {
                 members.remove();
+                self.shrink(&mut shard);
             }
             return;
+        }
+    }
+
+    /// Gives memory back when values have left a shard: it keeps room for eight times the values that it has, and for
+    /// [`LEAST_ROOM`]. What is moved for that was paid for by as many removals.
+    fn shrink(&self, shard: &mut HashTable<Members<T>>) {
+        if shard.capacity() > LEAST_ROOM && shard.len() < shard.capacity() / 8 {
+            shard.shrink_to(2 * shard.len(), |members| self.hasher.hash_one(&*members.value));
         }
     }
 
@@ -187,7 +201,7 @@ impl<T> Values<T> {
 
     /// Takes everything out, shard by shard.
     pub(super) fn clear(&self) {
-        self.shards.iter().for_each(|shard| shard.write().clear());
+        self.shards.iter().for_each(|shard| *shard.write() = HashTable::new());
     }
 
     /// Every slot of `value`, each while its shard is locked: afterwards slots may be freed.
@@ -255,5 +269,35 @@ impl<T> Values<T> {
     /// How many entries there are: for an index of one value an object, how many objects.
     pub(super) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.read().iter().map(|members| members.slots.len()).sum::<usize>()).sum()
+    }
+}
+
+#[cfg(all(test, not(any(deltafifo_loom, deltafifo_shuttle))))]
+mod tests {
+    use super::*;
+    use crate::slot::SlotOwner;
+
+    #[test]
+    fn values_that_have_left_an_index_keep_no_memory() {
+        let count: usize = if cfg!(miri) { 1_000 } else { 100_000 };
+        let slots: Vec<_> = (0..count).map(|number| SlotOwner::<u64>::new(&number.to_string())).collect();
+        let room = |values: &Values<u64>| values.shards.iter().map(|shard| shard.read().capacity()).sum::<usize>();
+        let values = Values::new();
+        for slot in &slots {
+            values.insert(slot.key(), slot);
+        }
+        assert!(room(&values) >= count);
+        let (left, stay) = slots.split_at(count / 10 * 9);
+        for slot in left {
+            values.remove(slot.key(), slot);
+        }
+        assert!(room(&values) <= 8 * stay.len() + SHARDS * LEAST_ROOM);
+        assert!(stay.iter().all(|slot| values.has(slot.key(), slot)));
+        for slot in stay {
+            values.remove(slot.key(), slot);
+        }
+        assert!(room(&values) <= SHARDS * LEAST_ROOM, "{}", room(&values));
+        values.clear();
+        assert_eq!(room(&values), 0);
     }
 }

@@ -78,7 +78,7 @@ pub const MODELS: &[Model] = &[
         outcomes: &["8, then 5", "5"],
         body: two_commits,
     },
-    Model { name: "applied::late_bookmark", bound: None, at_least: 10_900, outcomes: &["5", "9"], body: late_bookmark },
+    Model { name: "applied::late_bookmark", bound: None, at_least: 8000, outcomes: &["5", "9"], body: late_bookmark },
 ];
 
 fn tracking(objects: &[Arc<Object>]) -> DeltaFifoBuilder<Object, Access> {

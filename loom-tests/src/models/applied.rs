@@ -74,7 +74,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "applied::two_commits",
         bound: Some(3),
-        at_least: 700,
+        at_least: 580,
         outcomes: &["8, then 5", "5"],
         body: two_commits,
     },

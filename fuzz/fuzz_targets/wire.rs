@@ -1,12 +1,12 @@
 //! What an API server may send, cut into frames anywhere: a list's items and a watch's events are those that a JSON parser
-//! finds in the whole body, and how it is cut makes no difference.
+//! finds in the whole body, and how it is cut makes no difference. Nor does it with a limit, beyond which objects are skipped.
 #![no_main]
 
 use std::convert::Infallible;
 
 use bytes::Bytes;
 use deltafifo_informer::lister_watcher::{
-    EventType, KubeListerWatcher, ListRequest, Listed, ListerWatcher, WatchRequest,
+    EventType, KubeListerWatcher, ListRequest, Listed, ListerWatcher, ObjectLimit, RequestError, WatchRequest,
 };
 use futures_util::{StreamExt, stream};
 use http::{Request, Response};
@@ -65,8 +65,9 @@ fuzz_target!(|input: &[u8]| {
     let frames = body.chunks(usize::from(*frame).max(1)).map(|frame| body.slice_ref(frame)).collect::<Vec<_>>();
     RUNTIME.with(|runtime| {
         runtime.block_on(async {
-            let (list, watch) = (list(vec![body.clone()]).await, watch(vec![body.clone()]).await);
-            let cut = self::list(frames.clone()).await;
+            let none = ObjectLimit::new(usize::MAX);
+            let (list, watch) = (list(vec![body.clone()], &none).await, watch(vec![body.clone()], &none).await);
+            let cut = self::list(frames.clone(), &none).await;
             // Of one that is not good, what came before that was seen may have been handed out or not.
             let before = cut.0.len().min(list.0.len());
             assert_eq!(
@@ -75,7 +76,15 @@ fuzz_target!(|input: &[u8]| {
                 "a list does not depend on how it is cut"
             );
             assert!(!list.1 || cut == list, "a good one is handed out whole");
-            assert_eq!(self::watch(frames).await, watch, "nor does a watch");
+            assert_eq!(self::watch(frames.clone(), &none).await, watch, "nor does a watch");
+            let limit = ObjectLimit::new(usize::from(*frame));
+            let (whole, cut) = (self::list(vec![body.clone()], &limit).await, self::list(frames.clone(), &limit).await);
+            let before = cut.0.len().min(whole.0.len());
+            assert_eq!((cut.1, &cut.0[..before]), (whole.1, &whole.0[..before]), "nor does a list with a limit");
+            // The list's own metadata may be beyond it.
+            assert!(!whole.1 || whole.0 == limited(&list.0, limit.bytes()), "a limit counts an item's own length");
+            let (whole, cut) = (self::watch(vec![body.clone()], &limit).await, self::watch(frames, &limit).await);
+            assert_eq!(cut, whole, "nor does a watch with a limit");
             assert!(!list.1 || !is_none(&body), "what does not say its items or its version is no list");
             if let Some(items) = items(&body) {
                 assert_eq!(list, (items, true), "a list is read as it is written");
@@ -96,13 +105,14 @@ fn source(frames: Vec<Bytes>) -> KubeListerWatcher {
     KubeListerWatcher::new::<Pod>(Client::new(service_fn(answer), "default"), &(), None)
 }
 
-async fn list(frames: Vec<Bytes>) -> Read {
+async fn list(frames: Vec<Bytes>, limit: &ObjectLimit) -> Read {
     let (mut items, mut metas) = (Vec::new(), 0);
-    let mut list = source(frames).list(ListRequest::default()).await.expect("an answer that is 200");
+    let mut list = source(frames).list_within(ListRequest::default(), limit.clone()).await.expect("an answer that is 200");
     while let Some(listed) = list.next().await {
         match listed {
             Ok(Listed::Meta(_)) => metas += 1,
             Ok(Listed::Items(found)) => items.extend(found),
+            Err(RequestError::TooLarge(large)) => items.push(too_large(large.size)),
             Err(_) => return (items, false),
         }
     }
@@ -110,16 +120,27 @@ async fn list(frames: Vec<Bytes>) -> Read {
     (items, true)
 }
 
-async fn watch(frames: Vec<Bytes>) -> Read {
+async fn watch(frames: Vec<Bytes>, limit: &ObjectLimit) -> Read {
     let mut events = Vec::new();
-    let mut watch = source(frames).watch(WatchRequest::default()).await.expect("an answer that is 200");
+    let mut watch = source(frames).watch_within(WatchRequest::default(), limit.clone()).await.expect("an answer that is 200");
     while let Some(event) = watch.next().await {
         match event {
             Ok(event) => events.push(described(event.kind, &event.object)),
+            Err(RequestError::TooLarge(large)) => events.push(too_large(large.size)),
             Err(_) => return (events, false),
         }
     }
     (events, true)
+}
+
+/// Stands for an object that was skipped.
+fn too_large(size: usize) -> Bytes {
+    format!("{size} bytes").into()
+}
+
+/// The items of a list that is read with a limit.
+fn limited(items: &[Bytes], limit: usize) -> Vec<Bytes> {
+    items.iter().map(|item| if item.len() > limit { too_large(item.len()) } else { item.clone() }).collect()
 }
 
 fn described(kind: EventType, object: &[u8]) -> Bytes {

@@ -42,7 +42,10 @@ pub(super) fn listed(mut body: Body, limit: ObjectLimit) -> ListStream {
                 }
                 match limit.item(whole).await {
                     RawObject::Json(json) => items.push(json),
-                    RawObject::TooLarge(large) => yield Err(RequestError::TooLarge(large)),
+                    RawObject::TooLarge(large) => {
+                        yield Ok(Listed::Items(std::mem::take(&mut items)));
+                        yield Err(RequestError::TooLarge(large));
+                    }
                 }
             }
             if !items.is_empty() {

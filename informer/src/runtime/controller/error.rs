@@ -32,12 +32,10 @@ pub enum Error<ReconcilerErr: 'static, QueueErr: 'static> {
 #[non_exhaustive]
 pub enum RunnerError {
     /// An informer that the controller was given has stopped before the controller had all of its first
-    /// list, so that nothing can be reconciled. The stream ends with this error.
-    #[error("{informer} has stopped, so nothing is reconciled: build another informer, and a controller for it")]
-    Stopped {
-        /// Resource, namespace and name of the informer, as `pods.v1 in shop (billing)`.
-        informer: String,
-    },
+    /// list, so that nothing can be reconciled. The stream ends with this error;
+    /// the log names the informer.
+    #[error("an informer that the controller was given has stopped: build another one, and a controller for it")]
+    Stopped,
     /// Informers that the controller was given have not had their first list. The stream goes on;
     /// reconciles begin when all lists are there that they wait for.
     ///

@@ -178,17 +178,17 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     };
     let registration = informer.add_async_handler(options, handler);
     let title = informer.title();
-    let stopped = RunnerError::Stopped { informer: title.clone() };
-    let Ok(registration) = registration else { return Err(stopped) };
+    let Ok(registration) = registration else { return Err(stopped(&title)) };
     if owner == Owner::User {
         started.unsynced.add(informer, registration.clone(), terms);
     }
     let leaves = Leaves(registration.clone());
     // Else a reconcile could have seen what this handler is never told of: it went before the handler came to it.
     let mut unavailable = informer.unavailable();
+    let awaited = title.clone();
     let sync = async move {
         tokio::select! {
-            synced = registration.wait_for_sync() => synced.map_err(|_removed| stopped),
+            synced = registration.wait_for_sync() => synced.map_err(|_removed| stopped(&awaited)),
             Ok(_) = unavailable.wait_for(|unavailable| *unavailable), if terms.is_optional => Ok(()),
         }
     };
@@ -202,6 +202,12 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     };
     started.ends.push(end.boxed());
     Ok(())
+}
+
+/// Logs which informer stopped before its first list.
+fn stopped(informer: &str) -> RunnerError {
+    tracing::error!(informer, "an informer stopped before its first list, so the controller ends");
+    RunnerError::Stopped
 }
 
 /// An informer that is a controller's own, and ends with it.

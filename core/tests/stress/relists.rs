@@ -119,7 +119,8 @@ fn offer(
         }
     }
     match end {
-        End::Committed | End::Last => return relist.commit("1").map(drop),
+        // A greater version would, late, take those back that producers wait for: 0 names no state.
+        End::Committed | End::Last => return relist.commit("0").map(drop),
         End::Abandoned => relist.abandon(),
         End::Superseded => {
             begin(world).0.abandon();

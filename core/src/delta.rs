@@ -210,6 +210,14 @@ impl<T> Deltas<T> {
     }
 }
 
+impl<T> Deltas<T> {
+    /// Drops each, whatever the drop of another does.
+    #[cold]
+    pub(crate) fn release(&mut self) {
+        release(self.0.drain(..));
+    }
+}
+
 impl<T> Default for Deltas<T> {
     fn default() -> Self {
         Self::new()
@@ -255,9 +263,9 @@ impl<T> IntoIterator for Deltas<T> {
 impl<T> Drop for Deltas<T> {
     #[inline]
     fn drop(&mut self) {
-        // One delta, or none, drops itself, unless a panic is under way.
-        if !self.0.is_empty() && (self.0.len() > 1 || std::thread::panicking()) {
-            release(self.0.drain(..));
+        // One delta, or none, drops itself.
+        if self.0.len() > 1 {
+            self.release();
         }
     }
 }

@@ -196,7 +196,7 @@ impl<T> Spent<T> {
 impl<T> Drop for Spent<T> {
     #[inline]
     fn drop(&mut self) {
-        if !self.others.is_empty() || std::thread::panicking() {
+        if !self.others.is_empty() {
             self.release();
         }
     }
@@ -332,7 +332,8 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
     #[inline]
     fn drop(&mut self) {
         let Some(running) = self.slot.take() else { return };
-        let panicked = !self.was_panicking && std::thread::panicking();
+        let is_panicking = std::thread::panicking();
+        let panicked = !self.was_panicking && is_panicking;
         if let Some(elapsed) = self.started.map(Started::elapsed)
             && elapsed > SLOW
         {
@@ -356,6 +357,11 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
         drop(self.held.take());
         drop(self.batch.take());
         drop(settled);
+        if is_panicking {
+            // A second panic at a time would be an abort.
+            self.deltas.release();
+            self.spent.release();
+        }
     }
 }
 

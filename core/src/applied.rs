@@ -41,7 +41,7 @@ impl Point {
     }
 }
 
-/// What says that everything up to a version was offered.
+/// Where a version comes from up to which everything was offered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     Bookmark,

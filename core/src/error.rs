@@ -119,7 +119,7 @@ pub enum WaitError {
          wait for the version that it has now"
     )]
     Rewound {
-        /// What was waited for.
+        /// The version that was waited for.
         version: String,
     },
     /// It will not be applied any more.

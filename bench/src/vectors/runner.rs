@@ -23,7 +23,7 @@ pub struct Mismatch {
     pub op: Op,
     /// What client-go answered.
     pub want: Map<String, Value>,
-    /// What is documented to be answered here instead, if this differs from client-go on purpose.
+    /// Members of the answer that differ from client-go's on purpose, as documented.
     pub ours: Option<Map<String, Value>>,
     /// What the engine answered.
     pub got: Value,

@@ -109,8 +109,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         refused
     }
 
-    /// The same with a list that has an object whose key cannot be had, so that any key that is not listed may be its own: all of
-    /// them are kept. A handler with a store of its own learns that by [`ReplacedAll::keeps_unlisted`].
+    /// Replaces everything by a list that has an object whose key is not known, and deletes nothing: any
+    /// key that is not listed may be its own. A handler with a store of its own finds that out by
+    /// [`ReplacedAll::keeps_unlisted`]. Returns the objects that were refused.
     pub fn replace_keeping_unlisted(&self, list: Vec<Arc<T>>, version: &str) -> Vec<Refused> {
         let (all, refused) = self.all_but_refused(list, Vec::new(), version);
         self.push_all(all.keeping_unlisted());

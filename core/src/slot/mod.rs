@@ -67,7 +67,8 @@ pub(crate) use version::Version;
 use word::Word;
 pub(crate) use word::{State, Taken};
 
-/// What a slot's atomic pointers own: objects that any thread puts in and takes out through a `&Slot<T>`.
+/// The objects that a slot's atomic pointers own, which any thread puts in and takes out through a
+/// `&Slot<T>`.
 ///
 /// The function pointer makes this invariant in `T`. If it were covariant, a `&Slot<&'static str>` would coerce to a
 /// `&Slot<&'short str>`, and a reader would get an object that lives for `'short` only as `'static` (`refused.rs`).

@@ -235,6 +235,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> Own<K, M> {
         let builder = builder.on_error({
             let absence = Arc::clone(&absence);
             move |error| {
+                // Relaxed, both: flags by themselves, which order nothing else.
                 let is_absence = absence.is_expected.load(Ordering::Relaxed)
                     && matches!(error, InformerError::Reflector(error) if error.is_unavailable());
                 if is_absence && absence.is_reported.swap(true, Ordering::Relaxed) {

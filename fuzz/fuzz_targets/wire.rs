@@ -174,8 +174,8 @@ fn lines(body: &[u8]) -> impl Iterator<Item = &[u8]> {
     body[..whole].split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end).filter(|line| !line.is_empty())
 }
 
-/// The events up to the first line of which a JSON parser says that it is none, or that says that something failed, without those
-/// of unknown types.
+/// The events up to the first line of which a JSON parser says that it is none, or that says that something failed. One of an
+/// unknown type is read as an empty bookmark.
 fn events(body: &[u8]) -> Vec<Bytes> {
     let event = |line: &[u8]| {
         let line: Line = serde_json::from_slice(line).ok()?;
@@ -185,9 +185,9 @@ fn events(body: &[u8]) -> Vec<Bytes> {
             "DELETED" => EventType::Deleted,
             "BOOKMARK" => EventType::Bookmark,
             "ERROR" => return None,
-            _ => return Some(None),
+            _ => return Some(described(EventType::Bookmark, b"{}")),
         };
-        Some(Some(described(kind, line.object.get().as_bytes())))
+        Some(described(kind, line.object.get().as_bytes()))
     };
-    lines(body).map_while(event).flatten().collect()
+    lines(body).map_while(event).collect()
 }

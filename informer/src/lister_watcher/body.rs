@@ -54,11 +54,13 @@ pub(super) fn listed(mut body: Body, limit: ObjectLimit) -> ListStream {
             if let Some(most) = splitter.wants_share() {
                 splitter.give(limit.share(most).await);
             }
-            if splitter.has_large() {
+            if splitter.is_within_item() {
                 limit.goes_on();
             }
         }
         splitter.finish()?;
+        // A list that ends with the notice of an object that is too large was cut there.
+        yield Ok(Listed::Items(Vec::new()));
     })
 }
 
@@ -81,7 +83,8 @@ pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> Watch
                         if !std::mem::replace(&mut met_unknown, true) {
                             tracing::warn!(kind, "a watch sends events of an unknown type: they are passed over");
                         }
-                        continue;
+                        // It says that the watch is alive, and nothing else.
+                        (EventType::Bookmark, Bytes::from_static(b"{}").into())
                     }
                 };
                 if kind == EventType::Bookmark
@@ -96,7 +99,7 @@ pub(super) fn events(mut body: Body, initial: bool, limit: ObjectLimit) -> Watch
             if let Some(most) = lines.wants_share() {
                 lines.give(limit.share(most).await);
             }
-            if lines.has_large() {
+            if lines.is_within_line() {
                 limit.goes_on();
             }
         }

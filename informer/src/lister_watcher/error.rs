@@ -95,6 +95,11 @@ impl RequestError {
         WireError::not_that(format!("{what} without its version"), &[]).into()
     }
 
+    /// A list ended with the notice of an object that is too large, so it was cut there.
+    pub(crate) fn cut_at_large() -> Self {
+        WireError::CutShort { of: "a list, at an object that is too large" }.into()
+    }
+
     fn status(&self) -> Option<&Status> {
         match self {
             Self::Status { status, .. } => Some(status),

@@ -25,9 +25,12 @@ pub struct ObjectLimit {
 /// What there is of large objects while they are not complete. A reflector that waits for one is not to take the server for silent.
 #[derive(Default)]
 struct Progress {
-    /// How many wait for a share of the budget.
+    /// How many wait for a share of the budget, and since when there have been any.
     waiting: usize,
-    /// When the last one got it, or bytes of one came.
+    since: Option<Instant>,
+    /// How long some have waited, before that.
+    waited: Duration,
+    /// When the last one got it, or bytes of an object came that is not complete.
     last: Option<Instant>,
 }
 
@@ -50,7 +53,7 @@ impl ObjectLimit {
         process_budget().share(bytes).await
     }
 
-    /// Bytes of a large object came.
+    /// Bytes of an object came that is not complete.
     pub(super) fn goes_on(&self) {
         self.progress.lock().last = Some(Instant::now());
     }
@@ -62,6 +65,12 @@ impl ObjectLimit {
             return Some(silence);
         }
         silence.checked_sub(progress.last?.elapsed()).filter(|left| !left.is_zero())
+    }
+
+    /// Returns for how long large objects have waited for shares so far. This is no time of the server's.
+    pub(crate) fn waited(&self) -> Duration {
+        let progress = self.progress.lock();
+        progress.waited + progress.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Whether it has to wait for a share before it can be handed out.
@@ -97,12 +106,14 @@ impl Default for ObjectLimit {
     }
 }
 
-/// Somebody waits for a share.
+/// A wait for a share.
 struct Waiting<'p>(&'p Mutex<Progress>);
 
 impl<'p> Waiting<'p> {
     fn of(progress: &'p Mutex<Progress>) -> Self {
-        progress.lock().waiting += 1;
+        let mut locked = progress.lock();
+        locked.waiting += 1;
+        locked.since.get_or_insert_with(Instant::now);
         Self(progress)
     }
 }
@@ -112,5 +123,9 @@ impl Drop for Waiting<'_> {
         let mut progress = self.0.lock();
         progress.waiting -= 1;
         progress.last = Some(Instant::now());
+        if progress.waiting == 0 {
+            let waited = progress.since.take().map_or(Duration::ZERO, |since| since.elapsed());
+            progress.waited += waited;
+        }
     }
 }

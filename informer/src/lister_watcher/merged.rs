@@ -154,8 +154,9 @@ impl ListerWatcher for Merged {
                 loop {
                     let failed = |error| reached.lock().failed(number, &request, error);
                     let mut page = part.list_within(request.clone(), limit.clone()).await.map_err(failed)?;
-                    let mut meta: Option<PageMeta> = None;
+                    let (mut meta, mut ends_too_large) = (None::<PageMeta>, false);
                     while let Some(listed) = page.next().await {
+                        ends_too_large = matches!(listed, Err(RequestError::TooLarge(_)));
                         match listed {
                             Ok(Listed::Meta(found)) => meta = Some(found),
                             Ok(items) => yield Ok(items),
@@ -163,13 +164,16 @@ impl ListerWatcher for Merged {
                             Err(error) => Err(failed(error))?,
                         }
                     }
+                    if ends_too_large {
+                        Err(RequestError::cut_at_large())?;
+                    }
                     let said = meta.filter(|meta| !meta.resource_version.is_empty());
                     let meta = said.ok_or_else(|| RequestError::without_version("a list of a part"))?;
                     if request.continue_token.is_none() {
                         let listed = reached.lock().list(number, &meta.resource_version);
                         listed?;
                     }
-                    // Whoever reads this list gives up one that falls silent, and a page may have no items.
+                    // A reader gives up a list that falls silent, and a page may have no items.
                     yield Ok(Listed::Items(Vec::new()));
                     request.continue_token = tokens.next(meta.continue_token)?;
                     if request.continue_token.is_none() {
@@ -253,7 +257,7 @@ fn merge(watches: Vec<(Begins, WatchStream)>, reached: Arc<Mutex<Reached>>) -> W
             if kind != EventType::Bookmark {
                 let (version, sent) = (head.version.clone().into_owned(), *sent);
                 yield object.into_event(kind);
-                // Only when more is asked for: whoever has it in hand may not come to use it. And the versions of what comes first
+                // Only when more is asked for: the reader may never use the event. And the versions of what comes first
                 // are the objects' own, older than what comes.
                 if sent == Begins::Changes {
                     reached.lock().set(part, &version);

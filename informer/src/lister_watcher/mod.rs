@@ -43,7 +43,9 @@ pub(crate) use tokens::Tokens;
 /// dropped stream ends its request.
 ///
 /// A stream ends with its first error, except for [`RequestError::TooLarge`]: that takes the place of
-/// one object, and the stream goes on.
+/// one object, and the stream goes on. A list that ends with it was cut there by something in between, and
+/// counts as failed, so that nothing is deleted by it: after the last such error a complete list yields at
+/// least an empty [`Listed::Items`].
 pub trait ListerWatcher: Send + Sync + 'static {
     /// Lists a page, or everything.
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>>;
@@ -194,10 +196,10 @@ impl TooLarge {
 
     /// Returns the same of an object whose JSON is in memory.
     pub(crate) fn read(object: &[u8], limit: usize) -> Self {
-        // What is no JSON has no key, and nobody decodes it.
-        let Head { namespace, name, version } = Head::of(object).unwrap_or_default();
-        let [namespace, name, resource_version] = [namespace, name, version].map(Cow::into_owned);
-        Self { event: None, namespace, name, resource_version, size: object.len(), limit }
+        // As one that comes in pieces, so that it makes no difference how it comes.
+        let mut outline = Outline::of_item();
+        outline.push(object);
+        Self::of(outline, limit)
     }
 
     /// `namespace/name`, or `name`, if it says that.

@@ -123,7 +123,7 @@ pub(super) async fn take_in<K: DeserializeOwned + Send + Sync + 'static>(
 ) -> Result<Box<dyn Pieces<K>>, Stop> {
     let mut pieces = Arc::clone(target).begin();
     if keeps_unlisted {
-        pieces.keep_unlisted();
+        keep_unlisted(pieces.as_mut())?;
     }
     while let Some((part, room)) = batches.recv().await {
         target.ready().await?;
@@ -202,10 +202,14 @@ fn keep<K: 'static>(
 ) -> Result<(), ReflectorError> {
     taken.errors.push(error);
     if name.is_empty() {
-        pieces.keep_unlisted();
-        return Ok(());
+        return keep_unlisted(pieces);
     }
     pieces.keep(name).map_err(relist)
+}
+
+fn keep_unlisted<K: 'static>(pieces: &mut dyn Pieces<K>) -> Result<(), ReflectorError> {
+    let error = || WireError::not_that("an object without a name, beside which the target cannot keep all others", &[]);
+    if pieces.keep_unlisted() { Ok(()) } else { Err(broken(error())) }
 }
 
 fn head_of(raw: &[u8]) -> Result<Head<'_>, ReflectorError> {

@@ -28,13 +28,26 @@ pub(super) struct Limits {
     alarm: Alarm,
     /// Says whether a piece is on its way that is a large object.
     objects: ObjectLimit,
+    /// How long large objects had waited for shares when `end` was last put off for that.
+    shares_waited: Duration,
 }
 
 impl Limits {
     pub(super) fn new(what: &'static str, silence: Duration, end: Instant, objects: ObjectLimit) -> Self {
         let (now, silence) = (Instant::now(), silence.min(FAR));
-        let alarm = Alarm::after(silence);
-        Self { what, silence, began: now, end, came: now, waited: Duration::ZERO, waiting: None, alarm, objects }
+        let (alarm, shares_waited) = (Alarm::after(silence), objects.waited());
+        Self {
+            what,
+            silence,
+            began: now,
+            end,
+            came: now,
+            waited: Duration::ZERO,
+            waiting: None,
+            alarm,
+            objects,
+            shares_waited,
+        }
     }
 
     /// Waits for a piece. The wait goes on with the next call if this one is dropped.
@@ -57,19 +70,28 @@ impl Limits {
                 piece = piece.as_mut() => break piece,
                 () = self.alarm.rings() => {}
             }
-            // A large object counts before it is complete: its bytes come, or it waits for room.
+            // An object counts before it is complete: its bytes come, or it waits for room.
+            self.put_off_for_shares();
             let (now, left) = (Instant::now(), self.objects.left_of(self.silence));
             let Some(left) = left.filter(|_| now < self.end) else { return Err(self.exceeded()) };
             waiting = now.checked_sub(self.silence.saturating_sub(left)).unwrap_or(now);
             (self.waiting, self.waited) = (Some(waiting), Duration::ZERO);
         };
         self.came = Instant::now();
+        self.put_off_for_shares();
         if self.came >= self.end {
             return Err(self.exceeded());
         }
         self.waited += self.came - waiting;
         self.waiting = None;
         Ok(piece)
+    }
+
+    /// Waits for shares of the budget are no time of the server's.
+    fn put_off_for_shares(&mut self) {
+        let waited = self.objects.waited();
+        self.end += waited.saturating_sub(self.shares_waited);
+        self.shares_waited = waited;
     }
 
     /// The last piece is progress.

@@ -106,9 +106,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         loop {
             let mut page = limits.wait(self.source.list_within(request.clone(), self.object_limit.clone())).await??;
             limits.piece_counts();
-            let mut meta: Option<PageMeta> = None;
+            let (mut meta, mut ends_too_large) = (None::<PageMeta>, false);
             while let Some(listed) = limits.wait(page.next()).await? {
                 limits.piece_counts();
+                ends_too_large = matches!(listed, Err(RequestError::TooLarge(_)));
                 let listed = match listed {
                     Ok(listed) => listed,
                     Err(RequestError::TooLarge(large)) => {
@@ -137,6 +138,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                         meta = Some(found);
                     }
                 }
+            }
+            if ends_too_large {
+                return Err(RequestError::cut_at_large().into());
             }
             // Not kept back until the next page is there.
             intake.flush().await;

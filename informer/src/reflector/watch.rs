@@ -117,6 +117,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                     biased;
                     event = watch.events.next() => event,
                     () = end.rings() => {
+                        // A part of an object has come, or it waits for room: it would begin anew in the next watch.
+                        if let Some(left) = self.object_limit.left_of(self.silence) {
+                            end.set(left);
+                            continue;
+                        }
                         // A watch that brings events is alive, also where a server does not heed the time it was asked for.
                         let is_silent = heard.elapsed() >= self.silence.min(opened.elapsed());
                         if is_silent && !watch.ends_here {

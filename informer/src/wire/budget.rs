@@ -4,8 +4,9 @@
 //! shares to grow with the objects, two that are half read could wait for each other for ever. A share shrinks to the true size
 //! when the object is complete, travels with its bytes, and is given back when they are dropped.
 //!
-//! Whoever holds shares may be kept from going on: its queue is full, and perhaps for as long as another reflector, which waits
-//! for a share, has not read its list. So who waits and sees no share given back for [`PATIENCE`] goes on without one.
+//! A reflector that holds shares may be stuck: its queue is full, perhaps for as long as another reflector, which
+//! waits for a share, has not read its list; or its server is. So a reflector that sees no share given back
+//! for [`PATIENCE`] goes on without one, and until one is given back so does every other at once.
 //!
 //! [`LARGE`]: super::LARGE
 
@@ -19,7 +20,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// For how long no share was given back when whoever waits for one goes on without it.
+/// A reflector goes on without a share if none was given back for this long.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a permit.
 const UNIT: usize = 1 << 10;
@@ -49,9 +50,11 @@ pub(crate) struct Budget {
     most: u32,
     /// How often something was given back.
     given_back: Arc<AtomicU64>,
+    /// What `given_back` was, plus one, when a reflector last waited in vain.
+    in_vain: AtomicU64,
 }
 
-/// A part of the budget, given back when it is dropped. Empty if whoever waited for it could not have it.
+/// A part of the budget, given back when it is dropped. Empty if the wait for it was in vain.
 pub(crate) struct Share {
     permit: Option<OwnedSemaphorePermit>,
     given_back: Arc<AtomicU64>,
@@ -60,23 +63,34 @@ pub(crate) struct Share {
 impl Budget {
     pub(crate) fn new(bytes: usize) -> Self {
         let most = units(bytes).max(1);
-        Self { permits: Arc::new(Semaphore::new(most as usize)), most, given_back: Arc::default() }
+        Self {
+            permits: Arc::new(Semaphore::new(most as usize)),
+            most,
+            given_back: Arc::default(),
+            in_vain: AtomicU64::new(0),
+        }
     }
 
     /// A share for so many bytes, or for all of the budget.
     pub(crate) async fn share(&self, bytes: usize) -> Share {
         let mut permit = pin!(Arc::clone(&self.permits).acquire_many_owned(units(bytes).min(self.most)));
         loop {
-            // Relaxed: a hint, and nothing is read by it.
+            // Relaxed, all of them: hints, and nothing is read by them.
             let given_back = self.given_back.load(Ordering::Relaxed);
-            match timeout(PATIENCE, permit.as_mut()).await {
+            let is_stuck = self.in_vain.load(Ordering::Relaxed) == given_back + 1;
+            let patience = if is_stuck { Duration::ZERO } else { PATIENCE };
+            match timeout(patience, permit.as_mut()).await {
                 Ok(permit) => return Share { permit: permit.ok(), given_back: Arc::clone(&self.given_back) },
                 Err(_) if given_back != self.given_back.load(Ordering::Relaxed) => {}
                 Err(_) => {
-                    tracing::warn!(
-                        bytes,
-                        "the budget for large objects is used up by reflectors whose queues are full: this object is read all the same"
-                    );
+                    if !is_stuck {
+                        self.in_vain.store(given_back + 1, Ordering::Relaxed);
+                        tracing::warn!(
+                            bytes,
+                            "the budget for large objects is used up, and nothing of it was given back for {PATIENCE:?}: \
+                             large objects are read beyond it until something is"
+                        );
+                    }
                     return Share { permit: None, given_back: Arc::clone(&self.given_back) };
                 }
             }
@@ -106,8 +120,9 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.permit = None;
-        self.given_back.fetch_add(1, Ordering::Relaxed);
+        if self.permit.take().is_some() {
+            self.given_back.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 

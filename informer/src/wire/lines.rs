@@ -68,9 +68,9 @@ impl Lines {
         }
     }
 
-    /// Whether a large line is on its way.
-    pub(crate) fn has_large(&self) -> bool {
-        self.large.is_some()
+    /// Whether the body so far ends within a line.
+    pub(crate) fn is_within_line(&self) -> bool {
+        self.large.is_some() || !self.bytes.is_empty()
     }
 
     /// The body has ended: between two lines, or in the middle of one.

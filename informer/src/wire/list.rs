@@ -119,9 +119,9 @@ impl ListSplitter {
         }
     }
 
-    /// Whether a large item is on its way.
-    pub(crate) fn has_large(&self) -> bool {
-        self.large.is_some()
+    /// Whether the body so far ends within an item.
+    pub(crate) fn is_within_item(&self) -> bool {
+        self.large.is_some() || matches!(self.at, At::Item)
     }
 
     /// What the list says of itself, once that has arrived. It stands before the items when a Go server wrote it.

@@ -45,7 +45,7 @@ const LONGEST: usize = 1024;
 
 impl Outline {
     /// Of a list's item.
-    pub(super) fn of_item() -> Self {
+    pub(crate) fn of_item() -> Self {
         Self::default()
     }
 
@@ -60,7 +60,7 @@ impl Outline {
     }
 
     /// Reads on.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         let mut next = 0;
         while let Some(&byte) = bytes.get(next) {
             next += 1;

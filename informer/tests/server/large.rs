@@ -8,8 +8,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use deltafifo::{DeltaFifo, Indexer, KeyFunc};
+use deltafifo_informer::lister_watcher::{
+    ListRequest, ListStream, Listed, ListerWatcher, RequestError, WatchRequest, WatchStream,
+};
 use deltafifo_informer::reflector::{ReflectorBuilder, set_large_object_budget};
 use deltafifo_informer::{KubeListerWatcher, KubeMeta};
+use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http::{Request, Response};
 use http_body::Frame;
@@ -347,5 +351,109 @@ async fn reflector_goes_on_when_the_budget_is_held_by_others_that_do_not() {
         stuck.abort();
         let _ = stuck.await;
     }
+    set_large_object_budget(128 * MIB);
+}
+
+/// A body whose frames come each so often.
+fn slow(body: String, frame: usize, every: Duration) -> Frames {
+    let each = move |frame| async move {
+        sleep(every).await;
+        frame
+    };
+    framed(body, frame).then(each).boxed()
+}
+
+/// A wrapper that ends each list with its first error, as all did when every error was the end.
+struct EndsWithErrors(KubeListerWatcher);
+
+impl ListerWatcher for EndsWithErrors {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+        Box::pin(async move {
+            let list = self.0.list(request).await?;
+            let mut is_over = false;
+            let whole = move |part: &Result<Listed, RequestError>| {
+                let goes_on = !is_over;
+                is_over |= part.is_err();
+                std::future::ready(goes_on)
+            };
+            Ok(list.take_while(whole).boxed())
+        })
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
+        self.0.watch(request)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_that_ends_at_an_object_that_is_too_large_deletes_nothing() {
+    let _shared = BUDGET.read().await;
+    let all = |version, bytes| list(version, &[map("a", version, 0), map("b", version, bytes), map("c", version, 0)]);
+    let lists = [framed(all(5, 0), MIB), framed(all(9, 65 * MIB), MIB)];
+    let watches = [framed(EXPIRED.to_owned(), MIB)];
+    let (fifo, wrapper) = (applied(), EndsWithErrors(source::<ConfigMap>(lists, watches)));
+    let mut errors = run(wrapper, &fifo, |builder| builder.watch_list(false));
+    assert_eq!(stored_at(&fifo, "5").await, ["a@5", "b@5", "c@5"]);
+    let cut = loop {
+        let error = errors.recv().await.unwrap();
+        if !error.contains("410") {
+            break error;
+        }
+    };
+    assert!(cut.contains("object that is too large"), "{cut}");
+    assert_eq!(fifo.store().list().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_on_its_way_is_no_silence_of_the_server() {
+    let _shared = BUDGET.read().await;
+    let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
+    // A list's item below a MiB, in two minutes; and a watch's event of 12 MiB, beyond the end of the watch.
+    let item = slow(list(5, &[map("a", 5, MIB - 100)]), 8 << 10, second);
+    let event = slow(event("MODIFIED", &map("a", 6, 12 * MIB)), 16 << 10, second);
+    let (fifo, watch) = (applied(), event.chain(open(bookmark(7, false), MIB)).boxed());
+    let choose = |builder: ReflectorBuilder<_>| builder.watch_list(false).least_watch(minute);
+    let mut errors = run(source::<ConfigMap>([item], [watch]), &fifo, choose);
+    assert_eq!(stored_at(&fifo, "7").await, ["a@6"]);
+    assert!(errors.try_recv().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn watch_of_only_unknown_events_is_neither_silent_nor_empty() {
+    let unknown = || {
+        let each = |()| async {
+            sleep(Duration::from_secs(10)).await;
+            Bytes::from_static(b"{\"type\":\"PROGRESS\"}\n")
+        };
+        stream::repeat(()).then(each).boxed()
+    };
+    let (fifo, first) = (applied::<ConfigMap>(), framed(list(5, &[]), MIB));
+    let watches = std::iter::repeat_with(unknown).take(20);
+    let mut errors = run(source::<ConfigMap>([first], watches), &fifo, |builder| builder.watch_list(false));
+    sleep(HOUR).await;
+    assert!(errors.try_recv().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_of_many_large_objects_is_complete_beside_a_budget_that_is_stuck() {
+    let _alone = BUDGET.write().await;
+    set_large_object_budget(2 * MIB);
+    let (stuck, _) = counted(2 * HOUR);
+    let choose = |builder: ReflectorBuilder<ConfigMap>| builder.watch_list(false).max_object_size(4 * MIB);
+    let _stuck = run(stuck, &applied(), choose);
+    sleep(Duration::from_secs(1)).await;
+    // Two reflectors, so that one that goes on without a share keeps the other from nothing.
+    let many: Vec<_> = (0..30).map(|number| map(&number.to_string(), 1, MIB + 1)).collect();
+    let (began, queues) = (Instant::now(), [applied(), applied()]);
+    let mut errors = Vec::new();
+    for queue in &queues {
+        errors.push(run(source::<ConfigMap>([framed(list(9, &many), 64 << 10)], []), queue, choose));
+        sleep(Duration::from_secs(5)).await;
+    }
+    for (queue, errors) in queues.iter().zip(&mut errors) {
+        timeout(HOUR, queue.wait_for_sync_async()).await.expect("it is not blocked").unwrap();
+        assert!(errors.try_recv().is_err(), "to wait for room is no time of the server's");
+    }
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     set_large_object_budget(128 * MIB);
 }

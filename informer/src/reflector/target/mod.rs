@@ -104,8 +104,12 @@ pub trait Pieces<K>: Send + 'static {
     /// [`RelistError::Superseded`].
     fn keep(&mut self, name: &str) -> Result<(), RelistError>;
 
-    /// Something is listed of which nothing is known, not even its name: whatever is not listed stays, too.
-    fn keep_unlisted(&mut self);
+    /// Makes the commit delete nothing: an object is listed whose name is not known, so that any object
+    /// that is not listed may be it. Returns whether this is possible; if not, which is the default, the
+    /// list is given up.
+    fn keep_unlisted(&mut self) -> bool {
+        false
+    }
 
     /// Ends the relist: what was not listed is gone. Of what is refused only now the reasons come back; each says which
     /// object it is about.

@@ -116,8 +116,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Pieces<K> for InPieces<K, M> {
         Ok(())
     }
 
-    fn keep_unlisted(&mut self) {
+    fn keep_unlisted(&mut self) -> bool {
         self.relist.keep_unlisted();
+        true
     }
 
     fn commit(mut self: Box<Self>, version: &str) -> Result<Vec<StoreError>, StoreError> {

@@ -213,8 +213,9 @@ impl<K: Send + Sync + 'static, S: TakesWhole<K> + ?Sized> Pieces<K> for Whole<K,
         Ok(())
     }
 
-    fn keep_unlisted(&mut self) {
+    fn keep_unlisted(&mut self) -> bool {
         self.keeps_unlisted = true;
+        true
     }
 
     fn commit(mut self: Box<Self>, version: &str) -> Result<Vec<StoreError>, StoreError> {

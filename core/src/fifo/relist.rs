@@ -14,6 +14,7 @@ use crate::shard::Shard;
 use crate::slot::Version;
 use crate::slot::{Pending, Pushed, Rule, RunningSlot, Slot, State, Ticket, What};
 use crate::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RwLock, assert_none_held, mutant};
+use crate::version::ResourceVersion;
 use crate::{DeltaObject, DeltaType, Meta};
 
 use super::applied::Hold;
@@ -115,6 +116,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let mut list = OneByOne(list);
         let mut relist = self.begin_replace();
         relist.check_current()?;
+        if self.is_of_another_history(version) {
+            relist.ignore_versions();
+        }
         relist.expect(list.len());
         self.join(&relist.join(true), list.take())?;
         relist.commit(version)
@@ -140,13 +144,27 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// ```
     pub fn begin_replace(&self) -> Relist<'_, T, M> {
         let (generation, marks) = self.begin_relist().unwrap_or((NO_GENERATION, false));
-        Relist { fifo: Owner::Borrowed(self), generation, marks, keeps_unlisted: false, over: false }
+        Relist {
+            fifo: Owner::Borrowed(self),
+            generation,
+            marks,
+            keeps_unlisted: false,
+            ignores_versions: false,
+            over: false,
+        }
     }
 
     /// The same, and the relist keeps the queue alive: for one that goes from thread to thread.
     pub fn begin_replace_owned(this: &Arc<Self>) -> Relist<'static, T, M> {
         let (generation, marks) = this.begin_relist().unwrap_or((NO_GENERATION, false));
-        Relist { fifo: Owner::Shared(Arc::clone(this)), generation, marks, keeps_unlisted: false, over: false }
+        Relist {
+            fifo: Owner::Shared(Arc::clone(this)),
+            generation,
+            marks,
+            keeps_unlisted: false,
+            ignores_versions: false,
+            over: false,
+        }
     }
 
     /// Begins a relist: its generation, and whether its deltas are of the initial population. None: none is left.
@@ -159,6 +177,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 self.core.table.shards().iter().for_each(|shard| drop(shard.write()));
             },
         )
+    }
+
+    /// Whether a list comes at a lower version than the last one, as after a restore of etcd. Version 0 names no state.
+    fn is_of_another_history(&self, version: &str) -> bool {
+        let (last, version) = (self.resource_version(), ResourceVersion::parse(version));
+        let last = last.and_then(|last| ResourceVersion::parse(&last));
+        version.is_some_and(|version| !version.is_zero() && last.is_some_and(|last| version < last))
     }
 
     /// The resource version of the last committed relist.
@@ -229,6 +254,8 @@ pub struct Relist<'f, T: Send + Sync, M: Meta<T>> {
     /// Whether its deltas are of the initial population.
     marks: bool,
     keeps_unlisted: bool,
+    /// Whether an object of an equal version counts as changed, too.
+    ignores_versions: bool,
     over: bool,
 }
 
@@ -248,7 +275,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
 
     fn join(&self, stops_at_refused: bool) -> Join {
         let fifo = &*self.fifo;
-        let skip_unchanged = fifo.skip_unchanged && !fifo.notify_unchanged && matches!(fifo.known, Known::Fused);
+        let skips = fifo.skip_unchanged && !fifo.notify_unchanged && !self.ignores_versions;
+        let skip_unchanged = skips && matches!(fifo.known, Known::Fused);
         Join {
             kind: fifo.replaced_as,
             generation: self.generation,
@@ -308,7 +336,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
                 drop(shard);
                 fifo.is_unchanged(look, || version)
             };
-            needed.push(fifo.notify_unchanged || !is_unchanged());
+            needed.push(fifo.notify_unchanged || self.ignores_versions || !is_unchanged());
         }
     }
 
@@ -320,6 +348,13 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         self.check_current()?;
         self.fifo.list_key(self.generation, self.fifo.core.table.hash(key.as_bytes()), key.as_bytes());
         Ok(())
+    }
+
+    /// Makes the relist take every object, also one of the version that is stored: the API server was restored from
+    /// a backup, and equal versions no longer mean equal objects. [`DeltaFifo::replace`] does so by itself for a list
+    /// at a lower version than the last one.
+    pub fn ignore_versions(&mut self) {
+        self.ignores_versions = true;
     }
 
     /// Makes the commit delete nothing: an object is listed whose key cannot be had, so any key that is not listed may be its own.

@@ -234,3 +234,16 @@ fn an_accessor_that_panics_in_the_midst_of_a_page_loses_nothing_that_was_pushed(
         assert_eq!(fifo.pending_deltas(), 0);
     }
 }
+
+#[test]
+fn list_at_a_lower_version_than_the_last_skips_no_object_of_an_equal_version() {
+    let list = |n| vec![versioned("a", n, "900"), versioned("b", 1, "10")];
+    for (second, stored) in [("950", 2), ("1001", 1), ("0", 1)] {
+        let rig = Rig::knowing(Mode::Fused, &[], |builder| builder.skip_unchanged(true));
+        rig.fifo.replace(list(1), "1000").unwrap();
+        rig.drain();
+        rig.fifo.replace(list(2), second).unwrap();
+        rig.drain();
+        assert_eq!(rig.stored(), [format!("a={stored}"), "b=1".to_owned()], "a list at {second}");
+    }
+}

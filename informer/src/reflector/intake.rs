@@ -34,6 +34,8 @@ pub(super) enum Part {
     Deleted(RawObject),
     /// About how many objects are to come in all.
     Expect(usize),
+    /// Versions of before do not compare with those that come.
+    IgnoreVersions,
 }
 
 /// What the reader sends.
@@ -115,16 +117,12 @@ pub(super) struct Taken {
 /// The target's end: takes in what arrives, until the reader has no more. `report` gets what came of each part.
 pub(super) async fn take_in<K: DeserializeOwned + Send + Sync + 'static>(
     target: &Arc<dyn Target<K>>,
+    mut pieces: Box<dyn Pieces<K>>,
     decoder: &Arc<Decoder>,
     threads: &Threads,
-    keeps_unlisted: bool,
     mut batches: Batches,
     mut report: impl FnMut(Taken),
 ) -> Result<Box<dyn Pieces<K>>, Stop> {
-    let mut pieces = Arc::clone(target).begin();
-    if keeps_unlisted {
-        keep_unlisted(pieces.as_mut())?;
-    }
     while let Some((part, room)) = batches.recv().await {
         target.ready().await?;
         let decoder = Arc::clone(decoder);
@@ -150,6 +148,7 @@ fn take_part<K: DeserializeOwned + Send + Sync + 'static>(
 ) -> Result<(), ReflectorError> {
     match part {
         Part::Expect(objects) => pieces.expect(objects),
+        Part::IgnoreVersions => pieces.ignore_versions(),
         Part::Items(items) => take_items(pieces, decoder, items, taken)?,
         Part::Deleted(RawObject::TooLarge(large)) => {
             taken.errors.push(ReflectorError::too_large(&large));
@@ -207,7 +206,8 @@ fn keep<K: 'static>(
     pieces.keep(name).map_err(relist)
 }
 
-fn keep_unlisted<K: 'static>(pieces: &mut dyn Pieces<K>) -> Result<(), ReflectorError> {
+/// Keeps what is not listed, or gives the list up.
+pub(super) fn keep_unlisted<K: 'static>(pieces: &mut dyn Pieces<K>) -> Result<(), ReflectorError> {
     let error = || WireError::not_that("an object without a name, beside which the target cannot keep all others", &[]);
     if pieces.keep_unlisted() { Ok(()) } else { Err(broken(error())) }
 }

@@ -1,5 +1,6 @@
 //! Everything by a list: from any version first, later from the last one, in pages where the server has no cache.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -8,7 +9,7 @@ use tokio::time::Instant;
 
 use super::Reflector;
 use super::error::{Failed, ReflectorError, Stop};
-use super::intake::{Batches, Intake, Part, Taken, take_in};
+use super::intake::{Batches, Intake, Part, Taken, keep_unlisted, take_in};
 use super::limits::Limits;
 use super::target::Pieces;
 use crate::lister_watcher::{ListRequest, Listed, PageMeta, RawObject, RequestError, Tokens};
@@ -27,8 +28,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 return Err(ReflectorError::List(error).into());
             }
             // Once more at once: what the server has is newer, or older, than what was asked for.
+            self.versions.lock().set_unavailable(&error);
             self.report(&ReflectorError::List(error));
-            self.versions.lock().set_least("");
             listed = self.list_from(self.first_page()).await;
         }
         match listed {
@@ -78,8 +79,18 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             self.metrics.tell(|metrics| metrics.taken(&taken));
             taken.errors.iter().for_each(|error| self.report(error));
         };
-        let keeps_unlisted = self.versions.lock().met_nameless();
-        let taken = take_in(&self.target, &self.decoder, &self.threads, keeps_unlisted, batches, report).await;
+        let mut pieces = Arc::clone(&self.target).begin();
+        let (keeps_unlisted, is_rewound) = {
+            let versions = self.versions.lock();
+            (versions.met_nameless(), versions.is_rewound())
+        };
+        if is_rewound {
+            pieces.ignore_versions();
+        }
+        if keeps_unlisted {
+            keep_unlisted(pieces.as_mut()).map_err(|error| Failed::Stop(error.into()))?;
+        }
+        let taken = take_in(&self.target, pieces, &self.decoder, &self.threads, batches, report).await;
         taken.map(|pieces| (pieces, items)).map_err(Failed::Stop)
     }
 
@@ -132,6 +143,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                         let remaining = usize::try_from(found.remaining.unwrap_or(0)).unwrap_or(usize::MAX);
                         intake.send(Part::Expect(remaining.saturating_add(items + request.limit as usize))).await;
                         if request.continue_token.is_none() {
+                            if self.versions.lock().is_of_another_history(&found.resource_version) {
+                                intake.send(Part::IgnoreVersions).await;
+                            }
                             self.begins(&request, &found);
                             first_page.clone_from(&found);
                         }

@@ -2,7 +2,7 @@
 
 use deltafifo::ResourceVersion;
 
-use crate::lister_watcher::is_point_in_time;
+use crate::lister_watcher::{RequestError, is_point_in_time};
 
 /// What a reflector knows of versions.
 #[derive(Default)]
@@ -17,6 +17,9 @@ pub(super) struct Versions {
     /// A list at any version came in pages, so the server has no cache of this resource, and a list without pages would be
     /// too much for it.
     pages: bool,
+    /// Since the last list the server did not know a version that it had given: it was restored from a backup,
+    /// perhaps, and equal versions no longer mean equal objects.
+    rewound: bool,
     /// Since the last list there was an event of an object whose name is not known.
     met_nameless: bool,
 }
@@ -56,7 +59,8 @@ impl Versions {
             self.last = Some(version.to_owned());
         }
         // The relist itself has told of it.
-        (self.untold, self.least, self.met_nameless) = (false, None, false);
+        (self.untold, self.least) = (false, None);
+        (self.met_nameless, self.rewound) = (false, false);
     }
 
     /// Returns the version of a list of which only its newest object's is known: the greater of that and the last one,
@@ -70,6 +74,26 @@ impl Versions {
     /// The next list must not be older than `version`; empty: it must be the newest.
     pub(super) fn set_least(&mut self, version: &str) {
         self.least = Some(version.to_owned());
+    }
+
+    /// A version cannot be had: the next list must be the newest.
+    pub(super) fn set_unavailable(&mut self, error: &RequestError) {
+        self.least = Some(String::new());
+        self.rewound |= error.is_too_large_version();
+    }
+
+    /// Whether a list comes at a lower version than what is known, as after a restore of etcd.
+    pub(super) fn is_of_another_history(&self, list: &str) -> bool {
+        if !is_point_in_time(list) {
+            return false;
+        }
+        let (list, last) = (ResourceVersion::parse(list), self.last().and_then(ResourceVersion::parse));
+        list.is_some_and(|list| last.is_some_and(|last| list < last))
+    }
+
+    /// Whether versions of before say nothing of the objects of the next list.
+    pub(super) fn is_rewound(&self) -> bool {
+        self.rewound
     }
 
     /// An object was not read, and nothing says which it is.

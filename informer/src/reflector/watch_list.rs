@@ -38,7 +38,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 ControlFlow::Continue(error) => error,
             };
             if error.is_version_unavailable() {
-                self.versions.lock().set_least("");
+                self.versions.lock().set_unavailable(&error);
             }
             // Silent: perhaps a server that does not know what it was asked for, and so will never say that this is all. Nor may
             // one that breaks off after long: another attempt would take as long.

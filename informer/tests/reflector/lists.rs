@@ -287,3 +287,39 @@ async fn a_page_that_does_not_say_its_version_is_not_the_last() {
     assert_eq!(shown_asked(&rig.asked(4).await)[2..], [r#"list at least "7" limit 500"#, r#"watch "7""#]);
     assert_eq!(rig.stored(), ["a@5", "b@6", "c@7"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn list_after_a_restore_of_etcd_decodes_objects_of_equal_versions_again() {
+    let map = |data: &str| {
+        let metadata = serde_json::json!({ "name": "a", "resourceVersion": "900" });
+        Bytes::from(serde_json::json!({ "metadata": metadata, "data": { "data": data } }).to_string())
+    };
+    let too_large = || {
+        let status = Box::new(deltafifo_testkit::status::too_large(1000, 950));
+        RequestError::Status { status, retry_after: None }
+    };
+    // The list says so itself, or the server does not know the version any more.
+    for refuses in [false, true] {
+        let script = Scripted::new().list(list(1000, [map("old")])).watch([Err(expired())]);
+        let script = if refuses {
+            script.list_fails(too_large()).list(list(1000, [map("new")]))
+        } else {
+            script.list(list(950, [map("new")]))
+        };
+        let fifo = queue();
+        let reflector = Reflector::builder(script.watch_on([]), fifo.clone()).watch_list(false).build();
+        let seen = async {
+            let mut seen = Vec::new();
+            while seen.len() < 2 {
+                let mut item = fifo.pop_async().await.unwrap();
+                item.apply(|_| ()).unwrap();
+                seen.extend(fifo.store().list().iter().map(|map| map.data.as_ref().unwrap()["data"].clone()));
+            }
+            seen
+        };
+        tokio::select! {
+            ended = reflector.run() => panic!("{ended}"),
+            seen = seen => assert_eq!(seen, ["old", "new"], "refused: {refuses}"),
+        }
+    }
+}

@@ -111,6 +111,10 @@ pub trait Pieces<K>: Send + 'static {
         false
     }
 
+    /// Makes the relist take every object, also one of the version that is stored: versions of before do not
+    /// compare with those of this list. A target that never skips an object has nothing to do.
+    fn ignore_versions(&mut self) {}
+
     /// Ends the relist: what was not listed is gone. Of what is refused only now the reasons come back; each says which
     /// object it is about.
     ///

@@ -116,6 +116,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Pieces<K> for InPieces<K, M> {
         Ok(())
     }
 
+    fn ignore_versions(&mut self) {
+        self.relist.ignore_versions();
+    }
+
     fn keep_unlisted(&mut self) -> bool {
         self.relist.keep_unlisted();
         true

@@ -12,7 +12,7 @@ use super::distributor::Distributor;
 use super::error::{BuildError, InformerError, OnError};
 use super::lifecycle::Phase;
 use super::metrics::Identity;
-use super::source::Source;
+use super::source::{Availability, Source};
 use super::worker::Queue;
 use super::{Inner, SharedInformer};
 use crate::reflector::{ReflectorBuilder, Target};
@@ -146,14 +146,14 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
             (Queue::Delta(fifo.clone()), fifo)
         };
         let workers = if self.in_order { 1 } else { self.workers };
-        let unavailable = watch::Sender::new(false);
+        let availability = watch::Sender::new(Availability::Unknown);
         let inner = Inner {
             distributor: Arc::new(Distributor::new(Arc::new(store.clone()), workers)),
             store,
             metrics: Arc::new(identity.metrics(&queue)),
             identity,
             queue,
-            feeder: self.source.feeder(target, self.name, self.on_error.clone(), unavailable.clone()),
+            feeder: self.source.feeder(target, self.name, self.on_error.clone(), availability.clone()),
             workers,
             notify_unchanged: self.notify_unchanged,
             resync: self.resync,
@@ -162,7 +162,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
             working: Mutex::default(),
             shares: Shares::default(),
             #[cfg(feature = "runtime")]
-            unavailable,
+            availability,
         };
         Ok(SharedInformer { inner: Arc::new(inner) })
     }

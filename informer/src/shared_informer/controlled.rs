@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::SharedInformer;
 use super::lifecycle::Phase;
 use super::metrics::Identity;
+use super::source::Availability;
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// Returns what errors call the informer: `pods.v1 in shop (billing)`, where the last is its name.
@@ -25,10 +26,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         title
     }
 
-    /// Returns whether the server has said that it does not have the resource (404), or does not allow it to
-    /// be listed (403), and the first list has not come since.
-    pub(crate) fn unavailable(&self) -> watch::Receiver<bool> {
-        self.inner.unavailable.subscribe()
+    /// Returns whether the informer can have its first list.
+    pub(crate) fn availability(&self) -> watch::Receiver<Availability> {
+        self.inner.availability.subscribe()
     }
 
     /// Returns a function that says whether the informer was ever run. It does not keep the informer: one

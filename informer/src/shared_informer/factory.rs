@@ -369,7 +369,10 @@ impl SharedInformerFactory {
             () = give_up => {}
         }
         let has_not_synced = |(kind, informer): &(Kind, Arc<dyn Runs>)| {
-            (!informer.has_synced() && self.informers.lock().by_kind.contains_key(kind)).then(|| kind.1.clone())
+            // The informer may have been removed, and another one made for its kind.
+            let is_missing = |made: &Made| !made.runs.has_synced();
+            let counts = !informer.has_synced() && self.informers.lock().by_kind.get(kind).is_some_and(is_missing);
+            counts.then(|| kind.1.clone())
         };
         let mut names: Vec<_> = started.iter().filter_map(has_not_synced).collect();
         names.sort();

@@ -10,6 +10,8 @@ use tracing::Instrument;
 
 use super::error::{RunError, Stopped};
 use super::metrics::Metrics;
+#[cfg(feature = "runtime")]
+use super::source::Availability;
 use super::worker::Worker;
 use super::{Inner, SharedInformer};
 use crate::sleep::soundly;
@@ -175,7 +177,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
     pub(super) async fn tell_of_sync(&self) {
         if self.queue.wait_for_sync().await.is_ok() {
             #[cfg(feature = "runtime")]
-            self.unavailable.send_replace(false);
+            self.availability.send_replace(Availability::Listed);
             self.distributor.informer_has_synced();
         }
     }

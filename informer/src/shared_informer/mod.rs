@@ -88,6 +88,8 @@ use metrics::{Identity, Metrics};
 pub use notification::{Cause, Notification};
 pub use registration::Registration;
 pub use runner::Subscription;
+#[cfg(feature = "runtime")]
+pub(crate) use source::Availability;
 use source::{Feeder, Source};
 #[cfg(deltafifo_shuttle)]
 pub use sync::mutants;
@@ -145,10 +147,8 @@ struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
     working: Mutex<Vec<AbortHandle>>,
     /// Of who polls a run, and of its workers; what feeds them has its own.
     shares: Shares,
-    /// Whether the server has said that it does not have the resource, or does not allow it to be listed,
-    /// and the first list has not come since.
     #[cfg(feature = "runtime")]
-    unavailable: watch::Sender<bool>,
+    availability: watch::Sender<Availability>,
 }
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {

@@ -53,18 +53,17 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Source<K> {
         (resource.to_owned(), namespace.to_owned())
     }
 
-    /// What brings it into `target`, for an informer that is called so. `unavailable` becomes true when the
-    /// server says that it does not have the resource, or does not allow it to be listed.
+    /// Returns the feeder that brings it into `target`, for an informer of this name.
     pub(super) fn feeder(
         self,
         target: Arc<dyn Target<K>>,
         name: String,
         on_error: OnError,
-        unavailable: watch::Sender<bool>,
+        availability: watch::Sender<Availability>,
     ) -> Feeder<K> {
         let on_error = move |error: &ReflectorError| {
             if error.is_unavailable() {
-                unavailable.send_replace(true);
+                availability.send_if_modified(Availability::refused);
             }
             on_error.tell(&InformerError::Reflector(error));
         };
@@ -76,6 +75,28 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Source<K> {
             #[cfg(feature = "runtime")]
             Self::Stream(events) => Feeder::Stream(events.into_told(target, Box::new(on_error))),
         }
+    }
+}
+
+/// Whether an informer can have its first list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Availability {
+    Unknown,
+    /// The server said that it does not have the resource (404), or does not allow it to be listed (403).
+    Refused,
+    /// The first list has come. Refusals after that concern nobody who waits for it.
+    #[cfg(feature = "runtime")]
+    Listed,
+}
+
+impl Availability {
+    /// Returns whether this changes it.
+    fn refused(&mut self) -> bool {
+        let was_unknown = *self == Self::Unknown;
+        if was_unknown {
+            *self = Self::Refused;
+        }
+        was_unknown
     }
 }
 

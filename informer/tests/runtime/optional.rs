@@ -1,5 +1,8 @@
 //! Kinds that a controller can do without, and first lists that it does not wait for.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use deltafifo_informer::runtime::controller::Config;
 use deltafifo_informer::runtime::reflector::ObjectRef;
 use deltafifo_informer::runtime::{Controller, watcher};
@@ -177,4 +180,31 @@ async fn main_objects_are_awaited_however_configured() {
     let mut polled = poll_idle(controller.reconcile_on(asks.boxed()).with_config(config));
     assert!(polled.next().await.contains("nothing is reconciled"));
     assert_eq!(polled.next().await, "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn optional_informer_that_was_refused_after_its_first_list_is_awaited_by_the_next_controller() {
+    const PODS: usize = 3_000;
+    let server = server();
+    server.apply(map("a", "1")).unwrap();
+    for number in 0..PODS {
+        server.apply(pod(&number.to_string(), &["a"])).unwrap();
+    }
+    let pods = SharedInformer::<Pod>::builder(KubeListerWatcher::new::<Pod>(server.client(), &(), None));
+    let pods = running(pods.build().unwrap());
+    pods.wait_for_sync().await.unwrap();
+    let fault = Fault::status(status::forbidden(&Resource::pods())).times(usize::MAX);
+    server.fault(fault.when(|request| request.plural() == Some("pods")));
+    missing(&server, || ());
+    sleep(Duration::from_secs(120)).await;
+    assert!(pods.watch_status().last_error.is_some_and(|error| error.message.contains("403")));
+    let mapped = Arc::new(AtomicUsize::new(0));
+    let counted = mapped.clone();
+    let controller = controller(&server).watches_informer(&pods, move |_: &Pod| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        [ObjectRef::new("a").within("shop")]
+    });
+    let mut polled = poll_idle(controller.optional());
+    assert_eq!(polled.next().await, "a");
+    assert_eq!(mapped.load(Ordering::Relaxed), PODS, "nothing is reconciled before all pods were mapped");
 }

@@ -23,7 +23,8 @@ use crate::reflector::ReflectorBuilder;
 use crate::runtime::predicates::concerns_its_end;
 use crate::runtime::watcher;
 use crate::shared_informer::{
-    Buffer, HandlerOptions, InformerError, Notification, Registration, SharedInformer, SharedInformerBuilder,
+    Availability, Buffer, HandlerOptions, InformerError, Notification, Registration, SharedInformer,
+    SharedInformerBuilder,
 };
 use crate::strangers::said;
 
@@ -184,12 +185,12 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     }
     let leaves = Leaves(registration.clone());
     // Else a reconcile could have seen what this handler is never told of: it went before the handler came to it.
-    let mut unavailable = informer.unavailable();
+    let mut availability = informer.availability();
     let awaited = title.clone();
     let sync = async move {
         tokio::select! {
             synced = registration.wait_for_sync() => synced.map_err(|_removed| stopped(&awaited)),
-            Ok(_) = unavailable.wait_for(|unavailable| *unavailable), if terms.is_optional => Ok(()),
+            Ok(_) = availability.wait_for(|now| *now == Availability::Refused), if terms.is_optional => Ok(()),
         }
     };
     if terms.is_awaited {

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::error::RunnerError;
 use super::start::Terms;
-use crate::shared_informer::{Registration, SharedInformer};
+use crate::shared_informer::{Availability, Registration, SharedInformer};
 
 /// An informer that nobody runs after this long was forgotten, in all likelihood.
 const FIRST_REPORT: Duration = Duration::from_secs(5);
@@ -58,8 +58,8 @@ impl Unsynced {
         handler: Registration<K>,
         Terms { is_awaited, is_optional }: Terms,
     ) {
-        let (title, was_run, unavailable) = (informer.title(), informer.was_run(), informer.unavailable());
-        let is_settled = move || handler.has_synced() || is_optional && *unavailable.borrow();
+        let (title, was_run, availability) = (informer.title(), informer.was_run(), informer.availability());
+        let is_settled = move || handler.has_synced() || is_optional && *availability.borrow() == Availability::Refused;
         let (was_run, is_settled) = (Box::new(was_run), Box::new(is_settled));
         self.given.push(Given { title, is_awaited, was_run, is_settled });
     }

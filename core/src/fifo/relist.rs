@@ -144,27 +144,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// ```
     pub fn begin_replace(&self) -> Relist<'_, T, M> {
         let (generation, marks) = self.begin_relist().unwrap_or((NO_GENERATION, false));
-        Relist {
-            fifo: Owner::Borrowed(self),
-            generation,
-            marks,
-            keeps_unlisted: false,
-            ignores_versions: false,
-            over: false,
-        }
+        Relist { fifo: Owner::Borrowed(self), generation, marks, choices: Choices::default(), over: false }
     }
 
     /// The same, and the relist keeps the queue alive: for one that goes from thread to thread.
     pub fn begin_replace_owned(this: &Arc<Self>) -> Relist<'static, T, M> {
         let (generation, marks) = this.begin_relist().unwrap_or((NO_GENERATION, false));
-        Relist {
-            fifo: Owner::Shared(Arc::clone(this)),
-            generation,
-            marks,
-            keeps_unlisted: false,
-            ignores_versions: false,
-            over: false,
-        }
+        Relist { fifo: Owner::Shared(Arc::clone(this)), generation, marks, choices: Choices::default(), over: false }
     }
 
     /// Begins a relist: its generation, and whether its deltas are of the initial population. None: none is left.
@@ -246,6 +232,15 @@ impl<T, M> Deref for Owner<'_, T, M> {
     }
 }
 
+/// What the caller knows of a list.
+#[derive(Default)]
+struct Choices {
+    /// Whether nothing is deleted by it.
+    keeps_unlisted: bool,
+    /// Whether an object of an equal version counts as changed, too.
+    ignores_versions: bool,
+}
+
 /// A relist in progress; made by [`DeltaFifo::begin_replace`]. Dropped, it is abandoned.
 #[must_use = "a dropped relist is abandoned: offer its pages and commit it"]
 pub struct Relist<'f, T: Send + Sync, M: Meta<T>> {
@@ -253,9 +248,7 @@ pub struct Relist<'f, T: Send + Sync, M: Meta<T>> {
     generation: u32,
     /// Whether its deltas are of the initial population.
     marks: bool,
-    keeps_unlisted: bool,
-    /// Whether an object of an equal version counts as changed, too.
-    ignores_versions: bool,
+    choices: Choices,
     over: bool,
 }
 
@@ -275,7 +268,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
 
     fn join(&self, stops_at_refused: bool) -> Join {
         let fifo = &*self.fifo;
-        let skips = fifo.skip_unchanged && !fifo.notify_unchanged && !self.ignores_versions;
+        let skips = fifo.skip_unchanged && !fifo.notify_unchanged && !self.choices.ignores_versions;
         let skip_unchanged = skips && matches!(fifo.known, Known::Fused);
         Join {
             kind: fifo.replaced_as,
@@ -336,7 +329,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
                 drop(shard);
                 fifo.is_unchanged(look, || version)
             };
-            needed.push(fifo.notify_unchanged || self.ignores_versions || !is_unchanged());
+            needed.push(fifo.notify_unchanged || self.choices.ignores_versions || !is_unchanged());
         }
     }
 
@@ -354,12 +347,12 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// a backup, and equal versions no longer mean equal objects. [`DeltaFifo::replace`] does so by itself for a list
     /// at a lower version than the last one.
     pub fn ignore_versions(&mut self) {
-        self.ignores_versions = true;
+        self.choices.ignores_versions = true;
     }
 
     /// Makes the commit delete nothing: an object is listed whose key cannot be had, so any key that is not listed may be its own.
     pub fn keep_unlisted(&mut self) {
-        self.keeps_unlisted = true;
+        self.choices.keeps_unlisted = true;
     }
 
     /// Queues `Deleted` as [`DeltaFifo::delete`] does: a list that is streamed can say that something is gone again. It is of
@@ -391,7 +384,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         self.check_current()?;
         let fifo = &*self.fifo;
         let mut deleted = 0;
-        if !self.keeps_unlisted {
+        if !self.choices.keeps_unlisted {
             deleted += fifo.sweep(self.generation, self.marks);
             deleted += fifo.sweep_elsewhere(self.generation, self.marks);
         }

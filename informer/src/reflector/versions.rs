@@ -17,10 +17,17 @@ pub(super) struct Versions {
     /// A list at any version came in pages, so the server has no cache of this resource, and a list without pages would be
     /// too much for it.
     pages: bool,
-    /// Since the last list the server did not know a version that it had given: it was restored from a backup,
-    /// perhaps, and equal versions no longer mean equal objects.
+    /// Of the next list.
+    caution: Caution,
+}
+
+/// What a list must not infer, for what came since the one before.
+#[derive(Default)]
+struct Caution {
+    /// The server did not know a version that it had given: it was restored from a backup, perhaps, and equal
+    /// versions no longer mean equal objects.
     rewound: bool,
-    /// Since the last list there was an event of an object whose name is not known.
+    /// There was an event of an object whose name is not known, which may be any that is not listed.
     met_nameless: bool,
 }
 
@@ -59,8 +66,7 @@ impl Versions {
             self.last = Some(version.to_owned());
         }
         // The relist itself has told of it.
-        (self.untold, self.least) = (false, None);
-        (self.met_nameless, self.rewound) = (false, false);
+        (self.untold, self.least, self.caution) = (false, None, Caution::default());
     }
 
     /// Returns the version of a list of which only its newest object's is known: the greater of that and the last one,
@@ -79,7 +85,7 @@ impl Versions {
     /// A version cannot be had: the next list must be the newest.
     pub(super) fn set_unavailable(&mut self, error: &RequestError) {
         self.least = Some(String::new());
-        self.rewound |= error.is_too_large_version();
+        self.caution.rewound |= error.is_too_large_version();
     }
 
     /// Whether a list comes at a lower version than what is known, as after a restore of etcd.
@@ -87,23 +93,23 @@ impl Versions {
         if !is_point_in_time(list) {
             return false;
         }
-        let (list, last) = (ResourceVersion::parse(list), self.last().and_then(ResourceVersion::parse));
-        list.is_some_and(|list| last.is_some_and(|last| list < last))
+        let number = ResourceVersion::parse;
+        number(list).is_some_and(|list| self.last().and_then(number).is_some_and(|last| list < last))
     }
 
     /// Whether versions of before say nothing of the objects of the next list.
     pub(super) fn is_rewound(&self) -> bool {
-        self.rewound
+        self.caution.rewound
     }
 
     /// An object was not read, and nothing says which it is.
     pub(super) fn set_nameless(&mut self) {
-        self.met_nameless = true;
+        self.caution.met_nameless = true;
     }
 
     /// Whether the next list is to delete nothing: it may be of the state before that of such an object.
     pub(super) fn met_nameless(&self) -> bool {
-        self.met_nameless
+        self.caution.met_nameless
     }
 
     pub(super) fn set_pages(&mut self) {

@@ -33,7 +33,7 @@ static PROCESS: LazyLock<Mutex<Arc<Budget>>> = LazyLock::new(|| Mutex::new(Arc::
 /// Objects that are being read already keep their share of the budget before.
 ///
 /// Of all reflectors together no more are read at a time than the budget has room for, each counted as
-/// [`max_object_size`](super::ReflectorBuilder::max_object_size) until it is complete; the others wait. A reflector whose queue is
+/// [`max_object_size`](crate::reflector::ReflectorBuilder::max_object_size) until it is complete; the others wait. A reflector whose queue is
 /// full keeps what it has read. When no reflector has given anything back for ten seconds, one that waits reads its object
 /// although the budget is used up, so that none is blocked by another.
 pub fn set_large_object_budget(bytes: usize) {

@@ -213,6 +213,7 @@ impl<T> Deltas<T> {
 impl<T> Deltas<T> {
     /// Drops each, whatever the drop of another does.
     #[cold]
+    #[inline(never)]
     pub(crate) fn release(&mut self) {
         release(self.0.drain(..));
     }

@@ -251,6 +251,45 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         (!deltas.is_empty()).then(|| Pending::new(What::Sealed(Box::new(deltas))).since(since))
     }
 
+    /// Ends the handler while a panic is under way: its own, or one from before it began.
+    #[cold]
+    #[inline(never)]
+    fn end_in_panic(&mut self, running: RunningSlot<T>) {
+        self.settle(running, !self.was_panicking);
+        // A second panic at a time would be an abort.
+        self.deltas.release();
+        self.spent.release();
+    }
+
+    /// Settles the slot. What is not put back is dropped with the fields, last: should an object's drop panic,
+    /// its key is settled.
+    #[allow(clippy::inline_always)] // Two copies: handlers that do not panic do not pay for the code of the other.
+    #[inline(always)]
+    fn settle(&mut self, running: RunningSlot<T>, panicked: bool) {
+        if let Some(elapsed) = self.started.map(Started::elapsed)
+            && elapsed > SLOW
+        {
+            report_slow(running.key(), elapsed, self.fifo.pending_deltas());
+        }
+        if panicked {
+            unharmed(|| tracing::error!(key = running.key(), "a handler panicked; its deltas are not put back"));
+        }
+        let put_back = !panicked && self.verdict != Verdict::Handled;
+        let front = if put_back { self.front() } else { None };
+        mutant!(CancelledIsLost => {
+            drop(self.fifo.settle(running, 0));
+            return;
+        });
+        let marks = mutant!(TakesAreCounted => self.marks.max(1); self.marks);
+        let settled = match front {
+            Some(front) => self.fifo.put_back(front, running, marks),
+            None => self.fifo.settle(running, marks),
+        };
+        drop(self.held.take());
+        drop(self.batch.take());
+        drop(settled);
+    }
+
     fn running(&self) -> &RunningSlot<T> {
         self.slot.as_ref().unwrap_or_else(|| unreachable!("only end takes the slot, and it consumes the guard"))
     }
@@ -332,35 +371,10 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
     #[inline]
     fn drop(&mut self) {
         let Some(running) = self.slot.take() else { return };
-        let is_panicking = std::thread::panicking();
-        let panicked = !self.was_panicking && is_panicking;
-        if let Some(elapsed) = self.started.map(Started::elapsed)
-            && elapsed > SLOW
-        {
-            report_slow(running.key(), elapsed, self.fifo.pending_deltas());
-        }
-        if panicked {
-            unharmed(|| tracing::error!(key = running.key(), "a handler panicked; its deltas are not put back"));
-        }
-        let put_back = !panicked && self.verdict != Verdict::Handled;
-        // What is not put back is dropped with the fields, last: should an object's drop panic, its key is settled.
-        let front = if put_back { self.front() } else { None };
-        mutant!(CancelledIsLost => {
-            drop(self.fifo.settle(running, 0));
-            return;
-        });
-        let marks = mutant!(TakesAreCounted => self.marks.max(1); self.marks);
-        let settled = match front {
-            Some(front) => self.fifo.put_back(front, running, marks),
-            None => self.fifo.settle(running, marks),
-        };
-        drop(self.held.take());
-        drop(self.batch.take());
-        drop(settled);
-        if is_panicking {
-            // A second panic at a time would be an abort.
-            self.deltas.release();
-            self.spent.release();
+        if std::thread::panicking() {
+            self.end_in_panic(running);
+        } else {
+            self.settle(running, false);
         }
     }
 }

@@ -15,6 +15,7 @@ chapters! {
     readme: "../README.md",
     introduction: "src/introduction.md",
     concepts: "src/concepts.md",
+    semantics: "src/semantics.md",
     from_client_go: "src/from-client-go.md",
     from_kube_rs: "src/from-kube-rs.md",
     choosing: "src/choosing.md",

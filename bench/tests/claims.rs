@@ -27,6 +27,6 @@ fn the_documents_tables_are_rows_of_the_report() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("report/rows.json");
     let report = Report::read(&path).unwrap_or_else(|error| panic!("bench/report/rows.json {error}"));
     let claims = Claims::of(&report);
-    assert_has("README.md", &claims.measured());
+    assert_has("BENCHMARKS.md", &claims.measured());
     assert_has("BENCHMARKS.md", &claims.aimed_at());
 }

@@ -1,4 +1,4 @@
-//! What the documents claim, made of the rows of a report: README's table *Measured* and the figures of the paragraph below
+//! What the documents claim, made of the rows of a report: BENCHMARKS' table *The last full run* and the figures of the paragraph below
 //! it, and BENCHMARKS.md's table of what was aimed at. `examples/claims.rs` prints them, and `tests/claims.rs` compares them
 //! with what stands there. A ratio is one of the medians that the report shows; what has no row is a `-`.
 
@@ -14,7 +14,7 @@ const OBJECTS: usize = 1_000_000;
 const OURS: &str = "deltafifo";
 const GO: &str = "client-go-deltafifo";
 
-/// README's table: the engines in its order, and what it calls them.
+/// The table of the last full run: the engines in its order, and what it calls them.
 const MEASURED: [(&str, &str); 10] = [
     (OURS, "**deltafifo** (two threads)"),
     ("deltafifo-skip", "deltafifo, unchanged skipped"),
@@ -73,7 +73,7 @@ impl<'a> Claims<'a> {
         rounds.iter().map(|value| figure(*value, &row.unit)).collect::<Vec<_>>().join(" and ")
     }
 
-    /// README's table *Measured*.
+    /// The table *The last full run*.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
     pub fn measured(self) -> String {
@@ -100,7 +100,7 @@ impl<'a> Claims<'a> {
         table
     }
 
-    /// The figures of README's paragraph below its table, a line each.
+    /// The figures of the paragraph below that table, a line each.
     #[must_use]
     pub fn paragraph(self) -> String {
         let times = |workload: &str, variant: &str, other: &str| some(self.times(workload, variant, other).map(two));

@@ -8,7 +8,7 @@
 # executions it did not choose. Left out: tests that start a process or forget a guard (they say so themselves), and
 # `engine/slow.rs`, which is about the clock.
 #
-# Provenance is permissive: a link of a slot's list names the next by its exposed address (`core/src/slot/word.rs` says
+# Provenance is permissive: a link of a slot's list names the next by its exposed address (`core/src/engine/slot/word.rs` says
 # why it must), and parking_lot makes pointers from integers for threads that wait. Addresses that were freed are given
 # out again at once for the races, since a list made anew where an old one was is the hard case.
 set -euo pipefail

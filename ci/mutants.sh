@@ -37,7 +37,7 @@ mutate() {
   # Its copy of the tree has a build directory of its own, built without what only a debugger needs.
   env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=none PROPTEST_CASES=32 NEXTEST_PROFILE=mutants \
     cargo mutants --package "$package" "${files[@]}" --output "$output/$package" --test-tool nextest \
-    --exclude 'core/src/slot/**' --exclude 'core/src/sync/**' --exclude core/src/sync.rs \
+    --exclude 'core/src/engine/slot/**' --exclude 'core/src/engine/sync/**' \
     --timeout 120 --no-shuffle --colors never -- "$@" ||
     status=$?
   echo "$package"

@@ -5,8 +5,8 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use crate::release::release;
-use crate::sync::Arc;
+use crate::engine::release::release;
+use crate::engine::sync::Arc;
 
 /// The kind of a [`Delta`] (client-go `DeltaType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

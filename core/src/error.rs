@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::sync::assert_none_held;
+use crate::engine::sync::assert_none_held;
 
 /// An error of a user's function.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -3,8 +3,8 @@
 
 use std::ops::Deref;
 
+use crate::engine::sync::assert_none_held;
 use crate::error::{BoxError, KeyError};
-use crate::sync::assert_none_held;
 use crate::{DeletedFinalStateUnknown, DeltaObject, Deltas, Meta};
 
 /// A key given instead of the object it belongs to (client-go `ExplicitKey`): it is its own key.

@@ -51,37 +51,25 @@
 //! (client-go's contract), so a key whose handler is stuck grows by one delta an offer: see
 //! [`DeltaFifoBuilder::high_water`] for a bound.
 
-mod applied;
-mod buckets;
-mod clock;
 mod delta;
+mod engine;
 mod error;
 mod fifo;
 mod in_order;
 mod key;
-mod known;
-mod ledger;
 mod meta;
-mod queue;
-mod queues;
-mod release;
+mod plain;
 mod roles;
-mod shard;
-mod slot;
 mod store;
-mod sync;
-mod table;
-mod transform;
 mod version;
-mod wait;
 
 /// For the informer and for tests of this workspace.
 #[doc(hidden)]
-pub use sync::locks;
+pub use engine::sync::locks;
 /// For the models of `loom-tests`; not there otherwise.
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 #[doc(hidden)]
-pub use sync::mutants;
+pub use engine::sync::mutants;
 
 pub use delta::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 pub use error::{
@@ -91,10 +79,9 @@ pub use error::{
 pub use fifo::{Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Failure, Popped, Refused, Relist};
 pub use in_order::{Event, InOrderFifo, InOrderFifoBuilder, ReplacedAll, Turn};
 pub use key::{ExplicitKey, KeyFunc, KeySource};
-pub use known::KnownObjects;
 pub use meta::{Labels, Meta, NoMeta};
-pub use queues::{Fifo, Heap, KeyedQueue};
-pub use roles::{ItemHandler, Queue, ReflectorStore, Store};
+pub use plain::{Fifo, Heap, KeyedQueue};
+pub use roles::{ItemHandler, KnownObjects, Queue, ReflectorStore, Store};
 pub use store::{
     CacheMutationDetector, ExpirationCache, IndexReader, Indexer, IndexerBuilder, Indexers, Lister, MutationCache,
     MutationCacheBuilder, NAMESPACE_INDEX, NamespaceLister, Selector, Transaction, UndeltaStore, WalkPosition,

@@ -3,8 +3,8 @@
 //!
 //! The types' own methods say the same with more precise errors, and more; these are for code that serves any of them.
 
+use crate::engine::sync::Arc;
 use crate::error::{BoxError, Closed, HandlerError, KeyError, ProcessError, StoreError};
-use crate::sync::Arc;
 use crate::{DeltaFifo, DeltaObject, Deltas, Indexer, Meta};
 
 /// What a reflector feeds (client-go `ReflectorStore`): any store, and any queue.
@@ -277,4 +277,19 @@ impl<T: Send + Sync, M: Meta<T>> Queue<T> for DeltaFifo<T, M> {
     fn wait_for_sync(&self) -> Result<(), Closed> {
         self.wait_for_sync()
     }
+}
+
+/// What is known outside the queue (client-go `KnownObjects`, `KeyListerGetter`). A queue over a fused
+/// [`Indexer`](crate::Indexer) needs none; this is for stores that the queue does not own.
+///
+/// Both methods are called with no lock of the queue held.
+pub trait KnownObjects<T>: Send + Sync {
+    /// All keys. Their order is the order of the deletions that a relist finds and of a resync.
+    fn list_keys(&self) -> Vec<String>;
+
+    /// The object of `key`, `None` when it is not known.
+    ///
+    /// # Errors
+    /// Whatever the store says. A deletion is then queued all the same, since dropping it could not be mended.
+    fn get_by_key(&self, key: &str) -> Result<Option<Arc<T>>, BoxError>;
 }

@@ -84,7 +84,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let names = &arguments.models;
     let chosen = arguments.mutant.as_deref().map(mutant);
     if chosen == Some(None) {
-        eprintln!("no such mutant; they stand in core/src/sync/mutants.rs");
+        eprintln!("no such mutant; they stand in core/src/engine/sync/mutants.rs");
         return ExitCode::from(2);
     }
     mutants::choose(chosen.flatten());

@@ -24,7 +24,7 @@ pub struct Arguments {
     /// Schedules of each scheduler
     #[arg(long, default_value_t = 2_000)]
     schedules: usize,
-    /// Runs with this deliberate defect (core/src/sync/mutants.rs, informer/src/shared_informer/sync/mutants.rs)
+    /// Runs with this deliberate defect (core/src/engine/sync/mutants.rs, informer/src/shared_informer/sync/mutants.rs)
     #[arg(long)]
     mutant: Option<String>,
     /// Tries every deliberate defect of the handlers, and fails if one is not found

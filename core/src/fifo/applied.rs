@@ -2,18 +2,18 @@
 //!
 //! A version is applied when everything offered before its marker is handled, whether that succeeded, failed or panicked.
 //! What is in the queue is before the marker or after it; what is out of it, or not in it yet, has a [`Hold`]
-//! (`queue/tracked.rs` has the cases). Where that is not tracked there are no holds, and nothing is paid but a look.
+//! (`engine/ready_queue/tracked.rs` has the cases). Where that is not tracked there are no holds, and nothing is paid but a look.
 
 use std::collections::VecDeque;
 
 use super::{DeltaFifo, Popped};
 use crate::Meta;
-use crate::applied::{Origin, Point, parse};
+use crate::engine::ledger::Epoch;
+use crate::engine::ready_queue::{Lane, Stretch};
+use crate::engine::slot::{QueuedSlot, Ticket};
+use crate::engine::sync::{Arc, mutant};
 use crate::error::{VersionError, WaitError};
-use crate::ledger::Epoch;
-use crate::queue::{Lane, Stretch};
-use crate::slot::{QueuedSlot, Ticket};
-use crate::sync::{Arc, mutant};
+use crate::store::applied::{Origin, Point, parse};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Everything up to `version` has been offered (client-go `Bookmark`). A marker goes through the queue: when everything

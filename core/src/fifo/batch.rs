@@ -9,10 +9,10 @@ use super::news::News;
 use super::pop::{SLOW, report_slow};
 use super::{DeltaFifo, Popped};
 use crate::Meta;
-use crate::clock::Started;
+use crate::engine::clock::Started;
+use crate::engine::slot::Ticket;
+use crate::engine::sync::{Arc, mutant};
 use crate::error::{Closed, ProcessError, panic_message};
-use crate::slot::Ticket;
-use crate::sync::{Arc, mutant};
 
 /// How many slots ahead of the one in hand the slot's line is brought near, and the counts of its known object.
 const SLOT_AHEAD: usize = 8;

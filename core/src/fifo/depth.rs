@@ -2,9 +2,9 @@
 
 use crossbeam::utils::CachePadded;
 
+use crate::engine::sync::{AtomicI64, Event, IntoNotification, Ordering};
+use crate::engine::wait::{wait_async, wait_until, wait_until_async};
 use crate::error::Closed;
-use crate::sync::{AtomicI64, Event, IntoNotification, Ordering};
-use crate::wait::{wait_async, wait_until, wait_until_async};
 
 pub(crate) struct Depth {
     /// Signed, since a take may be counted before the push that it took.

@@ -13,9 +13,9 @@
 
 use crossbeam::utils::CachePadded;
 
+use crate::engine::sync::{AtomicI64, AtomicU8, AtomicUsize, Event, IntoNotification, Ordering, mutant};
+use crate::engine::wait::{wait_until, wait_until_async};
 use crate::error::Closed;
-use crate::sync::{AtomicI64, AtomicU8, AtomicUsize, Event, IntoNotification, Ordering, mutant};
-use crate::wait::{wait_until, wait_until_async};
 
 const UNPOPULATED: u8 = 0;
 const CLAIMED: u8 = 1;

@@ -18,15 +18,15 @@ use std::thread;
 use super::applied::Hold;
 use super::relist::Look;
 use super::{DeltaFifo, Refused};
+use crate::engine::ledger::Epoch;
+use crate::engine::ready_queue::Lane;
+use crate::engine::release::{OneByOne, Rest, release};
+use crate::engine::shard::Shard;
+use crate::engine::slot::Version;
+use crate::engine::slot::{Pending, Pushed, Rule, Ticket, prefetch};
+use crate::engine::sync::{Arc, GROUP, RUN, SHARDS, mutant};
+use crate::engine::table::Table;
 use crate::error::{OfferError, RelistError};
-use crate::ledger::Epoch;
-use crate::queue::Lane;
-use crate::release::{OneByOne, Rest, release};
-use crate::shard::Shard;
-use crate::slot::Version;
-use crate::slot::{Pending, Pushed, Rule, Ticket, prefetch};
-use crate::sync::{Arc, GROUP, RUN, SHARDS, mutant};
-use crate::table::Table;
 use crate::{DeltaType, Meta};
 
 /// Objects that one thread takes on at a time: their keys then still lie in its cache when they are joined. (Under an
@@ -542,8 +542,8 @@ pub(super) fn on_threads<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R 
         return items.into_iter().map(work).collect();
     }
     let work = &work;
-    let items: Vec<_> = items.into_iter().map(|item| crate::sync::Mutex::new(Some(item))).collect();
-    let run = |item: &crate::sync::Mutex<Option<I>>| {
+    let items: Vec<_> = items.into_iter().map(|item| crate::engine::sync::Mutex::new(Some(item))).collect();
+    let run = |item: &crate::engine::sync::Mutex<Option<I>>| {
         let item = item.lock().take();
         item.map(work)
     };

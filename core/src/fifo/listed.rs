@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::sync::{Mutex, mutant};
+use crate::engine::sync::{Mutex, mutant};
 
 pub(super) struct Listed(Mutex<Keys>);
 

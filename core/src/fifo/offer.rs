@@ -6,12 +6,12 @@
 use std::ops::{Deref, DerefMut};
 
 use super::{DeltaFifo, Known};
-use crate::buckets::Place;
+use crate::engine::buckets::Place;
+use crate::engine::shard::Shard;
+use crate::engine::slot::{Pending, Pushed, Rule, Slot, State, What};
+use crate::engine::sync::{Arc, assert_none_held, mutant};
 use crate::error::{KeyError, OfferError, RelistError, StoreError};
 use crate::key::{KeyBuf, as_str};
-use crate::shard::Shard;
-use crate::slot::{Pending, Pushed, Rule, Slot, State, What};
-use crate::sync::{Arc, assert_none_held, mutant};
 use crate::{DeltaObject, DeltaType, Deltas, KeySource, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {

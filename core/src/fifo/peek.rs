@@ -3,10 +3,10 @@
 
 use super::DeltaFifo;
 use super::resolve::resolve;
+use crate::engine::slot::{Pending, Rule, Slot};
+use crate::engine::sync::{Arc, mutant};
 use crate::error::KeyError;
 use crate::key::{KeyBuf, as_str};
-use crate::slot::{Pending, Rule, Slot};
-use crate::sync::{Arc, mutant};
 use crate::{Delta, Deltas, KeySource, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {

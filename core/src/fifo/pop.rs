@@ -13,11 +13,11 @@ use super::DeltaFifo;
 use super::applied::Held;
 use super::initial::Marks;
 use super::resolve::resolve;
-use crate::clock::Started;
+use crate::engine::clock::Started;
+use crate::engine::release::release;
+use crate::engine::slot::{Pending, QueuedSlot, RunningSlot, Taken, What};
+use crate::engine::sync::{Arc, assert_none_held, mutant};
 use crate::error::{Closed, PopError, ProcessError, StoreError, panic_message, unharmed};
-use crate::release::release;
-use crate::slot::{Pending, QueuedSlot, RunningSlot, Taken, What};
-use crate::sync::{Arc, assert_none_held, mutant};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
 
 /// A handler slower than this, with more than [`SLOW_DEPTH`] deltas waiting, is reported (client-go's thresholds).

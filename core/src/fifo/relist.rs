@@ -7,13 +7,13 @@ use std::ops::Deref;
 use crossbeam::utils::CachePadded;
 
 use super::{DeltaFifo, Known};
+use crate::engine::ready_queue::Lane;
+use crate::engine::release::OneByOne;
+use crate::engine::shard::Shard;
+use crate::engine::slot::Version;
+use crate::engine::slot::{Pending, Pushed, Rule, RunningSlot, Slot, State, Ticket, What};
+use crate::engine::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RwLock, assert_none_held, mutant};
 use crate::error::{OfferError, RelistError, StoreError};
-use crate::queue::Lane;
-use crate::release::OneByOne;
-use crate::shard::Shard;
-use crate::slot::Version;
-use crate::slot::{Pending, Pushed, Rule, RunningSlot, Slot, State, Ticket, What};
-use crate::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RwLock, assert_none_held, mutant};
 use crate::version::ResourceVersion;
 use crate::{DeltaObject, DeltaType, Meta};
 

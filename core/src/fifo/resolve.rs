@@ -1,7 +1,7 @@
 //! From what was pushed to what client-go would hand out: the fold over a taken list.
 
-use crate::slot::{Pending, What};
-use crate::sync::Arc;
+use crate::engine::slot::{Pending, What};
+use crate::engine::sync::Arc;
 use crate::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 
 /// A taken list, resolved.

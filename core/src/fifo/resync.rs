@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use super::applied::Hold;
 use super::offer::Missing;
 use super::{DeltaFifo, Known};
-use crate::queue::Lane;
-use crate::slot::{Pending, Pushed, Rule, What};
-use crate::sync::{assert_none_held, mutant};
+use crate::engine::ready_queue::Lane;
+use crate::engine::slot::{Pending, Pushed, Rule, What};
+use crate::engine::sync::{assert_none_held, mutant};
 use crate::{DeltaType, KnownObjects, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {

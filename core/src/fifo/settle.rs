@@ -8,10 +8,10 @@
 use super::news::News;
 use super::{DeltaFifo, Known};
 use crate::Meta;
+use crate::engine::ready_queue::Lane;
+use crate::engine::slot::{Pending, Rule, RunningSlot, What};
+use crate::engine::sync::{Arc, mutant};
 use crate::error::unharmed;
-use crate::queue::Lane;
-use crate::slot::{Pending, Rule, RunningSlot, What};
-use crate::sync::{Arc, mutant};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Settles `running`, and `marks` of the initial population with it.

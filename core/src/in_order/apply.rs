@@ -8,10 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::InOrderFifo;
 use super::event::{Event, ReplacedAll};
+use crate::engine::release::OneByOne;
+use crate::engine::sync::{Arc, assert_none_held};
 use crate::error::{StoreError, discard};
-use crate::release::OneByOne;
 use crate::store::Core;
-use crate::sync::{Arc, assert_none_held};
 use crate::{Change, DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Meta};
 
 /// Where a panic of user code leaves the key that it was about.

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::Delta;
-use crate::release::OneByOne;
-use crate::sync::Arc;
+use crate::engine::release::OneByOne;
+use crate::engine::sync::Arc;
 
 /// One event of an [`InOrderFifo`](crate::InOrderFifo): what an offer brought, as it came.
 #[non_exhaustive]

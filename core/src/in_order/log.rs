@@ -14,8 +14,8 @@ use std::collections::{HashSet, VecDeque};
 use crossbeam::utils::CachePadded;
 
 use super::event::Entry;
+use crate::engine::sync::{Event, IntoNotification, Mutex, RandomState, SegQueue, mutant};
 use crate::error::Closed;
-use crate::sync::{Event, IntoNotification, Mutex, RandomState, SegQueue, mutant};
 
 pub(super) struct Log<T> {
     tail: SegQueue<Entry<T>>,

@@ -20,12 +20,12 @@ mod pop;
 mod roles;
 mod turn;
 
+use crate::engine::release::release;
+use crate::engine::sync::Arc;
 use crate::error::{BoxError, Closed, KeyError};
 use crate::fifo::{Depth, Initial};
-use crate::release::release;
+use crate::store::transform::Transform;
 use crate::store::{Core, Transformer};
-use crate::sync::Arc;
-use crate::transform::Transform;
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, Meta};
 pub use event::{Event, ReplacedAll};
 use log::Log;

@@ -3,10 +3,10 @@
 
 use super::InOrderFifo;
 use super::event::{Entry, Event, Keys, ReplacedAll};
+use crate::engine::release::{OneByOne, Rest};
+use crate::engine::sync::{Arc, mutant};
 use crate::error::{OfferError, RelistError};
 use crate::key::{KeyBuf, as_str};
-use crate::release::{OneByOne, Rest};
-use crate::sync::{Arc, mutant};
 use crate::{Delta, DeltaObject, DeltaType, KeySource, Meta, Refused};
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {

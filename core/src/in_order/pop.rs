@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::{InOrderFifo, Turn};
+use crate::engine::wait::{wait, wait_async, wait_deadline};
 use crate::error::{Closed, PopError, ProcessError};
-use crate::wait::{wait, wait_async, wait_deadline};
 use crate::{BatchReport, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {

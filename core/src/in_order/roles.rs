@@ -1,9 +1,9 @@
 //! The in-order queue as a reflector and a controller see it.
 
 use super::{Event, InOrderFifo};
+use crate::engine::sync::Arc;
 use crate::error::{BoxError, Closed, HandlerError, ProcessError, StoreError};
 use crate::roles::ItemHandler;
-use crate::sync::Arc;
 use crate::{DeltaObject, Meta, Queue, ReflectorStore};
 
 impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for InOrderFifo<T, M> {

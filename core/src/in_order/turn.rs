@@ -11,11 +11,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::InOrderFifo;
 use super::event::{Entry, Event};
 use super::log::Taken;
-use crate::clock::Started;
+use crate::engine::clock::Started;
+use crate::engine::release::OneByOne;
+use crate::engine::sync::mutant;
 use crate::error::{ProcessError, StoreError, panic_message, unharmed};
 use crate::fifo::{SLOW, report_slow};
-use crate::release::OneByOne;
-use crate::sync::mutant;
 use crate::{Change, Meta};
 
 /// What stands for the key of an event that is about all of them.

@@ -6,10 +6,10 @@ use std::borrow::Cow;
 use super::Core;
 use super::indexes::List;
 use crate::Meta;
+use crate::engine::slot::{RunningSlot, Slot, Swapped};
+use crate::engine::sync::{Arc, mutant};
 use crate::error::{BoxError, StoreError, unharmed};
 use crate::key::namespace_of;
-use crate::slot::{RunningSlot, Slot, Swapped};
-use crate::sync::{Arc, mutant};
 
 /// What user code says of one object and of the one that is to take its place.
 pub(super) struct Said<'a> {
@@ -218,8 +218,8 @@ impl<T, M: Meta<T>> Core<T, M> {
 #[cfg(test)]
 mod tests {
     use super::{Core, Leave, Plan};
+    use crate::engine::sync::Arc;
     use crate::error::BoxError;
-    use crate::sync::Arc;
     use crate::{Indexers, KeyFunc, NoMeta};
 
     /// Searched, it would cost as much as the index has values, with every update.

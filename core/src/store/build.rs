@@ -2,7 +2,7 @@
 //!
 //! 1. It is put into the list: whoever loads the list from here on puts into it what they write.
 //! 2. Every slot is visited, a few at a time, with its shard shared. The visit reads what is known and leaves a notice of
-//!    it ([`Slot::notice`](crate::slot::Slot::notice)): a writer who loaded the list before, and has not swapped its
+//!    it ([`Slot::notice`](crate::engine::slot::Slot::notice)): a writer who loaded the list before, and has not swapped its
 //!    object yet, finds its swap refused, and begins again with the new list. So nobody comes late. A slot that is made
 //!    later is made under a lock that this walk has held.
 //! 3. Index functions run with no lock held. Then, with the turn taken that every writer takes while an index is being
@@ -15,9 +15,9 @@ use super::Core;
 use super::index::Index;
 use super::indexes::Indexers;
 use crate::Meta;
-use crate::buckets::Cursor;
+use crate::engine::buckets::Cursor;
+use crate::engine::sync::{Arc, GROUP, mutant};
 use crate::error::IndexError;
-use crate::sync::{Arc, GROUP, mutant};
 
 /// Objects found in one shard, and their keys.
 struct Found<T> {
@@ -124,7 +124,7 @@ impl<T, M: Meta<T>> Drop for Build<'_, T, M> {
 #[cfg(test)]
 mod tests {
     use super::{Build, Core};
-    use crate::sync::Arc;
+    use crate::engine::sync::Arc;
     use crate::{Indexers, KeyFunc, NoMeta};
 
     /// It would keep the slot from being freed, and the writer's next plan from finding its entries.

@@ -3,10 +3,10 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use crate::clock::{Clock, system};
+use crate::engine::clock::{Clock, system};
+use crate::engine::release::OneByOne;
+use crate::engine::sync::{Arc, Mutex, assert_none_held};
 use crate::error::Altered;
-use crate::release::OneByOne;
-use crate::sync::{Arc, Mutex, assert_none_held};
 
 /// client-go's.
 const RETAINED: Duration = Duration::from_secs(2 * 60);

@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::clock::{Clock, system};
+use crate::engine::clock::{Clock, system};
+use crate::engine::release::OneByOne;
+use crate::engine::sync::{Arc, Mutex, assert_none_held};
 use crate::error::{KeyError, StoreError};
-use crate::release::OneByOne;
-use crate::sync::{Arc, Mutex, assert_none_held};
 use crate::{DeltaObject, KeyFunc, KeySource, Meta, ReflectorStore, Store};
 
 type Policy<T> = Box<dyn Fn(&T, Duration) -> bool + Send + Sync>;

@@ -6,12 +6,12 @@ use crossbeam::utils::CachePadded;
 use hashbrown::HashTable;
 
 use super::apply::Leave;
-use crate::buckets::{Buckets, Cursor, Entry, Place};
-use crate::error::{BoxError, fallible};
-use crate::slot::{IndexedSlot, Slot};
-use crate::sync::{
+use crate::engine::buckets::{Buckets, Cursor, Entry, Place};
+use crate::engine::slot::{IndexedSlot, Slot};
+use crate::engine::sync::{
     self, Arc, AtomicBool, GROUP, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, Ordering, RandomState, RwLock, mutant,
 };
+use crate::error::{BoxError, fallible};
 
 pub(super) type IndexFn<T> = Box<dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync>;
 
@@ -275,7 +275,7 @@ impl<T> Values<T> {
 #[cfg(all(test, not(any(deltafifo_loom, deltafifo_shuttle))))]
 mod tests {
     use super::*;
-    use crate::slot::SlotOwner;
+    use crate::engine::slot::SlotOwner;
 
     #[test]
     fn values_that_have_left_an_index_keep_no_memory() {

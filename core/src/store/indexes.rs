@@ -7,8 +7,8 @@ use std::ops::Deref;
 
 use super::NAMESPACE_INDEX;
 use super::index::{Index, IndexFn};
+use crate::engine::sync::{Arc, ArcSwap, AtomicBool, Mutex, Ordering};
 use crate::error::{BoxError, IndexError};
-use crate::sync::{Arc, ArcSwap, AtomicBool, Mutex, Ordering};
 
 /// Index functions by name (client-go `Indexers`), for [`IndexReader::add_indexers`](crate::IndexReader::add_indexers).
 pub struct Indexers<T> {

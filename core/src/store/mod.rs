@@ -6,6 +6,7 @@
 //! time, so an index never holds an object under two states' values; and no lock of the table is held while a writer waits
 //! for who reads an index. Index functions are user code and run before any lock.
 
+pub(crate) mod applied;
 mod apply;
 mod build;
 mod detector;
@@ -17,13 +18,14 @@ mod lister;
 mod mutation;
 mod reader;
 mod sole;
+pub(crate) mod transform;
 mod undelta;
 mod walk;
 
-use crate::applied::Applied;
+use crate::engine::sync::Arc;
+use crate::engine::table::Table;
 use crate::error::{BoxError, IndexError, StoreError, fallible};
-use crate::sync::Arc;
-use crate::table::Table;
+use crate::store::applied::Applied;
 use crate::{KeyFunc, Meta};
 pub use detector::CacheMutationDetector;
 pub use expiration::ExpirationCache;

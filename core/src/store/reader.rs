@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use super::index::Position;
 use super::{Core, Indexers, Values};
-use crate::buckets::Cursor;
+use crate::engine::buckets::Cursor;
+use crate::engine::slot::Slot;
+use crate::engine::sync::{Arc, GROUP, assert_none_held};
 use crate::error::{BoxError, IndexError, KeyError, WaitError};
 use crate::key::KeyBuf;
-use crate::slot::Slot;
-use crate::sync::{Arc, GROUP, assert_none_held};
 use crate::{KeyFunc, KeySource, KnownObjects, Meta};
 
 /// Reads of a store (the reading half of client-go's `Indexer`). Cheap to clone; every clone sees the same store, whether

@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::Core;
 use crate::Meta;
+use crate::engine::slot::{RunningSlot, SlotOwner};
+use crate::engine::sync::Arc;
 use crate::error::StoreError;
-use crate::slot::{RunningSlot, SlotOwner};
-use crate::sync::Arc;
 
 /// Another writer has the slot.
 pub(super) struct Claimed;

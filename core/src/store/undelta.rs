@@ -3,8 +3,8 @@
 //! Who changes it pushes the state, or leaves that to whoever is pushing just then: pushes come one after another, each
 //! with what the store holds when its turn has come, and none of them under a lock.
 
+use crate::engine::sync::{Arc, Mutex, assert_none_held};
 use crate::error::{FirstPanic, KeyError, StoreError};
-use crate::sync::{Arc, Mutex, assert_none_held};
 use crate::{DeltaObject, ReflectorStore, Store};
 
 /// A store that hands its whole state to a function after every change (client-go `UndeltaStore`): from a stream of changes

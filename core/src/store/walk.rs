@@ -2,9 +2,9 @@
 
 use super::IndexReader;
 use crate::Meta;
-use crate::buckets::Cursor;
-use crate::sync::Arc;
-use crate::table::Table;
+use crate::engine::buckets::Cursor;
+use crate::engine::sync::Arc;
+use crate::engine::table::Table;
 
 /// How often a step looks at so many places as it is to find objects. A table that is not nearly empty has one at every second.
 const LOOKS: usize = 4;
@@ -85,7 +85,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::WalkPosition;
-    use crate::sync::Arc;
+    use crate::engine::sync::Arc;
     use crate::{Indexer, KeyFunc, NoMeta};
 
     #[test]

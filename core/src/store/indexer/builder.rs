@@ -2,9 +2,9 @@
 
 use super::super::{Core, IndexReader, Indexers, Transformer};
 use super::Indexer;
-use crate::applied::Source;
+use crate::engine::sync::{Arc, Event};
 use crate::error::{BoxError, IndexError};
-use crate::sync::{Arc, Event};
+use crate::store::applied::Source;
 use crate::{KeyFunc, Meta};
 
 /// Builds an [`Indexer`]; made by [`Indexer::builder`].

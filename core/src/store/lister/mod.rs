@@ -11,7 +11,7 @@ mod parse;
 mod selector;
 
 use super::{IndexReader, NAMESPACE_INDEX};
-use crate::sync::Arc;
+use crate::engine::sync::Arc;
 use crate::{Labels, Meta};
 pub use selector::Selector;
 

@@ -9,10 +9,10 @@ mod recent;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use crate::clock::{Clock, system};
+use crate::engine::clock::{Clock, system};
+use crate::engine::release::OneByOne;
+use crate::engine::sync::{Arc, Mutex};
 use crate::error::{MutationError, unharmed};
-use crate::release::OneByOne;
-use crate::sync::{Arc, Mutex};
 use crate::version::ResourceVersion;
 use crate::{DeltaObject, IndexReader, KeySource, Meta};
 use recent::Recent;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
-use crate::release::OneByOne;
+use crate::engine::release::OneByOne;
 
 pub(super) struct Recent<V> {
     capacity: usize,

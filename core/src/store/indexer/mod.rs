@@ -8,13 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::apply::Failed;
 use super::{Core, IndexReader, Transformer};
-use crate::applied::{self, Origin, Source};
+use crate::engine::release::{OneByOne, Rest};
+use crate::engine::slot::Slot;
+use crate::engine::sync::{Arc, Event, IntoNotification, mutant};
+use crate::engine::wait::wait;
 use crate::error::{KeyError, StoreError, TransactionError, VersionError, panic_message};
 use crate::key::KeyBuf;
-use crate::release::{OneByOne, Rest};
-use crate::slot::Slot;
-use crate::sync::{Arc, Event, IntoNotification, mutant};
-use crate::wait::wait;
+use crate::store::applied::{self, Origin, Source};
 use crate::{DeltaObject, KeyFunc, KeySource, Meta};
 pub use builder::IndexerBuilder;
 
@@ -314,8 +314,8 @@ impl<T, M> Deref for Indexer<T, M> {
 mod tests {
     use std::thread;
 
-    use crate::slot::State;
-    use crate::sync::Arc;
+    use crate::engine::slot::State;
+    use crate::engine::sync::Arc;
     use crate::{Indexer, KeyFunc, NoMeta};
 
     #[test]

@@ -3,9 +3,9 @@
 use std::ops::Deref;
 
 use super::KeyedQueue;
+use crate::engine::sync::Arc;
+use crate::engine::sync::locks::uncounted;
 use crate::error::{HeapError, ProcessError};
-use crate::sync::Arc;
-use crate::sync::locks::uncounted;
 use crate::{KeyFunc, KeySource, Meta};
 
 /// A queue of the newest object per key, the least of them first (client-go `Heap`). Dereferences to the [`KeyedQueue`]

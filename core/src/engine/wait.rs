@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use crossbeam::utils::Backoff;
 
+use crate::engine::sync::{self, Event, Listener, mutant};
 use crate::error::Closed;
-use crate::sync::{self, Event, Listener, mutant};
 
 /// Repeats `look` until it brings something, and sleeps until `event` is told between two looks.
 pub(crate) fn wait<R>(event: &Event, mut look: impl FnMut() -> Option<R>) -> R {

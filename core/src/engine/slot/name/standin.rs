@@ -1,6 +1,6 @@
 //! In models the key and the number of the version stand side by side: the checkers' atomics have no bytes to share.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::engine::sync::{AtomicU64, Ordering};
 
 pub(super) struct Name {
     key: Box<str>,

@@ -16,7 +16,7 @@ use std::ops::Deref;
 use std::ptr;
 
 use super::{Shared, prefetch};
-use crate::sync::{self, Arc, KnownCell, Ordering, mutant};
+use crate::engine::sync::{self, Arc, KnownCell, Ordering, mutant};
 
 const BUSY: usize = 1;
 const NOTICED: usize = 2;

@@ -1,9 +1,9 @@
 //! The two queues as a reflector, a reader and a controller see them.
 
 use super::{Fifo, Heap};
+use crate::engine::sync::Arc;
 use crate::error::{Closed, HandlerError, HeapError, KeyError, ProcessError, StoreError};
 use crate::roles::ItemHandler;
-use crate::sync::Arc;
 use crate::{DeltaObject, Meta, Queue, ReflectorStore, Store};
 
 macro_rules! as_store_and_queue {

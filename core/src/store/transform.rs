@@ -1,9 +1,9 @@
 //! The transformer before a queue, and whether it leaves versions as they were received.
 
+use crate::engine::sync::{Arc, AtomicBool, Ordering};
 use crate::error::{BoxError, OfferError};
 use crate::key::as_str;
 use crate::store::Transformer;
-use crate::sync::{Arc, AtomicBool, Ordering};
 use crate::{KeyFunc, Meta};
 
 /// What a queue does to objects before it takes them.

@@ -8,8 +8,8 @@
 //! An entry lies in its home bucket, or in the first one after it that had room. A bucket counts the entries that passed
 //! it (`passed`), which ends look-ups for what is not there without tombstones.
 
-use crate::release::release;
-use crate::slot::prefetch;
+use crate::engine::release::release;
+use crate::engine::slot::prefetch;
 
 const WIDTH: usize = 7;
 /// A bucket that so many entries passed no longer counts: its look-ups go on until the map is rebuilt.

@@ -8,10 +8,10 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::line::{Before, Entry, Line};
+use crate::engine::release::OneByOne;
+use crate::engine::sync::{Arc, Event, IntoNotification, Mutex};
+use crate::engine::wait::wait;
 use crate::error::{Closed, FirstPanic, KeyError, ProcessError, panic_message};
-use crate::release::OneByOne;
-use crate::sync::{Arc, Event, IntoNotification, Mutex};
-use crate::wait::wait;
 use crate::{KeyFunc, KeySource, Meta};
 
 /// What a [`Fifo`](crate::Fifo) and a [`Heap`](crate::Heap) can both do: they dereference to it.

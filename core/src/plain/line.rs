@@ -8,8 +8,8 @@ use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
 
-use crate::release::OneByOne;
-use crate::sync::{Arc, RandomState};
+use crate::engine::release::OneByOne;
+use crate::engine::sync::{Arc, RandomState};
 
 /// What is queued under a key.
 pub(super) struct Entry<T> {

@@ -10,7 +10,7 @@
 //! gets a live event is queued once more, on the live lane; who comes to its old entry finds it stale (`slot/lane.rs`) and
 //! goes on.
 //!
-//! A queue that tracks what is applied has markers among its entries (`queue/tracked.rs`). None ever stands at the front of
+//! A queue that tracks what is applied has markers among its entries (`tracked.rs`). None ever stands at the front of
 //! the head: it is taken out with what stood before it.
 //!
 //! Sleeping (`wait.rs`): a producer queues, then notifies, after every lock is released. `additional` notifications,
@@ -23,11 +23,11 @@ use std::time::Instant;
 
 use crossbeam::utils::CachePadded;
 
+use crate::engine::ledger::Ledger;
+use crate::engine::slot::{Pending, Pushed, QueuedSlot, Slot, Ticket};
+use crate::engine::sync::{AtomicBool, Event, IntoNotification, Mutex, Ordering, SegQueue, mutant};
+use crate::engine::wait::{wait, wait_async, wait_deadline};
 use crate::error::{Closed, PopError};
-use crate::ledger::Ledger;
-use crate::slot::{Pending, Pushed, QueuedSlot, Slot, Ticket};
-use crate::sync::{AtomicBool, Event, IntoNotification, Mutex, Ordering, SegQueue, mutant};
-use crate::wait::{wait, wait_async, wait_deadline};
 use tracked::Positions;
 pub(crate) use tracked::Stretch;
 

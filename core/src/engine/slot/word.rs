@@ -25,8 +25,8 @@ use std::ptr;
 use super::Shared;
 use super::pending::{Pending, Rule, What};
 use crate::DeltaType;
-use crate::release::release;
-use crate::sync::{self, Arc, Ordering, WordCell, mutant};
+use crate::engine::release::release;
+use crate::engine::sync::{self, Arc, Ordering, WordCell, mutant};
 
 type Raw = *mut ();
 

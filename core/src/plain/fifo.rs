@@ -3,8 +3,8 @@
 use std::ops::Deref;
 
 use super::KeyedQueue;
+use crate::engine::sync::Arc;
 use crate::error::{KeyError, ProcessError};
-use crate::sync::Arc;
 use crate::{KeyFunc, KeySource, Meta};
 
 /// A queue of the newest object per key, in the order in which keys came (client-go `FIFO`). Dereferences to the

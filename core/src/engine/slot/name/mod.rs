@@ -9,7 +9,7 @@
 use std::mem::ManuallyDrop;
 use std::slice;
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::engine::sync::{AtomicU64, Ordering};
 
 const HEAD: usize = 32;
 const INLINE: usize = HEAD + 7;

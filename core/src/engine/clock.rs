@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::sync::MODEL;
+use crate::engine::sync::MODEL;
 
 /// For what expires: a function that a test can replace.
 pub(crate) type Clock = Box<dyn Fn() -> Instant + Send + Sync>;

@@ -1,17 +1,17 @@
 //! The applied version of a store: the greatest whose marker, and everything before it, is handled; and the wait for one.
 //!
 //! It belongs to the store's readers, who outlive the queue and do not know it. Whoever writes the store has its
-//! [`Source`]: a queue that tracks what is applied (`ledger.rs`), or an indexer alone.
+//! [`Source`]: a queue that tracks what is applied (`engine/ledger.rs`), or an indexer alone.
 //!
 //! Versions of one API server only rise, until it is restored from a backup: then they rise again from an older one, and
 //! the same number means another state. So a version is kept as a [`Point`]: with the number of its *history*. A complete
 //! list at a lower version than the greatest marker begins the next history. Points compare by history first, so a
 //! marker of a former history that is completed late changes nothing, whatever its version.
 
+use crate::engine::sync::{Arc, Event, IntoNotification, Mutex, mutant};
+use crate::engine::wait::{wait, wait_async};
 use crate::error::{VersionError, WaitError};
-use crate::sync::{Arc, Event, IntoNotification, Mutex, mutant};
 use crate::version::ResourceVersion;
-use crate::wait::{wait, wait_async};
 
 pub(crate) struct Applied {
     state: Mutex<State>,

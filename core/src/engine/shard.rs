@@ -1,8 +1,8 @@
 //! One shard of the table: slots by key.
 
-use crate::buckets::{Buckets, Cursor, Entry, Place};
-use crate::slot::{GoneSlot, RunningSlot, Slot, SlotOwner, prefetch};
-use crate::sync::mutant;
+use crate::engine::buckets::{Buckets, Cursor, Entry, Place};
+use crate::engine::slot::{GoneSlot, RunningSlot, Slot, SlotOwner, prefetch};
+use crate::engine::sync::mutant;
 
 pub(crate) struct Shard<T> {
     slots: Buckets<SlotOwner<T>>,

@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 
 use super::word::State;
 use super::{QueuedSlot, RunningSlot, Slot, prefetch};
-use crate::sync::{self, AtomicU32, Ordering, mutant};
+use crate::engine::sync::{self, AtomicU32, Ordering, mutant};
 
 const RUN: u32 = 1 << 30;
 const STALE: u32 = 1 << 31;

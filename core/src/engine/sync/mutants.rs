@@ -155,10 +155,10 @@ pub fn slots<T: Send + Sync, M: Meta<T>>(fifo: &DeltaFifo<T, M>) -> usize {
 
 macro_rules! mutant {
     ($name:ident => $defect:expr; $healthy:expr) => {
-        if $crate::sync::mutants::is($crate::sync::mutants::Mutant::$name) { $defect } else { $healthy }
+        if $crate::engine::sync::mutants::is($crate::engine::sync::mutants::Mutant::$name) { $defect } else { $healthy }
     };
     ($name:ident => $($defect:tt)*) => {
-        if $crate::sync::mutants::is($crate::sync::mutants::Mutant::$name) {
+        if $crate::engine::sync::mutants::is($crate::engine::sync::mutants::Mutant::$name) {
             $($defect)*
         }
     };

@@ -13,8 +13,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::num::{NonZeroU32, NonZeroU64};
 
-use crate::applied::Point;
-use crate::sync::RandomState;
+use crate::engine::sync::RandomState;
+use crate::store::applied::Point;
 
 /// The number of an epoch.
 pub(crate) type Epoch = NonZeroU64;

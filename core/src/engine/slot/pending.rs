@@ -1,7 +1,7 @@
 //! What a push puts on a slot, and the rules that decide whether it does.
 
-use crate::ledger::{Epoch, Since};
-use crate::sync::Arc;
+use crate::engine::ledger::{Epoch, Since};
+use crate::engine::sync::Arc;
 use crate::{DeletedFinalStateUnknown, DeltaType, Deltas};
 
 /// When an offer counts. Evaluated at the push for an idle or a pending slot; over a running one the answer depends on

@@ -14,10 +14,10 @@ use std::hash::{BuildHasher, Hasher};
 
 use crossbeam::utils::CachePadded;
 
-use crate::buckets::{Cursor, Place};
-use crate::shard::Shard;
-use crate::slot::{Left, QueuedSlot, RunningSlot, Slot, SlotOwner, StaleSlot};
-use crate::sync::{RandomState, RwLock, SHARDS, mutant};
+use crate::engine::buckets::{Cursor, Place};
+use crate::engine::shard::Shard;
+use crate::engine::slot::{Left, QueuedSlot, RunningSlot, Slot, SlotOwner, StaleSlot};
+use crate::engine::sync::{RandomState, RwLock, SHARDS, mutant};
 
 /// Where in the hash the shard's number lies: above the bits that choose a bucket, below those of the tag.
 const SHARD_BITS_FROM: u32 = 40;

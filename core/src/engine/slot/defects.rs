@@ -2,7 +2,7 @@
 
 use super::RunningSlot;
 use super::known::Known;
-use crate::sync::{Arc, Ordering};
+use crate::engine::sync::{Arc, Ordering};
 
 impl<T> Known<T> {
     /// `KnownReadUnlocked`: between the look and the count the object can be released.

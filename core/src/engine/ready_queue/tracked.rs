@@ -18,10 +18,10 @@
 use std::collections::VecDeque;
 
 use super::{Entry, Head, Lane, ReadyQueue};
-use crate::applied::Point;
-use crate::ledger::{Epoch, Ledger};
-use crate::slot::{QueuedSlot, Slot, Ticket};
-use crate::sync::{AtomicU64, Ordering, SegQueue, mutant};
+use crate::engine::ledger::{Epoch, Ledger};
+use crate::engine::slot::{QueuedSlot, Slot, Ticket};
+use crate::engine::sync::{AtomicU64, Ordering, SegQueue, mutant};
+use crate::store::applied::Point;
 
 /// Slots of a batch that follow each other and are of one epoch, on which they have one hold.
 pub(crate) struct Stretch {

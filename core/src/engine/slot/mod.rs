@@ -55,7 +55,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-use crate::sync::{self, Arc, Ordering, StampCell, mutant};
+use crate::engine::sync::{self, Arc, Ordering, StampCell, mutant};
 use known::Known;
 pub(crate) use known::Swapped;
 use lane::Holds;

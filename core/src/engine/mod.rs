@@ -1,0 +1,22 @@
+//! The lock-free parts that queues and stores are made of. Nothing here is public.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `sync` | the facade over std, parking_lot, crossbeam, loom and shuttle |
+//! | `slot` | the state of one key: pending deltas, the known object; all of the crate's `unsafe` |
+//! | `buckets`, `shard`, `table` | from the hash of a key to its slot |
+//! | `ready_queue` | the order of keys that have pending deltas, and the consumers that wait for them |
+//! | `ledger` | epochs and holds, for queues that track what is applied |
+//! | `wait`, `clock` | how threads and tasks wait; coarse time |
+//! | `release` | drops many objects, although the destructor of one may panic |
+
+pub(crate) mod buckets;
+pub(crate) mod clock;
+pub(crate) mod ledger;
+pub(crate) mod ready_queue;
+pub(crate) mod release;
+pub(crate) mod shard;
+pub(crate) mod slot;
+pub(crate) mod sync;
+pub(crate) mod table;
+pub(crate) mod wait;

@@ -12,9 +12,9 @@ build_servers
 # Before the servers run: who compiles beside them takes their memory. One by one, since both at once are built with the features
 # of both, and then once more.
 cargo build --quiet --release -p deltafifo-e2e
-cargo build --quiet --release -p deltafifo-bench --bin relist
+cargo build --quiet --release -p deltafifo-bench --features peers --bin relist
 
 # They end when nobody has their input any more: with this script, however it ends.
 coproc SERVERS { exec cargo run --quiet --release -p deltafifo-e2e -- --binaries "$DELTAFIFO_E2E_BIN" --serve; }
 read -r kubeconfig <&"${SERVERS[0]}" || { echo "the servers do not start, see above" >&2; exit 1; }
-cargo run --quiet --release -p deltafifo-bench --bin relist -- --server "$kubeconfig" "$@"
+cargo run --quiet --release -p deltafifo-bench --features peers --bin relist -- --server "$kubeconfig" "$@"

@@ -1,7 +1,7 @@
 //! Where the time of a list goes: a body of some hundred megabytes, which is in memory already, cut into its items, decoded whole
 //! and without managed fields, and listed once more when nothing has changed.
 //!
-//!     cargo run --release -p deltafifo-bench --example decode
+//!     cargo run --release -p deltafifo-bench --features peers --example decode
 //!
 //! The pods are those of a real list (`bench/data/pods.json.gz`), several times under other names. Each way is a process of its own.
 

@@ -1,7 +1,7 @@
 //! What metrics cost: how many events a second an informer takes from its watch to a handler, without a name, which tells nothing;
 //! with one, where no recorder is installed; and with the recorder of metrics-exporter-prometheus.
 //!
-//!     cargo run --release -p deltafifo-bench --example metrics_cost
+//!     cargo run --release -p deltafifo-bench --features peers --example metrics_cost
 //!
 //! The ways take turns in one process, and events are ready as JSON, so that nothing but the chain is measured.
 

@@ -1,5 +1,5 @@
 //! Writes the seed corpora of the fuzz targets, made from vectors and a list of pods:
-//! `cargo run -p deltafifo-bench --example seeds -- fuzz/seeds bench/data/small.jsonl.gz bench/data/pods.json.gz`.
+//! `cargo run -p deltafifo-bench --features peers --example seeds -- fuzz/seeds bench/data/small.jsonl.gz bench/data/pods.json.gz`.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -4,10 +4,11 @@
 pub mod data;
 pub mod digest;
 pub mod engines;
+pub mod peers;
 pub mod protocol;
 pub mod report;
 pub mod rounds;
-#[cfg(feature = "server")]
+#[cfg(feature = "peers")]
 pub mod server;
 pub mod vectors;
 pub mod warm;

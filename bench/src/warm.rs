@@ -61,13 +61,13 @@ pub fn before_process(engine: EngineName, objects: usize, free: u64, go_on: impl
 
 /// Memory for a client of an API server, which takes what it needs as slowly as the server tells it: given back all at once, most
 /// of it would be the host's again before its time. It is kept, and given as the client takes it, a piece ahead.
-#[cfg(feature = "server")]
+#[cfg(feature = "peers")]
 pub struct Ahead {
     kept: Vec<MmapMut>,
     given: u64,
 }
 
-#[cfg(feature = "server")]
+#[cfg(feature = "peers")]
 impl Ahead {
     const PIECE: usize = 32 << 20;
 

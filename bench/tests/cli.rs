@@ -37,15 +37,15 @@ fn a_small_run_ends_with_tables_and_json() {
         "queries by-index-p99.9",
         "queries namespace-max",
         "slow-handler 10us-1-consumer-add-max",
-        "workqueue turns-1,",
-        "workqueue backlog-4,",
-        "workqueue workers-8x8,",
         "memory relist-peak",
         "memory pending-8",
         "dashmap 6.",
         "readers during relists of 2,000 objects: a get of deltafifo takes",
     ] {
         assert!(stdout.contains(word), "no {word:?} in {stdout}");
+    }
+    for word in ["workqueue turns-1,", "workqueue backlog-4,", "workqueue workers-8x8,"] {
+        assert_eq!(stdout.contains(word), cfg!(feature = "peers"), "{word:?} in {stdout}");
     }
     let report: Value = serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
     let rows = report["rows"].as_array().expect("rows");
@@ -60,7 +60,8 @@ fn a_small_run_ends_with_tables_and_json() {
     assert!(queries.iter().all(|row| row["extra"]["answers"] == 2000), "{queries:?}");
     assert_eq!(rows.iter().filter(|row| row["workload"] == "slow-handler").count(), 4 * 30);
     let taken: Vec<_> = rows.iter().filter(|row| row["workload"] == "workqueue").collect();
-    assert_eq!(taken.len(), 2 * 9, "deltafifo and mutex, by three shapes and three numbers of threads");
+    let variants = if cfg!(feature = "peers") { 9 } else { 0 };
+    assert_eq!(taken.len(), 2 * variants, "deltafifo and mutex, by three shapes and three numbers of threads");
     assert!(taken.iter().all(|row| row["extra"]["taken"] == 2000), "{taken:?}");
     assert_eq!(rows.iter().filter(|row| row["workload"] == "memory").count(), 4 * 5);
     // To the largest sample, whichever percentiles there are.
@@ -74,6 +75,7 @@ fn a_small_run_ends_with_tables_and_json() {
 }
 
 /// Engines without a queue still have a store.
+#[cfg(feature = "peers")]
 #[test]
 fn a_store_without_a_queue_does_what_it_can() {
     let json = Path::new(env!("CARGO_TARGET_TMPDIR")).join("store.json");
@@ -92,6 +94,13 @@ fn a_store_without_a_queue_does_what_it_can() {
     assert_eq!(rows.len(), 16);
 }
 
+fn is_refused(arguments: &str, about: &str) {
+    let run = relist(arguments);
+    let stderr = String::from_utf8_lossy(&run.stderr);
+    assert!(!run.status.success(), "{arguments}: it ran");
+    assert!(stderr.contains(about), "{arguments}: {stderr}");
+}
+
 #[test]
 fn what_cannot_be_done_is_said() {
     let cases = [
@@ -106,29 +115,60 @@ fn what_cannot_be_done_is_said() {
         ("--workload all,nap", "nap"),
         ("--engine floor --objects 1000000000000", "pass --objects"),
         ("--seconds 0", "--seconds"),
-        ("--input no-such-file", "no-such-file"),
         ("--engine floor --objects 10 --json no/such/directory.json --rounds 1", "no/such/directory.json"),
         ("--child", "--engine"),
-        ("--from no-such-file --report no/such", "no-such-file"),
+        ("--from no-such-file --json no/such.json", "no-such-file"),
         ("--from some.json --rounds 2", "--rounds"),
+        ("--server some-file --engine floor", "--engine"),
+        ("--client curl", "--server"),
+    ];
+    for (arguments, about) in cases {
+        is_refused(arguments, about);
+    }
+}
+
+#[cfg(feature = "peers")]
+#[test]
+fn unusable_files_and_clients_are_refused() {
+    let cases = [
+        ("--input no-such-file", "no-such-file"),
         ("--server no-such-file", "no-such-file"),
         ("--server some-file --objects 1,2", "one number"),
-        ("--server some-file --engine floor", "--engine"),
         (
             "--server some-file --client abacus",
             "curl, curl-streamed, deltafifo, deltafifo-list, deltafifo-without, kube-list",
         ),
-        ("--client curl", "--server"),
         ("--child --server some-file", "--client"),
     ];
     for (arguments, about) in cases {
-        let run = relist(arguments);
-        let stderr = String::from_utf8_lossy(&run.stderr);
-        assert!(!run.status.success(), "{arguments}: it ran");
-        assert!(stderr.contains(about), "{arguments}: {stderr}");
+        is_refused(arguments, about);
     }
 }
 
+#[cfg(not(feature = "peers"))]
+#[test]
+fn options_that_need_peers_are_refused_in_one_line() {
+    let command = "cargo run --release --features peers --bin relist -- …";
+    for option in [
+        "--server file",
+        "--input file",
+        "--report directory",
+        "--workload workqueue",
+        "--workload relist,workqueue",
+        "--engine kube-writer",
+        "--engine floor,kube-writer-arc",
+    ] {
+        let run = relist(option);
+        let stderr = String::from_utf8_lossy(&run.stderr);
+        let (name, value) = option.split_once(' ').expect("an option and its value");
+        let value = value.rsplit(',').next().expect("the last one needs peers");
+        let what = if matches!(name, "--workload" | "--engine") { format!("{name} {value}") } else { name.to_owned() };
+        assert_eq!(stderr, format!("relist: {what} needs the feature `peers`: {command}\n"));
+        assert_eq!(run.status.code(), Some(1), "{option}");
+    }
+}
+
+#[cfg(feature = "peers")]
 #[test]
 fn a_report_is_the_same_when_it_is_made_again_from_its_rows() {
     let (first, again) = (scratch("first"), scratch("again"));
@@ -148,6 +188,7 @@ fn a_report_is_the_same_when_it_is_made_again_from_its_rows() {
     }
 }
 
+#[cfg(feature = "peers")]
 #[test]
 fn where_a_report_cannot_be_written_nothing_is_measured() {
     let file = scratch("a-file");
@@ -162,10 +203,10 @@ fn where_a_report_cannot_be_written_nothing_is_measured() {
 #[test]
 fn what_was_measured_before_an_interrupt_is_written() {
     for of_a_terminal in [false, true] {
-        let (json, report) = (scratch("interrupted.json"), scratch("interrupted"));
+        let json = scratch("interrupted.json");
         let mut command = Command::new(env!("CARGO_BIN_EXE_relist"));
         command.args("--objects 500 --rounds 1000 --engine floor,deltafifo --workload relist".split(' '));
-        command.arg("--json").arg(&json).arg("--report").arg(&report);
+        command.arg("--json").arg(&json);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().expect("the tool starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("it is piped")).lines();
@@ -188,19 +229,17 @@ fn what_was_measured_before_an_interrupt_is_written() {
         assert_eq!(written["runs"][0]["complete"], false);
         let not_run = written["runs"][0]["not_run"].as_array().expect("turns");
         assert!(not_run.iter().any(|turn| turn["engine"] == "deltafifo" && turn["workloads"][0] == "relist"));
-        assert!(stdout.contains("rounds"), "{stdout}");
-        let page = fs::read_to_string(report.join("index.html")).expect("it was written");
-        assert!(page.contains("ended before it was complete"));
+        assert!(stdout.contains("rounds") && stdout.contains("ended before it was complete"), "{stdout}");
     }
 }
 
 /// As the system does it when memory runs out.
 #[test]
 fn a_child_that_is_killed_costs_its_turn_only() {
-    let (json, report) = (scratch("killed.json"), scratch("killed"));
+    let json = scratch("killed.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_relist"));
     command.args("--objects 500 --rounds 1 --seconds 60 --engine deltafifo,floor --workload relist,stall".split(' '));
-    command.arg("--json").arg(&json).arg("--report").arg(&report);
+    command.arg("--json").arg(&json);
     let tool = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the tool starts");
     let stalling = iter::repeat_with(thread::yield_now).find_map(|()| stalling(tool.id())).expect("a child");
     let sent = Command::new("kill").args(["-KILL", &stalling]).status().expect("there is a kill");
@@ -219,7 +258,6 @@ fn a_child_that_is_killed_costs_its_turn_only() {
     assert!(relist("floor"), "the other engine had its turn");
     assert!(relist("deltafifo"), "what it had told was complete");
     assert_eq!(written["runs"][0]["failed"].as_array().map(Vec::len), Some(1));
-    assert!(fs::read_to_string(report.join("index.html")).expect("it was written").contains("A turn failed"));
 }
 
 /// The child of the tool if it is in the stall, which lasts: there two queues' consumers, a replacer and a producer are
@@ -232,22 +270,20 @@ fn stalling(tool: u32) -> Option<String> {
 
 #[test]
 fn two_runs_become_one_report() {
-    let [few, many, report] = ["few.json", "many.json", "joined"].map(scratch);
+    let [few, many, both] = ["few.json", "many.json", "joined.json"].map(scratch);
     for (objects, json) in [(300, &few), (600, &many)] {
         let run = relist(&format!("--objects {objects} --rounds 1 --engine deltafifo,floor --json {}", json.display()));
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     }
-    let joined = relist(&format!("--from {} --from {} --report {}", many.display(), few.display(), report.display()));
+    let joined = relist(&format!("--from {} --from {} --json {}", many.display(), few.display(), both.display()));
     let stdout = String::from_utf8_lossy(&joined.stdout);
     assert!(joined.status.success(), "{}", String::from_utf8_lossy(&joined.stderr));
     assert!(stdout.contains("relist, 300 objects") && stdout.contains("relist, 600 objects"), "{stdout}");
     assert!(!stdout.contains("WARNING"), "{stdout}");
-    assert!(report.join("growth-relist.svg").exists());
 
     // What has been joined can be joined again, and nothing twice.
-    let rows = report.join("rows.json");
-    assert!(relist(&format!("--from {}", rows.display())).status.success());
-    let twice = relist(&format!("--from {} {}", rows.display(), few.display()));
+    assert!(relist(&format!("--from {}", both.display())).status.success());
+    let twice = relist(&format!("--from {} {}", both.display(), few.display()));
     let stderr = String::from_utf8_lossy(&twice.stderr);
     assert!(!twice.status.success() && stderr.contains("300 objects") && stderr.contains("few.json"), "{stderr}");
 
@@ -351,16 +387,10 @@ fn what_no_run_has_written_is_refused_with_what_to_do() {
 
 #[test]
 fn the_command_is_recorded_without_the_paths_of_the_machine() {
-    let (json, report) = (scratch("plain.json"), scratch("plain"));
-    let (json, report) = (json.display(), report.display());
-    let run = relist(&format!("--objects 100 --rounds 1 --engine floor --json={json} --report {report}"));
+    let json = scratch("plain.json");
+    let run = relist(&format!("--objects 100 --rounds 1 --engine floor --json={}", json.display()));
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let read = |path: &str| fs::read_to_string(path).expect("it was written");
-    for text in [read(&json.to_string()), read(&format!("{report}/index.html"))] {
-        assert!(
-            text.contains("relist --objects 100 --rounds 1 --engine floor --json=plain.json --report plain"),
-            "{text}"
-        );
-        assert!(!text.contains(env!("CARGO_TARGET_TMPDIR")) && !text.contains(env!("CARGO_MANIFEST_DIR")), "{text}");
-    }
+    let text = fs::read_to_string(&json).expect("it was written");
+    assert!(text.contains("relist --objects 100 --rounds 1 --engine floor --json=plain.json"), "{text}");
+    assert!(!text.contains(env!("CARGO_TARGET_TMPDIR")) && !text.contains(env!("CARGO_MANIFEST_DIR")), "{text}");
 }

@@ -10,6 +10,7 @@ use deltafifo_bench::digest::Digest;
 use deltafifo_bench::engines::dashmap::DashMapEngine;
 use deltafifo_bench::engines::deltafifo::DeltaFifoEngine;
 use deltafifo_bench::engines::floor::{Floor, InOrder, Partitioned};
+#[cfg(feature = "peers")]
 use deltafifo_bench::engines::kube_writer::{KubeWriterEngine, Owned, Shared};
 use deltafifo_bench::engines::mutex_engine::MutexEngine;
 use deltafifo_bench::engines::{Counts, IndexEngine, ListEngine, QueueEngine, StoreEngine};
@@ -175,6 +176,7 @@ fn floor() {
     lists_are_joined(&Floor::<_, _, Partitioned>::new(ObjectAccess));
 }
 
+#[cfg(feature = "peers")]
 #[test]
 fn kube_writer() {
     lists_are_joined(&KubeWriterEngine::<Owned<Object>, ObjectAccess>::new());

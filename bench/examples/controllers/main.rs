@@ -1,7 +1,7 @@
 //! How long it takes until a controller has reconciled everything once, and how much memory, with kube's runtime and with ours, over
 //! the test kit's API server, which takes its part of the same cores.
 //!
-//!     cargo run --release -p deltafifo-bench --example controllers -- --objects 1000000
+//!     cargo run --release -p deltafifo-bench --features peers --example controllers -- --objects 1000000
 //!
 //! Each is a process of its own, by turns.
 

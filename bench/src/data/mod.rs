@@ -3,6 +3,7 @@
 
 mod fnv;
 mod generated;
+#[cfg(feature = "pods")]
 mod input;
 mod node;
 mod plan;
@@ -17,6 +18,7 @@ use deltafifo::Meta;
 
 pub use fnv::Fnv;
 pub use generated::{Generated, Object, ObjectAccess, ObjectMeta};
+#[cfg(feature = "pods")]
 pub use input::{InputError, Pods};
 pub use node::node;
 pub use plan::{Plan, added, changed, gone, hot_key};

@@ -4,11 +4,13 @@
 pub mod dashmap;
 pub mod deltafifo;
 pub mod floor;
+#[cfg(feature = "peers")]
 pub mod kube_writer;
 pub mod mutex;
 pub mod mutex_engine;
 mod name;
 mod ready;
+#[cfg(feature = "peers")]
 pub mod workqueue;
 
 use std::sync::Arc;

@@ -74,6 +74,12 @@ impl EngineName {
         }
     }
 
+    /// Whether this binary can measure it.
+    #[must_use]
+    pub fn is_built(self) -> bool {
+        cfg!(feature = "peers") || !matches!(self, Self::KubeWriter | Self::KubeWriterArc)
+    }
+
     /// Whether it is written in Go.
     #[must_use]
     pub fn is_go(self) -> bool {

@@ -1,33 +1,14 @@
 //! Where a report is written: a page that needs nothing else, and beside it its plots and rows as files.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Report, file, page, plots};
+use super::file::{self, Unwritable};
+use super::{Report, page, plots};
 
 /// A directory for a report.
 #[derive(Debug)]
 pub struct Directory(PathBuf);
-
-/// Something of a report cannot be written.
-#[derive(Debug, thiserror::Error)]
-pub enum Unwritable {
-    /// The file or directory cannot be made.
-    #[error("{} cannot be written: {source}", path.display())]
-    Path {
-        /// Which one.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Standard output takes no more; the files are written by then.
-    #[error("standard output cannot be written: {0}")]
-    Terminal(io::Error),
-    /// A plot cannot be drawn.
-    #[error("a plot of the report cannot be drawn: {0}")]
-    Draw(String),
-}
 
 impl Directory {
     /// Makes the directory, and sees that a page can be written there. A page of before stays until there is a new one.

@@ -7,7 +7,25 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-use super::directory::Unwritable;
+/// Something of a report cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum Unwritable {
+    /// The file or directory cannot be made.
+    #[error("{} cannot be written: {source}", path.display())]
+    Path {
+        /// Which one.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Standard output takes no more; the files are written by then.
+    #[error("standard output cannot be written: {0}")]
+    Terminal(io::Error),
+    /// A plot cannot be drawn.
+    #[cfg(feature = "peers")]
+    #[error("a plot of the report cannot be drawn: {0}")]
+    Draw(String),
+}
 
 /// Sees that a file can be written, and leaves nothing.
 pub(super) fn check(path: &Path) -> Result<(), Unwritable> {

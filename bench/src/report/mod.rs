@@ -5,6 +5,7 @@ mod behind;
 mod check;
 mod claims;
 mod commit;
+#[cfg(feature = "peers")]
 mod directory;
 mod figure;
 mod file;
@@ -12,9 +13,11 @@ mod join;
 mod machine;
 mod missed;
 mod outputs;
+#[cfg(feature = "peers")]
 mod page;
 mod percentile;
 mod plain;
+#[cfg(feature = "peers")]
 mod plots;
 mod remarks;
 mod run;
@@ -27,7 +30,9 @@ mod whole;
 
 pub use check::{Disagreement, check};
 pub use claims::Claims;
-pub use directory::{Directory, Unwritable};
+#[cfg(feature = "peers")]
+pub use directory::Directory;
+pub use file::Unwritable;
 pub use join::{NotOne, join};
 pub use machine::Machine;
 pub use missed::Missed;

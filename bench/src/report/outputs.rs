@@ -3,24 +3,40 @@
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use super::directory::{Directory, Unwritable};
-use super::{Report, file, print};
+#[cfg(feature = "peers")]
+use super::directory::Directory;
+use super::file::{self, Unwritable};
+use super::{Report, print};
 
 /// See the module.
 #[derive(Debug)]
 pub struct Outputs {
     json: Option<PathBuf>,
+    #[cfg(feature = "peers")]
     report: Option<Directory>,
 }
 
 impl Outputs {
-    /// Sees that everything can be written, before anything is measured. What is there already stays until it is.
+    /// Checks that the JSON can be written, before anything is measured. An existing file stays until then.
     ///
     /// # Errors
     /// [`Unwritable`].
-    pub fn open(json: Option<&Path>, report: Option<&Path>) -> Result<Self, Unwritable> {
+    pub fn open(json: Option<&Path>) -> Result<Self, Unwritable> {
         json.map_or(Ok(()), file::check)?;
-        Ok(Self { json: json.map(Path::to_owned), report: report.map(Directory::make).transpose()? })
+        Ok(Self {
+            json: json.map(Path::to_owned),
+            #[cfg(feature = "peers")]
+            report: None,
+        })
+    }
+
+    /// Adds the directory of a report, and checks that it can be written.
+    ///
+    /// # Errors
+    /// [`Unwritable`].
+    #[cfg(feature = "peers")]
+    pub fn with_report(self, report: Option<&Path>) -> Result<Self, Unwritable> {
+        Ok(Self { report: report.map(Directory::make).transpose()?, ..self })
     }
 
     /// Writes everything. That nobody reads the standard output any more is no failure.
@@ -31,6 +47,7 @@ impl Outputs {
         if let Some(json) = &self.json {
             file::write(json, &report.json())?;
         }
+        #[cfg(feature = "peers")]
         if let Some(directory) = &self.report {
             directory.write(report)?;
         }

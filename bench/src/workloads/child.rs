@@ -4,19 +4,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo_informer::workqueue::WorkQueue;
-
 use super::footprint::{self, Offer};
 use super::lists::Lists;
-use super::{Workload, events, owned, queries, readers, slow_handler, stall, workqueue};
-use crate::data::{Generated, Pods, Source};
+#[cfg(feature = "peers")]
+use super::workqueue;
+use super::{Workload, events, owned, queries, readers, slow_handler, stall};
+#[cfg(feature = "peers")]
+use crate::data::Pods;
+use crate::data::{Generated, Source};
 use crate::engines::dashmap::DashMapEngine;
 use crate::engines::deltafifo::DeltaFifoEngine;
 use crate::engines::floor::{Floor, InOrder, Partitioned};
+#[cfg(feature = "peers")]
 use crate::engines::kube_writer::{KubeWriterEngine, Owned, Shared};
+#[cfg(feature = "peers")]
 use crate::engines::mutex::MutexWorkQueue;
 use crate::engines::mutex_engine::MutexEngine;
-use crate::engines::workqueue::WorkEngine;
 use crate::engines::{Counts, EngineName, IndexEngine, ListEngine, QueueEngine, StoreEngine};
 use crate::protocol::{Done, Line, Output};
 
@@ -50,10 +53,11 @@ pub type ChildError = Box<dyn std::error::Error>;
 /// # Errors
 /// When the input cannot be used, an engine miscounts, or nobody reads what is printed.
 pub fn run(args: &ChildArgs) -> Result<(), ChildError> {
-    match &args.input {
-        None => run_on(args, &Generated { objects: args.objects }),
-        Some(path) => run_on(args, &Pods::read(path)?),
+    #[cfg(feature = "peers")]
+    if let Some(path) = &args.input {
+        return run_on(args, &Pods::read(path)?);
     }
+    run_on(args, &Generated { objects: args.objects })
 }
 
 fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
@@ -63,8 +67,8 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
         EngineName::DeltaFifo => {
             run_queue(args, source, DeltaFifoEngine::<_, _, false>::new, &mut out)?;
             run_index(args, source, DeltaFifoEngine::<_, _, false>::with_nodes, &mut out)?;
-            let new = || WorkQueue::builder().build().expect("the workload has a runtime");
-            run_work(args, source, new, &mut out)?;
+            #[cfg(feature = "peers")]
+            workqueue::run(args, source, workqueue::ours, &mut out)?;
         }
         EngineName::DeltaFifoSkip => run_queue(args, source, DeltaFifoEngine::<_, _, true>::new, &mut out)?,
         EngineName::DeltaFifoOneThread => {
@@ -75,7 +79,8 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
         EngineName::Mutex => {
             run_queue(args, source, MutexEngine::new, &mut out)?;
             run_index(args, source, MutexEngine::with_nodes, &mut out)?;
-            run_work(args, source, MutexWorkQueue::new, &mut out)?;
+            #[cfg(feature = "peers")]
+            workqueue::run(args, source, MutexWorkQueue::new, &mut out)?;
         }
         EngineName::DashMap => {
             run_queue(args, source, DashMapEngine::new, &mut out)?;
@@ -95,9 +100,11 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
             }
             leave(lists);
         }
+        #[cfg(feature = "peers")]
         EngineName::KubeWriter => {
             run_store(args, source, KubeWriterEngine::<Owned<S::Object>, S::Meta>::new, None, &mut out)?;
         }
+        #[cfg(feature = "peers")]
         EngineName::KubeWriterArc => {
             run_store(args, source, KubeWriterEngine::<Shared<S::Object>, S::Meta>::new, None, &mut out)?;
         }
@@ -154,15 +161,6 @@ fn run_index<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>(
     out: &mut Output,
 ) -> Result<(), ChildError> {
     if args.asks(Workload::Queries) { queries::run(args, source, new, out) } else { Ok(()) }
-}
-
-fn run_work<S: Source, Q: WorkEngine>(
-    args: &ChildArgs,
-    source: &S,
-    new: impl Fn() -> Q,
-    out: &mut Output,
-) -> Result<(), ChildError> {
-    if args.asks(Workload::WorkQueue) { workqueue::run(args, source, new, out) } else { Ok(()) }
 }
 
 fn run_lists<S: Source, E: ListEngine<S::Object>>(

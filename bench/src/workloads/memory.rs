@@ -58,7 +58,7 @@ pub fn peak() -> u64 {
 }
 
 /// The most that was resident of another process since its start; 0 when it has ended.
-#[cfg(feature = "server")]
+#[cfg(feature = "peers")]
 pub(crate) fn peak_of(process: u32) -> u64 {
     status_bytes(&process.to_string(), "VmHWM:")
 }

@@ -13,12 +13,13 @@ mod queries;
 mod readers;
 mod slow_handler;
 mod stall;
+#[cfg(feature = "peers")]
 mod workqueue;
 
 use std::fmt;
 
 pub use child::{ChildArgs, run};
-#[cfg(feature = "server")]
+#[cfg(feature = "peers")]
 pub(crate) use memory::peak_of;
 pub use memory::{MemoryMark, peak};
 
@@ -77,6 +78,12 @@ impl Workload {
             Self::WorkQueue => "workqueue",
             Self::Memory => "memory",
         }
+    }
+
+    /// Whether this binary can measure it.
+    #[must_use]
+    pub fn is_built(self) -> bool {
+        cfg!(feature = "peers") || self != Self::WorkQueue
     }
 
     /// Whether it only takes lists.

@@ -13,6 +13,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use deltafifo_informer::workqueue::WorkQueue;
 use serde_json::Map;
 use tokio::runtime::{Builder, Handle};
 
@@ -47,13 +48,21 @@ impl Shape {
     }
 }
 
-/// Runs all variants, each on a queue of its own.
+/// Creates the work queue of this project. Needs a runtime, as [`run`] enters one.
+pub(super) fn ours() -> WorkQueue<Key> {
+    WorkQueue::builder().build().expect("the workload has a runtime")
+}
+
+/// Runs all variants, each on a queue of its own, if the workload was asked for.
 pub(super) fn run<S: Source, Q: WorkEngine>(
     args: &ChildArgs,
     source: &S,
     new: impl Fn() -> Q,
     out: &mut Output,
 ) -> Result<(), ChildError> {
+    if !args.asks(Workload::WorkQueue) {
+        return Ok(());
+    }
     out.progress("building keys")?;
     let meta = S::Meta::default();
     let key = |index| with_key(&meta, &source.make(index, None), |key| Key::from(key));

@@ -40,10 +40,12 @@ mod state;
 mod store;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "peers")]
 mod workqueue;
 
 pub use builder::MutexFifoBuilder;
 pub use fifo::MutexFifo;
 pub use pop::{Popped, Verdict};
 pub use store::{Change, MutexStore};
+#[cfg(feature = "peers")]
 pub use workqueue::{MutexWorkQueue, Work};

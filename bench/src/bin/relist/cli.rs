@@ -1,0 +1,180 @@
+//! The command line.
+
+use std::collections::BTreeSet;
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, value_parser};
+use deltafifo_bench::engines::EngineName;
+use deltafifo_bench::peers::NeedsPeers;
+#[cfg(feature = "peers")]
+use deltafifo_bench::server::ClientName;
+use deltafifo_bench::workloads::Workload;
+
+/// Without the feature the option is only refused.
+#[cfg(not(feature = "peers"))]
+type ClientName = String;
+
+/// Measures relists of a million objects on deltafifo, on the classic designs and on the real client-go.
+///
+/// Without options it compares the main engines once, which takes a minute or so.
+#[derive(Parser)]
+#[command(name = "relist", version)]
+pub struct Cli {
+    /// How many objects: 1000000 otherwise, or 50000 with --input, since a decoded pod takes 50 kB and is in every list, or
+    /// 100000 with --server. Several, as in 10000,100000,1000000, show how the time grows
+    #[arg(long, value_name = "N,M", value_delimiter = ',')]
+    pub objects: Vec<NonZero<usize>>,
+    /// A LIST response of pods, JSON or gzipped JSON, repeated under new names up to N; generated objects otherwise [peers]
+    #[arg(long, value_name = "FILE")]
+    pub input: Option<PathBuf>,
+    /// Workloads, separated by commas: initial, relist, churn, events, stall, readers, queries, slow-handler, workqueue
+    /// [peers], memory, or all; initial and relist otherwise
+    #[arg(long, value_name = "A,B", value_parser = workloads_named)]
+    workload: Option<Named<Workload>>,
+    /// Engines, separated by commas: deltafifo, deltafifo-skip, deltafifo-1-thread, deltafifo-lane, deltafifo-single, mutex,
+    /// dashmap, floor, kube-writer [peers], kube-writer-arc [peers], client-go-deltafifo, client-go-realfifo,
+    /// client-go-informer; all that are there otherwise
+    #[arg(long, value_name = "A,B", value_parser = engines_named)]
+    engine: Option<Named<EngineName>>,
+    /// How often everything is measured: 3 times otherwise, or 5 with --server, or once without any option
+    #[arg(long, value_name = "R", value_parser = value_parser!(u16).range(1..=1000))]
+    rounds: Option<u16>,
+    /// How long the stall workload offers, and readers read
+    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    pub seconds: Duration,
+    /// Measure clients of a real API server instead: from their start until a handler was told of all config maps, and then
+    /// a relist of which 1 % has changed. The config maps, 1 kB each, are made in the namespace deltafifo-bench-N, if they
+    /// are not there, and stay; whose server it is must allow that [peers]
+    #[arg(
+        long,
+        value_name = "KUBECONFIG",
+        conflicts_with_all = ["input", "workload", "engine", "seconds", "from"]
+    )]
+    pub server: Option<PathBuf>,
+    /// Clients of the server, separated by commas; all that are there otherwise [peers]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', requires = "server")]
+    pub client: Vec<ClientName>,
+    /// Where to write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Where to write the report: a page with plots, index.html, and the plots as SVG files [peers]
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+    /// Measure nothing, but take the figures that an earlier run wrote with --json
+    /// (several such files are joined)
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 1..,
+        conflicts_with_all = ["objects", "input", "workload", "engine", "rounds", "seconds"]
+    )]
+    pub from: Vec<PathBuf>,
+    /// Measure one engine here and print the protocol: what each engine's own process is started with
+    #[arg(long, hide = true)]
+    pub child: bool,
+}
+
+impl Cli {
+    /// Parses the arguments of this process; ends it with a message if they are wrong.
+    pub fn read() -> Result<Self, NeedsPeers> {
+        let cli = Self::parse();
+        if cfg!(feature = "peers") { Ok(cli) } else { cli.needs_no_peers() }
+    }
+
+    /// Refuses what this binary was built without.
+    fn needs_no_peers(self) -> Result<Self, NeedsPeers> {
+        let paths = [("--input", &self.input), ("--server", &self.server), ("--report", &self.report)];
+        let option = paths.into_iter().find(|(_, given)| given.is_some()).map(|(option, _)| option.to_owned());
+        let workload = self.workload.iter().flat_map(|named| &named.0).find(|workload| !workload.is_built());
+        let engine = self.engine.iter().flat_map(|named| &named.0).find(|engine| !engine.is_built());
+        let needs = option
+            .or_else(|| workload.map(|workload| format!("--workload {workload}")))
+            .or_else(|| engine.map(|engine| format!("--engine {engine}")));
+        needs.map_or(Ok(self), |what| Err(NeedsPeers(what)))
+    }
+
+    /// Whether no option says what to measure.
+    pub fn is_first_run(&self) -> bool {
+        let given = self.input.is_some() || self.workload.is_some() || self.engine.is_some() || self.rounds.is_some();
+        !given && self.objects.is_empty() && self.server.is_none()
+    }
+
+    /// Each number once, in ascending order.
+    pub fn objects(&self) -> BTreeSet<usize> {
+        self.objects.iter().map(|objects| objects.get()).chain([self.most_objects()]).collect()
+    }
+
+    pub fn most_objects(&self) -> usize {
+        let usual = match (&self.server, &self.input) {
+            (Some(_), _) => 100_000,
+            (_, Some(_)) => 50_000,
+            _ => 1_000_000,
+        };
+        self.objects.iter().max().map_or(usual, |most| most.get())
+    }
+
+    pub fn rounds(&self) -> usize {
+        let usual = match &self.server {
+            _ if self.is_first_run() => 1,
+            Some(_) => 5,
+            None => 3,
+        };
+        self.rounds.unwrap_or(usual).into()
+    }
+
+    pub fn workloads(&self) -> Vec<Workload> {
+        let usual = || vec![Workload::Initial, Workload::Relist];
+        self.workload.as_ref().map_or_else(usual, |named| named.0.clone())
+    }
+
+    /// The engines that are named, if any are.
+    pub fn engines(&self) -> Option<Vec<EngineName>> {
+        self.engine.as_ref().map(|named| named.0.clone())
+    }
+}
+
+/// What was chosen of a list of names.
+#[derive(Clone)]
+struct Named<T>(Vec<T>);
+
+fn workloads_named(text: &str) -> Result<Named<Workload>, String> {
+    // The others must be names all the same.
+    let (all, others): (Vec<_>, Vec<_>) = text.split(',').partition(|name| name.trim() == "all");
+    if !all.is_empty() {
+        if !others.is_empty() {
+            choose("workload", &others.join(","), &Workload::ALL, |workload| workload.name())?;
+        }
+        return Ok(Named(Workload::ALL.into_iter().filter(|workload| workload.is_built()).collect()));
+    }
+    choose("workload", text, &Workload::ALL, |workload| workload.name())
+}
+
+fn engines_named(text: &str) -> Result<Named<EngineName>, String> {
+    choose("engine", text, &EngineName::ALL, |engine| engine.name())
+}
+
+fn choose<T: Copy>(what: &str, text: &str, all: &[T], name: impl Fn(&T) -> &'static str) -> Result<Named<T>, String> {
+    let mut names: Vec<&str> = Vec::new();
+    let mut chosen = Vec::new();
+    for wanted in text.split(',').map(str::trim) {
+        let Some(one) = all.iter().find(|one| name(one) == wanted) else {
+            let known: Vec<_> = all.iter().map(&name).collect();
+            return Err(format!("unknown {what} {wanted:?}, known are {}", known.join(", ")));
+        };
+        if !names.contains(&wanted) {
+            names.push(wanted);
+            chosen.push(*one);
+        }
+    }
+    Ok(Named(chosen))
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    if !(0.001..=3600.0).contains(&seconds) {
+        return Err("must be from 0.001 to 3600".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}

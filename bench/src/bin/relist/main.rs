@@ -1,0 +1,168 @@
+//! Compares deltafifo with its peers on the same data in one run: see the package's documentation.
+
+mod cli;
+
+use std::fmt::Display;
+use std::path::Path;
+#[cfg(feature = "peers")]
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use cli::Cli;
+#[cfg(feature = "peers")]
+use deltafifo_bench::data::Pods;
+use deltafifo_bench::engines::EngineName;
+use deltafifo_bench::protocol::{GoPeer, Interrupt};
+use deltafifo_bench::report::{Machine, Outputs, Report, Run, Summary, Unwritable, Verdict, join};
+use deltafifo_bench::rounds::{self, Interrupted, Outcome, Plan};
+#[cfg(feature = "peers")]
+use deltafifo_bench::server;
+use deltafifo_bench::workloads::{self, ChildArgs, Workload};
+use mimalloc::MiMalloc;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+fn main() -> ExitCode {
+    let run = |cli: Cli| if cli.child { child(&cli) } else { parent(&cli) };
+    match Cli::read().map_err(Error::from).and_then(run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("relist: {error}");
+            if error.is::<Interrupted>() { ExitCode::from(INTERRUPTED) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+type Error = Box<dyn std::error::Error>;
+
+/// What a shell says of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+fn child(cli: &Cli) -> Result<(), Error> {
+    let objects = cli.most_objects();
+    #[cfg(feature = "peers")]
+    if let Some(kubeconfig) = &cli.server {
+        let client = *cli.client.first().ok_or("a child needs its --client")?;
+        return server::run_client(client, kubeconfig, objects).map_err(|error| -> Error { error });
+    }
+    let engine = cli.engines().and_then(|engines| engines.first().copied()).ok_or("a child needs its --engine")?;
+    let (workloads, input) = (cli.workloads(), cli.input.clone());
+    workloads::run(&ChildArgs { engine, workloads, objects, input, length: cli.seconds })
+}
+
+/// A report with the name of its file.
+fn earlier(path: &Path) -> Result<(String, Report), Error> {
+    let name = path.display().to_string();
+    let report = Report::read(path).map_err(|error| format!("{name} {error}"))?;
+    Ok((name, report))
+}
+
+fn outputs(cli: &Cli) -> Result<Outputs, Unwritable> {
+    let outputs = Outputs::open(cli.json.as_deref())?;
+    #[cfg(feature = "peers")]
+    let outputs = outputs.with_report(cli.report.as_deref())?;
+    Ok(outputs)
+}
+
+fn parent(cli: &Cli) -> Result<(), Error> {
+    if let Some(report) = join(cli.from.iter().map(|path| earlier(path)).collect::<Result<_, _>>()?)? {
+        outputs(cli)?.write(&report)?;
+        return Ok(report.sound()?);
+    }
+    #[cfg(feature = "peers")]
+    if let Some(kubeconfig) = cli.server.clone() {
+        return clients(cli, kubeconfig);
+    }
+    #[cfg(feature = "peers")]
+    if let Some(input) = &cli.input {
+        Pods::read(input)?; // here, so that it is said once and at once
+    }
+    let outputs = outputs(cli)?;
+    let (workloads, input) = (cli.workloads(), cli.input.clone());
+    let (objects, rounds) = (cli.objects().into_iter().collect(), cli.rounds());
+    let Chosen { engines, go, skipped } = engines(cli.engines(), &workloads)?;
+    let plan = Plan { engines, workloads, objects, input, rounds, length: cli.seconds };
+    plan.check_memory(Machine::available_bytes())?;
+    // Not before: while Go builds, Ctrl-C has nothing to keep.
+    let interrupt = Interrupt::catch()?;
+    let mut run = Run::begins(plan.rounds);
+    let outcome = rounds::run(&plan, go.as_ref(), &interrupt);
+    (run.skipped, run.verdict) = (skipped, Verdict::of(&outcome.measured));
+    tell(run, outcome, &outputs)
+}
+
+/// Measures clients of an API server.
+#[cfg(feature = "peers")]
+fn clients(cli: &Cli, kubeconfig: PathBuf) -> Result<(), Error> {
+    if cli.objects.len() > 1 {
+        return Err("--server takes one number of --objects".into());
+    }
+    let outputs = outputs(cli)?;
+    let (objects, rounds) = (cli.most_objects(), cli.rounds());
+    let chosen = server::Chosen::of(cli.client.clone(), &kubeconfig)?;
+    let plan = server::Plan { kubeconfig, chosen, objects, rounds };
+    let mut run = Run::begins(plan.rounds);
+    let outcome = server::run(&plan)?;
+    // Who did not have all objects has failed its turn.
+    let verdict = if outcome.measured.is_empty() { Verdict::Unknown } else { Verdict::Agree };
+    (run.skipped, run.verdict) = (plan.chosen.skipped, verdict);
+    tell(run, outcome, &outputs)
+}
+
+/// Reports what a run brought.
+fn tell<E: Display + PartialEq>(mut run: Run, outcome: Outcome<E>, outputs: &Outputs) -> Result<(), Error> {
+    let mut machine = Machine::here();
+    (run.complete, run.failed, run.not_run) = (outcome.is_complete(), outcome.failed, outcome.not_run);
+    machine.engines = outcome.engines;
+    let rows = Summary::of(&outcome.measured, run.rounds);
+    let report = Report::of(run, machine, rows);
+    // Who asks for the end before there is anything keeps what was written before.
+    if !report.rows.is_empty() || outcome.interrupted.is_none() {
+        outputs.write(&report)?;
+    }
+    // Last, so that a person sees what was measured.
+    match outcome.interrupted {
+        Some(interrupted) => Err(interrupted.into()),
+        None => Ok(report.sound()?),
+    }
+}
+
+/// The engines of a run.
+struct Chosen {
+    engines: Vec<EngineName>,
+    go: Option<GoPeer>,
+    /// What cannot be run here, and why.
+    skipped: Vec<String>,
+}
+
+/// Those that are asked for, or all, as far as they can do any of the workloads here.
+fn engines(named: Option<Vec<EngineName>>, workloads: &[Workload]) -> Result<Chosen, Error> {
+    let is_named = named.is_some();
+    let mut engines = named.unwrap_or_else(|| EngineName::ALL.into_iter().filter(|engine| engine.is_built()).collect());
+    let (mut go, mut skipped) = (None, Vec::new());
+    if engines.iter().any(|engine| engine.is_go()) {
+        eprintln!("building the peer in Go");
+        match GoPeer::build() {
+            Ok(peer) => go = Some(peer),
+            // Who names an engine wants its figures; who does not gets those of the others.
+            Err(error) if is_named => return Err(format!("the engines of client-go cannot be run: {error}").into()),
+            Err(error) => {
+                eprintln!("skipping the engines of client-go: {error}");
+                skipped.push(format!("The engines of client-go were left out: {error}."));
+                engines.retain(|engine| !engine.is_go());
+            }
+        }
+    }
+    engines.retain(|engine| {
+        let can = workloads.iter().any(|workload| engine.can(*workload));
+        if !can {
+            eprintln!("skipping {engine}: it has none of these workloads");
+        }
+        can
+    });
+    if engines.is_empty() {
+        return Err("there is nothing to run: --help says which engines and workloads there are".into());
+    }
+    Ok(Chosen { engines, go, skipped })
+}

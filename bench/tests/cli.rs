@@ -94,6 +94,16 @@ fn a_store_without_a_queue_does_what_it_can() {
     assert_eq!(rows.len(), 16);
 }
 
+/// The first run leaves `owned` out.
+#[test]
+fn child_without_owned_measures_the_plain_relist_only() {
+    for (option, variants) in [("", 2), ("--without-owned", 1)] {
+        let run = relist(&format!("--child --engine mutex --workload relist --objects 100 {option}"));
+        let rows = String::from_utf8_lossy(&run.stdout).lines().filter(|line| line.starts_with("{\"row\"")).count();
+        assert_eq!(rows, variants, "{option}");
+    }
+}
+
 fn is_refused(arguments: &str, about: &str) {
     let run = relist(arguments);
     let stderr = String::from_utf8_lossy(&run.stderr);

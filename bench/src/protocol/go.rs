@@ -52,12 +52,20 @@ impl GoPeer {
         Self::of("./server", "client-go-client")
     }
 
-    fn of(package: &str, name: &str) -> Result<Self, GoUnusable> {
+    /// Returns the directory of the peers' source, which can be built here.
+    ///
+    /// # Errors
+    /// [`GoUnusable::NoGo`], [`GoUnusable::NoSource`].
+    pub fn find() -> Result<PathBuf, GoUnusable> {
         let found = Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         if !found.is_ok_and(|status| status.success()) {
             return Err(GoUnusable::NoGo);
         }
-        let source = source().ok_or(GoUnusable::NoSource)?;
+        source().ok_or(GoUnusable::NoSource)
+    }
+
+    fn of(package: &str, name: &str) -> Result<Self, GoUnusable> {
+        let source = Self::find()?;
         let program = env::current_exe()?.with_file_name(name);
         let built =
             Command::new("go").arg("build").arg("-o").arg(&program).arg(package).current_dir(source).output()?;

@@ -44,7 +44,7 @@ impl Interrupt {
     }
 
     /// The same, of somebody who may be asking just now: a terminal asks the child as well, and perhaps first.
-    pub(super) fn asked_soon(&self) -> bool {
+    pub(crate) fn asked_soon(&self) -> bool {
         let mut running = self.0.running.lock();
         self.0.told.wait_while_for(&mut running, |_| !self.asked(), Duration::from_millis(500));
         self.asked()

@@ -11,6 +11,7 @@ mod figure;
 mod file;
 mod join;
 mod machine;
+mod meaning;
 mod missed;
 mod outputs;
 #[cfg(feature = "peers")]
@@ -32,9 +33,11 @@ pub use check::{Disagreement, check};
 pub use claims::Claims;
 #[cfg(feature = "peers")]
 pub use directory::Directory;
+pub(crate) use figure::figure;
 pub use file::Unwritable;
 pub use join::{NotOne, join};
 pub use machine::Machine;
+pub use meaning::meaning;
 pub use missed::Missed;
 pub use outputs::Outputs;
 pub use run::Run;

@@ -39,11 +39,11 @@ impl Outputs {
         Ok(Self { report: report.map(Directory::make).transpose()?, ..self })
     }
 
-    /// Writes everything. That nobody reads the standard output any more is no failure.
+    /// Writes everything, and to the terminal a closing text. That nobody reads the standard output any more is no failure.
     ///
     /// # Errors
     /// [`Unwritable`].
-    pub fn write(&self, report: &Report) -> Result<(), Unwritable> {
+    pub fn write(&self, report: &Report, closing: &str) -> Result<(), Unwritable> {
         if let Some(json) = &self.json {
             file::write(json, &report.json())?;
         }
@@ -52,7 +52,7 @@ impl Outputs {
             directory.write(report)?;
         }
         let mut terminal = io::stdout().lock();
-        match writeln!(terminal, "{}", print(report)).and_then(|()| terminal.flush()) {
+        match writeln!(terminal, "{}{closing}", print(report)).and_then(|()| terminal.flush()) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Unwritable::Terminal(error)),
             _ => Ok(()),
         }

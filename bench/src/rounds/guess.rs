@@ -1,13 +1,28 @@
 //! How long a turn takes before one like it has been measured: rough weights, so that the first round has an estimate too.
 //! What has been measured since says how many times as long this machine takes as the one these are from (50,000 objects,
-//! two busy cores).
+//! two busy cores; lists: 640,000).
 
 use super::Plan;
 use super::turns::Turn;
+use crate::engines::EngineName;
 use crate::workloads::Workload;
 
 /// A decoded pod takes so many times as long to make as a generated object.
 const POD: f64 = 10.0;
+
+/// What lists that belong to the engine alone, and memory made ready for them, add to an object of a list.
+const OWNED: f64 = 5.0;
+
+/// Microseconds for each object of a list.
+fn list(engine: EngineName) -> f64 {
+    match engine {
+        EngineName::Floor | EngineName::DeltaFifo => 1.7,
+        EngineName::DeltaFifoOneThread => 2.0,
+        EngineName::Mutex | EngineName::DashMap => 3.6,
+        engine if engine.is_go() => 9.0,
+        _ => 3.0,
+    }
+}
 
 /// Seconds of a turn.
 #[expect(clippy::cast_precision_loss, reason = "a guess has one digit")]
@@ -17,7 +32,10 @@ pub(super) fn seconds(plan: &Plan, turn: &Turn) -> f64 {
     let of = |workload: Workload| {
         // What it takes in any case, and microseconds for each object: in Rust, and in Go.
         let (fixed, [rust, go]) = match workload {
-            Workload::Initial | Workload::Relist | Workload::Churn => (0.1, [8.0, 25.0]),
+            Workload::Initial | Workload::Relist | Workload::Churn => {
+                let owned = if plan.owned { OWNED } else { 0.0 };
+                (0.1, [list(turn.engine) + owned; 2])
+            }
             Workload::Events => (0.1, [70.0, 200.0]),
             Workload::Stall => (2.0 * length, [10.0, 50.0]),
             Workload::Readers => (2.5 * length, [10.0, 50.0]),

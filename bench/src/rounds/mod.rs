@@ -1,6 +1,7 @@
 //! The rounds of a run: in each, every engine has its turn in a process of its own, so that a slow spell of the machine
 //! meets all alike.
 
+mod first_run;
 mod guess;
 mod need;
 mod said;
@@ -16,6 +17,8 @@ use crate::protocol::{ChildFailed, GoPeer, Interrupt, Line, Row, run_child};
 use crate::report::{Machine, Missed};
 use crate::warm;
 use crate::workloads::{ChildArgs, Workload};
+pub use first_run::FIRST_RUN;
+use first_run::fewer;
 pub use need::TooLarge;
 use said::Said;
 use turns::{Turn, Turns};
@@ -35,6 +38,22 @@ pub struct Plan {
     pub rounds: usize,
     /// this is how long a stall run offers, and readers read.
     pub length: Duration,
+    /// Whether a relist is measured also with lists that belong to the engine alone.
+    pub owned: bool,
+    /// The most that the run should take: if the estimate after the first turn exceeds it, the run starts again with
+    /// fewer objects.
+    pub limit: Option<Duration>,
+}
+
+/// The peer in Go.
+#[derive(Debug)]
+pub enum Go {
+    /// Go is there, and builds it before its first turn.
+    Unbuilt,
+    /// It can be started.
+    Built(GoPeer),
+    /// No turn of it is to be run, or none can be.
+    Absent,
 }
 
 /// A row, and of what it is.
@@ -59,6 +78,8 @@ pub struct Outcome<E = EngineName> {
     pub failed: Vec<Missed>,
     /// The turns that did not come to their end because this process was asked to end.
     pub not_run: Vec<Missed>,
+    /// What cannot be run here, and why.
+    pub skipped: Vec<String>,
     /// How far it came, if this process was asked to end.
     pub interrupted: Option<Interrupted>,
 }
@@ -74,7 +95,7 @@ impl<E> Outcome<E> {
 impl<E> Default for Outcome<E> {
     fn default() -> Self {
         let (measured, engines, interrupted) = (Vec::new(), BTreeMap::new(), None);
-        Self { measured, engines, failed: Vec::new(), not_run: Vec::new(), interrupted }
+        Self { measured, engines, failed: Vec::new(), not_run: Vec::new(), skipped: Vec::new(), interrupted }
     }
 }
 
@@ -88,13 +109,25 @@ pub struct Interrupted {
 
 /// Runs all children. One that fails costs its turn, and nothing else.
 #[must_use]
-pub fn run(plan: &Plan, go: Option<&GoPeer>, interrupt: &Interrupt) -> Outcome {
+pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
     let all = Turn::all(plan);
     let mut turns = Turns::new(&all, plan);
     let (mut outcome, mut said) = (Outcome::default(), Said::default());
+    if let Some(first) = all.first().filter(|_| plan.limit.is_some()) {
+        // Once: each of the short turns finds what the one before it has given back.
+        turns.say("making memory ready");
+        make_ready(first, interrupt);
+    }
     for (done, turn) in all.iter().enumerate() {
+        if turn.engine.is_go() && matches!(go, Go::Unbuilt) {
+            go = build(&turns, interrupt, &mut outcome);
+        }
+        if turn.engine.is_go() && matches!(go, Go::Absent) {
+            turns.skip();
+            continue;
+        }
         turns.begin(turn, &all[done..]);
-        match take(plan, turn, go, interrupt, &turns, &mut outcome.measured) {
+        match take(plan, turn, &go, interrupt, &turns, &mut outcome.measured) {
             Ok(version) => said.note(turn, version),
             Err(ChildFailed::Interrupted) => {
                 outcome.interrupted = Some(Interrupted { done, of: all.len() });
@@ -108,9 +141,32 @@ pub fn run(plan: &Plan, go: Option<&GoPeer>, interrupt: &Interrupt) -> Outcome {
             }
         }
         turns.end(turn);
+        if let Some(limit) = plan.limit.filter(|_| done == 0)
+            && let (spent, ahead) = (turns.elapsed(), turns.left(&all[1..]))
+            && let Some(objects) = fewer(turn.objects, limit, spent, ahead)
+        {
+            let seconds = (spent + ahead).as_secs();
+            eprintln!("{} objects would take about {seconds} s here: measuring {objects} instead", turn.objects);
+            return run(&Plan { objects: vec![objects], limit: None, ..plan.clone() }, go, interrupt);
+        }
     }
     outcome.engines = said.descriptions();
     outcome
+}
+
+/// Builds the peer in Go. Without it its turns are left out.
+fn build(turns: &Turns, interrupt: &Interrupt, outcome: &mut Outcome) -> Go {
+    turns.say("building client-go with Go: up to a minute the first time, which the estimate leaves out");
+    match GoPeer::build() {
+        Ok(peer) => Go::Built(peer),
+        // Ctrl-C ends Go too: the turn is then the one that was interrupted.
+        Err(_) if interrupt.asked_soon() => Go::Unbuilt,
+        Err(why) => {
+            turns.say(&format!("skipping the engines of client-go: {why}"));
+            outcome.skipped.push(format!("The engines of client-go were left out: {why}."));
+            Go::Absent
+        }
+    }
 }
 
 fn missed(plan: &Plan, turn: &Turn, said: &str) -> Missed {
@@ -121,34 +177,47 @@ fn missed(plan: &Plan, turn: &Turn, said: &str) -> Missed {
 fn take(
     plan: &Plan,
     turn: &Turn,
-    go: Option<&GoPeer>,
+    go: &Go,
     interrupt: &Interrupt,
     turns: &Turns,
     measured: &mut Vec<Measured>,
 ) -> Result<String, ChildFailed> {
     let Turn { engine, objects, memory, .. } = *turn;
-    warm::before_process(engine, objects, Machine::available_bytes(), || !interrupt.asked());
-    let command = match go.filter(|_| engine.is_go()) {
+    if plan.owned {
+        make_ready(turn, interrupt);
+    }
+    let command = match go {
         // Memory is measured with what everybody has.
-        Some(go) if memory => go.as_it_is(),
-        Some(go) => go.at_its_best(),
-        None => own_child(memory)?,
+        Go::Built(go) if engine.is_go() && memory => go.as_it_is(),
+        Go::Built(go) if engine.is_go() => go.at_its_best(),
+        _ => own_child(memory, plan.owned)?,
     };
-    let (input, length) = (plan.input.clone(), plan.length);
-    let args = ChildArgs { engine, workloads: turn.workloads(plan), objects, input, length };
+    let (input, length, owned) = (plan.input.clone(), plan.length, plan.owned);
+    let args = ChildArgs { engine, workloads: turn.workloads(plan), objects, input, length, owned };
     run_child(command, &args, interrupt, |line| match line {
         Line::Progress(at) => turns.at(turn, &at),
-        Line::Row(row) => measured.push(Measured { engine, objects, row }),
+        Line::Row(row) => {
+            turns.figure(turn, &row);
+            measured.push(Measured { engine, objects, row });
+        }
         Line::Done(_) | Line::Version(_) => {}
     })
 }
 
+/// Makes ready the memory of a turn's process.
+fn make_ready(turn: &Turn, interrupt: &Interrupt) {
+    warm::before_process(turn.engine, turn.objects, Machine::available_bytes(), || !interrupt.asked());
+}
+
 /// What starts this binary as an engine's child.
-fn own_child(memory: bool) -> Result<Command, ChildFailed> {
+fn own_child(memory: bool, owned: bool) -> Result<Command, ChildFailed> {
     let own = std::env::current_exe()
         .map_err(|source| ChildFailed::Start { program: "the program itself".into(), source })?;
     let mut command = Command::new(own);
     command.arg("--child");
+    if !owned {
+        command.arg("--without-owned");
+    }
     if memory {
         // What is free is given back at once, so that what is resident is in use.
         command.env("MIMALLOC_PURGE_DELAY", "0");

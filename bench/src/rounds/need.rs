@@ -70,7 +70,7 @@ impl Need {
         let workloads = turn.workloads(plan);
         let most = |list| {
             let alive = workloads.iter().filter(|workload| workload.is_list() == list);
-            alive.map(|workload| KEY + object * alive_at_once(*workload, turn.engine)).max()
+            alive.map(|workload| KEY + object * alive_at_once(*workload, turn.engine, plan.owned)).max()
         };
         let (lists, others) = (most(true), most(false));
         // What lists took is freed at the end of the process, but where a collector sees to it.
@@ -91,10 +91,10 @@ impl Need {
 }
 
 /// Objects of one key.
-fn alive_at_once(workload: Workload, engine: EngineName) -> u64 {
+fn alive_at_once(workload: Workload, engine: EngineName, owned: bool) -> u64 {
     let [rust, kube_writer, go] = match workload {
         Workload::Initial => [1, 3, 2],
-        // In Rust with the lists of `owned`.
+        Workload::Relist if !owned => [2, 6, 3],
         Workload::Relist => [4, 6, 3],
         Workload::Churn => [5, 8, 4],
         Workload::Events => [3, 0, 5],
@@ -125,7 +125,8 @@ mod tests {
 
     fn plan(engine: EngineName, workloads: &[Workload], objects: usize) -> Plan {
         let (engines, workloads, objects) = (vec![engine], workloads.to_vec(), vec![objects]);
-        Plan { engines, workloads, objects, input: None, rounds: 1, length: Duration::from_secs(2) }
+        let length = Duration::from_secs(2);
+        Plan { engines, workloads, objects, input: None, rounds: 1, length, owned: true, limit: None }
     }
 
     /// Peaks that were measured, in bytes a key with 50,000 objects: the estimate is not below, and not half as much again.

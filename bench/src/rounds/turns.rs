@@ -8,7 +8,8 @@ use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
 use super::{Plan, guess};
 use crate::engines::EngineName;
-use crate::protocol::Progress;
+use crate::protocol::{Progress, Row};
+use crate::report::figure;
 use crate::workloads::Workload;
 
 /// One child.
@@ -75,6 +76,9 @@ pub(super) struct Turns {
     guessed: BTreeMap<Kind, f64>,
     /// and what it took.
     took: BTreeMap<Kind, Duration>,
+    /// What was left when the turn began.
+    left: Duration,
+    about: &'static str,
 }
 
 /// What is the same in every round.
@@ -87,29 +91,61 @@ impl Turns {
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_millis(200));
         let guessed = all.iter().map(|turn| (turn.kind(), guess::seconds(plan, turn))).collect();
-        Self { bar, began: Instant::now(), guessed, took: BTreeMap::new() }
+        Self { bar, began: Instant::now(), guessed, took: BTreeMap::new(), left: Duration::ZERO, about: "" }
     }
 
     /// `ahead` begins with the turn itself.
     pub fn begin(&mut self, turn: &Turn, ahead: &[Turn]) {
         self.began = Instant::now();
         let (left, known) = left(&self.guessed, &self.took, ahead);
-        let about = if known { "about" } else { "very roughly" };
-        let left = format!(", {about} {} left", HumanDuration(left));
+        (self.left, self.about) = (left, if known { "about" } else { "very roughly" });
+        let left = self.estimate();
         if self.bar.is_hidden() {
             eprintln!("{turn} ({:.0} s so far{left})", self.bar.elapsed().as_secs_f64());
         }
         self.bar.set_prefix(left);
     }
 
+    /// What is left of the estimate.
+    fn estimate(&self) -> String {
+        format!(", {} {} left", self.about, HumanDuration(self.left.saturating_sub(self.began.elapsed())))
+    }
+
     pub fn at(&self, turn: &Turn, at: &Progress) {
+        self.bar.set_prefix(self.estimate());
         let of = if at.total > 0 { format!(" {}/{}", at.done, at.total) } else { String::new() };
         self.bar.set_message(format!("{turn}: {}{of}", at.what));
     }
 
     /// Says at once what the report says again.
     pub fn failed(&self, failed: &str) {
-        self.bar.suspend(|| eprintln!("FAILED: {failed}; going on with the other turns"));
+        self.say(&format!("FAILED: {failed}; going on with the other turns"));
+    }
+
+    /// Shows the time of a list at once: the first one comes long before the report.
+    pub fn figure(&self, turn: &Turn, row: &Row) {
+        let is_list = Workload::ALL.iter().any(|workload| workload.is_list() && workload.name() == row.workload);
+        if is_list && row.variant.is_empty() {
+            self.say(&format!("  {} of {}: {}", row.workload, turn.engine, figure(row.value, &row.unit)));
+        }
+    }
+
+    pub fn say(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.bar.elapsed()
+    }
+
+    /// Returns the estimate of these turns.
+    pub fn left(&self, ahead: &[Turn]) -> Duration {
+        left(&self.guessed, &self.took, ahead).0
+    }
+
+    /// Leaves a turn out.
+    pub fn skip(&self) {
+        self.bar.inc(1);
     }
 
     pub fn end(&mut self, turn: &Turn) {
@@ -148,7 +184,8 @@ mod tests {
         let engines = vec![EngineName::Floor, EngineName::Mutex];
         let length = Duration::from_secs(1);
         let workloads = vec![Workload::Relist];
-        let plan = Plan { engines, workloads, objects: vec![10], input: None, rounds: 3, length };
+        let (objects, input, owned, limit) = (vec![10], None, true, None);
+        let plan = Plan { engines, workloads, objects, input, rounds: 3, length, owned, limit };
         let order: Vec<_> = Turn::all(&plan).iter().map(|turn| turn.engine.name()).collect();
         assert_eq!(order, ["floor", "mutex", "mutex", "floor", "floor", "mutex"]);
     }

@@ -36,6 +36,8 @@ pub struct ChildArgs {
     pub input: Option<PathBuf>,
     /// this is how long a stall run offers, and readers read.
     pub length: Duration,
+    /// Whether a relist is measured also with lists that belong to the engine alone.
+    pub owned: bool,
 }
 
 impl ChildArgs {
@@ -173,7 +175,7 @@ fn run_lists<S: Source, E: ListEngine<S::Object>>(
     for row in lists.run::<S, _>(args, &engine, out)? {
         out.line(&Line::Row(row))?;
     }
-    if E::OWNS_LISTS && args.asks(Workload::Relist) {
+    if E::OWNS_LISTS && args.owned && args.asks(Workload::Relist) {
         let row = owned::run(args, source, &engine, out)?;
         out.line(&Line::Row(row))?;
     }

@@ -74,6 +74,9 @@ pub struct Cli {
     /// Measure one engine here and print the protocol: what each engine's own process is started with
     #[arg(long, hide = true)]
     pub child: bool,
+    /// Leave out the relist of lists that belong to the engine alone
+    #[arg(long, hide = true, requires = "child")]
+    pub without_owned: bool,
 }
 
 impl Cli {

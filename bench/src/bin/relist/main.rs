@@ -13,8 +13,8 @@ use cli::Cli;
 use deltafifo_bench::data::Pods;
 use deltafifo_bench::engines::EngineName;
 use deltafifo_bench::protocol::{GoPeer, Interrupt};
-use deltafifo_bench::report::{Machine, Outputs, Report, Run, Summary, Unwritable, Verdict, join};
-use deltafifo_bench::rounds::{self, Interrupted, Outcome, Plan};
+use deltafifo_bench::report::{Machine, Outputs, Report, Run, Summary, Unwritable, Verdict, join, meaning};
+use deltafifo_bench::rounds::{self, FIRST_RUN, Go, Interrupted, Outcome, Plan};
 #[cfg(feature = "peers")]
 use deltafifo_bench::server;
 use deltafifo_bench::workloads::{self, ChildArgs, Workload};
@@ -48,7 +48,7 @@ fn child(cli: &Cli) -> Result<(), Error> {
     }
     let engine = cli.engines().and_then(|engines| engines.first().copied()).ok_or("a child needs its --engine")?;
     let (workloads, input) = (cli.workloads(), cli.input.clone());
-    workloads::run(&ChildArgs { engine, workloads, objects, input, length: cli.seconds })
+    workloads::run(&ChildArgs { engine, workloads, objects, input, length: cli.seconds, owned: !cli.without_owned })
 }
 
 /// A report with the name of its file.
@@ -67,7 +67,7 @@ fn outputs(cli: &Cli) -> Result<Outputs, Unwritable> {
 
 fn parent(cli: &Cli) -> Result<(), Error> {
     if let Some(report) = join(cli.from.iter().map(|path| earlier(path)).collect::<Result<_, _>>()?)? {
-        outputs(cli)?.write(&report)?;
+        outputs(cli)?.write(&report, "")?;
         return Ok(report.sound()?);
     }
     #[cfg(feature = "peers")]
@@ -81,15 +81,23 @@ fn parent(cli: &Cli) -> Result<(), Error> {
     let outputs = outputs(cli)?;
     let (workloads, input) = (cli.workloads(), cli.input.clone());
     let (objects, rounds) = (cli.objects().into_iter().collect(), cli.rounds());
-    let Chosen { engines, go, skipped } = engines(cli.engines(), &workloads)?;
-    let plan = Plan { engines, workloads, objects, input, rounds, length: cli.seconds };
+    let Chosen { engines, go, skipped } = engines(cli, &workloads)?;
+    let plan = if cli.is_first_run() {
+        Plan::first_run(engines, cli.most_objects(), cli.seconds)
+    } else {
+        Plan { engines, workloads, objects, input, rounds, length: cli.seconds, owned: true, limit: None }
+    };
     plan.check_memory(Machine::available_bytes())?;
-    // Not before: while Go builds, Ctrl-C has nothing to keep.
+    // Not before: while Go builds what was asked for, Ctrl-C has nothing to keep.
     let interrupt = Interrupt::catch()?;
     let mut run = Run::begins(plan.rounds);
-    let outcome = rounds::run(&plan, go.as_ref(), &interrupt);
-    (run.skipped, run.verdict) = (skipped, Verdict::of(&outcome.measured));
-    tell(run, outcome, &outputs)
+    let mut outcome = rounds::run(&plan, go, &interrupt);
+    outcome.skipped.extend(skipped);
+    run.verdict = Verdict::of(&outcome.measured);
+    if cli.is_first_run() {
+        outcome.measured.sort_by_key(|measured| EngineName::ALL.iter().position(|engine| *engine == measured.engine));
+    }
+    tell(run, outcome, &outputs, cli.is_first_run())
 }
 
 /// Measures clients of an API server.
@@ -103,23 +111,29 @@ fn clients(cli: &Cli, kubeconfig: PathBuf) -> Result<(), Error> {
     let chosen = server::Chosen::of(cli.client.clone(), &kubeconfig)?;
     let plan = server::Plan { kubeconfig, chosen, objects, rounds };
     let mut run = Run::begins(plan.rounds);
-    let outcome = server::run(&plan)?;
+    let mut outcome = server::run(&plan)?;
     // Who did not have all objects has failed its turn.
     let verdict = if outcome.measured.is_empty() { Verdict::Unknown } else { Verdict::Agree };
-    (run.skipped, run.verdict) = (plan.chosen.skipped, verdict);
-    tell(run, outcome, &outputs)
+    (outcome.skipped, run.verdict) = (plan.chosen.skipped, verdict);
+    tell(run, outcome, &outputs, false)
 }
 
-/// Reports what a run brought.
-fn tell<E: Display + PartialEq>(mut run: Run, outcome: Outcome<E>, outputs: &Outputs) -> Result<(), Error> {
+/// Reports what a run brought; after the first run also what it means.
+fn tell<E: Display + PartialEq>(
+    mut run: Run,
+    outcome: Outcome<E>,
+    outputs: &Outputs,
+    is_first_run: bool,
+) -> Result<(), Error> {
     let mut machine = Machine::here();
-    (run.complete, run.failed, run.not_run) = (outcome.is_complete(), outcome.failed, outcome.not_run);
+    run.complete = outcome.is_complete();
+    (run.failed, run.not_run, run.skipped) = (outcome.failed, outcome.not_run, outcome.skipped);
     machine.engines = outcome.engines;
     let rows = Summary::of(&outcome.measured, run.rounds);
     let report = Report::of(run, machine, rows);
     // Who asks for the end before there is anything keeps what was written before.
     if !report.rows.is_empty() || outcome.interrupted.is_none() {
-        outputs.write(&report)?;
+        outputs.write(&report, &if is_first_run { meaning(&report) } else { String::new() })?;
     }
     // Last, so that a person sees what was measured.
     match outcome.interrupted {
@@ -131,27 +145,31 @@ fn tell<E: Display + PartialEq>(mut run: Run, outcome: Outcome<E>, outputs: &Out
 /// The engines of a run.
 struct Chosen {
     engines: Vec<EngineName>,
-    go: Option<GoPeer>,
+    go: Go,
     /// What cannot be run here, and why.
     skipped: Vec<String>,
 }
 
 /// Those that are asked for, or all, as far as they can do any of the workloads here.
-fn engines(named: Option<Vec<EngineName>>, workloads: &[Workload]) -> Result<Chosen, Error> {
-    let is_named = named.is_some();
-    let mut engines = named.unwrap_or_else(|| EngineName::ALL.into_iter().filter(|engine| engine.is_built()).collect());
-    let (mut go, mut skipped) = (None, Vec::new());
-    if engines.iter().any(|engine| engine.is_go()) {
-        eprintln!("building the peer in Go");
-        match GoPeer::build() {
-            Ok(peer) => go = Some(peer),
-            // Who names an engine wants its figures; who does not gets those of the others.
-            Err(error) if is_named => return Err(format!("the engines of client-go cannot be run: {error}").into()),
-            Err(error) => {
-                eprintln!("skipping the engines of client-go: {error}");
-                skipped.push(format!("The engines of client-go were left out: {error}."));
-                engines.retain(|engine| !engine.is_go());
-            }
+fn engines(cli: &Cli, workloads: &[Workload]) -> Result<Chosen, Error> {
+    let (mut go, mut skipped) = (Go::Absent, Vec::new());
+    let all: &[_] = if cli.is_first_run() { &FIRST_RUN } else { &EngineName::ALL };
+    let built = || all.iter().copied().filter(|engine| engine.is_built()).collect();
+    let mut engines: Vec<_> = cli.engines().unwrap_or_else(built);
+    let is_go = engines.iter().any(|engine| engine.is_go());
+    match GoPeer::find() {
+        _ if !is_go => {}
+        Ok(_) if cli.engines().is_none() => go = Go::Unbuilt,
+        Err(error) if cli.engines().is_none() => {
+            eprintln!("skipping the engines of client-go: {error}");
+            skipped.push(format!("The engines of client-go were left out: {error}."));
+            engines.retain(|engine| !engine.is_go());
+        }
+        // Who names an engine wants its figures; who does not gets those of the others.
+        _ => {
+            eprintln!("building client-go with Go");
+            let peer = GoPeer::build();
+            go = Go::Built(peer.map_err(|error| format!("the engines of client-go cannot be run: {error}"))?);
         }
     }
     engines.retain(|engine| {

@@ -1,0 +1,101 @@
+//! What the first run means, in two sentences, and how to measure the rest.
+
+use std::fmt::Write;
+
+use super::figure::{count, figure, times};
+use super::{Report, Summary};
+use crate::engines::EngineName;
+use crate::workloads::Workload;
+
+/// The command that measures everything.
+const FULL: &str = "cargo run --release --features peers --bin relist -- --workload all --report target/report";
+
+/// Returns the end of the first run's output.
+#[must_use]
+pub fn meaning(report: &Report) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    for sentence in [advantage(report), distance(report)].into_iter().flatten() {
+        let _ = writeln!(text, "\n{sentence}");
+    }
+    let _ = writeln!(
+        text,
+        "\nThat was one round, and rounds differ by a fifth and more. All engines (also kube-rs' store) and workloads, with \
+         plots, take more than an hour:\n  {FULL}"
+    );
+    text
+}
+
+fn relist(report: &Report, engine: EngineName) -> Option<&Summary> {
+    let is = |row: &&Summary| row.workload == Workload::Relist.name() && row.variant.is_empty();
+    report.rows.iter().filter(is).find(|row| row.engine == engine.name())
+}
+
+/// Says how many times as long the others take.
+fn advantage(report: &Report) -> Option<String> {
+    let ours = relist(report, EngineName::DeltaFifo)?;
+    let others = [
+        (EngineName::Mutex, "one mutex around a queue and a store"),
+        (EngineName::DashMap, "DashMap with a lock-free queue"),
+        (EngineName::ClientGoDeltaFifo, "client-go's DeltaFIFO"),
+        (EngineName::ClientGoInformer, "client-go's informer"),
+    ];
+    let others = others.into_iter().filter_map(|(engine, name)| {
+        let ratio = relist(report, engine)?.times_slower_than(ours)?;
+        Some(format!("{name} {}", times(ratio)))
+    });
+    let others: Vec<_> = others.collect();
+    if others.is_empty() {
+        return None;
+    }
+    Some(format!(
+        "deltafifo brings a list of {} known objects to its handler in {}, and the others take longer: {}.",
+        count(ours.objects),
+        figure(ours.median, &ours.unit),
+        others.join(", ")
+    ))
+}
+
+/// Says how far deltafifo is from the least.
+fn distance(report: &Report) -> Option<String> {
+    let (ours, floor) = (relist(report, EngineName::DeltaFifo)?, relist(report, EngineName::Floor)?);
+    Some(format!(
+        "The floor, one thread that does the same steps on plain data, takes {}, so a queue and a store that producers, \
+         consumers and readers share cost {} the least.",
+        figure(floor.median, &floor.unit),
+        times(ours.times_slower_than(floor)?),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Row;
+    use crate::report::{Machine, Run};
+    use crate::rounds::Measured;
+
+    fn of(figures: &[(EngineName, f64)]) -> String {
+        let measured = |&(engine, value): &(EngineName, f64)| Measured {
+            engine,
+            objects: 1000,
+            row: Row::new(Workload::Relist, "", "s", value),
+        };
+        let rows: Vec<_> = figures.iter().map(measured).collect();
+        meaning(&Report::of(Run::begins(1), Machine::here(), Summary::of(&rows, 1)))
+    }
+
+    #[test]
+    fn first_run_ends_with_the_ratios_and_the_command_for_the_rest() {
+        let text = of(&[(EngineName::DeltaFifo, 0.2), (EngineName::Mutex, 1.0), (EngineName::Floor, 0.1)]);
+        for part in ["1,000 known objects", "in 0.200 s", "a store 5.00 ×.", "takes 0.100 s", "2.00 × the least"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.ends_with(&format!("{FULL}\n")), "{text}");
+    }
+
+    #[test]
+    fn figures_that_are_missing_are_not_compared() {
+        let text = of(&[(EngineName::Mutex, 1.0), (EngineName::Floor, 0.1)]);
+        assert!(!text.contains('×') && text.contains(FULL), "{text}");
+    }
+}

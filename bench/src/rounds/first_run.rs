@@ -1,0 +1,74 @@
+//! The run without options: the main engines, once, in little more than a minute.
+
+use std::time::Duration;
+
+use super::Plan;
+use crate::engines::EngineName;
+use crate::workloads::Workload;
+
+/// Its engines. The floor is first and takes least: the others' times are estimated from its turn.
+pub const FIRST_RUN: [EngineName; 7] = [
+    EngineName::Floor,
+    EngineName::DeltaFifo,
+    EngineName::DeltaFifoOneThread,
+    EngineName::DashMap,
+    EngineName::Mutex,
+    EngineName::ClientGoDeltaFifo,
+    EngineName::ClientGoInformer,
+];
+
+/// The most that it should take, beside Go's compiler.
+const LIMIT: Duration = Duration::from_secs(75);
+
+/// Smaller numbers of objects say little.
+const FEWEST: usize = 10_000;
+
+impl Plan {
+    /// Returns the plan of the run without options.
+    #[must_use]
+    pub fn first_run(engines: Vec<EngineName>, objects: usize, length: Duration) -> Self {
+        Self {
+            engines,
+            workloads: vec![Workload::Initial, Workload::Relist],
+            objects: vec![objects],
+            input: None,
+            rounds: 1,
+            length,
+            owned: false,
+            limit: Some(LIMIT),
+        }
+    }
+}
+
+/// Returns how many objects to measure instead, if `objects` would take longer than `limit`. `spent` is the time of the
+/// first turn, which would have to be repeated, and `ahead` the estimate of all others.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a number of objects with one or two digits"
+)]
+pub(super) fn fewer(objects: usize, limit: Duration, spent: Duration, ahead: Duration) -> Option<usize> {
+    if spent + ahead <= limit {
+        return None;
+    }
+    let left = limit.saturating_sub(spent).as_secs_f64();
+    let fit = objects as f64 * left / (spent + ahead).as_secs_f64();
+    let fit = (fit as usize / FEWEST * FEWEST).max(FEWEST);
+    (fit < objects).then_some(fit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn number_of_objects_falls_only_where_the_estimate_exceeds_the_limit() {
+        let seconds = Duration::from_secs;
+        let fewer = |objects, spent, ahead| fewer(objects, seconds(75), seconds(spent), seconds(ahead));
+        assert_eq!(fewer(1_000_000, 5, 70), None);
+        assert_eq!(fewer(1_000_000, 15, 105), Some(500_000), "60 s are left for what takes 120 s");
+        assert_eq!(fewer(1_000_000, 80, 500), Some(FEWEST), "nothing is left");
+        assert_eq!(fewer(FEWEST, 80, 500), None);
+    }
+}

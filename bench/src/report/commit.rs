@@ -54,7 +54,7 @@ mod tests {
             fs::create_dir_all(path.parent().expect("one")).expect("it can be made");
             fs::write(path, text).expect("it can be written");
         };
-        let files = ["core/src/lib.rs", "bench/report/rows.json", "ci/full.txt", "README.md", "bench/tests/cli.rs"];
+        let files = ["core/src/lib.rs", "bench/report/figures.md", "ci/full.txt", "README.md", "bench/tests/cli.rs"];
         for name in files {
             write(name, "one");
         }

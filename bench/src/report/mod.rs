@@ -3,7 +3,6 @@
 
 mod behind;
 mod check;
-mod claims;
 mod commit;
 #[cfg(feature = "peers")]
 mod directory;
@@ -30,7 +29,6 @@ pub mod versions;
 mod whole;
 
 pub use check::{Disagreement, check};
-pub use claims::Claims;
 #[cfg(feature = "peers")]
 pub use directory::Directory;
 pub(crate) use figure::figure;

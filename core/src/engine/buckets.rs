@@ -15,6 +15,8 @@ const WIDTH: usize = 7;
 /// A bucket that so many entries passed no longer counts: its look-ups go on until the map is rebuilt.
 const UNCOUNTED: u8 = u8::MAX;
 const EMPTY: u8 = 0;
+/// A map of so few buckets does not shrink.
+const LEAST_BUCKETS: usize = 8;
 
 #[repr(align(64))]
 struct Bucket<E> {
@@ -167,8 +169,9 @@ impl<E: Entry> Buckets<E> {
         }
     }
 
-    /// Takes out what lies at `place`, with its hash.
-    pub(crate) fn take(&mut self, hash: u64, place: Place) -> E {
+    /// Takes out the entry at `place`, which has this hash. Shrinks the map if it has become far too
+    /// large; `rehash` returns the hash of an entry for that.
+    pub(crate) fn take(&mut self, hash: u64, place: Place, rehash: impl Fn(&E) -> u64) -> E {
         let bucket = &mut self.buckets[place.bucket];
         bucket.tags[place.entry] = EMPTY;
         let Some(entry) = bucket.entries[place.entry].take() else { unreachable!("as for `at`") };
@@ -181,7 +184,22 @@ impl<E: Entry> Buckets<E> {
             }
             passed = (passed + 1) & (self.buckets.len() - 1);
         }
+        self.shrink(rehash);
         entry
+    }
+
+    /// Halves the map, perhaps several times, if less than an eighth of it is taken. Twice the entries
+    /// fit into the new one, so about as many removals as it has entries come before the next time.
+    #[inline]
+    fn shrink(&mut self, rehash: impl Fn(&E) -> u64) {
+        if self.len * 8 < self.buckets.len() * WIDTH && self.buckets.len() > LEAST_BUCKETS {
+            self.rebuild(Self::count_for(2 * self.len).max(LEAST_BUCKETS), rehash);
+        }
+    }
+
+    /// How many buckets hold so many entries: at most three quarters of the places are ever taken.
+    fn count_for(entries: usize) -> usize {
+        (entries * 4).div_ceil(WIDTH * 3).next_power_of_two()
     }
 
     /// Makes room for `entries` in all.
@@ -189,13 +207,16 @@ impl<E: Entry> Buckets<E> {
         self.reserve(entries.saturating_sub(self.len), rehash);
     }
 
-    /// Makes room for `additional` entries: at most three quarters are ever taken.
+    /// Makes room for `additional` entries.
     fn reserve(&mut self, additional: usize, rehash: impl Fn(&E) -> u64) {
         let wanted = self.len + additional;
-        if wanted * 4 <= self.buckets.len() * WIDTH * 3 {
-            return;
+        if wanted * 4 > self.buckets.len() * WIDTH * 3 {
+            self.rebuild(Self::count_for(wanted), rehash);
         }
-        let count = (wanted * 4).div_ceil(WIDTH * 3).next_power_of_two();
+    }
+
+    /// Moves all entries into so many buckets, a power of two.
+    fn rebuild(&mut self, count: usize, rehash: impl Fn(&E) -> u64) {
         let mut old = Self { buckets: (0..count).map(|_| Bucket::new()).collect(), len: 0 };
         std::mem::swap(self, &mut old);
         let mut ahead = 0;
@@ -220,12 +241,15 @@ impl<E: Entry> Buckets<E> {
         }
     }
 
-    /// Visits the entries of the next homes, until it has come by `max` entries and buckets and a few more, and gives the
-    /// place to go on from; the map may change meanwhile. What is there from the beginning of a walk to its end is visited
-    /// once.
+    /// Visits the entries of the next homes, until it has passed `max` entries and buckets and a few
+    /// more, and returns the place to go on from. The map may change between two calls. An entry that is
+    /// there from the beginning of a walk to its end is visited exactly once.
     ///
-    /// Homes come in the order of their bits read backwards: then those of a map that has doubled follow each other whose
-    /// entries had one home before, and what is over stays over (the order in which Redis scans).
+    /// Homes come in the order of their bits read backwards, in which Redis scans. The homes of a map
+    /// that has doubled then follow each other if their entries had one home before, so a walk that has
+    /// finished a home has finished both. When the map is halved, a walk may stand between two homes
+    /// that have become one: of that home it passes over the entries that it has visited already, whose
+    /// hashes are [past](Cursor::is_past) the cursor.
     pub(crate) fn walk(
         &self,
         from: Cursor,
@@ -243,7 +267,7 @@ impl<E: Entry> Buckets<E> {
                 let bucket = &self.buckets[number];
                 for entry in bucket.entries.iter().flatten() {
                     let hash = rehash(entry);
-                    if self.home(hash) == home {
+                    if self.home(hash) == home && !from.is_past(hash) {
                         visit(entry, hash);
                         steps += 1;
                     }
@@ -318,7 +342,8 @@ mod tests {
 
         fn remove(&mut self, number: u64) {
             let place = self.find(number).expect("it is there");
-            assert_eq!(*self.map.take((self.hash)(number), place), number);
+            let hash = self.hash;
+            assert_eq!(*self.map.take(hash(number), place, |entry| hash(**entry)), number);
         }
 
         fn all(&self) -> BTreeSet<u64> {
@@ -364,25 +389,56 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_is_no_longer_counted_as_passing() {
-        let mut crowd = crowd(200);
+    fn removed_entry_is_no_longer_counted_as_passing() {
+        // So few that the map does not shrink, which counts anew.
+        let mut crowd = crowd(40);
         assert!(crowd.map.buckets[0].passed > 0);
-        (0..200).for_each(|number| crowd.remove(number));
-        assert!(crowd.map.buckets.iter().all(|bucket| bucket.passed == 0), "look-ups end at once again");
+        (0..40).for_each(|number| crowd.remove(number));
+        assert!(crowd.map.buckets.iter().all(|bucket| bucket.passed == 0), "lookups end at once");
     }
 
     #[test]
-    fn a_bucket_that_too_many_passed_to_be_counted_keeps_the_last_of_them_findable() {
-        let (numbers, left) = (300, 5);
+    fn map_that_was_emptied_keeps_room_for_few() {
+        let mut numbers = Numbers::new(spread);
+        (0..10_000).for_each(|number| numbers.insert(number));
+        let most = numbers.map.buckets.len();
+        (0..9_000).for_each(|number| numbers.remove(number));
+        assert!(numbers.map.buckets.len() * WIDTH <= 8 * 1_000, "{most} buckets before");
+        assert!((9_000..10_000).all(|number| numbers.find(number).is_some()));
+        (9_000..10_000).for_each(|number| numbers.remove(number));
+        assert_eq!(numbers.map.buckets.len(), LEAST_BUCKETS);
+    }
+
+    #[test]
+    fn map_at_the_edge_of_shrinking_is_not_rebuilt_at_every_change() {
+        let mut numbers = Numbers::new(spread);
+        (0..10_000).for_each(|number| numbers.insert(number));
+        let mut rebuilt = 0;
+        for number in 0..9_990 {
+            let before = numbers.map.buckets.len();
+            numbers.remove(number);
+            numbers.insert(number);
+            numbers.remove(number);
+            rebuilt += usize::from(numbers.map.buckets.len() != before);
+        }
+        assert!((2..10).contains(&rebuilt), "{rebuilt} rebuilds");
+    }
+
+    #[test]
+    fn entries_behind_a_bucket_with_an_overflowed_count_stay_findable() {
+        let (numbers, left) = (300, 60);
         let mut crowd = crowd(numbers);
         assert_eq!(crowd.map.buckets[0].passed, UNCOUNTED);
+        let buckets = crowd.map.buckets.len();
         (0..numbers - left).for_each(|number| crowd.remove(number));
+        assert_eq!(crowd.map.buckets.len(), buckets, "a rebuilt map would count anew");
         assert!((numbers - left..numbers).all(|number| crowd.find(number).is_some()));
     }
 
     #[test]
-    fn a_walk_visits_what_stays_once_however_the_map_changes_meanwhile() {
-        for (seed, hash) in (1..=if cfg!(miri) { 2 } else { 100 }).zip([spread, few_bits].into_iter().cycle()) {
+    fn walk_visits_entries_that_stay_once_although_the_map_grows_and_shrinks() {
+        let (mut grew, mut shrank) = (0, 0);
+        for (seed, hash) in (1..=if cfg!(miri) { 2 } else { 200 }).zip([spread, few_bits].into_iter().cycle()) {
             let mut numbers = Numbers::new(hash);
             let mut state = seed;
             let stay = random(&mut state) % 200;
@@ -399,9 +455,17 @@ mod tests {
                         *visits.entry(**entry).or_insert(0) += 1;
                     },
                 );
-                // Many come, some go: the map doubles now and then.
-                for _ in 0..random(&mut state) % 40 {
-                    let other = stay + random(&mut state) % 600;
+                let before = numbers.map.buckets.len();
+                if random(&mut state).is_multiple_of(8) {
+                    // All the others go: the map is halved, perhaps several times.
+                    for other in std::mem::take(&mut others) {
+                        numbers.remove(other);
+                    }
+                }
+                shrank += u32::from(numbers.map.buckets.len() < before);
+                let before = numbers.map.buckets.len();
+                for _ in 0..random(&mut state) % 120 {
+                    let other = stay + random(&mut state) % 2_000;
                     if others.insert(other) {
                         numbers.insert(other);
                     } else {
@@ -409,8 +473,10 @@ mod tests {
                         numbers.remove(other);
                     }
                 }
+                grew += u32::from(numbers.map.buckets.len() > before);
             }
             assert!((0..stay).all(|number| visits.get(&number) == Some(&1)), "seed {seed}: {visits:?}");
         }
+        assert!(cfg!(miri) || grew > 50 && shrank > 50, "grew {grew} times, shrank {shrank} times");
     }
 }

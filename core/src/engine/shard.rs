@@ -46,12 +46,14 @@ impl<T> Shard<T> {
         self.slots.expect(slots, |slot| rehash(slot));
     }
 
-    /// Takes a running slot that knows nothing out of the map; the owner is to be dropped after the lock. `None`: it stays,
-    /// idle, until who comes to its entry in a backlog retires it.
+    /// Takes a running slot that knows nothing out of the map; the caller drops the owner after the
+    /// lock. Returns `None` if the slot stays, idle, until the consumer that reaches its entry in a
+    /// backlog retires it. `rehash` returns the hash of a slot when the map shrinks.
     pub(crate) fn retire(
         &mut self,
         hash: u64,
         running: RunningSlot<T>,
+        rehash: impl Fn(&Slot<T>) -> u64,
     ) -> Result<Option<SlotOwner<T>>, RunningSlot<T>> {
         if mutant!(RetiredInBacklog => false; running.is_in_backlog()) {
             return running.idle().map(|()| None);
@@ -60,7 +62,7 @@ impl<T> Shard<T> {
         let Some(place) = self.slots.locate(hash, |slot| slot.is(&gone)) else {
             unreachable!("a slot stays in its shard until it is retired, and that happens once")
         };
-        Ok(Some(self.slots.take(hash, place)))
+        Ok(Some(self.slots.take(hash, place, |slot| rehash(slot))))
     }
 
     /// Brings near the bucket that `find` will look at first.

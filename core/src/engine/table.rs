@@ -87,7 +87,7 @@ impl<T> Table<T> {
             None => return Ok(()),
         }; running);
         let mut shard = self.shard(hash).write();
-        let owner = shard.retire(hash, settling)?;
+        let owner = shard.retire(hash, settling, |slot| self.hash(slot.key().as_bytes()))?;
         drop(shard);
         drop(owner);
         Ok(())
@@ -106,7 +106,7 @@ impl<T> Table<T> {
             let _ = running.idle();
             return None;
         });
-        let owner = shard.retire(hash, running);
+        let owner = shard.retire(hash, running, |slot| self.hash(slot.key().as_bytes()));
         drop(shard);
         debug_assert!(owner.is_ok(), "nobody pushes without the shard's lock");
         drop(owner);

@@ -3,6 +3,7 @@
 
 use std::ops::Deref;
 
+use crate::engine::release::UserCode;
 use crate::engine::sync::assert_none_held;
 use crate::error::{BoxError, KeyError};
 use crate::{DeletedFinalStateUnknown, DeltaObject, Deltas, Meta};
@@ -56,7 +57,7 @@ impl<'a, T> From<ExplicitKey<'a>> for KeySource<'a, T> {
     }
 }
 
-type CustomKey<T> = Box<dyn Fn(&T) -> Result<String, BoxError> + Send + Sync>;
+type CustomKey<T> = UserCode<Box<dyn Fn(&T) -> Result<String, BoxError> + Send + Sync>>;
 
 /// The key function of a queue or store, together with the [`Meta`] accessor that it, the namespace index and the
 /// versions use (client-go `KeyFunc`).
@@ -83,7 +84,7 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
     /// that cannot be read, of which only namespace and name are known, a reflector has to look for its key among the others, and
     /// may not find it (`Target` of `deltafifo-informer` says when).
     pub fn custom(meta: M, key: impl Fn(&T) -> Result<String, BoxError> + Send + Sync + 'static) -> Self {
-        Self { meta, custom: Some(Box::new(key)) }
+        Self { meta, custom: Some(UserCode::new(Box::new(key))) }
     }
 
     /// The accessor.

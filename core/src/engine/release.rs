@@ -1,4 +1,4 @@
-//! Dropping user objects, whose destructors are user code and may panic. A second panic that comes out of a drop while the
+//! Dropping user objects and functions, whose destructors are user code and may panic. A second panic that comes out of a drop while the
 //! first one unwinds ends the process, so objects that end together are dropped one by one.
 
 use std::ops::{Deref, DerefMut};
@@ -64,5 +64,24 @@ pub(crate) struct Rest<I: Iterator>(pub(crate) I);
 impl<I: Iterator> Drop for Rest<I> {
     fn drop(&mut self) {
         release(self.0.by_ref());
+    }
+}
+
+/// A pointer to user code, such as a function. Its destructor may panic: if that happens while another
+/// panic unwinds, it is discarded.
+pub(crate) struct UserCode<P>(OneByOne<Option<P>>);
+
+impl<P> UserCode<P> {
+    pub(crate) fn new(pointer: P) -> Self {
+        Self(OneByOne(Some(pointer)))
+    }
+}
+
+impl<P: Deref> Deref for UserCode<P> {
+    type Target = P::Target;
+
+    #[inline]
+    fn deref(&self) -> &P::Target {
+        self.0.as_deref().unwrap_or_else(|| unreachable!("it is taken out by the drop only"))
     }
 }

@@ -30,6 +30,7 @@ mod settle;
 
 use crate::engine::ledger::Epoch;
 use crate::engine::ready_queue::{Lane, ReadyQueue};
+use crate::engine::release::UserCode;
 use crate::engine::slot::{QueuedSlot, StaleSlot, Ticket};
 use crate::engine::sync::{Arc, RUN, SHARDS, mutant};
 use crate::error::{BoxError, Closed, FirstPanic, KeyError};
@@ -54,7 +55,7 @@ enum Known<T> {
     Nowhere,
     /// In a store that the queue consults.
     Elsewhere {
-        objects: Arc<dyn KnownObjects<T>>,
+        objects: UserCode<Arc<dyn KnownObjects<T>>>,
         /// What slots cannot keep here, since they retire once handled.
         listed: Listed,
     },
@@ -257,7 +258,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     /// Known objects in a store that the queue does not own. Has no effect over a fused store, which knows better.
     pub fn known_objects(mut self, objects: Arc<dyn KnownObjects<T>>) -> Self {
         if !matches!(self.fifo.known, Known::Fused) {
-            self.fifo.known = Known::Elsewhere { objects, listed: Listed::new() };
+            self.fifo.known = Known::Elsewhere { objects: UserCode::new(objects), listed: Listed::new() };
         }
         self
     }

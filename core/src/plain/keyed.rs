@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::line::{Before, Entry, Line};
-use crate::engine::release::OneByOne;
+use crate::engine::release::{OneByOne, UserCode};
 use crate::engine::sync::{Arc, Event, IntoNotification, Mutex};
 use crate::engine::wait::wait;
 use crate::error::{Closed, FirstPanic, KeyError, ProcessError, panic_message};
@@ -20,7 +20,7 @@ use crate::{KeyFunc, KeySource, Meta};
 /// with no lock held.
 pub struct KeyedQueue<T, M> {
     keys: KeyFunc<T, M>,
-    before: Box<Before<T>>,
+    before: UserCode<Box<Before<T>>>,
     state: Mutex<State<T>>,
     bells: Bells,
 }
@@ -108,7 +108,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
             closed: false,
         };
         let bells = Bells { ready: Event::new(), synced: Event::new() };
-        Self { keys, before: Box::new(before), state: Mutex::new(state), bells }
+        Self { keys, before: UserCode::new(Box::new(before)), state: Mutex::new(state), bells }
     }
 
     pub(super) fn keys(&self) -> &KeyFunc<T, M> {

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use super::Core;
 use super::indexes::List;
 use crate::Meta;
+use crate::engine::release::OneByOne;
 use crate::engine::slot::{RunningSlot, Slot, Swapped};
 use crate::engine::sync::{Arc, mutant};
 use crate::error::{BoxError, StoreError, unharmed};
@@ -195,6 +196,8 @@ impl<T, M: Meta<T>> Core<T, M> {
                 Err(again) => new = again,
             }
         }
+        // The accessor may panic, and so may the destructor of what was to be stored.
+        let mut new = OneByOne(new);
         loop {
             running.heed();
             let list = self.indexes.load();
@@ -203,13 +206,13 @@ impl<T, M: Meta<T>> Core<T, M> {
             let failed = said.failed.take();
             let plan = self.plan(&list, running.key(), said, running.slot());
             drop(old);
-            match self.carry_out(&list, &plan, running, new) {
+            match self.carry_out(&list, &plan, running, new.take()) {
                 Ok(old) => {
                     let key = || running.key().to_owned();
                     let not_indexed = |Failed { index, source }| StoreError::NotIndexed { index, key: key(), source };
                     return (old, failed.map(not_indexed));
                 }
-                Err(again) => new = again,
+                Err(again) => *new = again,
             }
         }
     }

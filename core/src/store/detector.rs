@@ -4,9 +4,11 @@ use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use crate::engine::clock::{Clock, system};
-use crate::engine::release::OneByOne;
+use crate::engine::release::{OneByOne, UserCode};
 use crate::engine::sync::{Arc, Mutex, assert_none_held};
 use crate::error::Altered;
+
+type Snapshot<T, S> = UserCode<Box<dyn Fn(&T) -> S + Send + Sync>>;
 
 /// client-go's.
 const RETAINED: Duration = Duration::from_secs(2 * 60);
@@ -32,7 +34,7 @@ const RETAINED: Duration = Duration::from_secs(2 * 60);
 /// ```
 pub struct CacheMutationDetector<T, S> {
     cache: String,
-    snapshot: Box<dyn Fn(&T) -> S + Send + Sync>,
+    snapshot: Snapshot<T, S>,
     clock: Clock,
     watched: Mutex<Watched<T, S>>,
 }
@@ -56,7 +58,12 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
     /// same object, and runs with no lock held.
     pub fn new(cache: &str, snapshot: impl Fn(&T) -> S + Send + Sync + 'static) -> Self {
         let watched = Watched { newer: OneByOne::default(), older: OneByOne::default(), since: None };
-        Self { cache: cache.to_owned(), snapshot: Box::new(snapshot), clock: system(), watched: Mutex::new(watched) }
+        Self {
+            cache: cache.to_owned(),
+            snapshot: UserCode::new(Box::new(snapshot)),
+            clock: system(),
+            watched: Mutex::new(watched),
+        }
     }
 
     /// Takes the time from `clock`, for tests.

@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::engine::clock::{Clock, system};
-use crate::engine::release::OneByOne;
+use crate::engine::release::{OneByOne, UserCode};
 use crate::engine::sync::{Arc, Mutex, assert_none_held};
 use crate::error::{KeyError, StoreError};
 use crate::{DeltaObject, KeyFunc, KeySource, Meta, ReflectorStore, Store};
 
-type Policy<T> = Box<dyn Fn(&T, Duration) -> bool + Send + Sync>;
+type Policy<T> = UserCode<Box<dyn Fn(&T, Duration) -> bool + Send + Sync>>;
 
 /// A store whose objects expire (client-go `ExpirationCache`): what has expired is not given any more, and removed by the
 /// read that comes to it.
@@ -78,7 +78,7 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
     /// A store, empty. `expired` says of an object and its age whether it has expired; it runs with no lock held.
     pub fn new(keys: KeyFunc<T, M>, expired: impl Fn(&T, Duration) -> bool + Send + Sync + 'static) -> Self {
         let stored = Stored { entries: OneByOne::default(), numbers: 0 };
-        Self { keys, policy: Box::new(expired), clock: system(), stored: Mutex::new(stored) }
+        Self { keys, policy: UserCode::new(Box::new(expired)), clock: system(), stored: Mutex::new(stored) }
     }
 
     /// A store whose objects expire when they are older than `ttl` (client-go `NewTTLStore`); never, if that is zero.

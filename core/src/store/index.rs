@@ -7,13 +7,14 @@ use hashbrown::HashTable;
 
 use super::apply::Leave;
 use crate::engine::buckets::{Buckets, Cursor, Entry, Place};
+use crate::engine::release::UserCode;
 use crate::engine::slot::{IndexedSlot, Slot};
 use crate::engine::sync::{
     self, Arc, AtomicBool, GROUP, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, Ordering, RandomState, RwLock, mutant,
 };
 use crate::error::{BoxError, fallible};
 
-pub(super) type IndexFn<T> = Box<dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync>;
+pub(super) type IndexFn<T> = UserCode<Box<dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync>>;
 
 /// A user's index: its function and its values.
 pub(crate) struct Index<T> {
@@ -153,7 +154,7 @@ impl<T> Values<T> {
             let mut shard = shard.write();
             shard.retain(|members| {
                 if let Some(place) = members.place_of(of_slot, slot) {
-                    drop(members.slots.take(of_slot, place));
+                    drop(members.slots.take(of_slot, place, |one| self.hash_of(one)));
                     found.push(members.value.to_string());
                 }
                 members.slots.len() > 0
@@ -172,7 +173,7 @@ impl<T> Values<T> {
             let mut shard = shard.write();
             let Ok(mut members) = shard.find_entry(of_value, |members| *members.value == *value) else { continue };
             let Some(place) = members.get().place_of(of_slot, slot) else { continue };
-            drop(members.get_mut().slots.take(of_slot, place));
+            drop(members.get_mut().slots.take(of_slot, place, |one| self.hash_of(one)));
             if members.get().slots.len() == 0 {
                 members.remove();
                 self.shrink(&mut shard);

@@ -7,6 +7,7 @@ use std::ops::Deref;
 
 use super::NAMESPACE_INDEX;
 use super::index::{Index, IndexFn};
+use crate::engine::release::UserCode;
 use crate::engine::sync::{Arc, ArcSwap, AtomicBool, Mutex, Ordering};
 use crate::error::{BoxError, IndexError};
 
@@ -36,7 +37,7 @@ impl<T> Indexers<T> {
         name: &str,
         function: impl Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.functions.push((name.to_owned(), Box::new(function)));
+        self.functions.push((name.to_owned(), UserCode::new(Box::new(function))));
         self
     }
 }

@@ -22,6 +22,7 @@ pub(crate) mod transform;
 mod undelta;
 mod walk;
 
+use crate::engine::release::UserCode;
 use crate::engine::sync::Arc;
 use crate::engine::table::Table;
 use crate::error::{BoxError, IndexError, StoreError, fallible};
@@ -44,13 +45,13 @@ pub use walk::{WalkPosition, WalkStep};
 pub const NAMESPACE_INDEX: &str = "namespace";
 
 /// Changes an object before it is queued or stored.
-pub(crate) type Transformer<T> = Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync>;
+pub(crate) type Transformer<T> = UserCode<Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync>>;
 
 /// The user's `transformer`, which may fail in any way.
 pub(crate) fn transformer<T>(
     transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,
 ) -> Transformer<T> {
-    Box::new(move |object| fallible(|| transformer(object)))
+    UserCode::new(Box::new(move |object| fallible(|| transformer(object))))
 }
 
 /// What queue and store share.

@@ -3,9 +3,12 @@
 //! Who changes it pushes the state, or leaves that to whoever is pushing just then: pushes come one after another, each
 //! with what the store holds when its turn has come, and none of them under a lock.
 
+use crate::engine::release::UserCode;
 use crate::engine::sync::{Arc, Mutex, assert_none_held};
 use crate::error::{FirstPanic, KeyError, StoreError};
 use crate::{DeltaObject, ReflectorStore, Store};
+
+type Push<T> = UserCode<Box<dyn Fn(Vec<Arc<T>>) + Send + Sync>>;
 
 /// A store that hands its whole state to a function after every change (client-go `UndeltaStore`): from a stream of changes
 /// back to states.
@@ -30,7 +33,7 @@ use crate::{DeltaObject, ReflectorStore, Store};
 /// ```
 pub struct UndeltaStore<T, S> {
     store: S,
-    push: Box<dyn Fn(Vec<Arc<T>>) + Send + Sync>,
+    push: Push<T>,
     turns: Mutex<Turns>,
 }
 
@@ -54,7 +57,7 @@ impl<T, S: Store<T>> UndeltaStore<T, S> {
     /// Over `store`, which from here on is to be changed through this only. `push` gets all objects, in no particular
     /// order; it runs with no lock held.
     pub fn new(store: S, push: impl Fn(Vec<Arc<T>>) + Send + Sync + 'static) -> Self {
-        Self { store, push: Box::new(push), turns: Mutex::new(Turns { due: 0, pushing: false }) }
+        Self { store, push: UserCode::new(Box::new(push)), turns: Mutex::new(Turns { due: 0, pushing: false }) }
     }
 
     /// The store beneath, for reading.

@@ -210,3 +210,73 @@ fn refused_page_drops_every_object_although_their_destructors_panic() {
         let _ = InOrderFifo::builder(keyless()).build().replace(arsenal.bombs(), "1");
     });
 }
+
+/// A store with two index functions, a key function and a transformer that hold a bomb each.
+fn store_of_bombs(arsenal: &Arsenal) -> Indexer<Bomb, NoMeta> {
+    let [by_key, one, another, transform] = ["key", "one", "another", "transform"].map(|name| arsenal.bomb(name));
+    let keys = KeyFunc::custom(NoMeta, move |bomb: &Bomb| Ok(format!("{}{}", bomb.key, by_key.key.len())));
+    let value = |held: Arc<Bomb>| move |_: &Bomb| Ok(vec![held.key.to_owned()]);
+    Indexer::builder(keys)
+        .index("one", value(one))
+        .index("another", value(another))
+        .transformer(move |bomb| if transform.key.is_empty() { Err("no key".into()) } else { Ok(bomb) })
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn functions_whose_destructors_panic_are_all_dropped_with_their_store_or_queue() {
+    dropped_whole(7, |arsenal| {
+        let store = store_of_bombs(arsenal);
+        store.replace(arsenal.bombs()).unwrap();
+        store
+    });
+    dropped_whole(5, |arsenal| {
+        let fifo = DeltaFifo::over(store_of_bombs(arsenal)).build();
+        fifo.add(arsenal.bomb("a")).unwrap();
+        fifo
+    });
+    dropped_whole(5, |arsenal| {
+        let fifo = InOrderFifo::over(store_of_bombs(arsenal)).build();
+        fifo.add(arsenal.bomb("a")).unwrap();
+        fifo
+    });
+    dropped_whole(3, |arsenal| {
+        let (by_key, less) = (arsenal.bomb("key"), arsenal.bomb("less"));
+        let keys = KeyFunc::custom(NoMeta, move |bomb: &Bomb| Ok(format!("{}{}", bomb.key, by_key.key.len())));
+        let heap = Heap::new(keys, move |a: &Bomb, _: &Bomb| a.key < less.key);
+        heap.add(arsenal.bomb("a")).unwrap();
+        heap
+    });
+    dropped_whole(2, |arsenal| {
+        let (policy, by_key) = (arsenal.bomb("policy"), arsenal.bomb("key"));
+        let keys = KeyFunc::custom(NoMeta, move |bomb: &Bomb| Ok(format!("{}{}", bomb.key, by_key.key.len())));
+        ExpirationCache::new(keys, move |_: &Bomb, _| policy.key.is_empty())
+    });
+}
+
+#[test]
+fn object_that_cannot_be_stored_is_dropped_although_its_accessor_and_destructor_panic() {
+    struct Accessor;
+    impl deltafifo::Meta<Bomb> for Accessor {
+        fn namespace<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
+            resume_unwind(Box::new("dropped"));
+        }
+        fn name<'a>(&self, bomb: &'a Bomb) -> Option<&'a str> {
+            Some(bomb.key)
+        }
+        fn version<'a>(&self, _: &'a Bomb) -> Option<&'a str> {
+            None
+        }
+    }
+    let keys = || KeyFunc::custom(Accessor, |bomb: &Bomb| Ok(bomb.key.to_owned()));
+    all_dropped(1, |arsenal| {
+        let store = Indexer::builder(keys()).build().unwrap();
+        let _stored = store.add(arsenal.bomb("a"));
+    });
+    all_dropped(1, |arsenal| {
+        let fifo = DeltaFifo::over(Indexer::builder(keys()).build().unwrap()).build();
+        fifo.add(arsenal.bomb("a")).unwrap();
+        let _applied = fifo.try_pop().unwrap().apply(|_| ());
+    });
+}

@@ -259,12 +259,14 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     }
 
     /// What it replaces.
-    fn write(&self, key: &[u8], mut new: Option<Arc<T>>) -> Result<Option<Arc<T>>, StoreError> {
+    fn write(&self, key: &[u8], new: Option<Arc<T>>) -> Result<Option<Arc<T>>, StoreError> {
         let core = &self.core;
+        // Another writer may have replaced what this one holds, whose destructors then run here.
+        let mut new = OneByOne(new);
         let (hash, name) = (core.table.hash(key), crate::key::as_str(key));
         loop {
             let list = core.indexes.load();
-            let old = core.table.shard(hash).read().find(hash, key).and_then(Slot::known);
+            let old = OneByOne(core.table.shard(hash).read().find(hash, key).and_then(Slot::known));
             if old.is_none() && new.is_none() {
                 return Ok(None);
             }
@@ -272,13 +274,13 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             // swapped, and for indexes that may not be all by then.
             let mut said = core.ask(&list, name, old.as_deref(), new.as_deref());
             if let Some(Failed { index, source }) = said.failed.take() {
-                let version = new.and_then(|new| core.version_of(&new));
+                let version = new.as_ref().and_then(|new| core.version_of(new));
                 return Err(StoreError::Index { index, key: name.to_owned(), version, source });
             }
             let claimed = wait(&self.ended, || core.claim(hash, name, new.is_some()).ok());
             let Some(mut running) = claimed else { continue };
             running.heed();
-            let now = running.known();
+            let now = OneByOne(running.known());
             let is_as_asked = now.as_ref().map(Arc::as_ptr) == old.as_ref().map(Arc::as_ptr);
             let replaced = if is_as_asked && core.indexes.is_current(&list) {
                 let plan = core.plan(&list, name, said, running.slot());
@@ -290,7 +292,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             self.tell_ended();
             match replaced {
                 Ok(old) => return Ok(old),
-                Err(again) => new = again,
+                Err(again) => *new = again,
             }
         }
     }

@@ -10,6 +10,5 @@ pub mod report;
 pub mod rounds;
 #[cfg(feature = "peers")]
 pub mod server;
-pub mod vectors;
 pub mod warm;
 pub mod workloads;

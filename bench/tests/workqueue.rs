@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use deltafifo_bench::engines::mutex::MutexWorkQueue;
+use deltafifo_bench::engines::mutex_workqueue::MutexWorkQueue;
 use deltafifo_bench::engines::workqueue::{Key, WorkEngine};
 use deltafifo_informer::workqueue::WorkQueue;
 use tokio::runtime::{Builder, Handle};

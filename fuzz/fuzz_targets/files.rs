@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use deltafifo_bench::data::{Pods, Source};
-use deltafifo_bench::vectors::{Engine, Op, Tally, cases, compare};
+use deltafifo_conformance::vectors::{Engine, Op, Tally, cases, compare};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

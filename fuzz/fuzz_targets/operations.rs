@@ -2,7 +2,7 @@
 //! model.
 #![no_main]
 
-use deltafifo_bench::vectors::{compare, serial};
+use deltafifo_conformance::vectors::{compare, serial};
 use deltafifo_oracle::read;
 use libfuzzer_sys::fuzz_target;
 

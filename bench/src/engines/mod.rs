@@ -6,8 +6,9 @@ pub mod deltafifo;
 pub mod floor;
 #[cfg(feature = "peers")]
 pub mod kube_writer;
-pub mod mutex;
 pub mod mutex_engine;
+#[cfg(feature = "peers")]
+pub mod mutex_workqueue;
 mod name;
 mod ready;
 #[cfg(feature = "peers")]

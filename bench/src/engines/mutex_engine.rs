@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use deltafifo::{KeyFunc, Meta, ProcessError};
 
-use super::mutex::{Change, MutexFifo, MutexStore, Popped, Verdict};
 use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, StoreEngine};
 use crate::data::node;
+use deltafifo_conformance::mutex::{Change, MutexFifo, MutexStore, Popped, Verdict};
 
 /// See the module.
 pub struct MutexEngine<T, M> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deltafifo_informer::workqueue::{Item, WorkQueue};
 
-use super::mutex::{MutexWorkQueue, Work};
+use super::mutex_workqueue::{MutexWorkQueue, Work};
 
 /// A key: one text that everybody shares, as a string in Go is.
 pub type Key = Arc<str>;

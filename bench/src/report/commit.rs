@@ -16,6 +16,8 @@ const SOURCES: &[&str] = &[
     "core/src",
     "informer/Cargo.toml",
     "informer/src",
+    "conformance/Cargo.toml",
+    "conformance/src",
     "oracle/Cargo.toml",
     "oracle/src",
 ];

@@ -17,9 +17,9 @@ use crate::engines::deltafifo::DeltaFifoEngine;
 use crate::engines::floor::{Floor, InOrder, Partitioned};
 #[cfg(feature = "peers")]
 use crate::engines::kube_writer::{KubeWriterEngine, Owned, Shared};
-#[cfg(feature = "peers")]
-use crate::engines::mutex::MutexWorkQueue;
 use crate::engines::mutex_engine::MutexEngine;
+#[cfg(feature = "peers")]
+use crate::engines::mutex_workqueue::MutexWorkQueue;
 use crate::engines::{Counts, EngineName, IndexEngine, ListEngine, QueueEngine, StoreEngine};
 use crate::protocol::{Done, Line, Output};
 

@@ -1,5 +1,5 @@
 //! Writes the seed corpora of the fuzz targets, made from vectors and a list of pods:
-//! `cargo run -p deltafifo-bench --features peers --example seeds -- fuzz/seeds bench/data/small.jsonl.gz bench/data/pods.json.gz`.
+//! `cargo +nightly run --example seeds -- seeds ../bench/data/small.jsonl.gz ../bench/data/pods.json.gz` in `fuzz/`.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use deltafifo::BoxError;
 use deltafifo_bench::data::{Pods, Source};
-use deltafifo_bench::vectors::{Case, Item, Listed, Obj, Op, read, spell};
+use deltafifo_conformance::vectors::{Case, Item, Listed, Obj, Op, read, spell};
 use deltafifo_oracle::{self as oracle, Place, Setup, write};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;

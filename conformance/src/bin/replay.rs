@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use deltafifo::BoxError;
-use deltafifo_bench::vectors::{Engine, Tally, read};
+use deltafifo_conformance::vectors::{Engine, Tally, read};
 
 /// Replay files of conformance vectors (one JSON case a line, plain or gzip) on an engine.
 ///

@@ -1,7 +1,7 @@
 //! Random operations on all engines, each answer compared with the plain model's.
 
 use deltafifo::BoxError;
-use deltafifo_bench::vectors::{Case, compare, serial};
+use deltafifo_conformance::vectors::{Case, compare, serial};
 use deltafifo_oracle::strategy::{config, ops, setup};
 use proptest::prelude::*;
 

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use deltafifo::BoxError;
-use deltafifo_bench::vectors::{Case, Engine, Tally, read};
+use deltafifo_conformance::vectors::{Case, Engine, Tally, read};
 use flate2::read::GzDecoder;
 
 type Result<T = ()> = std::result::Result<T, BoxError>;
 
 fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/data").join(name)
 }
 
 /// A file of this name, for one test, with these bytes.

@@ -4,14 +4,13 @@
 //! One mutex guards everything the queue has: a map of key to pending deltas and a queue of keys. The handler of a pop
 //! runs while that mutex is held, so per key handlers never overlap, a key in flight needs no rule of its own, and
 //! nobody can offer anything until the handler, or a whole relist, has ended. The store beside it has a lock and a
-//! table of its own: what the queue found, the store looks up again. A key is one shared `Arc<str>` in all of them. The work
-//! queue that would stand behind such a cache is here too.
+//! table of its own: what the queue found, the store looks up again. A key is one shared `Arc<str>` in all of them.
 //!
 //! ```
 //! use std::convert::Infallible;
 //! use std::sync::Arc;
 //! use deltafifo::{KeyFunc, NoMeta};
-//! use deltafifo_bench::engines::mutex::{Change, MutexFifo, MutexStore, Verdict};
+//! use deltafifo_conformance::mutex::{Change, MutexFifo, MutexStore, Verdict};
 //!
 //! let keys = KeyFunc::custom(NoMeta, |n: &u32| Ok(format!("number-{n}")));
 //! let fifo = MutexFifo::over(Arc::new(MutexStore::new(keys))).build();
@@ -40,12 +39,8 @@ mod state;
 mod store;
 #[cfg(test)]
 mod tests;
-#[cfg(feature = "peers")]
-mod workqueue;
 
 pub use builder::MutexFifoBuilder;
 pub use fifo::MutexFifo;
 pub use pop::{Popped, Verdict};
 pub use store::{Change, MutexStore};
-#[cfg(feature = "peers")]
-pub use workqueue::{MutexWorkQueue, Work};

@@ -7,7 +7,7 @@ use deltafifo::{BoxError, Delta, DeltaObject, Deltas, KeyError, KeyFunc, KeySour
 use super::known::KnownSet;
 use super::subject::{ObjMeta, Subject, methods_of_the_queue};
 use super::{Action, Answer, Config, KnownKind, Obj, Outcome};
-use crate::engines::mutex::{MutexFifo, MutexStore, Popped, Verdict};
+use crate::mutex::{MutexFifo, MutexStore, Popped, Verdict};
 
 /// A queue of the classic design, and the set beside it that pops are applied to, if it has one.
 pub(super) struct MutexSubject {

@@ -1,4 +1,4 @@
-//! Clean-up before an object goes (kube's `finalizer`, with a controller's own [`Action`]).
+//! Clean-up before an object is deleted (kube's `finalizer`, with this crate's [`Action`]).
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -11,14 +11,15 @@ use serde::de::DeserializeOwned;
 
 use super::controller::Action;
 
-/// Reconciles an object that is not to go before it was cleaned up: as kube's
-/// [`finalizer`](fn@kube::runtime::finalizer::finalizer), which does the work and whose docs hold.
+/// Reconciles an object that needs clean-up before it is deleted. Calls kube's
+/// [`finalizer`](fn@kube::runtime::finalizer::finalizer), whose documentation applies.
 ///
-/// The finalizer is written first, and the object reconciled with [`Event::Apply`] when it has it; asked to go, it is reconciled
-/// with [`Event::Cleanup`], and the finalizer taken away after that.
+/// The first call for an object adds the finalizer. While the object has it, `reconcile` is
+/// called with [`Event::Apply`]. Once the object has a deletion timestamp, `reconcile` is called
+/// with [`Event::Cleanup`], and the finalizer is removed after that succeeds.
 ///
 /// # Errors
-/// [`Error`]: `reconcile` failed, or the finalizer could not be written.
+/// [`Error`] if `reconcile` failed, or if the finalizer could not be written.
 pub async fn finalizer<K, ReconcileFut>(
     api: &Api<K>,
     finalizer_name: &str,

@@ -1,16 +1,25 @@
-//! A controller under the names and paths of kube's (`kube::runtime`): moving is a change of imports.
+//! Controllers with the names and paths of `kube::runtime`. A plain controller moves here by a
+//! change of imports.
 //!
 //! ```
-//! // use kube::runtime::{Controller, controller::Action, finalizer, reflector::ObjectRef, watcher};
-//! use deltafifo_informer::runtime::{Controller, controller::Action, finalizer, reflector::ObjectRef, watcher};
+//! // use kube::runtime::{
+//! //     Controller, controller::Action, finalizer, reflector::ObjectRef, watcher,
+//! // };
+//! use deltafifo_informer::runtime::{
+//!     Controller, controller::Action, finalizer, reflector::ObjectRef, watcher,
+//! };
 //! ```
 //!
-//! What is the same type as kube's: [`watcher::Config`], [`reflector::ObjectRef`], and [`events`], [`wait`] and [`conditions`], which
-//! have nothing to do with controllers. What is ours: [`Controller`], its [`Action`](controller::Action), [`Config`] and
-//! [`Error`](controller::Error), its [`Store`](reflector::Store), [`finalizer()`], and [`predicates`], which compare two states.
+//! Re-exported from kube without changes: [`watcher::Config`], [`reflector::ObjectRef`], and the
+//! modules [`events`], [`wait`] and [`conditions`], which do not depend on the controller.
 //!
-//! What it does otherwise, and what is not here, stands at [`controller`]. A watcher of kube's feeds a queue by [`reflector::feed`],
-//! and an informer by [`SharedInformer::for_stream`](crate::SharedInformer::for_stream).
+//! Types of this crate: [`Controller`], its [`Action`](controller::Action), [`Config`] and
+//! [`Error`](controller::Error), the [`Store`](reflector::Store), [`finalizer()`], and
+//! [`predicates`], which compare two states of an object.
+//!
+//! [`controller`] lists the differences from kube's controller and what is missing. To use the
+//! events of a kube watcher, pass them to a queue with [`reflector::feed`], or build an informer
+//! over them with [`SharedInformer::for_stream`](crate::SharedInformer::for_stream).
 
 pub mod controller;
 pub mod finalizer;

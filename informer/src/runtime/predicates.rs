@@ -1,15 +1,17 @@
-//! Which updates count (kube's `predicates`): functions of an object as it was and as it is, for
-//! [`Controller::when`](super::Controller::when) and [`Source::when`](super::controller::Source::when).
+//! Predicates over updates (kube's `predicates`): functions of an object's old and new state, for
+//! [`Controller::when`](super::Controller::when) and
+//! [`Source::when`](super::controller::Source::when).
 //!
-//! They are asked about updates only. An object that comes, one that goes, one that is asked to go (it has finalizers, and now a
-//! deletion timestamp), and one whose finalizers change (a [`finalizer`](super::finalizer()) that was just written is among them) are
-//! never kept from a controller; kube's predicates hide such (its issue 1768).
+//! A predicate is called for updates only. Additions and deletions always trigger a reconcile,
+//! and so do updates that set the deletion timestamp or change the finalizers (for example when
+//! [`finalizer`](super::finalizer()) has written one). kube's predicates can hide these updates
+//! (kube issue 1768).
 //!
 //! ```
 //! use deltafifo_informer::runtime::{Controller, predicates, watcher};
 //! # use k8s_openapi::api::apps::v1::Deployment;
 //! # fn build(api: kube::Api<Deployment>) -> Controller<Deployment> {
-//! // Of a deployment whose status alone has changed nothing is to be done.
+//! // Skip updates that change only the status of a deployment.
 //! let controller = Controller::new(api, watcher::Config::default())
 //!     .when(|old, new| predicates::generation(old, new) || predicates::labels(old, new));
 //! # controller
@@ -19,32 +21,34 @@
 use kube::Resource;
 use kube::runtime::Predicate;
 
-/// Its desired state has changed, or it does not count its changes (`ConfigMap`s do not).
+/// Returns whether the generation, and so the desired state, has changed. Always true for kinds
+/// without a generation, such as `ConfigMap`.
 pub fn generation<K: Resource>(old: &K, new: &K) -> bool {
     new.meta().generation.is_none() || old.meta().generation != new.meta().generation
 }
 
-/// Anything has changed, its status too.
+/// Returns whether anything has changed, the status included.
 pub fn resource_version<K: Resource>(old: &K, new: &K) -> bool {
     old.meta().resource_version != new.meta().resource_version
 }
 
-/// Its labels have changed.
+/// Returns whether the labels have changed.
 pub fn labels<K: Resource>(old: &K, new: &K) -> bool {
     old.meta().labels != new.meta().labels
 }
 
-/// Its annotations have changed.
+/// Returns whether the annotations have changed.
 pub fn annotations<K: Resource>(old: &K, new: &K) -> bool {
     old.meta().annotations != new.meta().annotations
 }
 
-/// Its finalizers have changed.
+/// Returns whether the finalizers have changed.
 pub fn finalizers<K: Resource>(old: &K, new: &K) -> bool {
     old.meta().finalizers != new.meta().finalizers
 }
 
-/// What a predicate of kube's looks at has changed, or is not there: for those who have some, combined or with a fallback.
+/// Converts a kube predicate, which may be combined or have a fallback. The result is true if the
+/// property that it hashes has changed, or is missing in the new state.
 ///
 /// ```
 /// # use deltafifo_informer::runtime::predicates;
@@ -67,8 +71,9 @@ pub fn changed<K>(property: impl Predicate<K>) -> impl Fn(&K, &K) -> bool {
     }
 }
 
-/// Whether an update counts although a predicate may see nothing in it: the object is asked to go, or others are to be asked before
-/// it does. [`finalizer`](super::finalizer()) waits for both.
+/// Returns whether an update triggers a reconcile even if the predicate rejects it: it sets the
+/// deletion timestamp or changes the finalizers. [`finalizer`](super::finalizer()) waits for
+/// both.
 pub(super) fn concerns_its_end<K: Resource>(old: &K, new: &K) -> bool {
     let is_asked_to_go = old.meta().deletion_timestamp.is_none() && new.meta().deletion_timestamp.is_some();
     is_asked_to_go || finalizers(old, new)

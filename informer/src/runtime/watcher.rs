@@ -1,4 +1,4 @@
-//! How a controller watches, and what goes wrong with that (kube's `watcher`).
+//! Watch configuration and watch errors of a controller (kube's `watcher`).
 
 use kube::core::Status;
 pub use kube::runtime::watcher::{Config, InitialListStrategy, ListSemantic};
@@ -7,37 +7,41 @@ use crate::ReflectorError;
 use crate::lister_watcher::RequestError;
 use crate::shared_informer::InformerError;
 
-/// Something that went wrong with what a controller watches; it goes on by itself. A copy of what an informer of its own
-/// [tells](crate::shared_informer::SharedInformerBuilder::on_error), to be had from the controller's stream.
+/// An error of a list or a watch of a controller. The controller continues; the failed request is
+/// retried with backoff.
+///
+/// The controller's stream yields these for the informers that the controller owns. A shared
+/// informer passes its errors to
+/// [`on_error`](crate::shared_informer::SharedInformerBuilder::on_error).
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A list failed. What is known stays.
+    /// A list failed. The stored objects are kept.
     #[error("{message}")]
     InitialListFailed {
-        /// What the server said, if it said anything.
+        /// The status that the server returned, if it returned one.
         status: Option<Box<Status>>,
-        /// All of it, as a text.
+        /// The complete error text.
         message: String,
     },
-    /// A watch failed, or could not be opened. What is known stays.
+    /// A watch failed, or could not be opened. The stored objects are kept.
     #[error("{message}")]
     WatchFailed {
-        /// What the server said, if it said anything.
+        /// The status that the server returned, if it returned one.
         status: Option<Box<Status>>,
-        /// All of it, as a text.
+        /// The complete error text.
         message: String,
     },
-    /// It was not the server: an object that cannot be read, a function of yours that panicked.
+    /// The failure is local: an object could not be decoded, or a user function panicked.
     #[error("{message}")]
     NotTaken {
-        /// All of it, as a text.
+        /// The complete error text.
         message: String,
     },
 }
 
 impl Error {
-    /// Of an informer of that resource.
+    /// Converts an error of the informer of `resource`.
     pub(super) fn of(resource: &str, error: &InformerError<'_>) -> Self {
         let message = format!("{resource}: {error}");
         let said = |request: &RequestError| match request {
@@ -55,7 +59,7 @@ impl Error {
         }
     }
 
-    /// Logs the absence of a kind that a controller can do without, and says so in its text.
+    /// Appends to the message that the kind is optional, and logs the error as a warning.
     pub(super) fn of_optional(mut self) -> Self {
         if let Self::InitialListFailed { message, .. } | Self::WatchFailed { message, .. } = &mut self {
             message.push_str("; it is optional, so the controller goes on without it until it is there");
@@ -64,8 +68,9 @@ impl Error {
         self
     }
 
-    /// Logs an error of a controller that still waits for first lists, and says so in its text if the error may be why it waits:
-    /// a list or watch failed. One object that cannot be read keeps the others from nothing.
+    /// Logs an error that occurred while the controller waits for first lists. If a list or watch
+    /// failed, the error may be the reason for the wait, and the message says so. An object that
+    /// cannot be decoded does not delay the other objects.
     pub(super) fn before_first_lists(mut self) -> Self {
         if let Self::InitialListFailed { message, .. } | Self::WatchFailed { message, .. } = &mut self {
             message.push_str("; nothing is reconciled until all that the controller watches has been listed once");

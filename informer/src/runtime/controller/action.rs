@@ -1,21 +1,24 @@
-//! What a reconciler, or an error policy, wants next.
+//! The result of a reconciler or an error policy: when to reconcile again.
 
 use std::time::Duration;
 
-/// When an object is to be reconciled next, if nothing happens to it (kube's `Action`, whose field is private).
+/// When an object is reconciled next if nothing triggers it before (kube's `Action`, whose field
+/// is private).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
     pub(super) requeue_after: Option<Duration>,
 }
 
 impl Action {
-    /// After so long, or when something happens, whichever is sooner.
+    /// Reconciles the object after `duration`, or earlier if something triggers it.
     #[must_use]
     pub const fn requeue(duration: Duration) -> Self {
         Self { requeue_after: Some(duration) }
     }
 
-    /// When something happens. No deletion or change is missed by this controller, but what is not watched may change, too.
+    /// Reconciles the object when something triggers it. The controller misses no change or
+    /// deletion of what it watches; use [`requeue`](Self::requeue) if the reconciler reads
+    /// anything else.
     #[must_use]
     pub const fn await_change() -> Self {
         Self { requeue_after: None }

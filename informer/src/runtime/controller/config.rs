@@ -1,71 +1,79 @@
-//! What can be chosen of a controller.
+//! Options of a controller.
 
 use std::time::Duration;
 
-/// How a controller runs (kube's `Config`, whose fields are private): by default without a debounce, and as many reconciles at a
-/// time as there are objects to reconcile.
+/// Options of a controller (kube's `Config`, whose fields are private). By default there is no
+/// debounce and no limit on concurrent reconciles.
 ///
 /// ```
 /// use deltafifo_informer::runtime::controller::Config;
 /// use std::time::Duration;
 ///
-/// let config = Config::default().concurrency(8).debounce(Duration::from_millis(100)).name("billing");
+/// let config =
+///     Config::default().concurrency(8).debounce(Duration::from_millis(100)).name("billing");
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     pub(super) debounce: Duration,
-    /// `None` for the default, a multiple of the debounce.
+    /// `None` stands for the default, ten times the debounce.
     debounce_at_most: Option<Duration>,
     pub(super) concurrency: u16,
     pub(super) name: Option<String>,
-    /// The inverse of what is set, so that the default is to wait.
+    /// The inverse of `wait_for_related`, so that the derived default is to wait.
     starts_early: bool,
 }
 
 impl Config {
-    /// Delays the reconcile of an object until nothing has asked for it for this long: each request
-    /// within that time delays it again, but not beyond [`debounce_at_most`](Self::debounce_at_most).
-    /// Zero, the default, delays nothing.
+    /// Delays the reconcile of an object until nothing has triggered it for this long. Each
+    /// trigger within that time restarts the delay, up to
+    /// [`debounce_at_most`](Self::debounce_at_most). Zero, the default, means no delay.
     #[must_use]
     pub fn debounce(mut self, debounce: Duration) -> Self {
         self.debounce = debounce;
         self
     }
 
-    /// Bounds the delay of a [`debounce`](Self::debounce), counted from the first request that waits: an
-    /// object that changes all the time is reconciled this often. Ten times the debounce unless set;
-    /// `Duration::MAX` for kube's behaviour, where such an object is never reconciled.
+    /// Limits the delay of a [`debounce`](Self::debounce), counted from the first trigger: an
+    /// object that changes all the time is reconciled once in this time. The default is ten times
+    /// the debounce. `Duration::MAX` gives kube's behaviour, where such an object is never
+    /// reconciled.
     #[must_use]
     pub fn debounce_at_most(mut self, longest: Duration) -> Self {
         self.debounce_at_most = Some(longest);
         self
     }
 
-    /// So many reconciles run at a time; 0 for any number. Of one object there is never more than one.
+    /// Limits how many reconciles run at the same time. 0, the default, means no limit. Two
+    /// reconciles of one object never run at the same time.
     #[must_use]
     pub fn concurrency(mut self, concurrency: u16) -> Self {
         self.concurrency = concurrency;
         self
     }
 
-    /// Sets whether reconciles wait for the first list of everything that the controller owns and watches:
-    /// true unless set. With false they begin when the main objects are listed, as in kube.
+    /// Sets whether reconciles wait for the first list of everything that the controller owns and
+    /// watches. The default is true. With false, reconciles begin once the main objects are
+    /// listed, as in kube.
     ///
-    /// A reconciler must then expect stores of related objects to be incomplete. A related object that is
-    /// deleted before its first list is there asks for no reconcile, whatever a reconciler has read of it.
-    /// For one kind that may be missing there is [`optional`](super::Controller::optional).
+    /// With false, a reconciler must expect the stores of related objects to be incomplete. A
+    /// related object that is deleted before its first list arrives triggers no reconcile, even
+    /// if a reconciler has already read it. For a single kind that may be missing, use
+    /// [`optional`](super::Controller::optional) instead.
     #[must_use]
     pub fn wait_for_related(mut self, wait: bool) -> Self {
         self.starts_early = !wait;
         self
     }
 
-    /// Gives the controller's work queue a name, and with it [metrics](crate::workqueue::Builder::name), which say whether reconciles
-    /// are behind (kube has none). They go to the recorder that is installed when the controller's stream is first polled. What
-    /// waits for a [`debounce`](Self::debounce) is not in the queue yet.
+    /// Names the controller's work queue and so enables its
+    /// [metrics](crate::workqueue::Builder::name), which show whether reconciles fall behind (not
+    /// in kube). The metrics use the recorder that is installed when the controller's stream is
+    /// first polled. Requests that wait for a [`debounce`](Self::debounce) are not in the queue
+    /// yet.
     ///
-    /// The counter `controller_objects_not_found_total`, with the label `name`, counts the reconciles that were
-    /// asked for of objects that are not in the store: they were deleted, or are not selected.
+    /// The counter `controller_objects_not_found_total`, with the label `name`, counts reconciles
+    /// requested for objects that are not in the store, because they were deleted or do not match
+    /// the selectors.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());

@@ -1,5 +1,5 @@
-//! Requests that wait until their object has been quiet for a while (kube's debounce, at the trailing
-//! edge), but not for ever if it never is.
+//! Debounce of reconcile requests: a request waits until its object has been quiet for a while
+//! (kube's debounce, at the trailing edge), with an upper limit on the delay.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,24 +12,25 @@ use tokio::time::{Instant, timeout_at};
 use super::key::Key;
 use crate::workqueue::{AddOptions, WorkQueue};
 
-/// Longer than anybody waits, and short enough that the clock does not overflow.
+/// The longest delay. Longer than any real delay, and short enough that adding it to an `Instant`
+/// does not overflow.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 pub(super) struct Debounce {
     quiet: Duration,
     longest: Duration,
     waiting: Mutex<Waiting>,
-    /// One waits that is due before all others.
+    /// Notified when a new request is due before all others.
     earlier: Notify,
 }
 
-/// When, and a number that no other has.
+/// The time at which a request is due, and a number that makes the pair unique.
 type Due = (Instant, u64);
 
-/// All requests of an object, as one.
+/// All waiting requests of one object, merged.
 struct Request {
     due: Due,
-    /// It is not put off beyond this.
+    /// The upper limit of `due`.
     latest: Instant,
     priority: i32,
 }
@@ -47,7 +48,9 @@ impl Debounce {
         Self { quiet, longest, waiting: Mutex::default(), earlier: Notify::new() }
     }
 
-    /// Puts the object off, unless it is due before it would be asked for now.
+    /// Adds a request that is due `after` from now plus the debounce, or postpones the waiting
+    /// request of the object. A waiting request that is due before `after` has passed keeps its
+    /// time.
     pub(super) fn ask(&self, key: Key, mut priority: i32, after: Duration) {
         let wanted = Instant::now() + after.min(FAR);
         let mut latest = wanted + self.longest;
@@ -71,14 +74,15 @@ impl Debounce {
         }
     }
 
-    /// Queues what is due, for ever.
+    /// Moves requests that are due to `queue`. Never returns.
     pub(super) async fn run(&self, queue: &WorkQueue<Key>) {
         loop {
             while let Some((key, priority)) = self.take_due() {
                 queue.add_with(key, AddOptions::new().priority(priority));
                 tokio::task::consume_budget().await;
             }
-            // Who asks after this look leaves a permit, with which the sleep ends at once.
+            // A request that arrives after this read of the next time leaves a permit in
+            // `earlier`, and the permit ends the sleep at once.
             let earlier = self.earlier.notified();
             let next = self.waiting.lock().next();
             match next {

@@ -1,5 +1,6 @@
-//! Deletions that wait to be told to [`on_deleted`](super::Controller::on_deleted): in line with the reconciles of their keys, so
-//! that neither runs beside the other.
+//! Deletions that wait for [`on_deleted`](super::Controller::on_deleted). They go through the
+//! work queue under their object's key, so a deletion handler and a reconcile of the same key
+//! never run at the same time.
 
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use hashbrown::HashMap;
 
 use super::key::Key;
 
-/// What is called for a deletion.
+/// The function of the user that is called for each deletion.
 pub(super) type OnDeleted<K> = Box<dyn FnMut(DeltaObject<K>) -> BoxFuture<'static, ()> + Send>;
 
-/// Those of each key, in order.
+/// Deletions that were not handled yet, by key and in order of arrival.
 pub(super) struct Deletions<K> {
     by_key: Mutex<HashMap<Key, Vec<DeltaObject<K>>, foldhash::fast::RandomState>>,
 }

@@ -1,67 +1,70 @@
-//! What a controller's stream tells of.
+//! Errors that a controller's stream yields.
 
 use kube::api::DynamicObject;
 use kube::runtime::reflector::ObjectRef;
 
-/// What comes out of a controller's stream beside what was reconciled (kube's `Error`). None of them ends it but
-/// [`RunnerError::Stopped`].
+/// An error item of a controller's stream (kube's `Error`). Only [`RunnerError::Stopped`] ends
+/// the stream.
 #[derive(Debug, thiserror::Error)]
 pub enum Error<ReconcilerErr: 'static, QueueErr: 'static> {
-    /// An object cannot be found because the controller was given an informer with keys of
-    /// [its own](crate::SharedInformer::with_keys), and finds objects by `namespace/name` or `name` only.
+    /// The object was not found because the controller is built over an informer with [custom
+    /// keys](crate::SharedInformer::with_keys): a controller looks objects up by `namespace/name`
+    /// or `name`.
     ///
-    /// With any other informer, an object that is not in the store is no error (in kube it is this one):
-    /// when an owner is deleted, the deletion of each object that it owned still asks for a reconcile of
-    /// the owner. Such requests are counted in `controller_objects_not_found_total` if the controller has
-    /// a [name](super::Config::name), and logged at level debug.
+    /// For informers with default keys a missing object is not an error (kube yields this error
+    /// for it): when an owner is deleted, the deletion of each object that it owned still
+    /// triggers the owner. Such requests are logged at level debug, and counted in
+    /// `controller_objects_not_found_total` if the controller has a [name](super::Config::name).
     #[error("{0} is not in the store under this key: its informer has keys of its own, build it with the default keys")]
     ObjectNotFound(Box<ObjectRef<DynamicObject>>),
-    /// The reconciler failed. The error policy has said what comes next.
+    /// The reconciler returned an error. The error policy has already chosen the next step.
     #[error("the reconciler failed for {1}: {0}")]
     ReconcilerFailed(#[source] ReconcilerErr, Box<ObjectRef<DynamicObject>>),
-    /// A list or a watch failed, or an object cannot be read.
+    /// A list or a watch failed, or an object could not be decoded.
     #[error("what the controller watches: {0}")]
     QueueError(#[source] QueueErr),
-    /// The controller itself.
+    /// An error of the controller itself.
     #[error(transparent)]
     RunnerError(#[from] RunnerError),
 }
 
-/// Something that happened to a controller.
+/// An error of the controller itself.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunnerError {
-    /// An informer that the controller was given has stopped before the controller had all of its first
-    /// list, so that nothing can be reconciled. The stream ends with this error;
-    /// the log names the informer.
+    /// A shared informer of this controller stopped before the controller had received its first
+    /// list, so nothing can be reconciled. The stream ends with this error; the log names the
+    /// informer.
     #[error("an informer that the controller was given has stopped: build another one, and a controller for it")]
     Stopped,
-    /// Informers that the controller was given have not had their first list. The stream goes on;
-    /// reconciles begin when all lists are there that they wait for.
+    /// Shared informers of this controller have not delivered their first list. The stream
+    /// continues; reconciles begin once every list that they wait for has arrived.
     ///
-    /// Yielded 5 seconds after the stream was first polled for informers that nobody runs, and every
-    /// minute for these and for all that reconciles wait for. Logged as a warning, too. The controller's own
-    /// informers are not among them: their errors are [`QueueError`](Error::QueueError)s.
+    /// For an informer that is not running, this error is yielded 5 seconds after the stream was
+    /// first polled, and every minute after that. For an informer that runs and that reconciles
+    /// wait for, it is yielded every minute. It is also logged as a warning. The informers that
+    /// the controller owns are not included: their errors are yielded as
+    /// [`QueueError`](Error::QueueError).
     #[error(
         "{} before these informers have their first list: {}",
         if *blocks_reconciles { "nothing is reconciled" } else { "objects are missing, and ask for no reconciles," },
         informers.join(", ")
     )]
     NotSynced {
-        /// Each informer, and in parentheses what to do.
+        /// The title of each informer, followed by the advice in parentheses.
         informers: Vec<String>,
-        /// Whether reconciles wait for one of them.
+        /// Whether reconciles wait for at least one of these informers.
         blocks_reconciles: bool,
     },
-    /// A reconciler panicked (kube's panics in its turn). The object is tried again after 5 ms,
-    /// and twice as long each time, up to 1000 s, or as a
-    /// [retry policy](super::Controller::retry) says. What is called for a deletion is not called
-    /// again.
+    /// A reconciler or a deletion handler panicked (in kube, a panic of the reconciler panics the
+    /// controller). The reconcile is retried after 5 ms; the delay doubles with each panic, up to
+    /// 1000 s, unless a [retry policy](super::Controller::retry) sets another. A deletion handler
+    /// is not called again for that deletion.
     #[error("what was called for {object} panicked: {message}")]
     Panicked {
-        /// For which object.
+        /// The object that was reconciled or deleted.
         object: Box<ObjectRef<DynamicObject>>,
-        /// What it said.
+        /// The panic message.
         message: String,
     },
 }

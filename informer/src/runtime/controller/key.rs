@@ -1,14 +1,15 @@
-//! From an object, or a reference to one, to its key, and back. Keys are those of the store: `namespace/name`, or `name`.
+//! Conversions between objects, references and store keys (`namespace/name`, or `name` alone).
 
 use std::sync::Arc;
 
 use kube::Resource;
 use kube::runtime::reflector::ObjectRef;
 
-/// What the queue is of: cheap to clone, and one allocation however often an object is asked for.
+/// The item type of the work queue. Cheap to clone: all requests of an object share one
+/// allocation.
 pub(super) type Key = Arc<str>;
 
-/// A key of these parts.
+/// Returns the key for a namespace and a name. An empty namespace counts as none.
 pub(super) fn key(namespace: Option<&str>, name: &str) -> Key {
     match namespace.filter(|namespace| !namespace.is_empty()) {
         Some(namespace) => format!("{namespace}/{name}").into(),
@@ -16,18 +17,18 @@ pub(super) fn key(namespace: Option<&str>, name: &str) -> Key {
     }
 }
 
-/// An object's; none if it has no name.
+/// Returns the key of an object, or `None` if it has no name.
 pub(super) fn key_of<K: Resource>(object: &K) -> Option<Key> {
     let meta = object.meta();
     meta.name.as_deref().map(|name| key(meta.namespace.as_deref(), name))
 }
 
-/// The object that a reference refers to.
+/// Returns the key of the object that a reference refers to.
 pub(super) fn referred<K: Resource>(to: &ObjectRef<K>) -> Key {
     key(to.namespace.as_deref(), &to.name)
 }
 
-/// A reference to whatever has this key.
+/// Returns a reference to the object with this key.
 pub(super) fn reference<K: Resource>(key: &str, types: K::DynamicType) -> ObjectRef<K> {
     match key.split_once('/') {
         Some((namespace, name)) => ObjectRef::new_with(name, types).within(namespace),

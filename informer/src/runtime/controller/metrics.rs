@@ -1,4 +1,4 @@
-//! What a controller records beside what its work queue does.
+//! Metrics of a controller, in addition to those of its work queue.
 
 use metrics::{Counter, counter, describe_counter};
 
@@ -11,7 +11,7 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Returns the metrics of a controller that is called `name`; none if it has no name.
+    /// Returns the metrics of a controller called `name`, or disabled metrics for `None`.
     pub(super) fn of(name: Option<&str>) -> Named<Self> {
         Named(name.map(|name| {
             describe_counter!(NOT_FOUND, "Reconciles that were asked for of objects that are not in the store");

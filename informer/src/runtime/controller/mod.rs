@@ -1,44 +1,51 @@
-//! The controller: reconciles objects when they, or what belongs to them, change (kube's `controller`).
+//! The controller (kube's `controller`): reconciles objects when they or their related objects
+//! change.
 //!
 //! ```text
-//!   informers: source.rs --> what is told of, mapped to objects: relations.rs, owned.rs --\
-//!   streams of yours: relations.rs -------------------------------------------------------+--> schedule.rs --> run.rs --> reconcile
-//!   Action: requeue, error policy: run.rs ------------------------------------------------/    debounce.rs
+//!   informers: source.rs --> mapping to keys: relations.rs, owned.rs --\
+//!   user streams: relations.rs ----------------------------------------+--> schedule.rs --> run.rs
+//!   Action: requeue, error policy: run.rs -----------------------------/    debounce.rs
 //! ```
 //!
-//! # As kube's
+//! # As in kube
 //!
-//! * [`run`](Controller::run) is a stream that does nothing until it is polled, and stops all there is when it is dropped. The
-//!   reconciler and the error policy are called by who polls it; the future that a reconciler returns runs in a task.
-//! * Of one object there is never more than one reconcile. Whatever asks for it meanwhile comes to one more.
-//! * The deletion of a main object asks for no reconcile; [`on_deleted`](Controller::on_deleted) is ours.
-//! * A graceful shutdown begins no more reconciles, and ends when those that run have ended.
+//! * [`run`](Controller::run) returns a stream that does nothing until it is polled, and stops
+//!   all work when it is dropped. The task that polls the stream calls the reconciler and the
+//!   error policy; the future that a reconciler returns runs in a task of its own.
+//! * An object has at most one reconcile at a time. All triggers that arrive during a reconcile
+//!   are merged into one more reconcile.
+//! * The deletion of a main object triggers no reconcile. To handle deletions, use
+//!   [`on_deleted`](Controller::on_deleted), which kube does not have.
+//! * A graceful shutdown starts no further reconciles and ends once the running ones have ended.
 //!
-//! # Not as kube's
+//! # Differences from kube
 //!
 //! | | kube-runtime | here |
 //! | --- | --- | --- |
-//! | what a list shows that the watch missed | deletions of owned and watched objects are lost | told, by tombstones |
-//! | an owner that is no more, a label that was changed | the object as it is now says who is reconciled | as it was, too: both are |
-//! | an object of which nothing has changed, in a list | reconciled | not |
-//! | which comes first | what was asked for first | what happens now; lists, and [`reconcile_all_on`](Controller::reconcile_all_on), behind it, but one turn of eight |
-//! | owned objects | all their metadata comes, and is dropped | name, version and owners are kept |
-//! | what [`watches`](Controller::watches) watches | is mapped and dropped | is kept whole, so that it can be mapped as it was, too. Where that is much, [`watches_informer`](Controller::watches_informer) takes an informer of metadata, or one [`without`](crate::reflector::ReflectorBuilder::without) what no mapper reads |
-//! | an owner's version | must be the one that the controller watches | does not count |
-//! | a request for an object that is not in the store | an error in the stream | no error: the object is gone. [Counted](Config::name) |
-//! | an object that fails again and again | the error policy sees no count of failures, so its delay does not grow (kube issue 1916) | [`retry`](Controller::retry) sets a delay that grows; without it as kube's |
-//! | a reconciler that panics | panics the controller | [`RunnerError::Panicked`], and it is tried again |
-//! | [predicates](crate::runtime::predicates) | of the object as it is, and may hide that it goes | of both states, and never do |
-//! | several controllers over one watch | unstable streams, which tell of no deletion | [`from_informer`](Controller::from_informer), [`owns_informer`](Controller::owns_informer), [`watches_informer`](Controller::watches_informer) |
-//! | before anything is reconciled | the first list of the main objects is waited for | and that of everything that the controller watches: while one of these does not come, as of a kind that the server does not have, the errors say which it is and that nothing is reconciled; they are logged, too. [`optional`](Controller::optional) is for a kind that may be missing, [`Config::wait_for_related`] for kube's way |
-//! | a watch | 290 s | 5 to 10 minutes at random; a `timeout` is the most, and half of it the least |
-//! | a relist | as the first list | not older than what is known, without pages |
+//! | a deletion that the watch missed and a list reveals | lost for owned and watched objects | delivered, as a tombstone |
+//! | an owner reference or label that was changed or removed | only the new state is mapped to main objects | the old and the new state are both mapped |
+//! | an object that a list shows unchanged | reconciled | not reconciled |
+//! | order of reconciles | first in, first out | watch events first. Lists and [`reconcile_all_on`](Controller::reconcile_all_on) have a lower priority, but get one turn in eight |
+//! | owned objects | all metadata is fetched, then dropped | name, version and owners are kept |
+//! | objects of [`watches`](Controller::watches) | mapped, then dropped | kept whole, so that their old state can be mapped too. If that takes too much memory, give [`watches_informer`](Controller::watches_informer) an informer of metadata, or one [`without`](crate::reflector::ReflectorBuilder::without) the fields that no mapper reads |
+//! | API version in an owner reference | must be the version that the controller watches | ignored |
+//! | a request for an object that is not in the store | an error in the stream | no error, since the object was deleted; [counted](Config::name) |
+//! | an object that fails repeatedly | the error policy gets no failure count, so its delay cannot grow (kube issue 1916) | [`retry`](Controller::retry) sets a growing delay; without it as in kube |
+//! | a reconciler that panics | panics the controller | yields [`RunnerError::Panicked`], and the object is retried |
+//! | [predicates](crate::runtime::predicates) | see only the new state, and can hide deletions | see both states, and cannot hide deletions |
+//! | several controllers over one watch | unstable streams without deletions | [`from_informer`](Controller::from_informer), [`owns_informer`](Controller::owns_informer), [`watches_informer`](Controller::watches_informer) |
+//! | reconciles begin | after the first list of the main objects | after the first list of everything that the controller watches. While a list is missing, for example of a kind that the server does not have, errors name it and say that nothing is reconciled; they are logged too. Use [`optional`](Controller::optional) for a kind that may be missing, and [`Config::wait_for_related`] for kube's behaviour |
+//! | duration of a watch | 290 s | 5 to 10 minutes, at random. With a `timeout`, between half of it and all of it |
+//! | a relist | like the first list | at least as new as the stored state, without pages |
 //!
-//! What [`watcher::Config`] says is heeded, but for `bookmarks`: they are always asked for.
+//! All options of [`watcher::Config`] are used except `bookmarks`: bookmarks are always
+//! requested.
 //!
-//! Not here: `trigger_backoff` (it is client-go's), the streams of `unstable-runtime` (`for_stream`, `owns_stream`,
-//! `watches_stream` and their like: see the informers above, which can be [of a stream](SharedInformer::for_stream)), `applier`,
-//! `trigger_self`, `trigger_owners`, `trigger_with`, `ReconcileRequest` and reasons in spans.
+//! Not implemented: `trigger_backoff` (the backoff is client-go's), the streams of
+//! `unstable-runtime` (`for_stream`, `owns_stream`, `watches_stream` and similar: use the methods
+//! that take an informer, which can be built [from a stream](SharedInformer::for_stream)),
+//! `applier`, `trigger_self`, `trigger_owners`, `trigger_with`, `ReconcileRequest`, and reasons
+//! in spans.
 
 mod action;
 mod config;
@@ -83,10 +90,12 @@ pub use source::Source;
 use source::{Counts, Failure, Own, all, as_configured, of_api};
 use start::{Relation, Trigger};
 
-/// Errors that wait for who polls a controller; more are logged.
+/// How many errors are buffered for the task that polls the controller. Further errors are only
+/// logged.
 const MOST_ERRORS: usize = 100;
 
-/// Reconciles all objects of a kind (kube's `Controller`): built, and then [run](Self::run).
+/// A controller of all objects of a kind (kube's `Controller`). Configure it, then call
+/// [`run`](Self::run).
 ///
 /// ```
 /// use std::{convert::Infallible, sync::Arc, time::Duration};
@@ -123,7 +132,7 @@ const MOST_ERRORS: usize = 100;
 pub struct Controller<K: Resource + Send + Sync + 'static> {
     types: K::DynamicType,
     informer: SharedInformer<K>,
-    /// It, if it is nobody else's.
+    /// Set if the controller owns `informer`, and so runs and closes it.
     own: Option<Own<K, KubeMeta>>,
     counts: Counts<K>,
     relations: Vec<Relation>,
@@ -142,7 +151,7 @@ where
     K: Clone + Resource + DeserializeOwned + Debug + Send + Sync + 'static,
     K::DynamicType: Eq + Hash + Clone,
 {
-    /// A controller of what `main_api` has and `wc` selects.
+    /// Creates a controller of the objects that `main_api` lists and `wc` selects.
     pub fn new(main_api: Api<K>, wc: watcher::Config) -> Self
     where
         K::DynamicType: Default,
@@ -150,7 +159,7 @@ where
         Self::new_with(main_api, wc, K::DynamicType::default())
     }
 
-    /// The same of a kind that is known at run time only.
+    /// Creates a controller like [`new`](Self::new), of a kind that is known only at run time.
     pub fn new_with(main_api: Api<K>, wc: watcher::Config, dyntype: K::DynamicType) -> Self {
         let (errors, told) = mpsc::channel(MOST_ERRORS);
         let builder = SharedInformer::builder(of_api(main_api, &wc, &dyntype)).reflector(as_configured(wc));
@@ -159,12 +168,16 @@ where
         Self { own: Some(own), ..Self::of(source, dyntype, (errors, told)) }
     }
 
-    /// A controller of an informer's objects: the one that others have, too (kube issue 1080). It has to be run by whoever made it:
-    /// as long as nobody does, the stream [says so](RunnerError::NotSynced). Its errors are reported there; when it stops, the
-    /// controller shuts down.
+    /// Creates a controller over a shared informer, so that several controllers can use one watch
+    /// (kube issue 1080).
     ///
-    /// Its keys must be `namespace/name` or `name`, which is the default of informers. Objects under keys of
-    /// [your own](SharedInformer::with_keys) are not found; each is [reported](Error::ObjectNotFound).
+    /// The caller must run the informer; while it is not running, the stream yields
+    /// [`RunnerError::NotSynced`]. The informer's errors go to its own error handler. When the
+    /// informer stops, the controller shuts down.
+    ///
+    /// The informer must use the default keys, `namespace/name` or `name`. With [custom
+    /// keys](SharedInformer::with_keys) objects are not found, and each request yields
+    /// [`Error::ObjectNotFound`].
     pub fn from_informer(informer: impl Into<Source<K>>) -> Self
     where
         K::DynamicType: Default,
@@ -172,7 +185,8 @@ where
         Self::from_informer_with(informer, K::DynamicType::default())
     }
 
-    /// The same of a kind that is known at run time only.
+    /// Creates a controller like [`from_informer`](Self::from_informer), of a kind that is known
+    /// only at run time.
     pub fn from_informer_with(informer: impl Into<Source<K>>, dyntype: K::DynamicType) -> Self {
         Self::of(informer.into(), dyntype, mpsc::channel(MOST_ERRORS))
     }
@@ -199,22 +213,26 @@ where
         }
     }
 
-    /// A reader of the store of main objects. It outlives the controller.
+    /// Returns a read handle to the store of main objects. The handle may outlive the controller.
     #[must_use]
     pub fn store(&self) -> Store<K> {
         Store::of(&self.informer)
     }
 
-    /// Runs the controller, for as long as the stream is polled. It tells what was reconciled, and
-    /// [what went wrong](Error), and ends after a shutdown.
+    /// Returns a stream that runs the controller while it is polled. It yields the outcome of
+    /// each reconcile and [errors](Error), and ends after a shutdown.
     ///
-    /// `reconciler` and `error_policy` are called by who polls the stream, and should return at once; what the reconciler returns
-    /// runs in a task. Dropped, the stream stops that where it waits, and all informers of the controller's own.
+    /// The task that polls the stream calls `reconciler` and `error_policy`, so both should
+    /// return quickly; the future that `reconciler` returns runs in a task of its own. Dropping
+    /// the stream cancels these tasks at their next await, and stops all informers that the
+    /// controller owns.
     ///
     /// # Panics
-    /// Polled outside of a tokio runtime; and when a stream that was given to it, the reconciler,
-    /// the error policy, the [retry policy](Self::retry) or what is called for deletions panics
-    /// in a call. (Their futures may: [`RunnerError::Panicked`].)
+    /// If the stream is polled outside of a tokio runtime. Also if a stream that was given to the
+    /// controller, the reconciler, the error policy, the [retry policy](Self::retry) or a
+    /// deletion handler panics while it is called or polled. A panic of a future that the
+    /// reconciler or the deletion handler returned is yielded as [`RunnerError::Panicked`]
+    /// instead.
     pub fn run<ReconcilerFut, Ctx>(
         self,
         mut reconciler: impl FnMut(Arc<K>, Arc<Ctx>) -> ReconcilerFut,

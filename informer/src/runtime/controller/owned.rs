@@ -1,4 +1,5 @@
-//! Objects that have owners: what is kept of one that a controller watches for that alone, and which owners are its business.
+//! Owner references: the part of an owned object that a controller keeps, and which references
+//! name a main object.
 
 use deltafifo::Meta;
 use kube::Resource;
@@ -6,7 +7,7 @@ use serde::Deserialize;
 
 use super::key::{Key, key};
 
-/// Of an owned object's metadata, what says whose it is.
+/// The part of an owned object's metadata that names the object and its owners.
 #[derive(Deserialize)]
 pub(super) struct Owned {
     metadata: Metadata,
@@ -22,8 +23,9 @@ struct Metadata {
     owner_references: Option<Box<[Owner]>>,
 }
 
-/// An owner reference. Its fields are required in Kubernetes, but one reference that lacks some must
-/// not make the whole object unreadable: `k8s-openapi`, which kube reads with, requires none either.
+/// An owner reference. Kubernetes requires all fields, but one incomplete reference must not make
+/// the whole object unreadable; `k8s-openapi`, which kube decodes with, does not require them
+/// either.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Owner {
@@ -32,7 +34,7 @@ struct Owner {
     name: Option<Box<str>>,
 }
 
-/// Reads an [`Owned`].
+/// The [`Meta`] implementation for [`Owned`].
 pub(super) struct OwnedMeta;
 
 impl Meta<Owned> for OwnedMeta {
@@ -53,8 +55,8 @@ impl Meta<Owned> for OwnedMeta {
     }
 }
 
-/// The kind of a controller's objects, as owners are said to be of it. The version does not count: references keep the one of the
-/// day they were written.
+/// The group and kind of a controller's main objects, for matching owner references. The version
+/// is ignored, because a reference keeps the version that it was written with.
 pub(super) struct OwnerKind {
     group: String,
     kind: String,
@@ -65,16 +67,17 @@ impl OwnerKind {
         Self { group: K::group(types).into_owned(), kind: K::kind(types).into_owned() }
     }
 
-    /// Returns the key of an owner of this kind; `None` for another kind, and for a reference that lacks
-    /// its apiVersion or name (an empty text, as `k8s-openapi` reads it) and so names no owner. Whether
-    /// owners of this kind have a namespace is not known here: the key may have one too many.
+    /// Returns the key of an owner of this kind. Returns `None` for an owner of another kind, and
+    /// for a reference without apiVersion or name (`k8s-openapi` decodes a missing field as an
+    /// empty string). Whether this kind is namespaced is not known here, so the key of a
+    /// cluster-scoped owner may have a namespace that it should not have.
     fn owner(&self, namespace: Option<&str>, api_version: &str, kind: &str, name: &str) -> Option<Key> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         let is_complete = !api_version.is_empty() && !name.is_empty();
         (is_complete && kind == self.kind && group == self.group).then(|| key(namespace, name))
     }
 
-    /// The owners of an object of which little was kept.
+    /// Returns the owners of an object of which only [`Owned`] is kept.
     pub(super) fn of_owned(&self, object: &Owned) -> impl Iterator<Item = Key> {
         let Metadata { namespace, owner_references, .. } = &object.metadata;
         let owners = owner_references.iter().flatten();
@@ -83,7 +86,7 @@ impl OwnerKind {
         })
     }
 
-    /// The owners of any object.
+    /// Returns the owners of a complete object.
     pub(super) fn of_child<Child: Resource>(&self, object: &Child) -> impl Iterator<Item = Key> {
         let meta = object.meta();
         let owners = meta.owner_references.iter().flatten();

@@ -1,4 +1,5 @@
-//! What asks for reconciles beside the main objects: what they own, what they have to do with, and streams of yours.
+//! Triggers of reconciles besides the main objects: owned objects, watched objects, and streams
+//! of the user.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -22,7 +23,7 @@ use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::shared_informer::SharedInformer;
 
-/// Objects of a walk that are asked for before other tasks have a turn.
+/// How many objects of a walk are requested before the task yields.
 const STRIDE: usize = 64;
 
 impl<K> Controller<K>
@@ -30,8 +31,9 @@ where
     K: Clone + Resource + DeserializeOwned + Debug + Send + Sync + 'static,
     K::DynamicType: Eq + Hash + Clone,
 {
-    /// Reconciles the owners of what `api` has and `wc` selects, by their owner references: those that it has, and those that it
-    /// had before. Only metadata is asked for, and little of that is kept.
+    /// Reconciles the owners, by owner reference, of the objects that `api` lists and `wc`
+    /// selects. When an object changes owners, both the old and the new owners are reconciled.
+    /// Only metadata is fetched, and only names, version and owners are kept.
     pub fn owns<Child>(self, api: Api<Child>, wc: watcher::Config) -> Self
     where
         Child: Clone + Resource<DynamicType = ()> + DeserializeOwned + Debug + Send + 'static,
@@ -39,7 +41,7 @@ where
         self.owns_with(api, (), wc)
     }
 
-    /// The same of a kind that is known at run time only.
+    /// Acts like [`owns`](Self::owns), for a kind that is known only at run time.
     #[allow(clippy::needless_pass_by_value)] // kube's.
     pub fn owns_with<Child>(self, api: Api<Child>, dyntype: Child::DynamicType, wc: watcher::Config) -> Self
     where
@@ -60,8 +62,9 @@ where
         })
     }
 
-    /// The same of an informer that others have, too, of whole objects or metadata. It has to be run by whoever made it. A
-    /// reconciler may read its store: nothing is reconciled before it has its first list.
+    /// Acts like [`owns`](Self::owns), over a shared informer of whole objects or of metadata.
+    /// The caller must run the informer. A reconciler may read the informer's store: no reconcile
+    /// begins before its first list is complete.
     pub fn owns_informer<Child>(self, informer: impl Into<Source<Child>>) -> Self
     where
         Child: Resource + Send + Sync + 'static,
@@ -75,10 +78,11 @@ where
         })
     }
 
-    /// Reconciles what `mapper` makes of what `api` has and `wc` selects: of an object as it was, and as it is.
+    /// Reconciles the objects that `mapper` returns for the objects that `api` lists and `wc`
+    /// selects. On a change `mapper` is called with the old and with the new state.
     ///
-    /// It is called in a task, and should return at once. One that panics is told as an error, and the state that it was called
-    /// with is left out.
+    /// `mapper` runs in a task of the controller and should return quickly. If it panics, the
+    /// panic is reported as an error and that state triggers nothing.
     pub fn watches<Other, I>(
         self,
         api: Api<Other>,
@@ -94,7 +98,7 @@ where
         self.watches_with(api, Other::DynamicType::default(), wc, mapper)
     }
 
-    /// The same of a kind that is known at run time only.
+    /// Acts like [`watches`](Self::watches), for a kind that is known only at run time.
     #[allow(clippy::needless_pass_by_value)] // kube's.
     pub fn watches_with<Other, I>(
         self,
@@ -112,7 +116,8 @@ where
         self.watches_ref(api, &dyntype, wc, move |object| mapper(object.clone()))
     }
 
-    /// The same, with a mapper that is lent the object instead of a copy of its own (kube has none).
+    /// Acts like [`watches`](Self::watches), with a mapper that borrows the object instead of
+    /// getting a clone (not in kube).
     pub fn watches_ref<Other, I>(
         self,
         api: Api<Other>,
@@ -135,8 +140,9 @@ where
         })
     }
 
-    /// The same of an informer that others have, too. It has to be run by whoever made it. A reconciler may read its
-    /// store: nothing is reconciled before it has its first list.
+    /// Acts like [`watches_ref`](Self::watches_ref), over a shared informer. The caller must run
+    /// the informer. A reconciler may read the informer's store: no reconcile begins before its
+    /// first list is complete.
     pub fn watches_informer<Other, I>(
         self,
         informer: impl Into<Source<Other>>,
@@ -152,14 +158,16 @@ where
         })
     }
 
-    /// Lets the controller do without the kind of the relation that was added last (by [`owns`](Self::owns),
-    /// [`watches`](Self::watches) or a variant of them): reconciles do not wait for its first list if the
-    /// server does not have the kind (404) or does not allow it to be listed and watched (403). Any other
-    /// failure is waited out as for a relation that is not optional. Does nothing if no relation was added.
+    /// Makes the relation that was added last (by [`owns`](Self::owns),
+    /// [`watches`](Self::watches) or a variant of them) optional: reconciles do not wait for its
+    /// first list if the server does not have the kind (404) or does not allow it to be listed
+    /// and watched (403). After any other failure they wait, as for other relations. Does nothing
+    /// if no relation was added.
     ///
-    /// The informer goes on trying, at least every 30 seconds unless it has another backoff. Once the kind
-    /// is there, its objects ask for reconciles like all others. Until then its absence is yielded once as an
-    /// error, and logged at level debug from then on. (controller-runtime issue 1179)
+    /// The informer retries at least every 30 seconds, unless it has another backoff. Once the
+    /// kind exists, its objects trigger reconciles like all others. The absence of the kind is
+    /// yielded as an error once, and logged at level debug after that. (controller-runtime issue
+    /// 1179)
     ///
     /// ```
     /// use deltafifo_informer::runtime::{Controller, watcher};
@@ -185,7 +193,7 @@ where
         self
     }
 
-    /// Reconciles the objects that `trigger` names, as it names them.
+    /// Reconciles each object that `trigger` yields a reference to.
     pub fn reconcile_on(mut self, trigger: impl Stream<Item = ObjectRef<K>> + Send + 'static) -> Self {
         self.triggers.push(Box::new(move |started| {
             let schedule = Arc::clone(&started.schedule);
@@ -200,7 +208,8 @@ where
         self
     }
 
-    /// Reconciles every object when `trigger` says so; what happens meanwhile goes first.
+    /// Reconciles every object each time `trigger` yields. These reconciles have a lower priority
+    /// than those of watch events.
     pub fn reconcile_all_on(mut self, trigger: impl Stream<Item = ()> + Send + 'static) -> Self {
         let store = self.informer.store();
         self.triggers.push(Box::new(move |started| {
@@ -222,7 +231,8 @@ where
     }
 }
 
-/// Asks for what `objects` tells of every state that an informer tells of.
+/// Requests a reconcile of every key that `objects` maps a state to, for each state in the
+/// informer's notifications.
 fn ask_for<O, M>(
     informer: &SharedInformer<O, M>,
     counts: Counts<O>,

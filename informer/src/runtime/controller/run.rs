@@ -1,4 +1,4 @@
-//! A controller that runs: what comes next, in the hands of who polls its stream.
+//! A running controller: chooses the next step each time its stream is polled.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
@@ -28,42 +28,44 @@ use crate::shared_informer::Notification;
 use crate::strangers::said;
 use crate::workqueue::{AddOptions, Item};
 
-/// What a controller's stream is to do.
+/// The next step of a controller's stream.
 pub(super) enum Next<K, E: 'static> {
-    /// Reconcile this.
+    /// Reconcile this key.
     Take(Item<Key>),
-    /// Something was called, and has ended.
+    /// A reconcile or a deletion handler has ended.
     Done(Done<K, E>),
-    /// Tell of this.
+    /// Yield this error.
     Failed(Error<E, watcher::Error>),
     End,
 }
 
-/// What is to be reconciled.
+/// An object to reconcile, with its work queue item.
 pub(super) struct Found<K> {
     item: Item<Key>,
     pub(super) object: Arc<K>,
 }
 
-/// A call for a key that has ended. The key is kept until it is settled what comes next.
+/// The outcome of a reconcile or a deletion handler. Holds the work queue item, so no other call
+/// for the key starts before the outcome is settled.
 pub(super) struct Done<K, E> {
     item: Item<Key>,
     how: How<K, E>,
-    /// The span that the call ran in, for what is called because of its outcome.
+    /// The span of the call. The error policy runs in it, too.
     span: Span,
 }
 
 enum How<K, E> {
     Reconciled(Arc<K>, Result<Action, E>),
     Deleted,
-    /// With what it said, of a reconcile or for a deletion.
+    /// The message of a panic, and whether to retry: a reconcile is retried, a deletion handler
+    /// is not.
     Panicked {
         message: String,
         again: bool,
     },
 }
 
-/// What comes out of the stream.
+/// An item of the controller's stream.
 type Told<K, E> = Result<(ObjectRef<K>, Action), Error<E, watcher::Error>>;
 
 pub(super) struct Running<K: Resource + Send + Sync + 'static, E> {
@@ -74,10 +76,10 @@ pub(super) struct Running<K: Resource + Send + Sync + 'static, E> {
     started: Started,
     deletions: Arc<Deletions<K>>,
     on_deleted: Option<OnDeleted<K>>,
-    /// What was called and has not ended, and how much of that there may be.
+    /// The running reconciles and deletion handlers, and the limit on their number.
     work: JoinSet<Done<K, E>>,
     most: usize,
-    /// Until everything is heard that there was at first.
+    /// Resolves when the handlers have received the first lists; `None` after that.
     syncing: Option<BoxFuture<'static, Result<Vec<()>, RunnerError>>>,
     is_shut_down: bool,
     forceful: FuturesUnordered<BoxFuture<'static, ()>>,
@@ -103,8 +105,8 @@ where
         listen(&informer, owner, main, &mut started, move |told, schedule, strangers| {
             if let Notification::Deleted { old, last, .. } = &told {
                 let Some(key) = key_of(&**old) else { return };
-                // Failures of a deleted object are not those of one that takes its place. The
-                // retry policy is user code.
+                // The name may be reused, and the new object must not inherit the failures of
+                // this one. The retry policy is user code.
                 strangers.call(|| schedule.forget(&key));
                 if let Some(noted) = &noted {
                     noted.note(key.clone(), last.clone());
@@ -145,7 +147,7 @@ where
         })
     }
 
-    /// Waits for what comes next. Dropped, it has lost nothing.
+    /// Waits for the next step. Cancel safe.
     pub(super) async fn next(&mut self) -> Next<K, E> {
         loop {
             if self.is_shut_down && self.work.is_empty() {
@@ -155,7 +157,8 @@ where
             tokio::select! {
                 biased;
                 Some(()) = self.forceful.next() => return Next::End,
-                // Before the ends: an informer that stops without its first list is an error, and not a reason to end.
+                // Before `ends`: if an informer stops before its first list, the stream must
+                // yield an error and not just end.
                 synced = synced(&mut self.syncing), if self.syncing.is_some() && !self.is_shut_down => {
                     self.syncing = None;
                     if let Err(stopped) = synced {
@@ -173,7 +176,8 @@ where
                 }
                 Some(done) = self.work.join_next() => match done {
                     Ok(done) => return Next::Done(done),
-                    // Panics of what was called are caught: this is one of a drop.
+                    // Panics of the calls themselves are caught in `call`, so this panic comes
+                    // from a drop.
                     Err(error) => go_on(error),
                 },
                 Some(Failure { error, is_absence }) = self.errors.recv(), if !self.is_shut_down => {
@@ -195,11 +199,12 @@ where
         }
     }
 
-    /// The object to reconcile, if that is what is to be done.
+    /// Returns the object to reconcile. Returns `None` if there is none, or if deletion handlers
+    /// were started for the key instead.
     pub(super) fn find(&mut self, item: Item<Key>) -> Result<Option<Found<K>>, Error<E, watcher::Error>> {
         let lasts = if self.on_deleted.is_some() { self.deletions.take(item.key()) } else { Vec::new() };
         if let Some(on_deleted) = self.on_deleted.as_mut().filter(|_| !lasts.is_empty()) {
-            // Failures of a reconcile that ended after the deletion.
+            // A reconcile that ended after the deletion may have recorded a failure.
             self.schedule.forget(item.key());
             let span =
                 info_span!("notifying of deletion", "object.ref" = %reference::<K>(item.key(), self.types.clone()));
@@ -207,7 +212,7 @@ where
             self.call(item, false, span, async move {
                 let mut strangers = Strangers::default();
                 for told in told {
-                    // Each is of another object, of which nobody hears again.
+                    // Each deletion is handled once, so a panic in one must not skip the others.
                     if let Err(panic) = AssertUnwindSafe(told).catch_unwind().await {
                         strangers.panicked(panic);
                     }
@@ -223,7 +228,8 @@ where
         if let Some((_, name)) = item.key().split_once('/')
             && self.store.get_by_key(name).is_some()
         {
-            // Whoever asked did not know that it has no namespace. Under its own key, which others ask for, too.
+            // The request had a namespace, but the kind is cluster-scoped. Queue it under its
+            // real key, so that it merges with the other requests of the object.
             self.schedule.queue.add_with(name.into(), AddOptions::new().priority(item.priority()));
             return Ok(None);
         }
@@ -237,7 +243,7 @@ where
         Ok(None)
     }
 
-    /// Around a reconcile.
+    /// Returns the span of a reconcile.
     pub(super) fn span(&self, object: &K) -> Span {
         info_span!("reconciling object", "object.ref" = %ObjectRef::from_obj_with(object, self.types.clone()))
     }
@@ -250,7 +256,8 @@ where
         self.call(item, true, span, reconcile);
     }
 
-    /// Runs what was called for a key in a task, within `span`. The key is kept until it has ended.
+    /// Runs a call for a key in a task, within `span`. The task holds the item until the call has
+    /// ended.
     fn call(
         &mut self,
         item: Item<Key>,
@@ -266,13 +273,14 @@ where
         });
     }
 
-    /// Asks for what comes next for a key, and gives it back. Returns what the stream yields of it.
+    /// Requests the next reconcile of the key, if there is to be one, and releases the item.
+    /// Returns what the stream yields for the call.
     pub(super) fn settle(
         &self,
         Done { item, how, span }: Done<K, E>,
         error_policy: impl FnOnce(Arc<K>, &E) -> Action,
     ) -> Option<Told<K, E>> {
-        // The policy is user code: what it logs is about this object.
+        // The error policy is user code, and its logs should carry this object's span.
         let _entered = span.enter();
         let (key, priority) = (item.key(), item.priority());
         match how {
@@ -311,7 +319,8 @@ where
         }
     }
 
-    /// The request that came to the call for a deletion may have been for another object of that name.
+    /// Requests a reconcile if there is an object with this key. A request that led to a deletion
+    /// handler may have been for a new object with the same name.
     fn ask_for_another(&self, key: &Key, priority: i32) {
         if self.store.get_by_key(key).is_some() {
             self.schedule.ask(key.clone(), priority);
@@ -323,7 +332,7 @@ where
     }
 }
 
-/// Waits for what was there at first, if that is still to be done.
+/// Waits for the first lists, if they have not arrived yet.
 async fn synced(syncing: &mut Option<BoxFuture<'static, Result<Vec<()>, RunnerError>>>) -> Result<(), RunnerError> {
     match syncing {
         Some(syncing) => syncing.await.map(drop),
@@ -331,7 +340,8 @@ async fn synced(syncing: &mut Option<BoxFuture<'static, Result<Vec<()>, RunnerEr
     }
 }
 
-/// A panic goes on with who polls the controller. A task that was stopped has nothing to say.
+/// Resumes the panic of a task in the task that polls the controller. Does nothing for a
+/// cancelled task.
 fn go_on(with: JoinError) {
     if let Ok(panic) = with.try_into_panic() {
         resume_unwind(panic);

@@ -1,4 +1,5 @@
-//! Which object is reconciled next, and when: the work queue, and before it the debounce if there is one.
+//! When, and in which order, objects are reconciled: the work queue, and the debounce in front of
+//! it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +10,11 @@ use super::key::Key;
 use crate::shared_informer::Cause;
 use crate::workqueue::{AddOptions, ItemExponentialFailureRateLimiter, RateLimiter, WorkQueue};
 
-/// What is of a list, or of all objects, comes after what happens now (controller-runtime's `LowPriority`).
+/// The priority of lists and of `reconcile_all_on`, below that of watch events
+/// (controller-runtime's `LowPriority`).
 pub(super) const LOW: i32 = -100;
 
-/// How important it is what an informer tells.
+/// Returns the priority of a notification.
 pub(super) fn priority(cause: Cause) -> i32 {
     match cause {
         Cause::Watch => 0,
@@ -20,14 +22,14 @@ pub(super) fn priority(cause: Cause) -> i32 {
     }
 }
 
-/// How long an object that failed waits for its next reconcile.
+/// The policy that sets the delay before a failed object is reconciled again.
 pub(super) type Retry = Box<dyn RateLimiter<Key>>;
 
-/// All requests for reconciles come here.
+/// Accepts all requests for reconciles.
 pub(super) struct Schedule {
     pub(super) queue: WorkQueue<Key>,
     debounce: Option<Debounce>,
-    /// Of panics, and of errors if the controller has a retry policy.
+    /// Delays retries after a panic, and after an error if the controller has a retry policy.
     retry: Retry,
     retries_errors: bool,
 }
@@ -51,53 +53,56 @@ impl Schedule {
         Arc::new(Self { queue, debounce, retry, retries_errors })
     }
 
-    /// Counts a panic, and asks for the next reconcile of its object.
+    /// Counts a panic, and requests a reconcile after the retry delay.
     pub(super) fn ask_after_panic(&self, key: Key, priority: i32) {
         let delay = self.retry.when(&key);
         self.queue.add_with(key, AddOptions::new().priority(priority).after(delay));
     }
 
-    /// Asks for the next reconcile of an object whose reconciler returned an error. `after` is
-    /// what the error policy wants: with a retry policy the least delay, or `None` to give the
-    /// object up.
+    /// Requests a reconcile of an object whose reconciler returned an error. `after` is the
+    /// result of the error policy: `None` gives the object up. With a retry policy `after` is
+    /// only the minimum of the delay.
     pub(super) fn ask_after_error(&self, key: Key, priority: i32, after: Option<Duration>) {
         let Some(least) = after else { return self.forget(&key) };
         let delay = if self.retries_errors {
             self.retry.when(&key).max(least)
         } else {
-            // The error policy has decided, so only panics count.
+            // Without a retry policy for errors, the delay of a later panic must not grow with
+            // errors.
             self.forget(&key);
             least
         };
         self.ask_after(key, priority, delay);
     }
 
-    /// Forgets the failures of an object that was reconciled well, given up or deleted.
+    /// Forgets the failures of an object that was reconciled, given up or deleted.
     pub(super) fn forget(&self, key: &Key) {
         self.retry.forget(key);
     }
 
-    /// Asks for a reconcile, at once.
+    /// Requests a reconcile without a delay.
     pub(super) fn ask(&self, key: Key, priority: i32) {
         self.ask_after(key, priority, Duration::ZERO);
     }
 
-    /// The same, not before so long.
+    /// Requests a reconcile after a delay.
     pub(super) fn ask_after(&self, key: Key, priority: i32, after: Duration) {
         match &self.debounce {
             Some(debounce) => debounce.ask(key, priority, after),
-            // A queue counts an add with a delay as a retry, if only of nothing.
+            // `after` is set only if needed, because the queue counts every add with a delay as a
+            // retry.
             None if after.is_zero() => self.queue.add_with(key, AddOptions::new().priority(priority)),
             None => self.queue.add_with(key, AddOptions::new().priority(priority).after(after)),
         }
     }
 
-    /// Asks for a deletion to be told, which no debounce puts off.
+    /// Requests a call of the deletion handlers of `key`, without a debounce.
     pub(super) fn ask_for_deletion(&self, key: Key) {
         self.queue.add(key);
     }
 
-    /// Has what was quiet for long enough reconciled, for ever. At once at its end if there is no debounce.
+    /// Moves debounced requests to the work queue and never returns. Returns at once if there is
+    /// no debounce.
     pub(super) async fn run(&self) {
         if let Some(debounce) = &self.debounce {
             debounce.run(&self.queue).await;

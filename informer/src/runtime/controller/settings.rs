@@ -1,4 +1,4 @@
-//! What can be chosen of a controller beside what it watches.
+//! Builder methods of a controller, except those that add relations.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -20,26 +20,28 @@ where
     K: Clone + Resource + DeserializeOwned + Debug + Send + Sync + 'static,
     K::DynamicType: Eq + Hash + Clone,
 {
-    /// How it runs.
+    /// Sets the options of the controller. Without this call they are [`Config::default`].
     pub fn with_config(mut self, config: Config) -> Self {
         self.config = config;
         self
     }
 
-    /// Sets the delay before an object that failed is reconciled again, which may grow with each
-    /// failure (kube has none: issue 1916). The policy is any [`RateLimiter`] over the keys of
-    /// objects, `namespace/name` or `name`: those of [`workqueue`](crate::workqueue) grow
-    /// ([`ItemExponentialFailureRateLimiter`]), have jitter ([`JitteredRateLimiter`]), and a cap
-    /// ([`WithMaxWaitRateLimiter`]). Of several calls the last counts.
+    /// Sets the policy for the delay before a failed object is reconciled again; the delay may
+    /// grow with each failure (not in kube: kube issue 1916). The policy is any [`RateLimiter`]
+    /// over object keys, `namespace/name` or `name`. [`workqueue`](crate::workqueue) has policies
+    /// with a growing delay ([`ItemExponentialFailureRateLimiter`]), with jitter
+    /// ([`JitteredRateLimiter`]) and with a maximum ([`WithMaxWaitRateLimiter`]). The last call
+    /// wins.
     ///
-    /// After an error the error policy of [`run`](Self::run) is still called. Its
-    /// [`Action::requeue`] is the *least* delay, so that it can honour a `Retry-After`: the
-    /// longer of the two applies. Its [`Action::await_change`] gives the object up until
-    /// something happens to it, and forgets its failures. After a panic the policy alone decides
-    /// (without one 5 ms, doubled up to 1000 s).
+    /// After an error, the error policy of [`run`](Self::run) is still called. Its
+    /// [`Action::requeue`] is the *minimum* of the delay, so that it can honour a `Retry-After`:
+    /// the longer of the two delays applies. Its [`Action::await_change`] gives the object up
+    /// until something triggers it, and forgets its failures. After a panic only the retry policy
+    /// applies (without one: 5 ms, doubled up to 1000 s).
     ///
-    /// Failures are counted for each object. A success and a deletion forget them. A change of
-    /// the object does not wait for the delay; if it fails again that is one more failure.
+    /// Failures are counted per object. A success or a deletion resets the count. A change of the
+    /// object triggers a reconcile without waiting for the delay; if that fails, the count grows
+    /// by one.
     ///
     /// ```
     /// use std::time::Duration;
@@ -68,24 +70,29 @@ where
         self
     }
 
-    /// An update of a main object asks for a reconcile only if `predicate` is true of it as it was and as it is, or if it is asked
-    /// to go: see [`predicates`](crate::runtime::predicates). (kube: `predicate_filter` of a stream.)
-    /// Of several the last counts, also over that of a [`Source`](super::Source).
+    /// Restricts which updates of main objects trigger a reconcile: those for which `predicate`
+    /// returns true for the old and the new state, and those that set the deletion timestamp or
+    /// change the finalizers. See [`predicates`](crate::runtime::predicates). (kube:
+    /// `predicate_filter` of a stream.) The last call wins, and replaces the predicate of a
+    /// [`Source`](super::Source).
     pub fn when(mut self, predicate: impl Fn(&K, &K) -> bool + Send + 'static) -> Self {
         self.counts = counts(predicate);
         self
     }
 
-    /// Has `handler` called when a main object is gone, with its last state, or a tombstone if nobody saw that (kube has none): to
-    /// forget what is kept of it in memory. One that is not selected any more is gone, too. What must happen before an object goes is for a
+    /// Sets a handler for deletions of main objects (not in kube), for example to drop in-memory
+    /// state of the object. It is called with the last known state, or with a tombstone if the
+    /// deletion was not observed. An object that no longer matches the selectors counts as
+    /// deleted. For work that must be done before an object is deleted, use a
     /// [`finalizer`](crate::runtime::finalizer()).
     ///
-    /// Once a deletion, and never while the object of that name is reconciled. If there is another one of that name by then, it may
-    /// have been reconciled before, and is after it: they differ in their uids. What it returns runs in a task, and counts for
-    /// [`concurrency`](Config::concurrency). A debounce does not delay it.
+    /// The handler is called once per deletion, and never while an object of that name is being
+    /// reconciled. A new object of the same name may have been reconciled before the call, and is
+    /// reconciled after it; the two differ in their uid. The returned future runs in a task and
+    /// counts towards [`concurrency`](Config::concurrency). A debounce does not delay it.
     ///
-    /// While a reconcile of the name runs, the last state of each object of that name that goes meanwhile waits for its end: what a
-    /// reconcile that hangs costs in memory grows with these, so give it a timeout.
+    /// While a reconcile runs, the last state of each object of that name that is deleted is kept
+    /// in memory until the reconcile ends. Give a reconcile that may hang a timeout.
     pub fn on_deleted<Told>(mut self, mut handler: impl FnMut(DeltaObject<K>) -> Told + Send + 'static) -> Self
     where
         Told: Future<Output = ()> + Send + 'static,
@@ -94,21 +101,23 @@ where
         self
     }
 
-    /// Shuts down gracefully when `trigger` ends: no reconcile begins any more, those that run go on, and the stream ends after
-    /// them. Of several the first counts.
+    /// Shuts down gracefully when `trigger` resolves: no further reconcile starts, the running
+    /// ones continue, and the stream ends after them. With several calls, the first trigger that
+    /// resolves counts.
     pub fn graceful_shutdown_on(mut self, trigger: impl Future<Output = ()> + Send + Sync + 'static) -> Self {
         self.graceful.push(trigger.boxed());
         self
     }
 
-    /// Shuts down gracefully at Ctrl-C or SIGTERM; at the second, the stream ends at once, and what runs is stopped where it waits.
+    /// Shuts down gracefully on Ctrl-C or SIGTERM. On a second signal the stream ends at once,
+    /// and running reconciles are cancelled at their next await.
     pub fn shutdown_on_signal(mut self) -> Self {
         let (asked, is_asked) = oneshot::channel();
         self.graceful.push(is_asked.map(drop).boxed());
         let twice = async {
             asked_to_end().await;
             tracing::info!("the controller shuts down; the next signal ends it at once");
-            // It may have shut down already.
+            // Fails if the controller has already shut down.
             let _ = asked.send(());
             asked_to_end().await;
         };

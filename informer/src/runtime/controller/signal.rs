@@ -1,9 +1,9 @@
-//! A process that is asked to end.
+//! Signals that ask the process to end.
 
 use std::future::pending;
 use std::io;
 
-/// Waits for Ctrl-C or, where there is such a thing, SIGTERM.
+/// Waits for Ctrl-C or, on Unix, SIGTERM.
 pub(super) async fn asked_to_end() {
     tokio::select! {
         () = or_never(tokio::signal::ctrl_c()) => {}
@@ -11,7 +11,8 @@ pub(super) async fn asked_to_end() {
     }
 }
 
-/// A signal that cannot be waited for never comes.
+/// Waits for a signal. If the signal handler cannot be installed, logs a warning and never
+/// resolves.
 async fn or_never(signal: impl Future<Output = io::Result<()>>) {
     if let Err(error) = signal.await {
         tracing::warn!(%error, "a controller cannot wait for a signal");

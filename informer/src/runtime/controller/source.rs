@@ -1,4 +1,4 @@
-//! Where a controller hears of changes: informers of its own, and those that it shares with others.
+//! The informers that a controller listens to: those that it owns, and shared ones.
 
 use std::any::Any;
 use std::future::ready;
@@ -28,30 +28,33 @@ use crate::shared_informer::{
 };
 use crate::strangers::said;
 
-/// So many changes wait for a controller; then the watch does, rather than that a state in between is not seen: it may be the only
-/// one that names an owner.
+/// How many notifications a controller's handler buffers. If the buffer is full, the watch waits:
+/// merging notifications would lose intermediate states, and one of these may be the only one
+/// that names an owner.
 const MOST_WAITING: usize = 1_024;
 
-/// Which updates count.
+/// Decides whether an update triggers reconciles.
 pub(super) type Counts<K> = Box<dyn Fn(&K, &K) -> bool + Send>;
 
-/// An informer, and which of its updates count: for [`owns_informer`](super::Controller::owns_informer) and its like, which take
-/// informers as they are, too.
+/// A shared informer, and a predicate over its updates. For
+/// [`owns_informer`](super::Controller::owns_informer) and the other methods that take an
+/// informer; they accept a `&SharedInformer` as well.
 pub struct Source<K: Resource + Send + Sync + 'static> {
     pub(super) informer: SharedInformer<K>,
     pub(super) counts: Counts<K>,
 }
 
 impl<K: Resource + Send + Sync + 'static> Source<K> {
-    /// All updates of `informer` count.
+    /// Creates a source in which every update of `informer` triggers reconciles.
     #[must_use]
     pub fn of(informer: &SharedInformer<K>) -> Self {
         Self { informer: informer.clone(), counts: all() }
     }
 
-    /// An update counts only if `predicate` is true of the object as it was and as it is, or if the object is asked to go, or its
-    /// finalizers change. What comes and what goes counts always. [`predicates`](crate::runtime::predicates) has some.
-    /// Of several the last counts.
+    /// Restricts which updates trigger reconciles: those for which `predicate` returns true for
+    /// the old and the new state, and those that set the deletion timestamp or change the
+    /// finalizers. Additions and deletions always trigger. See
+    /// [`predicates`](crate::runtime::predicates) for ready-made ones. The last call wins.
     #[must_use]
     pub fn when(mut self, predicate: impl Fn(&K, &K) -> bool + Send + 'static) -> Self {
         self.counts = counts(predicate);
@@ -73,14 +76,16 @@ pub(super) fn counts<K: Resource>(predicate: impl Fn(&K, &K) -> bool + Send + 's
     Box::new(move |old, new| concerns_its_end(old, new) || predicate(old, new))
 }
 
-/// What is to be mapped to objects to reconcile: every state that something which happened tells of.
+/// The states in a notification that are mapped to main objects, and the priority of the
+/// resulting requests.
 pub(super) struct Heard<'n, K> {
     pub(super) states: [Option<&'n Arc<K>>; 2],
     pub(super) priority: i32,
 }
 
 impl<'n, K> Heard<'n, K> {
-    /// None if it does not count. What a predicate cannot say does.
+    /// Returns `None` for notifications that trigger nothing: updates that the predicate rejects,
+    /// and the markers around a handler resync. A predicate that panics counts as accepting.
     pub(super) fn of(
         told: &'n Notification<K>,
         counts: impl Fn(&K, &K) -> bool,
@@ -99,15 +104,15 @@ impl<'n, K> Heard<'n, K> {
     }
 }
 
-/// Functions of users that are called for one notification. One that panics does not keep the others from theirs; that it did is
-/// told in the end.
+/// Calls the user functions of one notification. A panic in one does not skip the others; the
+/// first panic is resumed at the end.
 #[derive(Default)]
 pub(super) struct Strangers {
     panicked: Option<Box<dyn Any + Send>>,
 }
 
 impl Strangers {
-    /// None: it panicked.
+    /// Calls `function`. Returns `None` if it panics.
     pub(super) fn call<R>(&mut self, function: impl FnOnce() -> R) -> Option<R> {
         assert_none_held();
         match catch_unwind(AssertUnwindSafe(function)) {
@@ -119,7 +124,7 @@ impl Strangers {
         }
     }
 
-    /// One of them did.
+    /// Keeps the first panic, and drops all others.
     pub(super) fn panicked(&mut self, panic: Box<dyn Any + Send>) {
         if self.panicked.is_none() {
             self.panicked = Some(panic);
@@ -128,7 +133,7 @@ impl Strangers {
         }
     }
 
-    /// The first panic goes on, to who tells of it.
+    /// Resumes the first panic, so that the informer reports it.
     pub(super) fn end(self) {
         if let Some(panic) = self.panicked {
             resume_unwind(panic);
@@ -136,7 +141,7 @@ impl Strangers {
     }
 }
 
-/// A handler that leaves with the controller.
+/// Removes the handler from the informer when the controller ends.
 struct Leaves<K: Send + Sync + 'static>(Registration<K>);
 
 impl<K: Send + Sync + 'static> Drop for Leaves<K> {
@@ -145,23 +150,23 @@ impl<K: Send + Sync + 'static> Drop for Leaves<K> {
     }
 }
 
-/// An error of an informer that is a controller's own.
+/// An error of an informer that the controller owns.
 pub(super) struct Failure {
     pub(super) error: watcher::Error,
-    /// Whether it says that a kind is missing that the controller can do without.
+    /// Whether the error says that the kind of an optional relation is missing.
     pub(super) is_absence: bool,
 }
 
-/// Whose informer it is.
+/// The owner of an informer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// The controller runs it, and yields its errors.
+    /// The controller runs the informer, and yields its errors.
     Controller,
-    /// The user runs it.
+    /// The user runs the informer.
     User,
 }
 
-/// Has `tell` called for everything that `informer` tells, for as long as the controller takes requests.
+/// Calls `tell` for every notification of `informer`, until the controller shuts down.
 pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     informer: &SharedInformer<K, M>,
     owner: Owner,
@@ -184,7 +189,8 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
         started.unsynced.add(informer, registration.clone(), terms);
     }
     let leaves = Leaves(registration.clone());
-    // Else a reconcile could have seen what this handler is never told of: it went before the handler came to it.
+    // Reconciles wait for this handler's first list. Otherwise a reconcile could read an object
+    // that is deleted before this handler sees it, and whose deletion therefore triggers nothing.
     let mut availability = informer.availability();
     let awaited = title.clone();
     let sync = async move {
@@ -196,7 +202,7 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     if terms.is_awaited {
         started.syncs.push(sync.boxed());
     }
-    // When the informer stops, so does the controller.
+    // The controller shuts down when an informer stops.
     let end = async move {
         leaves.0.ended().await;
         tracing::info!(informer = title, "an informer has stopped, so the controller shuts down");
@@ -205,13 +211,13 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     Ok(())
 }
 
-/// Logs which informer stopped before its first list.
+/// Logs which informer stopped before its first list, and returns the error.
 fn stopped(informer: &str) -> RunnerError {
     tracing::error!(informer, "an informer stopped before its first list, so the controller ends");
     RunnerError::Stopped
 }
 
-/// An informer that is a controller's own, and ends with it.
+/// An informer that a controller owns. It is closed on drop.
 pub(super) struct Own<K: Send + Sync + 'static, M: Meta<K>> {
     informer: SharedInformer<K, M>,
     absence: Arc<Absence>,
@@ -220,7 +226,7 @@ pub(super) struct Own<K: Send + Sync + 'static, M: Meta<K>> {
 /// Whether the kind of an informer may be missing.
 #[derive(Default)]
 struct Absence {
-    /// It is optional, and was not listed yet.
+    /// Whether the relation is optional and was not listed yet.
     is_expected: AtomicBool,
     is_reported: AtomicBool,
 }
@@ -236,7 +242,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> Own<K, M> {
         let builder = builder.on_error({
             let absence = Arc::clone(&absence);
             move |error| {
-                // Relaxed, both: flags by themselves, which order nothing else.
+                // Relaxed is enough for both: each flag is used on its own and orders no other
+                // memory.
                 let is_absence = absence.is_expected.load(Ordering::Relaxed)
                     && matches!(error, InformerError::Reflector(error) if error.is_unavailable());
                 if is_absence && absence.is_reported.swap(true, Ordering::Relaxed) {
@@ -244,7 +251,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> Own<K, M> {
                     return;
                 }
                 let failure = Failure { error: watcher::Error::of(&resource, error), is_absence };
-                // Who does not poll the controller is not to be drowned in errors.
+                // If the controller is not polled, the channel is full; log the error instead of
+                // buffering it.
                 if errors.try_send(failure).is_err() {
                     tracing::warn!(%error, "what a controller watches goes on after an error");
                 }
@@ -257,7 +265,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> Own<K, M> {
         &self.informer
     }
 
-    /// Runs until the controller ends.
+    /// Runs the informer in a task until the controller ends.
     pub(super) fn run(self, started: &mut Started, terms: Terms) {
         self.absence.is_expected.store(terms.is_optional, Ordering::Relaxed);
         let run = async move {
@@ -266,7 +274,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> Own<K, M> {
                     self.absence.is_expected.store(false, Ordering::Relaxed);
                 }
             };
-            // It runs once, here.
+            // `run` returns an error only if it is called twice; `self` is consumed here.
             let _ = tokio::join!(self.informer.run(), synced);
         };
         started.spawn(run);
@@ -279,7 +287,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Own<K, M> {
     }
 }
 
-/// What a controller of kube's would watch.
+/// Returns the source of the objects that a kube controller with this configuration would watch.
 pub(super) fn of_api<K: Resource>(api: Api<K>, config: &Config, types: &K::DynamicType) -> KubeListerWatcher {
     let mut source = KubeListerWatcher::of_api(api, types);
     let selectors = [("labelSelector", &config.label_selector), ("fieldSelector", &config.field_selector)];
@@ -291,7 +299,7 @@ pub(super) fn of_api<K: Resource>(api: Api<K>, config: &Config, types: &K::Dynam
     source
 }
 
-/// And how.
+/// Returns the reflector settings that correspond to a kube configuration.
 pub(super) fn as_configured<K>(config: Config) -> impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K>
 where
     K: DeserializeOwned + Send + Sync + 'static,
@@ -302,7 +310,7 @@ where
             .newest(config.list_semantic == ListSemantic::MostRecent)
             .page_size(config.page_size.unwrap_or(0));
         match config.timeout {
-            // A watch lasts from the least to twice as long.
+            // A watch lasts between `least_watch` and twice that time.
             Some(seconds) => {
                 let most = Duration::from_secs(seconds.into());
                 reflector.least_watch(most / 2).watch_list_timeout(most)

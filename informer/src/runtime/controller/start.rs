@@ -1,4 +1,5 @@
-//! What runs beside the reconciles, and asks for them: nothing before a controller's stream is polled.
+//! Tasks that run beside the reconciles and request them. They start when the controller's stream
+//! is first polled.
 
 use std::sync::Arc;
 
@@ -11,35 +12,37 @@ use super::error::RunnerError;
 use super::schedule::Schedule;
 use super::unsynced::Unsynced;
 
-/// Starts a stream that asks for reconciles.
+/// Starts the task of a user stream that requests reconciles.
 pub(super) type Trigger = Box<dyn FnOnce(&mut Started) + Send>;
 
 type Listen = dyn FnOnce(&mut Started, Terms) -> Result<(), RunnerError> + Send;
 
-/// Objects beside the main ones whose changes ask for reconciles.
+/// A relation: other objects whose changes trigger reconciles.
 pub(super) struct Relation {
-    /// Starts to listen to their informer.
+    /// Starts to listen to the relation's informer.
     pub(super) start: Box<Listen>,
-    /// Whether the controller can do without their kind.
+    /// Whether the relation is optional.
     pub(super) is_optional: bool,
 }
 
-/// What a controller expects of one of its informers.
+/// How a controller treats one of its informers.
 #[derive(Clone, Copy)]
 pub(super) struct Terms {
-    /// Whether reconciles wait for its first list.
+    /// Whether reconciles wait for the informer's first list.
     pub(super) is_awaited: bool,
-    /// Whether they do so only if the server has its kind and allows it to be listed.
+    /// Whether that wait ends if the server does not have the kind, or does not allow it to be
+    /// listed.
     pub(super) is_optional: bool,
 }
 
-/// What was started. Dropped, it ends.
+/// The tasks and handlers of a running controller. They end when this is dropped.
 pub(super) struct Started {
     pub(super) schedule: Arc<Schedule>,
     pub(super) tasks: JoinSet<()>,
-    /// Each of them is a reason to take no more requests. They hold what ends with that.
+    /// Each future resolves when the controller is to shut down. The futures own the handlers'
+    /// registrations, so dropping them removes the handlers.
     pub(super) ends: FuturesUnordered<BoxFuture<'static, ()>>,
-    /// What must have been heard before anything is reconciled.
+    /// Resolve when the first lists have been handled that reconciles wait for.
     pub(super) syncs: Vec<BoxFuture<'static, Result<(), RunnerError>>>,
     pub(super) unsynced: Unsynced,
 }
@@ -53,13 +56,13 @@ impl Started {
         started
     }
 
-    /// Runs a task until the controller takes no more requests, within the span that polls the
-    /// controller: the task runs functions and streams of the user, and logs.
+    /// Runs a task until the controller shuts down. The task inherits the span that polls the
+    /// controller, because it runs user functions and streams and logs.
     pub(super) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(task.in_current_span());
     }
 
-    /// No more requests are taken.
+    /// Stops all tasks and removes all handlers, so that no further requests arrive.
     pub(super) fn end(&mut self) {
         self.tasks = JoinSet::new();
         self.ends.clear();

@@ -1,5 +1,6 @@
-//! Reports of informers without a first list: a controller over one waits in silence otherwise, since the
-//! informer's errors go to whoever made it, and an informer that nobody runs has none.
+//! Reports of shared informers that have no first list. Without these a controller over such an
+//! informer would wait silently: the informer's errors go to its own error handler, and an
+//! informer that nobody runs has no errors.
 
 use std::fmt;
 use std::future::pending;
@@ -12,18 +13,18 @@ use super::error::RunnerError;
 use super::start::Terms;
 use crate::shared_informer::{Availability, Registration, SharedInformer};
 
-/// An informer that nobody runs after this long was forgotten, in all likelihood.
+/// An informer that is not running after this time was probably forgotten.
 const FIRST_REPORT: Duration = Duration::from_secs(5);
-/// A first list may take a while, so it is reported later, and then again and again.
+/// A first list may take long, so informers that run are reported later, and repeatedly.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
-/// An informer that the controller was given, and does not run itself.
+/// A shared informer, which the user has to run.
 struct Given {
     title: String,
-    /// Whether reconciles wait for its first list.
+    /// Whether reconciles wait for the informer's first list.
     is_awaited: bool,
     was_run: Box<dyn Fn() -> bool + Send>,
-    /// Whether it has its first list, or reconciles go on without it.
+    /// Whether the first list has arrived, or reconciles no longer wait for it.
     is_settled: Box<dyn Fn() -> bool + Send>,
 }
 
@@ -38,7 +39,7 @@ impl fmt::Display for Given {
     }
 }
 
-/// Says now and then which informers a controller still waits for.
+/// Reports which shared informers a controller still waits for.
 pub(super) struct Unsynced {
     given: Vec<Given>,
     began: Instant,
@@ -51,7 +52,7 @@ impl Unsynced {
         Self { given: Vec::new(), began, next: began + FIRST_REPORT }
     }
 
-    /// Adds an informer, over which the controller has this handler.
+    /// Adds a shared informer and the controller's handler on it.
     pub(super) fn add<K: Send + Sync + 'static, M: Meta<K>>(
         &mut self,
         informer: &SharedInformer<K, M>,

@@ -1,4 +1,5 @@
-//! References to objects, a reader of a controller's store, and what feeds a store from a watcher of kube's (kube's `reflector`).
+//! Object references, a read handle to a controller's store, and [`feed`], which fills a queue
+//! from a kube watcher (kube's `reflector`).
 
 pub mod store;
 

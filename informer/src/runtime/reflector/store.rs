@@ -1,4 +1,4 @@
-//! A reader of a controller's store, under the names of kube's.
+//! A read handle to a controller's store, with the method names of kube's `Store`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,14 +11,16 @@ use super::ObjectRef;
 use crate::KubeMeta;
 use crate::shared_informer::SharedInformer;
 
-/// The controller has ended.
+/// The error of [`Store::wait_until_ready`]: the controller has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the controller has ended before it had its first list")]
 pub struct WriterDropped;
 
-/// Reads the store of a controller (kube's `Store`). Cheap to clone: all clones read the same store, and outlive the controller.
+/// A read handle to the store of a controller (kube's `Store`). Cheap to clone: all clones read
+/// the same store, and a handle may outlive the controller.
 ///
-/// By namespace or by an index there is less to look through: [`reader`](Self::reader).
+/// To read by namespace or by index instead of scanning all objects, use
+/// [`reader`](Self::reader).
 pub struct Store<K: Resource + Send + Sync + 'static> {
     informer: SharedInformer<K>,
 }
@@ -28,17 +30,20 @@ impl<K: Resource + Send + Sync + 'static> Store<K> {
         Self { informer: informer.clone() }
     }
 
-    /// Waits until all objects of the first list are stored. It does not make the controller run, so it
-    /// does not end before the controller's stream is polled or, with an informer that the controller was
-    /// [given](crate::runtime::Controller::from_informer), somebody runs that. Any number may wait.
+    /// Waits until all objects of the first list are stored. Any number of tasks may wait.
+    ///
+    /// Waiting does not run the controller: the future resolves only if the controller's stream
+    /// is polled or, for a controller over a [shared
+    /// informer](crate::runtime::Controller::from_informer), if that informer runs.
     ///
     /// # Errors
-    /// [`WriterDropped`]: the controller ended before.
+    /// [`WriterDropped`] if the controller ends before its first list is stored.
     pub async fn wait_until_ready(&self) -> Result<(), WriterDropped> {
         self.informer.wait_for_sync().await.map_err(|_stopped| WriterDropped)
     }
 
-    /// The object that is referred to, if it is stored. Of an object that has no namespace that of `key` does not matter. O(1).
+    /// Returns the object that `key` refers to, or `None` if it is not stored. For objects of a
+    /// cluster-scoped kind the namespace of `key` is ignored. O(1).
     #[must_use]
     pub fn get(&self, key: &ObjectRef<K>) -> Option<Arc<K>> {
         let store = self.informer.store();
@@ -46,19 +51,20 @@ impl<K: Resource + Send + Sync + 'static> Store<K> {
         in_namespace.or_else(|| store.get_by_key(&key.name))
     }
 
-    /// All objects, in no particular order. O(n).
+    /// Returns all objects, in no particular order. O(n).
     #[must_use]
     pub fn state(&self) -> Vec<Arc<K>> {
         self.informer.store().list()
     }
 
-    /// The first object that `predicate` is true of. O(n).
+    /// Returns an object for which `predicate` is true. O(n).
     #[must_use]
     pub fn find(&self, predicate: impl Fn(&K) -> bool) -> Option<Arc<K>> {
         self.state().into_iter().find(|object| predicate(object))
     }
 
-    /// The objects that `predicate` is true of. It runs with nothing locked. O(n).
+    /// Returns the objects for which `predicate` is true. `predicate` runs with no lock held.
+    /// O(n).
     #[must_use]
     pub fn state_filter(&self, predicate: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
         let mut matching = Vec::new();
@@ -66,25 +72,26 @@ impl<K: Resource + Send + Sync + 'static> Store<K> {
         matching
     }
 
-    /// The objects with such labels. O(n).
+    /// Returns the objects whose labels match `selector`. O(n).
     #[must_use]
     pub fn state_filter_selector(&self, selector: &Selector) -> Vec<Arc<K>> {
         self.state_filter(|object| selector.matches(object.labels()))
     }
 
-    /// How many objects are stored.
+    /// Returns the number of stored objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.informer.store().len()
     }
 
-    /// Whether nothing is stored.
+    /// Returns whether no object is stored.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The store as all of this crate reads it (kube has none): by namespace and index, and indexes can be added.
+    /// Returns this crate's reader of the same store, which reads by namespace and by index and
+    /// can add indexes (not in kube).
     #[must_use]
     pub fn reader(&self) -> IndexReader<K, KubeMeta> {
         self.informer.store()

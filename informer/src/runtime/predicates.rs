@@ -74,7 +74,7 @@ pub fn changed<K>(property: impl Predicate<K>) -> impl Fn(&K, &K) -> bool {
 /// Returns whether an update triggers a reconcile even if the predicate rejects it: it sets the
 /// deletion timestamp or changes the finalizers. [`finalizer`](super::finalizer()) waits for
 /// both.
-pub(super) fn concerns_its_end<K: Resource>(old: &K, new: &K) -> bool {
+pub(super) fn affects_deletion<K: Resource>(old: &K, new: &K) -> bool {
     let is_asked_to_go = old.meta().deletion_timestamp.is_none() && new.meta().deletion_timestamp.is_some();
     is_asked_to_go || finalizers(old, new)
 }

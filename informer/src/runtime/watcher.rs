@@ -60,7 +60,7 @@ impl Error {
     }
 
     /// Appends to the message that the kind is optional, and logs the error as a warning.
-    pub(super) fn of_optional(mut self) -> Self {
+    pub(super) fn log_optional(mut self) -> Self {
         if let Self::InitialListFailed { message, .. } | Self::WatchFailed { message, .. } = &mut self {
             message.push_str("; it is optional, so the controller goes on without it until it is there");
         }
@@ -71,7 +71,7 @@ impl Error {
     /// Logs an error that occurred while the controller waits for first lists. If a list or watch
     /// failed, the error may be the reason for the wait, and the message says so. An object that
     /// cannot be decoded does not delay the other objects.
-    pub(super) fn before_first_lists(mut self) -> Self {
+    pub(super) fn log_before_first_lists(mut self) -> Self {
         if let Self::InitialListFailed { message, .. } | Self::WatchFailed { message, .. } = &mut self {
             message.push_str("; nothing is reconciled until all that the controller watches has been listed once");
         }

@@ -89,7 +89,7 @@ impl Config {
         self.debounce_at_most.unwrap_or(self.debounce.saturating_mul(10))
     }
 
-    pub(super) fn most_at_a_time(&self) -> usize {
+    pub(super) fn max_concurrent(&self) -> usize {
         if self.concurrency == 0 { usize::MAX } else { self.concurrency.into() }
     }
 }

@@ -51,7 +51,7 @@ impl Debounce {
     /// Adds a request that is due `after` from now plus the debounce, or postpones the waiting
     /// request of the object. A waiting request that is due before `after` has passed keeps its
     /// time.
-    pub(super) fn ask(&self, key: Key, mut priority: i32, after: Duration) {
+    pub(super) fn request(&self, key: Key, mut priority: i32, after: Duration) {
         let wanted = Instant::now() + after.min(FAR);
         let mut latest = wanted + self.longest;
         let mut waiting = self.waiting.lock();

@@ -24,7 +24,7 @@ impl<K> Deletions<K> {
         Arc::new(Self { by_key: Mutex::default() })
     }
 
-    pub(super) fn note(&self, key: Key, last: DeltaObject<K>) {
+    pub(super) fn push(&self, key: Key, last: DeltaObject<K>) {
         self.by_key.lock().entry(key).or_default().push(last);
     }
 

@@ -24,7 +24,7 @@ pub(super) fn key_of<K: Resource>(object: &K) -> Option<Key> {
 }
 
 /// Returns the key of the object that a reference refers to.
-pub(super) fn referred<K: Resource>(to: &ObjectRef<K>) -> Key {
+pub(super) fn key_of_ref<K: Resource>(to: &ObjectRef<K>) -> Key {
     key(to.namespace.as_deref(), &to.name)
 }
 

@@ -84,13 +84,13 @@ pub use action::Action;
 pub use config::Config;
 use deleted::OnDeleted;
 pub use error::{Error, RunnerError};
-use run::{Next, Running};
+use run::{Running, Step};
 use schedule::Retry;
 pub use source::Source;
-use source::{Counts, Failure, Own, all, as_configured, of_api};
-use start::{Relation, Trigger};
+use source::{Failure, OwnedInformer, UpdateFilter, as_configured, every_update, of_api};
+use start::{Relation, StartTrigger};
 
-/// How many errors are buffered for the task that polls the controller. Further errors are only
+/// Outcome many errors are buffered for the task that polls the controller. Further errors are only
 /// logged.
 const MOST_ERRORS: usize = 100;
 
@@ -133,17 +133,17 @@ pub struct Controller<K: Resource + Send + Sync + 'static> {
     types: K::DynamicType,
     informer: SharedInformer<K>,
     /// Set if the controller owns `informer`, and so runs and closes it.
-    own: Option<Own<K, KubeMeta>>,
-    counts: Counts<K>,
+    own: Option<OwnedInformer<K, KubeMeta>>,
+    update_filter: UpdateFilter<K>,
     relations: Vec<Relation>,
-    triggers: Vec<Trigger>,
+    triggers: Vec<StartTrigger>,
     on_deleted: Option<OnDeleted<K>>,
     config: Config,
     retry: Option<Retry>,
     graceful: Vec<BoxFuture<'static, ()>>,
     forceful: Vec<BoxFuture<'static, ()>>,
     errors: mpsc::Sender<Failure>,
-    errors_told: mpsc::Receiver<Failure>,
+    error_receiver: mpsc::Receiver<Failure>,
 }
 
 impl<K> Controller<K>
@@ -161,11 +161,11 @@ where
 
     /// Creates a controller like [`new`](Self::new), of a kind that is known only at run time.
     pub fn new_with(main_api: Api<K>, wc: watcher::Config, dyntype: K::DynamicType) -> Self {
-        let (errors, told) = mpsc::channel(MOST_ERRORS);
+        let (errors, error_receiver) = mpsc::channel(MOST_ERRORS);
         let builder = SharedInformer::builder(of_api(main_api, &wc, &dyntype)).reflector(as_configured(wc));
-        let own = Own::build(resource::<K>(&dyntype), builder, &errors);
-        let source = Source { informer: own.informer().clone(), counts: all() };
-        Self { own: Some(own), ..Self::of(source, dyntype, (errors, told)) }
+        let own = OwnedInformer::build(resource::<K>(&dyntype), builder, &errors);
+        let source = Source { informer: own.informer().clone(), update_filter: every_update() };
+        Self { own: Some(own), ..Self::of(source, dyntype, (errors, error_receiver)) }
     }
 
     /// Creates a controller over a shared informer, so that several controllers can use one watch
@@ -194,13 +194,13 @@ where
     fn of(
         source: Source<K>,
         types: K::DynamicType,
-        (errors, errors_told): (mpsc::Sender<Failure>, mpsc::Receiver<Failure>),
+        (errors, error_receiver): (mpsc::Sender<Failure>, mpsc::Receiver<Failure>),
     ) -> Self {
         Self {
             types,
             informer: source.informer,
             own: None,
-            counts: source.counts,
+            update_filter: source.update_filter,
             relations: Vec::new(),
             triggers: Vec::new(),
             on_deleted: None,
@@ -209,7 +209,7 @@ where
             graceful: Vec::new(),
             forceful: Vec::new(),
             errors,
-            errors_told,
+            error_receiver,
         }
     }
 
@@ -254,7 +254,7 @@ where
             };
             loop {
                 match running.next().await {
-                    Next::Take(item) => match running.find(item) {
+                    Step::Take(item) => match running.find(item) {
                         Ok(Some(found)) => {
                             let span = running.span(&found.object);
                             let future = span.in_scope(|| reconciler(found.object.clone(), context.clone()));
@@ -263,14 +263,14 @@ where
                         Ok(None) => {}
                         Err(error) => yield Err(error),
                     },
-                    Next::Done(done) => {
+                    Step::Done(done) => {
                         let policy = |object, error: &_| error_policy(object, error, context.clone());
-                        if let Some(told) = running.settle(done, policy) {
-                            yield told;
+                        if let Some(item) = running.settle(done, policy) {
+                            yield item;
                         }
                     }
-                    Next::Failed(error) => yield Err(error),
-                    Next::End => return,
+                    Step::Failed(error) => yield Err(error),
+                    Step::End => return,
                 }
             }
         }

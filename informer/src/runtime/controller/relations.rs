@@ -13,17 +13,17 @@ use serde::de::DeserializeOwned;
 
 use super::Controller;
 use super::error::RunnerError;
-use super::key::{Key, referred};
+use super::key::{Key, key_of_ref};
 use super::owned::{Owned, OwnedMeta, OwnerKind};
 use super::schedule::LOW;
-use super::source::{Counts, Heard, Own, Owner, Source, all, as_configured, listen, of_api};
+use super::source::{OwnedInformer, Owner, Source, Trigger, UpdateFilter, as_configured, every_update, listen, of_api};
 use super::start::{Relation, Started, Terms};
 use crate::lister_watcher::resource;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
 use crate::shared_informer::SharedInformer;
 
-/// How many objects of a walk are requested before the task yields.
+/// Outcome many objects of a walk are requested before the task yields.
 const STRIDE: usize = 64;
 
 impl<K> Controller<K>
@@ -51,11 +51,11 @@ where
         let children = of_api(api, &wc, &dyntype).metadata_only();
         let keys = KeyFunc::meta_namespace(OwnedMeta);
         let builder = SharedInformer::<Owned, _>::with_keys(children, keys).reflector(as_configured(wc));
-        let own = Own::build(resource::<Child>(&dyntype), builder, &self.errors);
+        let own = OwnedInformer::build(resource::<Child>(&dyntype), builder, &self.errors);
         let kind = OwnerKind::of::<K>(&self.types);
         self.relate(move |started, terms| {
-            ask_for(own.informer(), all(), Owner::Controller, terms, started, move |object, ask| {
-                kind.of_owned(object).for_each(ask);
+            request_for(own.informer(), every_update(), Owner::Controller, terms, started, move |object, request| {
+                kind.of_owned(object).for_each(request);
             })?;
             own.run(started, terms);
             Ok(())
@@ -69,11 +69,11 @@ where
     where
         Child: Resource + Send + Sync + 'static,
     {
-        let Source { informer, counts } = informer.into();
+        let Source { informer, update_filter } = informer.into();
         let kind = OwnerKind::of::<K>(&self.types);
         self.relate(move |started, terms| {
-            ask_for(&informer, counts, Owner::User, terms, started, move |object, ask| {
-                kind.of_child(object).for_each(ask);
+            request_for(&informer, update_filter, Owner::User, terms, started, move |object, request| {
+                kind.of_child(object).for_each(request);
             })
         })
     }
@@ -130,10 +130,10 @@ where
         I: IntoIterator<Item = ObjectRef<K>>,
     {
         let builder = SharedInformer::<Other>::builder(of_api(api, &wc, dyntype)).reflector(as_configured(wc));
-        let own = Own::build(resource::<Other>(dyntype), builder, &self.errors);
+        let own = OwnedInformer::build(resource::<Other>(dyntype), builder, &self.errors);
         self.relate(move |started, terms| {
-            ask_for(own.informer(), all(), Owner::Controller, terms, started, move |object, ask| {
-                mapped(mapper(object), ask);
+            request_for(own.informer(), every_update(), Owner::Controller, terms, started, move |object, request| {
+                mapped(mapper(object), request);
             })?;
             own.run(started, terms);
             Ok(())
@@ -152,9 +152,11 @@ where
         Other: Resource + Send + Sync + 'static,
         I: IntoIterator<Item = ObjectRef<K>>,
     {
-        let Source { informer, counts } = informer.into();
+        let Source { informer, update_filter } = informer.into();
         self.relate(move |started, terms| {
-            ask_for(&informer, counts, Owner::User, terms, started, move |object, ask| mapped(mapper(object), ask))
+            request_for(&informer, update_filter, Owner::User, terms, started, move |object, request| {
+                mapped(mapper(object), request);
+            })
         })
     }
 
@@ -200,7 +202,7 @@ where
             started.spawn(async move {
                 let mut trigger = pin!(trigger);
                 while let Some(object) = trigger.next().await {
-                    schedule.ask(referred(&object), 0);
+                    schedule.request(key_of_ref(&object), 0);
                     tokio::task::consume_budget().await;
                 }
             });
@@ -220,7 +222,7 @@ where
                     let mut at = Some(WalkPosition::default());
                     while let Some(from) = at {
                         let step = store.walk(from, STRIDE);
-                        step.objects.into_iter().for_each(|(key, _)| schedule.ask(key.into(), LOW));
+                        step.objects.into_iter().for_each(|(key, _)| schedule.request(key.into(), LOW));
                         at = step.next;
                         tokio::task::consume_budget().await;
                     }
@@ -233,9 +235,9 @@ where
 
 /// Requests a reconcile of every key that `objects` maps a state to, for each state in the
 /// informer's notifications.
-fn ask_for<O, M>(
+fn request_for<O, M>(
     informer: &SharedInformer<O, M>,
-    counts: Counts<O>,
+    update_filter: UpdateFilter<O>,
     owner: Owner,
     terms: Terms,
     started: &mut Started,
@@ -245,14 +247,14 @@ where
     O: Send + Sync + 'static,
     M: Meta<O>,
 {
-    listen(informer, owner, terms, started, move |told, schedule, strangers| {
-        let Some(heard) = Heard::of(&told, &counts, strangers) else { return };
-        for state in heard.states.into_iter().flatten() {
-            strangers.call(|| objects(state, &mut |key| schedule.ask(key, heard.priority)));
+    listen(informer, owner, terms, started, move |notification, schedule, user_calls| {
+        let Some(trigger) = Trigger::of(&notification, &update_filter, user_calls) else { return };
+        for state in trigger.states.into_iter().flatten() {
+            user_calls.call(|| objects(state, &mut |key| schedule.request(key, trigger.priority)));
         }
     })
 }
 
-fn mapped<K: Resource>(objects: impl IntoIterator<Item = ObjectRef<K>>, ask: &mut dyn FnMut(Key)) {
-    objects.into_iter().for_each(|object| ask(referred(&object)));
+fn mapped<K: Resource>(objects: impl IntoIterator<Item = ObjectRef<K>>, request: &mut dyn FnMut(Key)) {
+    objects.into_iter().for_each(|object| request(key_of_ref(&object)));
 }

@@ -17,7 +17,7 @@ use super::error::{Error, RunnerError};
 use super::key::{Key, key_of, reference};
 use super::metrics::Metrics;
 use super::schedule::Schedule;
-use super::source::{Failure, Heard, Owner, Strangers, listen};
+use super::source::{Failure, Owner, Trigger, UserCalls, listen};
 use super::start::{Relation, Started, Terms};
 use super::{Action, Controller};
 use crate::KubeMeta;
@@ -29,7 +29,7 @@ use crate::strangers::said;
 use crate::workqueue::{AddOptions, Item};
 
 /// The next step of a controller's stream.
-pub(super) enum Next<K, E: 'static> {
+pub(super) enum Step<K, E: 'static> {
     /// Reconcile this key.
     Take(Item<Key>),
     /// A reconcile or a deletion handler has ended.
@@ -49,12 +49,12 @@ pub(super) struct Found<K> {
 /// for the key starts before the outcome is settled.
 pub(super) struct Done<K, E> {
     item: Item<Key>,
-    how: How<K, E>,
+    outcome: Outcome<K, E>,
     /// The span of the call. The error policy runs in it, too.
     span: Span,
 }
 
-enum How<K, E> {
+enum Outcome<K, E> {
     Reconciled(Arc<K>, Result<Action, E>),
     Deleted,
     /// The message of a panic, and whether to retry: a reconcile is retried, a deletion handler
@@ -66,7 +66,7 @@ enum How<K, E> {
 }
 
 /// An item of the controller's stream.
-type Told<K, E> = Result<(ObjectRef<K>, Action), Error<E, watcher::Error>>;
+type Yielded<K, E> = Result<(ObjectRef<K>, Action), Error<E, watcher::Error>>;
 
 pub(super) struct Running<K: Resource + Send + Sync + 'static, E> {
     types: K::DynamicType,
@@ -93,30 +93,31 @@ where
     E: Send + 'static,
 {
     pub(super) fn start(controller: Controller<K>) -> Result<Self, RunnerError> {
-        let Controller { types, informer, own, counts, relations, triggers, on_deleted, config, .. } = controller;
-        let Controller { retry, graceful, forceful, errors_told: errors, .. } = controller;
+        let Controller { types, informer, own, update_filter, relations, triggers, on_deleted, config, .. } =
+            controller;
+        let Controller { retry, graceful, forceful, error_receiver: errors, .. } = controller;
         let schedule = Schedule::new(&config, retry);
         let deletions = Deletions::new();
         let mut started = Started::new(Arc::clone(&schedule));
         started.ends.extend(graceful);
-        let noted = on_deleted.is_some().then(|| Arc::clone(&deletions));
+        let recorded = on_deleted.is_some().then(|| Arc::clone(&deletions));
         let owner = if own.is_some() { Owner::Controller } else { Owner::User };
         let main = Terms { is_awaited: true, is_optional: false };
-        listen(&informer, owner, main, &mut started, move |told, schedule, strangers| {
-            if let Notification::Deleted { old, last, .. } = &told {
+        listen(&informer, owner, main, &mut started, move |notification, schedule, user_calls| {
+            if let Notification::Deleted { old, last, .. } = &notification {
                 let Some(key) = key_of(&**old) else { return };
                 // The name may be reused, and the new object must not inherit the failures of
                 // this one. The retry policy is user code.
-                strangers.call(|| schedule.forget(&key));
-                if let Some(noted) = &noted {
-                    noted.note(key.clone(), last.clone());
-                    schedule.ask_for_deletion(key);
+                user_calls.call(|| schedule.forget(&key));
+                if let Some(recorded) = &recorded {
+                    recorded.push(key.clone(), last.clone());
+                    schedule.request_deletion_call(key);
                 }
                 return;
             }
-            let Some(heard) = Heard::of(&told, &counts, strangers) else { return };
-            if let Some(key) = heard.states.into_iter().flatten().next().and_then(|object| key_of(&**object)) {
-                schedule.ask(key, heard.priority);
+            let Some(trigger) = Trigger::of(&notification, &update_filter, user_calls) else { return };
+            if let Some(key) = trigger.states.into_iter().flatten().next().and_then(|object| key_of(&**object)) {
+                schedule.request(key, trigger.priority);
             }
         })?;
         for Relation { start, is_optional } in relations {
@@ -139,7 +140,7 @@ where
             deletions,
             on_deleted,
             work: JoinSet::new(),
-            most: config.most_at_a_time(),
+            most: config.max_concurrent(),
             syncing: Some(try_join_all(syncs).boxed()),
             is_shut_down: false,
             forceful: forceful.into_iter().collect(),
@@ -148,15 +149,15 @@ where
     }
 
     /// Waits for the next step. Cancel safe.
-    pub(super) async fn next(&mut self) -> Next<K, E> {
+    pub(super) async fn next(&mut self) -> Step<K, E> {
         loop {
             if self.is_shut_down && self.work.is_empty() {
-                return Next::End;
+                return Step::End;
             }
             let takes = self.syncing.is_none() && !self.is_shut_down && self.work.len() < self.most;
             tokio::select! {
                 biased;
-                Some(()) = self.forceful.next() => return Next::End,
+                Some(()) = self.forceful.next() => return Step::End,
                 // Before `ends`: if an informer stops before its first list, the stream must
                 // yield an error and not just end.
                 synced = synced(&mut self.syncing), if self.syncing.is_some() && !self.is_shut_down => {
@@ -164,7 +165,7 @@ where
                     if let Err(stopped) = synced {
                         self.is_shut_down = true;
                         self.started.end();
-                        return Next::Failed(stopped.into());
+                        return Step::Failed(stopped.into());
                     }
                 }
                 Some(()) = self.started.ends.next(), if !self.is_shut_down => {
@@ -172,29 +173,29 @@ where
                     self.started.end();
                 }
                 report = self.started.unsynced.report(), if !self.is_shut_down => {
-                    return Next::Failed(report.into());
+                    return Step::Failed(report.into());
                 }
                 Some(done) = self.work.join_next() => match done {
-                    Ok(done) => return Next::Done(done),
+                    Ok(done) => return Step::Done(done),
                     // Panics of the calls themselves are caught in `call`, so this panic comes
                     // from a drop.
-                    Err(error) => go_on(error),
+                    Err(error) => resume_panic(error),
                 },
                 Some(Failure { error, is_absence }) = self.errors.recv(), if !self.is_shut_down => {
                     let error = match &self.syncing {
-                        _ if is_absence => error.of_optional(),
-                        Some(_) => error.before_first_lists(),
+                        _ if is_absence => error.log_optional(),
+                        Some(_) => error.log_before_first_lists(),
                         None => error,
                     };
-                    return Next::Failed(Error::QueueError(error));
+                    return Step::Failed(Error::QueueError(error));
                 }
                 Some(ended) = self.started.tasks.join_next(), if !self.is_shut_down => {
                     if let Err(error) = ended {
-                        go_on(error);
+                        resume_panic(error);
                     }
                 }
-                Some(item) = self.schedule.queue.get(), if takes => return Next::Take(item),
-                else => return Next::End,
+                Some(item) = self.schedule.queue.get(), if takes => return Step::Take(item),
+                else => return Step::End,
             }
         }
     }
@@ -208,17 +209,17 @@ where
             self.schedule.forget(item.key());
             let span =
                 info_span!("notifying of deletion", "object.ref" = %reference::<K>(item.key(), self.types.clone()));
-            let told: Vec<_> = span.in_scope(|| lasts.into_iter().map(on_deleted).collect());
+            let calls: Vec<_> = span.in_scope(|| lasts.into_iter().map(on_deleted).collect());
             self.call(item, false, span, async move {
-                let mut strangers = Strangers::default();
-                for told in told {
+                let mut user_calls = UserCalls::default();
+                for call in calls {
                     // Each deletion is handled once, so a panic in one must not skip the others.
-                    if let Err(panic) = AssertUnwindSafe(told).catch_unwind().await {
-                        strangers.panicked(panic);
+                    if let Err(panic) = AssertUnwindSafe(call).catch_unwind().await {
+                        user_calls.panicked(panic);
                     }
                 }
-                strangers.end();
-                How::Deleted
+                user_calls.end();
+                Outcome::Deleted
             });
             return Ok(None);
         }
@@ -252,7 +253,7 @@ where
     where
         F: TryFuture<Ok = Action, Error = E> + Send + 'static,
     {
-        let reconcile = TryFutureExt::into_future(reconcile).map(|result| How::Reconciled(object, result));
+        let reconcile = TryFutureExt::into_future(reconcile).map(|result| Outcome::Reconciled(object, result));
         self.call(item, true, span, reconcile);
     }
 
@@ -263,13 +264,13 @@ where
         item: Item<Key>,
         again: bool,
         span: Span,
-        call: impl Future<Output = How<K, E>> + Send + 'static,
+        call: impl Future<Output = Outcome<K, E>> + Send + 'static,
     ) {
         let call = call.instrument(span.clone());
         self.work.spawn(async move {
-            let how = AssertUnwindSafe(call).catch_unwind().await;
-            let how = how.unwrap_or_else(|panic| How::Panicked { message: said(panic), again });
-            Done { item, how, span }
+            let outcome = AssertUnwindSafe(call).catch_unwind().await;
+            let outcome = outcome.unwrap_or_else(|panic| Outcome::Panicked { message: said(panic), again });
+            Done { item, outcome, span }
         });
     }
 
@@ -277,25 +278,25 @@ where
     /// Returns what the stream yields for the call.
     pub(super) fn settle(
         &self,
-        Done { item, how, span }: Done<K, E>,
+        Done { item, outcome, span }: Done<K, E>,
         error_policy: impl FnOnce(Arc<K>, &E) -> Action,
-    ) -> Option<Told<K, E>> {
+    ) -> Option<Yielded<K, E>> {
         // The error policy is user code, and its logs should carry this object's span.
         let _entered = span.enter();
         let (key, priority) = (item.key(), item.priority());
-        match how {
-            How::Reconciled(object, result) => {
+        match outcome {
+            Outcome::Reconciled(object, result) => {
                 let object_ref = ObjectRef::from_obj_with(&*object, self.types.clone());
                 match &result {
                     Ok(action) => {
                         self.schedule.forget(key);
                         if let Some(after) = action.requeue_after {
-                            self.schedule.ask_after(key.clone(), priority, after);
+                            self.schedule.request_after(key.clone(), priority, after);
                         }
                     }
                     Err(error) => {
                         let after = error_policy(object, error).requeue_after;
-                        self.schedule.ask_after_error(key.clone(), priority, after);
+                        self.schedule.request_after_error(key.clone(), priority, after);
                     }
                 }
                 Some(match result {
@@ -303,15 +304,15 @@ where
                     Err(error) => Err(Error::ReconcilerFailed(error, Box::new(object_ref.erase()))),
                 })
             }
-            How::Deleted => {
-                self.ask_for_another(key, priority);
+            Outcome::Deleted => {
+                self.request_if_stored(key, priority);
                 None
             }
-            How::Panicked { message, again } => {
+            Outcome::Panicked { message, again } => {
                 if again {
-                    self.schedule.ask_after_panic(key.clone(), priority);
+                    self.schedule.request_after_panic(key.clone(), priority);
                 } else {
-                    self.ask_for_another(key, priority);
+                    self.request_if_stored(key, priority);
                 }
                 let object = Box::new(self.reference(key).erase());
                 Some(Err(RunnerError::Panicked { object, message }.into()))
@@ -321,9 +322,9 @@ where
 
     /// Requests a reconcile if there is an object with this key. A request that led to a deletion
     /// handler may have been for a new object with the same name.
-    fn ask_for_another(&self, key: &Key, priority: i32) {
+    fn request_if_stored(&self, key: &Key, priority: i32) {
         if self.store.get_by_key(key).is_some() {
-            self.schedule.ask(key.clone(), priority);
+            self.schedule.request(key.clone(), priority);
         }
     }
 
@@ -342,7 +343,7 @@ async fn synced(syncing: &mut Option<BoxFuture<'static, Result<Vec<()>, RunnerEr
 
 /// Resumes the panic of a task in the task that polls the controller. Does nothing for a
 /// cancelled task.
-fn go_on(with: JoinError) {
+fn resume_panic(with: JoinError) {
     if let Ok(panic) = with.try_into_panic() {
         resume_unwind(panic);
     }

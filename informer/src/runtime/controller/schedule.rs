@@ -54,7 +54,7 @@ impl Schedule {
     }
 
     /// Counts a panic, and requests a reconcile after the retry delay.
-    pub(super) fn ask_after_panic(&self, key: Key, priority: i32) {
+    pub(super) fn request_after_panic(&self, key: Key, priority: i32) {
         let delay = self.retry.when(&key);
         self.queue.add_with(key, AddOptions::new().priority(priority).after(delay));
     }
@@ -62,7 +62,7 @@ impl Schedule {
     /// Requests a reconcile of an object whose reconciler returned an error. `after` is the
     /// result of the error policy: `None` gives the object up. With a retry policy `after` is
     /// only the minimum of the delay.
-    pub(super) fn ask_after_error(&self, key: Key, priority: i32, after: Option<Duration>) {
+    pub(super) fn request_after_error(&self, key: Key, priority: i32, after: Option<Duration>) {
         let Some(least) = after else { return self.forget(&key) };
         let delay = if self.retries_errors {
             self.retry.when(&key).max(least)
@@ -72,7 +72,7 @@ impl Schedule {
             self.forget(&key);
             least
         };
-        self.ask_after(key, priority, delay);
+        self.request_after(key, priority, delay);
     }
 
     /// Forgets the failures of an object that was reconciled, given up or deleted.
@@ -81,14 +81,14 @@ impl Schedule {
     }
 
     /// Requests a reconcile without a delay.
-    pub(super) fn ask(&self, key: Key, priority: i32) {
-        self.ask_after(key, priority, Duration::ZERO);
+    pub(super) fn request(&self, key: Key, priority: i32) {
+        self.request_after(key, priority, Duration::ZERO);
     }
 
     /// Requests a reconcile after a delay.
-    pub(super) fn ask_after(&self, key: Key, priority: i32, after: Duration) {
+    pub(super) fn request_after(&self, key: Key, priority: i32, after: Duration) {
         match &self.debounce {
-            Some(debounce) => debounce.ask(key, priority, after),
+            Some(debounce) => debounce.request(key, priority, after),
             // `after` is set only if needed, because the queue counts every add with a delay as a
             // retry.
             None if after.is_zero() => self.queue.add_with(key, AddOptions::new().priority(priority)),
@@ -97,7 +97,7 @@ impl Schedule {
     }
 
     /// Requests a call of the deletion handlers of `key`, without a debounce.
-    pub(super) fn ask_for_deletion(&self, key: Key) {
+    pub(super) fn request_deletion_call(&self, key: Key) {
         self.queue.add(key);
     }
 

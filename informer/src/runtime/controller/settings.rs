@@ -10,8 +10,8 @@ use kube::Resource;
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
-use super::signal::asked_to_end;
-use super::source::counts;
+use super::signal::shutdown_signal;
+use super::source::update_filter;
 use super::{Config, Controller};
 use crate::workqueue::RateLimiter;
 
@@ -76,7 +76,7 @@ where
     /// `predicate_filter` of a stream.) The last call wins, and replaces the predicate of a
     /// [`Source`](super::Source).
     pub fn when(mut self, predicate: impl Fn(&K, &K) -> bool + Send + 'static) -> Self {
-        self.counts = counts(predicate);
+        self.update_filter = update_filter(predicate);
         self
     }
 
@@ -93,9 +93,9 @@ where
     ///
     /// While a reconcile runs, the last state of each object of that name that is deleted is kept
     /// in memory until the reconcile ends. Give a reconcile that may hang a timeout.
-    pub fn on_deleted<Told>(mut self, mut handler: impl FnMut(DeltaObject<K>) -> Told + Send + 'static) -> Self
+    pub fn on_deleted<Fut>(mut self, mut handler: impl FnMut(DeltaObject<K>) -> Fut + Send + 'static) -> Self
     where
-        Told: Future<Output = ()> + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
     {
         self.on_deleted = Some(Box::new(move |last| handler(last).boxed()));
         self
@@ -115,11 +115,11 @@ where
         let (asked, is_asked) = oneshot::channel();
         self.graceful.push(is_asked.map(drop).boxed());
         let twice = async {
-            asked_to_end().await;
+            shutdown_signal().await;
             tracing::info!("the controller shuts down; the next signal ends it at once");
             // Fails if the controller has already shut down.
             let _ = asked.send(());
-            asked_to_end().await;
+            shutdown_signal().await;
         };
         self.forceful.push(twice.boxed());
         self

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::io;
 
 /// Waits for Ctrl-C or, on Unix, SIGTERM.
-pub(super) async fn asked_to_end() {
+pub(super) async fn shutdown_signal() {
     tokio::select! {
         () = or_never(tokio::signal::ctrl_c()) => {}
         () = or_never(terminated()) => {}

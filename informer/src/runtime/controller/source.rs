@@ -20,7 +20,7 @@ use super::schedule::{Schedule, priority};
 use super::start::{Started, Terms};
 use crate::lister_watcher::KubeListerWatcher;
 use crate::reflector::ReflectorBuilder;
-use crate::runtime::predicates::concerns_its_end;
+use crate::runtime::predicates::affects_deletion;
 use crate::runtime::watcher;
 use crate::shared_informer::{
     Availability, Buffer, HandlerOptions, InformerError, Notification, Registration, SharedInformer,
@@ -28,27 +28,27 @@ use crate::shared_informer::{
 };
 use crate::strangers::said;
 
-/// How many notifications a controller's handler buffers. If the buffer is full, the watch waits:
+/// Outcome many notifications a controller's handler buffers. If the buffer is full, the watch waits:
 /// merging notifications would lose intermediate states, and one of these may be the only one
 /// that names an owner.
 const MOST_WAITING: usize = 1_024;
 
 /// Decides whether an update triggers reconciles.
-pub(super) type Counts<K> = Box<dyn Fn(&K, &K) -> bool + Send>;
+pub(super) type UpdateFilter<K> = Box<dyn Fn(&K, &K) -> bool + Send>;
 
 /// A shared informer, and a predicate over its updates. For
 /// [`owns_informer`](super::Controller::owns_informer) and the other methods that take an
 /// informer; they accept a `&SharedInformer` as well.
 pub struct Source<K: Resource + Send + Sync + 'static> {
     pub(super) informer: SharedInformer<K>,
-    pub(super) counts: Counts<K>,
+    pub(super) update_filter: UpdateFilter<K>,
 }
 
 impl<K: Resource + Send + Sync + 'static> Source<K> {
     /// Creates a source in which every update of `informer` triggers reconciles.
     #[must_use]
     pub fn of(informer: &SharedInformer<K>) -> Self {
-        Self { informer: informer.clone(), counts: all() }
+        Self { informer: informer.clone(), update_filter: every_update() }
     }
 
     /// Restricts which updates trigger reconciles: those for which `predicate` returns true for
@@ -57,7 +57,7 @@ impl<K: Resource + Send + Sync + 'static> Source<K> {
     /// [`predicates`](crate::runtime::predicates) for ready-made ones. The last call wins.
     #[must_use]
     pub fn when(mut self, predicate: impl Fn(&K, &K) -> bool + Send + 'static) -> Self {
-        self.counts = counts(predicate);
+        self.update_filter = update_filter(predicate);
         self
     }
 }
@@ -68,33 +68,33 @@ impl<K: Resource + Send + Sync + 'static> From<&SharedInformer<K>> for Source<K>
     }
 }
 
-pub(super) fn all<K>() -> Counts<K> {
+pub(super) fn every_update<K>() -> UpdateFilter<K> {
     Box::new(|_, _| true)
 }
 
-pub(super) fn counts<K: Resource>(predicate: impl Fn(&K, &K) -> bool + Send + 'static) -> Counts<K> {
-    Box::new(move |old, new| concerns_its_end(old, new) || predicate(old, new))
+pub(super) fn update_filter<K: Resource>(predicate: impl Fn(&K, &K) -> bool + Send + 'static) -> UpdateFilter<K> {
+    Box::new(move |old, new| affects_deletion(old, new) || predicate(old, new))
 }
 
 /// The states in a notification that are mapped to main objects, and the priority of the
 /// resulting requests.
-pub(super) struct Heard<'n, K> {
+pub(super) struct Trigger<'n, K> {
     pub(super) states: [Option<&'n Arc<K>>; 2],
     pub(super) priority: i32,
 }
 
-impl<'n, K> Heard<'n, K> {
+impl<'n, K> Trigger<'n, K> {
     /// Returns `None` for notifications that trigger nothing: updates that the predicate rejects,
     /// and the markers around a handler resync. A predicate that panics counts as accepting.
     pub(super) fn of(
-        told: &'n Notification<K>,
-        counts: impl Fn(&K, &K) -> bool,
-        strangers: &mut Strangers,
+        notification: &'n Notification<K>,
+        update_filter: impl Fn(&K, &K) -> bool,
+        user_calls: &mut UserCalls,
     ) -> Option<Self> {
-        let mut counts = |old, new| strangers.call(|| counts(old, new)).unwrap_or(true);
-        let (states, cause) = match told {
+        let mut update_filter = |old, new| user_calls.call(|| update_filter(old, new)).unwrap_or(true);
+        let (states, cause) = match notification {
             Notification::Added { new, cause, .. } => ([Some(new), None], cause),
-            Notification::Updated { old, new, cause } if counts(old, new) => ([Some(old), Some(new)], cause),
+            Notification::Updated { old, new, cause } if update_filter(old, new) => ([Some(old), Some(new)], cause),
             Notification::Deleted { old, last, cause } => {
                 ([Some(old), last.object().filter(|last| !Arc::ptr_eq(old, last))], cause)
             }
@@ -107,11 +107,11 @@ impl<'n, K> Heard<'n, K> {
 /// Calls the user functions of one notification. A panic in one does not skip the others; the
 /// first panic is resumed at the end.
 #[derive(Default)]
-pub(super) struct Strangers {
+pub(super) struct UserCalls {
     panicked: Option<Box<dyn Any + Send>>,
 }
 
-impl Strangers {
+impl UserCalls {
     /// Calls `function`. Returns `None` if it panics.
     pub(super) fn call<R>(&mut self, function: impl FnOnce() -> R) -> Option<R> {
         assert_none_held();
@@ -142,9 +142,9 @@ impl Strangers {
 }
 
 /// Removes the handler from the informer when the controller ends.
-struct Leaves<K: Send + Sync + 'static>(Registration<K>);
+struct DetachOnDrop<K: Send + Sync + 'static>(Registration<K>);
 
-impl<K: Send + Sync + 'static> Drop for Leaves<K> {
+impl<K: Send + Sync + 'static> Drop for DetachOnDrop<K> {
     fn drop(&mut self) {
         self.0.detach();
     }
@@ -172,14 +172,14 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     owner: Owner,
     terms: Terms,
     started: &mut Started,
-    mut tell: impl FnMut(Notification<K>, &Schedule, &mut Strangers) + Send + 'static,
+    mut tell: impl FnMut(Notification<K>, &Schedule, &mut UserCalls) + Send + 'static,
 ) -> Result<(), RunnerError> {
     let schedule = Arc::clone(&started.schedule);
     let options = HandlerOptions::new().buffer(Buffer::HoldBack(MOST_WAITING));
-    let handler = move |told| {
-        let mut strangers = Strangers::default();
-        tell(told, &schedule, &mut strangers);
-        strangers.end();
+    let handler = move |notification| {
+        let mut user_calls = UserCalls::default();
+        tell(notification, &schedule, &mut user_calls);
+        user_calls.end();
         ready(())
     };
     let registration = informer.add_async_handler(options, handler);
@@ -188,7 +188,7 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     if owner == Owner::User {
         started.unsynced.add(informer, registration.clone(), terms);
     }
-    let leaves = Leaves(registration.clone());
+    let detach = DetachOnDrop(registration.clone());
     // Reconciles wait for this handler's first list. Otherwise a reconcile could read an object
     // that is deleted before this handler sees it, and whose deletion therefore triggers nothing.
     let mut availability = informer.availability();
@@ -204,7 +204,7 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     }
     // The controller shuts down when an informer stops.
     let end = async move {
-        leaves.0.ended().await;
+        detach.0.ended().await;
         tracing::info!(informer = title, "an informer has stopped, so the controller shuts down");
     };
     started.ends.push(end.boxed());
@@ -218,7 +218,7 @@ fn stopped(informer: &str) -> RunnerError {
 }
 
 /// An informer that a controller owns. It is closed on drop.
-pub(super) struct Own<K: Send + Sync + 'static, M: Meta<K>> {
+pub(super) struct OwnedInformer<K: Send + Sync + 'static, M: Meta<K>> {
     informer: SharedInformer<K, M>,
     absence: Arc<Absence>,
 }
@@ -231,7 +231,7 @@ struct Absence {
     is_reported: AtomicBool,
 }
 
-impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> Own<K, M> {
+impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> OwnedInformer<K, M> {
     pub(super) fn build(
         resource: String,
         builder: SharedInformerBuilder<K, M>,
@@ -281,7 +281,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> Own<K, M> {
     }
 }
 
-impl<K: Send + Sync + 'static, M: Meta<K>> Drop for Own<K, M> {
+impl<K: Send + Sync + 'static, M: Meta<K>> Drop for OwnedInformer<K, M> {
     fn drop(&mut self) {
         self.informer.close();
     }

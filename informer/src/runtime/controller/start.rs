@@ -13,7 +13,7 @@ use super::schedule::Schedule;
 use super::unsynced::Unsynced;
 
 /// Starts the task of a user stream that requests reconciles.
-pub(super) type Trigger = Box<dyn FnOnce(&mut Started) + Send>;
+pub(super) type StartTrigger = Box<dyn FnOnce(&mut Started) + Send>;
 
 type Listen = dyn FnOnce(&mut Started, Terms) -> Result<(), RunnerError> + Send;
 
@@ -25,7 +25,7 @@ pub(super) struct Relation {
     pub(super) is_optional: bool,
 }
 
-/// How a controller treats one of its informers.
+/// Outcome a controller treats one of its informers.
 #[derive(Clone, Copy)]
 pub(super) struct Terms {
     /// Whether reconciles wait for the informer's first list.

@@ -19,7 +19,7 @@ const FIRST_REPORT: Duration = Duration::from_secs(5);
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// A shared informer, which the user has to run.
-struct Given {
+struct SharedSource {
     title: String,
     /// Whether reconciles wait for the informer's first list.
     is_awaited: bool,
@@ -28,7 +28,7 @@ struct Given {
     is_settled: Box<dyn Fn() -> bool + Send>,
 }
 
-impl fmt::Display for Given {
+impl fmt::Display for SharedSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what_to_do = if (self.was_run)() {
             "it runs: see the errors that it reports"
@@ -41,7 +41,7 @@ impl fmt::Display for Given {
 
 /// Reports which shared informers a controller still waits for.
 pub(super) struct Unsynced {
-    given: Vec<Given>,
+    sources: Vec<SharedSource>,
     began: Instant,
     next: Instant,
 }
@@ -49,7 +49,7 @@ pub(super) struct Unsynced {
 impl Unsynced {
     pub(super) fn new() -> Self {
         let began = Instant::now();
-        Self { given: Vec::new(), began, next: began + FIRST_REPORT }
+        Self { sources: Vec::new(), began, next: began + FIRST_REPORT }
     }
 
     /// Adds a shared informer and the controller's handler on it.
@@ -62,25 +62,25 @@ impl Unsynced {
         let (title, was_run, availability) = (informer.title(), informer.was_run(), informer.availability());
         let is_settled = move || handler.has_synced() || is_optional && *availability.borrow() == Availability::Refused;
         let (was_run, is_settled) = (Box::new(was_run), Box::new(is_settled));
-        self.given.push(Given { title, is_awaited, was_run, is_settled });
+        self.sources.push(SharedSource { title, is_awaited, was_run, is_settled });
     }
 
     /// Waits until there is something to report. Cancel safe.
     pub(super) async fn report(&mut self) -> RunnerError {
         loop {
-            self.given.retain(|given| !(given.is_settled)());
-            if self.given.is_empty() {
+            self.sources.retain(|source| !(source.is_settled)());
+            if self.sources.is_empty() {
                 return pending().await;
             }
             sleep_until(self.next).await;
             let is_first = self.next == self.began + FIRST_REPORT;
             self.next = if is_first { self.began } else { self.next } + REPORT_EVERY;
-            let is_late = |given: &&Given| {
-                let lists_too_long = given.is_awaited && !is_first;
-                !(given.is_settled)() && (lists_too_long || !(given.was_run)())
+            let is_late = |source: &&SharedSource| {
+                let lists_too_long = source.is_awaited && !is_first;
+                !(source.is_settled)() && (lists_too_long || !(source.was_run)())
             };
-            let late: Vec<_> = self.given.iter().filter(is_late).collect();
-            let blocks_reconciles = late.iter().any(|given| given.is_awaited);
+            let late: Vec<_> = self.sources.iter().filter(is_late).collect();
+            let blocks_reconciles = late.iter().any(|source| source.is_awaited);
             let informers: Vec<_> = late.iter().map(ToString::to_string).collect();
             if !informers.is_empty() {
                 let report = RunnerError::NotSynced { informers, blocks_reconciles };

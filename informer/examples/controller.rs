@@ -101,7 +101,7 @@ async fn control(
         .for_each(|told| async move {
             match told {
                 Ok((roster, _)) => println!("reconciled {roster}"),
-                Err(error) => eprintln!("{error}"),
+                Err(error) => eprintln!("{error:?}"),
             }
         })
         .await;

@@ -62,7 +62,7 @@ impl Error {
     /// Appends to the message that the kind is optional, and logs the error as a warning.
     pub(super) fn log_optional(mut self) -> Self {
         if let Self::InitialListFailed { message, .. } | Self::WatchFailed { message, .. } = &mut self {
-            message.push_str("; it is optional, so the controller goes on without it until it is there");
+            message.push_str("; the kind is optional, so the controller runs without it until it exists");
         }
         tracing::warn!("{self}");
         self
@@ -73,7 +73,8 @@ impl Error {
     /// cannot be decoded does not delay the other objects.
     pub(super) fn log_before_first_lists(mut self) -> Self {
         if let Self::InitialListFailed { message, .. } | Self::WatchFailed { message, .. } = &mut self {
-            message.push_str("; nothing is reconciled until all that the controller watches has been listed once");
+            message
+                .push_str("; nothing is reconciled until everything that the controller watches has been listed once");
         }
         tracing::warn!("{self}");
         self

@@ -77,7 +77,7 @@ async fn one_that_panics_is_told_and_its_key_goes_on() {
     assert_eq!(polled.next().await, "a");
     server.wait_for_watchers(1).await;
     server.delete(&Resource::config_maps(), "shop", "a").unwrap();
-    assert_eq!(polled.next().await, "what was called for ConfigMap.v1./a.shop panicked: a bug");
+    assert_eq!(polled.next().await, "reconciler or deletion handler panicked for ConfigMap.v1./a.shop: a bug");
     server.apply(map("a", "2")).unwrap();
     assert_eq!(polled.next().await, "a");
 }

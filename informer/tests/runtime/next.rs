@@ -55,7 +55,7 @@ async fn the_error_policy_says_when_what_failed_is_tried_again() {
     });
     let began = Instant::now();
     for _ in 0..2 {
-        assert_eq!(polled.next().await, "the reconciler failed for ConfigMap.v1./a.shop: no room");
+        assert_eq!(polled.next().await, "reconciler failed for ConfigMap.v1./a.shop: no room");
     }
     assert_eq!(polled.next().await, "a");
     let waited = began.elapsed().as_secs();
@@ -78,7 +78,7 @@ async fn a_reconciler_that_panics_is_told_and_tried_again_and_others_go_on() {
             Ok(Action::await_change())
         }
     });
-    let panicked = "what was called for ConfigMap.v1./a.shop panicked: a bug";
+    let panicked = "reconciler or deletion handler panicked for ConfigMap.v1./a.shop: a bug";
     assert_eq!(polled.sorted(4).await, ["a", "b", panicked, panicked]);
 }
 

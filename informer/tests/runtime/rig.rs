@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::BTreeSet;
+use std::error::Error as _;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,11 +126,18 @@ pub trait Object: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + 
 
 impl<K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static> Object for K {}
 
-/// `a`, or what went wrong.
+/// Returns the name of the reconciled object, or an error with all its causes.
 fn shown<K: Object>(next: Result<(ObjectRef<K>, Action), Error<Failed, watcher::Error>>) -> String {
     match next {
         Ok((object, _)) => object.name,
-        Err(error) => error.to_string(),
+        Err(error) => {
+            let (mut text, mut cause) = (error.to_string(), error.source());
+            while let Some(error) = cause {
+                text = format!("{text}: {error}");
+                cause = error.source();
+            }
+            text
+        }
     }
 }
 

@@ -94,7 +94,7 @@ async fn a_controller_of_what_has_stopped_says_so() {
     let server = server();
     let (maps, pods) = (informer::<ConfigMap>(&server), informer::<Pod>(&server));
     pods.stop().await;
-    let stopped = "an informer that the controller was given has stopped: build another one, and a controller for it";
+    let stopped = "shared informer stopped before its first list: build another informer, and a controller over it";
     let polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));
     assert_eq!(polled.rest().await, [stopped]);
     let polled = poll_idle(Controller::from_informer(&maps));
@@ -149,8 +149,8 @@ async fn informer_that_nobody_runs_is_reported_and_its_controller_reconciles_onc
     let began = Instant::now();
     let mut polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));
     let report =
-        |informers: &str| format!("nothing is reconciled before these informers have their first list: {informers}");
-    let not_run = |informer: &str| format!("{informer} (nobody runs it: call its `run`, or `start` of its factory)");
+        |informers: &str| format!("nothing is reconciled until these informers have their first list: {informers}");
+    let not_run = |informer: &str| format!("{informer} (it is not running: call its `run`, or `start` of its factory)");
     let [maps_not_run, pods_not_run] = ["configmaps.v1 in shop (billing)", "pods.v1"].map(not_run);
     assert_eq!(polled.next().await, report(&format!("{maps_not_run}, {pods_not_run}")));
     assert_eq!(began.elapsed().as_secs(), 5);
@@ -179,7 +179,7 @@ async fn informer_whose_first_list_fails_is_reported_every_minute() {
     let mut polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));
     for minute in 1..=2 {
         let report = polled.next().await;
-        assert!(report.contains("pods.v1 (it runs: see the errors that it reports)"), "{report}");
+        assert!(report.contains("pods.v1 (it runs: check the errors that it reports)"), "{report}");
         assert_eq!(began.elapsed().as_secs(), 60 * minute);
     }
     server.clear_faults();
@@ -192,5 +192,5 @@ async fn controller_of_an_informer_that_nobody_can_run_any_more_says_that_it_sto
     let controller = Controller::from_informer(&maps);
     drop(maps);
     let rest = poll_idle(controller).rest().await;
-    assert!(matches!(&rest[..], [error] if error.contains("has stopped")), "{rest:?}");
+    assert!(matches!(&rest[..], [error] if error.contains("shared informer stopped")), "{rest:?}");
 }

@@ -15,14 +15,17 @@ pub enum Error<ReconcilerErr: 'static, QueueErr: 'static> {
     /// for it): when an owner is deleted, the deletion of each object that it owned still
     /// triggers the owner. Such requests are logged at level debug, and counted in
     /// `controller_objects_not_found_total` if the controller has a [name](super::Config::name).
-    #[error("{0} is not in the store under this key: its informer has keys of its own, build it with the default keys")]
+    #[error(
+        "{0} is not in the store under its default key: its informer has custom keys, build it with the default keys"
+    )]
     ObjectNotFound(Box<ObjectRef<DynamicObject>>),
-    /// The reconciler returned an error. The error policy has already chosen the next step.
-    #[error("the reconciler failed for {1}: {0}")]
+    /// The reconciler returned an error, which is the source of this one. The error policy has
+    /// already chosen the next step.
+    #[error("reconciler failed for {1}")]
     ReconcilerFailed(#[source] ReconcilerErr, Box<ObjectRef<DynamicObject>>),
     /// A list or a watch failed, or an object could not be decoded.
-    #[error("what the controller watches: {0}")]
-    QueueError(#[source] QueueErr),
+    #[error(transparent)]
+    QueueError(QueueErr),
     /// An error of the controller itself.
     #[error(transparent)]
     RunnerError(#[from] RunnerError),
@@ -35,7 +38,7 @@ pub enum RunnerError {
     /// A shared informer of this controller stopped before the controller had received its first
     /// list, so nothing can be reconciled. The stream ends with this error; the log names the
     /// informer.
-    #[error("an informer that the controller was given has stopped: build another one, and a controller for it")]
+    #[error("shared informer stopped before its first list: build another informer, and a controller over it")]
     Stopped,
     /// Shared informers of this controller have not delivered their first list. The stream
     /// continues; reconciles begin once every list that they wait for has arrived.
@@ -46,8 +49,8 @@ pub enum RunnerError {
     /// the controller owns are not included: their errors are yielded as
     /// [`QueueError`](Error::QueueError).
     #[error(
-        "{} before these informers have their first list: {}",
-        if *blocks_reconciles { "nothing is reconciled" } else { "objects are missing, and ask for no reconciles," },
+        "{} until these informers have their first list: {}",
+        if *blocks_reconciles { "nothing is reconciled" } else { "objects are missing and trigger no reconciles" },
         informers.join(", ")
     )]
     NotSynced {
@@ -60,7 +63,7 @@ pub enum RunnerError {
     /// controller). The reconcile is retried after 5 ms; the delay doubles with each panic, up to
     /// 1000 s, unless a [retry policy](super::Controller::retry) sets another. A deletion handler
     /// is not called again for that deletion.
-    #[error("what was called for {object} panicked: {message}")]
+    #[error("reconciler or deletion handler panicked for {object}: {message}")]
     Panicked {
         /// The object that was reconciled or deleted.
         object: Box<ObjectRef<DynamicObject>>,

@@ -48,7 +48,7 @@ impl Schedule {
             queue = queue.name(name);
         }
         let queue =
-            queue.build().unwrap_or_else(|error| panic!("a controller is to be polled within a runtime: {error}"));
+            queue.build().unwrap_or_else(|error| panic!("controller polled outside of a tokio runtime: {error}"));
         let debounce = (!config.debounce.is_zero()).then(|| Debounce::new(config.debounce, config.longest_debounce()));
         Arc::new(Self { queue, debounce, retry, retries_errors })
     }

@@ -116,7 +116,7 @@ where
         self.graceful.push(is_asked.map(drop).boxed());
         let twice = async {
             shutdown_signal().await;
-            tracing::info!("the controller shuts down; the next signal ends it at once");
+            tracing::info!("controller is shutting down gracefully; another signal stops it at once");
             // Fails if the controller has already shut down.
             let _ = asked.send(());
             shutdown_signal().await;

@@ -15,7 +15,7 @@ pub(super) async fn shutdown_signal() {
 /// resolves.
 async fn or_never(signal: impl Future<Output = io::Result<()>>) {
     if let Err(error) = signal.await {
-        tracing::warn!(%error, "a controller cannot wait for a signal");
+        tracing::warn!(%error, "cannot install a signal handler; this signal does not shut the controller down");
         pending::<()>().await;
     }
 }

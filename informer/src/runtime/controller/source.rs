@@ -205,7 +205,7 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     // The controller shuts down when an informer stops.
     let end = async move {
         detach.0.ended().await;
-        tracing::info!(informer = title, "an informer has stopped, so the controller shuts down");
+        tracing::info!(informer = title, "informer stopped; the controller shuts down");
     };
     started.ends.push(end.boxed());
     Ok(())
@@ -213,7 +213,7 @@ pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
 
 /// Logs which informer stopped before its first list, and returns the error.
 fn stopped(informer: &str) -> RunnerError {
-    tracing::error!(informer, "an informer stopped before its first list, so the controller ends");
+    tracing::error!(informer, "informer stopped before its first list; the controller ends");
     RunnerError::Stopped
 }
 
@@ -247,18 +247,18 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> OwnedInformer<K, M
                 let is_absence = absence.is_expected.load(Ordering::Relaxed)
                     && matches!(error, InformerError::Reflector(error) if error.is_unavailable());
                 if is_absence && absence.is_reported.swap(true, Ordering::Relaxed) {
-                    tracing::debug!(resource, %error, "an optional kind is still not available");
+                    tracing::debug!(resource, %error, "optional kind is still not available");
                     return;
                 }
                 let failure = Failure { error: watcher::Error::of(&resource, error), is_absence };
                 // If the controller is not polled, the channel is full; log the error instead of
                 // buffering it.
                 if errors.try_send(failure).is_err() {
-                    tracing::warn!(%error, "what a controller watches goes on after an error");
+                    tracing::warn!(%error, "list, watch or object failed; the controller continues");
                 }
             }
         });
-        Self { informer: builder.build().expect("it has no index but its own"), absence }
+        Self { informer: builder.build().expect("a builder without user indexes always builds"), absence }
     }
 
     pub(super) fn informer(&self) -> &SharedInformer<K, M> {

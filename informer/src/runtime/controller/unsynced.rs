@@ -31,9 +31,9 @@ struct SharedSource {
 impl fmt::Display for SharedSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what_to_do = if (self.was_run)() {
-            "it runs: see the errors that it reports"
+            "it runs: check the errors that it reports"
         } else {
-            "nobody runs it: call its `run`, or `start` of its factory"
+            "it is not running: call its `run`, or `start` of its factory"
         };
         write!(f, "{} ({what_to_do})", self.title)
     }

@@ -13,7 +13,7 @@ use crate::shared_informer::SharedInformer;
 
 /// The error of [`Store::wait_until_ready`]: the controller has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the controller has ended before it had its first list")]
+#[error("controller ended before its first list was stored")]
 pub struct WriterDropped;
 
 /// A read handle to the store of a controller (kube's `Store`). Cheap to clone: all clones read

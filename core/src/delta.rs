@@ -1,5 +1,6 @@
-//! What happened to a key: [`Delta`], the list of them that one pop hands out ([`Deltas`]), and the tombstone of a
-//! deletion nobody saw ([`DeletedFinalStateUnknown`]). Plain values; no protocol lives here.
+//! The values that a pop returns: a change of a key ([`Delta`]), the list of pending changes
+//! ([`Deltas`]), and the tombstone of a deletion that was not observed
+//! ([`DeletedFinalStateUnknown`]).
 
 use std::fmt;
 
@@ -15,11 +16,12 @@ pub enum DeltaType {
     Added,
     /// The watch reported a changed object.
     Updated,
-    /// The object is gone; the delta holds its last state, or a tombstone when that was not observed.
+    /// The object was deleted. The delta holds its last state, or a tombstone if the deletion was
+    /// not observed.
     Deleted,
-    /// A relist reported the object (it may be new, changed or the same).
+    /// A relist contained the object, which may be new, changed or unchanged.
     Replaced,
-    /// A periodic resync, or a relist of a queue built with `emit_replaced(false)`.
+    /// A periodic resync, or a relist in a queue built with `emit_replaced(false)`.
     Sync,
 }
 
@@ -35,12 +37,12 @@ impl fmt::Display for DeltaType {
     }
 }
 
-/// A deletion that was missed: the key is gone, and `obj` is the last state known, which may be stale or absent
-/// (client-go `DeletedFinalStateUnknown`).
+/// A deletion that was not observed: the key is gone, and `obj` is the last known state, which
+/// may be stale or missing (client-go `DeletedFinalStateUnknown`).
 pub struct DeletedFinalStateUnknown<T> {
-    /// Key of the deleted object.
+    /// The key of the deleted object.
     pub key: Box<str>,
-    /// The last state known, if there was one.
+    /// The last known state, if there is one.
     pub obj: Option<Arc<T>>,
 }
 
@@ -56,16 +58,16 @@ impl<T: fmt::Debug> fmt::Debug for DeletedFinalStateUnknown<T> {
     }
 }
 
-/// What a [`Delta`] is about: an object or, for missed deletions, a tombstone.
+/// The subject of a [`Delta`]: an object or, if its deletion was not observed, a tombstone.
 pub enum DeltaObject<T> {
-    /// The object as offered (after the transformer, if there is one).
+    /// The object as offered, after the transformer if there is one.
     Object(Arc<T>),
-    /// A missed deletion. Boxed, so that the common case stays two words.
+    /// A deletion that was not observed. Boxed, so that the enum takes two words.
     Tombstone(Box<DeletedFinalStateUnknown<T>>),
 }
 
 impl<T> DeltaObject<T> {
-    /// The object, or the last known state inside a tombstone.
+    /// Returns the object, or the last known state in a tombstone.
     #[must_use]
     pub fn object(&self) -> Option<&Arc<T>> {
         match self {
@@ -74,7 +76,7 @@ impl<T> DeltaObject<T> {
         }
     }
 
-    /// Whether this is a tombstone.
+    /// Returns whether this is a tombstone.
     #[must_use]
     pub fn is_tombstone(&self) -> bool {
         matches!(self, DeltaObject::Tombstone(_))
@@ -111,16 +113,16 @@ impl<T> From<DeletedFinalStateUnknown<T>> for DeltaObject<T> {
     }
 }
 
-/// One thing that happened to one key (client-go `Delta`).
+/// A change of one key (client-go `Delta`).
 pub struct Delta<T> {
-    /// What happened.
+    /// The kind of the change.
     pub kind: DeltaType,
-    /// To which object.
+    /// The object that changed.
     pub object: DeltaObject<T>,
 }
 
 impl<T> Delta<T> {
-    /// A delta of `kind` about `object`.
+    /// Creates a delta of `kind` for `object`.
     pub fn new(kind: DeltaType, object: impl Into<DeltaObject<T>>) -> Self {
         Self { kind, object: object.into() }
     }
@@ -139,9 +141,9 @@ impl<T: fmt::Debug> fmt::Debug for Delta<T> {
     }
 }
 
-/// Everything pending for one key, oldest first (client-go `Deltas`). Dereferences to a slice.
+/// The pending deltas of one key, oldest first (client-go `Deltas`). Dereferences to a slice.
 ///
-/// One delta, by far the most frequent case, is held without an allocation.
+/// A single delta, by far the most frequent case, is stored without an allocation.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -155,19 +157,19 @@ impl<T: fmt::Debug> fmt::Debug for Delta<T> {
 pub struct Deltas<T>(SmallVec<[Delta<T>; 1]>);
 
 impl<T> Deltas<T> {
-    /// No deltas at all.
+    /// Creates an empty list.
     #[must_use]
     pub fn new() -> Self {
         Self(SmallVec::new())
     }
 
-    /// The first thing that happened.
+    /// Returns the oldest delta.
     #[must_use]
     pub fn oldest(&self) -> Option<&Delta<T>> {
         self.0.first()
     }
 
-    /// The last thing that happened.
+    /// Returns the newest delta.
     #[must_use]
     pub fn newest(&self) -> Option<&Delta<T>> {
         self.0.last()
@@ -178,7 +180,7 @@ impl<T> Deltas<T> {
         Self(SmallVec::from_buf([delta]))
     }
 
-    /// Turns the order round, so that the oldest is the cheapest to [`pop`](Self::pop).
+    /// Reverses the order, so that [`pop`](Self::pop) returns the oldest delta.
     pub(crate) fn reverse(&mut self) {
         self.0.reverse();
     }
@@ -187,15 +189,19 @@ impl<T> Deltas<T> {
         self.0.pop()
     }
 
-    /// Appends what is put back or offered as a whole: client-go never folds those into one another.
+    /// Appends a delta that was put back or offered as a batch. As in client-go, such a delta is
+    /// never merged with another.
     pub(crate) fn push_sealed(&mut self, delta: Delta<T>) {
         self.0.push(delta);
     }
 
-    /// Appends a delta as client-go's `queueActionInternalLocked` does: two deletions in a row become one, the older,
-    /// unless the older is a tombstone. Nothing else ever coalesces. Only the last two are looked at, so a left fold
-    /// at the end gives the same list as folding at each append. Gives back what is folded away: to release it is user
-    /// code.
+    /// Appends a delta as client-go's `queueActionInternalLocked` does: of two deletions in a row
+    /// the older is kept, unless it is a tombstone, in which case the newer is kept. No other
+    /// deltas are merged. Only the last two deltas are compared, so merging once at the end gives
+    /// the same list as merging at each append.
+    ///
+    /// Returns the delta that was merged away. Its drop runs user code, so the caller must drop
+    /// it with no lock held.
     #[must_use]
     pub(crate) fn push_deduplicated(&mut self, delta: Delta<T>) -> Option<Delta<T>> {
         match self.0.last_mut() {
@@ -211,7 +217,7 @@ impl<T> Deltas<T> {
 }
 
 impl<T> Deltas<T> {
-    /// Drops each, whatever the drop of another does.
+    /// Drops each delta, even if the drop of another one panics.
     #[cold]
     #[inline(never)]
     pub(crate) fn release(&mut self) {
@@ -264,7 +270,7 @@ impl<T> IntoIterator for Deltas<T> {
 impl<T> Drop for Deltas<T> {
     #[inline]
     fn drop(&mut self) {
-        // One delta, or none, drops itself.
+        // The drop glue handles zero or one delta; only several need `release`.
         if self.0.len() > 1 {
             self.release();
         }

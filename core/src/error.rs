@@ -1,21 +1,21 @@
-//! Every error of the crate. The messages say what happened to which key and what to do about it.
+//! The errors of the crate. Each message says what failed for which key, and what to do.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::engine::sync::assert_none_held;
 
-/// An error of a user's function.
+/// An error that a user function returned.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// An object has no key (client-go `KeyError`).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// `MetaNamespaceKey` needs a name.
+    /// The object has no name, which `MetaNamespaceKey` requires.
     #[error("the object has no name, so it has no key: give it a name, or the queue another key function")]
     NoName,
-    /// There is no newest object in empty deltas (client-go `ErrZeroLengthDeltasObject`).
+    /// Empty deltas have no newest object (client-go `ErrZeroLengthDeltasObject`).
     #[error("zero-length Deltas have no key: pass at least one delta")]
     ZeroLengthDeltas,
     /// The custom key function failed.
@@ -23,7 +23,7 @@ pub enum KeyError {
     Function(#[source] BoxError),
 }
 
-/// An offer was refused; its object was not queued.
+/// An offer was refused. Its object was not queued.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OfferError {
@@ -33,11 +33,11 @@ pub enum OfferError {
     /// The transformer failed.
     #[error("the transformer failed for key {key:?}{}, so the object was not queued: {source}", at(version.as_deref()))]
     Transform {
-        /// Key of the object.
+        /// The key of the object.
         key: String,
-        /// Its version as received, if it has one.
+        /// The object's version as received, if it has one.
         version: Option<String>,
-        /// What the transformer said.
+        /// The error of the transformer.
         source: BoxError,
     },
 }
@@ -46,28 +46,29 @@ pub enum OfferError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RelistError {
-    /// One object was refused: those before it in the page are queued, it and those after it are not.
+    /// An object was refused. The objects before it in the page are queued; it and the objects
+    /// after it are not.
     #[error("object {index} of the page was refused, the {index} before it are queued, nothing is deleted: {source}")]
     Refused {
-        /// Its place in the page, from 0.
+        /// The object's index in the page, from 0.
         index: usize,
-        /// Why.
+        /// The reason.
         source: OfferError,
     },
-    /// One object of a list that is queued as a whole, or not at all, was refused.
+    /// An object was refused in a list that is queued completely or not at all.
     #[error(
         "object {index} of the list was refused, so nothing of the list is queued, and nothing is deleted: {source}"
     )]
     RefusedWhole {
-        /// Its place in the list, from 0.
+        /// The object's index in the list, from 0.
         index: usize,
-        /// Why.
+        /// The reason.
         source: OfferError,
     },
-    /// A newer relist has begun since.
+    /// A newer relist has begun.
     #[error("a newer relist has begun: this one is over, what it did until then stays, it does nothing more")]
     Superseded,
-    /// The queue has begun 2^32 - 1 relists, and has no number for another.
+    /// The queue has begun 2^32 - 1 relists and cannot number another one.
     #[error(
         "this queue has begun 2^32 - 1 relists, and can begin no more, so nothing was listed or deleted: build a new queue, \
          and find out what begins relists in a loop"
@@ -80,39 +81,40 @@ pub enum RelistError {
 #[error("the queue is closed and nothing is left in it")]
 pub struct Closed;
 
-/// A version that cannot be compared, or that nothing would come of.
+/// A version cannot be compared, or the queue does not use versions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VersionError {
-    /// Only decimal numbers compare.
+    /// The version is not a decimal number.
     #[error(
         "{version:?} is no decimal number, so it cannot be said what is newer: pass a resourceVersion as the API server \
          gave it"
     )]
     NotANumber {
-        /// What was passed.
+        /// The version that was passed.
         version: String,
     },
-    /// The queue does not ask what is applied.
+    /// The queue does not track applied versions.
     #[error(
         "version {version:?}: this queue does not track what is applied: use a DeltaFifo that is built with \
          track_applied(true)"
     )]
     NotTracked {
-        /// What was passed.
+        /// The version that was passed.
         version: String,
     },
 }
 
-/// A wait for a version ended without it.
+/// A wait for a version ended before the version was applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// It cannot be waited for.
+    /// The version cannot be waited for.
     #[error(transparent)]
     Version(#[from] VersionError),
-    /// It was waited for when a complete list came at a lower version: the API server's history was replaced, as by
-    /// an etcd restore. The version may come to mean another state, or never be reached.
+    /// During the wait a complete list arrived at a lower version: the API server's history was
+    /// replaced, for example by an etcd restore. The awaited version may now stand for another
+    /// state, or never be reached.
     #[error(
         "the wait for version {version:?} ended: a complete list came at a lower version, so the API server was \
          probably restored from a backup, and this version belongs to its former history; read the object again, and \
@@ -122,115 +124,120 @@ pub enum WaitError {
         /// The version that was waited for.
         version: String,
     },
-    /// It will not be applied any more.
+    /// The queue was closed or dropped, so the version will not be applied.
     #[error(
         "version {version:?} will not be applied any more, since the queue was closed or dropped before: read the store as \
          it is, or wait for it in a new one"
     )]
     Closed {
-        /// What was waited for.
+        /// The version that was waited for.
         version: String,
     },
 }
 
-/// A pop with a deadline brought nothing.
+/// A pop with a deadline returned no item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PopError {
     /// The queue is closed and empty.
     #[error(transparent)]
     Closed(#[from] Closed),
-    /// The deadline passed first; the queue is open.
+    /// The deadline passed first. The queue is open.
     #[error("nothing came before the deadline: try again later")]
     TimedOut,
 }
 
-/// A handler called through [`process`](crate::DeltaFifo::process) did not succeed. In an
-/// [`InOrderFifo`](crate::InOrderFifo) the key is `*` for a relist or resync as a whole.
+/// A handler called by [`process`](crate::DeltaFifo::process) did not succeed. In an
+/// [`InOrderFifo`](crate::InOrderFifo) the key of a whole relist or resync is `*`.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError<E> {
     /// The queue is closed and empty; no handler ran.
     #[error(transparent)]
     Closed(#[from] Closed),
-    /// The handler returned an error. Its deltas are not put back unless it asked for that.
+    /// The handler returned an error. Its deltas are not put back unless the handler put them
+    /// back.
     #[error("the handler of key {key:?} failed: {source}")]
     Handler {
-        /// Key whose handler failed.
+        /// The key whose handler failed.
         key: String,
-        /// What it returned.
+        /// The error that the handler returned.
         source: E,
     },
-    /// The handler panicked. Its deltas are not put back; the key and the queue go on.
+    /// The handler panicked. Its deltas are not put back; the key and the queue remain usable.
     #[error("the handler of key {key:?} panicked: {message}; its deltas are not put back")]
     Panicked {
-        /// Key whose handler panicked.
+        /// The key whose handler panicked.
         key: String,
-        /// The panic's message.
+        /// The panic message.
         message: String,
     },
 }
 
-/// The store was changed, or not, and something about it needs a person's eye.
+/// A write to a store failed, or succeeded only in part. Each variant says whether the object was
+/// stored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The object has no key; nothing was stored.
+    /// The object has no key. Nothing was stored.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The transformer failed for what was to be stored; the store is as it was.
+    /// The transformer failed for a new object. The store is unchanged.
     #[error("the transformer failed for key {key:?}{}, so it was not stored: {source}", at(version.as_deref()))]
     Transform {
-        /// Key of the object.
+        /// The key of the object.
         key: String,
-        /// Its version as received, if it has one.
+        /// The object's version as received, if it has one.
         version: Option<String>,
-        /// What the transformer said.
+        /// The error of the transformer.
         source: BoxError,
     },
-    /// An index function failed for what was to be stored; the store is as it was.
+    /// An index function failed for a new object. The store is unchanged.
     #[error("index {index:?} failed for key {key:?}{}, so it was not stored: {source}", at(version.as_deref()))]
     Index {
-        /// Name of the index.
+        /// The name of the index.
         index: String,
-        /// Key of the object.
+        /// The key of the object.
         key: String,
-        /// Its version, if it has one.
+        /// The object's version, if it has one.
         version: Option<String>,
-        /// What the index function said.
+        /// The error of the index function.
         source: BoxError,
     },
-    /// An index function failed for what a watch has brought: it is stored and in all other indexes, but not in this one.
+    /// An index function failed for an object of a watch. The object is stored and in all other
+    /// indexes, but not in this one.
     #[error("index {index:?} failed for key {key:?}, which is stored but not in that index: {source}")]
     NotIndexed {
-        /// Name of the index.
+        /// The name of the index.
         index: String,
-        /// Key of the object.
+        /// The key of the object.
         key: String,
-        /// What the index function said.
+        /// The error of the index function.
         source: BoxError,
     },
-    /// An object panicked when it was dropped. What took its place is stored.
+    /// The drop of a replaced or deleted object panicked. The new state is stored.
     #[error(
         "the object of key {key:?} that was replaced or deleted panicked when it was dropped, nothing is lost by that: {message}"
     )]
     Released {
-        /// Its key.
+        /// The key of the object.
         key: String,
-        /// What the panic said.
+        /// The panic message.
         message: String,
     },
-    /// The queue of this item has no fused store.
+    /// The item's queue is not fused with a store.
     #[error("key {key:?} cannot be applied: this queue has no fused store, build it with over(indexer)")]
     NoStore {
-        /// Key of the item.
+        /// The key of the item.
         key: String,
     },
-    /// A queue that is written as a store refused the object; it was not queued.
+    /// A queue behind the [`ReflectorStore`](crate::ReflectorStore) trait refused the object; it
+    /// was not queued.
     #[error(transparent)]
     Refused(OfferError),
-    /// The relist of a queue that is written as a store stopped.
+    /// The relist of a queue behind the [`ReflectorStore`](crate::ReflectorStore) trait stopped.
     #[error(transparent)]
     Relist(#[from] RelistError),
-    /// A heap that is written as a store takes nothing after its close.
+    /// A heap behind the [`ReflectorStore`](crate::ReflectorStore) trait is closed, or does not
+    /// contain the object.
     #[error(transparent)]
     Heap(HeapError),
 }
@@ -253,121 +260,121 @@ impl From<HeapError> for StoreError {
     }
 }
 
-/// A [`Heap`](crate::Heap) was not changed.
+/// A write to a [`Heap`](crate::Heap) failed. The heap is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeapError {
-    /// An object has no key.
+    /// The object has no key.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// Something was added after the close.
+    /// The heap is closed.
     #[error("the heap is closed and takes nothing any more: stop adding, or make another heap")]
     Closed,
-    /// There is nothing to delete.
+    /// The object to delete is not in the heap.
     #[error("the heap has nothing under key {key:?} to delete: it was never added, or is popped already")]
     NotFound {
-        /// Key of the object.
+        /// The key of the object.
         key: String,
     },
 }
 
-/// What a handler behind a [`Queue`](crate::Queue) returned.
+/// The error that a handler behind a [`Queue`](crate::Queue) returned.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct HandlerError(#[from] pub BoxError);
 
-/// A [`MutationCache`](crate::MutationCache) cannot answer, or did not keep a write.
+/// A [`MutationCache`](crate::MutationCache) cannot answer a query, or did not keep a write.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MutationError {
     /// The object has no key.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// No such index.
+    /// There is no such index.
     #[error(transparent)]
     Index(#[from] IndexError),
-    /// What is newer can only be said of versions that are decimal numbers.
+    /// The version is not a decimal number, so it cannot be compared.
     #[error(
         "key {key:?} has the version {version:?}, which is no decimal number, so it cannot be said what is newer: let the \
          accessor's `version` give the object's resourceVersion"
     )]
     Version {
-        /// Key of the object.
+        /// The key of the object.
         key: String,
-        /// Its version, empty if it has none.
+        /// The object's version, empty if it has none.
         version: String,
     },
 }
 
-/// Objects that a store holds were changed in place.
+/// Stored objects were changed in place.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cache {cache:?}: {count} of the objects watched were changed in place, after they were stored: store a changed copy \
      instead. The first was {before} and is {now}"
 )]
 pub struct Altered {
-    /// Name of the detector.
+    /// The name of the detector.
     pub cache: String,
-    /// How many objects.
+    /// The number of changed objects.
     pub count: usize,
-    /// The first one's snapshot when it was stored.
+    /// The first changed object, as it was when it was stored.
     pub before: String,
-    /// And now.
+    /// The first changed object, as it is now.
     pub now: String,
 }
 
-/// A label selector that Kubernetes would not take, either.
+/// An invalid label selector. Kubernetes rejects it, too.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelectorError {
-    /// Something else should stand there.
+    /// A syntax error.
     #[error("character {at} of the selector: found {found}, expected {expected}")]
     Syntax {
-        /// Where, in characters from 1.
+        /// The position of the error, in characters from 1.
         at: usize,
-        /// What stands there.
+        /// The text found there.
         found: String,
-        /// What may stand there.
+        /// The text expected there.
         expected: &'static str,
     },
-    /// A label's key breaks the rules.
+    /// An invalid label key.
     #[error("label key {key:?} {fault}, as in example.com/my-name or my-name")]
     Key {
-        /// The key.
+        /// The label key.
         key: String,
-        /// What is wrong, and how it should be.
+        /// What is wrong, and how to correct it.
         fault: &'static str,
     },
-    /// A label's value breaks the rules.
+    /// An invalid label value.
     #[error("value {value:?} of label {key:?} {fault}, as in my-value, my_value or 12345")]
     Value {
-        /// The label's key.
+        /// The label key.
         key: String,
-        /// The value.
+        /// The label value.
         value: String,
-        /// What is wrong, and how it should be.
+        /// What is wrong, and how to correct it.
         fault: &'static str,
     },
-    /// `>` and `<` compare whole numbers.
+    /// An operand of `>` or `<` is not an integer.
     #[error("label {key:?} is compared with {value:?}: after > or < write a whole number of at most 64 bits")]
     Number {
-        /// The label's key.
+        /// The label key.
         key: String,
-        /// What it is compared with.
+        /// The operand.
         value: String,
     },
 }
 
-/// Some changes of a transaction could not be made; the others were.
+/// Some changes of a transaction failed. All others were made.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{} of {total} changes of the transaction failed, the others were made; the first, number {}: {}",
     .failed.len(), .failed.first().map_or(0, |(number, _)| *number), first_of(.failed)
 )]
 pub struct TransactionError {
-    /// How many changes there were.
+    /// The number of changes in the transaction.
     pub total: usize,
-    /// Those that failed, in order: the number of each, from 0, and why.
+    /// The failed changes in order: the number of each, from 0, and the error.
     pub failed: Vec<(usize, StoreError)>,
 }
 
@@ -375,42 +382,42 @@ fn first_of(failed: &[(usize, StoreError)]) -> String {
     failed.first().map(|(_, error)| error.to_string()).unwrap_or_default()
 }
 
-/// A question to an index that does not exist, or whose function failed.
+/// A query to an index that does not exist, or whose function failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// No index of that name.
+    /// There is no index of that name.
     #[error("there is no index {0:?}: name it when the indexer is built, or add it")]
     Unknown(String),
-    /// Two indexes of one name; none was accepted.
+    /// The name of a new index is already taken. No index was added.
     #[error("index {0:?} is given twice, or is there already: choose another name")]
     Conflict(String),
-    /// The index function of a new index failed for a stored object; none was added.
+    /// The function of a new index failed for a stored object. No index was added.
     #[error("index {index:?} failed for the object stored under key {key:?}: {source}; no index was added")]
     Build {
-        /// Name of the index.
+        /// The name of the index.
         index: String,
-        /// Key of the object.
+        /// The key of the object.
         key: String,
-        /// What the index function said.
+        /// The error of the index function.
         source: BoxError,
     },
-    /// The index function failed for the object that was asked about.
+    /// The index function failed for the queried object.
     #[error("index {index:?} failed for the object asked about: {source}")]
     Function {
-        /// Name of the index.
+        /// The name of the index.
         index: String,
-        /// What the index function said.
+        /// The error of the index function.
         source: BoxError,
     },
 }
 
-/// A version, as part of a message.
+/// Formats a version as part of a message.
 fn at(version: Option<&str>) -> String {
     version.map_or_else(String::new, |version| format!(" at version {version:?}"))
 }
 
-/// The message of a panic, whose payload ends here.
+/// Returns the message of a panic and drops its payload.
 pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
     let message = panic
         .downcast_ref::<&str>()
@@ -421,28 +428,29 @@ pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
     message
 }
 
-/// Drops what a panic brought, which may panic in its turn.
+/// Drops the payload of a panic. A panic of that drop is ignored.
 pub(crate) fn discard(panic: Box<dyn Any + Send>) {
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         std::mem::forget(another);
     }
 }
 
-/// Calls a user's function. One that panics has failed, like one that returns an error: that costs what it was called for, and not
-/// what came with it.
+/// Calls a user function. A panic is converted to an error, so that it aborts only this call's
+/// operation.
 pub(crate) fn fallible<R>(function: impl FnOnce() -> Result<R, BoxError>) -> Result<R, BoxError> {
     assert_none_held();
     catch_unwind(AssertUnwindSafe(function))
         .unwrap_or_else(|panic| Err(format!("it panicked: {}", panic_message(panic)).into()))
 }
 
-/// Runs a stranger's code (a waker, what listens to the log) that must not end what it is told of. `None`: it panicked.
+/// Calls user code (a waker, a log subscriber) whose panic must not affect the caller. Returns
+/// `None` if it panicked.
 pub(crate) fn unharmed<R>(told: impl FnOnce() -> R) -> Option<R> {
     assert_none_held();
     catch_unwind(AssertUnwindSafe(told)).map_err(discard).ok()
 }
 
-/// The first panic of several calls of strangers' code, all of which are to be made.
+/// Keeps the first panic of several calls to user code, so that all of the calls are made.
 #[derive(Default)]
 pub(crate) struct FirstPanic(Option<Box<dyn Any + Send>>);
 
@@ -456,7 +464,8 @@ impl FirstPanic {
         }
     }
 
-    /// Goes on with the panic, if there was one, and none is under way already: a second one would end the process.
+    /// Resumes the first panic, unless the thread is already panicking: a second panic would
+    /// abort the process.
     pub(crate) fn go_on(self) {
         match self.0 {
             Some(panic) if std::thread::panicking() => discard(panic),

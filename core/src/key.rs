@@ -1,5 +1,5 @@
-//! From an object to its key: the one place where keys are built. A key is written into a caller's buffer on the stack,
-//! hashed once, and then lives in the slot; no `String` is made on the way.
+//! Key functions. A key is written into a buffer on the caller's stack, hashed once, and then
+//! stored in the slot; no `String` is allocated on the way.
 
 use std::ops::Deref;
 
@@ -8,19 +8,19 @@ use crate::engine::sync::assert_none_held;
 use crate::error::{BoxError, KeyError};
 use crate::{DeletedFinalStateUnknown, DeltaObject, Deltas, Meta};
 
-/// A key given instead of the object it belongs to (client-go `ExplicitKey`): it is its own key.
+/// A key that stands for itself (client-go `ExplicitKey`), for looking an object up by key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExplicitKey<'a>(pub &'a str);
 
-/// Anything that has a key: what `key_of` and `get` accept.
+/// The argument of `key_of` and `get`: anything that has a key.
 pub enum KeySource<'a, T> {
-    /// An object: the key function decides.
+    /// An object. The key function computes its key.
     Object(&'a T),
-    /// A tombstone carries its key.
+    /// A tombstone, which contains its key.
     Tombstone(&'a DeletedFinalStateUnknown<T>),
-    /// Deltas have the key of their newest object.
+    /// Deltas. Their key is that of their newest object.
     Deltas(&'a Deltas<T>),
-    /// The key itself.
+    /// A key.
     Explicit(ExplicitKey<'a>),
 }
 
@@ -59,8 +59,8 @@ impl<'a, T> From<ExplicitKey<'a>> for KeySource<'a, T> {
 
 type CustomKey<T> = UserCode<Box<dyn Fn(&T) -> Result<String, BoxError> + Send + Sync>>;
 
-/// The key function of a queue or store, together with the [`Meta`] accessor that it, the namespace index and the
-/// versions use (client-go `KeyFunc`).
+/// The key function of a queue or store, with the [`Meta`] accessor that reads the metadata for
+/// keys, for the namespace index and for versions (client-go `KeyFunc`).
 ///
 /// ```
 /// use deltafifo::{KeyFunc, NoMeta};
@@ -75,33 +75,37 @@ pub struct KeyFunc<T, M> {
 }
 
 impl<T, M: Meta<T>> KeyFunc<T, M> {
-    /// `namespace/name`, or `name` for a cluster-scoped object (client-go `MetaNamespaceKeyFunc`).
+    /// Creates the default key function: `namespace/name`, or `name` for a cluster-scoped object
+    /// (client-go `MetaNamespaceKeyFunc`).
     pub fn meta_namespace(meta: M) -> Self {
         Self { meta, custom: None }
     }
 
-    /// A function of your own. It runs with no lock held; its error aborts the operation that asked. It needs the object: for one
-    /// that cannot be read, of which only namespace and name are known, a reflector has to look for its key among the others, and
-    /// may not find it (`Target` of `deltafifo-informer` says when).
+    /// Creates a key function from a closure. The closure runs with no lock held; an error aborts
+    /// the operation that needed the key.
+    ///
+    /// The closure needs the object. If an object cannot be decoded and only its namespace and
+    /// name are known, a reflector has to search for its key among the known objects, and may not
+    /// find it (see `Target` of `deltafifo-informer`).
     pub fn custom(meta: M, key: impl Fn(&T) -> Result<String, BoxError> + Send + Sync + 'static) -> Self {
         Self { meta, custom: Some(UserCode::new(Box::new(key))) }
     }
 
-    /// The accessor.
+    /// Returns the accessor.
     pub fn meta(&self) -> &M {
         &self.meta
     }
 
-    /// The key of `object`.
+    /// Returns the key of `object`.
     ///
     /// # Errors
-    /// [`KeyError`] when the object has no name, or the custom function failed.
+    /// [`KeyError`] if the object has no name, or if the custom function failed.
     pub fn key(&self, object: &T) -> Result<String, KeyError> {
         self.key_of(&KeySource::Object(object))
     }
 
-    /// Whether a key is `namespace/name`, or `name`: so that it can be told without the object, and an update never moves an
-    /// object between namespaces.
+    /// Returns whether keys are `namespace/name` or `name`. If so, a key can be computed without
+    /// the object, and an update never moves an object to another namespace.
     #[must_use]
     pub fn is_meta_namespace(&self) -> bool {
         self.custom.is_none()
@@ -124,7 +128,7 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
         Ok(())
     }
 
-    /// The key of an object, a tombstone, deltas or an explicit key.
+    /// Returns the key of an object, a tombstone, deltas or an explicit key.
     pub(crate) fn key_of(&self, source: &KeySource<'_, T>) -> Result<String, KeyError> {
         let mut buffer = KeyBuf::new();
         self.write_source(source, &mut buffer)?;
@@ -145,20 +149,21 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
     }
 }
 
-/// Where keys are written: a stack buffer for one key, an arena for a page of them.
+/// A destination for keys: a stack buffer for one key, or an arena for a page of keys.
 pub(crate) trait KeySink {
     fn put(&mut self, text: &str);
 }
 
-/// Nearly all keys are shorter (Kubernetes allows 63 + 1 + 253 bytes).
+/// Longer than nearly all keys (Kubernetes allows up to 63 + 1 + 253 bytes).
 const INLINE: usize = 128;
 
-/// One key while it is written, without an allocation for most. A `SmallVec` took 56 or 78 instructions a piece of a key,
-/// as the compiler liked, and an offer writes three (`bench/LOG.md`).
+/// A buffer for one key, which allocates only for long keys. A `SmallVec` took 56 or 78
+/// instructions per part of a key, depending on the compiler's choices, and an offer writes three
+/// parts (`bench/LOG.md`).
 pub(crate) struct KeyBuf {
     inline: [u8; INLINE],
     length: usize,
-    /// The key, if it is longer.
+    /// The whole key, if it is longer than `inline`.
     long: Vec<u8>,
 }
 
@@ -205,15 +210,16 @@ impl KeySink for String {
     }
 }
 
-/// What stands before the slash of a `namespace/name`. Namespaces are short: to look for it in the way of long texts, as
-/// `split_once` does, takes three times as many instructions.
+/// Returns the part of a `namespace/name` key before the slash, or the empty string. Namespaces
+/// are short, and for short texts `split_once`, whose search is tuned for long ones, takes three
+/// times as many instructions.
 pub(crate) fn namespace_of(key: &str) -> &str {
     let slash = key.bytes().position(|byte| byte == b'/');
     slash.map_or("", |slash| &key[..slash])
 }
 
-/// The key as text. Keys are only ever built from whole `str`s, so this cannot fail; should it, an empty key is a
-/// smaller harm than a panic in the queue.
+/// Returns the key as text. Keys are built from whole `str`s only, so the conversion cannot fail;
+/// if it did, an empty key would do less harm than a panic in the queue.
 pub(crate) fn as_str(key: &[u8]) -> &str {
     std::str::from_utf8(key).unwrap_or_default()
 }

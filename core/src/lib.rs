@@ -1,19 +1,22 @@
-//! The queue and the cache between a Kubernetes watch and its handlers: client-go's DeltaFIFO and Indexer, for a
-//! million objects.
+//! The queue and the cache between a Kubernetes watch and its handlers: client-go's DeltaFIFO and
+//! Indexer, for a million objects.
 //!
-//! * [`DeltaFifo`]: per key everything that happened since it was last handled, keys in order, any number of producers
-//!   and consumers. A handler runs with no lock held; per key handlers never overlap.
-//! * [`Indexer`]: the store with its indexes, fused with the queue by sharing its slots, so that an item applies itself
-//!   without another look-up; or alone.
-//! * [`InOrderFifo`]: the other order: every event in the order of arrival across keys, for one handler at a time, and a
-//!   relist as one event.
-//! * [`Relist`]: a relist in pieces, as pages arrive, with the deletions found at its commit.
-//! * [`Lister`]: reads by namespace and by label [`Selector`]. [`MutationCache`]: one's own writes over the store until the
-//!   watch has brought them.
-//! * [`ReflectorStore`], [`Store`], [`Queue`]: what a reflector feeds, a reader reads and a controller pops, whichever of
-//!   these it is: the three above, [`Fifo`], [`Heap`], [`ExpirationCache`], [`UndeltaStore`].
+//! * [`DeltaFifo`]: a queue of keys, each with every delta since the key was last handled. Any
+//!   number of producers and consumers. Handlers run with no lock held; handlers of the same key
+//!   never run at the same time.
+//! * [`Indexer`]: the store with its indexes. Fused with a queue it shares the queue's slots, so
+//!   an item is applied without another lookup. It can also be used alone.
+//! * [`InOrderFifo`]: a queue of events in order of arrival across all keys, for one handler at a
+//!   time. A relist is one event.
+//! * [`Relist`]: a relist in pieces, page by page; its commit finds the deletions.
+//! * [`Lister`]: reads by namespace and by label [`Selector`]. [`MutationCache`]: overlays a
+//!   client's own writes on the store until the watch has delivered them.
+//! * [`ReflectorStore`], [`Store`], [`Queue`]: the traits through which a reflector writes, a
+//!   reader reads and a controller pops. They are implemented by the types above and by [`Fifo`],
+//!   [`Heap`], [`ExpirationCache`] and [`UndeltaStore`].
 //!
-//! It knows no Kubernetes crate and no async runtime: metadata comes through a [`Meta`] accessor.
+//! This crate depends on no Kubernetes crate and on no async runtime: it reads metadata through a
+//! [`Meta`] accessor.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -40,16 +43,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is lock-free here, and what is not
+//! # What is lock-free, and what is not
 //!
-//! There is no global lock. Take and settle against push are one atomic word, and handlers run and items are taken
-//! with no shard held. Short shard locks find keys, and a short mutex hands out the queue's head. More is not claimed.
+//! There is no global lock. Taking and settling an item synchronise with pushes by one atomic
+//! word, and no shard is locked while handlers run or items are taken. Shard locks are held
+//! briefly to find keys, and a mutex is held briefly to pop the head of the queue.
 //!
 //! # Memory
 //!
-//! A known key costs one 64-byte slot, its share of the table and its index entries. Pending deltas never coalesce
-//! (client-go's contract), so a key whose handler is stuck grows by one delta an offer: see
-//! [`DeltaFifoBuilder::high_water`] for a bound.
+//! A known key costs one 64-byte slot, its share of the table, and its index entries. Pending
+//! deltas are never merged (as in client-go), so a key whose handler is stuck grows by one delta
+//! per offer. See [`DeltaFifoBuilder::high_water`] for a limit.
 
 mod delta;
 mod engine;
@@ -63,10 +67,10 @@ mod roles;
 mod store;
 mod version;
 
-/// For the informer and for tests of this workspace.
+/// For the informer and the tests of this workspace.
 #[doc(hidden)]
 pub use engine::sync::locks;
-/// For the models of `loom-tests`; not there otherwise.
+/// For the models of `loom-tests`; absent in other builds.
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 #[doc(hidden)]
 pub use engine::sync::mutants;

@@ -1,11 +1,11 @@
-//! How the engine reads an object's metadata without owning its type.
+//! Access to an object's metadata without knowing its type.
 
-/// Gives the metadata of a `T`, borrowed. The queue and the store carry an accessor as a type parameter, because a trait
-/// on the object itself could be implemented neither by this crate nor by yours for Kubernetes' own types (the orphan
-/// rule).
+/// Reads the metadata of a `T`. Queues and stores take an accessor as a type parameter instead of
+/// a trait bound on `T`, because of the orphan rule: neither this crate nor its users could
+/// implement such a trait for the Kubernetes types.
 ///
-/// The four methods are called often and should only read fields. They may be called while the engine joins a relist,
-/// so they must not call back into the queue or the store that they serve.
+/// The methods are called often and should only read fields. They may be called while a lock is
+/// held to join a relist, so they must not call the queue or the store that they serve.
 ///
 /// ```
 /// use deltafifo::Meta;
@@ -20,25 +20,26 @@
 /// }
 /// ```
 pub trait Meta<T>: Send + Sync + 'static {
-    /// Namespace; `None` or empty for a cluster-scoped object.
+    /// Returns the namespace; `None` or empty for a cluster-scoped object.
     fn namespace<'a>(&self, object: &'a T) -> Option<&'a str>;
 
-    /// Name. An object without one (`None` or empty) has no `MetaNamespaceKey`.
+    /// Returns the name. An object without one (`None` or empty) has no `MetaNamespaceKey`.
     fn name<'a>(&self, object: &'a T) -> Option<&'a str>;
 
-    /// Resource version. `None` or empty means unknown: such an object is never taken for unchanged.
+    /// Returns the resource version. `None` or empty means unknown: such an object never counts
+    /// as unchanged.
     fn version<'a>(&self, _object: &'a T) -> Option<&'a str> {
         None
     }
 
-    /// Unique id over the object's life.
+    /// Returns the uid, which is unique across objects and constant for an object's lifetime.
     fn uid<'a>(&self, _object: &'a T) -> Option<&'a str> {
         None
     }
 }
 
-/// Gives an object's labels, for accessors that know them. A [`Lister`](crate::Lister) whose accessor does selects by label;
-/// nothing else needs it.
+/// An accessor that can also read labels. Only a [`Lister`](crate::Lister) that selects by label
+/// needs it.
 ///
 /// ```
 /// use deltafifo::{Labels, Meta};
@@ -55,11 +56,13 @@ pub trait Meta<T>: Send + Sync + 'static {
 /// }
 /// ```
 pub trait Labels<T>: Meta<T> {
-    /// The value of label `key`; `None` when the object does not have it. An empty value is a value.
+    /// Returns the value of label `key`, or `None` if the object does not have the label. The
+    /// value may be empty.
     fn label<'a>(&self, object: &'a T, key: &str) -> Option<&'a str>;
 }
 
-/// An accessor that knows nothing, for queues whose custom [key function](crate::KeyFunc::custom) says all.
+/// An accessor without metadata, for queues whose custom [key function](crate::KeyFunc::custom)
+/// needs none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoMeta;
 

@@ -1,13 +1,13 @@
-//! What a reflector writes to, what a reader reads, and what a controller pops: client-go's `ReflectorStore`, `Store` and
-//! `Queue`. All three can be trait objects, so that a reflector need not know which store it feeds.
+//! The traits for code that works with any store or queue: client-go's `ReflectorStore`, `Store`
+//! and `Queue`. All three are object safe, so a reflector need not know which store it writes to.
 //!
-//! The types' own methods say the same with more precise errors, and more; these are for code that serves any of them.
+//! The inherent methods of each type do more and return more precise errors.
 
 use crate::engine::sync::Arc;
 use crate::error::{BoxError, Closed, HandlerError, KeyError, ProcessError, StoreError};
 use crate::{DeltaFifo, DeltaObject, Deltas, Indexer, Meta};
 
-/// What a reflector feeds (client-go `ReflectorStore`): any store, and any queue.
+/// The target of a reflector (client-go `ReflectorStore`): any store and any queue.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -27,79 +27,88 @@ use crate::{DeltaFifo, DeltaObject, Deltas, Indexer, Meta};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait ReflectorStore<T>: Send + Sync {
-    /// A new object.
+    /// Adds a new object.
     ///
     /// # Errors
     /// [`StoreError`] says what was not done, or not completely.
     fn add(&self, object: Arc<T>) -> Result<(), StoreError>;
 
-    /// A changed object.
+    /// Updates a changed object.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
     fn update(&self, object: Arc<T>) -> Result<(), StoreError>;
 
-    /// An object is gone. That of a key which is not there is no error.
+    /// Deletes an object. Deleting a key that does not exist is not an error.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
     fn delete(&self, object: DeltaObject<T>) -> Result<(), StoreError>;
 
-    /// These are all objects, as of `version`; whatever else is there is gone. A list is the truth: one at a lower version
-    /// than before takes the [applied version](crate::IndexReader::applied_version) of a store that keeps one back.
+    /// Replaces the contents with `list`, as of `version`; all other objects are deleted. A list
+    /// is authoritative: if its version is lower than the [applied
+    /// version](crate::IndexReader::applied_version) of a store that has one, the applied version
+    /// is lowered to it.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
     fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), StoreError>;
 
-    /// Everything up to `version` has been told by the calls before (client-go `ReflectorBookmarkStore`). Moves the applied
-    /// version of a store that keeps one: an [`Indexer`]'s at once, a queue's that
-    /// [tracks](crate::DeltaFifoBuilder::track_applied) it when all of that is handled. Any other does nothing, nor does one
-    /// with a version that is no decimal number.
+    /// Declares that every change up to `version` was passed to the calls before this one
+    /// (client-go `ReflectorBookmarkStore`). This advances the applied version of a store that
+    /// has one: at once for an [`Indexer`], and once everything before it is handled for a queue
+    /// that [tracks it](crate::DeltaFifoBuilder::track_applied). In other stores, and if
+    /// `version` is not a decimal number, this does nothing.
     ///
-    /// No other call but [`replace`](Self::replace) moves it (in client-go each event's version does): who feeds a store says so
-    /// whenever there is nothing more to tell just then, and passes on what the API server says.
+    /// Apart from [`replace`](Self::replace) no other call moves the applied version (in
+    /// client-go each event does). A writer should therefore call this whenever it has no further
+    /// change to pass on for the moment, and for every bookmark of the API server.
     fn bookmark(&self, version: &str) {
         let _ = version;
     }
 
-    /// Tells of everything known once more, where there is somebody to tell; in a plain store it does nothing.
+    /// Notifies the handlers of every known object again, if the store has handlers; a plain
+    /// store does nothing.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
     fn resync(&self) -> Result<(), StoreError>;
 }
 
-/// A store of objects by key (client-go `Store`). Of a [`Fifo`](crate::Fifo) and a [`Heap`](crate::Heap) it holds what is
-/// queued. A [`DeltaFifo`] is none: it holds deltas, and its objects are in [its store](DeltaFifo::store).
+/// A store of objects by key (client-go `Store`). A [`Fifo`](crate::Fifo) or a
+/// [`Heap`](crate::Heap) contains the queued objects. A [`DeltaFifo`] is not a `Store`: it
+/// contains deltas, and its objects are in [its store](DeltaFifo::store).
 pub trait Store<T>: ReflectorStore<T> {
-    /// All objects, in no particular order.
+    /// Returns all objects, in no particular order.
     fn list(&self) -> Vec<Arc<T>>;
 
-    /// All keys, in no particular order.
+    /// Returns all keys, in no particular order.
     fn list_keys(&self) -> Vec<String>;
 
-    /// What is stored under the key of `object`.
+    /// Returns the object that is stored under the key of `object`.
     ///
     /// # Errors
-    /// [`KeyError`] when it has no key.
+    /// [`KeyError`] if `object` has no key.
     fn get(&self, object: &T) -> Result<Option<Arc<T>>, KeyError>;
 
-    /// The object under `key`.
+    /// Returns the object stored under `key`.
     fn get_by_key(&self, key: &str) -> Option<Arc<T>>;
 
-    /// The same as [`replace`](ReflectorStore::replace) with what can be had of a list: each of `kept` is listed, too, but
-    /// has no object here, and what is stored under it stays. Objects that are refused come back with the reason: their keys
-    /// are kept as well, if they have any.
+    /// Replaces the contents like [`replace`](ReflectorStore::replace), for a list of which some
+    /// objects are not available: the objects stored under the keys in `kept` stay. Objects that
+    /// the store refuses are returned with the reason; if such an object has a key, the object
+    /// stored under that key stays as well.
     ///
-    /// Unless a store has a way of its own, objects without a key are left out, and what is kept is put in once more as it is
-    /// stored: for a store that refuses nothing else.
+    /// The default implementation leaves out objects without a key, and adds the stored objects
+    /// of `kept` to the list again. It suits stores that refuse nothing but objects without a
+    /// key.
     ///
     /// # Errors
-    /// As for [`replace`](ReflectorStore::replace): not of one object alone.
+    /// As for [`replace`](ReflectorStore::replace). Refused objects are no error.
     fn replace_keeping(&self, list: Vec<Arc<T>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError> {
         let mut refused = Vec::new();
-        // First: of a key that is listed with an object, too, that one counts.
+        // The kept objects come first: if a key is also listed with an object, the later object
+        // wins.
         let mut all: Vec<_> = kept.iter().filter_map(|key| self.get_by_key(key)).collect();
         for object in list {
             match self.get(&object) {
@@ -112,7 +121,8 @@ pub trait Store<T>: ReflectorStore<T> {
     }
 }
 
-/// A handler behind a [`Queue`]: gets an item, and whether it is of the initial population.
+/// The handler of [`Queue::process`]: receives an item, and whether the item belongs to the
+/// initial population.
 pub type ItemHandler<'h, Item> = dyn FnMut(&Item, bool) -> Result<(), BoxError> + 'h;
 
 /// A queue that a controller pops (client-go `Queue`).
@@ -135,31 +145,31 @@ pub type ItemHandler<'h, Item> = dyn FnMut(&Item, bool) -> Result<(), BoxError> 
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Queue<T>: ReflectorStore<T> {
-    /// What a handler gets: the deltas of a key, its newest object, or an event.
+    /// The type that a handler receives: the deltas of a key, its newest object, or an event.
     type Item;
 
-    /// Takes the next key or event and calls `handler` with what is queued for it (client-go `Pop`); blocks while the queue
-    /// is empty and open. What was handled is not put back, whatever the handler returned. A queue that is fused with a store
-    /// has applied it to that before.
+    /// Takes the next key or event and calls `handler` with its item (client-go `Pop`). Blocks
+    /// while the queue is empty and open. Items are never put back, whatever the handler returns.
+    /// A queue that is fused with a store applies the item to the store first.
     ///
     /// # Errors
-    /// [`ProcessError`]: the queue is closed and empty, or the handler failed or panicked, or an index function of the
-    /// store failed.
+    /// [`ProcessError`] if the queue is closed and empty, if the handler failed or panicked, or
+    /// if an index function of the store failed.
     fn process(&self, handler: &mut ItemHandler<'_, Self::Item>) -> Result<(), ProcessError<HandlerError>>;
 
-    /// Closes it: what is queued is still popped, then pops say [`Closed`].
+    /// Closes the queue. Queued items can still be popped; after that pops return [`Closed`].
     fn close(&self);
 
-    /// Whether [`close`](Self::close) was called.
+    /// Returns whether [`close`](Self::close) was called.
     fn is_closed(&self) -> bool;
 
-    /// Whether the initial population has been handled. Once true it stays true.
+    /// Returns whether the initial population has been handled. Once true, it stays true.
     fn has_synced(&self) -> bool;
 
-    /// Blocks until [`has_synced`](Self::has_synced) (client-go `HasSyncedChecker`).
+    /// Blocks until [`has_synced`](Self::has_synced) is true (client-go `HasSyncedChecker`).
     ///
     /// # Errors
-    /// [`Closed`] when the queue is closed before.
+    /// [`Closed`] if the queue is closed first.
     fn wait_for_sync(&self) -> Result<(), Closed>;
 }
 
@@ -183,7 +193,7 @@ impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for Indexer<T, M> {
     }
 
     fn bookmark(&self, version: &str) {
-        // A version that does not compare says nothing of what is applied.
+        // An unparsable version says nothing about what is applied.
         let _ = self.bookmark(version);
     }
 
@@ -235,7 +245,7 @@ impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for DeltaFifo<T, M> {
     }
 
     fn bookmark(&self, version: &str) {
-        // Where nothing is tracked, or the version does not compare, there is nobody who could be told.
+        // If the queue tracks no versions, or this one is not a number, nobody can wait for it.
         let _ = self.bookmark(version);
     }
 
@@ -254,7 +264,7 @@ impl<T: Send + Sync, M: Meta<T>> Queue<T> for DeltaFifo<T, M> {
             if !self.is_fused() {
                 return Ok(handler(item.deltas(), initial)?);
             }
-            // Applied, they are gone.
+            // `apply` consumes the deltas, and the handler needs them.
             let deltas = item.deltas().clone();
             let stored = item.apply(|_| ());
             handler(&deltas, initial)?;
@@ -279,17 +289,19 @@ impl<T: Send + Sync, M: Meta<T>> Queue<T> for DeltaFifo<T, M> {
     }
 }
 
-/// What is known outside the queue (client-go `KnownObjects`, `KeyListerGetter`). A queue over a fused
-/// [`Indexer`](crate::Indexer) needs none; this is for stores that the queue does not own.
+/// The objects known outside the queue (client-go `KnownObjects`, `KeyListerGetter`), for stores
+/// that the queue does not own. A queue over a fused [`Indexer`] does not need
+/// it.
 ///
 /// Both methods are called with no lock of the queue held.
 pub trait KnownObjects<T>: Send + Sync {
-    /// All keys. Their order is the order of the deletions that a relist finds and of a resync.
+    /// Returns all keys. A relist finds deletions in this order, and a resync uses it, too.
     fn list_keys(&self) -> Vec<String>;
 
-    /// The object of `key`, `None` when it is not known.
+    /// Returns the object of `key`, or `None` if it is not known.
     ///
     /// # Errors
-    /// Whatever the store says. A deletion is then queued all the same, since dropping it could not be mended.
+    /// Any error of the store. A deletion is queued despite the error, because a lost deletion
+    /// could not be repaired later.
     fn get_by_key(&self, key: &str) -> Result<Option<Arc<T>>, BoxError>;
 }

@@ -1,9 +1,10 @@
-//! Versions that compare: decimal numbers of any length, as Kubernetes has them. Anything else is no version here.
+//! Resource versions that can be compared: decimal numbers of any length, as Kubernetes uses
+//! them.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A resource version as a number of any length. Shown without leading zeros.
+/// A resource version: a decimal number of any length. Displayed without leading zeros.
 ///
 /// ```
 /// use deltafifo::ResourceVersion;
@@ -15,7 +16,8 @@ use std::fmt;
 pub struct ResourceVersion(Box<str>);
 
 impl ResourceVersion {
-    /// `None` when `text` is anything but decimal digits.
+    /// Parses a version. Returns `None` if `text` is empty or contains anything but decimal
+    /// digits.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

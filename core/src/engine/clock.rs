@@ -1,27 +1,28 @@
-//! What time it is.
+//! Time sources.
 
 use std::time::{Duration, Instant};
 
 use crate::engine::sync::MODEL;
 
-/// For what expires: a function that a test can replace.
+/// A clock for expiry, which tests can replace.
 pub(crate) type Clock = Box<dyn Fn() -> Instant + Send + Sync>;
 
-/// The machine's own.
+/// Returns the system clock.
 pub(crate) fn system() -> Clock {
     Box::new(Instant::now)
 }
 
-/// When a handler was given its key, to the few milliseconds of a timer's tick: enough to find slow ones, and paid for
-/// with every pop, where the exact time costs five times as much (`bench/LOG.md`).
+/// The time at which a handler received its key, with a resolution of a few milliseconds (a timer
+/// tick). This is enough to find slow handlers. Every pop reads it, and the exact time costs five
+/// times as much (`bench/LOG.md`).
 #[derive(Clone, Copy)]
 pub(crate) struct Started(coarsetime::Instant);
 
 impl Started {
-    /// `None` in a model: an iteration that depended on the time would not be the same when it is tried again.
+    /// Returns `None` in a model: an iteration that depends on time could not be replayed.
     #[inline]
     pub(crate) fn now() -> Option<Self> {
-        // Without the cache, which is one line for all threads.
+        // The cached variant uses one cache line that all threads share.
         (!MODEL).then(|| Self(coarsetime::Instant::now_without_cache_update()))
     }
 

@@ -1,14 +1,19 @@
-//! Up to which marker everything is handled that was offered before it, although handlers end in any order.
+//! Finds up to which marker every earlier offer has been handled, although handlers end in any
+//! order.
 //!
-//! Markers cut a queue into *epochs*: what was offered before the first is of epoch 1, what came after it and before the
-//! second of epoch 2, and so on; the open epoch has no marker yet. An epoch is complete when the ones before it are, its
-//! marker has come to the queue's head, and no *hold* is on it. So one hold keeps its epoch and all later ones from
-//! being complete: whoever has something of an epoch in hand, out of the queue or not in it yet, has a hold.
+//! Markers divide a queue into *epochs*: offers before the first marker belong to epoch 1, offers
+//! between the first and the second to epoch 2, and so on. The open epoch has no marker yet. An
+//! epoch is complete when all epochs before it are, its marker has reached the head of the queue,
+//! and no *hold* is on it. So one hold keeps its epoch and all later ones incomplete. A thread
+//! that has an offer of an epoch outside the queue, because it has popped it or not yet queued
+//! it, has a hold on that epoch.
 //!
-//! What is queued again stands behind markers that it was offered before. It is *parked*: its slot has a hold of an older
-//! epoch than its place says, which its next taker takes over.
+//! A slot that is queued again is behind markers that its deltas were offered before. It is
+//! *parked*: the ledger keeps a hold for it, on an older epoch than its place in the queue
+//! implies. The consumer that takes the slot takes over that hold.
 //!
-//! There is no lock here: a ledger belongs to the head of a queue, and is changed with that.
+//! There is no lock here: a ledger belongs to the head of a queue and is protected by the head's
+//! lock.
 
 use std::collections::{HashMap, VecDeque};
 use std::num::{NonZeroU32, NonZeroU64};
@@ -19,22 +24,24 @@ use crate::store::applied::Point;
 /// The number of an epoch.
 pub(crate) type Epoch = NonZeroU64;
 
-/// The epoch that a pending delta was offered in: the low half of its number, since a delta has no room for more.
+/// The epoch in which a pending delta was offered, as the low half of its number: a delta has no
+/// room for more.
 ///
-/// That is enough to tell which it was. It is asked only for what was pushed over a handler, whose hold has kept every epoch
-/// since its own, and 2^32 of them fit into no memory.
+/// The low half identifies the epoch. It is used only for a delta that was pushed on a running
+/// slot. The hold of that slot's handler has kept every epoch since then, and 2^32 epochs do not
+/// fit into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Since(NonZeroU32);
 
 impl Since {
-    /// None when the low half is 0. Then it is not known which epoch it was.
+    /// Returns `None` if the low half is 0; the epoch is unknown then.
     #[inline]
     pub(crate) fn of(epoch: Epoch) -> Option<Self> {
         #[allow(clippy::cast_possible_truncation)] // The low half.
         NonZeroU32::new(epoch.get() as u32).map(Self)
     }
 
-    /// The last epoch up to `now`, the open one, that has this low half.
+    /// Returns the last epoch with this low half, up to the open epoch `now`.
     pub(crate) fn epoch(self, now: Epoch) -> Option<Epoch> {
         #[allow(clippy::cast_possible_truncation)] // The low half.
         let ago = (now.get() as u32).wrapping_sub(self.0.get());
@@ -43,25 +50,25 @@ impl Since {
 }
 
 pub(crate) struct Ledger {
-    /// The number of the first of `epochs`: all before it are complete.
+    /// The number of the first of `epochs`. All earlier epochs are complete.
     oldest: Epoch,
-    /// Up to the open one.
+    /// All epochs that are not complete, the last of which is the open one.
     epochs: VecDeque<Span>,
-    /// Per way of the queue, the epoch of what stands at its head.
+    /// For each lane of the queue, the epoch of the entry at its head.
     heads: Vec<Epoch>,
-    /// The holds of slots that are queued behind markers which they were offered before, by address.
+    /// The holds of parked slots, by slot address.
     parked: HashMap<usize, Epoch, RandomState>,
 }
 
 #[derive(Default)]
 struct Span {
     holds: usize,
-    /// Of the marker that ends it.
+    /// The version of the marker that ends the epoch.
     point: Option<Point>,
 }
 
 impl Ledger {
-    /// For a queue of so many ways, each of which gets every marker.
+    /// Creates a ledger for a queue with this many lanes. Each marker goes into every lane.
     pub(crate) fn new(ways: usize) -> Self {
         Self {
             oldest: Epoch::MIN,
@@ -71,7 +78,7 @@ impl Ledger {
         }
     }
 
-    /// The open epoch.
+    /// Returns the open epoch.
     pub(crate) fn now(&self) -> Epoch {
         self.oldest.saturating_add(self.epochs.len() as u64 - 1)
     }
@@ -82,37 +89,38 @@ impl Ledger {
         span.unwrap_or_else(|| unreachable!("what is held is not complete, and nothing is of an epoch to come"))
     }
 
-    /// Ends the open epoch: its marker goes into every way of the queue.
+    /// Ends the open epoch. The caller adds the marker to every lane of the queue.
     pub(crate) fn mark(&mut self, point: Point) {
         let now = self.now();
         self.span(now).point = Some(point);
         self.epochs.push_back(Span::default());
     }
 
-    /// The epoch of what stands at the head of a way.
+    /// Returns the epoch of the entry at the head of a lane.
     pub(crate) fn head(&self, way: usize) -> Epoch {
         self.heads[way]
     }
 
-    /// The marker at the head of a way is taken out.
+    /// Records that the marker at the head of a lane was removed.
     pub(crate) fn pass(&mut self, way: usize) {
         self.heads[way] = self.heads[way].saturating_add(1);
     }
 
-    /// A hold on an epoch, or on the oldest there is. None: it is not known which, so it is the oldest.
+    /// Adds a hold to epoch `since`, or to the oldest incomplete epoch if that one is complete or
+    /// `None` (unknown). Returns the epoch.
     pub(crate) fn hold(&mut self, since: Option<Epoch>) -> Epoch {
         let epoch = since.map_or(self.oldest, |since| since.max(self.oldest));
         self.span(epoch).holds += 1;
         epoch
     }
 
-    /// Gives a hold up. See [`complete`](Self::complete).
+    /// Removes a hold. [`complete`](Self::complete) must be called after it.
     pub(crate) fn release(&mut self, epoch: Epoch) {
         self.span(epoch).holds -= 1;
     }
 
-    /// Gives a slot that is to be queued again a hold, unless it has one already. By its address, which names it for as
-    /// long as it is pending.
+    /// Adds a hold for a slot that is about to be queued again, unless it has one. The slot is
+    /// identified by its address, which is unique while it is pending.
     pub(crate) fn park(&mut self, slot: usize, since: Option<Epoch>) {
         if !self.parked.contains_key(&slot) {
             let epoch = self.hold(since);
@@ -120,18 +128,18 @@ impl Ledger {
         }
     }
 
-    /// The hold of a slot that was parked: the caller's from now on.
+    /// Removes and returns the hold of a parked slot. The caller owns the hold from now on.
     pub(crate) fn unpark(&mut self, slot: usize) -> Option<Epoch> {
         self.parked.remove(&slot)
     }
 
-    /// How many are parked.
+    /// Returns the number of parked slots.
     pub(crate) fn parked(&self) -> usize {
         self.parked.len()
     }
 
-    /// Closes the books of what is complete since the last call: the greatest point among its markers. To be asked
-    /// whenever a hold was given up or a marker passed.
+    /// Removes the epochs that have become complete, and returns the greatest version among their
+    /// markers. Must be called after each removed hold or marker.
     pub(crate) fn complete(&mut self) -> Option<Point> {
         let passed = self.heads.iter().copied().min()?;
         let mut greatest = None;
@@ -196,7 +204,7 @@ mod tests {
         let since = ledger.now();
         ledger.park(64, Some(since));
         ledger.mark(version("1"));
-        // A second time changes nothing.
+        // Parking it again changes nothing.
         ledger.park(64, Some(ledger.now()));
         ledger.pass(0);
         assert_eq!((ledger.parked(), ledger.unpark(64), ledger.unpark(64)), (1, Some(since), None));

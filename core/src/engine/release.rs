@@ -1,17 +1,19 @@
-//! Dropping user objects and functions, whose destructors are user code and may panic. A second panic that comes out of a drop while the
-//! first one unwinds ends the process, so objects that end together are dropped one by one.
+//! Dropping of user objects and functions, whose destructors are user code and may panic. If one
+//! destructor panics while another panic unwinds, the process aborts. Objects that are dropped
+//! together are therefore dropped one by one.
 
 use std::ops::{Deref, DerefMut};
 
 use crate::error::FirstPanic;
 
-/// Drops each of `items`, whatever the drop of another does. The first panic goes on, unless one is under way already.
+/// Drops each item, even if the drop of another one panics. Resumes the first panic at the end,
+/// unless the thread is already panicking.
 pub(crate) fn release<I>(items: impl IntoIterator<Item = I>) {
     let mut items = items.into_iter();
     let mut panic = FirstPanic::default();
     let mut rest = true;
     while rest {
-        // One call for all, as long as none panics.
+        // One call covers all items up to the next panic.
         panic.of(|| {
             for item in items.by_ref() {
                 drop(item);
@@ -22,11 +24,11 @@ pub(crate) fn release<I>(items: impl IntoIterator<Item = I>) {
     panic.go_on();
 }
 
-/// A collection of user objects, each of one drop that may panic: they are [released](release) one by one.
+/// A collection of user objects that are [released](release) one by one when it is dropped.
 pub(crate) struct OneByOne<C: IntoIterator + Default>(pub(crate) C);
 
 impl<C: IntoIterator + Default> OneByOne<C> {
-    /// The collection itself, for what does not end here.
+    /// Takes the collection out, for objects that are not to be dropped here.
     pub(crate) fn take(&mut self) -> C {
         std::mem::take(&mut self.0)
     }
@@ -58,7 +60,8 @@ impl<C: IntoIterator + Default> Drop for OneByOne<C> {
     }
 }
 
-/// The rest of an iterator over user objects: they are [released](release) one by one.
+/// An iterator over user objects whose remaining items are [released](release) one by one when it
+/// is dropped.
 pub(crate) struct Rest<I: Iterator>(pub(crate) I);
 
 impl<I: Iterator> Drop for Rest<I> {

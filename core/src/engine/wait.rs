@@ -1,7 +1,8 @@
-//! Waiting, on a thread or as a future, until a look brings something.
+//! Waiting, as a blocked thread or as a future, until a check succeeds.
 //!
-//! Whoever waits registers, looks again, then sleeps; whoever may have changed what a look brings tells the event after the
-//! change. So no change falls between the last look and the sleep.
+//! A waiter registers with the event, checks again, and then sleeps. A thread that may have
+//! changed the result of the check notifies the event after the change. So no change is missed
+//! between the last check and the sleep.
 
 use std::time::Instant;
 
@@ -10,7 +11,8 @@ use crossbeam::utils::Backoff;
 use crate::engine::sync::{self, Event, Listener, mutant};
 use crate::error::Closed;
 
-/// Repeats `look` until it brings something, and sleeps until `event` is told between two looks.
+/// Repeats `look` until it returns a value. Between two attempts it sleeps until `event` is
+/// notified.
 pub(crate) fn wait<R>(event: &Event, mut look: impl FnMut() -> Option<R>) -> R {
     loop {
         if let Some(found) = wait_deadline(event, None, &mut look) {
@@ -19,13 +21,13 @@ pub(crate) fn wait<R>(event: &Event, mut look: impl FnMut() -> Option<R>) -> R {
     }
 }
 
-/// The same until a time at most. `None`: that has passed.
+/// Waits like [`wait`] until `deadline` at most. Returns `None` if the deadline has passed.
 pub(crate) fn wait_deadline<R>(
     event: &Event,
     deadline: Option<Instant>,
     mut look: impl FnMut() -> Option<R>,
 ) -> Option<R> {
-    // A short spin saves most sleeps while somebody is at work on it.
+    // A short spin avoids most sleeps while another thread is about to change the result.
     let backoff = Backoff::new();
     while !sync::MODEL && !backoff.is_completed() {
         if let Some(found) = look() {
@@ -54,10 +56,10 @@ pub(crate) fn wait_deadline<R>(
     }
 }
 
-/// The same as [`wait`] for async callers. Dropping the future passes a wake-up on.
+/// Waits like [`wait`], for async callers. Dropping the future passes an unused notification on.
 pub(crate) async fn wait_async<R>(event: &Event, mut look: impl FnMut() -> Option<R>) -> R {
     loop {
-        // What is there already costs no registration.
+        // If the result is already available, no registration is needed.
         if let Some(found) = look() {
             return found;
         }
@@ -74,12 +76,12 @@ pub(crate) async fn wait_async<R>(event: &Event, mut look: impl FnMut() -> Optio
     }
 }
 
-/// Waits until `done`; an error once it is `closed` before.
+/// Waits until `done` is true. Returns an error if `closed` becomes true first.
 pub(crate) fn wait_until(event: &Event, done: impl Fn() -> bool, closed: impl Fn() -> bool) -> Result<(), Closed> {
     wait(event, || done_or_closed(&done, &closed))
 }
 
-/// The same for async callers.
+/// Waits like [`wait_until`], for async callers.
 pub(crate) async fn wait_until_async(
     event: &Event,
     done: impl Fn() -> bool,

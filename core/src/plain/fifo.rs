@@ -1,4 +1,4 @@
-//! First in, first out.
+//! A first-in, first-out queue.
 
 use std::ops::Deref;
 
@@ -7,12 +7,13 @@ use crate::engine::sync::Arc;
 use crate::error::{KeyError, ProcessError};
 use crate::{KeyFunc, KeySource, Meta};
 
-/// A queue of the newest object per key, in the order in which keys came (client-go `FIFO`). Dereferences to the
-/// [`KeyedQueue`] that does the rest.
+/// A queue of the newest object per key, in the order in which the keys were added (client-go
+/// `FIFO`). Dereferences to [`KeyedQueue`], which has the common methods.
 ///
-/// For who wants each object handled once, in its newest state, and not at all once it is deleted. A key keeps its place
-/// while it is queued; deleted and added again it is at the end. (In client-go it is where it was before: its deletion leaves
-/// the place behind.) As in client-go an add after close still queues. Every operation on one key is O(log queued).
+/// Each object is handled once, in its newest state, and not at all after it is deleted. A key
+/// keeps its place while it is queued. If it is deleted and added again, it goes to the end (in
+/// client-go it gets its former place back, because a deletion leaves the place behind). As in
+/// client-go, objects can be added after the close. Every operation on one key is O(log queued).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -31,21 +32,21 @@ pub struct Fifo<T, M> {
 }
 
 impl<T, M: Meta<T>> Fifo<T, M> {
-    /// A queue, empty.
+    /// Creates an empty queue.
     #[must_use]
     pub fn new(keys: KeyFunc<T, M>) -> Self {
         Self { queue: KeyedQueue::new(keys, |entry, other| entry.arrival < other.arrival) }
     }
 
-    /// Queues `object` under its key, in the place of what is queued there.
+    /// Queues `object` under its key, replacing the queued object of that key.
     ///
     /// # Errors
-    /// [`KeyError`]: nothing was queued.
+    /// [`KeyError`] if the object has no key; nothing is queued.
     pub fn add(&self, object: Arc<T>) -> Result<(), KeyError> {
         self.put(object, false)
     }
 
-    /// The same as [`add`](Self::add) (as in client-go).
+    /// Does the same as [`add`](Self::add), as in client-go.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
@@ -53,7 +54,8 @@ impl<T, M: Meta<T>> Fifo<T, M> {
         self.add(object)
     }
 
-    /// Queues `object` unless its key is queued: for who failed to handle it and must not hide a newer one.
+    /// Queues `object` unless its key is queued. For a consumer that failed to handle an object
+    /// and must not hide a newer one.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
@@ -65,10 +67,10 @@ impl<T, M: Meta<T>> Fifo<T, M> {
         self.queue.put(self.queue.keyed([object])?, keeps, |_closed| Ok(()))
     }
 
-    /// Takes the key of `of` out of the queue, if it is there.
+    /// Removes a key from the queue, if it is queued.
     ///
     /// # Errors
-    /// [`KeyError`] when it has no key.
+    /// [`KeyError`] if `of` has no key.
     pub fn delete<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<(), KeyError>
     where
         T: 'a,
@@ -78,22 +80,23 @@ impl<T, M: Meta<T>> Fifo<T, M> {
         Ok(())
     }
 
-    /// Queues exactly `list`, in its order; a key that is listed twice has the later object. What is left out
-    /// is told to nobody. The first list of a queue that nothing else has populated is its initial population. O(list +
-    /// queued).
+    /// Replaces the contents with `list`, in its order. If a key is listed twice, the later
+    /// object is queued. Keys that are not listed are removed without a notification. The first
+    /// list is the initial population, unless the queue was written to before it. O(list + queued).
     ///
     /// # Errors
-    /// [`KeyError`]: nothing was changed.
+    /// [`KeyError`] if an object has no key; nothing is changed.
     pub fn replace(&self, list: Vec<Arc<T>>) -> Result<(), KeyError> {
         self.queue.replace_all(self.queue.keyed(list)?, |_closed| Ok(()))
     }
 
-    /// Takes the first object and calls `handler` with it and with whether it is of the initial population (client-go
-    /// `Pop`); blocks while there is none and the queue is open. The object is gone from the queue by then, whatever comes
-    /// of the handler. O(log queued).
+    /// Takes the first object and calls `handler` with it and with whether it belongs to the
+    /// initial population (client-go `Pop`). Blocks while the queue is empty and open. The object
+    /// is not put back, whatever the handler returns. O(log queued).
     ///
     /// # Errors
-    /// [`ProcessError`]: the queue is closed and empty, or the handler failed or panicked. A panic goes no further.
+    /// [`ProcessError`] if the queue is closed and empty, or if the handler failed or panicked. A
+    /// panic is caught here.
     pub fn process<R, E>(&self, handler: impl FnOnce(&Arc<T>, bool) -> Result<R, E>) -> Result<R, ProcessError<E>> {
         self.queue.handle(handler)
     }

@@ -1,4 +1,4 @@
-//! The least first.
+//! A priority queue.
 
 use std::ops::Deref;
 
@@ -8,15 +8,17 @@ use crate::engine::sync::locks::uncounted;
 use crate::error::{HeapError, ProcessError};
 use crate::{KeyFunc, KeySource, Meta};
 
-/// A queue of the newest object per key, the least of them first (client-go `Heap`). Dereferences to the [`KeyedQueue`]
-/// that does the rest.
+/// A queue of the newest object per key, least first (client-go `Heap`). Dereferences to
+/// [`KeyedQueue`], which has the common methods.
 ///
-/// A key's place is that of its newest object; among equals the one whose key came first is first. Unlike a
-/// [`Fifo`](crate::Fifo), and as in client-go, it takes nothing after its close. Every operation on one key is O(log
-/// queued), in calls of the order function, too.
+/// A key's place depends on its newest object. Of equal objects, the one whose key was added
+/// first comes first. Unlike a [`Fifo`](crate::Fifo), and as in client-go, it accepts nothing
+/// after its close. Every operation on one key is O(log queued), also in calls of the order
+/// function.
 ///
-/// The order function runs under the heap's lock: it must not call the heap. Should it panic, the caller gets the panic;
-/// no object is lost by it, but those who stand in line by then may come out of order.
+/// The order function runs under the heap's lock and must not call the heap. If it panics, the
+/// panic is passed to the caller. No object is lost, but objects that are queued at that time may
+/// be popped out of order.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -35,8 +37,8 @@ pub struct Heap<T, M> {
 }
 
 impl<T, M: Meta<T>> Heap<T, M> {
-    /// A heap, empty. `less`: whether an object comes before another; it must be an order (if a comes before b and b before
-    /// c, then a before c), or pops come in none.
+    /// Creates an empty heap. `less` returns whether its first argument comes before the second.
+    /// It must be transitive; otherwise objects are popped in no particular order.
     #[must_use]
     pub fn new(keys: KeyFunc<T, M>, less: impl Fn(&T, &T) -> bool + Send + Sync + 'static) -> Self {
         let queue = KeyedQueue::new(keys, move |entry, other| {
@@ -46,15 +48,15 @@ impl<T, M: Meta<T>> Heap<T, M> {
         Self { queue }
     }
 
-    /// Queues `object` under its key, in the place of what is queued there.
+    /// Queues `object` under its key, replacing the queued object of that key.
     ///
     /// # Errors
-    /// [`HeapError::Key`], [`HeapError::Closed`]: nothing was queued.
+    /// [`HeapError::Key`] or [`HeapError::Closed`]; nothing is queued.
     pub fn add(&self, object: Arc<T>) -> Result<(), HeapError> {
         self.bulk_add([object])
     }
 
-    /// The same as [`add`](Self::add) (as in client-go).
+    /// Does the same as [`add`](Self::add), as in client-go.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
@@ -62,15 +64,16 @@ impl<T, M: Meta<T>> Heap<T, M> {
         self.add(object)
     }
 
-    /// Queues all of `objects` before anything is popped.
+    /// Queues all of `objects` before any of them can be popped.
     ///
     /// # Errors
-    /// As for [`add`](Self::add): nothing was queued, also when only one has no key.
+    /// As for [`add`](Self::add). Nothing is queued, even if only one object has no key.
     pub fn bulk_add(&self, objects: impl IntoIterator<Item = Arc<T>>) -> Result<(), HeapError> {
         self.put(objects, false)
     }
 
-    /// Queues `object` unless its key is queued: for who failed to handle it and must not hide a newer one.
+    /// Queues `object` unless its key is queued. For a consumer that failed to handle an object
+    /// and must not hide a newer one.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
@@ -82,10 +85,10 @@ impl<T, M: Meta<T>> Heap<T, M> {
         self.queue.put(self.queue.keyed(objects)?, keeps, check_open)
     }
 
-    /// Takes the key of `of` out of the heap.
+    /// Removes a key from the heap.
     ///
     /// # Errors
-    /// [`HeapError::NotFound`] when it is not there, [`HeapError::Key`] when it has no key.
+    /// [`HeapError::NotFound`] if the key is not queued, [`HeapError::Key`] if `of` has no key.
     pub fn delete<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<(), HeapError>
     where
         T: 'a,
@@ -94,22 +97,23 @@ impl<T, M: Meta<T>> Heap<T, M> {
         if self.queue.take_out(&key) { Ok(()) } else { Err(HeapError::NotFound { key }) }
     }
 
-    /// Queues exactly `list`; a key that is listed twice has the later object. What is left out
-    /// is told to nobody. The first list of a queue that nothing else has populated is its initial population. O(list +
-    /// queued).
+    /// Replaces the contents with `list`. If a key is listed twice, the later object is queued.
+    /// Keys that are not listed are removed without a notification. The first list is the initial
+    /// population, unless the queue was written to before it. O(list + queued).
     ///
     /// # Errors
-    /// [`HeapError::Key`], [`HeapError::Closed`]: nothing was changed.
+    /// [`HeapError::Key`] or [`HeapError::Closed`]; nothing is changed.
     pub fn replace(&self, list: Vec<Arc<T>>) -> Result<(), HeapError> {
         self.queue.replace_all(self.queue.keyed(list)?, check_open)
     }
 
-    /// Takes the first object and calls `handler` with it and with whether it is of the initial population (client-go
-    /// `Pop`); blocks while there is none and the queue is open. The object is gone from the queue by then, whatever comes
-    /// of the handler. O(log queued).
+    /// Takes the first object and calls `handler` with it and with whether it belongs to the
+    /// initial population (client-go `Pop`). Blocks while the heap is empty and open. The object
+    /// is not put back, whatever the handler returns. O(log queued).
     ///
     /// # Errors
-    /// [`ProcessError`]: the queue is closed and empty, or the handler failed or panicked. A panic goes no further.
+    /// [`ProcessError`] if the heap is closed and empty, or if the handler failed or panicked. A
+    /// panic is caught here.
     pub fn process<R, E>(&self, handler: impl FnOnce(&Arc<T>, bool) -> Result<R, E>) -> Result<R, ProcessError<E>> {
         self.queue.handle(handler)
     }

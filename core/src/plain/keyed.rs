@@ -1,8 +1,10 @@
-//! What `Fifo` and `Heap` have in common: the newest object per key, handlers with no lock held, the initial population.
+//! The common part of `Fifo` and `Heap`: the newest object per key, handlers that run with no
+//! lock held, and the initial population.
 //!
-//! A key whose handler runs is not in line; what comes for it meanwhile waits, and joins the line when the handler has
-//! ended. So per key handlers never overlap. An object of the initial population carries a mark until its handler has
-//! ended, or it is deleted, or a later list does not have it: the queue is synced when none is left.
+//! While the handler of a key runs, an object that arrives for the key is outside the order; it
+//! is added to the order when the handler has ended. So handlers of the same key never run at the
+//! same time. An object of the initial population has a mark until its handler has ended, or
+//! until it is deleted or missing in a later list. The queue is synced when no mark is left.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,10 +16,11 @@ use crate::engine::wait::wait;
 use crate::error::{Closed, FirstPanic, KeyError, ProcessError, panic_message};
 use crate::{KeyFunc, KeySource, Meta};
 
-/// What a [`Fifo`](crate::Fifo) and a [`Heap`](crate::Heap) can both do: they dereference to it.
+/// The common methods of [`Fifo`](crate::Fifo) and [`Heap`](crate::Heap), which dereference to
+/// this type.
 ///
-/// Any number of producers and consumers. Per key handlers never overlap; handlers of different keys run in parallel,
-/// with no lock held.
+/// Any number of producers and consumers. Handlers of the same key never run at the same time;
+/// handlers of different keys run in parallel, with no lock held.
 pub struct KeyedQueue<T, M> {
     keys: KeyFunc<T, M>,
     before: UserCode<Box<Before<T>>>,
@@ -27,29 +30,30 @@ pub struct KeyedQueue<T, M> {
 
 struct State<T> {
     line: Line<T>,
-    /// Keys whose handlers run.
+    /// The keys whose handlers run.
     running: HashSet<Box<str>>,
-    /// The next entry's number.
+    /// The number of the newest entry.
     arrivals: u64,
     populated: bool,
-    /// Marks of the initial population.
+    /// The number of marks of the initial population.
     marks: usize,
     closed: bool,
 }
 
 struct Bells {
-    /// Somebody joined the line, or the queue is closed.
+    /// Notified when an entry can be popped, or when the queue is closed.
     ready: Event,
-    /// The initial population is handled, or the queue is closed.
+    /// Notified when the initial population is handled, or when the queue is closed.
     synced: Event,
 }
 
-/// Rings when it is dropped: made before the lock is taken, it does so after that is released, also when `before` panics.
+/// Notifies waiters on drop. It is created before the lock is taken, so it is dropped after the
+/// lock is released, even if `before` panics.
 struct Ring<'q> {
     bells: &'q Bells,
-    /// How many to wake for the line.
+    /// How many consumers to wake.
     ready: usize,
-    /// Whether the queue is synced, by this or before.
+    /// Whether the queue is synced, because of this change or before it.
     synced: bool,
 }
 
@@ -63,7 +67,7 @@ impl Drop for Ring<'_> {
 }
 
 impl Ring<'_> {
-    /// Something left the queue.
+    /// Sets what to notify after an entry was removed.
     fn less<T>(&mut self, state: &State<T>) {
         self.synced = state.has_synced();
         if state.is_over() {
@@ -83,7 +87,8 @@ impl<T> State<T> {
         self.populated && self.marks == 0
     }
 
-    /// Whether nothing will come of waiting. What is out of line comes into it with the end of its key's handler.
+    /// Returns whether waiting is pointless. An entry outside the order is added to it when the
+    /// handler of its key ends.
     fn is_over(&self) -> bool {
         self.closed && self.line.entries().is_empty()
     }
@@ -115,13 +120,13 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         &self.keys
     }
 
-    /// Objects with their keys. All, or the first error.
+    /// Pairs objects with their keys. Returns the first error if there is one.
     pub(super) fn keyed(&self, objects: impl IntoIterator<Item = Arc<T>>) -> Result<Vec<(String, Arc<T>)>, KeyError> {
         objects.into_iter().map(|object| Ok((self.keys.key(&object)?, object))).collect()
     }
 
-    /// Queues objects under their keys, in the place of what is queued there, or if `keeps` only where nothing is. `check`
-    /// may refuse them by whether the queue is closed.
+    /// Queues objects under their keys. Replaces queued objects, or keeps them if `keeps` is
+    /// true. `check` may reject the call, depending on whether the queue is closed.
     pub(super) fn put<E>(
         &self,
         keyed: Vec<(String, Arc<T>)>,
@@ -134,7 +139,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         check(state.closed)?;
         state.populated = true;
         ring.synced = state.has_synced();
-        // Each is to be queued, whatever comes of the one before it.
+        // Every object must be queued, even if the order function panics for one.
         let mut panic = FirstPanic::default();
         for (key, object) in keyed {
             if state.line.get(&key).is_none() {
@@ -157,7 +162,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         Ok(())
     }
 
-    /// Takes a key out of the queue. Whether it was there.
+    /// Removes a key from the queue. Returns whether it was queued.
     pub(super) fn take_out(&self, key: &str) -> bool {
         let removed = {
             let mut ring = self.bells.ring();
@@ -172,7 +177,8 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         removed.is_some()
     }
 
-    /// Queues exactly these objects. The first list of a queue that nothing else has populated is the initial population.
+    /// Replaces the contents. The first list is the initial population, unless something was
+    /// queued before it.
     pub(super) fn replace_all<E>(
         &self,
         keyed: Vec<(String, Arc<T>)>,
@@ -203,16 +209,17 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         Ok(())
     }
 
-    /// Takes the first in line and counts it as handled at once; blocks while the line is empty and the queue open, or
-    /// something waits for its key's handler to end. O(log queued).
+    /// Takes the first object and counts it as handled at once. Blocks while nothing can be
+    /// popped, unless the queue is closed and empty. An object whose key has a running handler
+    /// can be popped only after that handler ends. O(log queued).
     ///
     /// # Errors
-    /// [`Closed`] once the queue is closed and empty.
+    /// [`Closed`] if the queue is closed and empty.
     pub fn pop(&self) -> Result<Arc<T>, Closed> {
         Ok(self.take(false)?.object)
     }
 
-    /// Takes the first in line for `handler`.
+    /// Takes the first object and calls `handler` with it.
     pub(super) fn handle<R, E>(
         &self,
         handler: impl FnOnce(&Arc<T>, bool) -> Result<R, E>,
@@ -228,7 +235,8 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         }
     }
 
-    /// Takes the first in line for a handler that [`end`](Self::end) will end, or for none.
+    /// Takes the first entry, either for a handler (the caller then calls [`end`](Self::end)) or
+    /// without one.
     fn take(&self, runs: bool) -> Result<Entry<T>, Closed> {
         wait(&self.bells.ready, || self.try_take(runs))
     }
@@ -246,7 +254,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         Some(Ok(taken))
     }
 
-    /// A handler has ended: what came for its key meanwhile joins the line.
+    /// Ends a handler: an object that arrived for its key meanwhile can now be popped.
     fn end(&self, taken: &Entry<T>) {
         let mut ring = self.bells.ring();
         let mut state = self.state.lock();
@@ -257,17 +265,18 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         state.line.join(&taken.key, &*self.before);
     }
 
-    /// Whether the initial population has been handled: the first list's objects have been (or were deleted, or another
-    /// list does not have them), or something else populated the queue. Once true it stays true.
+    /// Returns whether the initial population has been handled: each object of the first list was
+    /// handled, deleted, or missing in a later list. Also true if the queue was written to before
+    /// the first list. Once true, it stays true.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.state.lock().has_synced()
     }
 
-    /// Blocks until [`has_synced`](Self::has_synced).
+    /// Blocks until [`has_synced`](Self::has_synced) is true.
     ///
     /// # Errors
-    /// [`Closed`] when the queue is closed before.
+    /// [`Closed`] if the queue is closed first.
     pub fn wait_for_sync(&self) -> Result<(), Closed> {
         wait(&self.bells.synced, || {
             let state = self.state.lock();
@@ -275,22 +284,24 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         })
     }
 
-    /// Closes the queue: every waiting pop wakes, what is queued is still popped, then pops say [`Closed`].
+    /// Closes the queue and wakes all waiting pops. Queued objects can still be popped; after
+    /// that pops return [`Closed`].
     pub fn close(&self) {
         self.state.lock().closed = true;
         drop(Ring { bells: &self.bells, ready: usize::MAX, synced: true });
     }
 
-    /// Whether [`close`](Self::close) was called.
+    /// Returns whether [`close`](Self::close) was called.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.state.lock().closed
     }
 
-    /// The object queued under the key of `of`. What a handler has in hand is not queued. O(1).
+    /// Returns the object queued under the key of `of`. An object whose handler runs is not
+    /// queued. O(1).
     ///
     /// # Errors
-    /// [`KeyError`] when it has no key.
+    /// [`KeyError`] if `of` has no key.
     pub fn get<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<Option<Arc<T>>, KeyError>
     where
         T: 'a,
@@ -298,31 +309,31 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         Ok(self.get_by_key(&self.keys.key_of(&of.into())?))
     }
 
-    /// The object queued under `key`. O(1).
+    /// Returns the object queued under `key`. O(1).
     #[must_use]
     pub fn get_by_key(&self, key: &str) -> Option<Arc<T>> {
         self.state.lock().line.get(key).map(|entry| entry.object.clone())
     }
 
-    /// All queued objects, in no particular order. O(queued).
+    /// Returns all queued objects, in no particular order. O(queued).
     #[must_use]
     pub fn list(&self) -> Vec<Arc<T>> {
         self.state.lock().line.entries().iter().map(|entry| entry.object.clone()).collect()
     }
 
-    /// All queued keys, in no particular order. O(queued).
+    /// Returns all queued keys, in no particular order. O(queued).
     #[must_use]
     pub fn list_keys(&self) -> Vec<String> {
         self.state.lock().line.entries().iter().map(|entry| entry.key.to_string()).collect()
     }
 
-    /// How many objects are queued.
+    /// Returns the number of queued objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.state.lock().line.entries().len()
     }
 
-    /// Whether nothing is queued.
+    /// Returns whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -1,8 +1,9 @@
-//! Entries by key, in a line whose order a function decides: a binary heap that knows where each of them stands. An entry
-//! may also be out of line, while its key's handler runs.
+//! Entries by key, in an order that a function decides: a binary heap in which each entry stores
+//! its position. An entry may be outside the heap order while its key's handler runs.
 //!
-//! The function is a user's at last, and may panic. Whenever it is called each entry is there and knows its place, so that
-//! a panic leaves an order that is not quite the function's, and nothing else.
+//! The function is user code and may panic. Whenever it is called, every entry is present and its
+//! position is correct, so the only effect of a panic is that the order may not match the
+//! function.
 
 use std::hash::BuildHasher;
 
@@ -11,27 +12,28 @@ use hashbrown::HashTable;
 use crate::engine::release::OneByOne;
 use crate::engine::sync::{Arc, RandomState};
 
-/// What is queued under a key.
+/// A queued object.
 pub(super) struct Entry<T> {
     pub(super) key: Box<str>,
     pub(super) object: Arc<T>,
-    /// Grows from entry to entry.
+    /// A number that is greater for each new entry.
     pub(super) arrival: u64,
-    /// Whether it is of the initial population.
+    /// Whether the object belongs to the initial population.
     pub(super) initial: bool,
-    /// Where it stands in line.
+    /// The position in `places`; `None` outside the heap order.
     place: Option<usize>,
 }
 
-/// Whether one entry comes before another.
+/// Returns whether the first entry comes before the second.
 pub(super) type Before<T> = dyn Fn(&Entry<T>, &Entry<T>) -> bool + Send + Sync;
 
 pub(super) struct Line<T> {
     hasher: RandomState,
     by_key: HashTable<usize>,
-    /// In no order.
+    /// In no particular order.
     entries: OneByOne<Vec<Entry<T>>>,
-    /// Who stands where: no entry comes before the one at half its place.
+    /// The heap: indexes of `entries`. No entry comes before its parent, which is at half its
+    /// position.
     places: Vec<usize>,
 }
 
@@ -45,7 +47,7 @@ impl<T> Line<T> {
         }
     }
 
-    /// All entries, in line or not, in no order.
+    /// Returns all entries, inside the heap order or not, in no particular order.
     pub(super) fn entries(&self) -> &[Entry<T>] {
         &self.entries
     }
@@ -58,7 +60,7 @@ impl<T> Line<T> {
         self.find(key).map(|at| &self.entries[at])
     }
 
-    /// A new entry, out of line. Its key must have none yet.
+    /// Adds an entry outside the heap order. The key must be new.
     pub(super) fn insert(&mut self, key: &str, object: Arc<T>, arrival: u64, initial: bool) {
         let at = self.entries.len();
         self.entries.push(Entry { key: key.into(), object, arrival, initial, place: None });
@@ -66,27 +68,29 @@ impl<T> Line<T> {
         self.by_key.insert_unique(hasher.hash_one(key), at, |&at| hasher.hash_one(&*entries[at].key));
     }
 
-    /// Another object for an entry, which keeps its place for now.
+    /// Replaces the object of an entry, which keeps its position for now. Returns the previous
+    /// object.
     pub(super) fn set(&mut self, key: &str, object: Arc<T>) -> Option<Arc<T>> {
         let at = self.find(key)?;
         Some(std::mem::replace(&mut self.entries[at].object, object))
     }
 
-    /// Puts an entry in line, where it belongs. O(log n).
+    /// Adds an entry to the heap order. O(log n).
     pub(super) fn join(&mut self, key: &str, before: &Before<T>) {
         let Some(at) = self.find(key).filter(|&at| self.entries[at].place.is_none()) else { return };
         self.append(at);
         self.rise(self.places.len() - 1, before);
     }
 
-    /// Moves an entry to where it belongs, if it is in line: its object is another one. O(log n).
+    /// Restores the heap order after the object of an entry has changed. Does nothing for an
+    /// entry outside it. O(log n).
     pub(super) fn move_up_or_down(&mut self, key: &str, before: &Before<T>) {
         if let Some(place) = self.find(key).and_then(|at| self.entries[at].place) {
             self.settle(place, self.places.len(), before);
         }
     }
 
-    /// Puts those in line for whom `joins` says so, all at once. O(n).
+    /// Adds all entries for which `joins` is true to the heap order at once. O(n).
     pub(super) fn join_all(&mut self, joins: impl Fn(&Entry<T>) -> bool, before: &Before<T>) {
         for at in 0..self.entries.len() {
             if self.entries[at].place.is_none() && joins(&self.entries[at]) {
@@ -98,14 +102,14 @@ impl<T> Line<T> {
         }
     }
 
-    /// Takes out whoever is first in line. O(log n).
+    /// Removes and returns the first entry of the heap order. O(log n).
     pub(super) fn pop(&mut self, before: &Before<T>) -> Option<Entry<T>> {
         let at = *self.places.first()?;
         self.leave(0, before);
         Some(self.take(at))
     }
 
-    /// Takes out an entry, in line or not. O(log n).
+    /// Removes and returns an entry, inside the heap order or not. O(log n).
     pub(super) fn remove(&mut self, key: &str, before: &Before<T>) -> Option<Entry<T>> {
         let at = self.find(key)?;
         if let Some(place) = self.entries[at].place {
@@ -119,7 +123,8 @@ impl<T> Line<T> {
         self.places.push(at);
     }
 
-    /// Empties a place of the line. Until the others stand right, its entry is the last one.
+    /// Removes the entry at `place` from the heap order. It is at the last position while the
+    /// order of the others is restored, so a panic loses nothing.
     fn leave(&mut self, place: usize, before: &Before<T>) {
         let last = self.places.len() - 1;
         self.swap(place, last);
@@ -131,7 +136,7 @@ impl<T> Line<T> {
         }
     }
 
-    /// Takes out an entry that is not in line. The last one takes over its number.
+    /// Removes an entry that is outside the heap order. The last entry takes over its index.
     fn take(&mut self, at: usize) -> Entry<T> {
         let last = self.entries.len() - 1;
         let hash = |at: usize| self.hasher.hash_one(&*self.entries[at].key);
@@ -150,7 +155,7 @@ impl<T> Line<T> {
         self.entries.swap_remove(at)
     }
 
-    /// Lets whoever stands at `place` rise, or else sink, among the first `count`.
+    /// Moves the entry at `place` up, or else down, among the first `count`.
     fn settle(&mut self, place: usize, count: usize, before: &Before<T>) {
         if self.rise(place, before) == place {
             self.sink(place, count, before);

@@ -1,15 +1,16 @@
-//! Queues of the newest object per key: client-go's `FIFO` and `Heap`. Each has one short lock, held for no handler, no key
-//! function and no object's release; a heap's order is the one piece of a user's code that runs under it.
+//! Queues of the newest object per key: client-go's `FIFO` and `Heap`. Each has one lock, held
+//! briefly; no handler, key function or object drop runs under it. The order function of a heap
+//! is the only user code that does.
 //!
-//! They are for what needs no history: a deletion takes its key out of the queue and is told to nobody. Where deletions
-//! count, or a million objects, use [`DeltaFifo`](crate::DeltaFifo).
+//! They keep no history: a deletion removes its key from the queue, and no consumer is notified
+//! of it. If deletions matter, or for a million objects, use [`DeltaFifo`](crate::DeltaFifo).
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! | --- | --- |
-//! | `keyed` | what both have in common: one entry per key, handlers, the initial population |
-//! | `line` | the order: a binary heap that knows where each key stands |
-//! | `fifo`, `heap` | the two, and what differs |
-//! | `roles` | the two behind the traits |
+//! | `keyed` | the common part: one entry per key, handlers, the initial population |
+//! | `line` | the order: a binary heap that stores the position of each key |
+//! | `fifo`, `heap` | the two queues and their differences |
+//! | `roles` | their implementations of the traits |
 
 mod fifo;
 mod heap;

@@ -1,4 +1,4 @@
-//! The two queues as a reflector, a reader and a controller see them.
+//! The store and queue traits for `Fifo` and `Heap`.
 
 use super::{Fifo, Heap};
 use crate::engine::sync::Arc;
@@ -25,7 +25,7 @@ macro_rules! as_store_and_queue {
                 Ok(self.replace(list)?)
             }
 
-            /// Everything queued is in line already.
+            /// Does nothing: every object is queued already.
             fn resync(&self) -> Result<(), StoreError> {
                 Ok(())
             }
@@ -77,7 +77,7 @@ macro_rules! as_store_and_queue {
 
 as_store_and_queue!(Fifo, |deleted: Result<(), KeyError>| Ok(deleted?));
 as_store_and_queue!(Heap, |deleted| match deleted {
-    // What was popped before its deletion came: nothing is amiss.
+    // The object was popped before its deletion arrived, which is not an error.
     Err(HeapError::NotFound { .. }) => Ok(()),
     deleted => Ok(deleted?),
 });

@@ -1,12 +1,15 @@
-//! The applied version of a store: the greatest whose marker, and everything before it, is handled; and the wait for one.
+//! The applied version of a store: the greatest version whose marker, and everything before it,
+//! has been handled; and waiting for a version.
 //!
-//! It belongs to the store's readers, who outlive the queue and do not know it. Whoever writes the store has its
-//! [`Source`]: a queue that tracks what is applied (`engine/ledger.rs`), or an indexer alone.
+//! It belongs to the readers of the store, which may outlive the queue and do not know it. The
+//! writer of the store holds its [`Source`]: a queue that tracks applied versions
+//! (`engine/ledger.rs`), or an indexer without a queue.
 //!
-//! Versions of one API server only rise, until it is restored from a backup: then they rise again from an older one, and
-//! the same number means another state. So a version is kept as a [`Point`]: with the number of its *history*. A complete
-//! list at a lower version than the greatest marker begins the next history. Points compare by history first, so a
-//! marker of a former history that is completed late changes nothing, whatever its version.
+//! The versions of an API server only grow, until it is restored from a backup: they then
+//! continue from an older version, and the same number stands for another state. A version is
+//! therefore stored as a [`Point`], with the number of its *history*. A complete list at a lower
+//! version than the greatest marker begins the next history. Points compare by history first, so
+//! a marker of an earlier history that completes late changes nothing, whatever its version.
 
 use crate::engine::sync::{Arc, Event, IntoNotification, Mutex, mutant};
 use crate::engine::wait::{wait, wait_async};
@@ -15,19 +18,20 @@ use crate::version::ResourceVersion;
 
 pub(crate) struct Applied {
     state: Mutex<State>,
-    /// Notified when the version rises, when it will not rise any more, and when a history begins.
+    /// Notified when the version rises, when it can no longer rise, and when a history begins.
     changed: Event,
 }
 
 struct State {
-    /// The greatest that was reached. Of a former history it says nothing of the present one.
+    /// The greatest version reached. If it belongs to an earlier history, it says nothing about
+    /// the current one.
     reached: Option<Point>,
-    /// The greatest that has a marker: it is of the present history.
+    /// The greatest version with a marker. It belongs to the current history.
     marked: Option<Point>,
     writer: Writer,
 }
 
-/// A version, and of which history it is.
+/// A version with the number of its history.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Point {
     history: u64,
@@ -41,30 +45,30 @@ impl Point {
     }
 }
 
-/// Where a version comes from up to which everything was offered.
+/// The source of a version.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     Bookmark,
-    /// A complete list: the truth, whatever was said before.
+    /// A complete list, which is authoritative even if its version is lower.
     List,
 }
 
 impl State {
-    /// The number of the present history.
+    /// Returns the number of the current history.
     fn history(&self) -> u64 {
         self.marked.as_ref().map_or(0, |marked| marked.history)
     }
 }
 
-/// Who writes the store: only ever a later one of these.
+/// The state of the store's writer. It only moves to a later variant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Writer {
     Open,
-    /// Closed: what has a marker may still be reached.
+    /// Closed. Versions that have a marker may still be reached.
     Closed,
-    /// Gone: nothing is applied any more.
+    /// Dropped. Nothing more is applied.
     Gone,
-    /// A queue that does not ask what is applied.
+    /// The queue does not track applied versions.
     Untracked,
 }
 
@@ -74,16 +78,17 @@ impl Applied {
         Self { state: Mutex::new(state), changed: Event::new() }
     }
 
-    /// The version, as text without leading zeros.
+    /// Returns the applied version, as text without leading zeros.
     pub(crate) fn version(&self) -> Option<String> {
         let state = self.state.lock();
         state.reached.as_ref().filter(|point| point.history == state.history()).map(|point| point.version.to_string())
     }
 
-    /// Says of which history `version` is, whose marker is about to be queued. A list at a lower version than the
-    /// greatest marked one begins a history; not at version 0, which names no state: some API servers list everything
-    /// so. The caller [announces](Self::announce) that, with no lock held. An error when nobody would notice that the
-    /// version is applied.
+    /// Returns the point for `version`, whose marker is about to be queued. A list at a lower
+    /// version than the greatest marked one begins a new history, and the caller must then
+    /// [announce](Self::announce) it with no lock held. A list at version 0 does not begin one: 0
+    /// names no state, and some API servers use it for every list. Returns an error if the queue
+    /// does not track applied versions.
     pub(crate) fn expect(&self, version: ResourceVersion, origin: Origin) -> Result<Point, VersionError> {
         let mut state = self.state.lock();
         if state.writer == Writer::Untracked {
@@ -98,7 +103,8 @@ impl Applied {
         Ok(point)
     }
 
-    /// Everything up to `point` is applied. The greatest stays. Wakes waiters: with no lock held.
+    /// Records that everything up to `point` is applied, and wakes waiters. Lower points than the
+    /// current one are ignored. Must be called with no lock held.
     pub(crate) fn raise(&self, point: Point) {
         let mut state = self.state.lock();
         if state.reached.as_ref() >= Some(&point) {
@@ -110,12 +116,12 @@ impl Applied {
         self.announce();
     }
 
-    /// The queue is one that does not track.
+    /// Records that the queue does not track applied versions.
     pub(crate) fn untracked(&self) {
         self.becomes(Writer::Untracked);
     }
 
-    /// The queue is closed.
+    /// Records that the queue is closed.
     pub(crate) fn close(&self) {
         self.becomes(Writer::Closed);
     }
@@ -128,17 +134,18 @@ impl Applied {
         self.announce();
     }
 
-    /// Wakes waiters: with no lock held.
+    /// Wakes waiters. Must be called with no lock held.
     pub(crate) fn announce(&self) {
         self.changed.notify(usize::MAX.additional());
     }
 
-    /// A version to wait for, which is taken to be of the present history.
+    /// Parses a version to wait for. It is assumed to belong to the current history.
     fn wanted(&self, version: &str) -> Result<Point, VersionError> {
         Ok(Point { version: parse(version)?, history: self.state.lock().history() })
     }
 
-    /// Whether `wanted` is reached, or cannot be reached any more. None: it may be.
+    /// Returns whether `wanted` is reached, or the error if it cannot be reached. Returns `None`
+    /// if it is still possible.
     fn look(&self, wanted: &Point) -> Option<Result<(), WaitError>> {
         let state = self.state.lock();
         let text = || wanted.version.to_string();
@@ -162,19 +169,20 @@ impl Applied {
         wait(&self.changed, || self.look(&wanted))
     }
 
-    /// The same for async callers.
+    /// Waits like [`wait`](Self::wait), for async callers.
     pub(crate) async fn wait_async(&self, version: &str) -> Result<(), WaitError> {
         let wanted = self.wanted(version)?;
         wait_async(&self.changed, || self.look(&wanted)).await
     }
 }
 
-/// A version that compares.
+/// Parses a version that can be compared.
 pub(crate) fn parse(version: &str) -> Result<ResourceVersion, VersionError> {
     ResourceVersion::parse(version).ok_or_else(|| VersionError::NotANumber { version: version.to_owned() })
 }
 
-/// Belongs to who writes the store. When it is dropped nothing is applied any more.
+/// Held by the writer of the store. When it is dropped, waiters learn that nothing more is
+/// applied.
 pub(crate) struct Source(Arc<Applied>);
 
 impl Source {

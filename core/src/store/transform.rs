@@ -1,4 +1,4 @@
-//! The transformer before a queue, and whether it leaves versions as they were received.
+//! The transformer of a queue, and whether it keeps versions as they were received.
 
 use crate::engine::sync::{Arc, AtomicBool, Ordering};
 use crate::error::{BoxError, OfferError};
@@ -6,10 +6,11 @@ use crate::key::as_str;
 use crate::store::Transformer;
 use crate::{KeyFunc, Meta};
 
-/// What a queue does to objects before it takes them.
+/// Transforms objects before they are queued.
 pub(crate) struct Transform<T> {
     transformer: Option<Transformer<T>>,
-    /// Set once it has changed an object's version: what is stored no longer says what was received.
+    /// Set once the transformer has changed an object's version. Stored versions can then not be
+    /// compared with received ones.
     alters_versions: AtomicBool,
 }
 
@@ -26,7 +27,7 @@ impl<T> Transform<T> {
         self.transformer.is_some()
     }
 
-    /// What is to be queued in the place of `object`, whose key is `key`.
+    /// Returns the object to queue in place of `object`, whose key is `key`.
     pub(crate) fn apply<M: Meta<T>>(
         &self,
         keys: &KeyFunc<T, M>,
@@ -42,8 +43,8 @@ impl<T> Transform<T> {
             }
         };
         if keys.meta().version(&object) != received.as_deref() {
-            // Release, paired with the Acquire of who would compare versions: set before the object is queued, hence
-            // before it can be known.
+            // Release, paired with the Acquire in `alters_versions`. It is set before the object
+            // is queued, so before the object can become known.
             self.alters_versions.store(true, Ordering::Release);
         }
         Ok(object)

@@ -1,20 +1,22 @@
-//! The order of keys: a queue of pending slots, shared by producers and consumers.
+//! The order of keys: a queue of pending slots that producers and consumers share.
 //!
-//! Producers append to a `SegQueue` without a lock: one slot, or a *run* of slots from a relist. Consumers share a
-//! *head*: one short mutex over the run in progress and the queue's end, under which a batch takes many. The queue is
-//! popped only under that mutex: a run popped first and published after would let a second consumer see later entries
-//! earlier, or see "empty" and sleep for ever.
+//! Producers append to a `SegQueue` without a lock: one slot, or a *run* of slots from a relist.
+//! Consumers share the *head*: a mutex, held briefly, over the run in progress and the pop end of
+//! the queue. A batch takes many slots under one lock. The queue is popped only under that mutex.
+//! If a run were popped first and published later, a second consumer could take later entries
+//! earlier, or find the queue empty and sleep for ever.
 //!
-//! With a lane for live events there are two such queues, and the head takes from the one or the other: what is live
-//! first, but of eight turns at least one from the backlog of relists, if it has any. A key that waits in the backlog and
-//! gets a live event is queued once more, on the live lane; who comes to its old entry finds it stale (`slot/lane.rs`) and
-//! goes on.
+//! With a live lane there are two such queues, and the head pops from either: live events first,
+//! but at least one of eight turns goes to the backlog of relists if it is not empty. A key that
+//! waits in the backlog and gets a live event is queued again on the live lane. The consumer that
+//! reaches its old entry finds it stale (`slot/lane.rs`) and skips it.
 //!
-//! A queue that tracks what is applied has markers among its entries (`tracked.rs`). None ever stands at the front of
-//! the head: it is taken out with what stood before it.
+//! A queue that tracks applied versions has markers among its entries (`tracked.rs`). There is
+//! never a marker at the front of the head: it is removed together with the entry before it.
 //!
-//! Sleeping (`wait.rs`): a producer queues, then notifies, after every lock is released. `additional` notifications,
-//! because a plain one does nothing while an earlier one has not yet run.
+//! Sleeping (`wait.rs`): a producer queues first, and notifies after it has released every lock.
+//! It uses `additional` notifications, because a plain one does nothing while an earlier
+//! notification has not been consumed.
 
 mod tracked;
 
@@ -31,17 +33,17 @@ use crate::error::{Closed, PopError};
 use tracked::Positions;
 pub(crate) use tracked::Stretch;
 
-/// Which way a key goes to the consumers, in a queue with a lane for live events. In any other there is one way.
+/// The lane on which a key reaches the consumers. A queue without a live lane has one lane only.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Past what waits in the backlog: offers, and what a handler's end puts back.
+    /// The lane that passes the backlog: offers, and keys that a handler's end queues again.
     Live,
-    /// What a relist or a resync brings.
+    /// The lane of relists and resyncs.
     Backlog,
 }
 
 impl Lane {
-    /// Of a place in the queue.
+    /// Returns the lane of a place in the queue.
     pub(crate) fn of<T>(ticket: &Ticket<T>) -> Self {
         match ticket {
             Ticket::Queued(_) => Self::Live,
@@ -50,13 +52,14 @@ impl Lane {
     }
 }
 
-/// Of so many turns in a row one is the backlog's, however much is live.
+/// One in so many turns goes to the backlog, however many live events wait.
 const TURNS: usize = 8;
 
 enum Entry<T> {
     One(Ticket<T>),
-    /// An empty one is a marker: what was offered before it stands before it, or is held in the ledger. (As a variant of its
-    /// own it would cost every pop some instructions, also where there are none.)
+    /// A run of slots. An empty run is a marker: every offer before it is in front of it, or has
+    /// a hold in the ledger. (A variant of its own would cost every pop some instructions, even
+    /// in queues without markers.)
     Run(Vec<Ticket<T>>),
 }
 
@@ -68,24 +71,25 @@ impl<T> Entry<T> {
 
 pub(crate) struct ReadyQueue<T> {
     tail: SegQueue<Entry<T>>,
-    /// The other way, if there are two.
+    /// The queue of the backlog, if there is a live lane.
     backlog: Option<SegQueue<Entry<T>>>,
     head: CachePadded<Mutex<Head<T>>>,
-    /// Only in a queue that tracks what is applied.
+    /// Present only if applied versions are tracked.
     positions: Option<Positions>,
     closed: AtomicBool,
     ready: Event,
 }
 
-/// What the consumers share.
+/// The state that consumers share.
 struct Head<T> {
-    /// The run in progress, and what was given back.
+    /// The run in progress, and slots that were given back.
     run: VecDeque<Ticket<T>>,
     /// The run in progress of the backlog.
     backlog: VecDeque<Ticket<T>>,
-    /// Turns since the backlog had one.
+    /// The number of turns since the backlog's last one.
     turns: usize,
-    /// What is out of the queue and not handled. Only in a queue that tracks what is applied.
+    /// Offers that are outside the queue and not handled. Present only if applied versions are
+    /// tracked.
     ledger: Option<Box<Ledger>>,
 }
 
@@ -102,21 +106,21 @@ impl<T> ReadyQueue<T> {
         }
     }
 
-    /// Whether live events have a lane of their own.
+    /// Sets whether live events have a lane of their own.
     pub(crate) fn set_lane(&mut self, live: bool) {
         self.backlog = live.then(SegQueue::new);
-        // One that is tracked has another way now, or one less.
+        // The ledger must know the new number of lanes.
         self.track(self.positions.is_some());
     }
 
-    /// Which way a delta goes.
+    /// Returns the lane of a delta.
     #[inline]
     pub(crate) fn lane_of(&self, pending: &Pending<T>) -> Lane {
         if self.backlog.is_none() || pending.is_live() { Lane::Live } else { Lane::Backlog }
     }
 
-    /// The place in the queue of a slot after a push, if it is to have a new one: to be pushed on the same lane. With the
-    /// shard's lock held since before the push.
+    /// Returns the slot's new place in the queue after a push, if it gets one; the caller pushes
+    /// it on the same lane. The caller has held the shard's lock since before the push.
     #[inline]
     pub(crate) fn ticket(&self, lane: Lane, slot: &Slot<T>, pushed: Pushed<T>) -> Option<Ticket<T>> {
         match pushed {
@@ -126,8 +130,8 @@ impl<T> ReadyQueue<T> {
         }
     }
 
-    /// Queues a slot after a push, if it is to have a new place; how many consumers to wake for it. As for
-    /// [`ticket`](Self::ticket).
+    /// Queues a slot after a push, if it gets a new place. Returns how many consumers to wake.
+    /// The lock is held as for [`ticket`](Self::ticket).
     #[allow(clippy::inline_always)] // Every offer goes through it.
     #[inline(always)]
     pub(crate) fn enter(&self, lane: Lane, slot: &Slot<T>, pushed: Pushed<T>) -> usize {
@@ -140,7 +144,8 @@ impl<T> ReadyQueue<T> {
         1
     }
 
-    /// The place of a slot that is not in the queue yet. None: an old place of its own is its place again.
+    /// Returns the place of a slot that is not in the queue. Returns `None` if the slot's stale
+    /// backlog entry was revived instead.
     #[inline]
     pub(crate) fn ticket_of(&self, lane: Lane, slot: QueuedSlot<T>) -> Option<Ticket<T>> {
         if self.backlog.is_some() && lane == Lane::Backlog { slot.into_backlog() } else { Some(Ticket::Queued(slot)) }
@@ -153,12 +158,12 @@ impl<T> ReadyQueue<T> {
         }
     }
 
-    /// Appends one slot. The caller wakes after its locks are released.
+    /// Appends one slot. The caller wakes a consumer after it has released its locks.
     pub(crate) fn push(&self, lane: Lane, slot: Ticket<T>) {
         self.tail(lane).push(Entry::One(slot));
     }
 
-    /// Appends a run of slots.
+    /// Appends a run of slots. The caller wakes consumers after it has released its locks.
     pub(crate) fn push_run(&self, lane: Lane, run: Vec<Ticket<T>>) {
         if !run.is_empty() {
             self.tail(lane).push(Entry::Run(run));
@@ -174,10 +179,11 @@ impl<T> ReadyQueue<T> {
         }
     }
 
-    /// Puts slots that were taken out, oldest first, back at the front of where they came from; how many. The caller wakes.
+    /// Puts slots that were popped, oldest first, back to the front of their lane. Returns their
+    /// number; the caller wakes consumers.
     pub(crate) fn give_back(&self, slots: VecDeque<Ticket<T>>) -> usize {
         let given = slots.len();
-        // Most batches are handled to their end, and leave the head alone.
+        // Most batches are handled completely and need no lock here.
         if given > 0 {
             let mut head = self.head.lock();
             for slot in slots.into_iter().rev() {
@@ -188,18 +194,19 @@ impl<T> ReadyQueue<T> {
         given
     }
 
-    /// The next slot. Not in a queue that tracks what is applied, where it needs a hold.
+    /// Pops the next slot. Not for queues that track applied versions, where the caller needs a
+    /// hold.
     pub(crate) fn try_pop(&self) -> Option<Ticket<T>> {
         mutant!(RunPublishedLate => return self.try_pop_and_publish());
         self.next(&mut self.head.lock())
     }
 
-    /// The next slot, for who drops the queue.
+    /// Pops the next slot while the queue is dropped.
     pub(crate) fn pop_unhandled(&self) -> Option<Ticket<T>> {
         if self.is_tracked() { self.try_pop_tracked().map(|(ticket, _)| ticket) } else { self.try_pop() }
     }
 
-    /// The next slot of either way.
+    /// Pops the next slot of either lane.
     #[inline]
     fn next(&self, head: &mut Head<T>) -> Option<Ticket<T>> {
         match &self.backlog {
@@ -208,7 +215,8 @@ impl<T> ReadyQueue<T> {
         }
     }
 
-    /// Takes up to `max` slots, in order; where that is tracked, with the stretches that they are of. Never waits.
+    /// Pops up to `max` slots, in order, with their stretches if applied versions are tracked.
+    /// Never waits.
     pub(crate) fn try_pop_batch(&self, max: usize) -> (VecDeque<Ticket<T>>, Vec<Stretch>) {
         let mut head = self.head.lock();
         if head.ledger.is_some() {
@@ -244,7 +252,7 @@ impl<T> ReadyQueue<T> {
         batch
     }
 
-    /// What is live, and when its turn has come the backlog.
+    /// Pops a live slot or, if it is the backlog's turn, a slot of the backlog.
     fn next_by_turns(&self, backlog: &SegQueue<Entry<T>>, head: &mut Head<T>) -> Option<Ticket<T>> {
         head.turns += 1;
         if head.turns < TURNS
@@ -256,17 +264,18 @@ impl<T> ReadyQueue<T> {
         next(backlog, &mut head.backlog).or_else(|| next(&self.tail, &mut head.run))
     }
 
-    /// The backlog's turn brought an entry that was stale: the next turn is the backlog's again.
+    /// Gives the backlog another turn, because its last turn was used by a stale entry.
     pub(crate) fn repeat_turn(&self) {
         self.head.lock().turns = TURNS;
     }
 
-    /// Repeats `attempt` until it brings something, or the queue is closed and it does not.
+    /// Repeats `attempt` until it returns a value. Returns [`Closed`] if the queue is closed and
+    /// the attempt after that fails.
     pub(crate) fn wait<R>(&self, mut attempt: impl FnMut() -> Option<R>) -> Result<R, Closed> {
         wait(&self.ready, || self.attempt_or_closed(&mut attempt))
     }
 
-    /// The same until a time at most.
+    /// Waits like [`wait`](Self::wait), until `deadline` at most.
     pub(crate) fn wait_deadline<R>(
         &self,
         deadline: Instant,
@@ -276,12 +285,13 @@ impl<T> ReadyQueue<T> {
         Ok(found.ok_or(PopError::TimedOut)??)
     }
 
-    /// The same as [`wait`](Self::wait) for async callers.
+    /// Waits like [`wait`](Self::wait), for async callers.
     pub(crate) async fn wait_async<R>(&self, mut attempt: impl FnMut() -> Option<R>) -> Result<R, Closed> {
         wait_async(&self.ready, || self.attempt_or_closed(&mut attempt)).await
     }
 
-    /// Closed is looked at before the queue: what was queued before the close is still found.
+    /// Makes an attempt. `closed` is read first, so everything that was queued before the close
+    /// is found.
     fn attempt_or_closed<R>(&self, attempt: &mut impl FnMut() -> Option<R>) -> Option<Result<R, Closed>> {
         mutant!(ClosedIsLookedAtLast => return attempt().map(Ok).or_else(|| self.is_closed().then_some(Err(Closed))));
         let closed = self.is_closed();
@@ -289,7 +299,8 @@ impl<T> ReadyQueue<T> {
     }
 
     pub(crate) fn close(&self) {
-        // Release, paired with `is_closed`; sleepers are woken after, and look again.
+        // Release, paired with `is_closed`. Sleeping consumers are woken after the store and
+        // check again.
         let order = mutant!(ClosedHandsNothingOn => Ordering::Relaxed; Ordering::Release);
         self.closed.store(true, order);
         mutant!(CloseWakesNobody => return);
@@ -302,7 +313,7 @@ impl<T> ReadyQueue<T> {
     }
 }
 
-/// The next slot of one way, whose run in progress is `run`.
+/// Pops the next slot of one lane, whose run in progress is `run`.
 #[inline]
 fn next<T>(tail: &SegQueue<Entry<T>>, run: &mut VecDeque<Ticket<T>>) -> Option<Ticket<T>> {
     loop {
@@ -319,16 +330,16 @@ fn next<T>(tail: &SegQueue<Entry<T>>, run: &mut VecDeque<Ticket<T>>) -> Option<T
     }
 }
 
-/// See the module.
+/// See the module docs.
 const NO_MARKER: &str = "a marker never stands at the front of the head";
 
-/// What a mutant does instead (`sync/mutants.rs`).
+/// The code of a deliberate defect (`sync/mutants.rs`).
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod defects {
     use super::{Entry, ReadyQueue, Ticket, VecDeque};
 
     impl<T> ReadyQueue<T> {
-        /// `RunPublishedLate`: for a moment a run is nowhere.
+        /// `RunPublishedLate`: for a moment no thread can find the run.
         pub(super) fn try_pop_and_publish(&self) -> Option<Ticket<T>> {
             if let Some(slot) = self.head.lock().run.pop_front() {
                 return Some(slot);

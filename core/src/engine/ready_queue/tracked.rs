@@ -1,19 +1,21 @@
-//! The queue's part in tracking what is applied: markers among the entries, and holds for what is on its way.
+//! The queue's part of applied-version tracking: markers among the entries, and holds for offers
+//! that are outside the queue.
 //!
-//! A slot's place says of which epoch it is (`ledger.rs`), with these exceptions, all of which are parked or held:
+//! A slot's place in the queue gives its epoch (`ledger.rs`), with these exceptions, each of
+//! which is covered by a hold:
 //!
-//! | what is offered, and not in the queue before the marker | kept by |
+//! | offers that are not in the queue before the marker | covered by |
 //! | --- | --- |
-//! | taken out, or in a batch | a hold of the epoch of its place, made with the head locked |
-//! | pushed over a handler, or put back; queued again behind markers | parked by its handler's end, which has a hold until then |
-//! | pushed and not queued yet: a relist's page, a sweep | a hold since before the push; parked if a marker came before it |
-//! | pushed on such a slot by somebody else | the same |
-//! | pushed on a slot that another offer has pushed and not queued yet | whoever does so waits for that (`fifo/join.rs`) |
-//! | gone past the backlog, on the other way | parked as of the oldest epoch there is |
-//! | given back by a batch | parked by the batch, which has a hold until then |
+//! | popped, or in a batch | a hold on the epoch of the slot's place, made under the head's lock |
+//! | pushed on a running slot or put back, and queued again behind markers | parked when the handler ends; the handler's hold covers it until then |
+//! | pushed and not queued yet: a relist's page, a sweep | a hold made before the push; parked if a marker was queued since |
+//! | pushed on such a slot by another thread | the same hold |
+//! | pushed on a slot that another offer has pushed and not queued yet | such a push waits for that offer (`fifo/join.rs`) |
+//! | moved from the backlog to the live lane | parked with the oldest epoch |
+//! | given back by a batch | parked by the batch, whose hold covers it until then |
 //!
-//! All of it happens with the head locked, so a marker is before it or after it. The shard's lock may be held meanwhile,
-//! never the other way.
+//! All of these happen under the head's lock, so each is ordered before or after a marker. The
+//! head may be locked while the shard's lock is held, never the other way round.
 
 use std::collections::VecDeque;
 
@@ -23,17 +25,18 @@ use crate::engine::slot::{QueuedSlot, Slot, Ticket};
 use crate::engine::sync::{AtomicU64, Ordering, SegQueue, mutant};
 use crate::store::applied::Point;
 
-/// Slots of a batch that follow each other and are of one epoch, on which they have one hold.
+/// Consecutive slots of a batch that belong to one epoch. They share one hold on it.
 pub(crate) struct Stretch {
     pub(crate) epoch: Epoch,
     pub(crate) slots: usize,
 }
 
-/// What the ledger says, for those who do not lock the head. Written with the head locked.
+/// A copy of two values of the ledger for threads that do not lock the head. Written under the
+/// head's lock.
 pub(super) struct Positions {
     /// The number of the open epoch.
     now: AtomicU64,
-    /// How many slots are parked.
+    /// The number of parked slots.
     parked: AtomicU64,
 }
 
@@ -45,15 +48,16 @@ impl Positions {
     }
 
     fn note(&self, ledger: &Ledger) {
-        // Relaxed, here and in the loads. Who offers before a marker's call, in any order there is, cannot see the epoch
-        // after it. Who takes a slot that was parked sees that, since it was parked before it was queued.
+        // Relaxed, here and in the loads. A thread whose offer is ordered before the call that
+        // queues a marker cannot see the epoch after that marker. A thread that takes a parked
+        // slot sees that it is parked, because it was parked before it was queued.
         self.now.store(ledger.now().get(), Ordering::Relaxed);
         self.parked.store(ledger.parked() as u64, Ordering::Relaxed);
     }
 }
 
 impl<T> ReadyQueue<T> {
-    /// Whether to track what is applied.
+    /// Sets whether applied versions are tracked.
     pub(crate) fn track(&mut self, tracks: bool) {
         let ways = 1 + usize::from(self.backlog.is_some());
         let ledger = tracks.then(|| Box::new(Ledger::new(ways)));
@@ -61,13 +65,14 @@ impl<T> ReadyQueue<T> {
         self.head.lock().ledger = ledger;
     }
 
-    /// Whether it is tracked what is applied.
+    /// Returns whether applied versions are tracked.
     #[inline]
     pub(crate) fn is_tracked(&self) -> bool {
         self.positions.is_some()
     }
 
-    /// The open epoch: what is offered from now on is not of an older one. None: that is not tracked.
+    /// Returns the open epoch: later offers do not belong to an older one. Returns `None` if
+    /// versions are not tracked.
     #[inline]
     pub(crate) fn now(&self) -> Option<Epoch> {
         let positions = self.positions.as_ref()?;
@@ -75,14 +80,14 @@ impl<T> ReadyQueue<T> {
         Epoch::new(positions.now.load(Ordering::Relaxed))
     }
 
-    /// One change of the ledger.
+    /// Runs a change of the ledger under the head's lock.
     fn with_ledger<R>(&self, change: impl FnOnce(&mut Ledger) -> R) -> Option<R> {
         self.positions.as_ref()?;
         let mut head = self.head.lock();
         head.ledger.as_deref_mut().map(change)
     }
 
-    /// The same for one that changes what stands in `positions`.
+    /// Runs a change of the ledger that also changes `positions`.
     fn with_ledger_and_note<R>(&self, change: impl FnOnce(&mut Ledger) -> R) -> Option<R> {
         let positions = self.positions.as_ref()?;
         self.with_ledger(|ledger| {
@@ -92,7 +97,8 @@ impl<T> ReadyQueue<T> {
         })
     }
 
-    /// Queues a marker: everything offered before this call is before it. What is complete by that, if anything.
+    /// Queues a marker after all earlier offers. Returns the version that is complete because of
+    /// it, if any.
     pub(crate) fn mark(&self, point: Point) -> Option<Point> {
         let positions = self.positions.as_ref()?;
         let mut head = self.head.lock();
@@ -109,7 +115,7 @@ impl<T> ReadyQueue<T> {
         ledger.complete()
     }
 
-    /// A hold on the open epoch.
+    /// Adds a hold on the open epoch.
     pub(crate) fn hold(&self) -> Option<Epoch> {
         self.with_ledger(|ledger| {
             let now = ledger.now();
@@ -117,7 +123,7 @@ impl<T> ReadyQueue<T> {
         })
     }
 
-    /// Gives a hold up. What is complete by that, if anything.
+    /// Removes a hold. Returns the version that is complete because of it, if any.
     pub(crate) fn release(&self, held: Epoch) -> Option<Point> {
         self.with_ledger(|ledger| {
             ledger.release(held);
@@ -125,12 +131,13 @@ impl<T> ReadyQueue<T> {
         })?
     }
 
-    /// Holds a slot that is about to be queued, since an epoch, or since the oldest. The caller has a hold that is as old.
+    /// Adds a hold for a slot that is about to be queued, on an epoch or on the oldest one. The
+    /// caller has a hold that is at least as old.
     pub(crate) fn park(&self, slot: &QueuedSlot<T>, since: Option<Epoch>) {
         self.with_ledger_and_note(|ledger| ledger.park(slot.address(), since));
     }
 
-    /// The hold of a slot that was parked.
+    /// Removes and returns the hold of a parked slot.
     pub(crate) fn unpark(&self, slot: &QueuedSlot<T>) -> Option<Epoch> {
         // Relaxed: see `Positions::note`.
         if self.positions.as_ref()?.parked.load(Ordering::Relaxed) == 0 {
@@ -139,8 +146,9 @@ impl<T> ReadyQueue<T> {
         self.with_ledger_and_note(|ledger| ledger.unpark(slot.address()))?
     }
 
-    /// Appends a run of slots that were pushed since the caller has a hold on `since`. They come back when a marker was
-    /// queued after that: the caller parks them, and queues them then.
+    /// Appends a run of slots that were pushed while the caller had a hold on `since`. Returns
+    /// the run if a marker was queued since then; the caller must then park the slots and queue
+    /// them.
     pub(crate) fn push_run_since(
         &self,
         lane: Lane,
@@ -148,7 +156,7 @@ impl<T> ReadyQueue<T> {
         since: Option<Epoch>,
     ) -> Result<(), Vec<Ticket<T>>> {
         if self.positions.is_some() {
-            // Locked, so that no marker comes between the look and the push.
+            // The head is locked so that no marker can come between the check and the push.
             let head = self.head.lock();
             if head.ledger.as_ref().map(|ledger| ledger.now()) != since {
                 mutant!(LateRunIsNotParked => {
@@ -165,12 +173,14 @@ impl<T> ReadyQueue<T> {
         Ok(())
     }
 
-    /// Takes a slot away from its entry in the backlog. It may be of any epoch.
+    /// Takes a slot from its entry in the backlog. It may belong to any epoch, so it is parked
+    /// with the oldest.
     #[inline(never)] // Queues without lanes do not pay for the code of it.
     pub(super) fn pass(&self, slot: &Slot<T>) -> Option<QueuedSlot<T>> {
         let Some(positions) = &self.positions else { return slot.pass() };
         let mut head = self.head.lock();
-        // With the head locked: who comes to the entry that is stale by this, comes after it.
+        // Under the head's lock, so that a consumer reaches the stale entry only after the slot
+        // is parked.
         let passed = slot.pass()?;
         mutant!(PassedIsNotParked => return Some(passed));
         if let Some(ledger) = &mut head.ledger {
@@ -180,7 +190,7 @@ impl<T> ReadyQueue<T> {
         Some(passed)
     }
 
-    /// The next slot, with the epoch of its place, on which the caller has a hold now.
+    /// Pops the next slot with the epoch of its place, on which the caller now has a hold.
     pub(crate) fn try_pop_tracked(&self) -> Option<(Ticket<T>, Epoch)> {
         let head = &mut *self.head.lock();
         let ticket = self.next(head)?;
@@ -191,7 +201,7 @@ impl<T> ReadyQueue<T> {
         Some((ticket, epoch))
     }
 
-    /// Slots in order, with a hold for each stretch of them.
+    /// Pops slots in order, with one hold per stretch.
     #[inline(never)]
     pub(super) fn try_pop_batch_tracked(&self, head: &mut Head<T>, max: usize) -> (VecDeque<Ticket<T>>, Vec<Stretch>) {
         let (mut slots, mut stretches) = (VecDeque::new(), Vec::<Stretch>::new());
@@ -211,8 +221,8 @@ impl<T> ReadyQueue<T> {
         (slots, stretches)
     }
 
-    /// After something was taken of a way: the markers that stand at its front now go too. Nothing is complete by that,
-    /// since what was taken is held.
+    /// Removes the markers that are at the front of a lane after a pop. This completes no epoch,
+    /// because the popped entry has a hold.
     fn advance_head(&self, head: &mut Head<T>, lane: Lane) {
         let Some(ledger) = &mut head.ledger else { return };
         match &self.backlog {
@@ -224,7 +234,7 @@ impl<T> ReadyQueue<T> {
     }
 }
 
-/// Brings what is next of one way into `run`, past the markers before it.
+/// Moves the next entries of a lane into `run`, removing the markers before them.
 fn advance<T>(tail: &SegQueue<Entry<T>>, run: &mut VecDeque<Ticket<T>>, mut pass: impl FnMut()) {
     while run.is_empty() {
         match tail.pop() {

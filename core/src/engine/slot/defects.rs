@@ -1,16 +1,17 @@
-//! What some mutants do instead (`sync/mutants.rs`). Only compiled in models.
+//! The code of some deliberate defects (`sync/mutants.rs`). Compiled only for models.
 
 use super::RunningSlot;
 use super::known::Known;
 use crate::engine::sync::{Arc, Ordering};
 
 impl<T> Known<T> {
-    /// `KnownReadUnlocked`: between the look and the count the object can be released.
+    /// `KnownReadUnlocked`: the object can be released between reading the pointer and raising
+    /// the count.
     pub(super) fn read_unlocked(&self) -> Option<Arc<T>> {
         let seen = self.object.load(Ordering::Acquire);
-        // A step, in which another thread may go on. Relaxed: what it says is not used.
+        // A step at which another thread may run. Relaxed: the value is not used.
         self.object.load(Ordering::Relaxed);
-        // SAFETY: none; that is the defect. loom's `Arc` notices.
+        // SAFETY: none; that is the defect. loom's `Arc` detects it.
         (!seen.is_null()).then(|| unsafe {
             Arc::increment_strong_count(seen.cast::<T>());
             Arc::from_raw(seen.cast::<T>())
@@ -19,8 +20,8 @@ impl<T> Known<T> {
 }
 
 impl<T> RunningSlot<T> {
-    /// `RetireFromEmpty`: the slot is idle for a moment, in which another consumer may retire it. Without a slot when
-    /// somebody has it again.
+    /// `RetireFromEmpty`: the slot is idle for a moment, in which another consumer may retire it.
+    /// Returns `None` if another thread has taken the slot.
     pub(crate) fn through_empty(self) -> Result<Option<Self>, Self> {
         let again = Self { slot: self.slot };
         self.idle()?;

@@ -1,14 +1,17 @@
-//! The known object of a slot: an `Option<Arc<T>>` that many read and one writes.
+//! The known object of a slot: an `Option<Arc<T>>` with many readers and one writer.
 //!
-//! The two low bits of the pointer are flags. `BUSY` is a lock of a few instructions: a reader sets it, raises the count,
-//! clears it; the writer waits until it is clear and swaps the pointer with one compare-exchange. Without it a reader
-//! could raise the count of an object that the writer has just released.
+//! The two low bits of the pointer are flags. `BUSY` is a lock that is held for a few
+//! instructions: a reader sets it, raises the reference count, and clears it; the writer waits
+//! until it is clear and swaps the pointer with one compare-exchange. Without it a reader could
+//! raise the count of an object that the writer has just released.
 //!
-//! `NOTICED` is left by who [`notice`](Known::notice)s what is known, and makes the next swap fail: the writer is to look
-//! again at what the noticer did before, and [`heed`](Known::heed) it. So a noticer knows that what it saw stays until
-//! the writer has seen what the noticer did; no writer comes late with what it had decided before.
+//! `NOTICED` is set by [`notice`](Known::notice) and makes the next swap fail. The writer must
+//! then call [`heed`](Known::heed), which synchronises with the noticing thread, and decide
+//! again. So a thread that calls `notice` knows that the object it saw stays until the writer has
+//! seen what the thread did before the call; no writer can apply a decision that it made earlier.
 //!
-//! The loads of a loop and its failed exchanges are Relaxed: they bring a guess for the next exchange, which has the order.
+//! The loads in the loops and the failed exchanges are Relaxed: they only produce a guess for the
+//! next exchange, which has the ordering.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -22,7 +25,8 @@ const BUSY: usize = 1;
 const NOTICED: usize = 2;
 const FLAGS: usize = BUSY | NOTICED;
 
-/// What was known before; or what was to be known, since somebody has noticed what is.
+/// The previous object; or, as `Err`, the rejected new one if another thread has noticed the
+/// known object.
 pub(crate) type Swapped<T> = Result<Option<Arc<T>>, Option<Arc<T>>>;
 
 pub(super) struct Known<T> {
@@ -34,7 +38,7 @@ fn is_busy(object: *mut ()) -> bool {
     object.addr() & BUSY != 0
 }
 
-/// The object's own address.
+/// Returns the pointer without flags.
 fn unflagged(object: *mut ()) -> *mut () {
     object.map_addr(|address| address & !FLAGS)
 }
@@ -45,7 +49,7 @@ impl<T> Known<T> {
     }
 
     pub(super) fn is_some(&self) -> bool {
-        // Acquire, paired with the Release of `swap`, so that who sees an object may act on it.
+        // Acquire, paired with the Release of `swap`: a thread that sees an object may act on it.
         !unflagged(self.object.load(Ordering::Acquire)).is_null()
     }
 
@@ -55,7 +59,8 @@ impl<T> Known<T> {
         self.read_from(self.object.load(Ordering::Relaxed), 0)
     }
 
-    /// Reads, and sees to it that the next swap fails unless the writer has seen by then what the caller did before.
+    /// Returns the object, and makes the next swap fail unless the writer has seen by then what
+    /// the caller did before.
     pub(super) fn notice(&self) -> Option<Arc<T>> {
         mutant!(NoticeLeavesNothing => return self.read());
         loop {
@@ -68,17 +73,19 @@ impl<T> Known<T> {
                 continue;
             }
             let noticed = seen.map_addr(|address| address | NOTICED);
-            // Release, paired with the Acquire of `heed`; also when the flag was there already, from another noticer.
+            // Release, paired with the Acquire of `heed`; also if another thread has already set
+            // the flag.
             if self.object.compare_exchange_weak(seen, noticed, Ordering::Release, Ordering::Relaxed).is_ok() {
                 return None;
             }
         }
     }
 
-    /// Reads, beginning with the guess `seen`, and leaves `flag`.
+    /// Returns the object, starting from the guess `seen`, and sets `flag`.
     fn read_from(&self, mut seen: *mut (), flag: usize) -> Option<Arc<T>> {
         let mut tries = 0;
-        // What the exchange returns has the provenance of what is there now, which the guess may not have.
+        // The pointer that the exchange returns has the current provenance, which the guess may
+        // not have.
         let seen = loop {
             if unflagged(seen).is_null() {
                 return None;
@@ -96,19 +103,22 @@ impl<T> Known<T> {
             }
         };
         let known = unflagged(seen).cast::<T>();
-        // SAFETY: 1. `known` came from `Arc::into_raw` in `swap`, and one count of it belongs to this cell. 2. While BUSY
-        // is set no `swap` succeeds, so that count stands. 3. The count raised here is the one `from_raw` takes over.
+        // SAFETY: 1. `known` came from `Arc::into_raw` in `swap`, and one count of it belongs to
+        // this cell. 2. While BUSY is set no `swap` succeeds, so that count stays. 3. The count
+        // raised here is the one that `from_raw` takes over.
         let object = unsafe {
             Arc::increment_strong_count(known);
             Arc::from_raw(known)
         };
-        // Release, paired with the AcqRel of the next `swap` (or `read`): the count is raised before the object can be
-        // released. And with the Acquire of `heed`, if there is a flag. Nobody else changes the pointer while BUSY is set.
+        // Release, paired with the AcqRel of the next `swap` (or `read`): the count is raised
+        // before the object can be released. Also paired with the Acquire of `heed`, if `flag` is
+        // set. No other thread changes the pointer while BUSY is set.
         self.object.swap(seen.map_addr(|address| address | flag), Ordering::Release);
         Some(object)
     }
 
-    /// Changes what is known. `Err`: nothing was changed; the noticer came since the writer last [heeded](Self::heed).
+    /// Replaces the known object. Returns `Err` and changes nothing if a thread has called
+    /// `notice` since the writer's last [`heed`](Self::heed).
     pub(super) fn swap(&self, object: Option<Arc<T>>) -> Swapped<T> {
         let new = object.map_or(ptr::null_mut(), |object| Arc::into_raw(object).cast::<()>().cast_mut());
         assert!(
@@ -121,42 +131,47 @@ impl<T> Known<T> {
         let seen = loop {
             if seen.addr() & FLAGS != 0 {
                 if !is_busy(seen) {
-                    // SAFETY: the count was given up right above, and nobody has seen the pointer.
+                    // SAFETY: the count was given up right above, and no other thread has seen
+                    // the pointer.
                     return Err(unsafe { Self::owned(new) });
                 }
                 sync::spin(&mut tries);
                 seen = self.object.load(Ordering::Relaxed);
                 continue;
             }
-            // Release publishes the new object to `read`; Acquire pairs with the Release that ends a `read` and with
-            // the last `swap`.
+            // Release publishes the new object to `read`; Acquire pairs with the Release that
+            // ends a `read` and with the last `swap`.
             match self.object.compare_exchange_weak(seen, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(known) => break known,
                 Err(now) => seen = now,
             }
         };
-        // SAFETY: `seen` came from `Arc::into_raw` in an earlier `swap`, and its count, the cell's, is taken over once:
-        // by the exchange the cell no longer holds it.
+        // SAFETY: `seen` came from `Arc::into_raw` in an earlier `swap`. Its count, the cell's,
+        // is taken over once, because the exchange removed it from the cell.
         Ok(unsafe { Self::owned(seen) })
     }
 
+    /// Converts a pointer back to the `Arc` that it came from.
+    ///
     /// # Safety
-    /// Null, or from `Arc::into_raw` with a count that nobody else will take over.
+    /// `object` is null, or came from `Arc::into_raw` with a count that nothing else takes over.
     unsafe fn owned(object: *mut ()) -> Option<Arc<T>> {
         // SAFETY: the caller's promise.
         (!object.is_null()).then(|| unsafe { Arc::from_raw(object.cast::<T>()) })
     }
 
-    /// Releases what is known, at the end of the slot.
+    /// Releases the known object, at the end of the slot's life.
     pub(super) fn clear(&self) {
         self.heed();
         drop(self.swap(None));
     }
 
-    /// Takes note of who has noticed what is known: what they did before is seen by the caller, the writer, after.
+    /// Clears `NOTICED`. After this call the caller, which is the writer, sees what the noticing
+    /// threads did before they set it.
     pub(super) fn heed(&self) {
         let mut tries = 0;
-        // Relaxed: as in `borrow`; so the guess is of the provenance of what is there.
+        // Relaxed, as in `borrow`, where the reason is given why the guess has the current
+        // provenance.
         let mut seen = self.object.load(Ordering::Relaxed);
         while seen.addr() & FLAGS != 0 {
             if is_busy(seen) {
@@ -172,22 +187,25 @@ impl<T> Known<T> {
         }
     }
 
-    /// The object without touching its count.
+    /// Borrows the object without changing its reference count.
     ///
     /// # Safety
     /// No `swap` may happen while the result lives.
     pub(super) unsafe fn borrow(&self) -> Option<KnownRef<'_, T>> {
         let mut tries = 0;
-        // Relaxed: the caller is the only writer, so it reads its own write, or what a reader put back.
+        // Relaxed: the caller is the only writer, so it reads its own write, or the pointer that
+        // a reader put back.
         let mut object = self.object.load(Ordering::Relaxed);
-        // Not while a reader holds it: what stands there then may have the provenance of that reader's guess.
+        // Wait for readers: while BUSY is set the pointer may have the provenance of that
+        // reader's guess.
         while is_busy(object) {
             sync::spin(&mut tries);
             object = self.object.load(Ordering::Relaxed);
         }
         let object = unflagged(object);
-        // SAFETY: 1. `object` came from `Arc::into_raw` and the cell's count stands while nobody swaps, which the caller
-        // promises. 2. `ManuallyDrop` keeps that count from being released here.
+        // SAFETY: 1. `object` came from `Arc::into_raw` and the cell's count stays while no
+        // `swap` happens, which the caller promises. 2. `ManuallyDrop` keeps that count from
+        // being released here.
         (!object.is_null()).then(|| unsafe {
             KnownRef { object: ManuallyDrop::new(Arc::from_raw(object.cast::<T>())), _cell: PhantomData }
         })
@@ -196,7 +214,7 @@ impl<T> Known<T> {
     pub(super) fn prefetch(&self) {
         // Relaxed: a hint.
         let object = self.object.load(Ordering::Relaxed);
-        // The counts stand right before the object.
+        // The reference counts are right before the object.
         prefetch(object.wrapping_byte_sub(2 * size_of::<usize>()));
     }
 }

@@ -1,18 +1,19 @@
-//! The lane past a backlog: how a key that waits in the backlog of a relist is handed to the live lane, without following
-//! the backlog to find its entry.
+//! The live lane, which passes the backlog of a relist: a key that waits in a backlog is moved to
+//! the live lane without searching the backlog for its entry.
 //!
-//! What keeps an idle slot from being freed is in one number: how many `IndexedSlot`s there are, and whether a relist's
-//! backlog has an entry for the slot, in two bits:
+//! One number holds everything that keeps an idle slot from being freed: the count of
+//! `IndexedSlot`s and, in two bits, whether a relist's backlog has an entry for the slot:
 //!
 //! | bits | meaning | left by |
 //! | --- | --- | --- |
 //! | none | no entry | a relist's push on an idle slot (`RUN`) |
-//! | `RUN` | pending, and who comes to the entry takes it | that redeem (none); a live push, which queues it too (`STALE`) |
-//! | `STALE` | there is an entry, and the slot went another way | a relist's push on the slot idle again (`RUN`); who comes to the entry, under the shard's lock (none) |
+//! | `RUN` | pending, and the consumer that reaches the entry takes the slot | that redeem (none); a live push, which also queues the slot (`STALE`) |
+//! | `STALE` | there is an entry, but the slot was queued elsewhere | a relist's push when the slot is idle again (`RUN`); the consumer that reaches the entry, under the shard's lock (none) |
 //!
-//! So at most one entry names a slot, and with `RUN` in it that entry is the slot's one `QueuedSlot`. A slot becomes `RUN`
-//! after its push, before the shard's lock is released; a live push that comes in between (an offer or a batch beside a
-//! relist's page, or where settle queues a slot again) waits with the backlog.
+//! So at most one entry names a slot, and with `RUN` that entry is the slot's one `QueuedSlot`. A
+//! slot becomes `RUN` after its push and before the shard's lock is released. A live push that
+//! arrives in between (an offer or a batch beside a relist's page, or while settle queues a slot
+//! again) waits with the backlog.
 
 use std::ptr::NonNull;
 
@@ -33,22 +34,25 @@ impl Holds {
     }
 
     pub(super) fn indexed(&self) -> usize {
-        // Acquire, paired with `index`: an index that is being built puts slots in that others run, and who runs one then
-        // sees that there is such an index. Their own they see anyway.
+        // Acquire, paired with `index`: an index that is being built adds slots that other
+        // consumers run, and the consumer that runs such a slot must see that the index exists.
+        // Entries that it added itself it sees anyway.
         (self.0.load(Ordering::Acquire) & !LANE) as usize
     }
 
     pub(super) fn index(&self) {
-        // Release, paired with `indexed`. A new token is made from what already keeps the slot alive.
+        // Release, paired with `indexed`. A new token is created from one that already keeps the
+        // slot alive.
         self.0.fetch_add(1, Ordering::Release);
     }
 
     pub(super) fn unindex(&self) {
-        // Release, paired with the Acquire of `any`: what was read through that token is over by then.
+        // Release, paired with the Acquire of `any`: all reads through this token are complete by
+        // then.
         self.0.fetch_sub(1, Ordering::Release);
     }
 
-    /// Whether there is anything that still names the slot.
+    /// Returns whether anything still names the slot.
     pub(super) fn any(&self) -> bool {
         mutant!(RetiredInBacklog => return self.indexed() != 0);
         // Acquire, paired with `unindex`.
@@ -60,16 +64,17 @@ impl Holds {
     }
 
     fn lane(&self) -> u32 {
-        // Relaxed: asked by who runs the slot under the shard's lock, or holds the entry: both have an order to the last change.
+        // Relaxed: the caller runs the slot under the shard's lock, or holds the entry; both are
+        // ordered after the last change.
         self.0.load(Ordering::Relaxed) & LANE
     }
 
-    /// One step between the rows of the table above. Whether the bits were `from`.
+    /// Makes one transition of the table above. Returns whether the bits were `from`.
     fn change(&self, from: u32, to: u32) -> bool {
         let mut seen = self.0.load(Ordering::Relaxed);
         while seen & LANE == from {
-            // AcqRel, so that who comes to an entry sees the push that it stands for, although it may be an older entry's.
-            // Relaxed on the guesses.
+            // AcqRel: the consumer that reaches an entry must see the push that the entry stands
+            // for, even if the entry is older than the push. Relaxed for the guesses.
             match self.0.compare_exchange(seen, seen & !LANE | to, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => seen = now,
@@ -80,7 +85,8 @@ impl Holds {
 }
 
 impl<T> Slot<T> {
-    /// Takes a pending slot away from its entry in a backlog, if it waits in one. With the shard's lock held, after a push.
+    /// Takes a pending slot from its entry in a backlog, if it waits in one. The caller holds the
+    /// shard's lock, after a push.
     pub(crate) fn pass(&self) -> Option<QueuedSlot<T>> {
         let passed = mutant!(PassLeavesTheEntry => self.holds.is_in_backlog(); self.holds.change(RUN, STALE));
         passed.then(|| QueuedSlot { slot: NonNull::from(self) })
@@ -88,7 +94,8 @@ impl<T> Slot<T> {
 }
 
 impl<T> QueuedSlot<T> {
-    /// Makes it an entry of a backlog. `None`: an older entry, which had gone stale, is the slot's again.
+    /// Converts the token to an entry of a backlog. Returns `None` if an older, stale entry was
+    /// revived instead.
     pub(crate) fn into_backlog(self) -> Option<Ticket<T>> {
         let holds = &self.slot().holds;
         loop {
@@ -99,7 +106,7 @@ impl<T> QueuedSlot<T> {
                 mutant!(RevivedTwice => return Some(Ticket::Backlog(BacklogSlot { slot: self.slot })));
                 return None;
             }
-            // Who came to the stale entry has just given it up.
+            // The consumer that reached the stale entry has just given it up; try again.
         }
     }
 }
@@ -110,22 +117,24 @@ pub(crate) enum Ticket<T> {
     Backlog(BacklogSlot<T>),
 }
 
-/// An entry of a relist's backlog. It keeps its slot from being freed; whose turn it is, a redeem tells.
+/// An entry of a relist's backlog. It keeps its slot from being freed; `redeem` decides whether
+/// the slot still waits here.
 pub(crate) struct BacklogSlot<T> {
     slot: NonNull<Slot<T>>,
 }
 
-/// An entry that was found stale: it still keeps its slot from being freed, until it is given up under the shard's lock.
+/// A stale entry. It keeps its slot from being freed until it is given up under the shard's lock.
 pub(crate) struct StaleSlot<T>(BacklogSlot<T>);
 
-/// What giving up a stale entry came to.
+/// The outcome of giving up a stale entry.
 #[must_use]
 pub(crate) enum Left<T> {
-    /// It had become the slot's entry again.
+    /// The entry had been revived: it is the slot's place in the queue again.
     Revived(QueuedSlot<T>),
-    /// The slot was idle and knew nothing, only kept for the entry: the caller retires it.
+    /// The slot was idle without a known object, and only the entry kept it. The caller retires
+    /// it.
     Unknown(RunningSlot<T>),
-    /// Others have the slot, or something is known.
+    /// Another token holds the slot, or it has a known object.
     Nothing,
 }
 
@@ -136,8 +145,8 @@ unsafe impl<T: Send + Sync> Sync for BacklogSlot<T> {}
 
 impl<T> BacklogSlot<T> {
     fn slot(&self) -> &Slot<T> {
-        // SAFETY: while this token exists it is noted in `holds`, so the owner's drop would not free the slot (module
-        // docs of `slot`, 2).
+        // SAFETY: while this token exists it is recorded in `holds`, so the owner's drop does not
+        // free the slot (module docs of `slot`, 2).
         let slot = unsafe { self.slot.as_ref() };
         sync::assert_alive(slot);
         slot
@@ -149,12 +158,14 @@ impl<T> StaleSlot<T> {
         self.0.slot().key()
     }
 
-    /// Gives the entry up. The caller holds the slot's shard exclusively, so that an idle slot stays idle.
+    /// Gives the entry up. The caller holds the slot's shard exclusively, so an idle slot stays
+    /// idle.
     pub(crate) fn leave(self) -> Left<T> {
         let Self(entry) = self;
         let slot = entry.slot();
-        // The word first: what is known of an idle slot does not change. Claimed before the note is taken back, after
-        // which nothing but that token would keep the slot.
+        // The state is read first, because the known object of an idle slot does not change. The
+        // slot is claimed before the record is removed: after that only the claim's token keeps
+        // the slot alive.
         let is_unknown = slot.state() == State::Idle && !slot.is_known();
         if is_unknown && slot.word.claim() {
             let left = slot.holds.change(STALE, NONE);
@@ -169,7 +180,7 @@ impl<T> StaleSlot<T> {
             if slot.holds.change(RUN, NONE) {
                 return Left::Revived(QueuedSlot { slot: entry.slot });
             }
-            // A settle has just queued the slot, by this entry.
+            // A settle has just queued the slot through this entry; try again.
         }
     }
 }
@@ -192,17 +203,19 @@ impl<T> Ticket<T> {
         self.slot().key()
     }
 
-    /// Brings the slot's line near.
+    /// Prefetches the slot's line.
     pub(crate) fn prefetch(&self) {
         prefetch(self.pointer().as_ptr());
     }
 
-    /// Brings the counts of the known object near. Worth it when the slot's own line already is.
+    /// Prefetches the reference counts of the known object. Useful once the slot's own line is
+    /// cached.
     pub(crate) fn prefetch_known(&self) {
         self.slot().prefetch_known();
     }
 
-    /// Its turn has come. An entry whose slot went another way is stale.
+    /// Exchanges the ticket for the slot when its turn has come. Returns `Err` for an entry whose
+    /// slot was queued elsewhere.
     pub(crate) fn redeem(self) -> Result<QueuedSlot<T>, StaleSlot<T>> {
         match self {
             Self::Queued(queued) => Ok(queued),

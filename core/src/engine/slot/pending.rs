@@ -1,35 +1,38 @@
-//! What a push puts on a slot, and the rules that decide whether it does.
+//! The deltas on a slot's list, and the rules that decide whether a push adds one.
 
 use crate::engine::ledger::{Epoch, Since};
 use crate::engine::sync::Arc;
 use crate::{DeletedFinalStateUnknown, DeltaType, Deltas};
 
-/// When an offer counts. Evaluated at the push for an idle or a pending slot; over a running one the answer depends on
-/// what the handler leaves behind, so the delta is marked with its rule and settle decides.
+/// When an offer is accepted. On an idle or pending slot the push decides. On a running slot the
+/// answer depends on what the handler leaves, so the delta is marked with its rule and settle
+/// decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// Always: adds, updates, what a relist lists.
+    /// Always: additions, updates, and the objects of a relist.
     Always,
-    /// When the key is pending or known: deletions.
+    /// If the key is pending or known: deletions.
     IfExists,
-    /// When the key is known and nothing is pending: Sync.
+    /// If the key is known and nothing is pending: Sync.
     IfIdle,
-    /// When nothing is pending: `add_if_not_present`.
+    /// If nothing is pending: `add_if_not_present`.
     IfAbsent,
 }
 
-/// What was offered. Deltas that stand for "the newest state" carry no object when the store is fused: it is filled in
-/// when they are taken, and so cannot be stale. What is large is boxed: a link is half a line with it.
+/// The content of an offer. A delta that stands for the newest state carries no object if the
+/// store is fused: its object is filled in when it is taken, so it cannot be stale. Large
+/// contents are boxed, so that a node takes half a cache line.
 pub(crate) enum What<T> {
     /// An object, as offered.
     Object(DeltaType, Arc<T>),
-    /// A deletion that the user gave with a tombstone; an explicitly empty one stays empty.
+    /// A deletion that the user offered with a tombstone. An empty tombstone stays empty.
     Tombstone(Box<DeletedFinalStateUnknown<T>>),
-    /// A relist's deletion of what it did not list: holds the newest pending object, else the known one, else this.
+    /// The deletion of a key that a relist did not list. Its object is the newest pending one,
+    /// else the known one, else this one.
     Swept(Option<Arc<T>>),
-    /// The known object again, under this type; this one where the store is not fused.
+    /// The known object again, with this type; this object if the store is not fused.
     Again(DeltaType, Option<Arc<T>>),
-    /// Deltas put back or offered as a whole, never folded into one another.
+    /// Deltas put back or offered as a batch, which are never merged with others.
     Sealed(Box<Deltas<T>>),
 }
 
@@ -45,16 +48,17 @@ impl<T> Clone for What<T> {
     }
 }
 
-/// One link of a slot's list.
+/// A node of a slot's list.
 pub(crate) struct Pending<T> {
     pub(crate) what: What<T>,
-    /// Counted in the initial population.
+    /// Whether it counts towards the initial population.
     pub(crate) initial: bool,
-    /// Pushed over a running handler under this rule, which settle still has to apply.
+    /// The rule that settle still has to apply; set if a handler was running at the push.
     pub(crate) undecided: Option<Rule>,
-    /// The epoch it was offered in, for when it has to wait for a handler: then its slot's place in the queue does not say.
-    /// None: that is not known, so it counts as the oldest. It is not tracked; or it lay in the word, where there is no room
-    /// for it, nor a handler.
+    /// The epoch of the offer, needed if the delta has to wait for a handler, because the slot's
+    /// place in the queue says nothing about such a delta. `None` if unknown; the delta then
+    /// counts as the oldest. It is unknown if versions are not tracked, and for a delta that was
+    /// stored in the word, which has no room for it; no handler ran at the time.
     pub(crate) since: Option<Since>,
 }
 
@@ -80,7 +84,7 @@ impl<T> Pending<T> {
         Self { since: since.and_then(Since::of), ..self }
     }
 
-    /// Whether it was offered as it happened, rather than brought by a relist or a resync.
+    /// Returns whether this was offered by a watch, and not by a relist or a resync.
     pub(crate) fn is_live(&self) -> bool {
         match &self.what {
             What::Object(kind, _) => !matches!(kind, DeltaType::Replaced | DeltaType::Sync),
@@ -89,7 +93,7 @@ impl<T> Pending<T> {
         }
     }
 
-    /// How many deltas this is for the depth gauge.
+    /// Returns the number of deltas, for the depth gauge.
     pub(crate) fn weight(&self) -> usize {
         match &self.what {
             What::Sealed(deltas) => deltas.len(),

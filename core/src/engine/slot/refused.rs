@@ -1,5 +1,5 @@
 //! Code that must not compile. `tests/engine/refused.rs` builds the crate with each value of
-//! `deltafifo_refused` and expects one error for each call of the macro; no other build contains
+//! `deltafifo_refused` and expects one error for each call of the macro. No other build contains
 //! this file.
 
 use super::known::Known;
@@ -7,7 +7,8 @@ use super::lane::{BacklogSlot, StaleSlot, Ticket};
 use super::word::Word;
 use super::{IndexedSlot, QueuedSlot, RunningSlot, Slot, SlotOwner};
 
-/// A short-lived object could be pushed through the result, and read as a `'static` one through `owner`.
+/// A short-lived object could be pushed through the result, and read as a `'static` one through
+/// `owner`.
 #[cfg(deltafifo_refused = "shortened lifetime")]
 macro_rules! refused {
     ($name:ident: $owner:ident) => {
@@ -17,7 +18,7 @@ macro_rules! refused {
     };
 }
 
-/// Through a slot and its tokens a thread reaches `Arc`s that other threads hold too.
+/// Through a slot and its tokens a thread reaches `Arc`s that other threads hold, too.
 #[cfg(deltafifo_refused = "shared cell")]
 macro_rules! refused {
     ($name:ident: $owner:ident) => {

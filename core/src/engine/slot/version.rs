@@ -1,7 +1,8 @@
-//! A resource version as unchanged objects are told by it.
+//! Resource versions as the engine compares them to find unchanged objects.
 
-/// A version that is written as Kubernetes writes it is compared as a number, for which a slot has room; any other, byte by
-/// byte. No two texts are the same number.
+/// A version in the form that Kubernetes writes is compared as a number, for which a slot has
+/// room. Any other version is compared byte by byte. Two different texts never have the same
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version<'a> {
     /// Never 0.
@@ -18,19 +19,19 @@ impl<'a> Version<'a> {
         if !matches!(text, [b'1'..=b'9', ..]) || text.len() > 16 {
             return None;
         }
-        // In one pass: a relist reads the version of everything it lists.
+        // In one pass, because a relist parses the version of every listed object.
         text.iter().try_fold(0, |number, byte| {
             let digit = byte.wrapping_sub(b'0');
             (digit < 10).then(|| number * 10 + u64::from(digit))
         })
     }
 
-    /// Whether it says nothing.
+    /// Returns whether the version is empty, which means unknown.
     pub(crate) fn is_empty(self) -> bool {
         self == Self::Text(b"")
     }
 
-    /// The number, or 0.
+    /// Returns the number, or 0.
     pub(crate) fn number(self) -> u64 {
         match self {
             Self::Number(number) => number,

@@ -1,8 +1,11 @@
-//! The word of a slot: the states of the module's docs in one atomic pointer, and the transitions between them.
+//! The state word of a slot: the states of the module docs in one atomic pointer, and the
+//! transitions between them.
 //!
-//! Almost every key has one pending delta. Such a delta lies in the word itself: the object's pointer, whose three low
-//! bits are free and hold the type. A second delta makes list nodes. An object whose pointer has a low bit set (std does
-//! not promise otherwise), or a delta that is more than a type and an object, goes into a node at once.
+//! Almost every key has at most one pending delta. Such a delta is stored in the word itself: the
+//! pointer of its object, whose three low bits are free and hold the delta's type. A second delta
+//! turns the word into a linked list. Two kinds of deltas need a list node from the start: those
+//! whose object pointer has a low bit set (std does not guarantee otherwise), and those that are
+//! more than a type and an object.
 //!
 //! | low bits | the rest |
 //! | --- | --- |
@@ -15,9 +18,10 @@
 //!
 //! # Orderings
 //!
-//! Every transition is `AcqRel`: Release publishes what the transition leaves (deltas, or what the handler wrote to the
-//! slot), Acquire takes over what the transition before it left. As all of them are read-modify-writes of one atomic,
-//! each continues the release sequences of those before it.
+//! Every transition is `AcqRel`: Release publishes what the transition leaves (deltas, or what
+//! the handler wrote to the slot), Acquire receives what the previous transition left. All
+//! transitions are read-modify-writes of one atomic, so each continues the release sequences of
+//! those before it.
 
 use std::marker::PhantomData;
 use std::ptr;
@@ -48,36 +52,36 @@ const GONE: Raw = ptr::without_provenance_mut(24);
 compile_error!("deltafifo keeps a delta's type in the low bits of a 64-bit pointer");
 
 struct Node<T> {
-    /// The rest of the list as an address: see [`link`].
+    /// The address of the rest of the list: see [`link`].
     next: usize,
     pending: Pending<T>,
 }
 
-/// What a look at the word says.
+/// The state that a word encodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Nothing pending, no handler.
+    /// Nothing is pending and no handler runs.
     Idle,
     /// Pending and queued.
     Pending,
-    /// A handler runs; perhaps more has come.
+    /// A handler runs. More deltas may have arrived.
     Running,
     /// Retired.
     Gone,
 }
 
-/// What became of a push.
+/// The outcome of a push.
 #[must_use]
 pub(super) enum Push<T> {
-    /// The slot left EMPTY: the pusher queues it.
+    /// The slot left EMPTY. The pusher queues it.
     Entered,
     /// The list grew.
     Joined,
-    /// The rule said no.
+    /// The rule rejected the delta.
     Skipped(Pending<T>),
 }
 
-/// What a take brought.
+/// The result of a take.
 pub(crate) enum Taken<T> {
     /// One delta, without an allocation.
     One {
@@ -85,15 +89,15 @@ pub(crate) enum Taken<T> {
         kind: DeltaType,
         /// Its object.
         object: Arc<T>,
-        /// Whether it is of the initial population.
+        /// Whether it belongs to the initial population.
         initial: bool,
     },
-    /// Anything else, oldest first.
+    /// Any other list, oldest first.
     Many(Vec<Pending<T>>),
 }
 
 impl<T> Taken<T> {
-    /// Drops it, each object whatever the drop of another does.
+    /// Drops all objects, even if the drop of one panics.
     pub(crate) fn release(self) {
         match self {
             Self::One { object, .. } => drop(object),
@@ -116,12 +120,12 @@ fn state(word: Raw) -> State {
         0 if word == RUNNING => State::Running,
         0 if word == GONE => State::Gone,
         OVER => State::Running,
-        // A list, or PEEK, which stands for one.
+        // A list, or PEEK, which stands for a list.
         _ => State::Pending,
     }
 }
 
-/// The tag of a delta that can lie in the word.
+/// Returns the tag of a delta that can be stored in the word, or `None` if it needs a node.
 fn inline_tag<T>(pending: &Pending<T>) -> Option<usize> {
     let What::Object(kind, object) = &pending.what else { return None };
     if pending.undecided.is_some() || Arc::as_ptr(object).addr() & TAG != 0 {
@@ -147,12 +151,14 @@ fn inline_kind(tag: usize) -> (DeltaType, bool) {
     }
 }
 
-/// `pending` on top of `next`, as a word.
+/// Returns the word for `pending` on top of `next`.
 ///
-/// What a link follows is an address, whose provenance is exposed here and picked up again by who owns the list
-/// ([`follow`]). A pusher only guesses `next`: until its exchange, a consumer may take that list and free it, and another
-/// one of this slot may be made at the same address. The exchange compares addresses, so it succeeds, and rightly: the
-/// list that is there is the one to go on. But the guess would have the provenance of the freed one.
+/// A link stores only the address of the next one. Its provenance is exposed here, and the owner
+/// of the list recovers it in [`follow`]. A pointer would not do: a pusher only guesses `next`.
+/// Before its exchange, a consumer may take that list and free it, and a new list of this slot
+/// may be allocated at the same address. The exchange compares addresses, so it succeeds, and
+/// that is correct, because the new list is the one to extend. But the guessed pointer would have
+/// the provenance of the freed list.
 #[inline]
 fn link<T>(pending: Pending<T>, next: Raw) -> Raw {
     if next == EMPTY
@@ -171,39 +177,43 @@ fn link<T>(pending: Pending<T>, next: Raw) -> Raw {
     node.map_addr(|address| address | if over { OVER } else { LIST })
 }
 
-/// What stands behind a link, with the provenance of what is there now. Only the owner of the list may use it.
+/// Returns the target of a link, with the provenance of the current allocation. Only the owner of
+/// the list may call this.
 fn follow(next: usize) -> Raw {
     ptr::with_exposed_provenance_mut(next)
 }
 
-/// Takes the top off a list that the caller owns; the rest of it is the second value.
+/// Removes the top of a list that the caller owns. Returns it and the rest of the list.
 ///
 /// # Safety
-/// `word` is a list (not a sentinel) made by `link::<T>`, and the caller owns it: nobody else will follow it.
+/// `word` is a list (not a sentinel) made by `link::<T>`, and the caller owns it: no other thread
+/// will follow it.
 unsafe fn unlink<T>(word: Raw) -> (Pending<T>, Raw) {
     match tag(word) {
         LIST | OVER => {
-            // SAFETY: the tag says that `link` made this from `Box::into_raw`; the caller owns it, so it is taken once.
+            // SAFETY: the tag says that `link` made this from `Box::into_raw`; the caller owns
+            // it, so it is taken once.
             let node = unsafe { Box::from_raw(untagged(word).cast::<Node<T>>()) };
             (node.pending, follow(node.next))
         }
         inline => {
             let (kind, initial) = inline_kind(inline);
-            // SAFETY: the tag says that `link` made this from `Arc::into_raw`; the caller owns it, so it is taken once.
+            // SAFETY: the tag says that `link` made this from `Arc::into_raw`; the caller owns
+            // it, so it is taken once.
             let object = unsafe { Arc::from_raw(untagged(word).cast::<T>()) };
             (Pending::object(kind, object).initial(initial), EMPTY)
         }
     }
 }
 
-/// A whole list that the caller owns, oldest first.
+/// Converts a whole list that the caller owns, oldest first.
 ///
 /// # Safety
 /// As for [`unlink`], for every link; or `word` is a sentinel, which is the empty list.
 unsafe fn unlink_all<T>(mut word: Raw) -> Vec<Pending<T>> {
     let mut list = Vec::new();
     while tag(word) != 0 {
-        // SAFETY: the caller's promise holds for the rest of the list too.
+        // SAFETY: the caller's promise covers the rest of the list, too.
         let (pending, next) = unsafe { unlink(word) };
         list.push(pending);
         word = next;
@@ -223,15 +233,18 @@ impl<T> Word<T> {
     }
 
     pub(super) fn state(&self) -> State {
-        // Acquire, paired with the Release of every transition: who sees Idle sees what the last handler wrote.
+        // Acquire, paired with the Release of every transition: a thread that sees Idle sees what
+        // the last handler wrote.
         state(self.word.load(Ordering::Acquire))
     }
 
-    /// One transition: `Ok` when the word was still `seen`. The pointer given back is the one that stood there: the same
-    /// address as `seen`, and the provenance that `seen`, read earlier, may not have.
+    /// Makes one transition. Returns `Ok` if the word was still `seen`. The returned pointer is
+    /// the one that was in the word: it has the address of `seen`, and the current provenance,
+    /// which `seen` may not have.
     fn change(&self, seen: Raw, new: Raw) -> Result<Raw, Raw> {
-        // Acquire on failure too: the state just read is acted on. A push that finds the slot idle now looks at what it
-        // knows, which the settle that made it idle has released (tests/engine/races.rs, under Miri).
+        // Acquire on failure, too, because the caller acts on the state just read: a push that
+        // now finds the slot idle reads the known object, which the settle that made the slot
+        // idle has released (tests/engine/races.rs, under Miri).
         self.word.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire)
     }
 
@@ -239,7 +252,8 @@ impl<T> Word<T> {
     #[inline(always)]
     pub(super) fn push(&self, mut pending: Pending<T>, rule: Rule, known: impl Fn() -> bool) -> Push<T> {
         let (since, mut tries) = (pending.since, 0);
-        // Acquire: `known` below may look at what the last handler left; paired with the Release of its settle.
+        // Acquire, paired with the Release of the last handler's settle: `known` below may read
+        // what that handler left.
         let mut seen = self.word.load(Ordering::Acquire);
         loop {
             if seen == PEEK {
@@ -267,7 +281,8 @@ impl<T> Word<T> {
                 Ok(_) if enters => return Push::Entered,
                 Ok(_) => return Push::Joined,
                 Err(now) => {
-                    // SAFETY: `new` was made right above and never published; only its top is taken off.
+                    // SAFETY: `new` was made right above and never published; only its top is
+                    // taken off.
                     (pending, _) = unsafe { unlink(new) };
                     pending.undecided = None;
                     pending.since = since;
@@ -277,15 +292,16 @@ impl<T> Word<T> {
         }
     }
 
-    /// list → RUNNING.
+    /// Transition: list → RUNNING.
     pub(super) fn take(&self) -> Taken<T> {
         let list = self.acquire_list(RUNNING, |word| {
             debug_assert_ne!(tag(word), 0, "who has a slot's place in the queue finds deltas");
             tag(word) != 0
         });
         if tag(list) == LIST || tag(list) == OVER {
-            // SAFETY: 1. Pushers made every link with `link::<T>`. 2. The exchange took the list out of the word, so it
-            // is this thread's alone; pushers and peekers follow no list that is not in the word.
+            // SAFETY: 1. Pushers made every link with `link::<T>`. 2. The exchange took the list
+            // out of the word, so this thread owns it; pushers and peekers follow no list that is
+            // not in the word.
             return Taken::Many(unsafe { unlink_all(list) });
         }
         let (kind, initial) = inline_kind(tag(list));
@@ -293,19 +309,19 @@ impl<T> Word<T> {
         Taken::One { kind, object: unsafe { Arc::from_raw(untagged(list).cast::<T>()) }, initial }
     }
 
-    /// EMPTY → RUNNING.
+    /// Transition: EMPTY → RUNNING.
     pub(super) fn claim(&self) -> bool {
         self.change(EMPTY, RUNNING).is_ok()
     }
 
-    /// list over RUNNING → RUNNING.
+    /// Transition: list over RUNNING → RUNNING.
     pub(super) fn take_over(&self) -> Vec<Pending<T>> {
         let list = self.acquire_list(RUNNING, |_| true);
         // SAFETY: as in `take`; RUNNING alone is the empty list.
         unsafe { unlink_all(list) }
     }
 
-    /// Exchanges what `wanted` accepts for `new`, waiting out a peek.
+    /// Replaces a word that `wanted` accepts by `new`. Waits while another thread peeks.
     fn acquire_list(&self, new: Raw, wanted: impl Fn(Raw) -> bool) -> Raw {
         let mut tries = 0;
         // Relaxed: only a guess for the exchange.
@@ -323,30 +339,31 @@ impl<T> Word<T> {
         }
     }
 
-    /// RUNNING → EMPTY.
+    /// Transition: RUNNING → EMPTY.
     pub(super) fn idle(&self) -> bool {
         mutant!(IdleIsStored => return self.word.swap(EMPTY, Ordering::AcqRel) != EMPTY);
         self.change(RUNNING, EMPTY).is_ok()
     }
 
-    /// RUNNING → list.
+    /// Transition: RUNNING → list.
     pub(super) fn requeue(&self, pending: Vec<Pending<T>>) -> Result<(), Vec<Pending<T>>> {
         let list = pending.into_iter().fold(EMPTY, |list, pending| link(pending, list));
-        // SAFETY: the list was made right above and, the change having failed, never published.
+        // SAFETY: the list was made right above and, since the change failed, never published.
         self.change(RUNNING, list).map(drop).map_err(|_| unsafe { unlink_all(list) })
     }
 
-    /// RUNNING → GONE.
+    /// Transition: RUNNING → GONE.
     pub(super) fn retire(&self) -> bool {
         self.change(RUNNING, GONE).is_ok()
     }
 
-    /// EMPTY or GONE → GONE: nothing will ever move this word again.
+    /// Transition: EMPTY or GONE → GONE. After it no transition of this word succeeds.
     pub(super) fn close(&self) -> bool {
         self.change(EMPTY, GONE).is_ok() || self.word.load(Ordering::Acquire) == GONE
     }
 
-    /// list → PEEK → the same list, copied meanwhile, with what `meanwhile` says.
+    /// Transition: list → PEEK → the same list. Copies the list and calls `meanwhile` while the
+    /// word is PEEK.
     pub(super) fn peek<R>(&self, meanwhile: impl FnOnce() -> R) -> Option<(Vec<Pending<T>>, R)> {
         let sentinel = mutant!(PeekIsATake => RUNNING; PEEK);
         let mut tries = 0;
@@ -369,15 +386,17 @@ impl<T> Word<T> {
         let mut word = list;
         while tag(word) != 0 {
             if tag(word) == LIST || tag(word) == OVER {
-                // SAFETY: 1. The tag says that `link` made this node. 2. While PEEK stands in the word nobody takes the
-                // list or pushes on it, so its nodes are neither freed nor changed.
+                // SAFETY: 1. The tag says that `link` made this node. 2. While the word is PEEK
+                // no thread takes the list or pushes on it, so its nodes are neither freed nor
+                // changed.
                 let node = unsafe { &*untagged(word).cast::<Node<T>>() };
                 copies.push(node.pending.clone());
                 word = follow(node.next);
             } else {
                 let (kind, initial) = inline_kind(tag(word));
-                // SAFETY: 1. The tag says that this came from `Arc::into_raw`. 2. As above the list's own count stands;
-                // the count raised here is the one `from_raw` takes over.
+                // SAFETY: 1. The tag says that this came from `Arc::into_raw`. 2. As above, the
+                // list keeps its count; the count raised here is the one that `from_raw` takes
+                // over.
                 let object = unsafe {
                     Arc::increment_strong_count(untagged(word).cast::<T>());
                     Arc::from_raw(untagged(word).cast::<T>())

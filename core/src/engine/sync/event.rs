@@ -1,8 +1,9 @@
-//! event-listener's `Event`, with the wakers of tasks run after its lock.
+//! event-listener's `Event`, except that the wakers of tasks run after its lock is released.
 //!
-//! It runs wakers with its own lock held, and counts wrongly once one panics. But a waker is a stranger's: it may poll its
-//! task at once, call the queue, or panic. So the waker that stands in line is one of ours, which only notes whose turn it
-//! is; whoever notified runs those when the line is left. What a waker panics with goes to the log, and to nobody else.
+//! event-listener calls wakers with its lock held, and its counts become wrong if one panics. But
+//! a waker is user code: it may poll its task at once, call the queue, or panic. So the waker
+//! that is registered here only records which task to wake, and the notifying thread calls the
+//! recorded wakers after the lock is released. A panic of a waker is logged and goes no further.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -36,15 +37,16 @@ impl Event {
     }
 }
 
-/// Its fields are dropped in this order.
+/// A registered listener. Its fields are dropped in this order.
 pub(crate) struct EventListener {
     line: event_listener::EventListener,
     passed_on: PassedOn,
-    /// Kept here too, so that the line never drops the last of it with its lock held.
+    /// A second reference, so that event-listener never drops the last one with its lock held.
     woken: Option<Arc<Woken>>,
 }
 
-/// A listener that leaves with a notification that it did not use hands it to the next in line.
+/// Wakes the recorded tasks on drop: a listener that is dropped with an unused notification
+/// passes it on to the next one.
 struct PassedOn;
 
 impl Drop for PassedOn {
@@ -83,35 +85,35 @@ impl Future for EventListener {
         };
         this.woken = Some(woken.clone());
         Pin::new(&mut this.line).poll(&mut Context::from_waker(&Waker::from(woken)))
-        // Here `before` ends, with no lock held.
+        // `before` is dropped here, with no lock held.
     }
 }
 
-/// A task's waker, to be run when the line's lock is released.
+/// The waker of a task, to be called after event-listener's lock is released.
 struct Woken(Waker);
 
 thread_local! {
-    /// Whom this thread has notified, and not woken yet.
+    /// The tasks that this thread has notified and not woken yet.
     static WOKEN: RefCell<Vec<Arc<Woken>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
         let mut woken = Some(self);
-        // In a thread that ends the list may be gone already.
+        // In a thread that is ending, the list may already be destroyed.
         let _ = WOKEN.try_with(|list| list.borrow_mut().extend(woken.take()));
         woken.into_iter().for_each(run);
     }
 }
 
-/// Wakes a task. A waker's drop is a stranger's code, too.
+/// Wakes a task. The drop of a waker is user code, too.
 fn run(woken: Arc<Woken>) {
     if unharmed(move || woken.0.wake_by_ref()).is_none() {
         unharmed(|| tracing::error!("the waker of a task that waits for the queue panicked"));
     }
 }
 
-/// With no lock held. A waker may notify in its turn.
+/// Wakes the recorded tasks, with no lock held. A waker may notify again.
 #[cold] // Not inlined into every offer: somebody sleeps seldom.
 fn run_woken() {
     let woken = WOKEN.try_with(RefCell::take).unwrap_or_default();

@@ -1,15 +1,17 @@
 //! loom's atomics with a gate before every access. Only compiled in models.
 //!
-//! loom only explores two orders of two accesses when it sees that they depend on each other, and it keeps no more than
-//! the last access of each atomic for that. When a thread loads what it stores next, its own load hides the other
-//! thread's access before it, and the order in which the store comes first is never tried (loom's issues 166 and 392,
-//! both open; `relist::late_stamp` did not see a begin come first). The gate is an atomic of its own on which every access
-//! is a read-modify-write, so that none can hide another. It is relaxed, and hands nothing on.
+//! loom explores two orders of two accesses only if it sees that they depend on each other, and
+//! for that it remembers only the last access of each atomic. If a thread loads an atomic before
+//! it stores to it, its own load hides the other thread's earlier access, and the order in which
+//! the store comes first is never explored (loom issues 166 and 392, both open;
+//! `relist::late_stamp` missed the order in which a begin comes first). The gate is a separate
+//! atomic on which every access is a read-modify-write, so no access can hide another. It is
+//! relaxed and synchronises nothing.
 
 use super::imp::model::sync::atomic::{self, Ordering};
 use super::standins::assert_alive;
 
-/// See the module.
+/// See the module docs.
 pub(crate) struct Gated<A> {
     gate: atomic::AtomicUsize,
     atomic: A,
@@ -21,7 +23,7 @@ impl<A> Gated<A> {
     }
 
     fn access<R>(&self, access: impl FnOnce(&A) -> R) -> R {
-        // Shuttle hides nothing: it does not leave schedules out.
+        // Shuttle does not skip schedules, so it needs no gate.
         if cfg!(deltafifo_loom) {
             self.gate.fetch_add(1, Ordering::Relaxed);
         }
@@ -63,7 +65,7 @@ gated! {
         fetch_add(value: usize, order: Ordering) -> usize;
 }
 
-/// A pointer's.
+/// An atomic pointer.
 pub(crate) type AtomicPtr<T> = Gated<atomic::AtomicPtr<T>>;
 
 impl<T> Gated<atomic::AtomicPtr<T>> {

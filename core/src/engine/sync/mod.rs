@@ -1,11 +1,13 @@
-//! Synchronization facade: std (with `parking_lot`, crossbeam and event-listener) normally; loom under
-//! `--cfg deltafifo_loom` and shuttle under `--cfg deltafifo_shuttle`, for the models and schedules of `loom-tests`. No
-//! other file names `std::sync`. The cfgs are the crate's own, since a bare `cfg(loom)` reaches dependencies that then
-//! want features of theirs.
+//! The synchronisation facade: std (with `parking_lot`, crossbeam and event-listener) in normal
+//! builds; loom with `--cfg deltafifo_loom` and shuttle with `--cfg deltafifo_shuttle`, for the
+//! models and schedules of `loom-tests`. No other file names `std::sync`. The crate has cfgs of
+//! its own because a bare `cfg(loom)` also reaches dependencies, which then need features of
+//! theirs.
 //!
-//! Some names are those of a role ([`WordCell`], [`KnownCell`], [`StampCell`]), so that a mutant can weaken one of them.
-//! A [`mutant!`] line stands where a deliberate defect would stand: it is nothing outside of models, and in them only
-//! what a run of `ci/models.sh` chose, to show that some model fails. Read over them.
+//! Some types are named after their role ([`WordCell`], [`KnownCell`], [`StampCell`]), so that a
+//! mutant can weaken one of them. A [`mutant!`] line marks the place of a deliberate defect. It
+//! expands to nothing outside of models. In a model it is active only if the run of
+//! `ci/models.sh` chose it, to show that some model then fails. Readers can skip these lines.
 
 #[cfg(not(any(deltafifo_loom, deltafifo_shuttle)))]
 mod imp {
@@ -19,29 +21,33 @@ mod imp {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
     pub(crate) use std::sync::atomic::{AtomicPtr as WordCell, AtomicPtr as KnownCell, AtomicU32 as StampCell};
 
-    /// Whether this is a model: then nothing waits by the clock, and sizes are not what they are.
+    /// Whether this is a model. Models do not wait for time to pass, and their types have other
+    /// sizes.
     pub(crate) const MODEL: bool = false;
-    /// How many slots a relist touches under one shared lock: short enough that an add waits microseconds.
+    /// How many slots a relist handles under one shared lock. Few enough that an add waits for
+    /// microseconds only.
     pub(crate) const GROUP: usize = 64;
-    /// Shards of a table: a power of two, at most 2^24. (An interpreter takes longer to go through them than a test has to
-    /// say.)
+    /// The number of shards of a table: a power of two, at most 2^24. (Fewer under Miri, which
+    /// needs too long to visit 256.)
     pub(crate) const SHARDS: usize = if cfg!(miri) { 8 } else { 256 };
-    /// Slots of a run.
+    /// The number of slots in a run.
     pub(crate) const RUN: usize = 1024;
-    /// Shards of an index, and over how many of them one value is spread.
+    /// The number of shards of an index, and over how many of them one value is spread.
     pub(crate) const INDEX_SHARDS: usize = SHARDS;
     pub(crate) const INDEX_SPREAD: usize = if cfg!(miri) { 2 } else { 8 };
 
-    /// A small number that this thread keeps, to keep it out of the others' way.
+    /// Returns a small number that is constant for a thread, for choosing shards that other
+    /// threads do not use.
     pub(crate) fn thread_number() -> usize {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         // Relaxed: only that the numbers differ matters.
         thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed));
-        // A destructor of another thread-local may come after this one's.
+        // The destructor of another thread-local may run after this one was destroyed.
         NUMBER.try_with(|number| *number).unwrap_or(0)
     }
 
-    /// Lets whoever holds what we wait for go on. Called in loops that wait for a few instructions of another thread.
+    /// Lets the thread that the caller waits for continue. For loops that wait for a few
+    /// instructions of another thread.
     pub(crate) fn spin(tries: &mut u32) {
         *tries += 1;
         if *tries < 32 {
@@ -51,11 +57,12 @@ mod imp {
         }
     }
 
-    /// Nothing; a model tells when what was freed is touched.
+    /// Does nothing; in a model it fails if the value was freed.
     #[inline]
     pub(crate) fn assert_alive<T>(_touched: &T) {}
 
-    /// Frees. A model keeps the memory, does what `bury` says, and so finds out who touches it after that.
+    /// Frees a value. A model calls `bury` and keeps the memory instead, so that it detects later
+    /// accesses.
     pub(crate) fn free<T>(freed: Box<T>, _bury: impl FnOnce(&T)) {
         drop(freed);
     }
@@ -86,7 +93,7 @@ mod imp {
     #[cfg(deltafifo_shuttle)]
     pub(crate) use shuttle as model;
 
-    // Locks of models are not counted: a model sees a deadlock by itself.
+    // Models do not count locks, because they detect deadlocks themselves.
     pub(crate) use super::gated::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub(crate) use super::locks::assert_none_held;
     pub(crate) use super::mutants::{KnownCell, StampCell, WordCell, mutant};

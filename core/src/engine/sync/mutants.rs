@@ -1,37 +1,39 @@
-//! Deliberate defects, for `ci/models.sh`: each must make some model fail. One of them, or none, is chosen when a model
-//! program starts; this file and every `mutant!` line exist in models only.
+//! Deliberate defects for `ci/models.sh`: each must make a model fail. A model program chooses
+//! one of them, or none, when it starts. This file and the `mutant!` lines exist only in models.
 //!
-//! A weakened ordering, or a plain store where a read-modify-write belongs, needs no line in the shipped source: it is
-//! done here, in the types of the roles.
+//! A weakened ordering, or a plain store in place of a read-modify-write, needs no line in the
+//! shipped source: it is implemented here, in the role types.
 
 use super::gated::{AtomicPtr, AtomicU32};
 use super::imp::Ordering;
 use crate::{DeltaFifo, Meta};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// A list of deliberate defects, of which one, or none, is chosen for a process. The informer has one of its own.
+/// Defines a list of deliberate defects, of which a process chooses at most one. The informer has
+/// a list of its own.
 #[macro_export]
 macro_rules! mutants {
     ($($name:ident: $what:literal,)*) => {
-        /// See the module.
+        /// See the module docs.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs)]
         pub enum Mutant { $($name),* }
 
-        /// All of them, with what is wrong in each.
+        /// All mutants, each with a description of the defect.
         pub const ALL: &[(Mutant, &str)] = &[$((Mutant::$name, $what)),*];
 
         static CHOSEN: ::std::sync::OnceLock<Option<Mutant>> = ::std::sync::OnceLock::new();
 
-        /// Chooses the defect of this process, once, before the first model or schedule.
+        /// Chooses the defect of this process. Must be called once, before the first model or
+        /// schedule.
         ///
         /// # Panics
-        /// When one was chosen already.
+        /// If it was called before.
         pub fn choose(mutant: Option<Mutant>) {
             assert!(CHOSEN.set(mutant).is_ok(), "the mutant is chosen once");
         }
 
-        /// Whether this is the defect that was chosen.
+        /// Returns whether this defect was chosen.
         pub(crate) fn is(mutant: Mutant) -> bool {
             CHOSEN.get().is_some_and(|chosen| *chosen == Some(mutant))
         }
@@ -144,7 +146,7 @@ mutants! {
     RefusedWriteForgetsFound: "a refused write does not put back what only a search of the indexes has found",
 }
 
-/// How many slots there are: so a model sees that none is left behind.
+/// Returns the number of slots, so that a model can check that none is left behind.
 pub fn slots<T: Send + Sync, M: Meta<T>>(fifo: &DeltaFifo<T, M>) -> usize {
     let mut slots = 0;
     for shard in fifo.store().core.table.shards() {
@@ -165,7 +167,7 @@ macro_rules! mutant {
 }
 pub(crate) use mutant;
 
-/// The ordering of a transition, weakened as chosen.
+/// Returns the ordering of a transition, weakened if the chosen mutant says so.
 fn weakened(order: Ordering, without_release: Mutant, without_acquire: Mutant) -> Ordering {
     match order {
         AcqRel if is(without_release) => Acquire,

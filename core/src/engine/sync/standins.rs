@@ -1,4 +1,4 @@
-//! The thinnest stand-ins for what the model checkers have no type of. Only compiled in models.
+//! Minimal replacements for types that the model checkers lack. Only compiled in models.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use super::imp::model::sync as model;
 use super::imp::model::sync::atomic::{AtomicUsize, Ordering};
 use super::mutants::mutant;
 
-/// `parking_lot::Mutex` without poisoning.
+/// `parking_lot::Mutex`, which has no poisoning.
 pub(crate) struct Mutex<T>(model::Mutex<T>);
 
 impl<T> Mutex<T> {
@@ -26,15 +26,15 @@ impl<T> Mutex<T> {
     }
 }
 
-/// `parking_lot::RwLock` without poisoning.
+/// `parking_lot::RwLock`, which has no poisoning.
 pub(crate) struct RwLock<T> {
     lock: model::RwLock<T>,
     upgradable: model::Mutex<()>,
 }
 
-/// A reader of whom there is one at a time. That it could become the writer is not needed.
+/// A guard that excludes other upgradable readers. Upgrading it is not needed.
 pub(crate) struct RwLockUpgradableReadGuard<'a, T> {
-    // Released first.
+    // Dropped first.
     shared: model::RwLockReadGuard<'a, T>,
     _upgradable: Option<model::MutexGuard<'a, ()>>,
 }
@@ -66,12 +66,13 @@ impl<T> Deref for RwLockUpgradableReadGuard<'_, T> {
     }
 }
 
-/// `arc_swap::ArcSwap` that hands on no more than the store that a load finds, and shows an older one to who has no order to
-/// the newest. All that were ever stored are kept.
+/// `arc_swap::ArcSwap` with the weakest ordering that callers may rely on: a load synchronises
+/// only with the store that it reads, and a thread that is not ordered after the newest store may
+/// read an older one. All stored values are kept.
 pub(crate) struct ArcSwap<T> {
-    /// The place of the newest.
+    /// The index of the newest value.
     newest: super::imp::AtomicUsize,
-    /// Never held across a step.
+    /// Never held across a step of the model.
     stored: std::sync::Mutex<Vec<model::Arc<T>>>,
 }
 
@@ -87,7 +88,7 @@ impl<T> ArcSwap<T> {
         Box::new(self.stored.lock().unwrap()[newest].clone())
     }
 
-    /// One at a time, as the callers see to.
+    /// Stores a value. The callers ensure that stores do not overlap.
     pub(crate) fn store(&self, value: model::Arc<T>) {
         let mut stored = self.stored.lock().unwrap();
         stored.push(value);
@@ -97,23 +98,26 @@ impl<T> ArcSwap<T> {
     }
 }
 
-/// A queue that hands on no more than the real one: a push happens before the pop that finds it, and who has no order to
-/// a push may not find it yet. A mutex around a deque would order calls that the real queue does not, and always show the
-/// newest state, and so hide what rests on either. Its atomics need no gate: nobody loads what it then stores.
+/// A queue with the weakest ordering that callers may rely on: a push happens before the pop that
+/// returns its value, and a thread that is not ordered after a push may not see it yet. A deque
+/// behind a mutex would order calls that the real queue does not order, and would always show the
+/// newest state; it would hide faults that depend on either. These atomics need no gate, because
+/// no thread loads one before it stores to it.
 pub(crate) struct SegQueue<T> {
-    /// How many were pushed.
+    /// The number of pushed entries.
     pushed: AtomicUsize,
-    /// Made with the queue, since loom calls it a race to look at an atomic that was made without an order to it.
+    /// Created with the queue, because loom reports a race for an atomic that was created without
+    /// an ordering before its use.
     published: [AtomicUsize; CELLS],
-    /// Never held across a step: no thread of a model waits for it.
+    /// Never held across a step of the model, so no thread waits for it.
     entries: std::sync::Mutex<Entries<T>>,
 }
 
-/// More entries than a model queues.
+/// More entries than any model queues.
 const CELLS: usize = 8;
 
 struct Entries<T> {
-    /// Names the entries, in no order.
+    /// The number of the next entry. It identifies the entry and implies no order.
     next: usize,
     popped: usize,
     queue: VecDeque<(usize, T)>,
@@ -138,21 +142,22 @@ impl<T> SegQueue<T> {
             entries.next += 1;
             entries.next
         };
-        // Release, paired with the Acquire of the pop that finds it.
+        // Release, paired with the Acquire of the pop that returns this entry.
         self.published[name % CELLS].fetch_add(1, Ordering::Release);
-        // Relaxed, since it is to hand nothing on. What follows, up to the next atomic, is one with this step.
+        // Relaxed, because it must synchronise nothing. The code up to the next atomic belongs to
+        // the same step.
         self.pushed.fetch_add(1, Ordering::Relaxed);
         self.entries().queue.push_back((name, value));
     }
 
     pub(crate) fn len(&self) -> usize {
-        // Relaxed: as in `pop`. A step, so before the lock.
+        // Relaxed: as in `pop`. It is a step of the model, so it comes before the lock.
         let pushed = self.pushed.load(Ordering::Relaxed);
         pushed.saturating_sub(self.entries().popped)
     }
 
     pub(crate) fn pop(&self) -> Option<T> {
-        // Relaxed: it may be an old number.
+        // Relaxed: the number may be outdated.
         let pushed = self.pushed.load(Ordering::Relaxed);
         let (name, value) = {
             let mut entries = self.entries();
@@ -167,7 +172,8 @@ impl<T> SegQueue<T> {
     }
 }
 
-/// event-listener's: a notification goes to the listeners that were there first, and to nobody who comes later.
+/// event-listener's `Event`: a notification goes to the listeners that were registered before it,
+/// first come first served.
 pub(crate) struct Event(model::Arc<Line>);
 
 struct Line {
@@ -177,7 +183,7 @@ struct Line {
 
 struct Listeners {
     next: usize,
-    /// In order of arrival.
+    /// In order of registration.
     waiting: VecDeque<Waiting>,
 }
 
@@ -187,7 +193,7 @@ struct Waiting {
     waker: Option<Waker>,
 }
 
-/// How many to notify: so many more, or until so many are.
+/// How many listeners to notify: this many more, or until this many are notified.
 pub(crate) struct Notification {
     count: usize,
     additional: bool,
@@ -273,7 +279,7 @@ impl Listener for EventListener {
         loop {
             let place = self.find(&mut listeners);
             if listeners.waiting[place].notified {
-                // Its notification is spent.
+                // Consume the notification.
                 listeners.waiting[place].notified = false;
                 return;
             }
@@ -281,7 +287,7 @@ impl Listener for EventListener {
         }
     }
 
-    /// Models have no clock: a deadline never passes.
+    /// Models have no clock, so a deadline never passes.
     fn wait_deadline(self, _deadline: Instant) -> Option<()> {
         self.wait();
         Some(())
@@ -305,7 +311,7 @@ impl Future for EventListener {
 }
 
 impl Drop for EventListener {
-    /// A notification that was not waited for goes to the next in line.
+    /// Passes an unused notification on to the next listener.
     fn drop(&mut self) {
         let mut listeners = self.line.listeners.lock().unwrap();
         let place = self.find(&mut listeners);
@@ -317,7 +323,8 @@ impl Drop for EventListener {
     }
 }
 
-/// The number of this thread in its model, so that threads put index entries into different shards.
+/// Returns the number of this thread in its model, so that threads put index entries into
+/// different shards.
 #[cfg(deltafifo_loom)]
 pub(crate) fn thread_number() -> usize {
     let name = format!("{:?}", super::imp::model::thread::current().id());
@@ -329,7 +336,7 @@ pub(crate) fn thread_number() -> usize {
     0
 }
 
-/// The same in every run, and the last byte of a key chooses its shard.
+/// A hasher with the same result in every run. The last byte of a key chooses its shard.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RandomState;
 
@@ -354,24 +361,26 @@ impl Hasher for LastByte {
         }
     }
 
-    /// An address is another one in every process, and would make a schedule one that cannot be tried again.
+    /// Addresses differ between processes, so hashing them would make a schedule impossible to
+    /// replay.
     fn write_usize(&mut self, _address: usize) {}
 
     fn finish(&self) -> u64 {
-        // Where the table looks for the number of the shard.
+        // The bits from which the table takes the shard number.
         self.hash & !(0xff << 40) | u64::from(self.last) << 40
     }
 }
 
 thread_local! {
-    /// The last boxes that were freed, by their addresses. All threads of a model are one thread of the system.
+    /// The addresses of the boxes that were freed last. All threads of a model run on one system
+    /// thread.
     static FREED: RefCell<VecDeque<Range<usize>>> = const { RefCell::new(VecDeque::new()) };
 }
 
-/// More than an iteration frees.
+/// More than one iteration frees.
 const REMEMBERED: usize = 64;
 
-/// Frees, and keeps the memory, so that whoever touches it after that is found out.
+/// Frees a value, but keeps its memory, so that later accesses are detected.
 pub(crate) fn free<T>(freed: Box<T>, bury: impl FnOnce(&T)) {
     let freed: &T = Box::leak(freed);
     bury(freed);
@@ -382,8 +391,9 @@ pub(crate) fn free<T>(freed: Box<T>, bury: impl FnOnce(&T)) {
     });
 }
 
-/// Whether what lies at this place has not been freed. Every atomic asks it right after an access, before another thread
-/// can go on: asked before it, the step in which another thread frees would come between the question and the access.
+/// Asserts that the value has not been freed. Every atomic checks this right after an access,
+/// before another thread can run: if it checked before, another thread could free the value
+/// between the check and the access.
 pub(crate) fn assert_alive<T>(touched: &T) {
     let at = std::ptr::from_ref(touched).addr();
     FREED.with_borrow(|all| assert!(!all.iter().any(|freed| freed.contains(&at)), "what was freed is touched"));

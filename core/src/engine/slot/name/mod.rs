@@ -1,6 +1,7 @@
-//! The key inside the slot, up to 39 bytes of it in the slot's own line, and the number of the known object's version.
+//! The key inside the slot, of which up to 39 bytes fit in the slot's own line, and the number of
+//! the known object's version.
 //!
-//! | key | where it stands | room for a version |
+//! | key | place | room for a version |
 //! | --- | --- | --- |
 //! | up to 32 bytes | in `head` | yes |
 //! | 33 to 39 bytes | in `head`, its end in `tail` | no |
@@ -18,9 +19,10 @@ const BOXED: u8 = u8::MAX;
 #[repr(C)]
 pub(super) struct Name {
     head: Head,
-    /// The last byte is the tag, which never changes: the length of an inline key, or [`BOXED`]. The seven before it are
-    /// the end of a key of more than [`HEAD`] inline bytes, and then do not change either; else they are the number of a
-    /// version, or 0. As a number it is little-endian on every machine.
+    /// The last byte is the tag, which never changes: the length of an inline key, or [`BOXED`].
+    /// If the key has more than [`HEAD`] inline bytes, the other seven bytes are its end and
+    /// never change either. Otherwise they are the number of a version, or 0, in little-endian
+    /// order on every machine.
     tail: AtomicU64,
 }
 
@@ -47,9 +49,10 @@ impl Name {
         Self { head, tail: AtomicU64::new(u64::from_ne_bytes(tail)) }
     }
 
-    /// The tail's bytes.
+    /// Returns the bytes of the tail.
     fn tail(&self) -> [u8; 8] {
-        // Relaxed: the tag never changes, and who asks for a version has an order to it by the slot's word.
+        // Relaxed: the tag never changes, and readers of the version are ordered by the slot's
+        // word.
         self.tail.load(Ordering::Relaxed).to_ne_bytes()
     }
 
@@ -59,22 +62,24 @@ impl Name {
             // SAFETY: the tag says that `boxed` was written; it never changes after `new`.
             return unsafe { &self.head.boxed };
         }
-        // SAFETY: 1. The tag says that `inline` was written. 2. `head` and `tail` lie side by side (repr(C), size asserted
-        // above), and the pointer is to both. 3. With a tag above HEAD nobody writes to `tail` (`note_version`), with a
-        // lower one the slice ends before it. 4. These bytes are a whole `&str`'s, copied.
+        // SAFETY: 1. The tag says that `inline` was written. 2. `head` and `tail` are adjacent
+        // (repr(C), size asserted above), and the pointer covers both. 3. If the tag is above
+        // HEAD, `tail` is never written (`note_version`); if it is lower, the slice ends before
+        // `tail`. 4. These bytes are a copy of a whole `&str`.
         unsafe {
             std::str::from_utf8_unchecked(slice::from_raw_parts((&raw const *self).cast::<u8>(), usize::from(tag)))
         }
     }
 
-    /// The number of the known object's version, or 0.
+    /// Returns the number of the known object's version, or 0.
     pub(super) fn version(&self) -> u64 {
         let mut tail = self.tail();
         let tag = std::mem::take(&mut tail[7]);
         if has_room(tag) { u64::from_le_bytes(tail) } else { 0 }
     }
 
-    /// Notes a version's number, of at most 56 bits, or 0 for none. By who runs the slot.
+    /// Records the number of a version, at most 56 bits, or 0 for none. Only the holder of the
+    /// running slot calls this.
     pub(super) fn note_version(&self, version: u64) {
         let [.., tag] = self.tail();
         if has_room(tag) {

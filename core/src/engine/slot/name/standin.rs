@@ -1,4 +1,5 @@
-//! In models the key and the number of the version stand side by side: the checkers' atomics have no bytes to share.
+//! The name in models. Key and version number are separate fields, because the checkers' atomics
+//! cannot share bytes with the key.
 
 use crate::engine::sync::{AtomicU64, Ordering};
 
@@ -16,12 +17,12 @@ impl Name {
         &self.key
     }
 
-    /// Relaxed, as in the type that ships: the slot's word has the order.
+    /// Relaxed, as in the shipped type: the slot's word orders it.
     pub(super) fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// Relaxed, as `version`.
+    /// Relaxed, as in `version`.
     pub(super) fn note_version(&self, version: u64) {
         self.version.store(version, Ordering::Relaxed);
     }

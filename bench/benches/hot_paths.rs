@@ -14,7 +14,8 @@ use deltafifo_bench::engines::dashmap::DashMapEngine;
 use deltafifo_bench::engines::deltafifo::DeltaFifoEngine;
 use deltafifo_bench::engines::floor::{Floor, InOrder, Partitioned};
 use deltafifo_bench::engines::mutex_engine::MutexEngine;
-use deltafifo_bench::engines::{EngineName, ListEngine, QueueEngine};
+use deltafifo_bench::engines::{ListEngine, QueueEngine};
+use deltafifo_bench::names::EngineName;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

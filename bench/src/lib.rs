@@ -4,11 +4,14 @@
 pub mod data;
 pub mod digest;
 pub mod engines;
+pub mod machine;
+pub mod names;
 pub mod peers;
 pub mod protocol;
 pub mod report;
 pub mod rounds;
 #[cfg(feature = "peers")]
 pub mod server;
+pub mod versions;
 pub mod warm;
 pub mod workloads;

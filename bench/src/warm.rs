@@ -7,7 +7,7 @@
 
 use memmap2::{Advice, MmapMut};
 
-use crate::engines::EngineName;
+use crate::names::EngineName;
 
 const PAGE: usize = 4096;
 

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use deltafifo_bench::engines::EngineName;
-use deltafifo_bench::protocol::Row;
+use deltafifo_bench::names::EngineName;
+use deltafifo_bench::protocol::{Measured, Row};
 use deltafifo_bench::report::{Directory, Missed, Report, Summary, Verdict, print};
-use deltafifo_bench::rounds::Measured;
-use deltafifo_bench::workloads::Workload;
+
+use deltafifo_bench::names::Workload;
 use serde_json::{Value, json};
 
 /// Quantiles that rows with a distribution have.

@@ -8,6 +8,7 @@ mod input;
 mod node;
 mod plan;
 mod random;
+mod source;
 
 use std::cell::Cell;
 use std::num::NonZero;
@@ -23,18 +24,7 @@ pub use input::{InputError, Pods};
 pub use node::node;
 pub use plan::{Plan, added, changed, gone, hot_key};
 pub use random::{Zipf, splitmix64, uniform_key};
-
-/// Makes the objects of a run. Every call makes a fresh one, as a decoder would: a relist never brings the objects that
-/// are already known. Every object has a name.
-pub trait Source: Send + Sync {
-    /// What is made.
-    type Object: Clone + Send + Sync + 'static;
-    /// How its metadata is read.
-    type Meta: Meta<Self::Object> + Copy + Default + 'static;
-
-    /// Makes object number `index`, with its own version if `version` is `None`.
-    fn make(&self, index: usize, version: Option<String>) -> Self::Object;
-}
+pub use source::Source;
 
 /// Makes all objects of a plan, in its order, on every core: each thread makes one stretch of the list.
 pub fn build<S: Source>(source: &S, plan: &Plan) -> Vec<Arc<S::Object>> {

@@ -9,14 +9,11 @@ pub mod kube_writer;
 pub mod mutex_engine;
 #[cfg(feature = "peers")]
 pub mod mutex_workqueue;
-mod name;
 mod ready;
 #[cfg(feature = "peers")]
 pub mod workqueue;
 
 use std::sync::Arc;
-
-pub use name::EngineName;
 
 /// What a handler is told, after the store was changed.
 pub enum Event<'a, T> {

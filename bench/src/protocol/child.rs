@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 
 use super::{Interrupt, Line};
-use crate::workloads::ChildArgs;
+use crate::protocol::ChildArgs;
 
 /// A child did not bring what it should.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::report::Machine;
+use crate::machine::Machine;
 
 const SOURCE: &str = "peers/client-go";
 

@@ -2,8 +2,8 @@
 
 use super::Summary;
 use super::figure::{count, times};
-use super::table::groups;
-use crate::engines::EngineName;
+use super::groups::groups;
+use crate::names::EngineName;
 
 /// How to read the list.
 pub(super) const BEHIND: &str = "Where deltafifo is behind: every figure in which another engine is ahead of it, and by how much. \
@@ -44,9 +44,9 @@ fn of_group(group: &[&Summary]) -> Option<Behind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::Workload;
+    use crate::protocol::Measured;
     use crate::protocol::Row;
-    use crate::rounds::Measured;
-    use crate::workloads::Workload;
 
     #[test]
     fn every_figure_in_which_another_engine_is_ahead_is_there() {

@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
-use crate::engines::EngineName;
-use crate::rounds::Measured;
-use crate::workloads::Workload;
+use crate::names::EngineName;
+use crate::names::Workload;
+use crate::protocol::Measured;
 
 /// What a row says of the end of its run.
 const STORE: &[&str] = &["store_len", "store_digest"];

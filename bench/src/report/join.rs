@@ -1,9 +1,10 @@
 //! Several files become one report, so that what was measured on several evenings is on one page. One is checked alike.
 
 use super::figure::bytes;
+use super::groups::distinct;
 use super::plain::plain;
-use super::summary::distinct;
-use super::{Machine, Report, Summary};
+use super::{Report, Summary};
+use crate::machine::Machine;
 
 /// The same row is there more than once.
 #[derive(Debug, thiserror::Error)]

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::figure::{count, figure, times};
 use super::{Report, Summary};
-use crate::engines::EngineName;
-use crate::workloads::Workload;
+use crate::names::EngineName;
+use crate::names::Workload;
 
 /// The command that measures everything.
 const FULL: &str = "cargo run --release --features peers --bin relist -- --workload all --report target/report";
@@ -70,9 +70,10 @@ fn distance(report: &Report) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::Machine;
+    use crate::protocol::Measured;
     use crate::protocol::Row;
-    use crate::report::{Machine, Run};
-    use crate::rounds::Measured;
+    use crate::report::Run;
 
     fn of(figures: &[(EngineName, f64)]) -> String {
         let measured = |&(engine, value): &(EngineName, f64)| Measured {

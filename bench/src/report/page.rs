@@ -4,10 +4,11 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::behind::{BEHIND, behind};
 use super::figure::{bytes, count, figure, times};
+use super::groups::distinct;
+use super::groups::{base, groups};
 use super::plots::{Section, style_sheet};
 use super::sanity::sanity;
-use super::summary::distinct;
-use super::table::{MISSING, base, groups};
+use super::table::MISSING;
 use super::{Report, Summary};
 
 /// The whole page.

@@ -73,7 +73,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::workloads::Workload;
+    use crate::names::Workload;
 
     fn row(variant: &str, samples: u64) -> Row {
         let mut row = Row::new(Workload::Stall, variant, "s", 1.0);

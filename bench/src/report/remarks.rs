@@ -1,10 +1,11 @@
 //! What a person is to know of a figure beside the figure: what `extra` says and the row's name does not.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::Summary;
 use super::figure::count;
+use super::losses::{losses, number};
 use super::percentile::is_the_largest;
+use super::summary::Summary;
 
 impl Summary {
     /// In words; empty if there is nothing.
@@ -41,35 +42,6 @@ impl Summary {
     }
 }
 
-/// What a round did not do of what it was to do: a latency of few offers is not that of many, and an open loop that got no
-/// turn has figures of what it did.
-pub(super) fn losses(variant: &str, extra: &Map<String, Value>) -> String {
-    let mut losses = Vec::new();
-    if let Some(samples) = number(extra, "samples").filter(|_| is_the_largest(variant, extra)) {
-        let samples = if samples == 1 { "1 sample".to_owned() } else { format!("{} samples", count(samples)) };
-        losses.push(format!("the largest of {samples}, too few for a percentile"));
-    }
-    if let (Some(made), Some(intended)) = (number(extra, "offers_made"), number(extra, "offers_intended"))
-        && made < intended
-    {
-        losses.push(format!("only {} of {} offers made", count(made), count(intended)));
-    }
-    if let Some(unhandled) = number(extra, "unhandled").filter(|unhandled| *unhandled > 0) {
-        losses.push(format!("{} unhandled after a minute", count(unhandled)));
-    }
-    if extra.get("relist_starved").and_then(Value::as_bool) == Some(true) {
-        losses.push("a relist did not end until the readers were stopped".to_owned());
-    }
-    if extra.contains_key("peak_note") {
-        losses.push("the peak is that of the whole process".to_owned());
-    }
-    losses.join(", ")
-}
-
-fn number(extra: &Map<String, Value>, name: &str) -> Option<usize> {
-    usize::try_from(extra.get(name)?.as_u64()?).ok()
-}
-
 /// How many consumers a variant is called after: `zipf-2x4` and `1us-4-consumers-rate` after four.
 fn named_consumers(variant: &str) -> Option<u64> {
     let parts: Vec<_> = variant.split('-').collect();
@@ -83,10 +55,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::engines::EngineName;
+    use crate::names::EngineName;
+    use crate::names::Workload;
+    use crate::protocol::Measured;
     use crate::protocol::Row;
-    use crate::rounds::Measured;
-    use crate::workloads::Workload;
 
     fn remarks(extra: &Value) -> String {
         let row = json!({

@@ -2,8 +2,8 @@
 
 use super::Summary;
 use super::figure::{count, figure, times};
-use crate::engines::EngineName;
-use crate::workloads::Workload;
+use crate::names::EngineName;
+use crate::names::Workload;
 
 /// The least ratio of client-go-deltafifo to mutex: a baseline that were slower would flatter whoever is compared with it.
 const LEAST_BASE_RATIO: f64 = 2.3;
@@ -88,8 +88,8 @@ fn lists(rows: &[Summary], engine: EngineName, workload: Workload) -> impl Itera
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Measured;
     use crate::protocol::Row;
-    use crate::rounds::Measured;
 
     #[test]
     fn the_base_is_judged_at_every_number_of_objects() {

@@ -5,21 +5,10 @@ use std::fmt::Display;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::losses::losses;
 use super::percentile;
-use super::remarks::losses;
+use crate::protocol::Measured;
 use crate::protocol::Row;
-use crate::rounds::Measured;
-
-/// Each value once, in the order in which they first come.
-pub(super) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut seen = Vec::new();
-    for value in values {
-        if !seen.contains(&value) {
-            seen.push(value);
-        }
-    }
-    seen
-}
 
 /// One figure of one engine over all rounds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -130,8 +119,8 @@ fn kind<E>(of: &Measured<E>) -> (&E, usize, &str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engines::EngineName;
-    use crate::workloads::Workload;
+    use crate::names::EngineName;
+    use crate::names::Workload;
 
     fn measured(engine: EngineName, objects: usize, value: f64) -> Measured {
         Measured { engine, objects, row: Row::new(Workload::Relist, "", "s", value) }

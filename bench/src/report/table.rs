@@ -4,10 +4,9 @@ use std::fmt::Write;
 
 use super::behind::{BEHIND, behind};
 use super::figure::{bytes, figure};
+use super::groups::{base, groups};
 use super::sanity::sanity;
-use super::summary::distinct;
 use super::{Report, Summary};
-use crate::engines::EngineName;
 
 /// What stands where an engine that was to be measured was not.
 pub(super) const MISSING: &str = "NOT MEASURED: a turn failed, or the run was ended before it";
@@ -55,26 +54,6 @@ fn behind_text(rows: &[Summary]) -> String {
         let _ = writeln!(text, "  {:<44} {}", behind.figure, behind.ahead.join(", "));
     }
     text
-}
-
-/// The rows that are compared with each other: of one workload, number of objects and variant.
-pub(super) fn groups<'a>(rows: &[&'a Summary]) -> Vec<Vec<&'a Summary>> {
-    let mut groups = Vec::new();
-    for workload in distinct(rows.iter().map(|row| &row.workload)) {
-        let rows: Vec<_> = rows.iter().copied().filter(|row| row.workload == *workload).collect();
-        let mut kinds = distinct(rows.iter().map(|row| (row.objects, &row.variant)));
-        // Those of joined files may come in any order.
-        kinds.sort_by_key(|(objects, _)| *objects);
-        for kind in kinds {
-            groups.push(rows.iter().copied().filter(|row| (row.objects, &row.variant) == kind).collect());
-        }
-    }
-    groups
-}
-
-/// What the others of a group are compared with.
-pub(super) fn base<'a>(group: &[&'a Summary]) -> Option<&'a Summary> {
-    group.iter().copied().find(|row| row.engine == EngineName::DeltaFifo.name()).or(group.first().copied())
 }
 
 /// One group's table.

@@ -7,8 +7,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::summary::distinct;
-use super::{Machine, Run, Summary, Verdict};
+use super::groups::distinct;
+use super::run::Run;
+use super::summary::Summary;
+use crate::machine::Machine;
 
 /// What the files of this version are marked with. It grows when a field gets another meaning, or a new one must be there.
 const FORMAT: u64 = 2;
@@ -90,32 +92,21 @@ impl Report {
         text
     }
 
-    /// What a reader must know before the figures.
-    pub(super) fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.differences.clone();
-        warnings.extend(self.disagreement().filter(|_| self.runs.len() > 1));
-        for run in &self.runs {
-            if let Verdict::Disagree(_) = run.verdict {
-                warnings.push(run.verdict.sentence());
-            }
-            warnings.extend(run.skipped.iter().cloned());
-            warnings.extend(run.failed.iter().map(|failed| format!("A turn failed: {}", failed.said)));
-            if !run.complete {
-                let (date, not_run) = (&run.date, run.not_run.len());
-                warnings.push(format!(
-                    "The run of {date} was ended before it was complete, {not_run} turns before its end: some figures have \
-                     fewer rounds than others, or are missing."
-                ));
-            }
-        }
-        warnings
-    }
-
     /// The engines, in the order in which they were measured; those that brought nothing last.
     #[must_use]
     pub fn engines(&self) -> Vec<&str> {
         let missed = self.runs.iter().flat_map(|run| run.failed.iter().chain(&run.not_run));
         let measured = self.rows.iter().map(|row| row.engine.as_str());
         distinct(measured.chain(missed.map(|missed| missed.engine.as_str())))
+    }
+
+    /// The engines that should have a row in a group of rows, and have none.
+    pub(super) fn missing(&self, group: &[&Summary]) -> Vec<&str> {
+        let Some(first) = group.first() else { return Vec::new() };
+        let missed = self.runs.iter().flat_map(|run| run.failed.iter().chain(&run.not_run));
+        let here =
+            missed.filter(|missed| missed.objects == first.objects && missed.workloads.contains(&first.workload));
+        let engines = distinct(here.map(|missed| missed.engine.as_str()));
+        engines.into_iter().filter(|engine| group.iter().all(|row| row.engine != *engine)).collect()
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::Plan;
-use crate::engines::EngineName;
-use crate::workloads::Workload;
+use super::plan::Plan;
+use crate::names::EngineName;
+use crate::names::Workload;
 
 /// Its engines. The floor is first and takes least: the others' times are estimated from its turn.
 pub const FIRST_RUN: [EngineName; 7] = [

@@ -2,10 +2,10 @@
 //! What has been measured since says how many times as long this machine takes as the one these are from (50,000 objects,
 //! two busy cores; lists: 640,000).
 
-use super::Plan;
-use super::turns::Turn;
-use crate::engines::EngineName;
-use crate::workloads::Workload;
+use super::plan::Plan;
+use super::turn::Turn;
+use crate::names::EngineName;
+use crate::names::Workload;
 
 /// A decoded pod takes so many times as long to make as a generated object.
 const POD: f64 = 10.0;

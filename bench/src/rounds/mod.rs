@@ -4,46 +4,27 @@
 mod first_run;
 mod guess;
 mod need;
+mod outcome;
+mod plan;
 mod said;
+mod turn;
 mod turns;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
-use crate::engines::EngineName;
-use crate::protocol::{ChildFailed, GoPeer, Interrupt, Line, Row, run_child};
-use crate::report::{Machine, Missed};
+use crate::machine::Machine;
+use crate::protocol::ChildArgs;
+use crate::protocol::{ChildFailed, GoPeer, Interrupt, Line, Measured, run_child};
+use crate::report::Missed;
 use crate::warm;
-use crate::workloads::{ChildArgs, Workload};
 pub use first_run::FIRST_RUN;
 use first_run::fewer;
 pub use need::TooLarge;
+pub use outcome::{Interrupted, Outcome};
+pub use plan::Plan;
 use said::Said;
-use turns::{Turn, Turns};
-
-/// What a run is to measure.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// These engines, in this order,
-    pub engines: Vec<EngineName>,
-    /// these workloads,
-    pub workloads: Vec<Workload>,
-    /// with each of these numbers of objects,
-    pub objects: Vec<usize>,
-    /// made from this list response, or generated,
-    pub input: Option<PathBuf>,
-    /// so many times;
-    pub rounds: usize,
-    /// this is how long a stall run offers, and readers read.
-    pub length: Duration,
-    /// Whether a relist is measured also with lists that belong to the engine alone.
-    pub owned: bool,
-    /// The most that the run should take: if the estimate after the first turn exceeds it, the run starts again with
-    /// fewer objects.
-    pub limit: Option<Duration>,
-}
+use turn::Turn;
+use turns::Turns;
 
 /// The peer in Go.
 #[derive(Debug)]
@@ -54,57 +35,6 @@ pub enum Go {
     Built(GoPeer),
     /// No turn of it is to be run, or none can be.
     Absent,
-}
-
-/// A row, and of what it is.
-#[derive(Clone, Debug)]
-pub struct Measured<E = EngineName> {
-    /// The engine, or the client of a server,
-    pub engine: E,
-    /// with so many objects.
-    pub objects: usize,
-    /// The figure.
-    pub row: Row,
-}
-
-/// What a run brought.
-#[derive(Debug)]
-pub struct Outcome<E = EngineName> {
-    /// All rows, also those of turns that ended before their time: a row that was told is complete.
-    pub measured: Vec<Measured<E>>,
-    /// What the engines say they are, by their names.
-    pub engines: BTreeMap<String, String>,
-    /// The turns that failed, and why.
-    pub failed: Vec<Missed>,
-    /// The turns that did not come to their end because this process was asked to end.
-    pub not_run: Vec<Missed>,
-    /// What cannot be run here, and why.
-    pub skipped: Vec<String>,
-    /// How far it came, if this process was asked to end.
-    pub interrupted: Option<Interrupted>,
-}
-
-impl<E> Outcome<E> {
-    /// Whether everything was measured.
-    #[must_use]
-    pub fn is_complete(&self) -> bool {
-        self.failed.is_empty() && self.interrupted.is_none()
-    }
-}
-
-impl<E> Default for Outcome<E> {
-    fn default() -> Self {
-        let (measured, engines, interrupted) = (Vec::new(), BTreeMap::new(), None);
-        Self { measured, engines, failed: Vec::new(), not_run: Vec::new(), skipped: Vec::new(), interrupted }
-    }
-}
-
-/// This process was asked to end.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("interrupted; {done} of {of} turns were done, and only what was measured by then is reported")]
-pub struct Interrupted {
-    pub(crate) done: usize,
-    pub(crate) of: usize,
 }
 
 /// Runs all children. One that fails costs its turn, and nothing else.

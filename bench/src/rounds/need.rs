@@ -6,10 +6,10 @@
 //! objects and with 1,000 pods. (Of generated objects, in bytes a key: relist 4,600 in deltafifo, 6,500 in kube-writer, 3,400
 //! in client-go-informer; churn 5,600, 8,400 and 4,200; events 4,000 and 5,700; stall 4,200 and 6,100.)
 
-use super::Plan;
-use super::turns::Turn;
-use crate::engines::EngineName;
-use crate::workloads::Workload;
+use super::plan::Plan;
+use super::turn::Turn;
+use crate::names::EngineName;
+use crate::names::Workload;
 
 /// What a key takes in an engine, with what the allocator keeps.
 const KEY: u64 = 1_100;

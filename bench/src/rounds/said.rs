@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::turns::Turn;
+use super::turn::Turn;
 
 /// For each engine what it said where time is measured, and where memory is: the peers in Go have another setting there,
 /// and a figure is to stand beside its own.
@@ -40,7 +40,7 @@ impl Said {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engines::EngineName;
+    use crate::names::EngineName;
 
     #[test]
     fn the_setting_of_the_times_is_not_that_of_memory() {

@@ -1,72 +1,16 @@
-//! The turns of a run, and their progress on standard error: a bar on a terminal, else one line a turn.
+//! The progress of a run on standard error: a bar on a terminal, else one line a turn.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
-use super::{Plan, guess};
-use crate::engines::EngineName;
+use super::guess;
+use super::plan::Plan;
+use super::turn::{Kind, Turn};
+use crate::names::Workload;
 use crate::protocol::{Progress, Row};
 use crate::report::figure;
-use crate::workloads::Workload;
-
-/// One child.
-#[derive(Clone, Copy)]
-pub(super) struct Turn {
-    round: usize,
-    rounds: usize,
-    pub objects: usize,
-    pub engine: EngineName,
-    /// Whether it is about memory, which is measured in a process that has done nothing else.
-    pub memory: bool,
-}
-
-impl Turn {
-    /// All turns in their order: rounds outermost, engines next to each other. Every second round goes the other way, so that
-    /// nobody always has the machine as the same neighbour leaves it.
-    pub fn all(plan: &Plan) -> Vec<Self> {
-        let mut all = Vec::new();
-        for round in 1..=plan.rounds {
-            for objects in plan.objects.iter().copied() {
-                let mut engines = plan.engines.clone();
-                if round.is_multiple_of(2) {
-                    engines.reverse();
-                }
-                for engine in engines {
-                    let turn = |memory| Self { round, rounds: plan.rounds, objects, engine, memory };
-                    all.extend([false, true].map(turn).into_iter().filter(|turn| !turn.workloads(plan).is_empty()));
-                }
-            }
-        }
-        all
-    }
-
-    #[cfg(test)]
-    pub fn of(engine: EngineName, memory: bool) -> Self {
-        Self { round: 1, rounds: 1, objects: 10, engine, memory }
-    }
-
-    /// What is measured in it.
-    pub fn workloads(&self, plan: &Plan) -> Vec<Workload> {
-        let mine = |workload: &Workload| self.engine.can(*workload) && self.memory == (*workload == Workload::Memory);
-        plan.workloads.iter().copied().filter(mine).collect()
-    }
-
-    /// What is the same in every round, and takes about as long.
-    fn kind(&self) -> Kind {
-        (self.engine.name(), self.objects, self.memory)
-    }
-}
-
-impl fmt::Display for Turn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { round, rounds, objects, engine, memory } = self;
-        let what = if *memory { ", memory" } else { "" };
-        write!(f, "round {round}/{rounds}: {engine}, {objects} objects{what}")
-    }
-}
 
 /// See the module.
 pub(super) struct Turns {
@@ -80,9 +24,6 @@ pub(super) struct Turns {
     left: Duration,
     about: &'static str,
 }
-
-/// What is the same in every round.
-type Kind = (&'static str, usize, bool);
 
 impl Turns {
     pub fn new(all: &[Turn], plan: &Plan) -> Self {
@@ -178,17 +119,7 @@ impl Drop for Turns {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_second_round_takes_the_engines_the_other_way() {
-        let engines = vec![EngineName::Floor, EngineName::Mutex];
-        let length = Duration::from_secs(1);
-        let workloads = vec![Workload::Relist];
-        let (objects, input, owned, limit) = (vec![10], None, true, None);
-        let plan = Plan { engines, workloads, objects, input, rounds: 3, length, owned, limit };
-        let order: Vec<_> = Turn::all(&plan).iter().map(|turn| turn.engine.name()).collect();
-        assert_eq!(order, ["floor", "mutex", "mutex", "floor", "floor", "mutex"]);
-    }
+    use crate::names::EngineName;
 
     #[test]
     fn a_guess_is_made_at_once_and_gets_better() {

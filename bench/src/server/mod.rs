@@ -21,10 +21,10 @@ mod config;
 mod curl;
 mod error;
 mod objects;
+mod plan;
 mod process;
 mod turn;
 
-use std::path::PathBuf;
 use std::pin::pin;
 
 use kube::Client;
@@ -37,25 +37,13 @@ pub use client_name::ClientName;
 use config::config;
 pub use error::ServerError;
 use objects::Objects;
+pub use plan::Plan;
+use plan::WORKLOAD;
 use turn::{Taken, Turn};
 
+use crate::protocol::Measured;
 use crate::report::Missed;
-use crate::rounds::{Interrupted, Measured, Outcome};
-
-/// What it is called in every table.
-const WORKLOAD: &str = "server";
-
-/// What is to be measured.
-pub struct Plan {
-    /// The server of this file,
-    pub kubeconfig: PathBuf,
-    /// by these,
-    pub chosen: Chosen,
-    /// with so many objects,
-    pub objects: usize,
-    /// so many times.
-    pub rounds: usize,
-}
+use crate::rounds::{Interrupted, Outcome};
 
 /// Makes the objects that are not there, and runs all clients. One that fails costs its turn, and nothing else. Ctrl-C ends it
 /// with what was measured.

@@ -11,10 +11,11 @@ use super::client::{CUT, Counts, RELIST, THERE};
 use super::client_name::{ClientName, Program};
 use super::error::TurnFailed;
 use super::objects::Objects;
+use super::plan::{Plan, WORKLOAD};
 use super::process::{Process, Used};
-use super::{Plan, WORKLOAD};
+
+use crate::machine::Machine;
 use crate::protocol::Row;
-use crate::report::Machine;
 use crate::warm::Ahead;
 use crate::workloads::peak_of;
 

@@ -1,14 +1,11 @@
 //! What a child process does: one engine, the workloads asked for, the rows on standard output.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
-
+use super::fill::ChildError;
 use super::footprint::{self, Offer};
 use super::lists::Lists;
 #[cfg(feature = "peers")]
 use super::workqueue;
-use super::{Workload, events, owned, queries, readers, slow_handler, stall};
+use super::{events, owned, queries, readers, slow_handler, stall};
 #[cfg(feature = "peers")]
 use crate::data::Pods;
 use crate::data::{Generated, Source};
@@ -20,35 +17,9 @@ use crate::engines::kube_writer::{KubeWriterEngine, Owned, Shared};
 use crate::engines::mutex_engine::MutexEngine;
 #[cfg(feature = "peers")]
 use crate::engines::mutex_workqueue::MutexWorkQueue;
-use crate::engines::{Counts, EngineName, IndexEngine, ListEngine, QueueEngine, StoreEngine};
-use crate::protocol::{Done, Line, Output};
-
-/// What a child is asked to do.
-#[derive(Clone, Debug)]
-pub struct ChildArgs {
-    /// On this engine,
-    pub engine: EngineName,
-    /// these workloads,
-    pub workloads: Vec<Workload>,
-    /// with this many objects,
-    pub objects: usize,
-    /// made from this list response, or generated;
-    pub input: Option<PathBuf>,
-    /// this is how long a stall run offers, and readers read.
-    pub length: Duration,
-    /// Whether a relist is measured also with lists that belong to the engine alone.
-    pub owned: bool,
-}
-
-impl ChildArgs {
-    /// Whether a workload is to be run.
-    pub(super) fn asks(&self, workload: Workload) -> bool {
-        self.workloads.contains(&workload)
-    }
-}
-
-/// Why a child failed.
-pub type ChildError = Box<dyn std::error::Error>;
+use crate::engines::{IndexEngine, ListEngine, QueueEngine, StoreEngine};
+use crate::names::{EngineName, Workload};
+use crate::protocol::{ChildArgs, Done, Line, Output};
 
 /// Runs a child to its end.
 ///
@@ -186,17 +157,4 @@ fn run_lists<S: Source, E: ListEngine<S::Object>>(
 /// Leaves what is not needed any more to the end of the process, which frees millions of objects at once.
 fn leave<V>(value: V) {
     std::mem::forget(value);
-}
-
-/// An engine that knows a list.
-pub(super) fn filled<T, E: QueueEngine<T>>(new: impl Fn() -> E, list: &[Arc<T>]) -> E {
-    let engine = new();
-    relist(&engine, list.to_vec());
-    engine
-}
-
-/// A relist that is not measured; what the handler counted.
-pub(super) fn relist<T, E: ListEngine<T>>(engine: &E, list: E::List) -> Counts {
-    engine.replace(list, "1");
-    engine.drain()
 }

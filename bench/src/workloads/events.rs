@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::Map;
 
-use super::Workload;
-use super::child::{ChildArgs, ChildError, filled};
+use super::fill::{ChildError, filled};
 use super::memory::MemoryMark;
 use super::outcome::add_outcome;
 use crate::data::{Plan, Source, Zipf, build, uniform_key};
 use crate::engines::{Counts, QueueEngine};
+use crate::names::Workload;
+use crate::protocol::ChildArgs;
 use crate::protocol::{Line, Output, Row};
 
 /// Producers and as many consumers.

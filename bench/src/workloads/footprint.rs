@@ -6,7 +6,7 @@
 //! before would take memory.
 //!
 //! Resident is also what the allocator keeps for later. So this runs in a process of its own, mimalloc gives pages back at
-//! once there (`protocol/child.rs`), and every step is done by threads that end with it, since a thread keeps free
+//! once there (`rounds/mod.rs`), and every step is done by threads that end with it, since a thread keeps free
 //! pages too. What remains is what lies free between what is used.
 
 use std::sync::Arc;
@@ -14,13 +14,14 @@ use std::thread;
 
 use serde_json::Map;
 
-use super::Workload;
-use super::child::{ChildArgs, ChildError, relist};
 use super::events::resume;
+use super::fill::{ChildError, relist};
 use super::memory::{MemoryMark, resident};
 use super::outcome::{add_counts, add_store};
 use crate::data::{Plan, Source, build};
 use crate::engines::{Counts, ListEngine};
+use crate::names::Workload;
+use crate::protocol::ChildArgs;
 use crate::protocol::{Line, Output, Row};
 
 /// How many updates of every key are pending.

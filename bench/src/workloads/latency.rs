@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde_json::{Map, Value};
 
-use super::Workload;
+use crate::names::Workload;
 use crate::protocol::Row;
 
 /// What is longer counts as this long: an hour, in nanoseconds.

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Map, Value};
 
-use super::child::ChildArgs;
+use crate::protocol::ChildArgs;
 use crate::warm;
 
 /// See the module.

@@ -1,11 +1,12 @@
 //! A relist whose lists belong to the engine alone, so that handling the new objects frees the old.
 
-use super::Workload;
-use super::child::{ChildArgs, ChildError, relist};
+use super::fill::{ChildError, relist};
 use super::lists::measure;
 use super::outcome::add_outcome;
 use crate::data::{Plan, Source, build};
 use crate::engines::ListEngine;
+use crate::names::Workload;
+use crate::protocol::ChildArgs;
 use crate::protocol::{Output, Row};
 
 /// Gives the engine a list of its own, and then measures another one.

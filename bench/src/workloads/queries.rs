@@ -11,14 +11,15 @@ use std::time::Instant;
 use deltafifo::Meta;
 use serde_json::{Map, Value};
 
-use super::Workload;
-use super::child::{ChildArgs, ChildError, filled};
 use super::events::ratio;
+use super::fill::{ChildError, filled};
 use super::latency::{Latencies, MAX, P50, P99_9};
 use super::memory::MemoryMark;
 use crate::data::{Plan, Source, build, node, uniform_key};
 use crate::digest::Digest;
 use crate::engines::{IndexEngine, QueueEngine};
+use crate::names::Workload;
+use crate::protocol::ChildArgs;
 use crate::protocol::{Line, Output};
 
 /// How often each index is asked.

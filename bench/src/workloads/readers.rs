@@ -11,15 +11,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::Map;
 
-use super::Workload;
-use super::child::{ChildArgs, ChildError, relist};
 use super::events::resume;
+use super::fill::{ChildError, relist};
 use super::latency::{Latencies, MAX, P50, P99_9, P99_99};
 use super::lists::expected;
 use super::memory::MemoryMark;
 use super::outcome::add_outcome;
 use crate::data::{Plan, Source, build, uniform_key};
 use crate::engines::{Counts, StoreEngine};
+use crate::names::Workload;
+use crate::protocol::ChildArgs;
 use crate::protocol::{Line, Output};
 
 /// How many threads read.

@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::Map;
 
-use super::Workload;
-use super::child::{ChildArgs, ChildError, filled};
 use super::events::{ratio, resume};
+use super::fill::{ChildError, filled};
 use super::latency::{Latencies, MAX, P50, P99, P99_9};
 use super::memory::MemoryMark;
 use super::outcome::add_outcome;
 use crate::data::{Plan, Source, build, uniform_key};
 use crate::engines::{Counts, QueueEngine};
+use crate::names::Workload;
+use crate::protocol::ChildArgs;
 use crate::protocol::{Line, Output, Row};
 
 /// Microseconds that the handler takes.

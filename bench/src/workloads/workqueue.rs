@@ -17,12 +17,13 @@ use deltafifo_informer::workqueue::WorkQueue;
 use serde_json::Map;
 use tokio::runtime::{Builder, Handle};
 
-use super::Workload;
-use super::child::{ChildArgs, ChildError};
 use super::events::{ratio, resume};
+use super::fill::ChildError;
 use super::memory::MemoryMark;
 use crate::data::{Source, with_key};
 use crate::engines::workqueue::{Key, WorkEngine};
+use crate::names::Workload;
+use crate::protocol::ChildArgs;
 use crate::protocol::{Line, Output, Row};
 
 /// Threads that add, and in `workers` as many that take.

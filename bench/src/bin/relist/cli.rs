@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, value_parser};
-use deltafifo_bench::engines::EngineName;
+use deltafifo_bench::names::EngineName;
+use deltafifo_bench::names::Workload;
 use deltafifo_bench::peers::NeedsPeers;
 #[cfg(feature = "peers")]
 use deltafifo_bench::server::ClientName;
-use deltafifo_bench::workloads::Workload;
 
 /// Without the feature the option is only refused.
 #[cfg(not(feature = "peers"))]

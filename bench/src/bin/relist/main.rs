@@ -11,13 +11,14 @@ use std::process::ExitCode;
 use cli::Cli;
 #[cfg(feature = "peers")]
 use deltafifo_bench::data::Pods;
-use deltafifo_bench::engines::EngineName;
-use deltafifo_bench::protocol::{GoPeer, Interrupt};
-use deltafifo_bench::report::{Machine, Outputs, Report, Run, Summary, Unwritable, Verdict, join, meaning};
+use deltafifo_bench::machine::Machine;
+use deltafifo_bench::names::{EngineName, Workload};
+use deltafifo_bench::protocol::{ChildArgs, GoPeer, Interrupt};
+use deltafifo_bench::report::{Outputs, Report, Run, Summary, Unwritable, Verdict, join, meaning};
 use deltafifo_bench::rounds::{self, FIRST_RUN, Go, Interrupted, Outcome, Plan};
 #[cfg(feature = "peers")]
 use deltafifo_bench::server;
-use deltafifo_bench::workloads::{self, ChildArgs, Workload};
+use deltafifo_bench::workloads;
 use mimalloc::MiMalloc;
 
 #[global_allocator]

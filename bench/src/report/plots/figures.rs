@@ -1,7 +1,7 @@
 //! Plots of one figure an engine: times of the lists, rates, memory.
 
 use super::super::Summary;
-use super::super::table::groups;
+use super::super::groups::groups;
 use super::canvas::Drawn;
 use super::scale::{Scale, label};
 use super::{Plot, largest, ranges};

@@ -1,7 +1,7 @@
 //! Time per object over the number of objects, of runs with several.
 
 use super::super::Summary;
-use super::super::summary::distinct;
+use super::super::groups::distinct;
 use super::Plot;
 use super::canvas::Drawn;
 use super::lines::{self, Across, Line, Point};

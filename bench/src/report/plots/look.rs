@@ -120,7 +120,7 @@ pub fn style_sheet() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engines::EngineName;
+    use crate::names::EngineName;
 
     /// Relative luminance, as the accessibility guidelines define it.
     fn luminance(RGBColor(red, green, blue): RGBColor) -> f64 {

@@ -15,7 +15,7 @@ pub(super) use look::style_sheet;
 
 use names::Names;
 
-use super::summary::distinct;
+use super::groups::distinct;
 use super::{Report, Summary};
 
 /// Plots that belong together.

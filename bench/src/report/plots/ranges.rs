@@ -6,7 +6,7 @@ use plotters::style::text_anchor::HPos;
 
 use super::super::Summary;
 use super::super::figure::{figure, times};
-use super::super::table::base;
+use super::super::groups::base;
 use super::canvas::{self, Drawn, TITLE_HEIGHT, WIDTH};
 use super::look::{GRID, TEXT, look};
 use super::scale::{Scale, label};

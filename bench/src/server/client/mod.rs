@@ -27,7 +27,7 @@ use tokio::sync::mpsc;
 use super::client_name::ClientName;
 use super::config::config;
 use super::objects::namespace;
-use crate::report::versions::locked;
+use crate::versions::locked;
 use cut::Cut;
 use kube_rs::KubeRs;
 use ours::Ours;

@@ -16,15 +16,16 @@ use std::time::Duration;
 use serde_json::Map;
 
 use self::offers::Offers;
-use super::Workload;
-use super::child::{ChildArgs, ChildError, filled};
 use super::events::resume;
+use super::fill::{ChildError, filled};
 use super::latency::{MAX, P50, P99, P99_9, Quantile};
 use super::memory::MemoryMark;
 use super::outcome::add_store;
 use super::pace::exact_wake_ups;
 use crate::data::{Plan, Source, build};
 use crate::engines::{Counts, Event, QueueEngine};
+use crate::names::Workload;
+use crate::protocol::ChildArgs;
 use crate::protocol::{Line, Output};
 
 const QUANTILES: [Quantile; 4] = [P50, P99, P99_9, MAX];

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use deltafifo::Meta;
 use serde_json::{Map, Value};
 
-use super::super::child::{ChildArgs, ChildError};
+use super::super::fill::ChildError;
 use super::super::latency::Latencies;
 use super::super::pace::wait_until;
 use crate::data::{Plan, Source, build};
 use crate::engines::QueueEngine;
+use crate::protocol::ChildArgs;
 
 const OFFER_EVERY: Duration = Duration::from_micros(100);
 const WAIT_FOR_OFFERS: Duration = Duration::from_secs(60);

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::report::versions::locked;
-use crate::workloads::Workload;
+use super::Workload;
+use crate::versions::locked;
 
 /// An engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
-use super::versions::locked;
+use crate::versions::locked;
 
 /// What the figures depend on beside the code.
 #[derive(Clone, Debug, Serialize, Deserialize)]

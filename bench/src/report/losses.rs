@@ -1,0 +1,35 @@
+//! What a round did not do of what it was to do.
+
+use serde_json::{Map, Value};
+
+use super::figure::count;
+use super::percentile::is_the_largest;
+
+/// What a round did not do of what it was to do: a latency of few offers is not that of many, and an open loop that got no
+/// turn has figures of what it did.
+pub(super) fn losses(variant: &str, extra: &Map<String, Value>) -> String {
+    let mut losses = Vec::new();
+    if let Some(samples) = number(extra, "samples").filter(|_| is_the_largest(variant, extra)) {
+        let samples = if samples == 1 { "1 sample".to_owned() } else { format!("{} samples", count(samples)) };
+        losses.push(format!("the largest of {samples}, too few for a percentile"));
+    }
+    if let (Some(made), Some(intended)) = (number(extra, "offers_made"), number(extra, "offers_intended"))
+        && made < intended
+    {
+        losses.push(format!("only {} of {} offers made", count(made), count(intended)));
+    }
+    if let Some(unhandled) = number(extra, "unhandled").filter(|unhandled| *unhandled > 0) {
+        losses.push(format!("{} unhandled after a minute", count(unhandled)));
+    }
+    if extra.get("relist_starved").and_then(Value::as_bool) == Some(true) {
+        losses.push("a relist did not end until the readers were stopped".to_owned());
+    }
+    if extra.contains_key("peak_note") {
+        losses.push("the peak is that of the whole process".to_owned());
+    }
+    losses.join(", ")
+}
+
+pub(super) fn number(extra: &Map<String, Value>, name: &str) -> Option<usize> {
+    usize::try_from(extra.get(name)?.as_u64()?).ok()
+}

@@ -2,99 +2,33 @@
 //!
 //! What a relist lists is stamped with its generation; while it is open adds and updates stamp too. At commit, what holds an older stamp is deleted. One relist is current: a later begin supersedes.
 
+//!
+//! | file | what lives there |
+//! | --- | --- |
+//! | `generations` | which relist is current, and what offers stamp with |
+//! | `unchanged` | which objects need not be queued |
+//! | `sweep` | the deletions of a commit |
+
+mod generations;
+mod sweep;
+mod unchanged;
+
 use std::ops::Deref;
 
-use crossbeam::utils::CachePadded;
-
+use super::join::Join;
 use super::{DeltaFifo, Known};
-use crate::engine::ready_queue::Lane;
 use crate::engine::release::OneByOne;
-use crate::engine::shard::Shard;
 use crate::engine::slot::Version;
-use crate::engine::slot::{Pending, Pushed, Rule, RunningSlot, Slot, State, Ticket, What};
-use crate::engine::sync::{Arc, AtomicU32, GROUP, Mutex, Ordering, RwLock, assert_none_held, mutant};
+use crate::engine::sync::{Arc, GROUP, mutant};
 use crate::error::{OfferError, RelistError, StoreError};
 use crate::version::ResourceVersion;
 use crate::{DeltaObject, DeltaType, Meta};
-
-use super::applied::Hold;
-use super::join::{Join, on_threads};
-use super::news::News;
-use super::offer::Missing;
+use generations::NO_GENERATION;
+pub(super) use generations::Relists;
+pub(super) use unchanged::Look;
 
 /// A server says how many objects are to come: beyond this it is not believed, and the table grows as they do.
 const MOST_EXPECTED: usize = 1 << 22;
-/// That of a relist for which no generation was left. No relist that is open has it, and no stamp is older.
-const NO_GENERATION: u32 = 0;
-
-/// Which relist is current.
-pub(super) struct Relists {
-    /// The current relist's generation while it is open, else 0. Changed under `last`.
-    open: AtomicU32,
-    last: Mutex<Last>,
-}
-
-struct Last {
-    /// The last one given out.
-    generation: u32,
-    /// Of the last commit.
-    version: Option<String>,
-}
-
-impl Relists {
-    pub(super) fn new() -> Self {
-        Self { open: AtomicU32::new(0), last: Mutex::new(Last { generation: 0, version: None }) }
-    }
-
-    /// The generation to stamp with, 0 when no relist is open. Read with the shard's lock held.
-    pub(super) fn open(&self) -> u32 {
-        // Acquire, paired with `begin`. An offer that still sees the state before a begin comes before that relist.
-        self.open.load(Ordering::Acquire)
-    }
-
-    /// Begins a relist; `claim` belongs to that step. Its generation, and what `claim` said. `wait` waits for what the shards'
-    /// holders push; in between no relist is current, so that nothing that an older one still pushes comes after an offer that
-    /// counts as listed by this one. None: no generation is left, and nothing has begun.
-    fn begin<R>(&self, claim: impl FnOnce() -> R, wait: impl FnOnce()) -> Option<(u32, R)> {
-        let mut last = self.last.lock();
-        last.generation = last.generation.checked_add(1)?;
-        if self.open() != 0 {
-            let meanwhile = mutant!(BegunBeforeItWaits => last.generation; 0);
-            // Release, paired with `open`, here and below.
-            self.open.store(meanwhile, Ordering::Release);
-            wait();
-        }
-        self.open.store(last.generation, Ordering::Release);
-        // After that: an offer that finds the population claimed must count as listed.
-        Some((last.generation, claim()))
-    }
-
-    /// Ends a relist if it is still the current one; `step`, which may change the version, belongs to that.
-    fn end<R>(&self, generation: u32, step: impl FnOnce(&mut Option<String>) -> R) -> Option<R> {
-        let mut last = self.last.lock();
-        if last.generation != generation {
-            return None;
-        }
-        // Release, paired with `open`.
-        self.open.store(0, Ordering::Release);
-        Some(step(&mut last.version))
-    }
-
-    /// Asked with a shard's lock held: what is then pushed under that lock comes before the newer relist's first object, if
-    /// one begins meanwhile (see `begin_replace`).
-    pub(super) fn is_current(&self, generation: u32) -> bool {
-        self.open() == generation
-    }
-}
-
-/// What the sweep of some shards came to.
-struct Swept<T> {
-    deleted: usize,
-    /// Counted, and not deleted: the key was neither pending nor known.
-    skipped: usize,
-    /// To be queued.
-    queued: Vec<Ticket<T>>,
-}
 
 /// What a committed relist did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -428,189 +362,6 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Relist<'_, T, M> {
             let _ = self.end(|_| self.fifo.initial.abandon());
         }
     }
-}
-
-impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Deletes what an older stamp says was not listed, on as many threads as a relist may use.
-    fn sweep(&self, generation: u32, marks: bool) -> usize {
-        let shards = self.core.table.shards();
-        let parts = shards.chunks(shards.len().div_ceil(self.relist_threads)).collect();
-        let held = self.hold();
-        let swept = on_threads(parts, |shards| self.sweep_shards(shards, generation, marks));
-        let deleted = swept.iter().map(|swept| swept.deleted).sum();
-        let skipped = swept.iter().map(|swept| swept.skipped).sum();
-        let queued: Vec<_> = swept.into_iter().flat_map(|swept| swept.queued).collect();
-        let queued = self.push_walk(queued, held.as_ref().map(Hold::epoch));
-        self.tell(&News { queued, ..self.uncounted(skipped, marks) });
-        deleted
-    }
-
-    /// Deletes in some of the shards.
-    fn sweep_shards(&self, shards: &[CachePadded<RwLock<Shard<T>>>], generation: u32, marks: bool) -> Swept<T> {
-        let mut swept = Swept { deleted: 0, skipped: 0, queued: Vec::new() };
-        for shard in shards {
-            // Looked for with the lock shared, which keeps nobody waiting: stamps only grow, and a slot that is made after
-            // the look comes after the sweep.
-            let unlisted: Vec<String> = {
-                let shard = shard.read();
-                let unlisted = shard.slots_near().filter(|slot| slot.stamped() < generation);
-                unlisted.map(|slot| slot.key().to_owned()).collect()
-            };
-            // A reader of this shard waits for a few of them at most.
-            for group in unlisted.chunks(GROUP) {
-                let shard = shard.write();
-                if !mutant!(SweepNeverLooks => true; self.relists.is_current(generation)) {
-                    return swept;
-                }
-                for key in group {
-                    self.sweep_slot(&shard, key, generation, marks, &mut swept);
-                }
-            }
-        }
-        swept
-    }
-
-    fn sweep_slot(&self, shard: &Shard<T>, key: &str, generation: u32, marks: bool, swept: &mut Swept<T>) {
-        let hash = self.core.table.hash(key.as_bytes());
-        let Some(slot) = shard.find(hash, key.as_bytes()) else { return };
-        if mutant!(SweepDecidesByItsLook => false; slot.stamped() >= generation) {
-            return;
-        }
-        // Counted before the push: see `join_group`.
-        self.counted(1, marks);
-        let pending = Pending::new(What::Swept(None)).initial(marks).since(self.queue.now());
-        let pushed = slot.push(pending, Rule::IfExists);
-        if matches!(pushed, Pushed::Skipped(_)) {
-            swept.skipped += 1;
-            return;
-        }
-        swept.queued.extend(self.queue.ticket(Lane::Backlog, slot, pushed));
-        slot.stamp(generation);
-        // Else a store elsewhere that still knows the key would have it deleted once more.
-        self.list_elsewhere(generation, slot.key().as_bytes());
-        swept.deleted += 1;
-    }
-
-    /// Deletes what a store elsewhere knows and the relist did not list, after the sweep of the table. A key that the store
-    /// no longer knows when it is asked has been deleted meanwhile.
-    fn sweep_elsewhere(&self, generation: u32, marks: bool) -> usize {
-        let Known::Elsewhere { objects, .. } = &self.known else { return 0 };
-        let mut deleted = 0;
-        let table = &self.core.table;
-        assert_none_held();
-        for key in objects.list_keys() {
-            let hash = table.hash(key.as_bytes());
-            mutant!(SweepLooksUnlocked => {
-                if !self.is_listed_elsewhere(generation, key.as_bytes()) {
-                    self.push(key.as_bytes(), Pending::new(What::Swept(None)), Rule::IfExists, Missing::Ask);
-                }
-                continue;
-            });
-            let shard = table.shard(hash).write();
-            // While this lock is held that stays so: a newer relist's begin passes it before a key takes the place of what
-            // this one listed.
-            if !self.relists.is_current(generation) {
-                break;
-            }
-            if self.is_listed_elsewhere(generation, key.as_bytes()) {
-                continue;
-            }
-            self.initial.marked(usize::from(marks));
-            let pending = Pending::new(What::Swept(None)).initial(marks);
-            deleted +=
-                usize::from(self.push_or_insert(shard, hash, key.as_bytes(), pending, Rule::IfExists, Missing::Ask));
-        }
-        deleted
-    }
-
-    /// Counts `key` as listed by a relist.
-    pub(super) fn list_key(&self, generation: u32, hash: u64, key: &[u8]) {
-        self.list_elsewhere(generation, key);
-        if let Some(slot) = self.core.table.shard(hash).read().find(hash, key) {
-            slot.stamp(generation);
-        }
-    }
-
-    /// A relist is over.
-    fn forget_listed(&self, generation: u32) {
-        if let Known::Elsewhere { listed, .. } = &self.known {
-            listed.clear(generation);
-        }
-    }
-
-    /// `deltas` are about to be pushed by a relist.
-    pub(super) fn counted(&self, deltas: usize, marks: bool) {
-        if deltas > 0 {
-            self.depth.add(deltas);
-            self.initial.marked(if marks { deltas } else { 0 });
-        }
-    }
-
-    /// `deltas` of those counted were not pushed after all.
-    pub(super) fn uncounted(&self, deltas: usize, marks: bool) -> News {
-        let room = self.depth.subtract(deltas);
-        News { queued: 0, room, synced: self.initial.settled(if marks { deltas } else { 0 }) }
-    }
-
-    /// A look, with the shard's lock held, at a slot whose object was listed with `version`.
-    pub(super) fn look(&self, slot: &Slot<T>, version: Version<'_>) -> Look<T> {
-        mutant!(SkipIgnoresTheHandler => return slot.known().map_or(Look::Needed, Look::Idle));
-        mutant!(KnownReadBeforeTheWord => {
-            let known = slot.known().map_or(Look::Needed, Look::Idle);
-            return if slot.state() == State::Idle { known } else { Look::Needed };
-        });
-        mutant!(NoteReadBeforeTheWord => if slot.is_noted(version.number()) {
-            return if slot.state() == State::Idle { Look::Noted } else { Look::Needed };
-        });
-        // The word first: what is known, or noted, while it says idle, or after, is at least as new.
-        if !matches!(self.known, Known::Fused) || slot.state() != State::Idle {
-            return Look::Needed;
-        }
-        if slot.is_noted(version.number()) {
-            return Look::Noted;
-        }
-        slot.known().map_or(Look::Needed, Look::Idle)
-    }
-
-    /// Whether the object of that look is of `version`, as received, which is only asked for when the look does not say. Called
-    /// with no lock held: the accessor is user code.
-    pub(super) fn is_unchanged<'v>(&self, look: Look<T>, version: impl FnOnce() -> Version<'v>) -> bool {
-        !self.transform.alters_versions()
-            && match look {
-                Look::Noted => true,
-                Look::Idle(known) => {
-                    let version = version();
-                    !version.is_empty()
-                        && self
-                            .core
-                            .keys
-                            .meta()
-                            .version(&known)
-                            .is_some_and(|known| Version::of(known.as_bytes()) == version)
-                }
-                Look::Needed => false,
-            }
-    }
-
-    /// Notes in the slot the version of what it knows, so that a relist need not look at the object.
-    #[inline(never)] // Only queues that skip what is unchanged need it.
-    pub(super) fn note_version(&self, running: &mut RunningSlot<T>) {
-        let number = |known: &T| {
-            self.core.keys.meta().version(known).map_or(0, |version| Version::of(version.as_bytes()).number())
-        };
-        let number = running.known_ref().map_or(0, |known| number(&known));
-        running.note_version(number);
-    }
-}
-
-/// What a relist that skips what is unchanged finds under a key.
-pub(super) enum Look<T> {
-    /// An idle slot, which knows an object that is noted to be of that version.
-    Noted,
-    /// An idle slot, and what it knows.
-    Idle(Arc<T>),
-    /// Nothing that can be skipped.
-    Needed,
 }
 
 #[cfg(test)]

@@ -1,0 +1,146 @@
+//! The deletions of a commit: what is known or pending and holds an older stamp.
+
+use crossbeam::utils::CachePadded;
+
+use super::super::applied::Hold;
+use super::super::join::on_threads;
+use super::super::news::News;
+use super::super::offer::Missing;
+use super::super::{DeltaFifo, Known};
+use crate::Meta;
+use crate::engine::ready_queue::Lane;
+use crate::engine::shard::Shard;
+use crate::engine::slot::{Pending, Pushed, Rule, Ticket, What};
+use crate::engine::sync::{GROUP, RwLock, assert_none_held, mutant};
+
+/// What the sweep of some shards came to.
+struct Swept<T> {
+    deleted: usize,
+    /// Counted, and not deleted: the key was neither pending nor known.
+    skipped: usize,
+    /// To be queued.
+    queued: Vec<Ticket<T>>,
+}
+
+impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
+    /// Deletes what an older stamp says was not listed, on as many threads as a relist may use.
+    pub(super) fn sweep(&self, generation: u32, marks: bool) -> usize {
+        let shards = self.core.table.shards();
+        let parts = shards.chunks(shards.len().div_ceil(self.relist_threads)).collect();
+        let held = self.hold();
+        let swept = on_threads(parts, |shards| self.sweep_shards(shards, generation, marks));
+        let deleted = swept.iter().map(|swept| swept.deleted).sum();
+        let skipped = swept.iter().map(|swept| swept.skipped).sum();
+        let queued: Vec<_> = swept.into_iter().flat_map(|swept| swept.queued).collect();
+        let queued = self.push_walk(queued, held.as_ref().map(Hold::epoch));
+        self.tell(&News { queued, ..self.uncounted(skipped, marks) });
+        deleted
+    }
+
+    /// Deletes in some of the shards.
+    fn sweep_shards(&self, shards: &[CachePadded<RwLock<Shard<T>>>], generation: u32, marks: bool) -> Swept<T> {
+        let mut swept = Swept { deleted: 0, skipped: 0, queued: Vec::new() };
+        for shard in shards {
+            // Looked for with the lock shared, which keeps nobody waiting: stamps only grow, and a slot that is made after
+            // the look comes after the sweep.
+            let unlisted: Vec<String> = {
+                let shard = shard.read();
+                let unlisted = shard.slots_near().filter(|slot| slot.stamped() < generation);
+                unlisted.map(|slot| slot.key().to_owned()).collect()
+            };
+            // A reader of this shard waits for a few of them at most.
+            for group in unlisted.chunks(GROUP) {
+                let shard = shard.write();
+                if !mutant!(SweepNeverLooks => true; self.relists.is_current(generation)) {
+                    return swept;
+                }
+                for key in group {
+                    self.sweep_slot(&shard, key, generation, marks, &mut swept);
+                }
+            }
+        }
+        swept
+    }
+
+    fn sweep_slot(&self, shard: &Shard<T>, key: &str, generation: u32, marks: bool, swept: &mut Swept<T>) {
+        let hash = self.core.table.hash(key.as_bytes());
+        let Some(slot) = shard.find(hash, key.as_bytes()) else { return };
+        if mutant!(SweepDecidesByItsLook => false; slot.stamped() >= generation) {
+            return;
+        }
+        // Counted before the push: see `join_group`.
+        self.counted(1, marks);
+        let pending = Pending::new(What::Swept(None)).initial(marks).since(self.queue.now());
+        let pushed = slot.push(pending, Rule::IfExists);
+        if matches!(pushed, Pushed::Skipped(_)) {
+            swept.skipped += 1;
+            return;
+        }
+        swept.queued.extend(self.queue.ticket(Lane::Backlog, slot, pushed));
+        slot.stamp(generation);
+        // Else a store elsewhere that still knows the key would have it deleted once more.
+        self.list_elsewhere(generation, slot.key().as_bytes());
+        swept.deleted += 1;
+    }
+
+    /// Deletes what a store elsewhere knows and the relist did not list, after the sweep of the table. A key that the store
+    /// no longer knows when it is asked has been deleted meanwhile.
+    pub(super) fn sweep_elsewhere(&self, generation: u32, marks: bool) -> usize {
+        let Known::Elsewhere { objects, .. } = &self.known else { return 0 };
+        let mut deleted = 0;
+        let table = &self.core.table;
+        assert_none_held();
+        for key in objects.list_keys() {
+            let hash = table.hash(key.as_bytes());
+            mutant!(SweepLooksUnlocked => {
+                if !self.is_listed_elsewhere(generation, key.as_bytes()) {
+                    self.push(key.as_bytes(), Pending::new(What::Swept(None)), Rule::IfExists, Missing::Ask);
+                }
+                continue;
+            });
+            let shard = table.shard(hash).write();
+            // While this lock is held that stays so: a newer relist's begin passes it before a key takes the place of what
+            // this one listed.
+            if !self.relists.is_current(generation) {
+                break;
+            }
+            if self.is_listed_elsewhere(generation, key.as_bytes()) {
+                continue;
+            }
+            self.initial.marked(usize::from(marks));
+            let pending = Pending::new(What::Swept(None)).initial(marks);
+            deleted +=
+                usize::from(self.push_or_insert(shard, hash, key.as_bytes(), pending, Rule::IfExists, Missing::Ask));
+        }
+        deleted
+    }
+
+    /// Counts `key` as listed by a relist.
+    pub(in crate::fifo) fn list_key(&self, generation: u32, hash: u64, key: &[u8]) {
+        self.list_elsewhere(generation, key);
+        if let Some(slot) = self.core.table.shard(hash).read().find(hash, key) {
+            slot.stamp(generation);
+        }
+    }
+
+    /// A relist is over.
+    pub(super) fn forget_listed(&self, generation: u32) {
+        if let Known::Elsewhere { listed, .. } = &self.known {
+            listed.clear(generation);
+        }
+    }
+
+    /// `deltas` are about to be pushed by a relist.
+    pub(in crate::fifo) fn counted(&self, deltas: usize, marks: bool) {
+        if deltas > 0 {
+            self.depth.add(deltas);
+            self.initial.marked(if marks { deltas } else { 0 });
+        }
+    }
+
+    /// `deltas` of those counted were not pushed after all.
+    pub(in crate::fifo) fn uncounted(&self, deltas: usize, marks: bool) -> News {
+        let room = self.depth.subtract(deltas);
+        News { queued: 0, room, synced: self.initial.settled(if marks { deltas } else { 0 }) }
+    }
+}

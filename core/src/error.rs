@@ -40,6 +40,57 @@ pub enum OfferError {
         /// The error of the transformer.
         source: BoxError,
     },
+    /// The relist is of a scope that the key does not belong to.
+    #[error(
+        "key {key:?} does not belong to scope {scope:?}, or not to it alone, so its relist did not queue \
+         the object"
+    )]
+    OutOfScope {
+        /// Key of the object.
+        key: String,
+        /// The scope of the relist.
+        scope: String,
+    },
+}
+
+/// A scope was not added to a queue.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScopeError {
+    /// The queue has a scope of this name.
+    #[error("the queue has a scope {scope:?} already: use that one, or remove it first")]
+    Overlaps {
+        /// Its namespace or name.
+        scope: String,
+    },
+    /// A key lies in this scope and in another one; one of the two has a predicate.
+    #[error(
+        "key {key:?} lies in scope {scope:?} and in scope {other:?}, but scopes must have no key in \
+         common: change the predicate"
+    )]
+    CommonKey {
+        /// The scope that was to be added.
+        scope: String,
+        /// The scope that the queue has.
+        other: String,
+        /// The key.
+        key: String,
+    },
+    /// The keys of the queue do not tell the namespace.
+    #[error(
+        "scope {scope:?} is a namespace, but the queue has a key function of its own, so its keys do \
+         not tell the namespace: use KeyScope::keys"
+    )]
+    NeedsNames {
+        /// The namespace.
+        scope: String,
+    },
+    /// A relist of the whole queue is open.
+    #[error("a relist of the whole queue is open: commit or abandon it before scope {scope:?} is added")]
+    RelistOpen {
+        /// The scope that was to be added.
+        scope: String,
+    },
 }
 
 /// A relist or a batch stopped.
@@ -68,6 +119,29 @@ pub enum RelistError {
     /// A newer relist has begun.
     #[error("a newer relist has begun: this one is over, what it did until then stays, it does nothing more")]
     Superseded,
+    /// The queue is relisted scope by scope.
+    #[error(
+        "the queue has scopes, so it is not relisted as a whole, and nothing was listed or deleted: \
+         relist each scope, or remove them first"
+    )]
+    HasScopes,
+    /// The scope is not of this queue, or was removed from it.
+    #[error(
+        "the queue has no scope {scope:?}, so nothing was listed or deleted: it was removed, or belongs \
+         to another queue"
+    )]
+    UnknownScope {
+        /// The namespace or name of the scope.
+        scope: String,
+    },
+    /// A key does not belong to the scope of the relist.
+    #[error("key {key:?} does not belong to scope {scope:?}, or not to it alone: its relist ignores the key")]
+    OutOfScope {
+        /// The key.
+        key: String,
+        /// The scope of the relist.
+        scope: String,
+    },
     /// The queue has begun 2^32 - 1 relists and cannot number another one.
     #[error(
         "this queue has begun 2^32 - 1 relists, and can begin no more, so nothing was listed or deleted: build a new queue, \
@@ -246,7 +320,7 @@ impl From<OfferError> for StoreError {
     fn from(error: OfferError) -> Self {
         match error {
             OfferError::Key(error) => Self::Key(error),
-            error @ OfferError::Transform { .. } => Self::Refused(error),
+            error @ (OfferError::Transform { .. } | OfferError::OutOfScope { .. }) => Self::Refused(error),
         }
     }
 }

@@ -64,6 +64,7 @@ mod key;
 mod meta;
 mod plain;
 mod roles;
+mod scope;
 mod store;
 mod version;
 
@@ -78,7 +79,7 @@ pub use engine::sync::mutants;
 pub use delta::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 pub use error::{
     Altered, BoxError, Closed, HandlerError, HeapError, IndexError, KeyError, MutationError, OfferError, PopError,
-    ProcessError, RelistError, SelectorError, StoreError, TransactionError, VersionError, WaitError,
+    ProcessError, RelistError, ScopeError, SelectorError, StoreError, TransactionError, VersionError, WaitError,
 };
 pub use fifo::{Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Failure, Popped, Refused, Relist};
 pub use in_order::{Event, InOrderFifo, InOrderFifoBuilder, ReplacedAll, Turn};
@@ -86,6 +87,7 @@ pub use key::{ExplicitKey, KeyFunc, KeySource};
 pub use meta::{Labels, Meta, NoMeta};
 pub use plain::{Fifo, Heap, KeyedQueue};
 pub use roles::{ItemHandler, KnownObjects, Queue, ReflectorStore, Store};
+pub use scope::{KeyScope, ScopeId};
 pub use store::{
     CacheMutationDetector, ExpirationCache, IndexReader, Indexer, IndexerBuilder, Indexers, Lister, MutationCache,
     MutationCacheBuilder, NAMESPACE_INDEX, NamespaceLister, Selector, Transaction, UndeltaStore, WalkPosition,

@@ -16,6 +16,11 @@ use std::fmt;
 pub struct ResourceVersion(Box<str>);
 
 impl ResourceVersion {
+    /// The least one, which names no state.
+    pub(crate) fn zero() -> Self {
+        Self(Box::default())
+    }
+
     /// Parses a version. Returns `None` if `text` is empty or contains anything but decimal
     /// digits.
     #[must_use]

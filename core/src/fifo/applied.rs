@@ -13,6 +13,7 @@ use crate::engine::ready_queue::{Lane, Stretch};
 use crate::engine::slot::{QueuedSlot, Ticket};
 use crate::engine::sync::{Arc, mutant};
 use crate::error::{VersionError, WaitError};
+use crate::scope::{ScopeId, Scopes};
 use crate::store::applied::{Origin, Point, parse};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
@@ -122,6 +123,35 @@ impl<T, M> DeltaFifo<T, M> {
         }
         let point = self.core.applied.expect(parse(version).ok()?, Origin::List).ok()?;
         self.queue.mark(point)
+    }
+
+    /// Records that everything in `scope` up to `version` was offered, and queues the marker of the
+    /// least version of all scopes, up to which everything was. Returns the point that is complete by
+    /// that, if any; the caller passes it to [`committed`](Self::committed) once no lock is held.
+    pub(super) fn mark_scope(
+        &self,
+        scopes: &mut Scopes,
+        scope: &ScopeId,
+        version: &str,
+        origin: Origin,
+    ) -> Result<Option<Point>, VersionError> {
+        if let Some(reached) = scopes.reached(scope) {
+            let point = self.core.applied.expect_part(reached.as_ref(), parse(version)?, origin)?;
+            if origin == Origin::List || reached.as_ref() < Some(&point) {
+                *reached = Some(point);
+            }
+        }
+        Ok(self.mark_least(scopes))
+    }
+
+    /// Queues the marker of the least version of all scopes.
+    pub(super) fn mark_least(&self, scopes: &Scopes) -> Option<Point> {
+        if !self.queue.is_tracked() {
+            return None;
+        }
+        let least = mutant!(GreatestScopeApplies => scopes.greatest(); scopes.least())?;
+        self.core.applied.expect_point(&least);
+        self.queue.mark(least)
     }
 
     /// Wakes callers that wait for a version, after [`mark_commit`](Self::mark_commit).

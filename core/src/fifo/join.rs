@@ -27,6 +27,7 @@ use crate::engine::slot::{Pending, Pushed, Rule, Ticket, prefetch};
 use crate::engine::sync::{Arc, GROUP, RUN, SHARDS, mutant};
 use crate::engine::table::Table;
 use crate::error::{OfferError, RelistError};
+use crate::scope::Within;
 use crate::{DeltaType, Meta};
 
 /// Objects that one thread takes on at a time: their keys then still lie in its cache when they are joined. (Under an
@@ -45,11 +46,13 @@ const SLOT_AHEAD: usize = 10;
 const KNOWN_AHEAD: usize = 5;
 
 /// What is done with a page.
-pub(super) struct Join {
+pub(super) struct Join<'r> {
     pub(super) kind: DeltaType,
     /// The relist's generation; 0 for a batch of single offers, which stamp with the open one.
     pub(super) generation: u32,
     pub(super) marks: bool,
+    /// The keys of a relist of a scope.
+    pub(super) within: Option<&'r Within>,
     pub(super) skip_unchanged: bool,
     /// Whether the page ends before the first refused object, or goes on without it.
     pub(super) stops_at_refused: bool,
@@ -109,7 +112,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Unpublished<'_, T, M> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    pub(super) fn join(&self, join: &Join, page: Vec<Arc<T>>) -> Result<Vec<Refused>, RelistError> {
+    pub(super) fn join(&self, join: &Join<'_>, page: Vec<Arc<T>>) -> Result<Vec<Refused>, RelistError> {
         let (threads, longest_stride) = self.scale_of(page.len());
         let size = PIECE.min(page.len().div_ceil(threads));
         let mut pieces: Vec<_> = (0..threads).map(|_| Piece::new(size, threads)).collect();
@@ -152,7 +155,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 }
                 left_out.push(Refused { index, source });
             }
-            if join.generation != 0 && !self.relists.is_current(join.generation) {
+            if join.generation != 0 && !self.relists.is_current(join.generation, join.within) {
                 return Err(RelistError::Superseded);
             }
             for (number, share) in shares.iter_mut().enumerate() {
@@ -172,7 +175,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// The first step: keys, hashes, transformer; the entries divided by whose shard they are.
-    fn key_piece(&self, join: &Join, piece: &mut Piece<T>) {
+    fn key_piece(&self, join: &Join<'_>, piece: &mut Piece<T>) {
         let (keys, table) = (&self.core.keys, &self.core.table);
         let Piece { objects, first, arena, entries, refused } = piece;
         let threads = entries.len();
@@ -195,6 +198,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             }
             let at = arena.len();
             let keyed = keys.write(&object, arena).map_err(OfferError::from);
+            let keyed = keyed.and_then(|()| join.check_scope(&arena[at..]));
             let object = match keyed.and_then(|()| self.transform(&arena.as_bytes()[at..], object)) {
                 Ok(object) => object,
                 Err(error) => {
@@ -231,7 +235,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// The second step, for the shards of one thread: piece by piece, so that every key keeps its list order.
-    fn join_share(&self, join: &Join, share: &mut Share<'_, T, M>, arenas: &[&str]) {
+    fn join_share(&self, join: &Join<'_>, share: &mut Share<'_, T, M>, arenas: &[&str]) {
         let Share { entries, order, queued } = share;
         for (entries, arena) in entries.iter_mut().zip(arenas) {
             sort_by_shard(entries, order);
@@ -250,7 +254,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// A group of objects of one shard.
     fn join_group(
         &self,
-        join: &Join,
+        join: &Join<'_>,
         entries: &mut [Entry<T>],
         group: &[u32],
         arena: &str,
@@ -285,7 +289,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 continue;
             };
             let Some(object) = entry.object.take() else { continue };
-            self.list_elsewhere(generation, key);
+            self.list_joined(join, generation, key);
             slot.stamp(generation);
             let pushed = slot.push(join.pending(object).since(since), Rule::Always);
             joins |= matches!(pushed, Pushed::Joined);
@@ -310,7 +314,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 let entry = &mut entries[number as usize];
                 let Some(object) = entry.object.take() else { continue };
                 let name = entry.name(arena);
-                self.list_elsewhere(generation, name.as_bytes());
+                self.list_joined(join, generation, name.as_bytes());
                 let place = table.find_or_insert(&mut shard, entry.hash, name);
                 let slot = shard.at(place);
                 slot.stamp(generation);
@@ -322,24 +326,33 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
+    /// Notes a key, for a store elsewhere.
+    fn list_joined(&self, join: &Join<'_>, generation: u32, key: &[u8]) {
+        if join.generation == 0 {
+            self.list_offered(generation, key);
+        } else {
+            self.list_elsewhere(generation, key);
+        }
+    }
+
     /// What to stamp with. `None` when the relist is no longer the current one. Asked with the shard's lock held.
-    fn generation_of(&self, join: &Join) -> Option<u32> {
+    fn generation_of(&self, join: &Join<'_>) -> Option<u32> {
         mutant!(OldPageGoesOn => if join.generation != 0 { return Some(join.generation); });
         match join.generation {
             0 => Some(mutant!(BatchesDoNotStamp => 0; self.relists.open())),
-            generation => self.relists.is_current(generation).then_some(generation),
+            generation => self.relists.is_current(generation, join.within).then_some(generation),
         }
     }
 
     /// Takes the objects of a group that are not pushed after all out of the counts.
-    fn leave_out(&self, join: &Join, entries: &[Entry<T>], group: &[u32]) {
+    fn leave_out(&self, join: &Join<'_>, entries: &[Entry<T>], group: &[u32]) {
         self.tell(&self.uncounted(objects_left(entries, group), join.marks));
     }
 
     /// What is left of the group without what is known, idle and of an equal version, once that is stamped. The versions
     /// are compared with no lock held. What is left out stays in its entry until the next stride, and so is freed in list
     /// order, in which it was made: freed shard by shard it costs twice as much.
-    fn skip_unchanged(&self, join: &Join, entries: &[Entry<T>], group: &[u32], arena: &str) -> Vec<u32> {
+    fn skip_unchanged(&self, join: &Join<'_>, entries: &[Entry<T>], group: &[u32], arena: &str) -> Vec<u32> {
         let Some(&first) = group.first() else { return Vec::new() };
         let shard = self.core.table.shard(entries[first as usize].hash).read();
         bring_first_near(&shard, entries, group, arena);
@@ -466,7 +479,18 @@ fn bring_slot_near<T>(shard: &Shard<T>, entry: &Entry<T>, arena: &str) {
     prefetch(entry.key(arena).as_ptr());
 }
 
-impl Join {
+impl Join<'_> {
+    /// Fails for a key that does not belong to the scope of the relist.
+    fn check_scope(&self, key: &str) -> Result<(), OfferError> {
+        match self.within {
+            Some(within) if !within.contains(key) => {
+                let scope = within.scope.name().to_owned();
+                Err(OfferError::OutOfScope { key: key.to_owned(), scope })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn lane(&self) -> Lane {
         if self.generation == 0 { Lane::Live } else { Lane::Backlog }
     }

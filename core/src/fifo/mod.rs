@@ -5,6 +5,7 @@
 //! | `offer` | add, update, delete, `add_if_not_present`: one key, with its shard held against other offers |
 //! | `relist`, `join` | replace and relists in pieces; the join of a page with the table |
 //! | `listed` | what a relist listed, for a store elsewhere |
+//! | `scope` | parts of the queue that are relisted each for itself |
 //! | `resync` | Sync for what is known and idle |
 //! | `pop`, `batch` | the guards: taking, applying, verdicts |
 //! | `settle` | the end of a handler: the one place of the hard cases |
@@ -26,6 +27,7 @@ mod pop;
 mod relist;
 mod resolve;
 mod resync;
+mod scope;
 mod settle;
 
 use crate::engine::ledger::Epoch;

@@ -12,6 +12,7 @@ use crate::engine::slot::{Pending, Pushed, Rule, Slot, State, What};
 use crate::engine::sync::{Arc, assert_none_held, mutant};
 use crate::error::{KeyError, OfferError, RelistError, StoreError};
 use crate::key::{KeyBuf, as_str};
+use crate::scope::Within;
 use crate::{DeltaObject, DeltaType, Deltas, KeySource, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
@@ -75,9 +76,19 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// The same as [`delete`](Self::delete) by the relist of that generation, while it is the current one. It is of that
     /// relist: like what that lists, it populates nothing by itself, and if it `marks`, it is of the initial population.
-    pub(super) fn delete_in(&self, generation: u32, marks: bool, object: DeltaObject<T>) -> Result<(), StoreError> {
+    pub(super) fn delete_in(
+        &self,
+        generation: u32,
+        marks: bool,
+        within: Option<&Within>,
+        object: DeltaObject<T>,
+    ) -> Result<(), StoreError> {
         let mut key = KeyBuf::new();
         self.core.keys.write_source(&KeySource::from(&object), &mut key)?;
+        if let Some(within) = within.filter(|within| !within.contains(as_str(&key))) {
+            let (key, scope) = (as_str(&key).to_owned(), within.scope.name().to_owned());
+            return Err(RelistError::OutOfScope { key, scope }.into());
+        }
         let (deletion, done) = match self.deletion(object, &key) {
             Ok(None) => return Ok(()),
             Ok(Some(deletion)) => (deletion, Ok(())),
@@ -87,7 +98,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let (hash, missing) = (self.core.table.hash(&key), self.missing());
         let shard = self.core.table.shard(hash).write();
         // While this lock is held that stays so: a newer relist's begin passes it before it lists anything.
-        if !mutant!(OldDeleteCounts => true; self.relists.is_current(generation)) {
+        if !mutant!(OldDeleteCounts => true; self.relists.is_current(generation, within)) {
             return Err(RelistError::Superseded.into());
         }
         if missing != Missing::Ignore || shard.find(hash, &key).is_some() {
@@ -186,7 +197,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         pending.offered_in(self.queue.now());
         let (weight, lane) = (pending.weight(), self.queue.lane_of(&pending));
         let open = self.stamp_of_offer(key, rule);
-        self.list_elsewhere(open, key);
+        self.list_offered(open, key);
         let slot = shard.at(place);
         if open != 0 {
             slot.stamp(open);
@@ -233,25 +244,34 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         mutant!(DeltasDoNotStamp => if rule == Rule::IfAbsent { return 0 });
         let open = self.relists.open();
         let writes = matches!(rule, Rule::Always | Rule::IfAbsent);
-        if writes || self.is_listed_elsewhere(open, key) { open } else { 0 }
+        if writes || open != 0 && self.is_listed_by_any(key) { open } else { 0 }
     }
 
-    /// While a relist is open, a key that is written must not be swept: noted here when slots do not live long enough to
+    /// Notes a key that a relist lists, for a store elsewhere: its slot does not live long enough to
     /// carry the stamp.
-    pub(super) fn list_elsewhere(&self, open: u32, key: &[u8]) {
+    pub(super) fn list_elsewhere(&self, generation: u32, key: &[u8]) {
+        if let Known::Elsewhere { listed, .. } = &self.known {
+            listed.insert(generation, as_str(key));
+        }
+    }
+
+    /// Notes a key that is written while relists are open, none of which is to sweep it.
+    pub(super) fn list_offered(&self, open: u32, key: &[u8]) {
         if open != 0
             && let Known::Elsewhere { listed, .. } = &self.known
         {
-            listed.insert(open, as_str(key));
+            listed.insert_in_all(as_str(key));
         }
     }
 
+    /// Whether an open relist of a store elsewhere has listed `key`.
+    fn is_listed_by_any(&self, key: &[u8]) -> bool {
+        matches!(&self.known, Known::Elsewhere { listed, .. } if listed.any_contains(as_str(key)))
+    }
+
     /// Whether that was noted for `key`.
-    pub(super) fn is_listed_elsewhere(&self, open: u32, key: &[u8]) -> bool {
-        match &self.known {
-            Known::Elsewhere { listed, .. } => open != 0 && listed.contains(open, as_str(key)),
-            Known::Fused | Known::Nowhere => false,
-        }
+    pub(super) fn is_listed_elsewhere(&self, generation: u32, key: &[u8]) -> bool {
+        matches!(&self.known, Known::Elsewhere { listed, .. } if listed.contains(generation, as_str(key)))
     }
 }
 

@@ -103,6 +103,43 @@ impl Applied {
         Ok(point)
     }
 
+    /// Does the same for a part of what feeds the store, of which everything up to `reached` was
+    /// offered. Each part has lists of its own, so the histories are told apart by them: a list at a
+    /// lower version than the part had in this history begins the next one, and any other list is of
+    /// the present one. A point of a former history is less than those of the present.
+    pub(crate) fn expect_part(
+        &self,
+        reached: Option<&Point>,
+        version: ResourceVersion,
+        origin: Origin,
+    ) -> Result<Point, VersionError> {
+        let mut state = self.state.lock();
+        if state.writer == Writer::Untracked {
+            return Err(VersionError::NotTracked { version: version.to_string() });
+        }
+        let mut history = state.history();
+        match (origin, reached) {
+            (Origin::List, Some(reached)) => {
+                let begins = reached.history == history && version < reached.version;
+                if begins && !version.is_zero() {
+                    history += 1;
+                    state.marked = Some(Point { history, version: ResourceVersion::zero() });
+                }
+            }
+            (Origin::Bookmark, Some(reached)) => history = reached.history,
+            (_, None) => {}
+        }
+        Ok(Point { history, version })
+    }
+
+    /// Records that the marker of `point` is about to be queued.
+    pub(crate) fn expect_point(&self, point: &Point) {
+        let mut state = self.state.lock();
+        if state.marked.as_ref() < Some(point) {
+            state.marked = Some(point.clone());
+        }
+    }
+
     /// Records that everything up to `point` is applied, and wakes waiters. Lower points than the
     /// current one are ignored. Must be called with no lock held.
     pub(crate) fn raise(&self, point: Point) {

@@ -17,6 +17,7 @@ mod relist;
 mod relist_delete;
 mod replace;
 mod running;
+mod scopes;
 mod semantics;
 mod slow;
 mod store;

@@ -1,66 +1,176 @@
-//! Which relist is current, and the generation that offers stamp with.
+//! Which relists are current, and the generation that offers stamp with.
+//!
+//! Either one relist of the whole queue is open at a time, or one for each of its scopes. Generations
+//! come from one counter, so a stamp by a later generation also protects a key from the commit of an
+//! earlier one: an offer stamps with the newest generation that is open.
 
 use crate::engine::sync::{AtomicU32, Mutex, Ordering, mutant};
+use crate::error::RelistError;
+use crate::scope::{ScopeId, Scopes, Within};
 
-/// That of a relist for which no generation was left. No relist that is open has it, and no stamp is older.
+/// The generation of a relist that has not begun. No open relist has it, and no stamp is older.
 pub(super) const NO_GENERATION: u32 = 0;
 
-/// Which relist is current.
 pub(in crate::fifo) struct Relists {
-    /// The current relist's generation while it is open, else 0. Changed under `last`.
+    /// The newest generation of an open relist, 0 if none is open. Changed under `last`.
     open: AtomicU32,
-    pub(super) last: Mutex<Last>,
+    pub(in crate::fifo) last: Mutex<Last>,
 }
 
-pub(super) struct Last {
+pub(in crate::fifo) struct Last {
     /// The last one given out.
     pub(super) generation: u32,
-    /// Of the last commit.
+    /// The version of the last commit of the whole queue.
     pub(super) version: Option<String>,
+    pub(in crate::fifo) scopes: Scopes,
+}
+
+/// Why a relist has not begun.
+pub(in crate::fifo) enum Unbegun {
+    Exhausted,
+    HasScopes,
+    UnknownScope(String),
+}
+
+impl Unbegun {
+    pub(super) fn error(&self) -> RelistError {
+        match self {
+            Self::Exhausted => RelistError::Exhausted,
+            Self::HasScopes => RelistError::HasScopes,
+            Self::UnknownScope(scope) => RelistError::UnknownScope { scope: scope.clone() },
+        }
+    }
+}
+
+impl Last {
+    fn next_generation(&mut self) -> Result<u32, Unbegun> {
+        self.generation = self.generation.checked_add(1).ok_or(Unbegun::Exhausted)?;
+        Ok(self.generation)
+    }
 }
 
 impl Relists {
     pub(in crate::fifo) fn new() -> Self {
-        Self { open: AtomicU32::new(0), last: Mutex::new(Last { generation: 0, version: None }) }
+        let last = Last { generation: 0, version: None, scopes: Scopes::default() };
+        Self { open: AtomicU32::new(0), last: Mutex::new(last) }
     }
 
-    /// The generation to stamp with, 0 when no relist is open. Read with the shard's lock held.
+    /// The generation to stamp with, 0 if no relist is open. Read with the shard's lock held.
     pub(in crate::fifo) fn open(&self) -> u32 {
-        // Acquire, paired with `begin`. An offer that still sees the state before a begin comes before that relist.
+        // Acquire, paired with `set_open`. An offer that still sees the state before a begin comes
+        // before that relist.
         self.open.load(Ordering::Acquire)
     }
 
-    /// Begins a relist; `claim` belongs to that step. Its generation, and what `claim` said. `wait` waits for what the shards'
-    /// holders push; in between no relist is current, so that nothing that an older one still pushes comes after an offer that
-    /// counts as listed by this one. None: no generation is left, and nothing has begun.
-    pub(super) fn begin<R>(&self, claim: impl FnOnce() -> R, wait: impl FnOnce()) -> Option<(u32, R)> {
+    fn set_open(&self, generation: u32) {
+        // Release, paired with `open`.
+        self.open.store(generation, Ordering::Release);
+    }
+
+    /// Begins a relist of the whole queue; `claim` belongs to that step. Returns its generation, and
+    /// the result of `claim`.
+    ///
+    /// `wait` waits for what the holders of the shards push. No relist is current until then, so that
+    /// nothing which an older relist still pushes comes after an offer that counts as listed by this
+    /// one. `ready` gets the generation of that relist, or 0, and this one's, just before this one is
+    /// current.
+    pub(super) fn begin<R>(
+        &self,
+        claim: impl FnOnce() -> R,
+        wait: impl FnOnce(),
+        ready: impl FnOnce(u32, u32),
+    ) -> Result<(u32, R), Unbegun> {
         let mut last = self.last.lock();
-        last.generation = last.generation.checked_add(1)?;
-        if self.open() != 0 {
-            let meanwhile = mutant!(BegunBeforeItWaits => last.generation; 0);
-            // Release, paired with `open`, here and below.
-            self.open.store(meanwhile, Ordering::Release);
+        if !last.scopes.is_empty() {
+            return Err(Unbegun::HasScopes);
+        }
+        let generation = last.next_generation()?;
+        let superseded = self.open();
+        if superseded != 0 {
+            self.set_open(mutant!(BegunBeforeItWaits => generation; 0));
             wait();
         }
-        self.open.store(last.generation, Ordering::Release);
+        ready(superseded, generation);
+        self.set_open(generation);
         // After that: an offer that finds the population claimed must count as listed.
-        Some((last.generation, claim()))
+        Ok((generation, claim()))
     }
 
-    /// Ends a relist if it is still the current one; `step`, which may change the version, belongs to that.
-    pub(super) fn end<R>(&self, generation: u32, step: impl FnOnce(&mut Option<String>) -> R) -> Option<R> {
+    /// Does the same for the relist of a scope. Returns its generation, whether its deltas are of the
+    /// initial population, and its keys.
+    pub(super) fn begin_in(
+        &self,
+        scope: &ScopeId,
+        wait: impl FnOnce(),
+        ready: impl FnOnce(u32, u32),
+    ) -> Result<(u32, bool, Within), Unbegun> {
         let mut last = self.last.lock();
-        if last.generation != generation {
-            return None;
-        }
-        // Release, paired with `open`.
-        self.open.store(0, Ordering::Release);
-        Some(step(&mut last.version))
+        let unknown = || Unbegun::UnknownScope(scope.name().to_owned());
+        let within = last.scopes.within(scope).ok_or_else(unknown)?;
+        let generation = last.next_generation()?;
+        self.supersede(scope, generation, wait, ready);
+        Ok((generation, last.scopes.is_awaited(scope), within))
     }
 
-    /// Asked with a shard's lock held: what is then pushed under that lock comes before the newer relist's first object, if
-    /// one begins meanwhile (see `begin_replace`).
-    pub(in crate::fifo) fn is_current(&self, generation: u32) -> bool {
-        self.open() == generation
+    /// Makes `generation` the current one of a scope, after its older relist has ended.
+    fn supersede(&self, scope: &ScopeId, generation: u32, wait: impl FnOnce(), ready: impl FnOnce(u32, u32)) {
+        let superseded = scope.current();
+        if superseded != 0 {
+            // Relists of other scopes stay open, so offers go on to stamp with `open` as it is.
+            scope.set_current(0);
+            wait();
+        }
+        ready(superseded, generation);
+        scope.set_current(generation);
+        self.set_open(generation);
+    }
+
+    /// Takes a scope out, and begins a relist that deletes its keys. Returns its generation, its keys,
+    /// and whether the initial population is complete by that.
+    pub(super) fn remove(
+        &self,
+        scope: &ScopeId,
+        wait: impl FnOnce(),
+        ready: impl FnOnce(u32, u32),
+    ) -> Result<(u32, Within, bool), Unbegun> {
+        let mut last = self.last.lock();
+        let unknown = || Unbegun::UnknownScope(scope.name().to_owned());
+        let within = last.scopes.within(scope).ok_or_else(unknown)?;
+        let generation = last.next_generation()?;
+        let completes = last.scopes.remove(scope);
+        self.supersede(scope, generation, wait, ready);
+        Ok((generation, within, completes))
+    }
+
+    /// Ends a relist if it is still current; `step` belongs to that.
+    pub(super) fn end<R>(
+        &self,
+        generation: u32,
+        within: Option<&Within>,
+        step: impl FnOnce(&mut Last) -> R,
+    ) -> Option<R> {
+        let mut last = self.last.lock();
+        if let Some(Within { scope, .. }) = within {
+            if scope.current() != generation {
+                return None;
+            }
+            scope.set_current(0);
+            self.set_open(mutant!(ScopeEndsAll => 0; last.scopes.newest_open()));
+        } else {
+            if last.generation != generation {
+                return None;
+            }
+            self.set_open(0);
+        }
+        Some(step(&mut last))
+    }
+
+    /// Asked with a shard's lock held: what is then pushed under that lock comes before the first
+    /// object of a newer relist, if one begins in between (see `begin_replace`).
+    pub(in crate::fifo) fn is_current(&self, generation: u32, within: Option<&Within>) -> bool {
+        match within {
+            None => self.open() == generation,
+            Some(within) => within.scope.current() == generation,
+        }
     }
 }

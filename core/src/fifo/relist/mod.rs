@@ -21,10 +21,12 @@ use crate::engine::release::OneByOne;
 use crate::engine::slot::Version;
 use crate::engine::sync::{Arc, GROUP, mutant};
 use crate::error::{OfferError, RelistError, StoreError};
+use crate::scope::{ScopeId, Within};
+use crate::store::applied::Origin;
 use crate::version::ResourceVersion;
 use crate::{DeltaObject, DeltaType, Meta};
-use generations::NO_GENERATION;
 pub(super) use generations::Relists;
+use generations::{Last, NO_GENERATION, Unbegun};
 pub(super) use unchanged::Look;
 
 /// A server says how many objects are to come: beyond this it is not believed, and the table grows as they do.
@@ -77,26 +79,61 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn begin_replace(&self) -> Relist<'_, T, M> {
-        let (generation, marks) = self.begin_relist().unwrap_or((NO_GENERATION, false));
-        Relist { fifo: Owner::Borrowed(self), generation, marks, choices: Choices::default(), over: false }
+        Relist::borrowed(self, self.begin_relist())
     }
 
     /// The same, and the relist keeps the queue alive: for one that goes from thread to thread.
     pub fn begin_replace_owned(this: &Arc<Self>) -> Relist<'static, T, M> {
-        let (generation, marks) = this.begin_relist().unwrap_or((NO_GENERATION, false));
-        Relist { fifo: Owner::Shared(Arc::clone(this)), generation, marks, choices: Choices::default(), over: false }
+        Relist::shared(Arc::clone(this), this.begin_relist())
     }
 
-    /// Begins a relist: its generation, and whether its deltas are of the initial population. None: none is left.
-    fn begin_relist(&self) -> Option<(u32, bool)> {
-        self.relists.begin(
-            || self.initial.claim(),
-            || {
-                mutant!(BeginPassesNoLock => return);
-                // Through every shard's lock once: an older relist looks, with the lock held, whether it is current.
-                self.core.table.shards().iter().for_each(|shard| drop(shard.write()));
-            },
-        )
+    /// Begins a relist of a scope.
+    pub(super) fn begin_relist_in(&self, scope: &ScopeId) -> Result<Course, Unbegun> {
+        let ready = |superseded, generation| self.note_begin(superseded, generation);
+        let begun = self.relists.begin_in(scope, || self.pass_every_shard(), ready);
+        begun.map(|(generation, marks, within)| Course { generation, marks, within: Some(within) })
+    }
+
+    /// Takes a scope out of the queue, and begins the relist that deletes its keys. Returns whether the
+    /// initial population is complete by that, too.
+    pub(super) fn begin_removal(&self, scope: &ScopeId) -> Result<(Course, bool), RelistError> {
+        let ready = |superseded, generation| self.note_begin(superseded, generation);
+        let begun = self.relists.remove(scope, || self.pass_every_shard(), ready);
+        let (generation, within, completes) = begun.map_err(|why| why.error())?;
+        Ok((Course { generation, marks: false, within: Some(within) }, completes))
+    }
+
+    /// Ends a removal. Returns whether the queue is synced by it.
+    pub(super) fn end_removal(&self, course: &Course, completes: bool) -> bool {
+        let Course { generation, within, .. } = course;
+        let mut complete = None;
+        let synced = self.relists.end(*generation, within.as_ref(), |last| {
+            complete = self.mark_least(&last.scopes);
+            completes && self.initial.commit()
+        });
+        self.forget_listed(*generation);
+        self.committed(complete);
+        synced == Some(true)
+    }
+
+    fn begin_relist(&self) -> Result<Course, Unbegun> {
+        let ready = |superseded, generation| self.note_begin(superseded, generation);
+        let begun = self.relists.begin(|| self.initial.claim(), || self.pass_every_shard(), ready);
+        begun.map(|(generation, marks)| Course { generation, marks, within: None })
+    }
+
+    /// Passes through every shard's lock once: an older relist checks, with the lock held, whether it
+    /// is current.
+    fn pass_every_shard(&self) {
+        mutant!(BeginPassesNoLock => return);
+        self.core.table.shards().iter().for_each(|shard| drop(shard.write()));
+    }
+
+    /// A relist is about to begin.
+    fn note_begin(&self, superseded: u32, generation: u32) {
+        if let Known::Elsewhere { listed, .. } = &self.known {
+            listed.begin(superseded, generation);
+        }
     }
 
     /// Whether a list comes at a lower version than the last one, as after a restore of etcd. Version 0 names no state.
@@ -106,10 +143,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         version.is_some_and(|version| !version.is_zero() && last.is_some_and(|last| version < last))
     }
 
-    /// The resource version of the last committed relist.
+    /// Returns the resource version of the last committed relist; in a queue with
+    /// [scopes](Self::add_scope) the least of theirs.
     #[must_use]
     pub fn resource_version(&self) -> Option<String> {
-        self.relists.last.lock().version.clone()
+        let last = self.relists.last.lock();
+        if last.scopes.is_empty() { last.version.clone() } else { last.scopes.least_version() }
     }
 
     /// Queues `Added` for each object, as [`add`](Self::add) does, in one pass that brings their slots near ahead.
@@ -134,7 +173,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             return Ok(());
         }
         self.initial.touch();
-        let join = Join { kind, generation: 0, marks: false, skip_unchanged: false, stops_at_refused: true };
+        let join =
+            Join { kind, generation: 0, marks: false, within: None, skip_unchanged: false, stops_at_refused: true };
         self.join(&join, objects).map(drop)
     }
 }
@@ -179,19 +219,58 @@ struct Choices {
 #[must_use = "a dropped relist is abandoned: offer its pages and commit it"]
 pub struct Relist<'f, T: Send + Sync, M: Meta<T>> {
     fifo: Owner<'f, T, M>,
-    generation: u32,
-    /// Whether its deltas are of the initial population.
-    marks: bool,
+    course: Course,
+    /// Why it has not begun.
+    unbegun: Option<Unbegun>,
     choices: Choices,
     over: bool,
 }
 
+/// What a relist is about.
+pub(super) struct Course {
+    generation: u32,
+    /// Whether its deltas are of the initial population.
+    marks: bool,
+    /// The keys of its scope; `None` for the whole queue.
+    within: Option<Within>,
+}
+
+impl<T: Send + Sync, M: Meta<T>> Relist<'static, T, M> {
+    pub(super) fn shared(fifo: Arc<DeltaFifo<T, M>>, begun: Result<Course, Unbegun>) -> Self {
+        Self::new(Owner::Shared(fifo), begun)
+    }
+}
+
+impl<'f, T: Send + Sync, M: Meta<T>> Relist<'f, T, M> {
+    pub(super) fn borrowed(fifo: &'f DeltaFifo<T, M>, begun: Result<Course, Unbegun>) -> Self {
+        Self::new(Owner::Borrowed(fifo), begun)
+    }
+
+    fn new(fifo: Owner<'f, T, M>, begun: Result<Course, Unbegun>) -> Self {
+        let not_begun = |why| (Course { generation: NO_GENERATION, marks: false, within: None }, Some(why));
+        let (course, unbegun) = begun.map_or_else(not_begun, |course| (course, None));
+        Self { fifo, course, unbegun, choices: Choices::default(), over: false }
+    }
+}
+
 impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     fn check_current(&self) -> Result<(), RelistError> {
-        match self.generation {
-            NO_GENERATION => Err(RelistError::Exhausted),
-            generation if self.fifo.relists.is_current(generation) => Ok(()),
-            _ => Err(RelistError::Superseded),
+        if let Some(unbegun) = &self.unbegun {
+            return Err(unbegun.error());
+        }
+        let Course { generation, within, .. } = &self.course;
+        let is_current = self.fifo.relists.is_current(*generation, within.as_ref());
+        if is_current { Ok(()) } else { Err(RelistError::Superseded) }
+    }
+
+    /// Fails for a key that does not belong to the scope of this relist.
+    fn check_scope(&self, key: &str) -> Result<(), RelistError> {
+        match &self.course.within {
+            Some(within) if !within.contains(key) => {
+                let scope = within.scope.name().to_owned();
+                Err(RelistError::OutOfScope { key: key.to_owned(), scope })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -200,14 +279,15 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         self.fifo.core.table.reserve(objects.min(MOST_EXPECTED));
     }
 
-    fn join(&self, stops_at_refused: bool) -> Join {
+    fn join(&self, stops_at_refused: bool) -> Join<'_> {
         let fifo = &*self.fifo;
         let skips = fifo.skip_unchanged && !fifo.notify_unchanged && !self.choices.ignores_versions;
         let skip_unchanged = skips && matches!(fifo.known, Known::Fused);
         Join {
             kind: fifo.replaced_as,
-            generation: self.generation,
-            marks: self.marks,
+            generation: self.course.generation,
+            marks: self.course.marks,
+            within: self.course.within.as_ref(),
             skip_unchanged,
             stops_at_refused,
         }
@@ -239,6 +319,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// [`RelistError::Superseded`].
     pub fn probe(&mut self, listed: &[(&str, &str)]) -> Result<Vec<bool>, RelistError> {
         self.check_current()?;
+        listed.iter().try_for_each(|(key, _)| self.check_scope(key))?;
         let mut needed = Vec::with_capacity(listed.len());
         for group in listed.chunks(GROUP) {
             self.probe_group(group, &mut needed);
@@ -256,7 +337,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         }
         for (&hash, (key, version)) in hashes.iter().zip(group) {
             let version = Version::of(version.as_bytes());
-            fifo.list_key(self.generation, hash, key.as_bytes());
+            fifo.list_key(self.course.generation, hash, key.as_bytes());
             let is_unchanged = || {
                 let shard = table.shard(hash).read();
                 let look = shard.find(hash, key.as_bytes()).map_or(Look::Needed, |slot| fifo.look(slot, version));
@@ -273,7 +354,9 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// [`RelistError::Superseded`].
     pub fn keep(&mut self, key: &str) -> Result<(), RelistError> {
         self.check_current()?;
-        self.fifo.list_key(self.generation, self.fifo.core.table.hash(key.as_bytes()), key.as_bytes());
+        self.check_scope(key)?;
+        let hash = self.fifo.core.table.hash(key.as_bytes());
+        self.fifo.list_key(self.course.generation, hash, key.as_bytes());
         Ok(())
     }
 
@@ -302,8 +385,9 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// [`DeletedFinalStateUnknown`]: crate::DeletedFinalStateUnknown
     pub fn delete(&mut self, object: impl Into<DeltaObject<T>>) -> Result<(), StoreError> {
         self.check_current()?;
-        let marks = mutant!(DeletionsAreNotMarked => false; self.marks);
-        self.fifo.delete_in(self.generation, marks, object.into())
+        let Course { generation, marks, within } = &self.course;
+        let marks = mutant!(DeletionsAreNotMarked => false; *marks);
+        self.fifo.delete_in(*generation, marks, within.as_ref(), object.into())
     }
 
     /// Ends the relist: queues a deletion for every key that is known or pending and was not listed, nor written since
@@ -319,17 +403,22 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         let fifo = &*self.fifo;
         let mut deleted = 0;
         if !self.choices.keeps_unlisted {
-            deleted += fifo.sweep(self.generation, self.marks);
-            deleted += fifo.sweep_elsewhere(self.generation, self.marks);
+            deleted += fifo.sweep(&self.course);
         }
         // Not before: should the store elsewhere panic, the relist is abandoned.
         self.over = true;
         mutant!(CommitIsMarkedFirst => fifo.committed(fifo.mark_commit(version)));
         let mut complete = None;
-        self.end(|last| {
-            *last = Some(version.to_owned());
-            // Within the step, so that markers come in the order of the commits: of two, the later one's version is the
-            // truth, also when it is the lower.
+        self.end(|last, scope| {
+            if let Some(scope) = scope {
+                let completes = last.scopes.listed(scope, version);
+                // A version that is no number is never applied, as for the whole queue.
+                complete = self.fifo.mark_scope(&mut last.scopes, scope, version, Origin::List).ok().flatten();
+                return completes && fifo.initial.commit();
+            }
+            last.version = Some(version.to_owned());
+            // Within the step, so that markers come in the order of the commits: of two, the later one's
+            // version is the truth, also when it is the lower.
             mutant!(CommitMarksLate => return fifo.initial.commit());
             complete = fifo.mark_commit(version);
             fifo.initial.commit()
@@ -339,10 +428,14 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(Committed { deleted })
     }
 
-    /// Ends it, if it is still the current one. `step` belongs to that, and says whether the queue is synced by it.
-    fn end(&self, step: impl FnOnce(&mut Option<String>) -> bool) -> Result<(), RelistError> {
-        let synced = self.fifo.relists.end(self.generation, step);
-        self.fifo.forget_listed(self.generation);
+    /// Ends it, if it is still the current one. `step` belongs to that, and says whether the queue is
+    /// synced by it.
+    fn end(&self, step: impl FnOnce(&mut Last, Option<&ScopeId>) -> bool) -> Result<(), RelistError> {
+        let Course { generation, within, .. } = &self.course;
+        let scope = within.as_ref().map(|within| &within.scope);
+        let step = |last: &mut Last| step(last, scope);
+        let synced = self.fifo.relists.end(*generation, within.as_ref(), step);
+        self.fifo.forget_listed(*generation);
         if synced.ok_or(RelistError::Superseded)? {
             mutant!(AbandonTellsNobody => return Ok(()));
             self.fifo.initial.announce();
@@ -357,9 +450,9 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
 
 impl<T: Send + Sync, M: Meta<T>> Drop for Relist<'_, T, M> {
     fn drop(&mut self) {
-        if !self.over {
-            // Superseded: then there is nothing to end.
-            let _ = self.end(|_| self.fifo.initial.abandon());
+        if !self.over && self.unbegun.is_none() {
+            // Superseded: then there is nothing to end. A scope's first list is still awaited.
+            let _ = self.end(|_, scope| scope.is_none() && self.fifo.initial.abandon());
         }
     }
 }

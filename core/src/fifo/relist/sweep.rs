@@ -7,11 +7,13 @@ use super::super::join::on_threads;
 use super::super::news::News;
 use super::super::offer::Missing;
 use super::super::{DeltaFifo, Known};
+use super::Course;
 use crate::Meta;
 use crate::engine::ready_queue::Lane;
 use crate::engine::shard::Shard;
-use crate::engine::slot::{Pending, Pushed, Rule, Ticket, What};
+use crate::engine::slot::{Pending, Pushed, Rule, Slot, Ticket, What};
 use crate::engine::sync::{GROUP, RwLock, assert_none_held, mutant};
+use crate::scope::Within;
 
 /// What the sweep of some shards came to.
 struct Swept<T> {
@@ -23,46 +25,62 @@ struct Swept<T> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Deletes what an older stamp says was not listed, on as many threads as a relist may use.
-    pub(super) fn sweep(&self, generation: u32, marks: bool) -> usize {
+    /// Deletes what the relist did not list, in the slots and in a store elsewhere.
+    pub(in crate::fifo) fn sweep(&self, course: &Course) -> usize {
+        self.sweep_slots(course) + self.sweep_elsewhere(course)
+    }
+
+    /// Deletes the keys of the relist whose stamps are older, on as many threads as a relist may use.
+    fn sweep_slots(&self, course: &Course) -> usize {
         let shards = self.core.table.shards();
         let parts = shards.chunks(shards.len().div_ceil(self.relist_threads)).collect();
         let held = self.hold();
-        let swept = on_threads(parts, |shards| self.sweep_shards(shards, generation, marks));
+        let swept = on_threads(parts, |shards| self.sweep_shards(shards, course));
         let deleted = swept.iter().map(|swept| swept.deleted).sum();
         let skipped = swept.iter().map(|swept| swept.skipped).sum();
         let queued: Vec<_> = swept.into_iter().flat_map(|swept| swept.queued).collect();
         let queued = self.push_walk(queued, held.as_ref().map(Hold::epoch));
-        self.tell(&News { queued, ..self.uncounted(skipped, marks) });
+        self.tell(&News { queued, ..self.uncounted(skipped, course.marks) });
         deleted
     }
 
     /// Deletes in some of the shards.
-    fn sweep_shards(&self, shards: &[CachePadded<RwLock<Shard<T>>>], generation: u32, marks: bool) -> Swept<T> {
+    fn sweep_shards(&self, shards: &[CachePadded<RwLock<Shard<T>>>], course: &Course) -> Swept<T> {
+        let Course { generation, within, .. } = course;
+        let within = mutant!(ScopeSweepsAll => None; within.as_ref());
+        let is_plain = within.is_none_or(Within::is_plain);
+        let is_within = |key: &str| within.is_none_or(|within| within.contains(key));
         let mut swept = Swept { deleted: 0, skipped: 0, queued: Vec::new() };
         for shard in shards {
             // Looked for with the lock shared, which keeps nobody waiting: stamps only grow, and a slot that is made after
             // the look comes after the sweep.
-            let unlisted: Vec<String> = {
+            let mut unlisted: Vec<String> = {
                 let shard = shard.read();
-                let unlisted = shard.slots_near().filter(|slot| slot.stamped() < generation);
-                unlisted.map(|slot| slot.key().to_owned()).collect()
+                let unlisted = shard.slots_near().filter(|slot| slot.stamped() < *generation);
+                let keys = unlisted.map(Slot::key).filter(|key| !is_plain || is_within(key));
+                keys.map(str::to_owned).collect()
             };
+            if !is_plain {
+                // Predicates are user code: they run with no lock held.
+                unlisted.retain(|key| is_within(key));
+            }
             // A reader of this shard waits for a few of them at most.
             for group in unlisted.chunks(GROUP) {
                 let shard = shard.write();
-                if !mutant!(SweepNeverLooks => true; self.relists.is_current(generation)) {
+                let is_current = self.relists.is_current(*generation, course.within.as_ref());
+                if !mutant!(SweepNeverLooks => true; is_current) {
                     return swept;
                 }
                 for key in group {
-                    self.sweep_slot(&shard, key, generation, marks, &mut swept);
+                    self.sweep_slot(&shard, key, course, &mut swept);
                 }
             }
         }
         swept
     }
 
-    fn sweep_slot(&self, shard: &Shard<T>, key: &str, generation: u32, marks: bool, swept: &mut Swept<T>) {
+    fn sweep_slot(&self, shard: &Shard<T>, key: &str, course: &Course, swept: &mut Swept<T>) {
+        let Course { generation, marks, .. } = *course;
         let hash = self.core.table.hash(key.as_bytes());
         let Some(slot) = shard.find(hash, key.as_bytes()) else { return };
         if mutant!(SweepDecidesByItsLook => false; slot.stamped() >= generation) {
@@ -85,12 +103,16 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Deletes what a store elsewhere knows and the relist did not list, after the sweep of the table. A key that the store
     /// no longer knows when it is asked has been deleted meanwhile.
-    pub(super) fn sweep_elsewhere(&self, generation: u32, marks: bool) -> usize {
+    fn sweep_elsewhere(&self, course: &Course) -> usize {
+        let Course { generation, marks, ref within } = *course;
         let Known::Elsewhere { objects, .. } = &self.known else { return 0 };
         let mut deleted = 0;
         let table = &self.core.table;
         assert_none_held();
         for key in objects.list_keys() {
+            if within.as_ref().is_some_and(|within| !within.contains(&key)) {
+                continue;
+            }
             let hash = table.hash(key.as_bytes());
             mutant!(SweepLooksUnlocked => {
                 if !self.is_listed_elsewhere(generation, key.as_bytes()) {
@@ -101,7 +123,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let shard = table.shard(hash).write();
             // While this lock is held that stays so: a newer relist's begin passes it before a key takes the place of what
             // this one listed.
-            if !self.relists.is_current(generation) {
+            if !self.relists.is_current(generation, within.as_ref()) {
                 break;
             }
             if self.is_listed_elsewhere(generation, key.as_bytes()) {

@@ -1,0 +1,146 @@
+//! Scopes of the queue: each has relists of its own.
+
+use super::relist::Relist;
+use super::{Committed, DeltaFifo, Known};
+use crate::Meta;
+use crate::engine::sync::Arc;
+use crate::error::{RelistError, ScopeError, VersionError};
+use crate::scope::{KeyScope, ScopeId, check_common_keys};
+use crate::store::applied::Origin;
+
+impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
+    /// Adds a scope, which is then relisted by itself with [`begin_replace_in`](Self::begin_replace_in).
+    /// Relists of different scopes run at once, do not supersede each other, and each deletes keys of
+    /// its own scope only.
+    ///
+    /// The first list of every scope that is added before the queue is populated belongs to the initial
+    /// population: [`has_synced`](Self::has_synced) waits for all of them, and nothing else populates
+    /// the queue. A scope that is added later is not waited for.
+    ///
+    /// O(1) if all scopes are namespaces. A predicate is asked about every key that is known or
+    /// pending, and from then on about every key that is listed.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deltafifo::{DeltaFifo, Indexer, KeyFunc, KeyScope, NoMeta};
+    ///
+    /// let keys = KeyFunc::custom(NoMeta, |key: &String| Ok(key.clone()));
+    /// let fifo = DeltaFifo::over(Indexer::builder(keys).build()?).build();
+    /// let blue = fifo.add_scope(KeyScope::keys("blue", |key| key.starts_with("blue/")))?;
+    /// let green = fifo.add_scope(KeyScope::keys("green", |key| key.starts_with("green/")))?;
+    ///
+    /// let list = |fifo: &DeltaFifo<String, NoMeta>, scope, keys: &[&str]| {
+    ///     let mut relist = fifo.begin_replace_in(scope);
+    ///     relist.offer(keys.iter().map(|key| Arc::new((*key).to_owned())).collect())?;
+    ///     relist.commit("1")
+    /// };
+    /// list(&fifo, &green, &["green/a"])?;
+    /// list(&fifo, &blue, &["blue/a", "blue/b"])?;
+    /// while let Some(mut item) = fifo.try_pop() {
+    ///     item.apply(|_| ())?;
+    /// }
+    /// assert!(fifo.has_synced());
+    /// // A list of one scope says nothing about the keys of another.
+    /// assert_eq!(list(&fifo, &blue, &["blue/b"])?.deleted, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ScopeError`]: the scope has a name or a key in common with another one, it is a namespace and
+    /// the keys are those of a function, or a relist is open that it could overlap with. Nothing was
+    /// changed.
+    ///
+    /// # Panics
+    /// If the predicate of a scope panics.
+    pub fn add_scope(&self, scope: KeyScope) -> Result<ScopeId, ScopeError> {
+        if scope.is_namespace() && !self.core.keys.is_meta_namespace() {
+            return Err(ScopeError::NeedsNames { scope: scope.name().to_owned() });
+        }
+        let rivals = self.relists.last.lock().scopes.rivals(&scope);
+        if !rivals.is_empty() {
+            check_common_keys(&scope, &rivals, self.keys())?;
+        }
+        let mut last = self.relists.last.lock();
+        let is_whole_open = last.scopes.is_empty() && self.relists.open() != 0;
+        if is_whole_open || rivals.iter().any(|rival| rival.current() != 0) {
+            return Err(ScopeError::RelistOpen { scope: scope.name().to_owned() });
+        }
+        last.scopes.add(scope, || self.initial.claim())
+    }
+
+    /// All keys that are known or pending, copied shard by shard.
+    fn keys(&self) -> impl Iterator<Item = String> {
+        let elsewhere = match &self.known {
+            Known::Elsewhere { objects, .. } => objects.list_keys(),
+            Known::Fused | Known::Nowhere => Vec::new(),
+        };
+        let slots = self.core.table.shards().iter().flat_map(|shard| {
+            let shard = shard.read();
+            shard.slots_near().map(|slot| slot.key().to_owned()).collect::<Vec<_>>()
+        });
+        slots.chain(elsewhere)
+    }
+
+    /// Begins a relist of a scope; it supersedes one of the same scope that is still open. See
+    /// [`begin_replace`](Self::begin_replace).
+    ///
+    /// Objects whose keys do not belong to the scope are refused, and `probe`, `keep` and `delete` fail
+    /// for such keys. After [`remove_scope`](Self::remove_scope) each call of the relist fails with
+    /// [`RelistError::UnknownScope`].
+    pub fn begin_replace_in(&self, scope: &ScopeId) -> Relist<'_, T, M> {
+        Relist::borrowed(self, self.begin_relist_in(scope))
+    }
+
+    /// Does the same; the relist keeps the queue alive, so that it can go from thread to thread.
+    pub fn begin_replace_in_owned(this: &Arc<Self>, scope: &ScopeId) -> Relist<'static, T, M> {
+        Relist::shared(Arc::clone(this), this.begin_relist_in(scope))
+    }
+
+    /// Declares that everything in `scope` up to `version` has been offered. The applied version is the
+    /// least of the scopes'. See [`bookmark`](Self::bookmark). O(scopes).
+    ///
+    /// # Errors
+    /// As for [`bookmark`](Self::bookmark). A scope that was removed is ignored.
+    pub fn bookmark_in(&self, scope: &ScopeId, version: &str) -> Result<(), VersionError> {
+        let mut last = self.relists.last.lock();
+        let complete = self.mark_scope(&mut last.scopes, scope, version, Origin::Bookmark)?;
+        drop(last);
+        self.committed(complete);
+        Ok(())
+    }
+
+    /// Ends the wait of the initial population for the first list of `scope`: its server refuses to
+    /// list it, perhaps. The applied version does not wait for it either. A list that comes later
+    /// counts as any other. O(scopes).
+    pub fn waive_initial(&self, scope: &ScopeId) {
+        let mut last = self.relists.last.lock();
+        let synced = last.scopes.waive(scope) && self.initial.commit();
+        let complete = self.mark_least(&last.scopes);
+        drop(last);
+        self.committed(complete);
+        if synced {
+            self.initial.announce();
+        }
+    }
+
+    /// Removes a scope: a deletion is queued for each of its keys that is known or pending, as by the
+    /// commit of an empty relist, and an open relist of it is superseded. Stop what feeds the scope
+    /// first: a key that is offered meanwhile may stay. O(known).
+    ///
+    /// # Errors
+    /// [`RelistError::UnknownScope`] if it was removed before; [`RelistError::Exhausted`]. Nothing was
+    /// changed.
+    ///
+    /// # Panics
+    /// If the predicate of a scope panics, or a store elsewhere does. The scope is removed, and some of
+    /// its keys may stay.
+    pub fn remove_scope(&self, scope: &ScopeId) -> Result<Committed, RelistError> {
+        let (course, completes) = self.begin_removal(scope)?;
+        let deleted = self.sweep(&course);
+        let synced = self.end_removal(&course, completes);
+        if synced {
+            self.initial.announce();
+        }
+        Ok(Committed { deleted })
+    }
+}

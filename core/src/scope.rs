@@ -1,0 +1,260 @@
+//! Scopes: parts of the keys that are relisted each for itself.
+
+use std::fmt;
+
+use crate::engine::release::UserCode;
+use crate::engine::sync::{Arc, AtomicU32, Ordering, assert_none_held, mutant};
+use crate::error::ScopeError;
+use crate::store::applied::Point;
+use crate::version::ResourceVersion;
+
+type Contains = Box<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// A part of the keys of a queue: a namespace, or the keys that a predicate accepts.
+///
+/// A queue with scopes is relisted scope by scope, so that one failing list does not hold up the
+/// others: see [`DeltaFifo::add_scope`](crate::DeltaFifo::add_scope). (client-go has no such thing;
+/// kubernetes/client-go#580 asks for it.)
+pub struct KeyScope {
+    name: Box<str>,
+    /// `None` for a namespace.
+    contains: Option<UserCode<Contains>>,
+}
+
+impl KeyScope {
+    /// The keys `name/…`. The queue must have keys by
+    /// [`KeyFunc::meta_namespace`](crate::KeyFunc::meta_namespace).
+    pub fn namespace(name: impl Into<String>) -> Self {
+        Self { name: name.into().into(), contains: None }
+    }
+
+    /// The keys that `contains` accepts. It must give the same answer for the same key; it runs with
+    /// no lock held. `name` identifies the scope in errors, and two scopes of a queue have different
+    /// names.
+    pub fn keys(name: impl Into<String>, contains: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        let contains: Contains = Box::new(contains);
+        Self { name: name.into().into(), contains: Some(UserCode::new(contains)) }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn is_namespace(&self) -> bool {
+        self.contains.is_none()
+    }
+
+    fn contains(&self, key: &str) -> bool {
+        if let Some(contains) = &self.contains {
+            assert_none_held();
+            return contains(key);
+        }
+        key.strip_prefix(&*self.name).is_some_and(|rest| rest.starts_with('/'))
+    }
+}
+
+impl fmt::Debug for KeyScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple(if self.is_namespace() { "namespace" } else { "keys" }).field(&self.name).finish()
+    }
+}
+
+/// A scope of one queue, made by its `add_scope`. Cheap to clone.
+#[derive(Clone)]
+pub struct ScopeId(Arc<Registered>);
+
+struct Registered {
+    scope: KeyScope,
+    /// The generation of the scope's open relist, else 0. Changed under the lock of the registry.
+    current: AtomicU32,
+}
+
+impl ScopeId {
+    /// The namespace, or the name that was given to [`KeyScope::keys`].
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.scope.name()
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The generation of the open relist, 0 if there is none.
+    pub(crate) fn current(&self) -> u32 {
+        // Acquire, paired with `set_current`: a relist that is over pushes nothing more.
+        self.0.current.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_current(&self, generation: u32) {
+        // Release, paired with `current`.
+        self.0.current.store(generation, Ordering::Release);
+    }
+}
+
+impl fmt::Debug for ScopeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.scope.fmt(f)
+    }
+}
+
+/// The keys that a relist of a scope may list and delete: those of the scope that lie in no other
+/// one. Namespaces have no key in common, so only predicates, and namespaces beside a predicate, have
+/// rivals.
+pub(crate) struct Within {
+    pub(crate) scope: ScopeId,
+    rivals: Vec<ScopeId>,
+}
+
+impl Within {
+    /// Runs user code unless [`is_plain`](Self::is_plain).
+    pub(crate) fn contains(&self, key: &str) -> bool {
+        let lies_in = |scope: &ScopeId| scope.0.scope.contains(key);
+        lies_in(&self.scope) && !self.rivals.iter().any(lies_in)
+    }
+
+    /// Whether no predicate has to be asked.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.scope.0.scope.is_namespace() && self.rivals.is_empty()
+    }
+}
+
+/// The scopes of a queue. Guarded by a lock of the queue.
+#[derive(Default)]
+pub(crate) struct Scopes(Vec<Entry>);
+
+struct Entry {
+    id: ScopeId,
+    /// Whether the initial population waits for the scope's first list.
+    is_awaited: bool,
+    /// Whether the caller gave up waiting for the first list, which has not come.
+    is_waived: bool,
+    /// Up to where everything in the scope was offered; none before the first list.
+    reached: Option<Point>,
+    /// The version of the scope's last list, as it was given.
+    version: Option<String>,
+}
+
+impl Scopes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds a scope. `claim` says whether the initial population is to wait for it.
+    pub(crate) fn add(&mut self, scope: KeyScope, claim: impl FnOnce() -> bool) -> Result<ScopeId, ScopeError> {
+        if self.0.iter().any(|entry| entry.id.name() == scope.name()) {
+            return Err(ScopeError::Overlaps { scope: scope.name.into() });
+        }
+        let id = ScopeId(Arc::new(Registered { scope, current: AtomicU32::new(0) }));
+        self.0.push(Entry { id: id.clone(), is_awaited: claim(), is_waived: false, reached: None, version: None });
+        Ok(id)
+    }
+
+    fn find(&mut self, id: &ScopeId) -> Option<&mut Entry> {
+        self.0.iter_mut().find(|entry| entry.id.is(id))
+    }
+
+    fn get(&self, id: &ScopeId) -> Option<&Entry> {
+        self.0.iter().find(|entry| entry.id.is(id))
+    }
+
+    /// The keys of a relist of that scope. `None` if the scope is not of this queue, or was removed.
+    pub(crate) fn within(&self, id: &ScopeId) -> Option<Within> {
+        let mut rivals = self.rivals(&self.get(id)?.id.0.scope);
+        rivals.retain(|other| !other.is(id));
+        Some(Within { scope: id.clone(), rivals })
+    }
+
+    /// The scopes that may have a key in common with `scope`: all if it has a predicate, else those
+    /// that have one.
+    pub(crate) fn rivals(&self, scope: &KeyScope) -> Vec<ScopeId> {
+        let may_overlap = |other: &&ScopeId| !scope.is_namespace() || !other.0.scope.is_namespace();
+        self.0.iter().map(|entry| &entry.id).filter(may_overlap).cloned().collect()
+    }
+
+    /// The newest generation of an open relist, 0 if there is none.
+    pub(crate) fn newest_open(&self) -> u32 {
+        self.0.iter().map(|entry| entry.id.current()).max().unwrap_or(0)
+    }
+
+    /// Whether a relist of the scope is of the initial population.
+    pub(crate) fn is_awaited(&self, id: &ScopeId) -> bool {
+        self.get(id).is_some_and(|entry| entry.is_awaited)
+    }
+
+    /// Records that the scope's list is complete. Returns whether the initial population is, by that.
+    pub(crate) fn listed(&mut self, id: &ScopeId, version: &str) -> bool {
+        let Some(entry) = self.find(id) else { return false };
+        entry.version = Some(version.to_owned());
+        entry.is_waived = false;
+        let was_awaited = std::mem::take(&mut entry.is_awaited);
+        was_awaited && self.none_awaited()
+    }
+
+    /// Ends the wait for the scope's first list. Returns whether the initial population is complete by
+    /// that.
+    pub(crate) fn waive(&mut self, id: &ScopeId) -> bool {
+        let Some(entry) = self.find(id) else { return false };
+        entry.is_waived |= entry.version.is_none();
+        let was_awaited = std::mem::take(&mut entry.is_awaited);
+        was_awaited && self.none_awaited()
+    }
+
+    /// Takes the scope out. Returns whether the initial population is complete by that.
+    pub(crate) fn remove(&mut self, id: &ScopeId) -> bool {
+        let was_awaited = self.is_awaited(id);
+        self.0.retain(|entry| !entry.id.is(id));
+        was_awaited && self.none_awaited()
+    }
+
+    fn none_awaited(&self) -> bool {
+        mutant!(FirstScopeSyncs => return true);
+        !self.0.iter().any(|entry| entry.is_awaited)
+    }
+
+    /// Up to where everything in the scope was offered.
+    pub(crate) fn reached(&mut self, id: &ScopeId) -> Option<&mut Option<Point>> {
+        self.find(id).map(|entry| &mut entry.reached)
+    }
+
+    /// Up to where everything in every scope was offered. A waived scope does not count before its
+    /// first list.
+    pub(crate) fn least(&self) -> Option<Point> {
+        let counting = self.0.iter().filter(|entry| !entry.is_waived);
+        counting.map(|entry| entry.reached.as_ref()).min()?.cloned()
+    }
+
+    /// The least version of the scopes' last lists; `None` while a scope has none, or one that is no
+    /// number.
+    pub(crate) fn least_version(&self) -> Option<String> {
+        let counting = self.0.iter().filter(|entry| !entry.is_waived);
+        let versions = counting.map(|entry| ResourceVersion::parse(entry.version.as_deref()?));
+        versions.min()?.map(|version| version.to_string())
+    }
+}
+
+/// What a mutant does instead (`engine/sync/mutants.rs`).
+#[cfg(any(deltafifo_loom, deltafifo_shuttle))]
+impl Scopes {
+    /// `GreatestScopeApplies`.
+    pub(crate) fn greatest(&self) -> Option<Point> {
+        self.0.iter().filter_map(|entry| entry.reached.clone()).max()
+    }
+}
+
+/// Finds a key that lies in `scope` and in one of `rivals`.
+pub(crate) fn check_common_keys(
+    scope: &KeyScope,
+    rivals: &[ScopeId],
+    keys: impl IntoIterator<Item = String>,
+) -> Result<(), ScopeError> {
+    for key in keys {
+        if let Some(other) = rivals.iter().find(|other| other.0.scope.contains(&key))
+            && scope.contains(&key)
+        {
+            let (scope, other) = (scope.name.to_string(), other.name().to_owned());
+            return Err(ScopeError::CommonKey { scope, other, key });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,389 @@
+//! Scopes: parts of a queue that are relisted each for itself.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+use deltafifo::{
+    BoxError, DeltaFifo, DeltaType, Indexer, KeyFunc, KeyScope, KnownObjects, Meta, OfferError, RelistError,
+    ScopeError, ScopeId, StoreError, VersionError, WaitError,
+};
+
+/// An object that is only its metadata.
+#[derive(Debug)]
+struct Object {
+    namespace: &'static str,
+    name: &'static str,
+    version: String,
+}
+
+#[derive(Clone, Copy)]
+struct Names;
+
+impl Meta<Object> for Names {
+    fn namespace<'a>(&self, object: &'a Object) -> Option<&'a str> {
+        Some(object.namespace)
+    }
+    fn name<'a>(&self, object: &'a Object) -> Option<&'a str> {
+        Some(object.name)
+    }
+    fn version<'a>(&self, object: &'a Object) -> Option<&'a str> {
+        Some(&object.version)
+    }
+}
+
+type Fifo = DeltaFifo<Object, Names>;
+
+fn object(namespace: &'static str, name: &'static str, version: u64) -> Arc<Object> {
+    Arc::new(Object { namespace, name, version: version.to_string() })
+}
+
+fn fused() -> Fifo {
+    let store = Indexer::builder(KeyFunc::meta_namespace(Names)).build().unwrap();
+    DeltaFifo::over(store).track_applied(true).skip_unchanged(true).ordered_walks(true).build()
+}
+
+fn two_scopes(fifo: &Fifo) -> [ScopeId; 2] {
+    ["blue", "green"].map(|name| fifo.add_scope(KeyScope::namespace(name)).unwrap())
+}
+
+/// A relist of one page. Returns how many keys it deleted.
+fn list(fifo: &Fifo, scope: &ScopeId, objects: &[Arc<Object>], version: &str) -> usize {
+    let mut relist = fifo.begin_replace_in(scope);
+    assert!(relist.offer(objects.to_vec()).unwrap().is_empty());
+    relist.commit(version).unwrap().deleted
+}
+
+fn drain(fifo: &Fifo) {
+    while let Some(mut item) = fifo.try_pop() {
+        item.apply(|_| ()).unwrap();
+    }
+}
+
+fn stored(fifo: &Fifo) -> Vec<String> {
+    let mut keys = fifo.store().list_keys();
+    keys.sort();
+    keys
+}
+
+#[test]
+fn commit_deletes_keys_of_its_own_scope_only() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    list(&fifo, &blue, &[object("blue", "a", 1), object("blue", "b", 1)], "1");
+    list(&fifo, &green, &[object("green", "a", 1)], "1");
+    // A key that no scope has, and one whose namespace begins like a scope.
+    fifo.add(object("bluer", "a", 1)).unwrap();
+    drain(&fifo);
+    assert_eq!(list(&fifo, &blue, &[object("blue", "b", 1)], "2"), 1);
+    drain(&fifo);
+    assert_eq!(stored(&fifo), ["blue/b", "bluer/a", "green/a"]);
+    assert_eq!(list(&fifo, &green, &[], "3"), 1);
+    drain(&fifo);
+    assert_eq!(stored(&fifo), ["blue/b", "bluer/a"]);
+}
+
+#[test]
+fn relists_of_two_scopes_run_at_once_and_supersede_only_their_own() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    let mut of_blue = fifo.begin_replace_in(&blue);
+    let mut of_green = fifo.begin_replace_in(&green);
+    of_blue.offer(vec![object("blue", "a", 1)]).unwrap();
+    of_green.offer(vec![object("green", "a", 1)]).unwrap();
+    let mut newer = fifo.begin_replace_in(&blue);
+    assert!(matches!(of_blue.offer(vec![object("blue", "b", 1)]), Err(RelistError::Superseded)));
+    newer.offer(vec![object("blue", "c", 2)]).unwrap();
+    // Written while both are open: neither deletes it.
+    fifo.update(object("green", "b", 3)).unwrap();
+    fifo.update(object("blue", "d", 3)).unwrap();
+    assert_eq!(newer.commit("2").unwrap().deleted, 1, "what the superseded one listed");
+    // The newer relist has ended; what is written now must still survive the older one's commit.
+    fifo.update(object("green", "c", 4)).unwrap();
+    assert_eq!(of_green.commit("2").unwrap().deleted, 0);
+    assert!(matches!(of_blue.commit("1"), Err(RelistError::Superseded)));
+    drain(&fifo);
+    assert_eq!(stored(&fifo), ["blue/c", "blue/d", "green/a", "green/b", "green/c"]);
+}
+
+#[test]
+fn queue_is_synced_when_the_first_list_of_every_scope_is_handled() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    list(&fifo, &blue, &[object("blue", "a", 1)], "1");
+    // A watch of blue goes on; that populates nothing.
+    fifo.update(object("blue", "a", 2)).unwrap();
+    drain(&fifo);
+    assert!(!fifo.has_synced(), "green is not listed");
+    drop(fifo.begin_replace_in(&green));
+    assert!(!fifo.has_synced(), "an abandoned list is none");
+    list(&fifo, &blue, &[object("blue", "a", 3)], "3");
+    drain(&fifo);
+    assert!(!fifo.has_synced());
+    list(&fifo, &green, &[object("green", "a", 1)], "4");
+    assert!(!fifo.has_synced(), "its item is not handled");
+    let mut item = fifo.try_pop().unwrap();
+    assert!(item.is_in_initial_list());
+    item.apply(|_| ()).unwrap();
+    drop(item);
+    assert!(fifo.has_synced());
+    // A scope that comes later does not unsync it.
+    let red = fifo.add_scope(KeyScope::namespace("red")).unwrap();
+    assert!(fifo.has_synced());
+    list(&fifo, &red, &[object("red", "a", 5)], "5");
+    assert!(!fifo.try_pop().unwrap().is_in_initial_list());
+}
+
+#[test]
+fn initial_population_does_not_wait_for_a_scope_that_is_waived_or_removed() {
+    for waive in [true, false] {
+        let fifo = fused();
+        let [blue, green] = two_scopes(&fifo);
+        list(&fifo, &blue, &[object("blue", "a", 1)], "1");
+        drain(&fifo);
+        if waive {
+            fifo.waive_initial(&green);
+        } else {
+            fifo.remove_scope(&green).unwrap();
+        }
+        assert!(fifo.has_synced());
+        assert_eq!(fifo.applied_version().as_deref(), Some("1"), "green does not hold it back");
+    }
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    fifo.waive_initial(&blue);
+    assert!(!fifo.has_synced());
+    fifo.waive_initial(&green);
+    assert!(fifo.has_synced());
+    list(&fifo, &green, &[object("green", "a", 1)], "7");
+    drain(&fifo);
+    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "a list that comes later counts");
+}
+
+#[test]
+fn removed_scope_loses_its_keys_and_its_relists() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    list(&fifo, &blue, &[object("blue", "a", 1), object("blue", "b", 1)], "1");
+    list(&fifo, &green, &[object("green", "a", 1)], "1");
+    drain(&fifo);
+    fifo.update(object("blue", "c", 2)).unwrap(); // pending only
+    let mut open = fifo.begin_replace_in(&blue);
+    open.offer(vec![object("blue", "d", 2)]).unwrap();
+    assert_eq!(fifo.remove_scope(&blue).unwrap().deleted, 4);
+    assert!(matches!(open.commit("3"), Err(RelistError::Superseded)));
+    drain(&fifo);
+    assert_eq!(stored(&fifo), ["green/a"]);
+    let unknown = |error: RelistError| matches!(error, RelistError::UnknownScope { scope } if scope == "blue");
+    assert!(unknown(fifo.remove_scope(&blue).unwrap_err()));
+    let mut late = fifo.begin_replace_in(&blue);
+    assert!(unknown(late.offer(vec![object("blue", "a", 4)]).unwrap_err()));
+    assert!(unknown(late.commit("4").unwrap_err()));
+    // The namespace can be added again; the old handle stays without effect.
+    let again = fifo.add_scope(KeyScope::namespace("blue")).unwrap();
+    list(&fifo, &again, &[object("blue", "a", 5)], "5");
+    assert!(unknown(fifo.begin_replace_in(&blue).commit("5").unwrap_err()));
+    drain(&fifo);
+    assert_eq!(stored(&fifo), ["blue/a", "green/a"]);
+}
+
+#[test]
+fn keys_outside_the_scope_are_refused_and_keep_nothing_alive() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    list(&fifo, &green, &[object("green", "a", 1)], "1");
+    drain(&fifo);
+    let mut of_green = fifo.begin_replace_in(&green);
+    let mut of_blue = fifo.begin_replace_in(&blue);
+    let refused = of_blue.offer(vec![object("green", "a", 2), object("blue", "a", 2)]).unwrap();
+    assert_eq!(refused.len(), 1);
+    assert_eq!(refused[0].index, 0);
+    assert!(matches!(&refused[0].source, OfferError::OutOfScope { key, scope } if key == "green/a" && scope == "blue"));
+    let out = |error: &RelistError| matches!(error, RelistError::OutOfScope { key, .. } if key == "green/a");
+    assert!(out(&of_blue.keep("green/a").unwrap_err()));
+    assert!(out(&of_blue.probe(&[("green/a", "1")]).unwrap_err()));
+    assert!(matches!(of_blue.delete(object("green", "a", 1)), Err(StoreError::Relist(error)) if out(&error)));
+    of_blue.commit("2").unwrap();
+    of_green.keep("green/b").unwrap();
+    assert_eq!(of_green.commit("3").unwrap().deleted, 1, "nothing has stamped green/a");
+    drain(&fifo);
+    assert_eq!(stored(&fifo), ["blue/a"]);
+}
+
+#[test]
+fn unchanged_objects_are_skipped_in_a_scope_as_in_the_whole_queue() {
+    let fifo = fused();
+    let [blue, _green] = two_scopes(&fifo);
+    list(&fifo, &blue, &[object("blue", "a", 1), object("blue", "b", 1)], "1");
+    drain(&fifo);
+    let mut relist = fifo.begin_replace_in(&blue);
+    assert_eq!(relist.probe(&[("blue/a", "1"), ("blue/b", "2")]).unwrap(), [false, true]);
+    relist.offer(vec![object("blue", "b", 2)]).unwrap();
+    assert_eq!(relist.commit("2").unwrap().deleted, 0);
+    let item = fifo.try_pop().unwrap();
+    assert_eq!((item.key(), item.deltas().newest().unwrap().kind), ("blue/b", DeltaType::Replaced));
+    item.done();
+    assert!(fifo.try_pop().is_none());
+}
+
+#[test]
+fn overlapping_scopes_and_relists_of_the_whole_queue_are_refused() {
+    let fifo = fused();
+    let whole = fifo.begin_replace();
+    let namespace = || KeyScope::namespace("blue");
+    assert!(matches!(fifo.add_scope(namespace()), Err(ScopeError::RelistOpen { .. })));
+    drop(whole);
+    let blue = fifo.add_scope(namespace()).unwrap();
+    assert!(matches!(fifo.add_scope(namespace()), Err(ScopeError::Overlaps { .. })));
+    assert!(matches!(fifo.replace(vec![object("blue", "a", 1)], "1"), Err(RelistError::HasScopes)));
+    let mut whole = fifo.begin_replace();
+    assert!(matches!(whole.offer(vec![object("blue", "a", 1)]), Err(RelistError::HasScopes)));
+    assert!(matches!(whole.commit("1"), Err(RelistError::HasScopes)));
+    assert!(!fifo.has_synced());
+    list(&fifo, &blue, &[object("blue", "a", 1)], "1");
+    drain(&fifo);
+    // A predicate that accepts a known key of another scope; and one that does so later.
+    let overlapping = KeyScope::keys("names of a", |key| key.ends_with("/a"));
+    assert!(matches!(fifo.add_scope(overlapping), Err(ScopeError::CommonKey { key, .. }) if key == "blue/a"));
+    let b = fifo.add_scope(KeyScope::keys("names of b", |key| key.ends_with("/b"))).unwrap();
+    let mut relist = fifo.begin_replace_in(&b);
+    let refused = relist.offer(vec![object("green", "b", 1), object("blue", "b", 1)]).unwrap();
+    assert!(matches!(&refused[..], [one] if one.index == 1), "blue/b lies in both");
+    relist.commit("2").unwrap();
+    fifo.remove_scope(&b).unwrap();
+    fifo.remove_scope(&blue).unwrap();
+    // Without scopes the queue is relisted as a whole again.
+    fifo.replace(vec![object("red", "a", 3)], "3").unwrap();
+    drain(&fifo);
+    assert_eq!(stored(&fifo), ["red/a"]);
+}
+
+#[test]
+fn namespace_needs_keys_that_are_names() {
+    let keys = KeyFunc::custom(Names, |object: &Object| Ok(object.name.to_owned()));
+    let fifo = DeltaFifo::builder(keys).build();
+    assert!(matches!(fifo.add_scope(KeyScope::namespace("blue")), Err(ScopeError::NeedsNames { .. })));
+}
+
+#[test]
+fn applied_version_is_the_least_of_the_scopes() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    list(&fifo, &blue, &[object("blue", "a", 1)], "10");
+    drain(&fifo);
+    assert_eq!((fifo.applied_version(), fifo.resource_version()), (None, None));
+    list(&fifo, &green, &[object("green", "a", 1)], "5");
+    assert_eq!(fifo.applied_version(), None, "green's item is not handled");
+    drain(&fifo);
+    assert_eq!(fifo.applied_version().as_deref(), Some("5"));
+    assert_eq!(fifo.resource_version().as_deref(), Some("5"));
+    fifo.bookmark_in(&green, "12").unwrap();
+    assert_eq!(fifo.applied_version().as_deref(), Some("10"));
+    fifo.bookmark_in(&blue, "11").unwrap();
+    fifo.bookmark_in(&blue, "3").unwrap();
+    assert_eq!(fifo.applied_version().as_deref(), Some("11"), "a lower bookmark changes nothing");
+    assert!(matches!(fifo.bookmark_in(&blue, "new"), Err(VersionError::NotANumber { .. })));
+    fifo.wait_for_resource_version("11").unwrap();
+    // The scope that held it back goes.
+    fifo.remove_scope(&blue).unwrap();
+    drain(&fifo);
+    assert_eq!(fifo.applied_version().as_deref(), Some("12"));
+}
+
+#[test]
+fn after_a_restore_nothing_is_applied_until_every_scope_has_listed_anew() {
+    let fifo = fused();
+    let [blue, green] = two_scopes(&fifo);
+    list(&fifo, &blue, &[], "100");
+    list(&fifo, &green, &[], "90");
+    drain(&fifo);
+    assert_eq!(fifo.applied_version().as_deref(), Some("90"));
+    // Blue's list shows another history; green has not noticed by now.
+    list(&fifo, &blue, &[], "20");
+    fifo.bookmark_in(&blue, "95").unwrap();
+    fifo.bookmark_in(&green, "91").unwrap();
+    assert_eq!(fifo.applied_version(), None, "91 of green is of the former history");
+    list(&fifo, &green, &[], "30");
+    assert_eq!(fifo.applied_version().as_deref(), Some("30"));
+    // Green's version in this history is higher than before: its list is of this history all the same.
+    list(&fifo, &blue, &[], "40");
+    list(&fifo, &green, &[], "200");
+    fifo.bookmark_in(&blue, "250").unwrap();
+    assert_eq!(fifo.applied_version().as_deref(), Some("200"));
+    fifo.close();
+    assert!(matches!(fifo.wait_for_resource_version("300"), Err(WaitError::Closed { .. })));
+}
+
+#[test]
+fn predicate_that_panics_abandons_the_relist_and_loses_nothing() {
+    let fifo = fused();
+    let scope = KeyScope::keys("calm", |key| if key == "blue/z" { panic!("by the test") } else { key != "red/a" });
+    let calm = fifo.add_scope(scope).unwrap();
+    list(&fifo, &calm, &[object("blue", "a", 1)], "1");
+    drain(&fifo);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let mut relist = fifo.begin_replace_in(&calm);
+        relist.offer(vec![object("blue", "b", 2), object("blue", "z", 2)])
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(list(&fifo, &calm, &[object("blue", "a", 1)], "3"), 0, "nothing of the page was queued");
+    drain(&fifo);
+    assert_eq!(stored(&fifo), ["blue/a"]);
+}
+
+/// A store elsewhere that its handler writes.
+#[derive(Default)]
+struct Elsewhere(Mutex<HashMap<String, Arc<Object>>>);
+
+impl KnownObjects<Object> for Elsewhere {
+    fn list_keys(&self) -> Vec<String> {
+        let mut keys: Vec<_> = self.0.lock().unwrap().keys().cloned().collect();
+        keys.sort();
+        keys
+    }
+
+    fn get_by_key(&self, key: &str) -> Result<Option<Arc<Object>>, BoxError> {
+        Ok(self.0.lock().unwrap().get(key).cloned())
+    }
+}
+
+#[test]
+fn scopes_over_a_store_elsewhere_delete_what_each_did_not_list() {
+    let known = Arc::new(Elsewhere::default());
+    let fifo =
+        DeltaFifo::builder(KeyFunc::meta_namespace(Names)).known_objects(known.clone()).ordered_walks(true).build();
+    let handle = || {
+        while let Some(item) = fifo.try_pop() {
+            let mut known = known.0.lock().unwrap();
+            match item.deltas().newest().unwrap().object.object() {
+                Some(object) if item.deltas().newest().unwrap().kind != DeltaType::Deleted => {
+                    known.insert(item.key().to_owned(), object.clone());
+                }
+                _ => {
+                    known.remove(item.key());
+                }
+            }
+            drop(known);
+            item.done();
+        }
+    };
+    let [blue, green] = two_scopes(&fifo);
+    list(&fifo, &blue, &[object("blue", "a", 1), object("blue", "b", 1)], "1");
+    list(&fifo, &green, &[object("green", "a", 1), object("green", "b", 1)], "1");
+    handle();
+    assert!(fifo.has_synced());
+    let mut of_blue = fifo.begin_replace_in(&blue);
+    let mut of_green = fifo.begin_replace_in(&green);
+    of_blue.offer(vec![object("blue", "b", 2)]).unwrap();
+    of_green.offer(vec![object("green", "a", 2)]).unwrap();
+    handle(); // their slots are gone, and with them the stamps
+    fifo.update(object("blue", "c", 3)).unwrap();
+    handle();
+    assert_eq!(of_green.commit("2").unwrap().deleted, 1);
+    assert_eq!(of_blue.commit("2").unwrap().deleted, 1);
+    handle();
+    assert_eq!(known.list_keys(), ["blue/b", "blue/c", "green/a"]);
+    assert_eq!(fifo.remove_scope(&blue).unwrap().deleted, 2);
+    handle();
+    assert_eq!(known.list_keys(), ["green/a"]);
+}

@@ -106,6 +106,9 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::GivenBackWakesNobody | Mutant::GivenBackBehind => &["batch"],
         Mutant::SweepLooksUnlocked => &["elsewhere::commit_superseded"],
         Mutant::OlderListWins => &["elsewhere"],
+        Mutant::ScopeEndsAll | Mutant::ScopeSweepsAll | Mutant::GreatestScopeApplies | Mutant::FirstScopeSyncs => {
+            &["scopes"]
+        }
         Mutant::PassLeavesTheEntry
         | Mutant::StaleIsTaken
         | Mutant::StaleIsLeftThere

@@ -16,6 +16,7 @@ mod relist;
 mod requeue;
 mod retire;
 mod running;
+mod scopes;
 mod sleep;
 mod store;
 mod synced;
@@ -50,6 +51,7 @@ pub fn all() -> Vec<&'static Model> {
         handles::MODELS,
         in_order::MODELS,
         user_code::MODELS,
+        scopes::MODELS,
     ]
     .into_iter()
     .flatten()

@@ -1,5 +1,6 @@
-//! The code of the guide and of README, compiled and run as tests: each chapter of `src` is the documentation of a module here. The
-//! book itself is made by `mdbook build docs`.
+//! Compiles and runs the code blocks of the guide and the README as doc tests.
+//!
+//! Each chapter in `src` is the documentation of a module here. `mdbook build docs` builds the book.
 
 macro_rules! chapters {
     ($($name:ident: $text:literal,)*) => {

@@ -1,4 +1,5 @@
-//! The book hangs together: what it links to is there, and what it names exists.
+//! Checks the guide and the README: links have a target, named metrics and tests exist, and chapters
+//! are compiled.
 
 use std::collections::HashSet;
 use std::fs::{read_dir, read_to_string};
@@ -19,7 +20,7 @@ fn markdown_in(directory: &Path) -> Vec<PathBuf> {
     files.filter(|file| file.extension().is_some_and(|extension| extension == "md")).collect()
 }
 
-/// The lines that are no code.
+/// Returns the lines of a Markdown text that are not in a code block.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut in_code = false;
     text.lines().filter(move |line| {
@@ -29,12 +30,12 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What a line links to.
+/// Returns the targets of the links in a line.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| rest.split(')').next())
 }
 
-/// What a heading is called in a link.
+/// Returns the anchor that mdbook and GitHub derive from a heading.
 fn anchor(heading: &str) -> String {
     let heading = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
@@ -46,7 +47,7 @@ fn anchors(text: &str) -> HashSet<String> {
 }
 
 #[test]
-fn every_link_leads_somewhere() {
+fn every_relative_link_has_a_target() {
     let mut broken = Vec::new();
     let mut checked = 0;
     for file in markdown_in(&root().join("docs/src")).into_iter().chain(markdown_in(&root())) {
@@ -54,21 +55,21 @@ fn every_link_leads_somewhere() {
         for link in prose(&own).flat_map(links).filter(|link| !link.contains("://")) {
             let (path, heading) = link.split_once('#').unwrap_or((link, ""));
             let target = if path.is_empty() { file.clone() } else { file.parent().unwrap().join(path) };
-            let leads = target.exists() && (heading.is_empty() || anchors(&text(&target)).contains(heading));
-            // The book is built from its own chapters: what is above them is nowhere then.
-            let leaves = file.starts_with(root().join("docs/src")) && link.starts_with("..");
-            if !leads || leaves {
+            let exists = target.exists() && (heading.is_empty() || anchors(&text(&target)).contains(heading));
+            // mdbook copies only the chapters, so a link out of their directory breaks in the book.
+            let leaves_book = file.starts_with(root().join("docs/src")) && link.starts_with("..");
+            if !exists || leaves_book {
                 broken.push(format!("{}: {link}", file.display()));
             }
             checked += 1;
         }
     }
     assert!(broken.is_empty(), "{broken:#?}");
-    assert!(checked > 30, "only {checked} links were found");
+    assert!(checked > 30, "only {checked} relative links were found");
 }
 
 #[test]
-fn every_chapter_is_in_the_summary_and_compiled() {
+fn every_chapter_is_in_summary_and_compiled() {
     let (summary, compiled) = (text(&root().join("docs/src/SUMMARY.md")), text(&root().join("docs/lib.rs")));
     for file in markdown_in(&root().join("docs/src")) {
         let name = file.file_name().unwrap().to_str().unwrap();
@@ -80,22 +81,24 @@ fn every_chapter_is_in_the_summary_and_compiled() {
 }
 
 #[test]
-fn every_metric_that_is_named_exists() {
+fn every_metric_named_in_guide_exists() {
     let chapter = text(&root().join("docs/src/metrics.md"));
     let known: HashSet<_> = ALL.iter().map(|metric| metric.name).collect();
     let words = prose(&chapter).flat_map(|line| line.split(|c: char| !c.is_ascii_lowercase() && c != '_'));
     let named = words.filter(|word| word.starts_with("reflector_") || word.starts_with("informer_"));
     let (exist, unknown): (Vec<_>, Vec<_>) = named.partition(|name| known.contains(name));
     assert!(unknown.is_empty(), "{unknown:?}");
-    assert!(exist.len() > 10, "only {exist:?} were found");
+    assert!(exist.len() > 10, "only these metrics were found: {exist:?}");
 }
 
 #[test]
-fn the_table_of_versions_ends_with_these() {
+fn version_table_ends_with_current_versions() {
     let manifest = text(&root().join("Cargo.toml"));
     let wanted = |name: &str| {
         let line = manifest.lines().find_map(|line| line.strip_prefix(&format!("{name} = {{ version = \"")));
-        line.and_then(|line| line.split('"').next()).expect("the workspace says which version").to_owned()
+        line.and_then(|line| line.split('"').next())
+            .expect("Cargo.toml of the workspace has a version for each dependency")
+            .to_owned()
     };
     let (version, rust) = (env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_RUST_VERSION"));
     let (this, _patch) = version.rsplit_once('.').unwrap();
@@ -105,7 +108,7 @@ fn the_table_of_versions_ends_with_these() {
     assert_eq!(rows.last(), Some(row.as_str()));
 }
 
-/// The lines of README below a heading.
+/// Returns the lines of the README between a heading and the next one of level 2.
 fn readme_below(heading: &str) -> Vec<String> {
     let readme = text(&root().join("README.md"));
     let below = readme.lines().skip_while(|line| *line != heading).skip(1);
@@ -115,7 +118,7 @@ fn readme_below(heading: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_row_of_what_kubes_store_loses_is_a_test() {
+fn each_row_about_kubes_store_names_a_test() {
     let below = readme_below("### What kube's store loses");
     let rows = below.iter().filter_map(|line| line.strip_suffix("` |")).filter_map(|row| row.rsplit('`').next());
     let tests = text(&root().join("informer/tests/runtime/kubes_store.rs"));
@@ -123,13 +126,13 @@ fn each_row_of_what_kubes_store_loses_is_a_test() {
         tests.split("#[tokio::test(start_paused = true)]\nasync fn ").skip(1).filter_map(|test| test.split('(').next());
     let (rows, tests): (Vec<_>, Vec<_>) = (rows.collect(), tests.collect());
     assert_eq!(rows, tests);
-    assert!(rows.len() >= 6, "only {rows:?} were found");
+    assert!(rows.len() >= 6, "only these rows were found: {rows:?}");
 }
 
 #[test]
-fn the_first_controller_is_as_short_as_it_is_said_to_be() {
+fn readme_controller_has_at_most_30_lines() {
     let below = readme_below("## A controller in 30 lines");
     let code = below.iter().skip_while(|line| !line.starts_with("```rust")).skip(1);
     let lines = code.take_while(|line| *line != "```").count();
-    assert!((10..=30).contains(&lines), "{lines}");
+    assert!((10..=30).contains(&lines), "the controller has {lines} lines");
 }

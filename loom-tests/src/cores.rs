@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 
-/// Calls `work` with each of `items`, begun in their order.
+/// Calls `work` with each of `items`, in order, on as many threads as there are cores.
 pub fn on_every_core<I: Send>(items: impl Iterator<Item = I> + Send, work: impl Fn(I) + Sync) {
     let waiting = Mutex::new(items);
     let next = || waiting.lock().unwrap().next();
@@ -20,7 +20,7 @@ pub fn on_every_core<I: Send>(items: impl Iterator<Item = I> + Send, work: impl 
     });
 }
 
-/// This program once more.
+/// Returns a command that runs this program again.
 pub fn this_program() -> Command {
     Command::new(std::env::current_exe().expect("the path of this program"))
 }

@@ -1,7 +1,9 @@
-//! What a model is, and its exploration: every schedule of its threads, and every value a load may see.
+//! What a model is, and its exploration: every schedule of its threads, and every value that a
+//! load may return.
 //!
-//! A model that explores nothing would pass, so each says how many iterations it takes at least and exactly which
-//! outcomes they have. loom's own limits on permutations and time are off: it calls a truncated exploration a success.
+//! A model that explores nothing would pass. Each model therefore states the least number of
+//! iterations, and the exact set of outcomes. loom's own limits on permutations and time are off,
+//! because loom reports a truncated exploration as a success.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -18,51 +20,54 @@ use crate::{Arguments, models};
 
 /// A model.
 pub struct Model {
-    /// `file::what`.
+    /// The name, `file::subject`.
     pub name: &'static str,
-    /// How often a schedule may preempt a thread that could go on. `None`: as often as there is a step. Where there is a
-    /// bound it is because without one (`--unbounded`) the model took more than 30 s, most far more: an access is two steps
-    /// (`sync/gated.rs`), and an offer some forty. It is as high as lets all of them together end within some minutes; the time
-    /// that it took, on a busy machine with two cores, stands beside it.
+    /// How many preemptions a schedule may have, that is, switches away from a thread that could
+    /// continue. `None` means no limit. A model has a limit only if it takes more than 30 s
+    /// without one (`--unbounded`); most would take far longer, because an access is two steps
+    /// (`sync/gated.rs`) and an offer is about forty. The limits are as high as they can be if
+    /// all models together are to end within some minutes. The comment next to a limit is the
+    /// time that the model took on a busy machine with two cores.
     pub bound: Option<usize>,
-    /// Fewer iterations mean that it no longer explores what it did: what it took when it was last measured, rounded down.
-    /// A change that takes steps out of a path lowers it, and so does a defect that does.
+    /// The least number of iterations: the last measured number, rounded down. With fewer the
+    /// model no longer explores what it did. A change that removes steps from a path lowers the
+    /// number, and so does a defect that does.
     pub at_least: usize,
-    /// All outcomes, no more and no fewer.
+    /// The exact set of outcomes.
     pub outcomes: &'static [&'static str],
-    /// One iteration. What it returns is its outcome.
+    /// Runs one iteration. Returns its outcome.
     pub body: fn() -> String,
 }
 
-/// A model that took so many iterations more than its floor would have no end.
+/// A model with this many iterations more than expected is assumed not to end.
 const ENDLESS: usize = 300_000;
 const NO_END: &str = "it has no end";
 
-/// What loom itself says when a model breaks a rule; the last, when an `Arc` is made of a pointer whose object is gone. Any
-/// other panic of its code is its own failure.
+/// loom's messages when a model breaks a rule; the last one appears when an `Arc` is made from a
+/// pointer to a freed object. Any other panic inside loom is a failure of loom.
 const REPORTS: [&str; 5] = ["deadlock", "Causality violation", "leaked", "oncurrent", "no entry found for key"];
 
 /// Why a model does not hold.
 enum Failure {
-    /// A schedule broke it, by an assertion or one of loom's reports, or its outcomes are others.
+    /// A schedule violated an assertion or one of loom's rules, or the outcomes differ.
     Broken(String),
-    /// It explored less than it did, or would have no end, or loom failed: nothing is known.
+    /// Nothing is known: the model explored too few schedules, does not end, or loom failed.
     NoVerdict(String),
 }
 
-/// Exit codes: with a mutant, only the first is a kill.
+/// Exit codes. With a mutant, only `BROKEN` is a kill.
 pub const BROKEN: u8 = 1;
 pub const NO_VERDICT: u8 = 3;
 
-/// Begins the line that a panic prints.
+/// The start of the line that a panic prints.
 pub const PANICKED: &str = "panicked: ";
-/// In the line of a model that does not hold, before the reason.
+/// Precedes the reason in the line of a model that does not hold.
 pub const FAILED: &str = "FAILED: ";
 
-/// What the model's first panic said. The others follow from it.
+/// The message of the model's first panic. Later panics follow from it.
 static FIRST_PANIC: Mutex<Option<String>> = Mutex::new(None);
 
-/// Notes what is said of a panic, in a line.
+/// Installs a panic hook that prints the message of a panic in one line and records the first.
 fn note_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let message = panic.payload_as_str().unwrap_or("no text").lines().collect::<Vec<_>>().join(" ");
@@ -73,13 +78,14 @@ fn note_panics() {
     }));
 }
 
-/// Whether a panic says something of the model, and not of loom.
+/// Returns whether a panic comes from the model, and not from loom itself.
 pub fn is_of_the_model(said: &str) -> bool {
     let of_loom = said.contains("/loom-0.") && !REPORTS.iter().any(|report| said.contains(report));
     !of_loom && !said.starts_with(NO_END)
 }
 
-/// Explores the models that were asked for: one in this process, several in one each, on every core.
+/// Explores the selected models: a single one in this process, several in a process each, on
+/// every core.
 pub fn run(arguments: &Arguments) -> ExitCode {
     let names = &arguments.models;
     let chosen = arguments.mutant.as_deref().map(mutant);
@@ -110,7 +116,7 @@ fn here(model: &'static Model, unbounded: bool) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Each in a process of its own, so that no panic of one is another's.
+/// Runs each model in a process of its own, so that a panic is attributed to the right model.
 fn side_by_side(models: &[&Model], arguments: &Arguments) -> ExitCode {
     let (holding, stdout) = (AtomicUsize::new(0), Mutex::new(io::stdout()));
     on_every_core(models.iter(), |model| {
@@ -119,7 +125,7 @@ fn side_by_side(models: &[&Model], arguments: &Arguments) -> ExitCode {
         command.args(arguments.mutant.iter().flat_map(|mutant| ["--mutant", mutant]));
         command.args(arguments.unbounded.then_some("--unbounded"));
         let output = command.output().expect("this program can be started");
-        // Relaxed: a count, read when the threads have ended.
+        // Relaxed: a counter that is read when the threads have ended.
         holding.fetch_add(usize::from(output.status.success()), Ordering::Relaxed);
         let mut stdout = stdout.lock().unwrap();
         io::stderr().write_all(&output.stderr).and_then(|()| stdout.write_all(&output.stdout)).unwrap();
@@ -142,7 +148,7 @@ fn explore(model: &'static Model, unbounded: bool) -> Result<(), Failure> {
     builder.max_branches = 5_000;
     let (counted, noted) = (iterations.clone(), seen.clone());
     let check = move || {
-        // Relaxed: a count, on one thread of the system.
+        // Relaxed: a counter, on one system thread.
         let count = counted.fetch_add(1, Ordering::Relaxed);
         assert!(count < 3 * model.at_least + ENDLESS, "{NO_END}");
         let outcome = (model.body)();

@@ -1,7 +1,8 @@
-//! The models of deltafifo's protocol, and the deliberate defects that show what they can see. `ci/models.sh` builds and
-//! runs it; see `explore` for what one model is, `mutants` for how the defects are tried. Built for shuttle
-//! (`ci/shuttle.sh`) it is another program, `runs`, with more threads and random schedules: of the queue (`schedules`) and of an
-//! informer's handlers (`handlers`).
+//! The models of deltafifo's protocol, and the deliberate defects that show what the models
+//! detect. `ci/models.sh` builds and runs them; see `explore` for what a model is, and `mutants`
+//! for how the defects are tried. Built for shuttle (`ci/shuttle.sh`) this is another program,
+//! `runs`: random schedules of more threads, over a queue (`schedules`) and over the handlers of
+//! an informer (`handlers`).
 
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod cores;
@@ -50,18 +51,19 @@ fn main() -> std::process::ExitCode {
 #[cfg(deltafifo_loom)]
 #[derive(clap::Parser)]
 pub struct Arguments {
-    /// Tries every mutant, and fails if one survives all models
+    /// Try every mutant, and fail if one survives all models
     #[arg(long)]
     mutants: bool,
-    /// Explores with this deliberate defect
+    /// Explore with this deliberate defect
     #[arg(long, conflicts_with = "mutants")]
     mutant: Option<String>,
-    /// Only the models of exactly these names
+    /// Select only models with exactly these names
     #[arg(long)]
     exact: bool,
-    /// Without their bounds, up to many more iterations: to see whether a model still needs its own
+    /// Ignore the bounds, with many more iterations, to check whether a model still needs its
+    /// bound
     #[arg(long)]
     unbounded: bool,
-    /// Only models whose name contains one of these
+    /// Select models whose name contains one of these
     models: Vec<String>,
 }

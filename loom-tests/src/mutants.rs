@@ -1,8 +1,11 @@
-//! Every mutant against the models, each in a process of its own, since a defect is chosen once and may end the process.
+//! Runs the models against every mutant, each in a process of its own, because a process chooses
+//! its defect once and a defect may abort it.
 //!
-//! A mutant is killed by the first model that fails with it: one that panics, that deadlocks, that leaks, or whose outcomes
-//! are others. The table says which, and why. A model that only explores less, or would have no end, or over which loom
-//! itself fails, kills nothing. The subjects that are to see a mutant are tried first, their smallest models before others.
+//! The first model that fails kills the mutant: a model that panics, deadlocks or leaks, or that
+//! has other outcomes. The printed table names the model and the reason. A model that only
+//! explores fewer schedules, that does not end, or that makes loom itself fail, kills nothing.
+//! The models that are expected to detect a mutant are tried first, the smallest before the
+//! others.
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -17,7 +20,7 @@ use crate::models;
 const SURVIVED: &str = "SURVIVED";
 const LONGEST_REASON: usize = 160;
 
-/// Tries all of them, on every core.
+/// Tries all mutants, on every core.
 pub fn run() -> ExitCode {
     let killers = Mutex::new(vec![None; ALL.len()]);
     on_every_core(ALL.iter().enumerate(), |(place, (mutant, _))| {
@@ -41,7 +44,7 @@ pub fn run() -> ExitCode {
     if killed == ALL.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The first model that fails with the mutant, and why.
+/// Returns the first model that fails with the mutant, and the reason.
 fn killer(mutant: Mutant) -> Option<(&'static str, String)> {
     let mut models = models::all();
     let wanted = seen_by(mutant);
@@ -50,7 +53,8 @@ fn killer(mutant: Mutant) -> Option<(&'static str, String)> {
     models.into_iter().find_map(|model| Some((model.name, defect(model, mutant)?)))
 }
 
-/// Subjects, or models, that are to see it. Only their order in the search: any model may kill.
+/// Returns the subjects, or models, that are expected to detect a mutant. This only sets the
+/// order of the search: any model may kill a mutant.
 fn seen_by(mutant: Mutant) -> &'static [&'static str] {
     match mutant {
         Mutant::WordWithoutRelease | Mutant::WordWithoutAcquire => &["two_consumers", "push_take"],
@@ -151,7 +155,8 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
     }
 }
 
-/// Why a model fails with the mutant. `None`: it holds, or there is no verdict.
+/// Returns the reason why a model fails with the mutant. Returns `None` if the model holds or
+/// there is no verdict.
 fn defect(model: &Model, mutant: Mutant) -> Option<String> {
     let output = this_program()
         .args(["--mutant", &format!("{mutant:?}"), "--exact", model.name])
@@ -161,7 +166,8 @@ fn defect(model: &Model, mutant: Mutant) -> Option<String> {
     let after = |text: String, mark: &str| Some(text.split_once(mark)?.1.lines().next()?.to_owned());
     match output.status.code() {
         Some(code) if code == i32::from(BROKEN) => after(text(&output.stdout), FAILED),
-        // A panic while another one unwinds ends the process; the first has said why.
+        // A panic during another panic's unwinding aborts the process; the first panic has
+        // printed the reason.
         None => after(text(&output.stderr), PANICKED).filter(|said| is_of_the_model(said)),
         Some(_) => None,
     }

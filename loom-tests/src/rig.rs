@@ -1,8 +1,9 @@
-//! What the models are made of: objects, queues, and how their outcomes are written.
+//! Building blocks of the models: objects, queues, and the notation of outcomes.
 //!
-//! Keys: the last letter chooses the shard, so `a` and `c` share one, `b` and `d` the other. An object is written as its
-//! key and its number; a delta as `+a1` added, `~a1` updated, `-a1` deleted, `=a1` replaced, `:a1` sync, `-a?` a deletion
-//! whose last state is unknown; a pop as its deltas in brackets.
+//! The last letter of a key chooses its shard: `a` and `c` share one, `b` and `d` the other. An
+//! object is written as its key and its number. A delta is written as `+a1` (added), `~a1`
+//! (updated), `-a1` (deleted), `=a1` (replaced), `:a1` (sync), or `-a?` (a deletion whose last
+//! state is unknown). A pop is written as its deltas in brackets.
 
 #![cfg_attr(deltafifo_shuttle, allow(dead_code))] // Most of it is the models'.
 
@@ -17,7 +18,7 @@ use deltafifo::{
 
 pub const VERSIONS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
-/// An object that notices when it is seen before it is finished.
+/// An object that detects when a thread reads it before it is completely written.
 pub struct Object {
     pub key: &'static str,
     pub number: usize,
@@ -27,19 +28,19 @@ pub struct Object {
 impl Object {
     pub fn new(key: &'static str, number: usize) -> Arc<Self> {
         let object = Arc::new(Self { key, number, finished: AtomicUsize::new(0) });
-        // Relaxed, here and in `read`: what makes it visible is the queue's and the store's business.
+        // Relaxed, here and in `read`: the queue and the store must make it visible.
         object.finished.store(1, Ordering::Relaxed);
         object
     }
 
-    /// The number, if this thread may see the whole object.
+    /// Returns the number. Fails if this thread cannot see the whole object.
     pub fn read(&self) -> usize {
         assert_eq!(self.finished.load(Ordering::Relaxed), 1, "an object is seen before it is finished");
         self.number
     }
 }
 
-/// A key is a name without a namespace; the number is the version.
+/// The accessor. A key is a name without a namespace, and the version is the number.
 #[derive(Clone, Copy)]
 pub struct Access;
 
@@ -60,15 +61,15 @@ impl Meta<Object> for Access {
 pub type Fifo = DeltaFifo<Object, Access>;
 pub type Item<'f> = Popped<'f, Object, Access>;
 
-/// An index by number: odd or even.
+/// The name of the index by parity, whose values are `odd` and `even`.
 pub const PARITY: &str = "parity";
 
-/// A queue fused with a store that has that index.
+/// Creates a queue fused with a store that has the index by parity.
 pub fn indexed() -> Arc<Fifo> {
     Arc::new(indexed_with(|builder| builder))
 }
 
-/// The same, with what `options` adds.
+/// Creates a queue like [`indexed`], with further options.
 pub fn indexed_with(
     options: impl FnOnce(DeltaFifoBuilder<Object, Access>) -> DeltaFifoBuilder<Object, Access>,
 ) -> Fifo {
@@ -81,7 +82,8 @@ pub fn parity(object: &Object) -> &'static str {
     if object.number.is_multiple_of(2) { "even" } else { "odd" }
 }
 
-/// What an index by parity has, each under a value that it has.
+/// Returns the contents of an index by parity. Fails if an object is under a value that it does
+/// not have.
 pub fn by_parity(fifo: &Fifo, index: &str) -> String {
     let mut found = String::new();
     for value in ["even", "odd"] {
@@ -94,19 +96,19 @@ pub fn by_parity(fifo: &Fifo, index: &str) -> String {
     found
 }
 
-/// A queue without a store.
+/// Creates a queue without a store.
 pub fn bare() -> Arc<Fifo> {
     Arc::new(DeltaFifo::builder(KeyFunc::meta_namespace(Access)).build())
 }
 
-/// A queue fused with a store that holds `objects`, to be built.
+/// Returns the builder of a queue fused with a store that holds `objects`.
 pub fn fused_with(objects: &[Arc<Object>]) -> DeltaFifoBuilder<Object, Access> {
     let store = Indexer::builder(KeyFunc::meta_namespace(Access)).build().unwrap();
     objects.iter().for_each(|object| store.add(object.clone()).unwrap());
     DeltaFifo::over(store)
 }
 
-/// A queue fused with a store that holds `objects`.
+/// Creates a queue fused with a store that holds `objects`.
 pub fn fused(objects: &[Arc<Object>]) -> Arc<Fifo> {
     Arc::new(fused_with(objects).build())
 }
@@ -121,7 +123,7 @@ pub fn sign(kind: DeltaType) -> char {
     }
 }
 
-/// One pop: `[+a1 ~a2]`. Reads every object.
+/// Formats a pop: `[+a1 ~a2]`. Reads every object.
 pub fn show(deltas: &Deltas<Object>, key: &str) -> String {
     let shown: Vec<_> = deltas
         .iter()
@@ -134,12 +136,13 @@ pub fn show(deltas: &Deltas<Object>, key: &str) -> String {
     format!("[{}]", shown.join(" "))
 }
 
-/// The mutant of that name.
+/// Returns the mutant of that name.
 pub fn mutant(name: &str) -> Option<mutants::Mutant> {
     mutants::ALL.iter().map(|(mutant, _)| *mutant).find(|mutant| format!("{mutant:?}") == name)
 }
 
-/// What the threads of an iteration did, in the order of the schedule. Not one of loom's types: it must hand nothing on.
+/// The steps of an iteration's threads, in the order of the schedule. It uses no type of loom,
+/// because it must not synchronise the threads.
 #[derive(Default)]
 pub struct Log(StdMutex<String>);
 
@@ -157,7 +160,8 @@ impl Log {
     }
 }
 
-/// Notices handlers of one key that overlap, or of which the later does not see what the earlier did.
+/// Detects handlers of one key that overlap, and a handler that does not see what the previous
+/// one did.
 #[derive(Default)]
 pub struct Exclusive {
     running: StdMutex<bool>,
@@ -168,7 +172,7 @@ pub struct Exclusive {
 impl Exclusive {
     pub fn handle(&self, handler: impl FnOnce()) {
         assert!(!std::mem::replace(&mut *self.running.lock().unwrap(), true), "two handlers of one key");
-        // Relaxed: what makes the last handler's work visible is the word.
+        // Relaxed: the slot's word must make the last handler's work visible.
         let before = self.handled.load(Ordering::Relaxed);
         assert_eq!(before, *self.truth.lock().unwrap(), "a handler does not see what the one before it did");
         handler();
@@ -178,7 +182,8 @@ impl Exclusive {
     }
 }
 
-/// Pops one key, if there is one, and ends it as handled, applied where there is a store.
+/// Pops one key, if there is one, and settles it as handled. Applies it first if there is a
+/// store.
 pub fn pop_one(fifo: &Fifo, log: &Log, is_fused: bool) -> bool {
     let Some(item) = fifo.try_pop() else { return false };
     log.add(&show(item.deltas(), item.key()));
@@ -186,19 +191,20 @@ pub fn pop_one(fifo: &Fifo, log: &Log, is_fused: bool) -> bool {
     true
 }
 
-/// The same on a thread that keeps no log: what it popped.
+/// Pops one key like [`pop_one`], and returns what was popped instead of logging it.
 pub fn pop_and_show(fifo: &Fifo, is_fused: bool) -> String {
     let log = Log::default();
     pop_one(fifo, &log, is_fused);
     log.text()
 }
 
-/// Waits for one key, handled without applying it, or for the news that there is none to come.
+/// Waits for one key and handles it without applying it. Returns `closed` if the queue is closed
+/// and empty.
 pub fn wait_and_show(fifo: &Fifo) -> String {
     end_and_show(fifo.pop())
 }
 
-/// What a wait came to, as text.
+/// Formats the result of a wait, and settles the item.
 pub fn end_and_show(waited: Result<Item<'_>, Closed>) -> String {
     let Ok(item) = waited else { return "closed".to_owned() };
     let shown = show(item.deltas(), item.key());
@@ -218,18 +224,19 @@ pub fn end(mut item: Item<'_>, is_fused: bool) {
     item.done();
 }
 
-/// Pops all that is left, by the only thread that is left.
+/// Pops all remaining keys. For the last thread.
 pub fn drain(fifo: &Fifo, log: &Log, is_fused: bool) {
     while pop_one(fifo, log, is_fused) {}
 }
 
-/// Pops all that is left over a store: what was popped in all, and what the store holds then.
+/// Pops all remaining keys of a queue with a store. Returns everything popped so far, and the
+/// contents of the store.
 pub fn rest(fifo: &Fifo, log: &Log) -> String {
     drain(fifo, log, true);
     format!("{}, stored: {}", log.text(), stored(fifo))
 }
 
-/// Does `work` with the queue on a thread of its own.
+/// Calls `work` with the queue on a new thread.
 pub fn beside<Q: Send + Sync + 'static, R: Send + 'static>(
     fifo: &Arc<Q>,
     work: impl FnOnce(&Q) -> R + Send + 'static,
@@ -238,12 +245,12 @@ pub fn beside<Q: Send + Sync + 'static, R: Send + 'static>(
     thread::spawn(move || work(&fifo))
 }
 
-/// What the store holds, sorted: `a1 b2`.
+/// Returns the contents of the store, sorted: `a1 b2`.
 pub fn stored(fifo: &Fifo) -> String {
     show_all(&fifo.store().list())
 }
 
-/// Sorted. Reads every object.
+/// Formats objects, sorted. Reads every object.
 pub fn show_all(objects: &[Arc<Object>]) -> String {
     let mut shown: Vec<_> = objects.iter().map(|object| format!("{}{}", object.key, object.read())).collect();
     shown.sort_unstable();

@@ -1,5 +1,5 @@
-//! Schedules on shuttle: random ones, and PCT's, which reach what takes a few preemptions at unlikely places. A schedule that
-//! fails is printed, and `--replay` runs it again.
+//! Schedules on shuttle: random ones, and those of PCT, which finds faults that need a few
+//! preemptions at unlikely places. A failing schedule is printed, and `--replay` runs it again.
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -18,19 +18,20 @@ const DEPTH: usize = 4;
 /// Runs deltafifo's threads under random schedules.
 #[derive(clap::Parser)]
 pub struct Arguments {
-    /// Whose threads
+    /// Whose threads to run
     #[arg(value_enum, default_value = "queue")]
     subject: Subject,
     /// Schedules of each scheduler
     #[arg(long, default_value_t = 2_000)]
     schedules: usize,
-    /// Runs with this deliberate defect (core/src/engine/sync/mutants.rs, informer/src/shared_informer/sync/mutants.rs)
+    /// Run with this deliberate defect (core/src/engine/sync/mutants.rs,
+    /// informer/src/shared_informer/sync/mutants.rs)
     #[arg(long)]
     mutant: Option<String>,
-    /// Tries every deliberate defect of the handlers, and fails if one is not found
+    /// Try every deliberate defect of the handlers, and fail if one is not found
     #[arg(long)]
     mutants: bool,
-    /// A schedule that failed, as it was printed
+    /// Replay a failed schedule, as it was printed
     #[arg(long)]
     replay: Option<String>,
 }
@@ -39,7 +40,7 @@ pub struct Arguments {
 enum Subject {
     /// A queue, its store, and relists
     Queue,
-    /// An informer's handlers, its workers, and what they walk
+    /// The handlers of an informer, its workers, and its walks
     Handlers,
 }
 
@@ -64,7 +65,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     config.stack_size = 0x4_0000;
     for name in ["random", "pct"] {
         let start = Instant::now();
-        // A schedule that fails panics, which ends the program.
+        // A failing schedule panics, which ends the program.
         let schedules = if name == "random" {
             Runner::new(RandomScheduler::new(arguments.schedules), config.clone()).run(everything)
         } else {
@@ -75,7 +76,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Whether there is such a mutant.
+/// Chooses a mutant. Returns whether it exists.
 fn choose(subject: Subject, name: &str) -> bool {
     match subject {
         Subject::Queue => rig::mutant(name).inspect(|mutant| deltafifo::mutants::choose(Some(*mutant))).is_some(),
@@ -86,7 +87,8 @@ fn choose(subject: Subject, name: &str) -> bool {
     }
 }
 
-/// Each in a process of its own, since a defect is chosen once and ends the process.
+/// Tries each mutant in a process of its own, because a process chooses its defect once and the
+/// defect ends it.
 fn try_mutants(schedules: usize) -> ExitCode {
     let found = Mutex::new(0);
     on_every_core(of_handlers::ALL.iter(), |(mutant, what)| {
@@ -102,7 +104,7 @@ fn try_mutants(schedules: usize) -> ExitCode {
     if found == of_handlers::ALL.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What the schedule that fails with the mutant says. That it has no end says nothing.
+/// Returns the message of the failing schedule. A schedule that does not end is not counted.
 fn report(mutant: &str, schedules: usize) -> Option<String> {
     let schedules = schedules.to_string();
     let output = this_program().args(["handlers", "--mutant", mutant, "--schedules", &schedules]).output();

@@ -1,9 +1,11 @@
-//! Eight threads and hundreds of operations on shuttle: random schedules, and PCT's, which reach what takes a few
-//! preemptions at unlikely places. What the models show of a few steps, this shows of many together.
+//! Eight threads with hundreds of operations on shuttle: random schedules, and those of PCT,
+//! which finds faults that need a few preemptions at unlikely places. The models check a few
+//! steps exhaustively; this checks many operations together.
 //!
-//! The oracle: each producer owns its keys, so what the handlers saw of a key must be what its producer offered, in
-//! order, compressed only as client-go does; and the store must end as the last offer left it. Relists list some of the
-//! producers' keys besides: what they bring stands between what the producer offered.
+//! The oracle: each producer owns its keys, so the handlers of a key must have seen what its
+//! producer offered, in order, merged only as client-go does, and the store must end as the last
+//! offer left it. Relists also list some of the producers' keys; what they bring appears between
+//! the producer's offers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc as StdArc, Mutex as StdMutex};
@@ -17,7 +19,8 @@ use shuttle::thread;
 
 use crate::rig::{Access, Exclusive, Fifo, Item, Object, PARITY, VERSIONS, indexed_with, parity, show_all};
 
-/// Keys of the producers, two for each, in different shards, the second also listed by relists; then those of the relists.
+/// The keys of the producers, two each, in different shards (relists list the second, too); then
+/// the keys of the relists.
 const OWNED: [[&str; 2]; 3] = [["a", "b"], ["c", "d"], ["e", "f"]];
 const SHARED: [&str; 3] = ["b", "d", "f"];
 const LISTED: [&str; 3] = ["x", "y", "z"];
@@ -25,7 +28,7 @@ const OFFERS: usize = 25;
 const RELISTS: usize = 6;
 const LOOKS: usize = 25;
 
-/// What happened to a key, as its producer and the handlers saw it.
+/// A change of a key, as its producer and the handlers saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Written(usize),
@@ -35,14 +38,15 @@ enum Step {
 #[derive(Default)]
 struct Key {
     offered: Vec<Step>,
-    /// Without what relists brought, for keys that a producer owns.
+    /// Without the changes that relists brought to a producer's key.
     handled: Vec<Step>,
-    /// The last that was handled, whoever brought it.
+    /// The last handled change, whoever made it.
     last: Option<Step>,
     exclusive: StdArc<Exclusive>,
 }
 
-/// A store elsewhere. The same lock as for the keys, for the same reason.
+/// A store that is not fused with the queue. It uses a std lock, for the reason given at
+/// `World::keys`.
 #[derive(Default)]
 struct Outside(StdMutex<BTreeMap<String, Arc<Object>>>);
 
@@ -56,12 +60,14 @@ impl KnownObjects<Object> for Outside {
     }
 }
 
-/// A queue of one of the kinds that there are, chosen with the schedule. There is room in it when it is empty.
+/// A queue whose kind is chosen per schedule. Its high-water mark is 1, so there is room only
+/// when it is empty.
 struct World {
     fifo: Fifo,
-    /// Where its objects are, if it is not fused with its store.
+    /// The objects, if the queue is not fused with its store.
     outside: Option<StdArc<Outside>>,
-    /// std's lock, which must not order what the queue fails to order; so nothing of shuttle's is done while it is held.
+    /// A std lock, which must not synchronise what the queue fails to synchronise; no shuttle
+    /// operation may run while it is held.
     keys: StdMutex<BTreeMap<&'static str, Key>>,
 }
 
@@ -103,7 +109,7 @@ impl World {
         }
     }
 
-    /// What the store holds, sorted: `a1 b2`.
+    /// Returns the contents of the store, sorted: `a1 b2`.
     fn stored(&self) -> String {
         show_all(&match &self.outside {
             Some(outside) => outside.0.lock().unwrap().values().cloned().collect(),
@@ -131,11 +137,12 @@ pub fn everything() {
     workers.into_iter().for_each(|worker| worker.join().unwrap());
     let fifo = &world.fifo;
     let expected = last(&world);
-    // Not closed before the consumers have taken all, which wakes them whether they were told of a key or not.
+    // The queue is closed only after the consumers have taken everything: closing wakes them even
+    // if no push did.
     fifo.ready().unwrap();
     fifo.close();
     consumers.into_iter().for_each(|consumer| consumer.join().unwrap());
-    // What a consumer put back when the others had gone already.
+    // Handle what a consumer put back after the others had ended.
     while let Some(item) = fifo.try_pop() {
         handled(item, &world);
     }
@@ -151,8 +158,9 @@ pub fn everything() {
     assert_eq!(mutants::slots(fifo), known, "a slot of nothing is kept");
 }
 
-/// The last relist, when all else is offered: what must be stored after it. It keeps what only producers write; what they
-/// have left of the shared keys it lists, and so deletes what only relists have brought.
+/// Makes the last relist, after all offers, and returns what must be stored after it. It keeps
+/// the keys that only producers write. Of the shared keys it lists what the producers have left,
+/// and so deletes what only relists have brought.
 fn last(world: &World) -> Vec<String> {
     let left = |(key, notes): (&&'static str, &Key)| (*key, notes.offered.last().copied());
     let left: Vec<_> = world.keys.lock().unwrap().iter().map(left).filter(|(key, _)| !LISTED.contains(key)).collect();
@@ -191,13 +199,14 @@ fn produce(world: &World, owned: [&'static str; 2]) {
     }
 }
 
-/// Lists keys of its own and some of the producers', and keeps the others; two of these supersede each other.
+/// Lists its own keys and some of the producers', and keeps the others. Two threads run this and
+/// supersede each other.
 fn relist(world: &World, relister: usize) {
     for number in 0..RELISTS {
         let relist = world.fifo.begin_replace();
-        // Now and then the version that is known already.
+        // Sometimes use the version that is already known.
         let number = if thread_rng().gen_bool(0.7) { number } else { 100 * (1 + relister) + number };
-        // Superseded: the other's commit is to come.
+        // An error means superseded; then the other relist's commit is still to come.
         let _ = offer(relist, number);
         world.fifo.resync();
     }
@@ -247,7 +256,7 @@ fn read(world: &World) {
     }
 }
 
-/// Takes some; `false` once the queue is closed and empty.
+/// Takes one key or a batch. Returns `false` once the queue is closed and empty.
 fn consume(world: &World) -> bool {
     if thread_rng().gen_bool(0.5) {
         let Ok(item) = world.fifo.pop() else { return false };
@@ -298,8 +307,9 @@ fn handled(mut item: Item<'_>, world: &World) {
     item.done();
 }
 
-/// As [`explains`], for a key that relists list and delete too: a deletion may come of what a relist brought, before the
-/// first write, and the last of all may be a relist's own.
+/// Checks like [`explains`], for a key that relists also list and delete: a deletion before the
+/// first write may follow an object that a relist brought, and the last deletion may be a
+/// relist's own.
 fn explains_shared(offered: &[Step], handled: &[Step]) -> bool {
     let explained = |handled: &[Step]| {
         let first = |steps: &[Step]| steps.iter().take_while(|step| **step == Step::Deleted).count();
@@ -309,8 +319,9 @@ fn explains_shared(offered: &[Step], handled: &[Step]) -> bool {
     explained(handled) || handled.split_last().is_some_and(|(last, rest)| *last == Step::Deleted && explained(rest))
 }
 
-/// Whether handlers may have seen `handled` of a key whose only producer made `offered`: every write, in order; a
-/// deletion after a write at least once, and as often as it was offered at most; none where nothing was written before.
+/// Returns whether handlers may have seen `handled` for a key whose only producer made `offered`:
+/// every write, in order; after a write, if it was deleted, at least one deletion and at most as
+/// many as were offered; no deletion before the first write.
 fn explains(offered: &[Step], handled: &[Step]) -> bool {
     let runs = |steps: &[Step]| {
         let mut runs = vec![(None, 0)];

@@ -1,4 +1,4 @@
-//! One handler: how it comes, is told, and ends.
+//! A handler: how it is registered, notified, and removed.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -17,15 +17,15 @@ use super::{INITIAL, dawdle, join};
 /// How a handler ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// With the informer.
+    /// When the informer stops.
     Stays,
-    /// Removed by somebody else, at any moment.
+    /// Another thread removes it at any moment.
     Removed,
-    /// By itself, when it was told so much.
+    /// It removes itself after this many notifications.
     Leaves(usize),
 }
 
-/// Comes at any moment.
+/// Registers a handler at any moment and runs it.
 pub fn handle(world: &Arc<World>) -> Met {
     dawdle(60);
     let (buffer, misses) = match thread_rng().gen_range(0..4) {
@@ -58,7 +58,7 @@ pub struct Handler {
     pub ending: Ending,
 }
 
-/// A handler that was told what there is, or is gone.
+/// A handler that has been notified of everything, or that was removed.
 pub struct Met {
     pub handler: Handler,
     registration: Registration<Object>,
@@ -67,7 +67,7 @@ pub struct Met {
 }
 
 impl Handler {
-    /// Whether it was told all there is.
+    /// Returns whether the handler has been notified of everything stored.
     fn is_complete(&self) -> bool {
         self.world.last.get().is_some_and(|all| self.log.knows(all))
     }
@@ -151,7 +151,7 @@ impl Handler {
 }
 
 impl Met {
-    /// There is nothing more to be told.
+    /// Checks that no further notification is pending. Called when all writes are handled.
     pub fn is_at_rest(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         loop {
@@ -163,7 +163,7 @@ impl Met {
         assert!(self.registration.has_synced(), "it was told all that is initial");
     }
 
-    /// The informer has stopped.
+    /// Checks the handler after the informer has stopped.
     pub fn ends(&mut self) {
         self.handler.log.close();
         if let Some(stream) = &mut self.stream {

@@ -1,12 +1,15 @@
-//! Handlers that come and go at any moment while an informer's workers apply and tell: the informer that ships, with its queue and
-//! store, run by a dozen threads.
+//! Handlers that are added and removed at any moment while an informer's workers apply and
+//! deliver changes: the shipped informer, with its queue and store, run by a dozen threads.
 //!
-//! Every key has one writer, so its history is known. The handler that was there first is told exactly that. One that comes later is
-//! told a stretch of it from some state on, each state once: by the walk or by a worker, never by both nor by neither, never an
-//! older one; what its buffer may leave out, it leaves out. Who stays ends with what is stored. Nobody is told anything, and no
-//! call runs, once to remove it has returned.
+//! Every key has one writer, so its history is known. The handler that was registered first is
+//! notified of exactly that history. A later handler is notified of a part of it from some state
+//! on, of each state once: by the walk or by a worker, never by both or neither, and never of an
+//! older state. It may miss only what its buffer may leave out. A handler that stays ends with
+//! what is stored. After a call to remove a handler has returned, it gets no notification and no
+//! call of it runs.
 //!
-//! Strides are of one object, so a walk takes as many as there are keys. Who sleeps for ever is a deadlock, which shuttle finds.
+//! A walk handles one object per step, so it takes as many steps as there are keys. A thread that
+//! sleeps for ever is a deadlock, which shuttle reports.
 
 mod handler;
 mod told;
@@ -26,8 +29,8 @@ use handler::{Ending, Handler, Met, handle};
 use told::Misses;
 use world::World;
 
-/// Keys of the writers, those of the relists, those that are there from the beginning and never change, and the last that is
-/// written.
+/// The keys of the writers; the keys of the relists; the keys that are there from the beginning
+/// and never change; and the key that is written last.
 const OWNED: [[&str; 2]; 2] = [["a", "b"], ["c", "d"]];
 const LISTED: [&str; 2] = ["x", "y"];
 const INITIAL: [&str; 2] = ["s", "t"];
@@ -98,7 +101,7 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// Lets others go on, for some while.
+/// Lets other threads run, for a random number of steps.
 fn dawdle(most: usize) {
     for _ in 0..thread_rng().gen_range(0..most) {
         thread::yield_now();
@@ -117,7 +120,7 @@ fn write(world: &World, keys: [&'static str; 2]) {
     }
 }
 
-/// Lists keys of its own, and keeps the others.
+/// Lists its own keys, and keeps the others.
 fn relist(world: &World) {
     let Fed::Delta(fifo) = world.informer.fed() else { unreachable!("it has one writer") };
     for number in 0..RELISTS {
@@ -145,7 +148,8 @@ fn write_in_order(world: &World) {
     }
 }
 
-/// Writes the last object, when all others are applied and told of: who is told of it and knows what is stored is told all.
+/// Writes the last object, after all others are applied and delivered. A handler that is notified
+/// of it and knows everything stored has been notified of everything.
 fn finish(world: &World) {
     if let Fed::Delta(fifo) = world.informer.fed() {
         fifo.bookmark("100").unwrap();
@@ -169,7 +173,7 @@ fn resync(world: &World) {
     }
 }
 
-/// Comes while the informer stops: its stream ends, if it gets one.
+/// Subscribes while the informer stops. If that succeeds, the stream must end.
 fn come_too_late(world: &World) {
     dawdle(8);
     if let Ok(mut stream) = world.informer.subscribe(HandlerOptions::new()) {

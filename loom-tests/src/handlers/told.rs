@@ -1,4 +1,4 @@
-//! What a handler was told, and whether it may have been told so.
+//! The notifications of a handler, and the check whether they are allowed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -7,7 +7,8 @@ use deltafifo_informer::shared_informer::{Cause, Notification};
 
 use super::world::Object;
 
-/// Everything that a key was, oldest first: a version, or nothing. It begins with a version.
+/// The states of a key, oldest first: a version, or `None` if it was deleted. The first is a
+/// version.
 #[derive(Default)]
 pub struct History(Vec<Option<u64>>);
 
@@ -22,7 +23,7 @@ impl History {
         self.0.last().copied().flatten()
     }
 
-    /// The place of a version; of nothing, the first behind `after`.
+    /// Returns the index of a version; for a deletion, the first index after `after`.
     fn place(&self, state: Option<u64>, after: Option<usize>) -> Option<usize> {
         let from = if state.is_some() { 0 } else { after.map_or(0, |after| after + 1) };
         Some(from + self.0.get(from..)?.iter().position(|one| *one == state)?)
@@ -32,25 +33,25 @@ impl History {
 /// Which states of a key a handler may miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misses {
-    /// None: it was there first.
+    /// None: it was registered first.
     Nothing,
-    /// What was before its first word of the key.
+    /// The states before its first notification of the key.
     Before,
-    /// Besides, what was before it was told everything anew.
+    /// In addition, the states before a handler resync.
     Dropped,
-    /// Any.
+    /// Any states in between.
     Between,
 }
 
 enum Event {
-    /// A key's next state.
+    /// The next state of a key.
     State(&'static str, Option<u64>),
-    /// Of each key the next may be any later one, or the same again.
+    /// A handler resync: the next state of each key may be any later one, or the same again.
     Anew,
 }
 
-/// A handler's notes. A lock of std's, which must not order what the informer fails to order: nothing of shuttle's is done while
-/// it is held.
+/// The notes of a handler. Uses a std lock, which must not synchronise what the informer fails to
+/// synchronise; no shuttle operation may run while it is held.
 #[derive(Default)]
 pub struct Log(Mutex<Notes>);
 
@@ -58,10 +59,10 @@ pub struct Log(Mutex<Notes>);
 struct Notes {
     events: Vec<Event>,
     told: BTreeMap<&'static str, u64>,
-    /// Keys told since a resync has begun.
+    /// The keys notified since a handler resync began.
     anew: Option<BTreeSet<&'static str>>,
     calls: usize,
-    /// It has removed itself, in a call: it takes nothing any more.
+    /// It has removed itself in a call, and takes nothing more.
     leaves: bool,
     is_closed: bool,
     wrong: Option<String>,
@@ -106,10 +107,10 @@ impl Log {
         self.0.lock().unwrap()
     }
 
-    /// The handler is told, which, by its handle, was told all that is initial already, or perhaps not.
+    /// Records a notification. `has_synced` is what the registration said before it.
     pub fn note(&self, told: &Notification<Object>, has_synced: bool) {
         let mut notes = self.notes();
-        // An object's end, and another in its place, are taken at once.
+        // The deletion of an object and the addition of its successor are taken together.
         let is_taken = match (told, notes.events.last()) {
             (Notification::Added { new, .. }, Some(Event::State(key, None))) => *key == new.key(),
             _ => false,
@@ -144,12 +145,13 @@ impl Log {
         self.notes().calls -= 1;
     }
 
-    /// From here on it takes nothing any more, and is told what it has taken.
+    /// Records that the handler has removed itself: what it has taken is still delivered, but
+    /// nothing else.
     pub fn leaves(&self) {
         self.notes().leaves = true;
     }
 
-    /// From here on it must not be told anything.
+    /// Records that the handler was removed: it must not be notified any more.
     pub fn close(&self) {
         let mut notes = self.notes();
         let calls = notes.calls;
@@ -157,7 +159,7 @@ impl Log {
         notes.is_closed = true;
     }
 
-    /// Its handle says that it was told all that is initial.
+    /// Checks that all initial keys were notified, since the registration says so.
     pub fn has_synced(&self, initial: &[&str]) {
         let mut notes = self.notes();
         let missing = initial.iter().find(|key| !notes.told.contains_key(**key));
@@ -168,7 +170,7 @@ impl Log {
         self.notes().told == *all
     }
 
-    /// Whether it may have been told all of this.
+    /// Checks whether this sequence of notifications was allowed.
     pub fn judge(&self, truth: &BTreeMap<&'static str, History>, misses: Misses) {
         let notes = self.notes();
         if let Some(wrong) = &notes.wrong {

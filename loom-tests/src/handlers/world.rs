@@ -1,4 +1,4 @@
-//! The informer, and what was written: of each key, by its only writer, all it ever was.
+//! The informer, and the history of each key, recorded by its only writer.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -17,9 +17,9 @@ pub struct Object {
     key: &'static str,
     text: String,
     pub version: u64,
-    /// Its uid.
+    /// The uid.
     pub life: String,
-    /// By which it is seen that nobody keeps it.
+    /// Its reference count shows whether an object is still kept.
     #[serde(skip)]
     _alive: Arc<()>,
 }
@@ -34,7 +34,7 @@ impl Object {
     }
 }
 
-/// A key is a name without a namespace.
+/// The accessor. A key is a name without a namespace.
 pub struct Access;
 
 impl Meta<Object> for Access {
@@ -64,7 +64,7 @@ pub struct Key {
 
 pub struct World {
     pub informer: SharedInformer<Object, Access>,
-    /// std's locks, as in the logs.
+    /// A std lock, as in the logs.
     pub keys: Mutex<BTreeMap<&'static str, Key>>,
     /// What is stored at the end, once that is known.
     pub last: OnceLock<BTreeMap<&'static str, u64>>,
@@ -83,7 +83,7 @@ impl World {
         Self { informer, keys: Mutex::default(), last: OnceLock::new(), errors, alive: Arc::default() }
     }
 
-    /// What is written next under a key, by its only writer.
+    /// Records and returns the next object of a key. For the key's only writer.
     pub fn written(&self, key: &'static str) -> Arc<Object> {
         let mut keys = self.keys.lock().unwrap();
         let of_key = keys.entry(key).or_default();
@@ -92,7 +92,7 @@ impl World {
         self.object(key, of_key)
     }
 
-    /// A key's last object, which is gone from now on.
+    /// Records the deletion of a key. Returns its last object.
     pub fn deleted(&self, key: &'static str) -> Arc<Object> {
         let mut keys = self.keys.lock().unwrap();
         let of_key = keys.entry(key).or_default();
@@ -102,7 +102,7 @@ impl World {
         last
     }
 
-    /// What is stored under a key, if its only writer has got so far.
+    /// Returns the stored object of a key, if its only writer has written one.
     pub fn stored(&self, key: &'static str) -> Option<Arc<Object>> {
         let keys = self.keys.lock().unwrap();
         let of_key = keys.get(key).filter(|of_key| of_key.history.now().is_some())?;
@@ -114,7 +114,7 @@ impl World {
         Arc::new(Object { key, text: version.to_string(), version, life, _alive: self.alive.clone() })
     }
 
-    /// A list of some keys, without the others.
+    /// Returns a list of some of the keys; the others are deleted.
     pub fn listed(&self, keys: &[&'static str]) -> Vec<Arc<Object>> {
         let some = keys.iter().filter_map(|key| match thread_rng().gen_range(0..3) {
             0 => {

@@ -1,5 +1,5 @@
-//! A store written without a queue: writers of one key come one after another, by a claim that holds no lock, and readers
-//! and who builds an index go on beside them.
+//! A store that is written without a queue. Writers of one key are serialised by a claim that
+//! holds no lock; readers and the building of an index run at the same time.
 
 use deltafifo::{Indexer, Indexers, KeyFunc};
 use loom::sync::Arc;
@@ -65,7 +65,7 @@ fn parities(object: &Object) -> Vec<String> {
     vec![parity(object).to_owned()]
 }
 
-/// A store that holds `objects`, with an index by parity.
+/// Creates a store that holds `objects`, with an index by parity.
 fn holding(objects: &[Arc<Object>]) -> Arc<Store> {
     let store = Indexer::builder(KeyFunc::meta_namespace(Access));
     let store = store.index(PARITY, |object: &Object| Ok(parities(object))).build().unwrap();
@@ -81,14 +81,14 @@ fn delete(store: &Store) {
     store.delete(&*Object::new("a", 1)).unwrap();
 }
 
-/// What is stored: the same by the index.
+/// Returns what is stored. Checks that the index contains the same.
 fn stored(store: &Store) -> String {
     let known = show_all(&store.list());
     assert_eq!(by_parity(store), known, "an index that is not what the store knows");
     known
 }
 
-/// What the index has, each under a value that it has.
+/// Returns what the index contains. Checks that each object is under a value that it has.
 fn by_parity(store: &Store) -> String {
     let mut found = Vec::new();
     for value in ["even", "odd"] {
@@ -99,7 +99,7 @@ fn by_parity(store: &Store) -> String {
     show_all(&found)
 }
 
-/// Both write while the other may have the key's slot.
+/// Runs two writes at the same time. Each may find that the other holds the key's slot.
 fn both(store: &Arc<Store>, one: impl FnOnce(&Store) + Send + 'static, other: impl FnOnce(&Store)) -> String {
     let thread = beside(store, one);
     other(store);
@@ -115,7 +115,7 @@ fn write_and_delete() -> String {
     both(&holding(&[Object::new("a", 1)]), add(2), delete)
 }
 
-/// The slot is made by one and retired by the other, who may find none.
+/// One thread creates the slot and the other retires it, or finds none.
 fn delete_and_add() -> String {
     both(&holding(&[]), delete, add(2))
 }
@@ -138,7 +138,7 @@ fn index_and_write() -> String {
     reader.join().unwrap()
 }
 
-/// An index comes beside `write`.
+/// Builds an index while `write` runs.
 fn build(store: &Arc<Store>, write: impl FnOnce(&Store) + Send + 'static) -> String {
     const LATER: &str = "later";
     let writer = beside(store, write);

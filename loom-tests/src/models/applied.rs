@@ -1,5 +1,5 @@
-//! The applied version: no marker is reached before what was offered ahead of it is handled, however that gets into the queue
-//! and out of it, and whoever waits for one hears of it.
+//! The applied version: a marker is not reached before everything offered ahead of it is handled,
+//! whatever way that goes into the queue and out of it; and every waiter is woken.
 
 use std::future::Future;
 use std::task::{Context, Waker};
@@ -89,7 +89,8 @@ fn tracked(objects: &[Arc<Object>]) -> Arc<Fifo> {
     Arc::new(tracking(objects).build())
 }
 
-/// Nothing is applied until all that is left is handled; then 7 is. What was left.
+/// Checks that nothing is applied until everything left is handled, and that 7 is applied then.
+/// Returns what was left.
 fn applied_with_the_rest(fifo: &Fifo) -> String {
     let log = Log::default();
     assert_eq!(fifo.applied_version(), None, "applied, and not handled");
@@ -98,14 +99,15 @@ fn applied_with_the_rest(fifo: &Fifo) -> String {
     log.text()
 }
 
-/// Who learns that a version is applied sees what the handlers did, also the one that was not the last.
+/// A thread that learns that a version is applied sees the work of all handlers, not only of the
+/// last one.
 fn two_handlers_and_an_observer() -> String {
     let fifo = tracked(&[]);
     fifo.add(Object::new("a", 1)).unwrap();
     fifo.add(Object::new("b", 1)).unwrap();
     fifo.bookmark("7").unwrap();
     let work = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
-    // Relaxed: what makes it visible is the queue's business.
+    // Relaxed: the queue must make it visible.
     let [one, other] = [0, 1].map(|number: usize| {
         let work = work.clone();
         beside(&fifo, move |fifo| {
@@ -125,7 +127,7 @@ fn two_handlers_and_an_observer() -> String {
     applied.unwrap_or_else(|| "not yet".to_owned())
 }
 
-/// What comes over a handler is queued behind the marker by its end.
+/// A delta is pushed on a running slot, and the end of the handler queues it behind the marker.
 fn pushed_over_a_handler() -> String {
     let fifo = tracked(&[Object::new("a", 0)]);
     fifo.update(Object::new("a", 1)).unwrap();
@@ -139,7 +141,7 @@ fn pushed_over_a_handler() -> String {
     applied_with_the_rest(&fifo)
 }
 
-/// And so is what its end puts back.
+/// A handler puts its deltas back, behind the marker.
 fn put_back() -> String {
     let fifo = tracked(&[]);
     fifo.add(Object::new("a", 1)).unwrap();
@@ -161,7 +163,8 @@ fn given_back() -> String {
     applied_with_the_rest(&fifo)
 }
 
-/// A page has pushed on a slot and not queued it yet: an offer that joins it there is ahead of its marker.
+/// A page has pushed on a slot and not queued it yet. An offer that joins the slot is ahead of
+/// the offer's marker.
 fn an_offer_on_a_page() -> String {
     let fifo = tracked(&[Object::new("a", 0)]);
     let page = beside(&fifo, |fifo| fifo.update_batch(vec![Object::new("a", 1)]).unwrap());
@@ -171,7 +174,7 @@ fn an_offer_on_a_page() -> String {
     applied_with_the_rest(&fifo)
 }
 
-/// The other way round.
+/// An offer has pushed on a slot and not queued it yet, and a page joins it.
 fn a_page_on_an_offer() -> String {
     let fifo = tracked(&[Object::new("a", 0)]);
     let producer = beside(&fifo, |fifo| fifo.update(Object::new("a", 1)).unwrap());
@@ -181,7 +184,8 @@ fn a_page_on_an_offer() -> String {
     applied_with_the_rest(&fifo)
 }
 
-/// A deletion asks a store elsewhere, with its slot held as a handler would; a page pushes over that.
+/// A deletion asks a store elsewhere, while it holds the slot as a handler would; a page pushes
+/// on that slot.
 fn a_page_on_a_claim() -> String {
     let (builder, outside) = elsewhere::over(&[Object::new("a", 1)]);
     let fifo = Arc::new(builder.track_applied(true).build());
@@ -195,7 +199,8 @@ fn a_page_on_a_claim() -> String {
     rest
 }
 
-/// What waits in the backlog ahead of the marker is handed out on the live lane, where there is none.
+/// A key waits in the backlog ahead of the marker and is popped from the live lane, where no
+/// marker is ahead of it.
 fn past_the_backlog() -> String {
     let fifo = Arc::new(tracking(&[]).live_lane(true).build());
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
@@ -213,7 +218,7 @@ fn past_the_backlog() -> String {
     log.text()
 }
 
-/// One key is ahead of the marker, and not handled yet.
+/// Creates a queue with one key ahead of the marker that is not handled yet.
 fn about_to_apply() -> Arc<Fifo> {
     let fifo = tracked(&[]);
     fifo.add(Object::new("a", 1)).unwrap();
@@ -221,7 +226,7 @@ fn about_to_apply() -> Arc<Fifo> {
     fifo
 }
 
-/// Who has waited for a version finds it in the store.
+/// A thread that has waited for a version finds its object in the store.
 fn told(wait: fn(&Fifo)) -> String {
     let fifo = about_to_apply();
     let waiter = beside(&fifo, move |fifo| {
@@ -240,7 +245,7 @@ fn waiting_async() -> String {
     told(|fifo| block_on(fifo.wait_for_resource_version_async("7")).unwrap())
 }
 
-/// What has no marker will not come.
+/// A wait for a version without a marker ends at the close.
 fn closed() -> String {
     let fifo = about_to_apply();
     let waiter = beside(&fifo, |fifo| fifo.wait_for_resource_version("8").is_ok());
@@ -248,7 +253,7 @@ fn closed() -> String {
     if waiter.join().unwrap() { "applied" } else { "closed" }.to_owned()
 }
 
-/// Nor what has one, when the queue is gone.
+/// A wait for a version with a marker ends when the queue is dropped.
 fn dropped() -> String {
     let fifo = tracking(&[]).build();
     fifo.add(Object::new("a", 1)).unwrap();
@@ -259,7 +264,7 @@ fn dropped() -> String {
     if waiter.join().unwrap() { "applied" } else { "closed" }.to_owned()
 }
 
-/// Whichever marker is first: the greatest version stays.
+/// The greatest version is the applied one, whichever marker is queued first.
 fn two_bookmarks() -> String {
     let fifo = tracked(&[]);
     let other = beside(&fifo, |fifo| fifo.bookmark("10").unwrap());
@@ -268,11 +273,11 @@ fn two_bookmarks() -> String {
     fifo.applied_version().unwrap()
 }
 
-/// A committed list at a lower version ends a wait of before, which may be about to sleep.
+/// A committed list at a lower version ends an earlier wait, which may be about to sleep.
 fn rewound() -> String {
     let fifo = tracked(&[]);
     fifo.bookmark("7").unwrap();
-    // Not handled during the commit: nothing else wakes the wait.
+    // Not handled during the commit, so that nothing else wakes the waiter.
     fifo.add(Object::new("a", 1)).unwrap();
     let mut wait = Box::pin(fifo.wait_for_resource_version_async("9"));
     assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -288,7 +293,7 @@ fn rewound() -> String {
     }
 }
 
-/// Of two commits the later one's version is the applied one, although it is the lower.
+/// After two commits the later one's version is applied, although it is lower.
 fn two_commits() -> String {
     let fifo = tracked(&[]);
     let relist = fifo.begin_replace();
@@ -299,7 +304,8 @@ fn two_commits() -> String {
     format!("{}{}", if committed { "8, then " } else { "" }, fifo.applied_version().unwrap())
 }
 
-/// A bookmark that comes with a commit at a lower version counts for the history that it was offered in.
+/// A bookmark that meets a commit at a lower version counts for the history in which it was
+/// offered.
 fn late_bookmark() -> String {
     let fifo = tracked(&[]);
     fifo.bookmark("7").unwrap();
@@ -309,7 +315,8 @@ fn late_bookmark() -> String {
     fifo.applied_version().unwrap()
 }
 
-/// A relist whose commit is refused, since a newer one has begun, says nothing of what is applied.
+/// A relist whose commit is refused because a newer one has begun does not change the applied
+/// version.
 fn commit_superseded() -> String {
     let (fifo, log) = (tracked(&[Object::new("a", 1)]), Log::default());
     let relist = fifo.begin_replace();

@@ -1,4 +1,5 @@
-//! Batches: keys that one consumer holds for later, against pushes, pops and sleepers.
+//! Batches, that is, keys that one consumer holds for later, against pushes, pops and sleeping
+//! consumers.
 
 use crate::explore::Model;
 use crate::rig::{
@@ -68,7 +69,7 @@ fn two_keys() -> [loom::sync::Arc<Object>; 2] {
     [Object::new("a", 1), Object::new("b", 1)]
 }
 
-/// Takes up to two keys and handles them.
+/// Pops up to two keys as a batch and handles them.
 fn batch_and_show(fifo: &Fifo, is_fused: bool) -> String {
     let log = Log::default();
     let Some(mut batch) = fifo.try_pop_batch(2) else { return String::new() };
@@ -79,7 +80,7 @@ fn batch_and_show(fifo: &Fifo, is_fused: bool) -> String {
     log.text()
 }
 
-/// What comes before a key's turn is handled with it.
+/// A delta that arrives before its key's turn is handled with it.
 fn push_over_it() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     fifo.add_batch(two_keys().into()).unwrap();
@@ -89,7 +90,8 @@ fn push_over_it() -> String {
     format!("{taken}, {}", rest(&fifo, &log))
 }
 
-/// Keys whose turn does not come go back to the front, and no one else gets them before.
+/// Keys whose turn does not come return to the front, and no other consumer gets them before
+/// that.
 fn given_back() -> String {
     let (fifo, log) = (bare(), Log::default());
     fifo.add_batch(two_keys().into()).unwrap();
@@ -106,7 +108,7 @@ fn given_back() -> String {
     format!("{}, other: {other}", log.text())
 }
 
-/// In front of what was behind it in its run.
+/// Keys return in front of the rest of their run.
 fn given_back_in_order() -> String {
     let (fifo, log) = (bare(), Log::default());
     fifo.add_batch(two_keys().into()).unwrap();
@@ -124,7 +126,7 @@ fn given_back_wakes() -> String {
     sleeper.join().unwrap()
 }
 
-/// Consumers that share a run: each key once, in order.
+/// Two consumers share a run: each key is handled once, in order.
 fn two_of_them() -> String {
     let fifo = bare();
     let keys = vec![Object::new("a", 1), Object::new("b", 1), Object::new("c", 1)];
@@ -162,7 +164,7 @@ fn of_the_initial_list() -> String {
     format!("{handled} in batches")
 }
 
-/// Once all keys of a batch are handled the queue is synced, though the batch is still there.
+/// The queue is synced once all keys of a batch are handled, even if the batch still exists.
 fn marks_end() -> String {
     let fifo = fused(&[]);
     fifo.replace(two_keys().into(), "1").unwrap();
@@ -172,7 +174,7 @@ fn marks_end() -> String {
     synced(&fifo)
 }
 
-/// The last entry of the batch is that of a key which a live event has taken past the backlog.
+/// The last entry of the batch is stale: its key was moved past the backlog by a live event.
 fn marks_end_before_a_stale_entry() -> String {
     let fifo = fused_with(&[]).live_lane(true).build();
     fifo.replace(two_keys().into(), "1").unwrap();

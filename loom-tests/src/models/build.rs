@@ -1,5 +1,6 @@
-//! An index that comes while a consumer applies: whoever applies by the list of before finds that out, and readers find
-//! nothing under a value that it does not have.
+//! An index is added while a consumer applies. A consumer that planned its change with the
+//! previous list of indexes detects that, and readers find no object under a value that it does
+//! not have.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc as StdArc, OnceLock, Weak};
@@ -50,7 +51,8 @@ pub const MODELS: &[Model] = &[
 
 const LATER: &str = "later";
 
-/// What is offered is popped and applied while an index comes: what it has then, and at the end.
+/// Pops and applies the offered key while an index is added. Returns what the index contains
+/// then, and at the end.
 fn beside_an_index(fifo: &Arc<Fifo>) -> String {
     let consumer = beside(fifo, |fifo| pop_one(fifo, &Log::default(), true));
     fifo.store().add_indexers(Indexers::new().index(LATER, |object| Ok(vec![parity(object).to_owned()]))).unwrap();
@@ -67,7 +69,7 @@ fn update() -> String {
     beside_an_index(&fifo)
 }
 
-/// Nothing holds the slot at the end: it is freed, and its object with it.
+/// Nothing holds the slot at the end, so it is freed together with its object.
 fn delete() -> String {
     let fifo = fused(&[Object::new("a", 1)]);
     fifo.delete(Object::new("a", 1)).unwrap();
@@ -82,7 +84,7 @@ fn add() -> String {
     beside_an_index(&fifo)
 }
 
-/// The writer goes by a list, though by an older one.
+/// The writer uses a list of indexes, but an older one.
 fn update_of_an_indexed() -> String {
     let fifo = indexed();
     fifo.add(Object::new("a", 1)).unwrap();
@@ -93,8 +95,8 @@ fn update_of_an_indexed() -> String {
     seen
 }
 
-/// While one index is built, the function of another fails once for the old object of a write, which a third
-/// index has noticed: the write is planned again, and the function answers.
+/// While one index is built, the function of another index fails once for the old object of a
+/// write, which a third index has noticed. The write is planned again, and the function succeeds.
 fn function_fails_once() -> String {
     let (fails, queue) = (StdArc::new(AtomicBool::new(false)), StdArc::new(OnceLock::<Weak<Fifo>>::new()));
     let fifo_of = |queue: &OnceLock<Weak<Fifo>>| queue.get().unwrap().upgrade().unwrap();

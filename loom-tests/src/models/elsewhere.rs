@@ -1,5 +1,5 @@
-//! A store elsewhere, which handlers bring up to date: a slot lives there only while its key is pending or being handled,
-//! so that who asks the store must not ask while a handler changes it.
+//! A store elsewhere, which the handlers update. A slot exists only while its key is pending or
+//! being handled, so the store must not be asked about a key while a handler changes it.
 
 use std::collections::BTreeMap;
 
@@ -114,7 +114,7 @@ impl Outside {
         shown
     }
 
-    /// What is left, and what the store holds then.
+    /// Handles everything left. Returns it, and the contents of the store.
     pub(super) fn rest(&self, fifo: &Fifo) -> String {
         let log = Log::default();
         while let Some(shown) = Some(self.handle(fifo)).filter(|shown| !shown.is_empty()) {
@@ -134,13 +134,14 @@ fn known(objects: &[Arc<Object>]) -> (Arc<Fifo>, Outside) {
 pub(super) fn over(objects: &[Arc<Object>]) -> (DeltaFifoBuilder<Object, Access>, Outside) {
     let stored = objects.iter().map(|object| (object.key.to_owned(), object.clone())).collect();
     let outside = Outside(Arc::new(Mutex::new(stored)));
-    // loom's Arc cannot be coerced.
+    // loom's `Arc` cannot be coerced to a trait object.
     let shared: std::sync::Arc<dyn KnownObjects<Object>> = std::sync::Arc::new(outside.clone());
     let builder = DeltaFifo::builder(KeyFunc::meta_namespace(Access)).known_objects(Arc::from_std(shared));
     (builder, outside)
 }
 
-/// Lets `work` meet a handler that may run; all that was handled, and the store.
+/// Runs `work` while a handler may run. Returns everything handled, and the contents of the
+/// store.
 fn beside_a_handler(fifo: &Arc<Fifo>, outside: &Outside, work: impl FnOnce(&Fifo)) -> String {
     let store = outside.clone();
     let consumer = beside(fifo, move |fifo| store.handle(fifo));
@@ -149,14 +150,14 @@ fn beside_a_handler(fifo: &Arc<Fifo>, outside: &Outside, work: impl FnOnce(&Fifo
     format!("{first}, {}", outside.rest(fifo))
 }
 
-/// Whether it is pending, being handled or known: the deletion counts.
+/// The deletion counts whether the key is pending, being handled or known.
 fn delete() -> String {
     let (fifo, outside) = known(&[]);
     fifo.add(Object::new("a", 1)).unwrap();
     beside_a_handler(&fifo, &outside, |fifo| fifo.delete(Object::new("a", 1)).unwrap())
 }
 
-/// A deletion after the one that is handled counts for nothing.
+/// A deletion after the one that is being handled is dropped.
 fn delete_twice() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     fifo.delete(Object::new("a", 1)).unwrap();
@@ -171,7 +172,8 @@ fn sweep() -> String {
     format!("{deleted} deleted, {handled}")
 }
 
-/// What was listed is not deleted, also when its handler has ended, and its slot with it, before the commit.
+/// A listed key is not deleted, even if its handler has ended, and its slot is gone, before the
+/// commit.
 fn listed_and_handled() -> String {
     let (fifo, outside) = known(&[]);
     beside_a_handler(&fifo, &outside, |fifo| {
@@ -181,7 +183,7 @@ fn listed_and_handled() -> String {
     })
 }
 
-/// Nor is what was written since the begin.
+/// A key that was written since the begin is not deleted.
 fn an_update_between() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     let relist = fifo.begin_replace();
@@ -191,13 +193,14 @@ fn an_update_between() -> String {
     format!("{deleted} deleted, {}", outside.rest(&fifo))
 }
 
-/// What an older relist listed it does not delete, also when a newer one begins while it sweeps.
+/// An older relist does not delete what it listed, even if a newer one begins during its sweep.
 fn commit_superseded() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     let mut relist = fifo.begin_replace();
     relist.keep("a").unwrap();
     let newer = beside(&fifo, |fifo| fifo.begin_replace().abandon());
-    // Written while the newer one is open, it takes the place of what the older one listed.
+    // A key that is written while the newer relist is open replaces the older relist's list of
+    // keys.
     let producer = beside(&fifo, |fifo| fifo.add(Object::new("b", 1)).unwrap());
     let committed = if relist.commit("1").is_ok() { "committed" } else { "superseded" };
     newer.join().unwrap();
@@ -205,7 +208,7 @@ fn commit_superseded() -> String {
     format!("{committed}, {}", outside.rest(&fifo))
 }
 
-/// An older relist that is late to list a key does not take away what a newer one listed.
+/// An older relist that lists a key late does not undo the listing of a newer one.
 fn listed_late() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     let mut relist = fifo.begin_replace();
@@ -220,19 +223,20 @@ fn listed_late() -> String {
     format!("{kept}, {deleted} deleted, {}", outside.rest(&fifo))
 }
 
-/// A Sync shows what is known then, and a key that is pending gets none.
+/// A Sync shows the object that is known at that time, and a pending key gets none.
 fn resync() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     fifo.update(Object::new("a", 2)).unwrap();
     beside_a_handler(&fifo, &outside, DeltaFifo::resync)
 }
 
-/// What passed the backlog is handled while a relist lists the key again: its old entry is its place, and nothing is left.
+/// A key that passed the backlog is handled while a relist lists it again. Its old entry becomes
+/// its place, and no slot is left.
 fn passed_and_listed() -> String {
     live_and_listed(|fifo| fifo.update(Object::new("a", 2)).unwrap())
 }
 
-/// The same with a deletion: nothing but the old entry keeps the slot.
+/// The live event is a deletion: nothing but the old entry keeps the slot.
 fn deleted_past_and_listed() -> String {
     live_and_listed(|fifo| fifo.delete(Object::new("a", 1)).unwrap())
 }

@@ -1,4 +1,5 @@
-//! Handles dropped while others work: every `Arc` is released once, which loom counts.
+//! Handles are dropped while other threads work: every `Arc` is released exactly once, which loom
+//! checks.
 
 use loom::thread;
 
@@ -43,7 +44,7 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// The store outlives the queue, with what was pending released.
+/// The store outlives the queue, and the pending objects are released.
 fn queue_dropped_while_read() -> String {
     let fifo = fused(&[Object::new("a", 1)]);
     fifo.update(Object::new("a", 2)).unwrap();
@@ -56,7 +57,7 @@ fn queue_dropped_while_read() -> String {
     reader.join().unwrap()
 }
 
-/// A consumer and a producer, of which the last takes the queue down.
+/// A consumer and a producer; the last of them drops the queue.
 fn queue_dropped_by_the_last() -> String {
     let fifo = fused(&[]);
     let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
@@ -66,7 +67,8 @@ fn queue_dropped_by_the_last() -> String {
     if seen.is_empty() { "nothing".to_owned() } else { seen }
 }
 
-/// A relist that replaces one object and deletes another, and a consumer, of which the last takes the queue down.
+/// A relist that replaces one object and deletes another, and a consumer; the last of them drops
+/// the queue.
 fn dropped_beside_a_relist() -> String {
     let fifo = fused(&[Object::new("a", 1), Object::new("b", 1)]);
     let consumer = beside(&fifo, |fifo| pop_and_show(fifo, true));
@@ -76,7 +78,8 @@ fn dropped_beside_a_relist() -> String {
     if seen.is_empty() { "nothing".to_owned() } else { seen }
 }
 
-/// Of a batch one key is handled and the other given back, perhaps by who is the last to have the queue.
+/// One key of a batch is handled and the other is given back, possibly by the last thread that
+/// holds the queue.
 fn dropped_beside_a_batch() -> String {
     let fifo = fused(&[Object::new("b", 1)]);
     fifo.add_batch(vec![Object::new("a", 1), Object::new("b", 2)]).unwrap();
@@ -89,7 +92,7 @@ fn dropped_beside_a_batch() -> String {
     consumer.join().unwrap()
 }
 
-/// A sleeper, and who ends its sleep and goes.
+/// A sleeping consumer, and a thread that wakes it and drops its handle.
 fn dropped_beside_a_sleeper() -> String {
     let fifo = fused(&[]);
     let sleeper = beside(&fifo, |fifo| format!("{} {}", wait_and_show(fifo), wait_and_show(fifo)));

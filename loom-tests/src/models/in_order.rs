@@ -1,4 +1,5 @@
-//! The in-order queue: turns that do not overlap and lose nothing, sleepers that are woken, a relist as one event.
+//! The in-order queue: turns do not overlap and lose nothing, sleeping consumers are woken, and a
+//! relist is one event.
 //!
 //! A turn is written as its events in brackets, a relist as `all a1 b1`, a resync as `sync`.
 
@@ -120,14 +121,14 @@ fn bare() -> Arc<Queue> {
     Arc::new(InOrderFifo::builder(KeyFunc::meta_namespace(Access)).build())
 }
 
-/// Over a store that holds `objects`.
+/// Creates a queue over a store that holds `objects`.
 fn over(objects: &[Arc<Object>]) -> Arc<Queue> {
     let store = Indexer::builder(KeyFunc::meta_namespace(Access)).build().unwrap();
     objects.iter().for_each(|object| store.add(object.clone()).unwrap());
     Arc::new(InOrderFifo::over(store).build())
 }
 
-/// Reads every object.
+/// Formats a turn. Reads every object.
 fn show(turn: &Turn<'_, Object, Access>) -> String {
     let events = turn.events().map(|event| match event {
         Event::Delta { key, delta } => {
@@ -144,7 +145,7 @@ fn show(turn: &Turn<'_, Object, Access>) -> String {
     format!("[{}]", events.collect::<Vec<_>>().join(" "))
 }
 
-/// What a wait came to, handled.
+/// Formats the result of a wait, and settles the turn.
 fn end_and_show(waited: Result<Turn<'_, Object, Access>, Closed>) -> String {
     let Ok(turn) = waited else { return "closed".to_owned() };
     let shown = show(&turn);
@@ -156,7 +157,7 @@ fn wait_and_show(fifo: &Queue) -> String {
     end_and_show(fifo.pop())
 }
 
-/// What is left, by the only thread that is left.
+/// Handles everything left. For the last thread.
 fn rest(fifo: &Queue) -> String {
     std::iter::from_fn(|| fifo.try_pop()).map(|turn| end_and_show(Ok(turn))).collect::<Vec<_>>().join(" ")
 }
@@ -179,7 +180,7 @@ fn an_async_sleeper_and_an_add() -> String {
     sleeper.join().unwrap()
 }
 
-/// A future that is dropped while it waits hands the news on to whoever sleeps behind it.
+/// A future that is dropped while it waits passes its wake-up on to the next sleeping consumer.
 fn cancelled() -> String {
     let fifo = bare();
     let impatient = beside(&fifo, |fifo| {
@@ -198,7 +199,7 @@ fn cancelled() -> String {
     format!("{impatient} {}", sleeper.join().unwrap())
 }
 
-/// One wake-up for each event is enough, and so is one for the end of a turn.
+/// One wake-up per event is enough, and one at the end of a turn.
 fn two_sleepers_and_two_adds() -> String {
     let fifo = bare();
     let sleepers = [beside(&fifo, wait_and_show), beside(&fifo, wait_and_show)];
@@ -207,7 +208,7 @@ fn two_sleepers_and_two_adds() -> String {
     sleepers.map(|sleeper| sleeper.join().unwrap()).join(" ")
 }
 
-/// A future that is notified and not polled keeps one event at most from a consumer that sleeps.
+/// A future that is notified but not polled keeps at most one event from a sleeping consumer.
 fn notified_and_not_polled() -> String {
     let fifo = bare();
     let mut unpolled = pin!(fifo.pop_async());
@@ -222,7 +223,7 @@ fn notified_and_not_polled() -> String {
     }
 }
 
-/// Each sees what the one before it did.
+/// Each turn sees what the previous one did.
 fn two_turns() -> String {
     let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();
@@ -241,7 +242,7 @@ fn two_turns() -> String {
     format!("{one} {}", other.join().unwrap())
 }
 
-/// What is given back comes before what came after it.
+/// Events that are given back come before later ones.
 fn given_back() -> String {
     let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();
@@ -253,7 +254,7 @@ fn given_back() -> String {
     format!("{first}, then {}", rest(&fifo))
 }
 
-/// A closed queue is not over while a turn may give something back.
+/// A closed queue is not finished while a turn may give something back.
 fn closed_and_given_back() -> String {
     let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();
@@ -264,7 +265,7 @@ fn closed_and_given_back() -> String {
     sleeper.join().unwrap()
 }
 
-/// Everybody learns that nothing is left.
+/// All waiting consumers learn that nothing is left.
 fn closed_and_handled() -> String {
     let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();
@@ -289,7 +290,8 @@ fn a_producer_and_batches() -> String {
     batches.join(" ")
 }
 
-/// Whoever has handled the first relist finds the queue synced, also when that was quicker than its offer.
+/// A consumer that has handled the first relist finds the queue synced, even if it was faster
+/// than the offer.
 fn synced_by_its_turn() -> String {
     let fifo = bare();
     let relister = beside(&fifo, |fifo| fifo.replace(vec![Object::new("a", 1)], "1").unwrap());
@@ -301,7 +303,8 @@ fn synced_by_its_turn() -> String {
     shown
 }
 
-/// What is taken behind the first relist is not of the initial list, whoever takes it.
+/// An event that is taken behind the first relist does not belong to the initial list, whoever
+/// takes it.
 fn behind_the_initial_list() -> String {
     let fifo = bare();
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
@@ -317,7 +320,7 @@ fn behind_the_initial_list() -> String {
     taken.join(" ")
 }
 
-/// Who applies the second one finds the stamps of the first.
+/// The consumer that applies the second relist sees the stamps of the first.
 fn two_relists_and_two_consumers() -> String {
     let fifo = over(&[]);
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();

@@ -1,5 +1,6 @@
-//! The lane for live events: a key that passes a relist's backlog is handed out once, with all that is pending; the entry
-//! it leaves hands out nothing, and does not keep the key's slot for ever.
+//! The live lane: a key that passes a relist's backlog is popped once, with all its pending
+//! deltas. The entry that it leaves behind returns nothing, and does not keep the key's slot for
+//! ever.
 
 use deltafifo::mutants::slots;
 use loom::sync::Arc;
@@ -98,14 +99,14 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// A relist has brought `a`, which waits in the backlog.
+/// Creates a queue in which a relist has put `a` into the backlog.
 fn backlog() -> Arc<Fifo> {
     let fifo = Arc::new(fused_with(&[]).live_lane(true).build());
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
     fifo
 }
 
-/// And something live has passed it.
+/// Creates such a queue in which a live event has passed the backlog.
 fn passed() -> Arc<Fifo> {
     let fifo = backlog();
     fifo.update(Object::new("a", 2)).unwrap();
@@ -117,7 +118,7 @@ fn pop_in_the_log(fifo: &Arc<Fifo>, log: &Arc<Log>) -> loom::thread::JoinHandle<
     beside(fifo, move |fifo| pop_one(fifo, &log, true))
 }
 
-/// What is left, with the store, and how many slots there are in the end.
+/// Handles everything left. Returns it with the contents of the store and the number of slots.
 fn rest_with_slots(fifo: &Fifo, log: &Log) -> String {
     format!("{}, slots: {}", rest(fifo, log), slots(fifo))
 }
@@ -130,7 +131,7 @@ fn passed_while_popped() -> String {
     rest_with_slots(&fifo, &log)
 }
 
-/// One consumer has the live place, the other the stale one.
+/// One consumer pops the live entry, the other the stale one.
 fn taken_and_stale() -> String {
     let (fifo, log) = (passed(), Arc::new(Log::default()));
     let other = pop_in_the_log(&fifo, &log);
@@ -139,7 +140,7 @@ fn taken_and_stale() -> String {
     rest_with_slots(&fifo, &log)
 }
 
-/// The same with a deletion: whoever is the last of the two retires the slot.
+/// The live event is a deletion: the last of the two consumers retires the slot.
 fn deleted_and_stale() -> String {
     let (fifo, log) = (backlog(), Arc::new(Log::default()));
     fifo.delete(Object::new("a", 1)).unwrap();
@@ -159,7 +160,7 @@ fn passed_by_two() -> String {
     rest_with_slots(&fifo, &log)
 }
 
-/// A relist lists a key anew whose stale entry a consumer comes to.
+/// A relist lists a key again while a consumer reaches the key's stale entry.
 fn revived() -> String {
     let (fifo, log) = (passed(), Arc::new(Log::default()));
     pop_one(&fifo, &log, true);
@@ -169,7 +170,7 @@ fn revived() -> String {
     rest_with_slots(&fifo, &log)
 }
 
-/// The same, but the key's handler runs: settle puts it into the backlog.
+/// The handler of the key runs, so settle puts the key into the backlog.
 fn revived_by_settle() -> String {
     let (fifo, log) = (passed(), Arc::new(Log::default()));
     let item = fifo.try_pop().unwrap();
@@ -181,7 +182,7 @@ fn revived_by_settle() -> String {
     rest_with_slots(&fifo, &log)
 }
 
-/// While the relist has pushed and not yet queued, a consumer sleeps.
+/// A consumer sleeps while the relist has pushed and not yet queued.
 fn passed_for_a_sleeper() -> String {
     let fifo = Arc::new(fused_with(&[]).live_lane(true).build());
     let sleeper = beside(&fifo, wait_and_show);
@@ -194,7 +195,7 @@ fn passed_for_a_sleeper() -> String {
     log.text()
 }
 
-/// Both push under the shared lock: whichever comes second finds the other's delta, or its entry.
+/// Both threads push under the shared lock: the second finds the other's delta, or its entry.
 fn relist_and_burst() -> String {
     let (fifo, log) = (Arc::new(fused_with(&[Object::new("a", 0)]).live_lane(true).build()), Log::default());
     let relist = beside(&fifo, |fifo| drop(fifo.replace(vec![Object::new("a", 1)], "1")));
@@ -203,7 +204,7 @@ fn relist_and_burst() -> String {
     rest_with_slots(&fifo, &log)
 }
 
-/// Settle makes an old entry good again, a live push passes it, and a consumer comes to it.
+/// Settle revives an old entry, a live push passes it, and a consumer reaches it.
 fn settled_passed_and_left() -> String {
     let (fifo, log) = (passed(), Arc::new(Log::default()));
     let item = fifo.try_pop().unwrap();
@@ -217,12 +218,12 @@ fn settled_passed_and_left() -> String {
     rest_with_slots(&fifo, &log)
 }
 
-/// A slot that is only kept for its entry is listed again while a consumer comes to that.
+/// A slot that only its entry keeps is listed again while a consumer reaches that entry.
 fn unknown_and_listed() -> String {
     deleted_and_listed(&backlog(), 3)
 }
 
-/// The same, listed with the version that it had, where what is unchanged is skipped.
+/// The key is listed with its former version, and the queue skips unchanged objects.
 fn listed_as_it_was() -> String {
     let fifo = Arc::new(fused_with(&[]).live_lane(true).skip_unchanged(true).build());
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
@@ -239,7 +240,7 @@ fn deleted_and_listed(fifo: &Arc<Fifo>, number: usize) -> String {
     rest_with_slots(fifo, &log)
 }
 
-/// A batch has the whole backlog; what is live for one of its keys is for whoever sleeps.
+/// A batch holds the whole backlog; a live event for one of its keys wakes a sleeping consumer.
 fn passed_out_of_a_batch() -> String {
     let fifo = Arc::new(fused_with(&[]).live_lane(true).build());
     fifo.replace(vec![Object::new("a", 1), Object::new("b", 1)], "1").unwrap();

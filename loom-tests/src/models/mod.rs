@@ -1,4 +1,4 @@
-//! The models, one subject a file.
+//! The models, one subject per file.
 
 mod alone;
 mod applied;
@@ -26,7 +26,7 @@ mod waiting;
 
 use crate::explore::Model;
 
-/// All of them.
+/// Returns all models.
 pub fn all() -> Vec<&'static Model> {
     [
         push_take::MODELS,

@@ -1,5 +1,5 @@
-//! Two producers, two keys: a key offered before another one stands before it. What is promised is that and no more: two
-//! offers that overlap may stand either way.
+//! Two producers and two keys: a key that is offered before another one comes before it. Nothing
+//! more is promised: two offers that overlap may be in either order.
 
 use loom::sync::Arc;
 
@@ -44,7 +44,7 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// Whoever is first to offer `a`, it stands in the queue when `second` is offered.
+/// Whichever thread offers `a` first, `a` is in the queue when `second` is offered.
 fn behind(fifo: &Arc<Fifo>, offer: fn(&Fifo, Arc<Object>), second: &'static str) -> String {
     let log = Log::default();
     let producer = beside(fifo, move |fifo| offer(fifo, Object::new("a", 1)));
@@ -71,7 +71,7 @@ fn in_a_shard() -> String {
     behind(&bare(), add, "c")
 }
 
-/// They have slots, which offers find without keeping a relist's threads out.
+/// The keys have slots, which offers find without excluding a relist's threads.
 fn in_a_shard_of_known_keys() -> String {
     behind(&fused(&[Object::new("a", 0), Object::new("c", 0)]), update, "c")
 }
@@ -85,7 +85,7 @@ fn overlapping() -> String {
     log.text()
 }
 
-/// What is offered to a shard that a resync has been through stands behind its Syncs.
+/// An offer to a shard that a resync has finished is behind the Syncs of that shard.
 fn behind_a_resync() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let resync = beside(&fifo, Fifo::resync);

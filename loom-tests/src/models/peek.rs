@@ -1,4 +1,5 @@
-//! Get and list against take and settle: what they show was pending, whole, and they take nothing away.
+//! `get` and `list` against take and settle: they show deltas that were pending, completely, and
+//! remove nothing.
 
 use crate::explore::Model;
 use crate::rig::{Fifo, Log, Object, bare, beside, drain, end, fused, pop_one, show};
@@ -54,7 +55,8 @@ fn get_and_take() -> String {
     format!("{}, seen: {}", log.text(), reader.join().unwrap())
 }
 
-/// The Sync stands for what is known at the moment that is shown: never for what the handler makes of it.
+/// The Sync stands for the object known at the moment shown, never for a later state that the
+/// handler makes.
 fn get_a_sync_and_take() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     fifo.resync();
@@ -64,7 +66,7 @@ fn get_a_sync_and_take() -> String {
     format!("{}, seen: {}", log.text(), reader.join().unwrap())
 }
 
-/// Over the running handler something has come, which settle queues.
+/// A delta was pushed on the running slot, and settle queues it.
 fn get_and_settle() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     fifo.add(Object::new("a", 1)).unwrap();
@@ -77,7 +79,7 @@ fn get_and_settle() -> String {
     format!("{}, seen: {seen}", log.text())
 }
 
-/// A relist pushes under a shared lock, and still not while the list is looked at.
+/// A relist pushes under a shared lock, but not while the list is read.
 fn get_and_push() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 0)]), Log::default());
     fifo.update(Object::new("a", 1)).unwrap();

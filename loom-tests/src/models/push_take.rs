@@ -1,4 +1,5 @@
-//! Push against take: nothing is lost, nothing comes twice, and what one producer offered comes in its order.
+//! Push against take: no delta is lost or delivered twice, and the deltas of one producer keep
+//! their order.
 
 use crate::explore::Model;
 use crate::rig::{Log, Object, bare, beside, drain, pop_and_show, pop_one};

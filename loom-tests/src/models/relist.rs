@@ -1,4 +1,4 @@
-//! A relist in pieces, committed, abandoned and superseded, against pops and offers.
+//! A relist in pieces, which is committed, abandoned or superseded, against pops and offers.
 
 use deltafifo::{Delta, DeltaType};
 use loom::sync::Arc;
@@ -143,7 +143,7 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// A key that came after the begin is not swept by the commit.
+/// The commit does not delete a new key that was offered after the begin.
 fn new_between(offer: fn(&Fifo)) -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let relist = fifo.begin_replace();
@@ -168,7 +168,7 @@ fn deltas_of_a_new_key_between() -> String {
     })
 }
 
-/// Nor is a known one that is written after it.
+/// The commit does not delete a known key that was written after the begin.
 fn an_update_between() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let relist = fifo.begin_replace();
@@ -203,7 +203,8 @@ fn abandoned() -> String {
     format!("{first}, {}", rest(&fifo, &Log::default()))
 }
 
-/// Two looks right after a begin: what an older relist pushes, it has pushed by then.
+/// Reads the key twice right after a begin: an older relist must have finished all its pushes by
+/// then.
 fn begin_and_look(fifo: &Fifo) -> String {
     let mut relist = fifo.begin_replace();
     let look = || fifo.get_by_key("a").map_or("nothing".to_owned(), |deltas| show(&deltas, "a"));
@@ -248,7 +249,7 @@ fn delete_superseded() -> String {
     format!("{deleted}, seen: {seen}, {}", log.text())
 }
 
-/// An older relist that is late to list a key does not take back that a newer one did.
+/// An older relist that lists a key late does not undo the listing of a newer one.
 fn late_stamp() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let mut relist = fifo.begin_replace();
@@ -268,7 +269,7 @@ fn unchanged_while_it_changes() -> String {
     listed_while_it_changes(&Arc::new(fused_with(&[Object::new("a", 1)]).skip_unchanged(true).build()))
 }
 
-/// The same, with the known object's version noted in its slot.
+/// The version of the known object is recorded in its slot.
 fn noted_while_it_changes() -> String {
     let fifo = Arc::new(fused_with(&[]).skip_unchanged(true).build());
     fifo.add(Object::new("a", 1)).unwrap();
@@ -276,7 +277,8 @@ fn noted_while_it_changes() -> String {
     listed_while_it_changes(&fifo)
 }
 
-/// The update was offered before: whatever its handler is at, what the relist lists comes after.
+/// The update was offered first, so the object that the relist lists comes after it, whatever the
+/// handler is doing.
 fn listed_while_it_changes(fifo: &Arc<Fifo>) -> String {
     let log = Log::default();
     fifo.update(Object::new("a", 2)).unwrap();
@@ -288,7 +290,7 @@ fn listed_while_it_changes(fifo: &Arc<Fifo>) -> String {
     rest(fifo, &log)
 }
 
-/// The producer comes last, so that the first schedule already has both asleep.
+/// The producer comes last, so both consumers sleep already in the first schedule.
 fn two_sleepers_share_a_run() -> String {
     let fifo = fused(&[]);
     let other = beside(&fifo, wait_and_show);
@@ -298,7 +300,8 @@ fn two_sleepers_share_a_run() -> String {
     format!("{one} {}", other.join().unwrap())
 }
 
-/// What is listed by the newer relist only because it was offered meanwhile is not hidden under the older one's page.
+/// A key that counts as listed by the newer relist only because it was written is not hidden by
+/// the older one's page.
 fn an_update_beside_a_page_superseded() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 0)]), Log::default());
     let mut older = fifo.begin_replace();
@@ -311,12 +314,12 @@ fn an_update_beside_a_page_superseded() -> String {
     rest(&fifo, &log)
 }
 
-/// The older page finds its key's slot, as the newer does, and both hold the shard shared.
+/// The older page and the newer one both find the key's slot, and both hold the shard shared.
 fn older_page_on_top() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 0)]), Log::default());
     let mut relist = fifo.begin_replace();
     let newer = beside(&fifo, |fifo| {
-        // Not `replace`: the room that it makes takes every shard's lock, too.
+        // Not `replace`, because that reserves room and so takes every shard's lock exclusively.
         let mut relist = fifo.begin_replace();
         relist.offer(vec![Object::new("a", 2)]).unwrap();
         relist.commit("2").unwrap();
@@ -327,7 +330,7 @@ fn older_page_on_top() -> String {
     format!("{offered}, {}", rest(&fifo, &log))
 }
 
-/// Both make the same new key.
+/// Both threads create the same new key.
 fn against_an_add_of_a_key() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let producer = beside(&fifo, |fifo| fifo.add(Object::new("a", 1)).unwrap());

@@ -1,4 +1,5 @@
-//! Requeue against push: what is put back stands in front of what came meanwhile, and nothing is lost.
+//! Requeue against push: deltas that are put back come before those that arrived meanwhile, and
+//! none is lost.
 
 use deltafifo::{Delta, DeltaType, Deltas};
 
@@ -43,7 +44,7 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// A handler of `a1` that ends as `verdict` says, while `other` is called.
+/// Handles `a1` and ends with `verdict`, while another thread calls `other`.
 fn while_it_ends(verdict: fn(Item<'_>), other: fn(&Fifo)) -> String {
     let (fifo, log) = (bare(), Log::default());
     fifo.add(Object::new("a", 1)).unwrap();
@@ -75,7 +76,7 @@ fn against_two_pushes() -> String {
     )
 }
 
-/// A key is absent while its handler runs, unless that puts something back.
+/// A key is absent while its handler runs, unless the handler puts something back.
 fn add_if_not_present() -> String {
     while_it_ends(|item| item.done(), add_nine)
 }

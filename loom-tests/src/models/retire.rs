@@ -1,4 +1,5 @@
-//! Retire against push: no delta goes to a dead slot, and nobody touches one. Without a store every settle retires.
+//! Retire against push: no delta goes to a retired slot, and no thread accesses one. Without a
+//! store every settle retires.
 
 use loom::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Delete, replace and resync against a running handler: each counts as if it had come just after the handler.
+//! Delete, replace and resync against a running handler: each counts as if it had come just after
+//! the handler.
 
 use deltafifo::DeltaFifo;
 use loom::sync::Arc;
@@ -86,7 +87,7 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// A handler of `a` that is about to add it, or to delete it; meanwhile `others` are called.
+/// Calls `others` while a handler of `a` is about to add or to delete it.
 fn while_it(adds: bool, others: &[fn(&Fifo)]) -> String {
     let log = Log::default();
     let fifo = if adds { fused(&[]) } else { fused(&[Object::new("a", 1)]) };
@@ -123,8 +124,8 @@ fn delete_while_it_adds() -> String {
     while_it(true, &[delete])
 }
 
-/// The batch pushes under the lock that the delete holds against other offers only: what it knows of an idle slot must
-/// not go away meanwhile.
+/// The batch pushes under the lock that the deletion holds against other offers only: the known
+/// object of an idle slot must not disappear during the deletion's push.
 fn delete_beside_a_batch_and_a_consumer() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let batch = beside(&fifo, |fifo| fifo.update_batch(vec![Object::new("a", 2)]).unwrap());

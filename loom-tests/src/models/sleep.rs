@@ -1,4 +1,5 @@
-//! Sleep against push and against close: no wake-up is lost. A consumer that nobody wakes is a deadlock, which loom finds.
+//! Sleep against push and against close: no wake-up is lost. A consumer that is never woken is a
+//! deadlock, which loom reports.
 
 use std::future::Future;
 use std::pin::pin;
@@ -80,12 +81,12 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// A consumer that takes one key, or learns that there is none to come.
+/// Starts a consumer that takes one key, or learns that the queue is closed and empty.
 fn sleeper(fifo: &Arc<Fifo>) -> JoinHandle<String> {
     beside(fifo, wait_and_show)
 }
 
-/// An add, and perhaps a close, for a consumer that may sleep.
+/// Adds a key, and may close the queue, for a consumer that may sleep.
 fn an_add_for(wait: fn(&Fifo) -> String, then_close: bool) -> String {
     let fifo = bare();
     let sleeper = beside(&fifo, wait);
@@ -119,7 +120,7 @@ fn two_sleepers_and_close() -> String {
     format!("{} {}", one.join().unwrap(), other.join().unwrap())
 }
 
-/// The same as a future.
+/// Waits like [`wait_and_show`], as a future.
 async fn wait_async(fifo: &Fifo) -> String {
     end_and_show(fifo.pop_async().await)
 }
@@ -136,7 +137,7 @@ fn an_async_sleeper_and_close() -> String {
     an_add_for(block_and_show, true)
 }
 
-/// A future that is dropped while it waits hands the news on to whoever sleeps behind it.
+/// A future that is dropped while it waits passes its wake-up on to the next sleeping consumer.
 fn cancelled() -> String {
     let fifo = bare();
     let impatient = beside(&fifo, |fifo| {
@@ -178,7 +179,7 @@ fn sweep_wakes_two() -> String {
     format!("{} {}", one.join().unwrap(), other.join().unwrap())
 }
 
-/// What came over the running handler is for whoever sleeps.
+/// A delta that was pushed on a running slot wakes a sleeping consumer when the handler ends.
 fn settle_wakes() -> String {
     let fifo = bare();
     fifo.add(Object::new("a", 1)).unwrap();
@@ -189,7 +190,7 @@ fn settle_wakes() -> String {
     sleeper.join().unwrap()
 }
 
-/// So is what a resync brought.
+/// A Sync that was pushed on a running slot does so, too.
 fn settled_sync_wakes() -> String {
     let fifo = fused(&[Object::new("a", 1)]);
     fifo.update(Object::new("a", 1)).unwrap();

@@ -1,4 +1,5 @@
-//! A store read against apply and delete: never a freed object, never one under a value that it does not have.
+//! A store is read against apply and delete: a reader never gets a freed object, or one under a
+//! value that it does not have.
 
 use deltafifo::NAMESPACE_INDEX;
 use loom::sync::Arc;
@@ -58,7 +59,7 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// `a1` is stored; `offer` is popped and applied while `read` runs.
+/// Pops and applies `offer` while `read` runs; `a1` is stored.
 fn read_while(fifo: &Arc<Fifo>, offer: fn(&Fifo), read: fn(&Fifo) -> String) -> String {
     offer(fifo);
     let reader = beside(&fifo, read);
@@ -106,8 +107,8 @@ fn list_and_delete() -> String {
     read_while(&fused(&[Object::new("a", 1)]), delete, list)
 }
 
-/// No lock stands between who makes the new object and who finds the slot by its namespace: only the store's own cell
-/// hands it on.
+/// No lock synchronises the thread that creates the new object with the reader that finds the
+/// slot by its namespace: only the store's own cell does.
 fn namespace_and_update() -> String {
     let fifo = fused(&[Object::new("a", 1)]);
     let reader = beside(&fifo, |fifo| by_namespace(fifo));
@@ -129,7 +130,8 @@ fn index_and_delete() -> String {
     read_while(&indexed(), delete, by_index)
 }
 
-/// The object leaves its value and joins it again on another thread, whose entries are in another shard.
+/// The object leaves its value and joins it again on another thread, whose entries are in another
+/// shard.
 fn index_of_two_threads() -> String {
     let fifo = rig::indexed();
     fifo.add(Object::new("a", 2)).unwrap();

@@ -1,5 +1,5 @@
-//! `has_synced` and `is_in_initial_list` against a replace and pops: synced exactly when the first relist is committed and
-//! all its handlers have ended.
+//! `has_synced` and `is_in_initial_list` against a replace and pops: the queue is synced exactly
+//! when the first relist is committed and all its handlers have ended.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -61,10 +61,11 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// Handlers that have ended, for keys of the relist. std's: it must hand nothing on.
+/// The number of ended handlers for keys of the relist. A std atomic, which must not synchronise
+/// anything in the model.
 type Ended = Arc<AtomicUsize>;
 
-/// Handles one key, and looks whether the queue says that it is synced before `of` handlers have ended.
+/// Handles one key, and checks that the queue is not synced before `of` handlers have ended.
 fn handle_one(fifo: &Fifo, log: &Log, ended: &Ended, of: usize) {
     if let Some(mut item) = fifo.try_pop() {
         log.add(&format!("{}{}", item.key(), if item.is_in_initial_list() { "!" } else { "" }));
@@ -97,7 +98,7 @@ fn pages_and_a_consumer() -> String {
     log.text()
 }
 
-/// One of the keys is not of the initial population.
+/// One of the keys does not belong to the initial population.
 fn two_consumers() -> String {
     let fifo = fused(&[]);
     let shared = Arc::new((Log::default(), Ended::default()));
@@ -113,7 +114,8 @@ fn two_consumers() -> String {
     shared.0.text()
 }
 
-/// An add makes the queue populated: synced by it if it is first, else by the relist.
+/// An add populates the queue. The queue is synced by the add if it comes first, else by the
+/// relist.
 fn an_add_between() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let relister = beside(&fifo, |fifo| fifo.replace(vec![Object::new("a", 1)], "1").unwrap());
@@ -142,7 +144,7 @@ fn waiting_for_it() -> String {
     waiter.join().unwrap()
 }
 
-/// An add populates, although a relist had claimed to.
+/// An add populates the queue, although a relist had claimed to do so.
 fn abandoned_beside_an_add() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let relist = fifo.begin_replace();
@@ -154,7 +156,7 @@ fn abandoned_beside_an_add() -> String {
     log.text()
 }
 
-/// And whoever of the two makes it so says it.
+/// Whichever of the two populates the queue wakes the waiters.
 fn waiting_beside_an_abandoned_one() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let relist = fifo.begin_replace();
@@ -167,7 +169,8 @@ fn waiting_beside_an_abandoned_one() -> String {
     log.text()
 }
 
-/// The relist deletes what a handler is deleting: its mark is left out with the deletion, and ends all the same.
+/// The relist deletes a key that a handler is deleting: the deletion and its mark are dropped,
+/// and the mark still ends.
 fn left_out_with_its_handler() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let relist = fifo.begin_replace();
@@ -181,7 +184,8 @@ fn left_out_with_its_handler() -> String {
     rest(&fifo, &log)
 }
 
-/// The handler of what is listed may have ended before it is deleted: the deletion is waited for, too.
+/// The handler of a listed key may have ended before the key is deleted: the deletion is awaited,
+/// too.
 fn gone_again_before_the_commit() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let relister = beside(&fifo, |fifo| {

@@ -1,4 +1,5 @@
-//! Two consumers: one key is never in two handlers, and the later handler sees what the earlier did.
+//! Two consumers: one key is never in two handlers, and a later handler sees what the earlier
+//! did.
 
 use loom::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! User code that calls the queue: wakers, and destructors of objects. Under a lock of the queue's it would
-//! wait for itself, which loom reports as a deadlock.
+//! User code that calls the queue: wakers, and destructors of objects. Under a lock of the queue
+//! it would wait for itself, which loom reports as a deadlock.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,7 +40,7 @@ pub const MODELS: &[Model] = &[
 
 type Fifo = DeltaFifo<Curious, Access>;
 
-/// An object whose destructor looks itself up in the queue, with its shard exclusively locked.
+/// An object whose destructor calls the queue, which locks each of its shards exclusively.
 struct Curious {
     number: usize,
     fifo: Weak<Fifo>,
@@ -54,7 +54,7 @@ impl Drop for Curious {
     }
 }
 
-/// All objects have the key `a`.
+/// The accessor. All objects have the key `a`.
 struct Access;
 
 impl Meta<Curious> for Access {
@@ -71,7 +71,7 @@ impl Meta<Curious> for Access {
     }
 }
 
-/// A queue over a store that holds object 1.
+/// Creates a queue over a store that holds object 1.
 fn fifo() -> StdArc<Fifo> {
     StdArc::new_cyclic(|fifo| {
         let store = Indexer::builder(KeyFunc::meta_namespace(Access)).build().unwrap();
@@ -90,7 +90,7 @@ fn handle_one(fifo: &Fifo) {
     }
 }
 
-/// A waker that looks into every shard of the queue, which needs each exclusively.
+/// A waker that calls the queue, which locks each of its shards exclusively.
 struct Looks {
     fifo: Weak<Fifo>,
     called: AtomicUsize,
@@ -110,7 +110,7 @@ fn looks(fifo: &StdArc<Fifo>) -> (StdArc<Looks>, Waker) {
     (looks.clone(), Waker::from(looks))
 }
 
-/// Every step that wakes a consumer, one after another.
+/// Runs every step that wakes a consumer, one after another.
 fn wakers() -> String {
     let fifo = fifo();
     let steps: [fn(&StdArc<Fifo>); 7] = [
@@ -118,7 +118,7 @@ fn wakers() -> String {
         |fifo| fifo.resync(),
         |fifo| fifo.update_batch(vec![object(fifo, 3)]).unwrap(),
         |fifo| assert_eq!(fifo.replace(vec![object(fifo, 4)], "4").unwrap().deleted, 0),
-        // The sweep of the commit.
+        // The sweep of the commit wakes.
         |fifo| assert_eq!(fifo.replace(vec![], "5").unwrap().deleted, 1),
         |fifo| fifo.add(object(fifo, 6)).unwrap(),
         |fifo| fifo.close(),
@@ -135,7 +135,7 @@ fn wakers() -> String {
     format!("{woken} woken")
 }
 
-/// The end of a handler, on another thread, queues again what came over it.
+/// The end of a handler, on another thread, queues a delta that was pushed on the running slot.
 fn waker_of_two_threads() -> String {
     let fifo = fifo();
     fifo.update(object(&fifo, 2)).unwrap();
@@ -152,7 +152,7 @@ fn waker_of_two_threads() -> String {
     if looks.called.load(Ordering::Relaxed) > 0 { "woken".to_owned() } else { "pending".to_owned() }
 }
 
-/// While the copy is made, a handler replaces the known object that it holds.
+/// While the copy is made, a handler replaces the known object that the copy holds.
 fn peeked_copy_is_the_last() -> String {
     let fifo = fifo();
     fifo.update(object(&fifo, 2)).unwrap();

@@ -1,5 +1,6 @@
-//! Waiting for something else than a key: for the initial population to be handled, for room below the high-water mark.
-//! Nobody sleeps for ever, neither over the news nor over a close.
+//! Waiting for something other than a key: for the initial population to be handled, or for room
+//! below the high-water mark. No waiter sleeps for ever, neither when its condition becomes true
+//! nor at a close.
 
 use deltafifo::Closed;
 use loom::future::block_on;
@@ -37,21 +38,21 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// Synced by its last handler.
+/// Creates a queue that its last handler will sync.
 fn about_to_sync() -> Arc<Fifo> {
     let fifo = fused(&[]);
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
     fifo
 }
 
-/// One delta is one too many.
+/// Creates a queue that is above its high-water mark.
 fn full() -> Arc<Fifo> {
     let fifo = Arc::new(fused_with(&[]).high_water(1).build());
     fifo.add(Object::new("a", 1)).unwrap();
     fifo
 }
 
-/// What `wait` came to, for which there is `news`.
+/// Runs `wait` on a thread and then `news`. Returns how the wait ended.
 fn told(fifo: &Arc<Fifo>, wait: fn(&Fifo) -> Result<(), Closed>, news: fn(&Fifo), of: &str) -> String {
     let waiting = beside(fifo, move |fifo| wait(fifo).is_ok());
     news(fifo);
@@ -86,12 +87,13 @@ fn for_room_and_close() -> String {
     told(&full(), Fifo::ready, Fifo::close, "ready")
 }
 
-/// Who learns that the queue is synced sees what the handlers did, also the one that was not the last.
+/// A thread that learns that the queue is synced sees the work of all handlers, not only of the
+/// last one.
 fn two_handlers_and_an_observer() -> String {
     let fifo = fused(&[]);
     fifo.replace(vec![Object::new("a", 1), Object::new("b", 1)], "1").unwrap();
     let work = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
-    // Relaxed: what makes it visible is the queue's business.
+    // Relaxed: the queue must make it visible.
     let [one, other] = [0, 1].map(|number: usize| {
         let work = work.clone();
         beside(&fifo, move |fifo| {

@@ -9,13 +9,14 @@ import (
 )
 
 const (
-	// One handler sleeps for this long, whenever it has been told so often.
+	// How long the sleeping handler sleeps, and after how many notifications.
 	asleep    = 100 * time.Millisecond
 	sleepEach = 256
 )
 
-// The handlers, by name: one that does nothing else, one that sleeps, and one that panics, seldom, since client-go lets it
-// rest for a second then: whenever it has been told 1, 4, 16 times and so on.
+// The handlers, by name: one that only records, one that sleeps, and one that panics on its 1st,
+// 4th, 16th notification and so on. It panics rarely, because client-go pauses a handler for a
+// second after a panic.
 func handlers(says *saying) map[string]*handler {
 	nextPanic := 1
 	return map[string]*handler{
@@ -34,7 +35,7 @@ func handlers(says *saying) map[string]*handler {
 	}
 }
 
-// A handler writes down what it is told, and then does as it is made. It is called by one goroutine at a time.
+// A handler records each notification, and then acts. It is called by one goroutine at a time.
 type handler struct {
 	name  string
 	says  *saying

@@ -1,6 +1,7 @@
-// Command client-go runs client-go's shared informer on the scenarios' config maps, and writes what its handlers are told to
-// its standard output, a line of JSON each (says.go). A line "stored" at its standard input has it write what its store has.
-// The end of the input ends it.
+// Command client-go runs client-go's shared informer on the scenarios' config maps, and writes
+// the notifications of its handlers to its standard output, one line of JSON each (says.go). When
+// it reads the line "stored", it writes the contents of its store. It ends when its standard
+// input ends.
 package main
 
 import (
@@ -33,7 +34,8 @@ func main() {
 }
 
 func run(server, token, namespace string) error {
-	// By default a handler that panics ends the process. So it loses what it was told, and its next waits for a second.
+	// By default a handler that panics ends the process. With this, it loses the notification, and
+	// the next one is delayed by a second.
 	utilruntime.ReallyCrash = false
 	says := startSaying(os.Stdout)
 	informer, err := newInformer(server, token, namespace, says)
@@ -54,7 +56,7 @@ func run(server, token, namespace string) error {
 		says.say(line{Stored: stored(informer.GetStore())})
 	}
 	stop()
-	// It waits for its handlers.
+	// Shutdown waits for the handlers.
 	running.Wait()
 	return says.stop()
 }
@@ -68,7 +70,7 @@ func newInformer(server, token, namespace string, says *saying) (cache.SharedInd
 		Host:        server,
 		APIPath:     "/api",
 		BearerToken: token,
-		// Nothing would be shown by checking a certificate that the server has made itself.
+		// The server creates its own certificate, so checking it would prove nothing.
 		TLSClientConfig: rest.TLSClientConfig{Insecure: true},
 		ContentConfig: rest.ContentConfig{
 			GroupVersion:         &corev1.SchemeGroupVersion,

@@ -8,10 +8,10 @@ import (
 	"net/http"
 )
 
-// A line of the output: one of its fields.
+// A line of the output; exactly one field is set.
 type line struct {
 	Told *told `json:"told,omitempty"`
-	// A request: whether it asks for everything there is, and not only for changes.
+	// A request: whether it asks for all objects, and not only for changes.
 	AskedForAll *bool            `json:"asked_for_all,omitempty"`
 	Stored      map[string]state `json:"stored,omitzero"`
 	Ended       *struct{}        `json:"ended,omitempty"`
@@ -23,7 +23,7 @@ type told struct {
 	Change  change `json:"change"`
 }
 
-// One of its fields.
+// Exactly one field is set.
 type change struct {
 	Added   *added   `json:"added,omitempty"`
 	Updated *updated `json:"updated,omitempty"`
@@ -40,7 +40,7 @@ type updated struct {
 }
 
 type deleted struct {
-	// Of a tombstone there may be none.
+	// Null if a tombstone has no object.
 	Last        *state `json:"last"`
 	IsTombstone bool   `json:"is_tombstone"`
 }
@@ -50,7 +50,7 @@ type state struct {
 	Version string `json:"version"`
 }
 
-// Lines on their way out. What there is goes out as soon as nothing more is ready.
+// Lines to be written. They are flushed as soon as no further line is ready.
 type saying struct {
 	lines chan line
 	ended chan error
@@ -65,7 +65,7 @@ func startSaying(out io.Writer) *saying {
 func (s *saying) write(out *bufio.Writer) (err error) {
 	encoder := json.NewEncoder(out)
 	for line := range s.lines {
-		// After an error nobody reads any more; whoever says something must not wait for that.
+		// After an error the lines have no reader, and the goroutines that send them must not block.
 		if err == nil {
 			err = encoder.Encode(line)
 		}
@@ -81,13 +81,14 @@ func (s *saying) write(out *bufio.Writer) (err error) {
 
 func (s *saying) say(what line) { s.lines <- what }
 
-// Says that this was all, and waits until it is written. A request that was given up may say so later: to nobody.
+// Writes that this was the last line, and waits until it is written. A request that is cancelled
+// later is not recorded.
 func (s *saying) stop() error {
 	s.say(line{Ended: &struct{}{}})
 	return <-s.ended
 }
 
-// Says which requests are made.
+// Records each request.
 func (s *saying) requests(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		asked := request.URL.Query()

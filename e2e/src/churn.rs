@@ -1,4 +1,5 @@
-//! Four writers that change objects until they are told to stop, whatever becomes of the server meanwhile.
+//! Four writers that change objects until they are stopped, whatever happens to the server
+//! meanwhile.
 
 use std::time::Duration;
 
@@ -11,18 +12,18 @@ use tokio::time::sleep;
 use crate::writer::{Write, Writer, name};
 
 const WRITERS: usize = 4;
-/// Before the next try of a server that did not answer.
+/// The delay before a retry if the server did not answer.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Writers at work. Dropped, they stop where they are.
+/// Running writers. They stop at once when this is dropped.
 pub struct Churn {
     stop: watch::Sender<bool>,
     writers: JoinSet<usize>,
 }
 
 impl Churn {
-    /// Each writer has its part of `objects` objects, which are there: of ten writes one deletes, and what is deleted
-    /// is created again.
+    /// Starts the writers. Each has its part of `objects` objects, which exist. One of ten writes
+    /// deletes an object, and a deleted object is created again.
     pub fn start(writer: &Writer, objects: usize) -> Self {
         let stop = watch::Sender::new(false);
         let mut writers = JoinSet::new();
@@ -33,7 +34,7 @@ impl Churn {
         Self { stop, writers }
     }
 
-    /// Has the writers end. How many writes the server has said yes to.
+    /// Stops the writers. Returns the number of writes that the server confirmed.
     pub async fn stop(mut self) -> Result<usize, BoxError> {
         self.stop.send_replace(true);
         let mut written = 0;
@@ -59,7 +60,7 @@ async fn write(writer: Writer, mine: Vec<String>, stop: watch::Receiver<bool>) -
                 exists[which] = !matches!(what, Write::Delete);
                 written += 1;
             }
-            // A write before it, to which there was no answer, has been done.
+            // An earlier write whose answer was lost has been done.
             Err(Error::Api(status)) if status.code == 404 => exists[which] = false,
             Err(Error::Api(status)) if status.code == 409 => exists[which] = true,
             Err(_) => sleep(PAUSE).await,

@@ -1,27 +1,27 @@
-//! What a reflector met, as far as a scenario has to tell one from another.
+//! The errors of a reflector, as far as the scenarios distinguish them.
 
 use deltafifo_informer::lister_watcher::RequestError;
 use deltafifo_informer::{ReflectorError, WireError};
 
-/// Kinds of errors.
+/// The kinds of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// No answer, or one that broke off: the server is away.
+    /// There was no answer, or it broke off: the server is not available.
     Cut,
-    /// A watch was ended at once, as a server does that is being stopped.
+    /// A watch ended at once, as it does when a server is being stopped.
     Short,
     /// The version, or the page's token, is too old: 410.
     Expired,
-    /// The version is one that the server has not reached: 504.
+    /// The server has not reached the version: 504.
     TooLarge,
-    /// The server refuses for another reason.
+    /// The server refused the request for another reason.
     Status(u16),
-    /// Something that no scenario brings about.
+    /// An error that no scenario causes.
     Other,
 }
 
 impl Fault {
-    /// Of a list or a watch.
+    /// Returns the kind of an error of a list or a watch.
     pub fn of_request(error: &RequestError) -> Self {
         match error {
             _ if error.is_expired() => Self::Expired,
@@ -35,17 +35,17 @@ impl Fault {
         }
     }
 
-    /// Whether a server that is killed, stopped or just starting may be the reason.
+    /// Returns whether a server that is killed, stopped or starting may be the reason.
     pub fn is_restart(self) -> bool {
         matches!(self, Self::Cut | Self::Short | Self::Status(429 | 500 | 503 | 504))
     }
 }
 
-/// An error that the reflector has told of.
+/// An error that the reflector reported.
 pub struct Met {
     /// Its kind.
     pub fault: Fault,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 

@@ -1,5 +1,5 @@
-//! A gate in front of the API server: it cuts a reflector off and holds its requests back, so that the server can be
-//! written to and restarted meanwhile. It keeps what was asked and what went wrong.
+//! A gate in front of the API server. It cuts a reflector off and holds its requests, so that
+//! meanwhile the server can be written to and restarted. It records the requests and the errors.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use tokio::sync::watch;
 use crate::fault::Fault;
 use crate::servers::NAMESPACE;
 
-/// By how much a version is moved ahead: the server does not reach it while a scenario runs.
+/// How far ahead a version is moved: further than the server gets during a scenario.
 const AHEAD: u64 = 1_000_000_000;
 
-/// Lists and watches the scenarios' objects, through a gate.
+/// Lists and watches the scenarios' objects through a gate.
 pub struct Gate {
     source: KubeListerWatcher,
     way: watch::Sender<Way>,
@@ -32,26 +32,26 @@ pub struct Gate {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Everything,
-    /// All but the further pages of a list.
+    /// Everything except the second and later pages of a list.
     FirstPages,
     Nothing,
 }
 
-/// What came to the gate.
+/// What the gate has seen.
 #[derive(Clone, Default)]
 pub struct Seen {
-    /// Requests, in order.
+    /// The requests, in order.
     pub asked: Vec<Asked>,
-    /// What each page of a list said of itself.
+    /// The metadata of each list page.
     pub pages: Vec<PageMeta>,
-    /// What was wrong with answers.
+    /// The errors in answers.
     pub faults: Vec<Fault>,
-    /// The request that waits, if one does.
+    /// The request that is held, if there is one.
     held: Option<Asked>,
 }
 
 impl Gate {
-    /// An open one.
+    /// Creates an open gate.
     pub fn new(client: Client) -> Self {
         Self {
             source: KubeListerWatcher::new::<ConfigMap>(client, &(), Some(NAMESPACE)),
@@ -61,14 +61,14 @@ impl Gate {
         }
     }
 
-    /// Cuts off what is open, and holds every request back. Waits until there is one: then nothing is under way any
-    /// more.
+    /// Cuts open answers and holds every request. Waits until a request is held; then none is in
+    /// progress.
     pub async fn close(&self) {
         self.way.send_replace(Way::Nothing);
         self.held().await;
     }
 
-    /// From now on further pages are held back.
+    /// Holds the second and later pages of lists from now on.
     pub fn hold_pages(&self) {
         self.way.send_replace(Way::FirstPages);
     }
@@ -78,19 +78,19 @@ impl Gate {
         self.way.send_replace(Way::Everything);
     }
 
-    /// The next list, whole or streamed, asks for a version that the server has not reached.
+    /// Makes the next list, plain or streamed, ask for a version that the server has not reached.
     pub fn move_ahead(&self) {
         *self.ahead.lock() = true;
     }
 
-    /// The request that is held back, once there is one.
+    /// Returns the request that is held, once there is one.
     pub async fn held(&self) -> Option<Asked> {
         let mut seen = self.seen.subscribe();
-        // It fails only when the sender is gone, which is here.
+        // `wait_for` fails only if the sender is gone, and `self` owns it.
         seen.wait_for(|seen| seen.held.is_some()).await.ok().and_then(|seen| seen.held.clone())
     }
 
-    /// What came so far.
+    /// Returns what the gate has seen so far.
     pub fn seen(&self) -> Seen {
         self.seen.borrow().clone()
     }
@@ -107,7 +107,7 @@ impl Gate {
         let now = *way.borrow();
         if !passes(&now) {
             self.seen.send_modify(|seen| seen.held = Some(asked));
-            // It fails only when the sender is gone, which is here.
+            // `wait_for` fails only if the sender is gone, and `self` owns it.
             let _ = way.wait_for(passes).await;
             self.seen.send_modify(|seen| seen.held = None);
         }
@@ -120,7 +120,7 @@ impl Gate {
         }
     }
 
-    /// An answer that breaks off when the gate is closed, and whose errors are kept.
+    /// Returns an answer that breaks off when the gate closes, and whose errors are recorded.
     fn cuttable<T: Send + 'static>(
         &self,
         parts: BoxStream<'static, Result<T, RequestError>>,

@@ -1,4 +1,4 @@
-//! From what our own handlers are given to what the oracle hears.
+//! Conversions from the changes and notifications of our handlers to those of the oracle.
 
 use deltafifo::DeltaObject;
 use deltafifo_informer::shared_informer::Notification;
@@ -26,7 +26,7 @@ impl From<&DeltaObject<ConfigMap>> for Change {
 }
 
 impl Told {
-    /// A handler of an informer of ours is told.
+    /// Records a notification of a handler of our informers.
     pub fn notify(&mut self, notification: &Notification<ConfigMap>) {
         let key = |metadata: &ObjectMeta| keyed(metadata).0;
         match notification {
@@ -35,7 +35,8 @@ impl Told {
             }
             Notification::Updated { old, new, .. } => {
                 let (key, old, new) = (key(&new.metadata), state(&old.metadata), state(&new.metadata));
-                // client-go's may be. Ours is told of the end of the one, and of the other.
+                // client-go may update one object to another. Our informers must notify of a
+                // deletion and an addition instead.
                 if old.uid != new.uid {
                     self.fault(format!("{key} was updated from {} to {}, another object", old.uid, new.uid));
                 }

@@ -1,11 +1,13 @@
-//! Reflector and informers against a real API server and etcd: killed, stopped, compacted, refusing, and with many
-//! objects. `ci/e2e.sh` builds the servers and runs this.
+//! Runs reflectors and informers against a real API server and etcd that are killed, stopped,
+//! compacted, that refuse requests, or that have many objects. `ci/e2e.sh` builds the servers and
+//! runs this program.
 //!
-//! Each scenario has servers of its own, on loopback, in a directory of its own, and a time limit. A reflector feeds a
-//! `DeltaFifo` over an `Indexer`, a consumer applies what it pops, and an oracle looks at everything that handlers are
-//! told: see `oracle.rs`, and `scenarios/`, one file each. In most of them shared informers watch as well, ours and
-//! client-go's, with handlers of which one sleeps and one panics: see `informers/`. The same oracle judges them all. One is of
-//! controllers, ours beside kube's: see `controllers/`.
+//! Each scenario has its own servers, on loopback, in its own directory, and a time limit. A
+//! reflector feeds a `DeltaFifo` over an `Indexer`, a consumer applies what it pops, and an
+//! oracle checks every notification: see `oracle`, and `scenarios/`, with one file per scenario.
+//! Most scenarios also run shared informers, ours and client-go's, with a handler that sleeps and
+//! one that panics: see `informers/`. The same oracle judges all of them. One scenario compares
+//! controllers, ours and kube's: see `controllers/`.
 
 #![allow(clippy::duplicate_mod)] // The same controllers with another runtime.
 
@@ -39,22 +41,22 @@ use tokio::time::{Instant, timeout};
 
 use scenarios::{Outcome, Scenario, Setting};
 
-/// Runs reflector and informers against a real API server and etcd.
+/// Runs reflectors and informers against a real API server and etcd.
 #[derive(Parser)]
 #[command(name = "e2e", version)]
 struct Cli {
-    /// The scenarios to run, all of them otherwise
+    /// The scenarios to run; all of them by default
     scenarios: Vec<Scenario>,
-    /// Run the three that every change must hold in, with few objects
+    /// Run the three scenarios that every change must pass, with few objects
     #[arg(long, conflicts_with = "scenarios")]
     smoke: bool,
-    /// Run none, but the servers: prints a kubeconfig, and ends when its standard input does
+    /// Run only the servers: print a kubeconfig, and end when the standard input ends
     #[arg(long, conflicts_with_all = ["scenarios", "smoke", "objects"])]
     serve: bool,
-    /// How many objects churn and large have, instead of 10000 and 100000
+    /// The number of objects in churn and large, instead of 10000 and 100000
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(100..=1_000_000))]
     objects: Option<u32>,
-    /// Where e2e/build.sh has put kube-apiserver, etcd and client-go
+    /// The directory in which e2e/build.sh has put kube-apiserver, etcd and client-go
     #[arg(long, value_name = "DIR", default_value = "target/e2e/bin")]
     binaries: PathBuf,
 }
@@ -62,7 +64,7 @@ struct Cli {
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
-    // The servers are children: whoever ends this ends them.
+    // The servers are child processes, so a signal must end them, too.
     tokio::select! {
         code = run(&cli) => code,
         ended = told_to_end() => {
@@ -121,7 +123,8 @@ async fn run(cli: &Cli) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs one in a directory of its own. What the servers said of a failure is printed, and their logs stay.
+/// Runs one scenario in its own directory. After a failure, prints the ends of the servers' logs
+/// and keeps the logs.
 async fn try_one(cli: &Cli, scenario: Scenario) -> Result<Outcome, BoxError> {
     let dir = tempfile::Builder::new().prefix("deltafifo-e2e-").tempdir()?;
     let setting = Setting {

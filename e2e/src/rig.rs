@@ -1,4 +1,5 @@
-//! A reflector behind a gate, its queue over a store, a consumer that applies what it pops, and everything they tell.
+//! A reflector behind a gate, its queue over a store, a consumer that applies what it pops, and a
+//! record of everything delivered and reported.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,12 +19,12 @@ use crate::servers::Servers;
 use crate::wait::{agreed, until};
 use crate::writer::Writer;
 
-/// How long the reflector may take to learn of something, once the server is there.
+/// How long the reflector may take to catch up once the server is available.
 const LEARNING: Duration = Duration::from_secs(60);
 
 type Queue = DeltaFifo<ConfigMap, KubeMeta>;
 
-/// All of it, running. Dropped, it stops.
+/// A running reflector with its consumer. They stop when this is dropped.
 pub struct Rig {
     pub gate: Arc<Gate>,
     reflector: Arc<Reflector<ConfigMap>>,
@@ -34,7 +35,8 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Starts a reflector through `gate`, with what `choose` chooses. It asks again sooner than usual.
+    /// Starts a reflector behind `gate`, with the options of `choose`. Its backoff is shorter
+    /// than the default.
     pub fn start(
         gate: Gate,
         choose: impl FnOnce(ReflectorBuilder<ConfigMap>) -> ReflectorBuilder<ConfigMap>,
@@ -52,28 +54,28 @@ impl Rig {
         Ok(Self { gate, reflector, fifo, told, met, tasks })
     }
 
-    /// Two of them: one asks for streamed lists, the other for plain ones.
+    /// Starts two rigs: one with streamed lists, one with plain ones.
     pub fn both(servers: &Servers) -> Result<[Self; 2], BoxError> {
         let start = |streamed| Self::start(Gate::new(servers.client()), |builder| builder.watch_list(streamed));
         Ok([start(true)?, start(false)?])
     }
 
-    /// What was told so far.
+    /// Returns the counts of changes delivered so far.
     pub fn counts(&self) -> Counts {
         self.told.lock().counts()
     }
 
-    /// How many objects handlers know.
+    /// Returns how many objects the handlers know.
     pub fn known(&self) -> usize {
         self.told.lock().live().len()
     }
 
-    /// How often the reflector met this.
+    /// Returns how often the reflector reported this error.
     pub fn times(&self, fault: Fault) -> usize {
         self.met.lock().iter().filter(|met| met.fault == fault).count()
     }
 
-    /// The version that the reflector has reached.
+    /// Returns the version that the reflector has reached.
     pub fn version(&self) -> Version {
         self.reflector.last_sync_resource_version().as_deref().and_then(ResourceVersion::parse)
     }
@@ -84,14 +86,14 @@ impl Rig {
         until(&format!("reaching version {version}"), LEARNING, || self.version() >= wanted).await
     }
 
-    /// Waits until so many changes more have been told.
+    /// Waits until this many more changes have been delivered.
     pub async fn told_more(&self, changes: usize) -> Result<(), BoxError> {
         let wanted = self.counts().all() + changes;
         until(&format!("telling {changes} changes more"), LEARNING, || self.counts().all() >= wanted).await
     }
 
-    /// Waits until the reflector, handlers and store have what the server has, and judges all that was told on the way
-    /// there.
+    /// Waits until the reflector, the handlers and the store have what the server has, and judges
+    /// all changes delivered on the way.
     pub async fn settled(&self, writer: &Writer) -> Result<(), BoxError> {
         let fresh = agreed(writer, LEARNING, |fresh| self.differs(fresh)).await?;
         let stored: States = self.fifo.store().list().iter().map(|map| keyed(&map.metadata)).collect();
@@ -103,12 +105,13 @@ impl Rig {
 
     fn differs(&self, fresh: &States) -> Option<String> {
         let newest = fresh.values().map(|state| &state.version).max().cloned().flatten();
-        // All is told before a relist is over.
+        // A relist delivers its changes before it ends, so the reflector's version may lag behind
+        // the handlers.
         let behind = || (self.version() < newest).then(|| format!("the reflector is at {:?}", self.version()));
         difference(self.told.lock().live(), fresh).or_else(behind)
     }
 
-    /// An error when the reflector has met what is not expected.
+    /// Returns an error if the reflector reported an unexpected error.
     pub fn met_only(&self, expected: impl Fn(Fault) -> bool) -> Result<(), BoxError> {
         match self.met.lock().iter().find(|met| !expected(met.fault)) {
             Some(met) => Err(format!("an error that nothing here brings about: {}", met.text).into()),
@@ -116,7 +119,7 @@ impl Rig {
         }
     }
 
-    /// What was told and met, for a person.
+    /// Returns a readable summary of the changes and errors.
     pub fn summary(&self) -> String {
         let mut times = HashMap::<Fault, usize>::new();
         for met in self.met.lock().iter() {
@@ -140,7 +143,7 @@ async fn run(reflector: Arc<Reflector<ConfigMap>>, told: Arc<Mutex<Told>>) {
     told.lock().fault(format!("the reflector ended: {ended}"));
 }
 
-/// Applies whatever comes.
+/// Applies every change.
 async fn consume(fifo: Arc<Queue>, told: Arc<Mutex<Told>>) {
     while let Ok(mut item) = fifo.pop_async().await {
         let key = item.key().to_owned();

@@ -1,4 +1,4 @@
-//! The servers alone, for another program's clients: `ci/server.sh` measures some.
+//! The servers alone, for clients of other programs; `ci/server.sh` measures some.
 
 use std::path::Path;
 use std::{fs, io, thread};
@@ -9,7 +9,8 @@ use tokio::sync::oneshot;
 use crate::scenarios::Setting;
 use crate::servers::{self, Options, Servers};
 
-/// Starts both, prints the path of a kubeconfig for them, and keeps them until the standard input ends.
+/// Starts both servers, prints the path of a kubeconfig for them, and keeps them until the
+/// standard input ends.
 pub async fn serve(binaries: &Path) -> Result<(), BoxError> {
     let dir = tempfile::Builder::new().prefix("deltafifo-e2e-").tempdir()?;
     let setting = Setting {
@@ -24,7 +25,7 @@ pub async fn serve(binaries: &Path) -> Result<(), BoxError> {
     let kubeconfig = setting.dir.join("kubeconfig");
     fs::write(&kubeconfig, servers.kubeconfig().to_string())?;
     println!("{}", kubeconfig.display());
-    // In a thread that nobody waits for: who is told to end does not wait for its input, too.
+    // A thread that nothing joins: a signal must end the program without waiting for its input.
     let (tell, ended) = oneshot::channel();
     thread::spawn(move || tell.send(io::copy(&mut io::stdin(), &mut io::sink())));
     ended.await??;

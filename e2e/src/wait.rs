@@ -1,4 +1,4 @@
-//! Waiting for what can be looked at, but tells nobody.
+//! Waiting for conditions that can be polled but that notify nobody.
 
 use std::time::Duration;
 
@@ -8,12 +8,13 @@ use tokio::time::{Instant, sleep};
 use crate::oracle::States;
 use crate::writer::Writer;
 
-/// Between two looks.
+/// The time between two polls.
 pub const POLL: Duration = Duration::from_millis(50);
-/// After how long a fresh list is no longer fresh: a write that was cut off may have come since.
+/// The age at which a list is stale: a write whose answer was lost may have been done since.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// Waits until `holds`. An error that names `what`, when it does not within `limit`.
+/// Waits until `holds` is true. Returns an error that names `what` if that takes longer than
+/// `limit`.
 pub async fn until(what: &str, limit: Duration, holds: impl Fn() -> bool) -> Result<(), BoxError> {
     let deadline = Instant::now() + limit;
     while !holds() {
@@ -25,7 +26,8 @@ pub async fn until(what: &str, limit: Duration, holds: impl Fn() -> bool) -> Res
     Ok(())
 }
 
-/// Waits until nothing differs from a fresh list any more. That list; an error when it does after `limit`.
+/// Waits until nothing differs from a fresh list, and returns that list. Returns an error if
+/// something still differs after `limit`.
 pub async fn agreed(
     writer: &Writer,
     limit: Duration,

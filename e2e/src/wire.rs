@@ -1,5 +1,5 @@
-//! A wire to the API server that can be cut, for clients that have no gate: their connections go through it. While it is
-//! cut, connections are refused.
+//! A proxy to the API server whose connections can be cut, for clients without a gate. While it
+//! is cut, it refuses connections.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -9,20 +9,20 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Connections that wait to be taken.
+/// The length of the accept queue.
 const BACKLOG: u32 = 128;
 
-/// Dropped, it is cut.
+/// A proxy. It is cut when it is dropped.
 pub struct Wire {
     here: SocketAddr,
     there: SocketAddr,
-    /// So that nobody else gets the port.
+    /// Keeps the port while the proxy is cut.
     closed: Option<TcpSocket>,
     carrying: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
 impl Wire {
-    /// A wire to this port, which is open.
+    /// Creates an open proxy to this port.
     pub fn to(port: u16) -> Result<Self, BoxError> {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let closed = bound(any)?;
@@ -33,7 +33,7 @@ impl Wire {
         Ok(wire)
     }
 
-    /// Where clients find it.
+    /// Returns the port on which clients reach the proxy.
     pub fn port(&self) -> u16 {
         self.here.port()
     }
@@ -48,7 +48,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Cuts all connections off, and refuses new ones.
+    /// Cuts all connections and refuses new ones.
     pub async fn cut(&mut self) -> Result<(), BoxError> {
         if let Some((stop, carrying)) = self.carrying.take() {
             drop(stop);
@@ -59,10 +59,10 @@ impl Wire {
     }
 }
 
-/// A socket that has the port, and refuses connections.
+/// Returns a socket that holds the port and refuses connections.
 fn bound(address: SocketAddr) -> Result<TcpSocket, BoxError> {
     let socket = TcpSocket::new_v4()?;
-    // Connections that were cut off have it for a while.
+    // Connections that were cut hold the port for a while.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     Ok(socket)
@@ -76,7 +76,7 @@ async fn carry(listener: TcpListener, there: SocketAddr, mut stopped: oneshot::R
             Some(_) = connections.join_next() => {}
             taken = listener.accept() => if let Ok((mut client, _)) = taken {
                 connections.spawn(async move {
-                    // Whatever ends it, both ends are closed then.
+                    // Whatever ends the copy, both ends are closed after it.
                     if let Ok(mut server) = TcpStream::connect(there).await {
                         let _ = copy_bidirectional(&mut client, &mut server).await;
                     }

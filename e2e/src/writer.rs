@@ -1,4 +1,4 @@
-//! Writes to the API server, and asks it what there is.
+//! Writes objects to the API server, and lists them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,12 +17,13 @@ use crate::servers::NAMESPACE;
 use crate::wait::POLL;
 use crate::written::Written;
 
-/// How many writes are under way at a time.
+/// How many writes are in progress at a time.
 const AT_ONCE: usize = 16;
-/// The API server compacts every 10 seconds, what is older than the compaction before.
+/// The API server compacts every 10 seconds, and then removes what is older than the previous
+/// compaction.
 const COMPACTED: Duration = Duration::from_secs(90);
 
-/// What is done to an object.
+/// A kind of write.
 #[derive(Clone, Copy)]
 pub enum Write {
     Create,
@@ -30,7 +31,7 @@ pub enum Write {
     Delete,
 }
 
-/// A client of the scenarios' objects.
+/// A client for the scenarios' objects.
 #[derive(Clone)]
 pub struct Writer {
     maps: Api<ConfigMap>,
@@ -42,12 +43,12 @@ impl Writer {
         Self { maps: Api::namespaced(client, NAMESPACE), written: Written::default() }
     }
 
-    /// What was written so far, by all clones of this.
+    /// Returns the log of all writes of this writer and its clones.
     pub fn written(&self) -> &Written {
         &self.written
     }
 
-    /// Does `what` to the object of this name.
+    /// Applies `what` to the object of this name.
     pub async fn write(&self, what: Write, name: &str) -> Result<(), Error> {
         match what {
             Write::Create => drop(self.create(name).await?),
@@ -60,7 +61,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Creates an object. Its version.
+    /// Creates an object. Returns its version.
     pub async fn create(&self, name: &str) -> Result<String, Error> {
         let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
         let data = Some(BTreeMap::from([("value".to_owned(), value())]));
@@ -69,38 +70,38 @@ impl Writer {
         Ok(created.metadata.resource_version.unwrap_or_default())
     }
 
-    /// Notes what came of a write.
+    /// Records the outcome of a write.
     fn noted(&self, name: &str, answer: Result<ConfigMap, Error>) -> Result<ConfigMap, Error> {
         match &answer {
             Ok(map) => {
                 let (key, state) = keyed(&map.metadata);
                 self.written.note(key, state);
             }
-            // The server has refused.
+            // The server refused the write, so nothing was stored.
             Err(Error::Api(status)) if status.code < 500 => {}
             Err(_) => self.written.unanswered(format!("{NAMESPACE}/{name}")),
         }
         answer
     }
 
-    /// Does `what` to the objects of these numbers, several at a time.
+    /// Applies `what` to the objects of these numbers, several at a time.
     pub async fn all(&self, what: Write, numbers: Range<usize>) -> Result<(), Error> {
         self.each(what, numbers.map(name)).await
     }
 
-    /// Does `what` to the objects of these names, several at a time.
+    /// Applies `what` to the objects of these names, several at a time.
     pub async fn each(&self, what: Write, names: impl Iterator<Item = String>) -> Result<(), Error> {
         let names = stream::iter(names).map(Ok);
         names.try_for_each_concurrent(AT_ONCE, |name| async move { self.write(what, &name).await }).await
     }
 
-    /// What there is now: a consistent list of the newest.
+    /// Returns a consistent list of the current objects.
     pub async fn listed(&self) -> Result<States, Error> {
         let list = self.maps.list_metadata(&ListParams::default()).await?;
         Ok(list.items.iter().map(|map| keyed(&map.metadata)).collect())
     }
 
-    /// Waits until the server does not know a page's token any more.
+    /// Waits until the token of a list page has expired.
     pub async fn until_expired(&self, token: &str) -> Result<(), BoxError> {
         let page = ListParams::default().limit(1).continue_token(token);
         let deadline = Instant::now() + COMPACTED;
@@ -117,12 +118,12 @@ impl Writer {
     }
 }
 
-/// Names in the order of numbers.
+/// Returns the name of an object. Names sort like their numbers.
 pub fn name(number: usize) -> String {
     format!("o-{number:07}")
 }
 
-/// Another one every time, so that every write makes a version.
+/// Returns a different value each time, so that every write creates a version.
 fn value() -> String {
     fastrand::u64(..).to_string()
 }

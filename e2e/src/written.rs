@@ -1,4 +1,4 @@
-//! What writers have written: every state that the server said yes to.
+//! The log of all writes: every state that the server confirmed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,22 +16,22 @@ pub struct Written {
 #[derive(Default)]
 struct Log {
     states: HashMap<String, Vec<State>>,
-    /// Keys to whose writes there was not always an answer.
+    /// Keys with a write whose answer was lost.
     unsure: HashSet<String>,
 }
 
 impl Written {
-    /// The server has this state of `key`.
+    /// Records that the server has stored this state of `key`.
     pub fn note(&self, key: String, state: State) {
         self.log.lock().states.entry(key).or_default().push(state);
     }
 
-    /// Nobody knows whether something was written to `key`.
+    /// Records that a write to `key` had no answer, so it may or may not have been done.
     pub fn unanswered(&self, key: String) {
         self.log.lock().unsure.insert(key);
     }
 
-    /// Whether the server may have had this state of `key`.
+    /// Returns whether the server may have had this state of `key`.
     pub fn may_be(&self, key: &str, state: &State) -> bool {
         let log = self.log.lock();
         log.unsure.contains(key) || log.states.get(key).is_some_and(|states| states.contains(state))

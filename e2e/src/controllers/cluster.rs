@@ -1,4 +1,5 @@
-//! What the controllers find: maps, pods that are owned by them or use them, and which of the maps are not as they should be.
+//! The objects of the controllers' scenario: maps, and pods that are owned by them or use them.
+//! Finds the maps that a controller has not reconciled.
 
 use deltafifo::BoxError;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, PodSpec, Secret};
@@ -8,7 +9,7 @@ use kube::{Client, Resource, ResourceExt};
 use super::ours::mirror::mirrored;
 use crate::servers::NAMESPACE;
 
-/// See the module.
+/// See the module docs.
 pub struct Cluster {
     maps: Api<ConfigMap>,
     pods: Api<Pod>,
@@ -24,7 +25,7 @@ impl Cluster {
         }
     }
 
-    /// Makes a map that has a mirror, one pod that it owns, and one that uses it.
+    /// Creates a map with a mirror, a pod that it owns, and a pod that uses it.
     pub async fn add(&self, name: &str) -> Result<(), kube::Error> {
         let metadata = ObjectMeta {
             name: Some(name.to_owned()),
@@ -48,7 +49,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Deletes all that belongs to a map, and not the map.
+    /// Deletes everything that belongs to a map, but not the map.
     pub async fn strip(&self, name: &str) -> Result<(), kube::Error> {
         for pod in ["owned", "uses"] {
             self.pods.delete(&format!("{name}-{pod}"), &DeleteParams::default().grace_period(0)).await?;
@@ -57,7 +58,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// What each controller has yet to do: maps with a wrong number of pods, of users, without their mirror.
+    /// Returns the maps that each controller still has to reconcile: those with a wrong number of
+    /// pods, with a wrong number of users, and without their mirror.
     pub async fn wrong(&self) -> Result<[Vec<String>; 3], BoxError> {
         let all = ListParams::default();
         let (pods, secrets) = (self.pods.list(&all).await?, self.secrets.list(&all).await?);

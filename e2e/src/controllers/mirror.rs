@@ -1,5 +1,6 @@
-//! A controller as its author would write it: of every map with the label `mirror` there is a secret of the same name with the same
-//! data, and it is made again when it goes. It is compiled twice, with another `runtime` each time.
+//! A controller as a user would write it: each map with the label `mirror` has a secret with the
+//! same name and data, which is created again if it is deleted. It is compiled twice, with a
+//! different `runtime` each time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +45,7 @@ fn error_policy(_: Arc<ConfigMap>, _: &Error, _: Arc<Client>) -> Action {
     Action::requeue(Duration::from_secs(1))
 }
 
-/// A map's data as a secret has it.
+/// Returns the data of a map in the form of a secret's data.
 pub fn mirrored(data: &BTreeMap<String, String>) -> BTreeMap<String, ByteString> {
     data.iter().map(|(name, text)| (name.clone(), ByteString(text.clone().into_bytes()))).collect()
 }

@@ -1,10 +1,11 @@
-//! Three controllers, each compiled twice: with kube's runtime, and with ours. They differ in imports only.
+//! Three controllers, each compiled twice: with kube's runtime and with ours. Only the imports
+//! differ.
 //!
-//! | | relation | what is kept |
+//! | | relation | what is kept up to date |
 //! | --- | --- | --- |
 //! | `counter` | owns pods, finalizer | a map's annotation `pods`: how many it owns |
 //! | `users` | watches pods, by an annotation | a map's annotation `users`: how many use it |
-//! | `mirror` | owns secrets | of each map with the label `mirror` a secret with its data |
+//! | `mirror` | owns secrets | for each map with the label `mirror`, a secret with its data |
 
 mod cluster;
 mod kubes;
@@ -20,7 +21,7 @@ use tokio::task::JoinHandle;
 pub use cluster::Cluster;
 pub use watches::Watches;
 
-/// All three, running. Dropped, they stop.
+/// The three controllers, running. They stop when this is dropped.
 pub struct Controllers([JoinHandle<()>; 3]);
 
 impl Controllers {
@@ -41,7 +42,7 @@ impl Controllers {
     }
 }
 
-/// Polls a controller: its error policy has heard of what went wrong.
+/// Polls a controller. Its error policy handles errors, so the items are dropped.
 fn spawn(controller: impl Stream + Send + 'static) -> JoinHandle<()> {
     tokio::spawn(controller.for_each(|_| ready(())))
 }

@@ -1,4 +1,4 @@
-//! The controllers, with our runtime.
+//! The controllers with our runtime.
 
 pub use deltafifo_informer::runtime;
 

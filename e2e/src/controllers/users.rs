@@ -1,5 +1,6 @@
-//! A controller as its author would write it: an annotation of every map says how many pods use it, by an annotation of theirs. It is
-//! compiled twice, with another `runtime` each time.
+//! A controller as a user would write it: an annotation of each map says how many pods use the
+//! map, according to an annotation of the pods. It is compiled twice, with a different `runtime`
+//! each time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub fn run(client: Client, stop: impl Future<Output = ()> + Send + Sync + 'stati
         .run(reconcile, error_policy, Arc::new(client))
 }
 
-/// The map that a pod uses.
+/// Returns the map that a pod uses.
 #[allow(clippy::needless_pass_by_value)] // kube gives it away.
 pub fn used(pod: Pod) -> Option<ObjectRef<ConfigMap>> {
     let name = pod.annotations().get("uses")?;

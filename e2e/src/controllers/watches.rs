@@ -1,5 +1,6 @@
-//! A client whose watches of pods and secrets can be cut, with the server's word afterwards that what happened meanwhile is not
-//! known any more; those of maps go on. So nothing but a deletion that is told asks for a reconcile.
+//! A client whose watches of pods and secrets can be cut; afterwards they are answered with
+//! "expired". Watches of maps go on. So only the notification of a deletion can trigger a
+//! reconcile.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,7 +22,7 @@ use crate::servers;
 
 type Answer = Response<UnsyncBoxBody<bytes::Bytes, BoxError>>;
 
-/// The cut of a client's watches.
+/// Cuts the watches of a client.
 #[derive(Default)]
 pub struct Watches {
     way: Arc<watch::Sender<Way>>,
@@ -30,27 +31,28 @@ pub struct Watches {
 #[derive(Default)]
 struct Way {
     is_cut: bool,
-    /// How many watches wait for the end of that.
+    /// How many watch requests are held during the cut.
     held: usize,
-    /// How many were asked for since, each of which follows upon a list.
+    /// How many watches were requested since, each of which follows a list.
     again: usize,
 }
 
 impl Watches {
-    /// A client of the API server at this port.
+    /// Creates a client of the API server at this port.
     pub fn client(&self, port: u16) -> Result<Client, BoxError> {
         let layer = layer_fn(|inner| Cuttable { inner, way: self.way.clone() });
         Ok(ClientBuilder::try_from(servers::user(port)?)?.with_layer(&layer).build())
     }
 
-    /// Cuts them, and waits until so many have been asked for again.
+    /// Cuts the watches, and waits until this many have been requested again.
     pub async fn cut(&self, watches: usize) {
         self.way.send_modify(|way| way.is_cut = true);
-        // It fails only when the sender is gone, which is here.
+        // `wait_for` fails only if the sender is gone, and `self` owns it.
         let _ = self.way.subscribe().wait_for(|way| way.held >= watches).await;
     }
 
-    /// Tells those that wait that their version has expired, and waits until so many have been asked for with another.
+    /// Answers the held requests with "expired", and waits until this many watches have been
+    /// requested after that.
     pub async fn expire(&self, watches: usize) {
         self.way.send_modify(|way| (way.is_cut, way.again) = (false, 0));
         let _ = self.way.subscribe().wait_for(|way| way.again >= watches).await;
@@ -107,7 +109,7 @@ fn is_cuttable(uri: &Uri) -> bool {
     is_watch && ["/pods", "/secrets"].iter().any(|resource| uri.path().ends_with(resource))
 }
 
-/// What a server answers whose window begins after the version that was asked for: an event.
+/// Returns the answer of a server that no longer has the requested version: an event.
 fn expired() -> Answer {
     let status = Status::failure("too old resource version", "Expired").with_code(410);
     let event = json!({ "type": "ERROR", "object": status });

@@ -1,4 +1,4 @@
-//! client-go's shared informer, a process that `client-go/` is the source of.
+//! client-go's shared informer, in a process of its own, built from `client-go/`.
 
 use std::fs::File;
 use std::process::Stdio;
@@ -19,10 +19,10 @@ use crate::oracle::{Change, States};
 use crate::scenarios::Setting;
 use crate::servers::{CLIENT_GO as NAME, NAMESPACE, TOKEN};
 
-/// How long it may take to say what it has, or to end: a handler may be resting.
+/// How long it may take to answer or to end: a handler may be sleeping.
 const ANSWERING: Duration = Duration::from_secs(60);
 
-/// Killed when it is dropped.
+/// The process. It is killed when this is dropped.
 pub struct ClientGo {
     process: Child,
     input: ChildStdin,
@@ -32,7 +32,7 @@ pub struct ClientGo {
     reading: JoinHandle<Result<(), BoxError>>,
 }
 
-/// What it says: see `client-go/says.go`.
+/// A line of its output: see `client-go/says.go`.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
@@ -70,11 +70,11 @@ impl ClientGo {
     }
 
     pub fn asked_for_all(&self) -> usize {
-        // Relaxed, as where it is counted: a figure to be printed, which orders nothing.
+        // Relaxed, as at the increment: the number is only printed, and orders nothing.
         self.asked_for_all.load(Ordering::Relaxed)
     }
 
-    /// What its store has.
+    /// Returns the contents of its store.
     pub async fn stored(&mut self) -> Result<States, BoxError> {
         self.input.write_all(b"stored\n").await?;
         let stored = timeout(ANSWERING, self.stored.recv()).await;
@@ -82,7 +82,7 @@ impl ClientGo {
         stored.ok_or_else(|| format!("{NAME} has ended").into())
     }
 
-    /// Has it end, and waits for that.
+    /// Asks it to end, and waits until it has.
     pub async fn stop(mut self) -> Result<(), BoxError> {
         drop(self.input);
         let ended = timeout(ANSWERING, self.process.wait()).await;
@@ -108,7 +108,7 @@ async fn read(
             Line::AskedForAll(for_all) => {
                 asked_for_all.fetch_add(usize::from(for_all), Ordering::Relaxed);
             }
-            // Nobody waits any more: the scenario has failed.
+            // If the send fails, the scenario has failed and nothing waits for the answer.
             Line::Stored(all) => drop(stored.send(all)),
             Line::Ended {} => return Ok(()),
         }

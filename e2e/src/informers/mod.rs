@@ -1,5 +1,6 @@
-//! Informers that watch a scenario beside its reflectors: ours, by key and in order, and client-go's, at the same time. Each
-//! has a handler that sleeps, and one that panics; whatever any of them is told, one oracle judges.
+//! Informers that run in a scenario beside its reflectors: ours, by key and in order, and
+//! client-go's, all at the same time. Each has a handler that sleeps and one that panics. One
+//! oracle judges the notifications of all of them.
 
 mod client_go;
 mod ours;
@@ -22,29 +23,30 @@ use crate::writer::Writer;
 use client_go::ClientGo;
 use ours::Ours;
 
-/// How long the slowest handler may take to learn of everything: client-go waits for up to 30 seconds before it asks again.
+/// How long the slowest handler may take to catch up: client-go waits up to 30 seconds before it
+/// retries.
 const LEARNING: Duration = Duration::from_secs(240);
-/// The handler that does nothing but be told.
+/// The handler that does nothing but record its notifications.
 const PLAIN: &str = "plain";
 const SLEEPS: &str = "sleeps";
 const PANICS: &str = "panics";
 
-/// All of them, running. Dropped, they stop.
+/// All informers, running. They stop when this is dropped.
 pub struct Informers {
     ours: [Ours; 2],
     client_go: ClientGo,
 }
 
-/// How it is with one of them.
+/// The state of one informer.
 pub struct Client {
     pub name: &'static str,
-    /// What the plain handler was told.
+    /// The notifications of the plain handler.
     counts: Counts,
-    /// How often it has asked for everything there is.
+    /// How often the informer has requested all objects.
     pub asked_for_all: usize,
 }
 
-/// What handlers have been told, by their names.
+/// The records of the handlers, by name.
 type Handlers = Arc<BTreeMap<&'static str, Mutex<Told>>>;
 
 fn handlers(names: &[&'static str]) -> Handlers {
@@ -52,7 +54,7 @@ fn handlers(names: &[&'static str]) -> Handlers {
 }
 
 impl Informers {
-    /// Starts all, with the API server at this port: its own, or a wire's.
+    /// Starts all informers, with the API server, or a proxy to it, at this port.
     pub fn start(setting: &Setting, port: u16) -> Result<Self, BoxError> {
         let ours = |name, in_order| Ours::start(name, client_at(port)?, in_order);
         let ours = [ours("by key", false)?, ours("in order", true)?];
@@ -65,7 +67,7 @@ impl Informers {
         [(by_key.name(), by_key.handlers()), (in_order.name(), in_order.handlers()), client_go]
     }
 
-    /// How it is with each.
+    /// Returns the state of each informer.
     pub fn clients(&self) -> [Client; 3] {
         let [by_key, in_order] = &self.ours;
         let asked = [by_key.asked_for_all(), in_order.asked_for_all(), self.client_go.asked_for_all()];
@@ -77,12 +79,13 @@ impl Informers {
         })
     }
 
-    /// Waits until every handler and every store has what the server has, and judges all that was told on the way there.
+    /// Waits until every handler and every store has what the server has, and judges all
+    /// notifications on the way.
     pub async fn settled(&mut self, writer: &Writer) -> Result<(), BoxError> {
         self.agreed(writer).await.map(drop)
     }
 
-    /// The same, and what the server has.
+    /// Waits and judges like [`settled`](Self::settled), and returns what the server has.
     async fn agreed(&mut self, writer: &Writer) -> Result<States, BoxError> {
         let fresh = agreed(writer, LEARNING, |fresh| self.differs(fresh)).await?;
         let [by_key, in_order] = &self.ours;
@@ -108,7 +111,8 @@ impl Informers {
         })
     }
 
-    /// What each was told since `before` must be what is expected of it. client-go may tell of unchanged objects besides.
+    /// Checks that the notifications of each informer since `before` are the expected ones.
+    /// client-go may also notify of unchanged objects.
     pub fn told_since(&self, before: [Client; 3], expected: impl Fn(&str) -> Counts) -> Result<(), BoxError> {
         for (Client { name, counts, .. }, before) in self.clients().into_iter().zip(before) {
             let (mut told, expected) = (counts.since(before.counts), expected(name));
@@ -122,20 +126,22 @@ impl Informers {
         Ok(())
     }
 
-    /// From now on those of our handlers that sleep do not wake up, whatever there is to tell.
+    /// Makes those of our handlers that sleep block, whatever is delivered to them.
     pub fn fall_asleep(&mut self) {
         self.ours.iter_mut().for_each(Ours::fall_asleep);
     }
 
-    /// They wake up, and when they have been told of everything it must be as their buffers promise.
+    /// Wakes these handlers. After they have caught up, checks that their buffers kept their
+    /// promises.
     pub async fn wake_up(&mut self, writer: &Writer) -> Result<(), BoxError> {
         self.ours.iter_mut().for_each(Ours::wake_up);
         self.settled(writer).await?;
         self.ours.iter().try_for_each(Ours::was_behind)
     }
 
-    /// Waits until all is told, and then stops them, which must end their handlers. Of ours only such errors may have come
-    /// as are expected. What was told, for a person.
+    /// Waits until everything is delivered and then stops the informers, which must end their
+    /// handlers. Returns an error if one of ours reported an unexpected error, and else a
+    /// readable summary.
     pub async fn end(mut self, writer: &Writer, expected: impl Fn(Fault) -> bool) -> Result<String, BoxError> {
         let fresh = self.agreed(writer).await?;
         let all = self.all().map(|(name, handlers)| (name, handlers.clone()));
@@ -146,7 +152,7 @@ impl Informers {
             ours.stop(&expected).await?;
         }
         self.client_go.stop().await?;
-        // Nothing that was told since then is wrong either.
+        // Check also what was delivered since the informers settled.
         for (name, handlers) in all {
             judge(name, &handlers, &fresh, writer)?;
         }
@@ -154,7 +160,7 @@ impl Informers {
     }
 }
 
-/// Judges what the handlers of one client were told, when it has `stored`.
+/// Judges the notifications of one client's handlers, when the server has `stored`.
 fn judge(name: &str, handlers: &Handlers, stored: &States, writer: &Writer) -> Result<(), BoxError> {
     for (handler, told) in handlers.iter() {
         let judged = told.lock().judge(stored, writer.written());

@@ -1,4 +1,4 @@
-//! An informer of ours.
+//! A shared informer of ours.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,11 +21,11 @@ use crate::fault::{Fault, Met};
 use crate::gate::Gate;
 use crate::oracle::{States, keyed};
 
-/// One that sleeps, too, and whose changes are dropped then.
+/// A handler that also sleeps, and whose buffer drops changes.
 const DROPS: &str = "drops";
-/// Changes that may wait for who panics, and for whom they are dropped.
+/// The buffer size of the handler that panics, and of the one whose buffer drops changes.
 const FEW: usize = 64;
-/// As client-go's handlers: see `client-go/handlers.go`.
+/// As in client-go's handlers: see `client-go/handlers.go`.
 const ASLEEP: Duration = Duration::from_millis(100);
 const SLEEP_EACH: usize = 256;
 
@@ -40,11 +40,11 @@ pub struct Ours {
     night: Option<Night>,
 }
 
-/// What was reported.
+/// The reported errors.
 #[derive(Default)]
 struct Errors {
     met: Mutex<Vec<Met>>,
-    /// Handlers have panicked so often, and it was reported so often.
+    /// The number of panics of handlers, and of their reports.
     panicked: AtomicUsize,
     reported: AtomicUsize,
 }
@@ -91,18 +91,18 @@ impl Ours {
         self.gate.seen().asked.iter().filter(for_all).count()
     }
 
-    /// From now on handlers that sleep do not wake up, whatever there is to tell.
+    /// Makes the handlers that sleep block, whatever is delivered to them.
     pub fn fall_asleep(&mut self) {
         self.night = Some(self.bed.night());
     }
 
-    /// They wake up.
+    /// Wakes them.
     pub fn wake_up(&mut self) {
         self.night = None;
     }
 
-    /// Whether those that slept while objects changed several times have been told as their buffers promise: fewer changes than there
-    /// were, and everything anew.
+    /// Checks that handlers which slept while objects changed several times were notified as
+    /// their buffers promise: with fewer changes than there were, or after a handler resync.
     pub fn was_behind(&self) -> Result<(), BoxError> {
         let told = |handler| self.handlers[handler].lock().counts().all();
         let (plain, slept, resyncs) = (told(PLAIN), told(SLEEPS), self.handlers[DROPS].lock().resyncs());
@@ -115,7 +115,7 @@ impl Ours {
         Ok(())
     }
 
-    /// Stops it, and judges what was reported.
+    /// Stops the informer, and judges the reported errors.
     pub async fn stop(self, expected: impl Fn(Fault) -> bool) -> Result<(), BoxError> {
         self.informer.stop().await;
         self.running.await??;
@@ -123,7 +123,8 @@ impl Ours {
         if let Some(met) = met.lock().iter().find(|met| !expected(met.fault)) {
             return Err(format!("{name}: an error that nothing here brings about: {}", met.text).into());
         }
-        // Relaxed, as where they are counted: to stop the informer has ordered every call of a handler before this.
+        // Relaxed, as at the increments: stopping the informer orders every call of a handler
+        // before this.
         let (panicked, reported) = (panicked.load(Ordering::Relaxed), reported.load(Ordering::Relaxed));
         if panicked == 0 || reported != panicked {
             return Err(format!("{name}: {panicked} panics of a handler, {reported} reported").into());
@@ -173,7 +174,7 @@ fn add_handlers(
         if times == next {
             next *= 4;
             errors.panicked.fetch_add(1, Ordering::Relaxed);
-            // A panic of which nothing is printed.
+            // `resume_unwind` does not call the panic hook, so nothing is printed.
             std::panic::resume_unwind(Box::new("on purpose"));
         }
     };

@@ -1,17 +1,17 @@
-//! A sleep from which handlers do not wake up by themselves.
+//! A sleep that handlers do not end by themselves.
 
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Where they sleep.
+/// Where handlers sleep.
 #[derive(Default)]
 pub struct Bed {
     is_night: Mutex<bool>,
     morning: Condvar,
 }
 
-/// While there is one, handlers sleep.
+/// Handlers sleep while this exists.
 pub struct Night(Arc<Bed>);
 
 impl Bed {
@@ -20,7 +20,7 @@ impl Bed {
         Night(self.clone())
     }
 
-    /// Blocks until it is day.
+    /// Blocks while there is a `Night`.
     pub fn sleep(&self) {
         self.morning.wait_while(&mut self.is_night.lock(), |is_night| *is_night);
     }

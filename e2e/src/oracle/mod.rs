@@ -1,6 +1,7 @@
-//! What must be so: handlers are told of every key's additions, changes and deletions in the order of its versions, of
-//! states that the server had, and at the end they know what the server has. The same for a reflector's consumer, for our
-//! informers and for client-go's.
+//! The rules that every handler's notifications must obey: additions, changes and deletions of
+//! each key come in the order of its versions and with states that the server had, and at the end
+//! the handler knows what the server has. The same rules apply to the consumer of a reflector, to
+//! our informers, and to client-go's.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -11,10 +12,10 @@ use serde::{Deserialize, Deserializer};
 
 use crate::written::Written;
 
-/// None: the object has no version that is a number.
+/// A version; `None` if it is not a number.
 pub type Version = Option<ResourceVersion>;
 
-/// Which object it is, and which state of it.
+/// The identity of an object, and its version.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct State {
     pub uid: String,
@@ -25,7 +26,7 @@ pub struct State {
 /// States by key.
 pub type States = HashMap<String, State>;
 
-/// What a handler can be told of a key.
+/// A notification about a key.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
@@ -34,36 +35,36 @@ pub enum Change {
     Deleted { last: Option<State>, is_tombstone: bool },
 }
 
-/// What one handler has been told, and what was wrong with it.
+/// The notifications of one handler, and the rules that they broke.
 #[derive(Default)]
 pub struct Told {
     live: States,
-    /// The last states of what was deleted.
+    /// The last states of deleted keys.
     gone: States,
-    /// What was known before changes were dropped, and was not added anew.
+    /// During a handler resync, the states known before it that were not added again.
     dropped: Option<States>,
-    /// All states, by key.
+    /// All states, with their keys.
     states: Vec<(String, State)>,
-    /// Who was added, and whose end was told.
+    /// The uids of objects that were added, and of those whose deletion was notified.
     added: HashSet<String>,
     ended: HashSet<String>,
     counts: Counts,
-    /// How often changes were dropped, and everything was added anew.
+    /// The number of completed handler resyncs, after changes were dropped.
     resyncs: usize,
     faults: Vec<String>,
 }
 
-/// How many changes were told.
+/// The number of notifications of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub added: usize,
-    /// To another state.
+    /// Updates to another state.
     pub updated: usize,
-    /// Updates to the same state: client-go tells them when everything is listed anew.
+    /// Updates to the same state: client-go sends them on a relist.
     pub unchanged: usize,
     /// All deletions.
     pub deleted: usize,
-    /// Those of them that the watch had missed.
+    /// Deletions that the watch had missed.
     pub tombstones: usize,
 }
 
@@ -72,7 +73,7 @@ impl Counts {
         self.added + self.updated + self.unchanged + self.deleted
     }
 
-    /// What was told after `before`.
+    /// Returns the notifications after `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
             added: self.added - before.added,
@@ -93,7 +94,7 @@ impl fmt::Display for Counts {
 }
 
 impl Told {
-    /// The handler is told of a change of `key`.
+    /// Records a change of `key`.
     pub fn tell(&mut self, key: &str, change: Change) {
         match change {
             Change::Added { new } => {
@@ -114,7 +115,7 @@ impl Told {
                     self.fault(format!("{key} was updated from a state that was not told"));
                 }
                 if old.uid != new.uid {
-                    // Replaced by another.
+                    // The object was replaced by another one.
                     self.added.insert(new.uid.clone());
                     self.ended.insert(old.uid);
                 }
@@ -141,7 +142,8 @@ impl Told {
             last.version = known.version;
         }
         if is_tombstone {
-            // A state that it had. A deletion that was seen has a version of its own.
+            // Writers have recorded this state. The version of an observed deletion is not in
+            // their log.
             self.states.push((key.to_owned(), last.clone()));
         }
         self.ended.insert(known.uid);
@@ -162,14 +164,14 @@ impl Told {
         self.live.insert(key.to_owned(), state);
     }
 
-    /// Changes were dropped, and everything that is stored is going to be added.
+    /// Records that changes were dropped, and that everything stored is added again.
     pub fn resync_begins(&mut self) {
         let live = std::mem::take(&mut self.live);
-        // Once more, before the end of the one before.
+        // A resync may begin again before the previous one has ended.
         self.dropped.get_or_insert_default().extend(live);
     }
 
-    /// What was not added anew is gone.
+    /// Records the end of a handler resync: keys that were not added again are deleted.
     pub fn resync_ends(&mut self) {
         let Some(dropped) = self.dropped.take() else { return self.fault("a resync ended that had not begun".into()) };
         self.resyncs += 1;
@@ -179,32 +181,33 @@ impl Told {
         }
     }
 
-    /// Something else was wrong.
+    /// Records another violation.
     pub fn fault(&mut self, fault: String) {
         self.faults.push(fault);
     }
 
-    /// Whether a resync has begun, and not ended.
+    /// Returns whether a handler resync has begun and not ended.
     pub fn is_in_resync(&self) -> bool {
         self.dropped.is_some()
     }
 
-    /// How many resyncs have ended.
+    /// Returns the number of completed handler resyncs.
     pub fn resyncs(&self) -> usize {
         self.resyncs
     }
 
-    /// What the handler knows.
+    /// Returns what the handler knows.
     pub fn live(&self) -> &States {
         &self.live
     }
 
-    /// How much was told.
+    /// Returns the number of notifications.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Judges all that was told. At the end there is `stored`; writers have written `written`.
+    /// Judges all notifications. `stored` is what the server has at the end, and `written` is the
+    /// log of all writes.
     pub fn judge(&self, stored: &States, written: &Written) -> Result<(), BoxError> {
         let present: HashSet<_> = stored.values().map(|state| &state.uid).collect();
         let lost = self.added.iter().find(|uid| !present.contains(uid) && !self.ended.contains(*uid));
@@ -220,7 +223,7 @@ impl Told {
     }
 }
 
-/// How what is known differs from a fresh list, if it does.
+/// Returns how `known` differs from a fresh list, or `None` if it does not.
 pub fn difference(known: &States, fresh: &States) -> Option<String> {
     if known == fresh {
         return None;
@@ -233,13 +236,13 @@ pub fn difference(known: &States, fresh: &States) -> Option<String> {
     Some(format!("{} objects are known of {}: {what}", known.len(), fresh.len()))
 }
 
-/// An object's key and state.
+/// Returns the key and the state of an object.
 pub fn keyed(metadata: &ObjectMeta) -> (String, State) {
     let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
     (format!("{}/{}", namespace.unwrap_or_default(), name.unwrap_or_default()), state(metadata))
 }
 
-/// An object's state.
+/// Returns the state of an object.
 pub fn state(metadata: &ObjectMeta) -> State {
     let version = metadata.resource_version.as_deref().and_then(ResourceVersion::parse);
     State { uid: metadata.uid.clone().unwrap_or_default(), version }

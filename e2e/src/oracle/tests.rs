@@ -1,4 +1,4 @@
-//! That the oracle sees what is wrong, and nothing else.
+//! Tests that the oracle detects violations, and only these.
 
 use deltafifo::ResourceVersion;
 
@@ -61,7 +61,8 @@ impl Story {
         self.0.faults.len()
     }
 
-    /// Whether nothing is wrong with it, when this is stored and what was told was written.
+    /// Returns whether the story breaks no rule, given that `stored` is stored and that all its
+    /// states were written.
     fn holds(&self, stored: &States) -> bool {
         let written = Written::default();
         self.0.states.iter().for_each(|(key, state)| written.note(key.clone(), state.clone()));

@@ -1,5 +1,5 @@
-//! The API server is killed, and stopped, and started again, while four writers change objects all the time: nothing is
-//! lost, and nothing goes back.
+//! The API server is killed, stopped and restarted while four writers change objects: no change
+//! is lost, and no version goes back.
 
 use super::{Ended, Outcome, Setting};
 use crate::churn::Churn;

@@ -1,6 +1,6 @@
-//! Three controllers, compiled with kube's runtime and with ours, each over a server of its own. All objects are reconciled by
-//! both. Then pods and secrets are deleted while their watches are cut off and have expired: ours reconciles their owners, and
-//! kube's does not hear of them.
+//! Three controllers, compiled with kube's runtime and with ours, each set with a server of its
+//! own. Both reconcile all objects. Then pods and secrets are deleted while their watches are cut
+//! and have expired: ours reconcile the owners, and kube's do not notice.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::controllers::{Cluster, Controllers, Watches};
 use crate::servers::{Options, Servers};
 use crate::wait::POLL;
 
-/// Maps whose belongings are deleted unseen.
+/// How many maps have their belongings deleted unobserved.
 const MISSED: usize = 20;
-/// Of pods two, of secrets one.
+/// The number of watches: two of pods, one of secrets.
 const WATCHES: usize = 3;
 /// How long controllers may take.
 const RECONCILING: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ const RECONCILING: Duration = Duration::from_secs(60);
 pub async fn run(setting: &Setting) -> Ended {
     missed(setting, "ours", Controllers::ours, |wrong| wrong.iter().all(Vec::is_empty)).await?;
     let kubes = missed(setting, "kubes", Controllers::of_kube, |_| true).await?;
-    // Should kube's tell it some day, its documents and ours have to say so.
+    // If kube's controllers notice some day, kube's documents and ours have to say so.
     if kubes.iter().any(|wrong| wrong.len() != MISSED) {
         return Err(format!("kube's controllers missed {kubes:?}, and not {MISSED} each").into());
     }
@@ -32,10 +32,11 @@ pub async fn run(setting: &Setting) -> Ended {
     )))
 }
 
-/// Which maps are wrong, by controller.
+/// The maps that are not reconciled, by controller.
 type Wrong = [Vec<String>; 3];
 
-/// What is wrong when the controllers have been told everything that they will be, and that `is_right`.
+/// Returns the maps that are not reconciled once the controllers have received every
+/// notification, and `is_right` holds.
 async fn missed(
     setting: &Setting,
     name: &str,
@@ -44,7 +45,7 @@ async fn missed(
 ) -> Result<Wrong, BoxError> {
     let dir = setting.dir.join(name);
     std::fs::create_dir(&dir)?;
-    // There is nobody who would make service accounts.
+    // Nothing here would create service accounts.
     let options = Options { arguments: vec!["--disable-admission-plugins=ServiceAccount"], ..Options::default() };
     let servers = Servers::start(&Setting { dir, ..setting.clone() }, options).await?;
     let (cluster, watches) = (Cluster::new(&servers.client()), Watches::default());
@@ -60,7 +61,7 @@ async fn missed(
         cluster.strip(name).await?;
     }
     watches.expire(WATCHES).await;
-    // What those lists have shown has been told when this has.
+    // Everything that those lists showed has been delivered once this map is reconciled.
     cluster.add("last").await?;
     let is_last_right = |wrong: &Wrong| !wrong.iter().flatten().any(|name| name == "last");
     right(&cluster, is_last_right).await?;
@@ -68,7 +69,7 @@ async fn missed(
     right(&cluster, |wrong| is_last_right(wrong) && is_right(wrong)).await
 }
 
-/// Waits until it `is_right`. What is wrong then.
+/// Waits until `is_right` holds. Returns the maps that are not reconciled then.
 async fn right(cluster: &Cluster, is_right: impl Fn(&Wrong) -> bool) -> Result<Wrong, BoxError> {
     let deadline = Instant::now() + RECONCILING;
     loop {

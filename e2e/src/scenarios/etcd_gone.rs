@@ -1,4 +1,5 @@
-//! Etcd is away for ten seconds, while four writers try to write: the same watch goes on, and nothing is lost.
+//! etcd is stopped for ten seconds while four writers try to write: the watch survives, and no
+//! change is lost.
 
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ pub async fn run(setting: &Setting) -> Ended {
     let asked = rig.gate.seen().asked.len();
     let asked_for_all = informers.clients().map(|client| client.asked_for_all);
     servers.stop_etcd().await?;
-    // This is how long it is away; nothing is waited for.
+    // The duration of the outage; this waits for nothing.
     sleep(AWAY).await;
     servers.start_etcd().await?;
     rig.told_more(100).await?;

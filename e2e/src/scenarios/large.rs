@@ -1,5 +1,6 @@
-//! Many objects, of which one in a hundred changes while the reflector is cut off: everything is listed anew, streamed
-//! and plain, and only what has changed is told. Then the same with informers, which are not to hold those up.
+//! Many objects, one in a hundred of which changes while the reflector is cut off. All are listed
+//! again, streamed and plain, and only the changes are delivered. Then the same with informers,
+//! whose slow handlers must not delay the others.
 
 use std::time::Duration;
 

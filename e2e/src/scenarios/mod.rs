@@ -1,4 +1,4 @@
-//! What is done to the servers, and what must come of it: one scenario a file.
+//! The scenarios, one per file: what is done to the servers, and what must follow.
 
 mod churn;
 mod controllers;
@@ -19,26 +19,26 @@ use deltafifo::BoxError;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 
-/// What a scenario is run with.
+/// The setting of a scenario.
 #[derive(Clone)]
 pub struct Setting {
-    /// Where the servers are.
+    /// The directory of the servers' programs.
     pub binaries: PathBuf,
-    /// Where they may write.
+    /// The directory in which the servers write.
     pub dir: PathBuf,
-    /// With few objects.
+    /// Whether to use few objects.
     pub smoke: bool,
-    /// With so many.
+    /// The number of objects, if it is not the default.
     pub objects: Option<usize>,
-    /// An etcd that cannot do what streamed lists need.
+    /// An etcd that lacks what streamed lists need.
     pub etcd34: Option<PathBuf>,
 }
 
-/// How a scenario ended, when nothing was wrong.
+/// How a scenario ended, if nothing was wrong.
 pub enum Outcome {
-    /// With these counts.
+    /// The scenario held, with this summary.
     Held(String),
-    /// It could not be tried: why.
+    /// The scenario could not run, for this reason.
     Skipped(String),
 }
 
@@ -48,38 +48,39 @@ pub type Ended = Result<Outcome, BoxError>;
 pub enum Scenario {
     /// The API server is killed and stopped while four writers change objects
     Churn,
-    /// Objects are deleted and made again while the reflector is cut off
+    /// Objects are deleted and created again while the reflector is cut off
     Tombstones,
-    /// The API server starts again and does not know the reflector's version any more
+    /// The API server restarts and no longer knows the reflector's version
     ResumeRefused,
-    /// The API server starts again and the watch goes on
+    /// The API server restarts and the watch resumes
     ResumeAccepted,
-    /// A list's second page is asked for after the compaction
+    /// The second page of a list is requested after the compaction
     PageExpired,
-    /// The API server streams no lists
+    /// The API server does not stream lists
     WatchListRefused,
-    /// The same by an etcd 3.4, which the variable `DELTAFIFO_ETCD34` names
+    /// The API server does not stream lists because of an etcd 3.4, named by the variable
+    /// `DELTAFIFO_ETCD34`
     WatchListEtcd34,
-    /// Etcd is away for ten seconds
+    /// etcd is stopped for ten seconds
     EtcdGone,
     /// The reflector asks for a version that the API server has not reached
     VersionAhead,
-    /// 100000 objects are listed anew, of which one in a hundred has changed
+    /// 100000 objects are listed again, one in a hundred of which has changed
     Large,
-    /// Controllers of kube's runtime and of ours, when what belongs to their objects goes unseen
+    /// Controllers of kube's runtime and of ours, when related objects are deleted unobserved
     Controllers,
 }
 
 impl Scenario {
-    /// Those that every change must hold in.
+    /// The scenarios that every change must pass.
     pub const SMOKE: [Self; 3] = [Self::Churn, Self::ResumeRefused, Self::WatchListRefused];
 
-    /// As a command line has it.
+    /// Returns the name that the command line uses.
     pub fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// How long it may take: several times what it takes on two cores.
+    /// Returns the time limit: several times the duration on two cores.
     pub fn limit(self) -> Duration {
         Duration::from_secs(match self {
             Self::Churn => 300,

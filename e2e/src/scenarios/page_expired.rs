@@ -1,7 +1,9 @@
-//! A list in pages, whose second page is asked for after the compaction: the token has expired (410, as a status), and
-//! everything is listed at once, not older than the first page. What was deleted in between comes as a tombstone.
+//! The second page of a list is requested after the compaction. The token has expired (410, as a
+//! status), so everything is listed at once, at least as new as the first page. An object that
+//! was deleted in between is delivered as a tombstone.
 //!
-//! The API server pages a first list only where it has no cache, so here it has none.
+//! The API server pages a first list only if it has no cache for the resource, so the cache is
+//! off here.
 
 use std::time::Duration;
 
@@ -20,7 +22,7 @@ use crate::writer::Write;
 
 /// How long the first object may take.
 const FIRST: Duration = Duration::from_secs(30);
-/// How long a page may be held back: longer than a reflector waits for one otherwise.
+/// How long a page may be held: longer than a reflector waits by default.
 const HELD: Duration = Duration::from_secs(200);
 
 pub async fn run(setting: &Setting) -> Ended {
@@ -31,13 +33,15 @@ pub async fn run(setting: &Setting) -> Ended {
     let gate = Gate::new(servers.client());
     gate.hold_pages();
     let rig = Rig::start(gate, |builder| builder.watch_list(false).page_size(100).silence(HELD))?;
-    // Theirs is not held: they are told of what the reflector's second page misses by their watches.
+    // The informers' lists are not held: their watches deliver what the reflector's second page
+    // misses.
     let informers = Informers::start(setting, servers.port())?;
     let held = rig.gate.held().await;
     let Some(Asked::List(ListRequest { continue_token: Some(token), .. })) = &held else {
         return Err(format!("no second page was asked for, but {held:?}").into());
     };
-    // The first object is told of before its page is complete. Of the last page nobody has heard.
+    // The first object is delivered before its page is complete. The last page has not been
+    // delivered.
     until("the first object", FIRST, || rig.known() > 0).await?;
     writer.all(Write::Delete, 0..1).await?;
     writer.all(Write::Delete, 290..300).await?;
@@ -62,7 +66,7 @@ pub async fn run(setting: &Setting) -> Ended {
     if [rig.times(Fault::Expired), deleted, tombstones] != [1; 3] {
         return Err(format!("one page must expire, and one deletion be told of: {}", rig.summary()).into());
     }
-    // The watch goes on from there.
+    // The watch continues from there.
     writer.all(Write::Update, 20..30).await?;
     rig.settled(&writer).await?;
     let told = informers.end(&writer, |fault| fault == Fault::Expired).await?;

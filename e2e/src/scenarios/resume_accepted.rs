@@ -1,8 +1,8 @@
-//! The API server is killed when nothing has been written since the reflector's version: the watch goes on from there,
-//! and nothing is listed.
+//! The API server is killed when nothing has been written since the reflector's version: the
+//! watch resumes, and nothing is listed.
 //!
-//! The API server writes a lease of its own now and then. Should one come in between, the watch is rightly refused, and
-//! it is tried once more.
+//! The API server writes a lease of its own from time to time. If that happens in between, the
+//! watch is rightly refused, and the scenario is tried once more.
 
 use deltafifo_informer::lister_watcher::Asked;
 

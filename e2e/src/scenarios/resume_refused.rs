@@ -1,5 +1,6 @@
-//! The reflector is cut off, others write, and the API server starts anew: its window begins after the reflector's
-//! version, so the watch is refused (410, as an event), and everything is listed anew.
+//! The reflector is cut off, others write, and the API server restarts. Its window begins after
+//! the reflector's version, so the watch is refused (410, as an event), and everything is listed
+//! again.
 
 use deltafifo::ResourceVersion;
 use deltafifo_informer::lister_watcher::Asked;

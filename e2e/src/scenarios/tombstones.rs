@@ -1,6 +1,7 @@
-//! Objects are deleted while the reflector is cut off, and the API server then starts anew, so that no watch can tell
-//! of it: deletions come as tombstones, and what was deleted and made again as an update. An informer of ours never
-//! tells an update from one object to another: there it is a deletion and an addition.
+//! Objects are deleted while the reflector is cut off, and the API server then restarts, so no
+//! watch can deliver the deletions. They are delivered as tombstones, and an object that was
+//! deleted and created again as an update. Our informers never notify of an update from one
+//! object to another: there it is a deletion and an addition.
 
 use super::{Ended, Outcome, Setting};
 use crate::fault::Fault;

@@ -1,7 +1,9 @@
-//! The reflector asks for everything at a version that the API server has not reached (504 after some seconds; behind a
-//! balancer, a server that lags is enough for that): then it asks for the newest.
+//! The reflector asks for all objects at a version that the API server has not reached (504 after
+//! some seconds; a lagging server behind a load balancer is enough for that). It then asks for
+//! the newest version.
 //!
-//! It is the gate that moves the version ahead: an API server with a cache of its own that lags takes two of them.
+//! The gate moves the version ahead, because a real API server whose cache lags would need a
+//! second one.
 
 use deltafifo_informer::lister_watcher::Asked;
 
@@ -26,7 +28,7 @@ pub async fn run(setting: &Setting) -> Ended {
     informers.settled(&writer).await?;
     let before = rigs.each_ref().map(|rig| rig.gate.seen().asked.len());
 
-    // So that the watch is refused, and everything is asked for.
+    // Makes the watch fail, so that all objects are requested.
     writer.all(Write::Update, 0..50).await?;
     servers.kill_api().await?;
     servers.start_api().await?;
@@ -47,7 +49,7 @@ pub async fn run(setting: &Setting) -> Ended {
         }
     }
     let [streamed, plain] = rigs.map(|rig| rig.summary());
-    // They see the server go, and no version that it has not reached.
+    // The informers see the server go away, but no version that it has not reached.
     let told = informers.end(&writer, |fault| fault.is_restart() || fault == Fault::Expired).await?;
     Ok(Outcome::Held(format!("streamed: {streamed}; plain: {plain}; {told}")))
 }

@@ -1,5 +1,5 @@
-//! An API server that streams no lists: because its feature is off, or because its etcd is too old. The reflector asks
-//! for a plain list at once, also later.
+//! An API server that does not stream lists, because its feature is off or because its etcd is
+//! too old. The reflector requests a plain list at once, and also later.
 
 use deltafifo_informer::lister_watcher::Asked;
 
@@ -11,13 +11,14 @@ use crate::rig::Rig;
 use crate::servers::{Options, Servers};
 use crate::writer::Write;
 
-/// The API server says that the request is invalid.
+/// The API server answers that the request is invalid.
 pub async fn by_gate(setting: &Setting) -> Ended {
     let arguments = vec!["--feature-gates=WatchList=false"];
     falls_back(setting, Options { arguments, etcd: None }, Fault::Status(422)).await
 }
 
-/// Etcd 3.4 cannot say how far a watch is, which the API server takes for an error of its own.
+/// etcd 3.4 cannot report the progress of a watch, which the API server treats as an internal
+/// error.
 pub async fn by_etcd34(setting: &Setting) -> Ended {
     match setting.etcd34.clone() {
         Some(etcd) => falls_back(setting, Options { etcd: Some(etcd), ..Options::default() }, Fault::Status(500)).await,
@@ -34,7 +35,7 @@ async fn falls_back(setting: &Setting, options: Options, refusal: Fault) -> Ende
     let mut informers = Informers::start(setting, servers.port())?;
     informers.settled(&writer).await?;
 
-    // And once more, when everything is listed anew.
+    // The same when everything is listed again.
     rig.gate.close().await;
     writer.all(Write::Update, 0..50).await?;
     writer.all(Write::Delete, 50..100).await?;

@@ -1,7 +1,8 @@
-//! An etcd and a kube-apiserver on loopback, with everything they keep in one directory.
+//! An etcd and a kube-apiserver on loopback, with all their files in one directory.
 //!
-//! Nothing has to be made for them first: the API server makes itself a certificate, whose key also signs tokens of
-//! service accounts, of which there are none. It knows one user, by a token, who may do everything.
+//! No files have to be prepared: the API server creates its own certificate, whose key also signs
+//! the tokens of service accounts, of which there are none. It knows one user, by a token, with
+//! all permissions.
 
 mod process;
 
@@ -24,12 +25,12 @@ use crate::wait::POLL;
 use crate::writer::Writer;
 use process::Process;
 
-/// Where all objects of the scenarios are.
+/// The namespace of the scenarios' objects.
 pub const NAMESPACE: &str = "e2e";
 
 const API: &str = "kube-apiserver";
 const ETCD: &str = "etcd";
-/// It is no server, but stands with them.
+/// Not a server, but its name is kept here with the others.
 pub const CLIENT_GO: &str = "client-go";
 pub const TOKEN: &str = "not-a-secret";
 /// How long a server may take until it is ready. An API server reads everything first.
@@ -37,7 +38,7 @@ const STARTING: Duration = Duration::from_secs(60);
 /// How long an answer to a write may take.
 const ANSWERING: Duration = Duration::from_secs(20);
 
-/// What is special about a scenario's servers.
+/// The options of a scenario's servers.
 #[derive(Default)]
 pub struct Options {
     /// Further arguments of the API server.
@@ -46,7 +47,7 @@ pub struct Options {
     pub etcd: Option<PathBuf>,
 }
 
-/// Both servers. Dropped, they are killed.
+/// Both servers. They are killed when this is dropped.
 pub struct Servers {
     dir: PathBuf,
     api_binary: PathBuf,
@@ -55,9 +56,9 @@ pub struct Servers {
     ports: Ports,
     api: Option<Process>,
     etcd: Option<Process>,
-    /// As a user has it, for reflectors.
+    /// For reflectors, with a user's default settings.
     client: Client,
-    /// For writes and questions: it repeats nothing by itself, and does not wait for ever.
+    /// For writes and lists: it does not retry, and has a timeout.
     impatient: Client,
 }
 
@@ -68,7 +69,7 @@ struct Ports {
 }
 
 impl Servers {
-    /// Starts both, and makes the namespace.
+    /// Starts both servers and creates the namespace.
     pub async fn start(setting: &Setting, options: Options) -> Result<Self, BoxError> {
         let ports = Ports::free()?;
         let config = user(ports.api)?;
@@ -96,12 +97,12 @@ impl Servers {
         Ok(servers)
     }
 
-    /// For reflectors.
+    /// Returns a client for reflectors.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// For clients of other programs, which know it as its user.
+    /// Returns a kubeconfig for clients of other programs, with the API server's user.
     pub fn kubeconfig(&self) -> Value {
         let server = format!("https://127.0.0.1:{}", self.ports.api);
         json!({
@@ -114,17 +115,17 @@ impl Servers {
         })
     }
 
-    /// Where the API server is.
+    /// Returns the port of the API server.
     pub fn port(&self) -> u16 {
         self.ports.api
     }
 
-    /// For everybody else.
+    /// Returns a writer for the scenario.
     pub fn writer(&self) -> Writer {
         Writer::new(self.impatient.clone())
     }
 
-    /// Starts etcd, again with what it had, and waits until it is ready.
+    /// Starts etcd with its former data, and waits until it is ready.
     pub async fn start_etcd(&mut self) -> Result<(), BoxError> {
         let url = |port| format!("http://127.0.0.1:{port}");
         let (clients, peers) = (url(self.ports.etcd), url(self.ports.peers));
@@ -137,7 +138,7 @@ impl Servers {
             format!("--listen-peer-urls={peers}"),
             format!("--initial-advertise-peer-urls={peers}"),
             format!("--initial-cluster=e2e={peers}"),
-            // The machine does not fail here, only processes do.
+            // Only processes fail here, never the machine.
             "--unsafe-no-fsync".to_owned(),
             "--log-level=warn".to_owned(),
         ]);
@@ -146,7 +147,7 @@ impl Servers {
         ready(etcd, &client, "/health").await
     }
 
-    /// SIGTERM for etcd.
+    /// Stops etcd with SIGTERM.
     pub async fn stop_etcd(&mut self) -> Result<(), BoxError> {
         match self.etcd.take() {
             Some(etcd) => etcd.stop().await,
@@ -154,7 +155,7 @@ impl Servers {
         }
     }
 
-    /// Starts the API server, at the port that it had, and waits until it is ready.
+    /// Starts the API server on its former port, and waits until it is ready.
     pub async fn start_api(&mut self) -> Result<(), BoxError> {
         let (certificates, tokens) = (self.dir.join("certificates"), self.dir.join("tokens.csv"));
         let key = certificates.join("apiserver.key");
@@ -173,7 +174,7 @@ impl Servers {
             "--service-account-issuer=https://e2e.local".to_owned(),
             format!("--service-account-key-file={}", key.display()),
             format!("--service-account-signing-key-file={}", key.display()),
-            // Without it a watch over HTTP/1 holds a stop up for a minute.
+            // Without it a watch over HTTP/1 delays the stop by a minute.
             "--shutdown-watch-termination-grace-period=5s".to_owned(),
         ]);
         command.args(&self.arguments);
@@ -181,7 +182,7 @@ impl Servers {
         ready(api, &self.impatient, "/readyz").await
     }
 
-    /// SIGTERM for the API server: it ends its watches, and then itself.
+    /// Stops the API server with SIGTERM: it ends its watches, and then itself.
     pub async fn stop_api(&mut self) -> Result<(), BoxError> {
         match self.api.take() {
             Some(api) => api.stop().await,
@@ -189,7 +190,7 @@ impl Servers {
         }
     }
 
-    /// SIGKILL for the API server: connections break off.
+    /// Kills the API server with SIGKILL: connections break off.
     pub async fn kill_api(&mut self) -> Result<(), BoxError> {
         match self.api.take() {
             Some(api) => api.kill().await,
@@ -199,7 +200,7 @@ impl Servers {
 }
 
 impl Ports {
-    /// Ports that nobody has now: taken all at once, so that they differ.
+    /// Returns free ports. They are bound at the same time, so that they differ.
     fn free() -> Result<Self, BoxError> {
         let any = (Ipv4Addr::LOCALHOST, 0);
         let (api, etcd, peers) = (TcpListener::bind(any)?, TcpListener::bind(any)?, TcpListener::bind(any)?);
@@ -207,29 +208,29 @@ impl Ports {
     }
 }
 
-/// For informers, with the API server, or a wire to it, at this port.
+/// Returns a client for informers, with the API server, or a proxy to it, at this port.
 pub fn client_at(port: u16) -> Result<Client, BoxError> {
     Ok(Client::try_from(user(port)?)?)
 }
 
-/// For the API server's user.
+/// Returns the configuration of the API server's user.
 pub fn user(port: u16) -> Result<Config, BoxError> {
     let mut config = config(&format!("https://127.0.0.1:{port}"))?;
     config.auth_info.token = Some(TOKEN.into());
     Ok(config)
 }
 
-/// For a server that is a child of this process and makes its certificate itself: nothing would be shown by checking
-/// it.
+/// Returns the configuration for a server that is a child process and creates its own
+/// certificate, so checking the certificate would prove nothing.
 fn config(url: &str) -> Result<Config, BoxError> {
     let mut config = Config::new(url.parse()?);
     config.accept_invalid_certs = true;
-    // So that the machine's certificates are not looked for: there may be none.
+    // Prevents a search for the machine's certificates, which may not exist.
     config.root_cert = Some(Vec::new());
     Ok(config)
 }
 
-/// Waits until a server says that it is ready.
+/// Waits until a server reports that it is ready.
 async fn ready(process: &mut Process, client: &Client, path: &str) -> Result<(), BoxError> {
     let deadline = Instant::now() + STARTING;
     loop {
@@ -242,7 +243,7 @@ async fn ready(process: &mut Process, client: &Client, path: &str) -> Result<(),
     }
 }
 
-/// The ends of what the servers, and client-go, have logged in `dir`.
+/// Returns the ends of the logs of the servers and of client-go in `dir`.
 pub fn logs(dir: &Path) -> String {
     const LINES: usize = 30;
     let end = |name: &str| {
@@ -254,8 +255,8 @@ pub fn logs(dir: &Path) -> String {
     end(ETCD) + &end(API) + &end(CLIENT_GO)
 }
 
-/// Leaves of `dir` only what a person may want to read.
+/// Removes everything from `dir` except the logs and settings.
 pub fn tidy(dir: &Path) {
-    // If it stays, it only takes room.
+    // If this fails, the data only takes up space.
     let _ = fs::remove_dir_all(dir.join("data"));
 }

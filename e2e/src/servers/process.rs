@@ -1,4 +1,5 @@
-//! A server as a child of this process: it writes a log, ends when it is told to, and never outlives its owner.
+//! A server as a child process: it writes a log, ends when it is asked to, and never outlives its
+//! owner.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -10,17 +11,17 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// How long a server may take to end by itself. An API server gives watches and requests some seconds.
+/// How long a server may take to end. An API server gives watches and requests some seconds.
 const ENDING: Duration = Duration::from_secs(60);
 
-/// Killed when it is dropped, also by a panic.
+/// A child process. It is killed when this is dropped, also during a panic.
 pub struct Process {
     name: &'static str,
     child: Child,
 }
 
 impl Process {
-    /// Runs `command`, which appends what it says to `NAME.log` in `dir`.
+    /// Starts `command`, whose output is appended to `NAME.log` in `dir`.
     pub fn start(name: &'static str, mut command: Command, dir: &Path) -> Result<Self, BoxError> {
         let log = OpenOptions::new().create(true).append(true).open(dir.join(format!("{name}.log")))?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).kill_on_drop(true);
@@ -31,7 +32,7 @@ impl Process {
         Ok(Self { name, child })
     }
 
-    /// An error when it has ended.
+    /// Returns an error if the process has ended.
     pub fn check(&mut self) -> Result<(), BoxError> {
         match self.child.try_wait()? {
             Some(status) => Err(format!("{} has ended: {status}", self.name).into()),
@@ -39,9 +40,9 @@ impl Process {
         }
     }
 
-    /// SIGTERM: it ends in its own way.
+    /// Sends SIGTERM and waits until the process has ended.
     pub async fn stop(mut self) -> Result<(), BoxError> {
-        // There is none once it has been waited for.
+        // A process that was waited for has no id.
         if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
             kill_process(pid, Signal::TERM)?;
         }
@@ -50,7 +51,7 @@ impl Process {
         Ok(())
     }
 
-    /// SIGKILL: it ends where it is.
+    /// Sends SIGKILL, which ends the process at once.
     pub async fn kill(mut self) -> Result<(), BoxError> {
         Ok(self.child.kill().await?)
     }

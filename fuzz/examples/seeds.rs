@@ -1,5 +1,6 @@
-//! Writes the seed corpora of the fuzz targets, made from vectors and a list of pods:
-//! `cargo +nightly run --example seeds -- seeds ../bench/data/small.jsonl.gz ../bench/data/pods.json.gz` in `fuzz/`.
+//! Writes the seed corpora of the fuzz targets, made from test vectors and a list of pods. Run in
+//! `fuzz/`: `cargo +nightly run --example seeds -- seeds ../bench/data/small.jsonl.gz
+//! ../bench/data/pods.json.gz`.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -18,10 +19,10 @@ use serde_json::{Value, json};
 /// How many cases become seeds of each target, and how many become files.
 const CASES: usize = 40;
 const FILES: usize = 6;
-/// How many steps of a case a file has: a fuzzer wants small ones.
+/// How many steps of a case a file has: a fuzzer needs small inputs.
 const STEPS: usize = 12;
 
-/// Selectors of every form, and some that are none.
+/// Selectors of every form, and invalid ones.
 const SELECTORS: [&str; 28] = [
     "",
     "app=web",
@@ -47,14 +48,15 @@ const SELECTORS: [&str; 28] = [
     "x>9223372036854775808",
     "Example.com/a/b",
     "ä=ö",
-    // A byte each for words of 63 and 64 characters, and for a prefix that is too long.
+    // One byte each stands for a word of 63 or 64 characters, and for a part of a prefix that is
+    // too long.
     "\u{11}=\u{11}",
     "\u{12}",
     "app=\u{12}",
     "\u{13}\u{13}\u{13}\u{13}/x",
 ];
 
-/// What an API server sends: lists and watches, whole, cut, and strange.
+/// Bodies that an API server may send: lists and watches, complete, cut off, and unusual ones.
 const BODIES: [&str; 9] = [
     r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}},{}]}"#,
     r#"{"items":[{"b":[{"c":"\"]}"}]}],"metadata":{"resourceVersion":"9","continue":"x"},"kind":"PodList"}"#,
@@ -82,11 +84,11 @@ const BODIES: [&str; 9] = [
 /// Write the seed corpora of the fuzz targets.
 #[derive(Parser)]
 struct Arguments {
-    /// Where they go, a directory for each target.
+    /// The output directory, with a subdirectory for each target
     seeds: PathBuf,
-    /// Gzipped vectors.
+    /// Gzipped test vectors
     vectors: PathBuf,
-    /// A LIST response of pods.
+    /// A LIST response of pods
     pods: PathBuf,
 }
 
@@ -105,13 +107,13 @@ fn main() -> Result<(), BoxError> {
     }
 
     for (number, text) in SELECTORS.iter().enumerate() {
-        // Objects whose labels are named and valued by words of the text.
+        // Objects whose label keys and values are words of the text.
         let labels = [3, 0, 1, 1, 2, 2, 3, 5, 0, 2, 2, 1, 3, 0, 0, 1, 5, 1];
         save(&seeds, "selectors", number, &[text.as_bytes(), &[0], &labels].concat())?;
     }
 
     for (number, (body, frame)) in BODIES.iter().zip((1..).step_by(5)).enumerate() {
-        // The first byte is how long the frames are.
+        // The first byte is the length of the frames.
         save(&seeds, "wire", number, &[&[frame], body.as_bytes()].concat())?;
     }
 
@@ -138,7 +140,8 @@ fn save(seeds: &Path, target: &str, number: usize, bytes: &[u8]) -> Result<(), B
     Ok(fs::write(directory.join(format!("{number:02}")), bytes)?)
 }
 
-/// The same with each handler held while the next two things happen, some of them taken in batches.
+/// Returns the operations with each handler held during the next two operations; some items are
+/// taken in batches.
 fn overlapping(ops: &[oracle::Op]) -> Vec<oracle::Op> {
     let (mut spread, mut due) = (Vec::new(), Vec::new());
     for (number, op) in ops.iter().enumerate() {
@@ -163,7 +166,7 @@ fn overlapping(ops: &[oracle::Op]) -> Vec<oracle::Op> {
     spread
 }
 
-/// What the operations store and delete, as the indexer's target reads it.
+/// Returns the stores and deletions of the operations, as the indexer's target reads them.
 fn indexer(number: usize, setup: Setup, ops: &[oracle::Op]) -> Vec<u8> {
     let mut bytes = vec![u8::try_from(number % 4).unwrap_or_default()];
     let mut numbers = (0..=u8::MAX).cycle();
@@ -184,7 +187,7 @@ fn indexer(number: usize, setup: Setup, ops: &[oracle::Op]) -> Vec<u8> {
     bytes
 }
 
-/// Namespaces and names of a case's objects, each with its length before it.
+/// Returns the namespaces and names of a case's objects, each with its length before it.
 fn keys(case: &Case) -> Vec<u8> {
     let added = case.steps.iter().filter_map(|step| match &step.op {
         Op::Add { item: Listed::Obj(object) } | Op::Delete { item: Item::Obj(object) } => Some(object),
@@ -195,10 +198,11 @@ fn keys(case: &Case) -> Vec<u8> {
     case.config.known_objects.iter().chain(added).flat_map(texts).flat_map(spelled).collect()
 }
 
-/// The operations as the caches' target reads them: the number chooses which one, and how it is built.
+/// Returns the operations as the caches' target reads them. The number chooses the cache, and how
+/// it is built.
 fn caches(number: usize, ops: &[oracle::Op]) -> Vec<u8> {
     let mut bytes = vec![u8::try_from(number).unwrap_or_default()];
-    // For a queue, a cache whose objects expire, and one of own writes.
+    // 0 for a queue, 1 for a cache whose objects expire, 2 for a mutation cache.
     let of = [0, 0, 1, 2][number % 4];
     for (n, op) in (1..=u8::MAX).cycle().zip(ops) {
         let (kinds, rest) = match op {
@@ -221,20 +225,20 @@ fn caches(number: usize, ops: &[oracle::Op]) -> Vec<u8> {
     bytes
 }
 
-/// A list of objects in three bytes.
+/// Encodes a list of objects in three bytes.
 fn list(places: &[Place], n: u8) -> [u8; 3] {
     let bits = places.iter().filter(|place| place.key().is_some()).fold(0, |bits, place| bits | 1 << place.0);
     [bits, if places.contains(&Place::NAMELESS) { 0xc0 } else { 0 }, n]
 }
 
-/// The operations as the work queue's target reads them.
+/// Returns the operations as the work queue's target reads them.
 fn workqueue(ops: &[oracle::Op]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (n, op) in (1..=u8::MAX).cycle().zip(ops) {
         bytes.extend(match op {
             oracle::Op::Add(place) => [0, place.0, 2, 0],
             oracle::Op::Update(place) => [0, place.0, n, 0],
-            // After two seconds, and limited.
+            // With a delay of two seconds, and rate limited.
             oracle::Op::Delete(place) => [0, place.0, n, 0x23],
             oracle::Op::DeleteTombstone(place, _) => [0, place.0, 2, 0xc],
             oracle::Op::Take => [8, 0, 0, 0],

@@ -1,4 +1,5 @@
-//! The queues of newest objects, the expiration cache and the mutation cache, each beside a plain one.
+//! Compares the queues of newest objects, the expiration cache and the mutation cache with simple
+//! models.
 #![no_main]
 
 use deltafifo_oracle::caches;

@@ -1,5 +1,5 @@
-//! Files as somebody else may have written them: what cannot be used is an error, what can be is replayed, and all
-//! engines still agree.
+//! Reads input files of any content: an unusable file is an error, a usable one is replayed, and
+//! all engines agree on it.
 #![no_main]
 
 use std::path::Path;
@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let Ok(cases) = cases(Path::new("input"), bytes) else { return };
     for case in cases.map_while(Result::ok) {
-        // Set up by the same rules: either every engine can, or none.
+        // All engines set up a case by the same rules: either every engine can, or none.
         let replayed: Vec<_> = [Engine::Deltafifo, Engine::Mutex, Engine::Model]
             .map(|engine| Tally::default().replay(&case, engine).is_ok())
             .into();

@@ -1,5 +1,5 @@
-//! Several handlers at once, ended in any order and in every way, over every kind of known objects: the engine beside
-//! the model.
+//! Compares the engine with the model, with several handlers at once that end in any order and in
+//! every way, over every kind of known objects.
 #![no_main]
 
 use deltafifo_oracle::{MODES, read, run};

@@ -1,4 +1,5 @@
-//! The indexer, alone and fused with a queue, beside a map that is searched from end to end.
+//! Compares the indexer, alone and fused with a queue, with a map that is searched from end to
+//! end.
 #![no_main]
 
 use deltafifo_oracle::indexed;

@@ -1,4 +1,5 @@
-//! Keys of any text: each finds what was put under it, and nothing else, in the queue and in the store.
+//! Uses keys of any text: each key finds what was stored under it and nothing else, in the queue
+//! and in the store.
 #![no_main]
 
 use deltafifo_oracle::keys;

@@ -1,5 +1,5 @@
-//! Operations of one consumer: the engine and the mutex baseline, over their own stores and over the trait, beside the
-//! model.
+//! Compares the engine and the mutex baseline with the model, for operations of one consumer,
+//! over their own stores and over the `KnownObjects` trait.
 #![no_main]
 
 use deltafifo_conformance::vectors::{compare, serial};

@@ -1,5 +1,5 @@
-//! Any text as a label selector: an error, or it means what a plain reading of it says, in what it matches and in how it
-//! is written; and listers select by it.
+//! Parses any text as a label selector: it is an error, or it matches and prints as a simple
+//! parser says. Listers select by it, too.
 #![no_main]
 
 use deltafifo_oracle::selectors;

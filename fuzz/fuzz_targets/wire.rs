@@ -1,5 +1,6 @@
-//! What an API server may send, cut into frames anywhere: a list's items and a watch's events are those that a JSON parser
-//! finds in the whole body, and how it is cut makes no difference. Nor does it with a limit, beyond which objects are skipped.
+//! Reads any body that an API server may send, cut into frames anywhere. The items of a list and
+//! the events of a watch are those that a JSON parser finds in the whole body, wherever the body
+//! is cut. The same holds with a size limit, above which objects are skipped.
 #![no_main]
 
 use std::convert::Infallible;
@@ -26,10 +27,10 @@ thread_local! {
         tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime without I/O");
 }
 
-/// The items or events as they came, and whether the body was good to its end.
+/// The items or events in order, and whether the body was valid to its end.
 type Read = (Vec<Bytes>, bool);
 
-/// A list, as a JSON parser sees it.
+/// A list, as a JSON parser reads it.
 #[derive(Deserialize)]
 struct List<'a> {
     #[serde(borrow)]
@@ -39,7 +40,7 @@ struct List<'a> {
     items: Option<Vec<&'a RawValue>>,
 }
 
-/// So much of it has to be as it should.
+/// The fields of the metadata whose types must be correct.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PageMeta {
@@ -68,7 +69,7 @@ fuzz_target!(|input: &[u8]| {
             let none = ObjectLimit::new(usize::MAX);
             let (list, watch) = (list(vec![body.clone()], &none).await, watch(vec![body.clone()], &none).await);
             let cut = self::list(frames.clone(), &none).await;
-            // Of one that is not good, what came before that was seen may have been handed out or not.
+            // For an invalid list, the items before the error may have been returned or not.
             let before = cut.0.len().min(list.0.len());
             assert_eq!(
                 (cut.1, &cut.0[..before]),
@@ -81,7 +82,7 @@ fuzz_target!(|input: &[u8]| {
             let (whole, cut) = (self::list(vec![body.clone()], &limit).await, self::list(frames.clone(), &limit).await);
             let before = cut.0.len().min(whole.0.len());
             assert_eq!((cut.1, &cut.0[..before]), (whole.1, &whole.0[..before]), "nor does a list with a limit");
-            // The list's own metadata may be beyond it.
+            // The list's own metadata may exceed the limit.
             assert!(!whole.1 || whole.0 == limited(&list.0, limit.bytes()), "a limit counts an item's own length");
             let (whole, cut) = (self::watch(vec![body.clone()], &limit).await, self::watch(frames, &limit).await);
             assert_eq!(cut, whole, "nor does a watch with a limit");
@@ -90,13 +91,13 @@ fuzz_target!(|input: &[u8]| {
                 assert_eq!(list, (items, true), "a list is read as it is written");
             }
             assert!(watch.0.starts_with(&events(&body)), "events are read as they are written");
-            // What is in an object finds out who decodes it.
+            // Errors inside an object are found by its decoder, not here.
             assert!(watch.0.len() <= lines(&body).count(), "a line is one event");
         });
     });
 });
 
-/// A source whose every answer is this body.
+/// Returns a source whose every answer is this body.
 fn source(frames: Vec<Bytes>) -> KubeListerWatcher {
     let answer = move |_: Request<Body>| {
         let frames = frames.clone().into_iter().map(|frame| Ok::<_, Infallible>(Frame::data(frame)));
@@ -133,12 +134,12 @@ async fn watch(frames: Vec<Bytes>, limit: &ObjectLimit) -> Read {
     (events, true)
 }
 
-/// Stands for an object that was skipped.
+/// Returns the entry for an object that was skipped.
 fn too_large(size: usize) -> Bytes {
     format!("{size} bytes").into()
 }
 
-/// The items of a list that is read with a limit.
+/// Returns the items of a list that is read with a limit.
 fn limited(items: &[Bytes], limit: usize) -> Vec<Bytes> {
     items.iter().map(|item| if item.len() > limit { too_large(item.len()) } else { item.clone() }).collect()
 }
@@ -147,7 +148,7 @@ fn described(kind: EventType, object: &[u8]) -> Bytes {
     [format!("{kind:?} ").as_bytes(), object].concat().into()
 }
 
-/// The items, if a JSON parser says that this is a list.
+/// Returns the items, if a JSON parser accepts the body as a list.
 fn items(body: &[u8]) -> Option<Vec<Bytes>> {
     let list: List = serde_json::from_slice(body).ok()?;
     let _ = (list.metadata.r#continue, list.metadata.remaining_item_count);
@@ -158,9 +159,10 @@ fn items(body: &[u8]) -> Option<Vec<Bytes>> {
     whole.then(|| items.iter().map(|item| Bytes::copy_from_slice(item.get().as_bytes())).collect())
 }
 
-/// Whether a JSON parser reads it, and finds items that are no array, or no version.
+/// Returns whether a JSON parser accepts the body, but its items are not an array or it has no
+/// version.
 fn is_none(body: &[u8]) -> bool {
-    // Of a member that is written twice it sees the last.
+    // A JSON parser reads the last of duplicate members.
     let Ok(list) = serde_json::from_slice::<Value>(body) else { return false };
     let has_items = list.get("items").is_none_or(|items| items.is_array() || items.is_null());
     let metadata = list.get("metadata");
@@ -168,14 +170,14 @@ fn is_none(body: &[u8]) -> bool {
     !(has_items && has_version)
 }
 
-/// The lines that have come whole.
+/// Returns the complete lines.
 fn lines(body: &[u8]) -> impl Iterator<Item = &[u8]> {
     let whole = body.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     body[..whole].split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end).filter(|line| !line.is_empty())
 }
 
-/// The events up to the first line of which a JSON parser says that it is none, or that says that something failed. One of an
-/// unknown type is read as an empty bookmark.
+/// Returns the events up to the first line that is an error or that a JSON parser rejects. An
+/// event of unknown type is read as an empty bookmark.
 fn events(body: &[u8]) -> Vec<Bytes> {
     let event = |line: &[u8]| {
         let line: Line = serde_json::from_slice(line).ok()?;

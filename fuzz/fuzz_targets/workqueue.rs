@@ -1,4 +1,5 @@
-//! The work queue beside a plain one, on a clock that stands still, with getters that sleep and are dropped.
+//! Compares the work queue with a simple model, on a stopped clock, with getters that sleep and
+//! that are dropped.
 #![no_main]
 
 use deltafifo_informer::workqueue::WorkQueue;

@@ -90,7 +90,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let names = &arguments.models;
     let chosen = arguments.mutant.as_deref().map(mutant);
     if chosen == Some(None) {
-        eprintln!("no such mutant; they stand in core/src/engine/sync/mutants.rs");
+        eprintln!("no such mutant: they are listed in core/src/engine/sync/mutants.rs");
         return ExitCode::from(2);
     }
     mutants::choose(chosen.flatten());
@@ -152,7 +152,7 @@ fn explore(model: &'static Model, unbounded: bool) -> Result<(), Failure> {
         let count = counted.fetch_add(1, Ordering::Relaxed);
         assert!(count < 3 * model.at_least + ENDLESS, "{NO_END}");
         let outcome = (model.body)();
-        assert!(model.outcomes.contains(&outcome.as_str()), "{outcome:?} is none of its outcomes");
+        assert!(model.outcomes.contains(&outcome.as_str()), "{outcome:?} is not an outcome of this model");
         noted.lock().unwrap().insert(outcome);
     };
     *FIRST_PANIC.lock().unwrap() = None;

@@ -99,7 +99,9 @@ pub enum ScopeError {
 pub enum RelistError {
     /// An object was refused. The objects before it in the page are queued; it and the objects
     /// after it are not.
-    #[error("object {index} of the page was refused, the {index} before it are queued, nothing is deleted: {source}")]
+    #[error(
+        "object {index} of the page was refused, the {index} before it are queued, and nothing is deleted: {source}"
+    )]
     Refused {
         /// The object's index in the page, from 0.
         index: usize,
@@ -117,7 +119,7 @@ pub enum RelistError {
         source: OfferError,
     },
     /// A newer relist has begun.
-    #[error("a newer relist has begun: this one is over, what it did until then stays, it does nothing more")]
+    #[error("relist was superseded by a newer one: what it queued before stays, and it does nothing more")]
     Superseded,
     /// The queue is relisted scope by scope.
     #[error(
@@ -144,15 +146,15 @@ pub enum RelistError {
     },
     /// The queue has begun 2^32 - 1 relists and cannot number another one.
     #[error(
-        "this queue has begun 2^32 - 1 relists, and can begin no more, so nothing was listed or deleted: build a new queue, \
-         and find out what begins relists in a loop"
+        "queue cannot begin another relist after 2^32 - 1 of them, so nothing was listed or deleted: build a new \
+         queue, and find out what begins relists in a loop"
     )]
     Exhausted,
 }
 
 /// The queue is closed and empty (client-go `ErrFIFOClosed`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the queue is closed and nothing is left in it")]
+#[error("queue is closed and empty")]
 pub struct Closed;
 
 /// A version cannot be compared, or the queue does not use versions.
@@ -161,8 +163,8 @@ pub struct Closed;
 pub enum VersionError {
     /// The version is not a decimal number.
     #[error(
-        "{version:?} is no decimal number, so it cannot be said what is newer: pass a resourceVersion as the API server \
-         gave it"
+        "version {version:?} is not a decimal number, so it cannot be compared: pass a resourceVersion as the API \
+         server returned it"
     )]
     NotANumber {
         /// The version that was passed.
@@ -170,8 +172,8 @@ pub enum VersionError {
     },
     /// The queue does not track applied versions.
     #[error(
-        "version {version:?}: this queue does not track what is applied: use a DeltaFifo that is built with \
-         track_applied(true)"
+        "version {version:?} cannot be used, because the queue does not track applied versions: build a DeltaFifo \
+         with track_applied(true)"
     )]
     NotTracked {
         /// The version that was passed.
@@ -190,9 +192,9 @@ pub enum WaitError {
     /// replaced, for example by an etcd restore. The awaited version may now stand for another
     /// state, or never be reached.
     #[error(
-        "the wait for version {version:?} ended: a complete list came at a lower version, so the API server was \
-         probably restored from a backup, and this version belongs to its former history; read the object again, and \
-         wait for the version that it has now"
+        "wait for version {version:?} ended: a complete list arrived at a lower version, so the API server was \
+         probably restored from a backup, and this version belongs to its former history; read the object again, \
+         and wait for its current version"
     )]
     Rewound {
         /// The version that was waited for.
@@ -200,8 +202,8 @@ pub enum WaitError {
     },
     /// The queue was closed or dropped, so the version will not be applied.
     #[error(
-        "version {version:?} will not be applied any more, since the queue was closed or dropped before: read the store as \
-         it is, or wait for it in a new one"
+        "version {version:?} will not be applied, because the queue was closed or dropped: read the store as it is, \
+         or wait in a new one"
     )]
     Closed {
         /// The version that was waited for.
@@ -216,7 +218,7 @@ pub enum PopError {
     #[error(transparent)]
     Closed(#[from] Closed),
     /// The deadline passed first. The queue is open.
-    #[error("nothing came before the deadline: try again later")]
+    #[error("no item arrived before the deadline: try again later")]
     TimedOut,
 }
 
@@ -237,7 +239,7 @@ pub enum ProcessError<E> {
         source: E,
     },
     /// The handler panicked. Its deltas are not put back; the key and the queue remain usable.
-    #[error("the handler of key {key:?} panicked: {message}; its deltas are not put back")]
+    #[error("the handler of key {key:?} panicked, and its deltas are not put back: {message}")]
     Panicked {
         /// The key whose handler panicked.
         key: String,
@@ -288,9 +290,7 @@ pub enum StoreError {
         source: BoxError,
     },
     /// The drop of a replaced or deleted object panicked. The new state is stored.
-    #[error(
-        "the object of key {key:?} that was replaced or deleted panicked when it was dropped, nothing is lost by that: {message}"
-    )]
+    #[error("drop of the old object of key {key:?} panicked, and the new state is stored: {message}")]
     Released {
         /// The key of the object.
         key: String,
@@ -298,7 +298,7 @@ pub enum StoreError {
         message: String,
     },
     /// The item's queue is not fused with a store.
-    #[error("key {key:?} cannot be applied: this queue has no fused store, build it with over(indexer)")]
+    #[error("key {key:?} cannot be applied: its queue has no fused store, build the queue with over(indexer)")]
     NoStore {
         /// The key of the item.
         key: String,
@@ -342,10 +342,10 @@ pub enum HeapError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The heap is closed.
-    #[error("the heap is closed and takes nothing any more: stop adding, or make another heap")]
+    #[error("heap is closed and accepts no objects: stop adding, or create another heap")]
     Closed,
     /// The object to delete is not in the heap.
-    #[error("the heap has nothing under key {key:?} to delete: it was never added, or is popped already")]
+    #[error("key {key:?} is not in the heap and was not deleted: it was never added, or was already popped")]
     NotFound {
         /// The key of the object.
         key: String,
@@ -369,8 +369,8 @@ pub enum MutationError {
     Index(#[from] IndexError),
     /// The version is not a decimal number, so it cannot be compared.
     #[error(
-        "key {key:?} has the version {version:?}, which is no decimal number, so it cannot be said what is newer: let the \
-         accessor's `version` give the object's resourceVersion"
+        "version {version:?} of key {key:?} is not a decimal number, so it cannot be compared: return the object's \
+         resourceVersion from the accessor's `version`"
     )]
     Version {
         /// The key of the object.
@@ -383,8 +383,8 @@ pub enum MutationError {
 /// Stored objects were changed in place.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cache {cache:?}: {count} of the objects watched were changed in place, after they were stored: store a changed copy \
-     instead. The first was {before} and is {now}"
+    "cache {cache:?}: {count} stored objects were changed in place: store a changed copy instead; the first was \
+     {before} and is {now}"
 )]
 pub struct Altered {
     /// The name of the detector.
@@ -442,7 +442,7 @@ pub enum SelectorError {
 /// Some changes of a transaction failed. All others were made.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{} of {total} changes of the transaction failed, the others were made; the first, number {}: {}",
+    "{} of {total} changes of the transaction failed, the others were made; the first failure, number {}: {}",
     .failed.len(), .failed.first().map_or(0, |(number, _)| *number), first_of(.failed)
 )]
 pub struct TransactionError {
@@ -461,13 +461,13 @@ fn first_of(failed: &[(usize, StoreError)]) -> String {
 #[non_exhaustive]
 pub enum IndexError {
     /// There is no index of that name.
-    #[error("there is no index {0:?}: name it when the indexer is built, or add it")]
+    #[error("index {0:?} does not exist: define it when the indexer is built, or add it")]
     Unknown(String),
     /// The name of a new index is already taken. No index was added.
-    #[error("index {0:?} is given twice, or is there already: choose another name")]
+    #[error("index {0:?} is defined twice or exists already: choose another name")]
     Conflict(String),
     /// The function of a new index failed for a stored object. No index was added.
-    #[error("index {index:?} failed for the object stored under key {key:?}: {source}; no index was added")]
+    #[error("index {index:?} failed for the object stored under key {key:?}, so no index was added: {source}")]
     Build {
         /// The name of the index.
         index: String,
@@ -477,7 +477,7 @@ pub enum IndexError {
         source: BoxError,
     },
     /// The index function failed for the queried object.
-    #[error("index {index:?} failed for the object asked about: {source}")]
+    #[error("index {index:?} failed for the queried object: {source}")]
     Function {
         /// The name of the index.
         index: String,
@@ -514,7 +514,7 @@ pub(crate) fn discard(panic: Box<dyn Any + Send>) {
 pub(crate) fn fallible<R>(function: impl FnOnce() -> Result<R, BoxError>) -> Result<R, BoxError> {
     assert_none_held();
     catch_unwind(AssertUnwindSafe(function))
-        .unwrap_or_else(|panic| Err(format!("it panicked: {}", panic_message(panic)).into()))
+        .unwrap_or_else(|panic| Err(format!("panicked: {}", panic_message(panic)).into()))
 }
 
 /// Calls user code (a waker, a log subscriber) whose panic must not affect the caller. Returns

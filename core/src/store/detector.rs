@@ -30,7 +30,7 @@ const RETAINED: Duration = Duration::from_secs(2 * 60);
 /// detector.add_object(pod.clone());
 /// assert!(detector.compare_objects().is_ok());
 /// pod.lock().unwrap().push('!');
-/// assert!(detector.compare_objects().unwrap_err().to_string().contains("The first was \"v1\" and is \"v1!\""));
+/// assert!(detector.compare_objects().unwrap_err().to_string().contains("the first was \"v1\" and is \"v1!\""));
 /// ```
 pub struct CacheMutationDetector<T, S> {
     cache: String,

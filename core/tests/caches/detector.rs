@@ -44,8 +44,8 @@ fn an_object_that_a_handler_changes_in_the_store_is_found() {
     assert_eq!((altered.cache.as_str(), altered.count), ("pods", 2));
     assert_eq!(
         altered.to_string(),
-        "cache \"pods\": 2 of the objects watched were changed in place, after they were stored: store a changed copy \
-         instead. The first was [\"check\"] and is [\"check\", \"change\"]"
+        "cache \"pods\": 2 stored objects were changed in place: store a changed copy instead; the first was \
+         [\"check\"] and is [\"check\", \"change\"]"
     );
     assert!(detector.compare_objects().is_err(), "it stays so");
 }

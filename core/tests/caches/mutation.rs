@@ -289,7 +289,7 @@ fn a_version_that_is_no_number_is_an_error_once_it_is_to_be_compared() {
     assert!(matches!(key, MutationError::Key(_)));
     assert_eq!(
         cache.mutation(pod("1", "v1")).unwrap_err().to_string(),
-        "key \"ns/pod\" has the version \"v1\", which is no decimal number, so it cannot be said what is newer: let the \
-         accessor's `version` give the object's resourceVersion"
+        "version \"v1\" of key \"ns/pod\" is not a decimal number, so it cannot be compared: return the object's \
+         resourceVersion from the accessor's `version`"
     );
 }

@@ -134,8 +134,7 @@ async fn over(target: Arc<impl Target<ConfigMap>>) {
     let (asked, errors) = asked(script, target, 5).await;
     assert_eq!(asked[2..], [r#"list "4" limit 0"#, r#"watch "9""#, r#"watch "11""#], "{errors:?}");
     let is_told = |error: &&String| {
-        error.starts_with(r#"the transformer failed for key "b" at version "6""#)
-            && error.ends_with("it panicked: no b")
+        error.starts_with(r#"the transformer failed for key "b" at version "6""#) && error.ends_with("panicked: no b")
     };
     assert_eq!(errors.iter().filter(is_told).count(), 2, "of the list, and of the watch: {errors:?}");
 }
@@ -207,7 +206,7 @@ async fn objects_of_a_store_that_panic_when_they_are_dropped_do_not_keep_a_list_
     let (asked, errors) = asked(script, Arc::new(Plain(store.clone())), 3).await;
     assert_eq!(asked[1..], [r#"watch initial "4""#, r#"watch "7""#]);
     assert!(store.is_empty());
-    let released = |key| format!("the object of key {key:?} that was replaced or deleted panicked when it was dropped");
+    let released = |key| format!("drop of the old object of key {key:?} panicked");
     for key in ["a", "b", "c"] {
         assert_eq!(errors.iter().filter(|error| error.starts_with(&released(key))).count(), 1, "{key}: {errors:?}");
     }

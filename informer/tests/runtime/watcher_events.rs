@@ -212,7 +212,7 @@ async fn of_two_streams_the_list_that_began_last_counts() {
     }
     drop(tell);
     feeding.await.unwrap();
-    assert!(errors.recv().await.unwrap().contains("a newer relist has begun"));
+    assert!(errors.recv().await.unwrap().contains("superseded by a newer one"));
     assert!(errors.recv().await.unwrap().contains("given up for the error before"));
     assert_eq!(handle(&queue), ["!a=1", "+d=10", "b=2>3"]);
 }

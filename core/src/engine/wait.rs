@@ -11,12 +11,12 @@ use crossbeam::utils::Backoff;
 use crate::engine::sync::{self, Event, Listener, mutant};
 use crate::error::Closed;
 
-/// Repeats `look` until it returns a value. Between two attempts it sleeps until `event` is
+/// Repeats `check` until it returns a value. Between two attempts it sleeps until `event` is
 /// notified.
-pub(crate) fn wait<R>(event: &Event, mut look: impl FnMut() -> Option<R>) -> R {
+pub(crate) fn wait<R>(event: &Event, mut check: impl FnMut() -> Option<R>) -> R {
     loop {
-        if let Some(found) = wait_deadline(event, None, &mut look) {
-            return found;
+        if let Some(value) = wait_deadline(event, None, &mut check) {
+            return value;
         }
     }
 }
@@ -25,20 +25,20 @@ pub(crate) fn wait<R>(event: &Event, mut look: impl FnMut() -> Option<R>) -> R {
 pub(crate) fn wait_deadline<R>(
     event: &Event,
     deadline: Option<Instant>,
-    mut look: impl FnMut() -> Option<R>,
+    mut check: impl FnMut() -> Option<R>,
 ) -> Option<R> {
     // A short spin avoids most sleeps while another thread is about to change the result.
     let backoff = Backoff::new();
     while !sync::MODEL && !backoff.is_completed() {
-        if let Some(found) = look() {
-            return Some(found);
+        if let Some(value) = check() {
+            return Some(value);
         }
         backoff.snooze();
     }
     loop {
         let listener = event.listen();
-        if let Some(found) = look() {
-            return Some(found);
+        if let Some(value) = check() {
+            return Some(value);
         }
         mutant!(NoSecondLook => {
             drop(listener);
@@ -49,7 +49,7 @@ pub(crate) fn wait_deadline<R>(
             None => listener.wait(),
             Some(deadline) => {
                 if listener.wait_deadline(deadline).is_none() {
-                    return look();
+                    return check();
                 }
             }
         }
@@ -57,15 +57,15 @@ pub(crate) fn wait_deadline<R>(
 }
 
 /// Waits like [`wait`], for async callers. Dropping the future passes an unused notification on.
-pub(crate) async fn wait_async<R>(event: &Event, mut look: impl FnMut() -> Option<R>) -> R {
+pub(crate) async fn wait_async<R>(event: &Event, mut check: impl FnMut() -> Option<R>) -> R {
     loop {
         // If the result is already available, no registration is needed.
-        if let Some(found) = look() {
-            return found;
+        if let Some(value) = check() {
+            return value;
         }
         let listener = event.listen();
-        if let Some(found) = look() {
-            return found;
+        if let Some(value) = check() {
+            return value;
         }
         mutant!(AsyncNoSecondLook => {
             drop(listener);

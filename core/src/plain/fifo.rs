@@ -76,7 +76,7 @@ impl<T, M: Meta<T>> Fifo<T, M> {
         T: 'a,
     {
         let key = self.queue.keys().key_of(&of.into())?;
-        self.queue.take_out(&key);
+        self.queue.remove_key(&key);
         Ok(())
     }
 

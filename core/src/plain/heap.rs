@@ -94,7 +94,7 @@ impl<T, M: Meta<T>> Heap<T, M> {
         T: 'a,
     {
         let key = self.queue.keys().key_of(&of.into())?;
-        if self.queue.take_out(&key) { Ok(()) } else { Err(HeapError::NotFound { key }) }
+        if self.queue.remove_key(&key) { Ok(()) } else { Err(HeapError::NotFound { key }) }
     }
 
     /// Replaces the contents with `list`. If a key is listed twice, the later object is queued.

@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::line::{Before, Entry, Line};
+use super::key_heap::{Before, HeapEntry, KeyHeap};
 use crate::engine::release::{OneByOne, UserCode};
 use crate::engine::sync::{Arc, Event, IntoNotification, Mutex};
 use crate::engine::wait::wait;
@@ -25,11 +25,11 @@ pub struct KeyedQueue<T, M> {
     keys: KeyFunc<T, M>,
     before: UserCode<Box<Before<T>>>,
     state: Mutex<State<T>>,
-    bells: Bells,
+    events: Events,
 }
 
 struct State<T> {
-    line: Line<T>,
+    heap: KeyHeap<T>,
     /// The keys whose handlers run.
     running: HashSet<Box<str>>,
     /// The number of the newest entry.
@@ -40,7 +40,7 @@ struct State<T> {
     closed: bool,
 }
 
-struct Bells {
+struct Events {
     /// Notified when an entry can be popped, or when the queue is closed.
     ready: Event,
     /// Notified when the initial population is handled, or when the queue is closed.
@@ -49,36 +49,36 @@ struct Bells {
 
 /// Notifies waiters on drop. It is created before the lock is taken, so it is dropped after the
 /// lock is released, even if `before` panics.
-struct Ring<'q> {
-    bells: &'q Bells,
+struct NotifyOnDrop<'q> {
+    events: &'q Events,
     /// How many consumers to wake.
     ready: usize,
     /// Whether the queue is synced, because of this change or before it.
     synced: bool,
 }
 
-impl Drop for Ring<'_> {
+impl Drop for NotifyOnDrop<'_> {
     fn drop(&mut self) {
-        self.bells.ready.notify(self.ready.additional());
+        self.events.ready.notify(self.ready.additional());
         if self.synced {
-            self.bells.synced.notify(usize::MAX.additional());
+            self.events.synced.notify(usize::MAX.additional());
         }
     }
 }
 
-impl Ring<'_> {
+impl NotifyOnDrop<'_> {
     /// Sets what to notify after an entry was removed.
-    fn less<T>(&mut self, state: &State<T>) {
+    fn after_removal<T>(&mut self, state: &State<T>) {
         self.synced = state.has_synced();
-        if state.is_over() {
+        if state.is_exhausted() {
             self.ready = usize::MAX;
         }
     }
 }
 
-impl Bells {
-    fn ring(&self) -> Ring<'_> {
-        Ring { bells: self, ready: 0, synced: false }
+impl Events {
+    fn notify(&self) -> NotifyOnDrop<'_> {
+        NotifyOnDrop { events: self, ready: 0, synced: false }
     }
 }
 
@@ -89,11 +89,11 @@ impl<T> State<T> {
 
     /// Returns whether waiting is pointless. An entry outside the order is added to it when the
     /// handler of its key ends.
-    fn is_over(&self) -> bool {
-        self.closed && self.line.entries().is_empty()
+    fn is_exhausted(&self) -> bool {
+        self.closed && self.heap.entries().is_empty()
     }
 
-    fn number(&mut self) -> u64 {
+    fn next_arrival(&mut self) -> u64 {
         self.arrivals += 1;
         self.arrivals
     }
@@ -102,18 +102,18 @@ impl<T> State<T> {
 impl<T, M: Meta<T>> KeyedQueue<T, M> {
     pub(super) fn new(
         keys: KeyFunc<T, M>,
-        before: impl Fn(&Entry<T>, &Entry<T>) -> bool + Send + Sync + 'static,
+        before: impl Fn(&HeapEntry<T>, &HeapEntry<T>) -> bool + Send + Sync + 'static,
     ) -> Self {
         let state = State {
-            line: Line::new(),
+            heap: KeyHeap::new(),
             running: HashSet::new(),
             arrivals: 0,
             populated: false,
             marks: 0,
             closed: false,
         };
-        let bells = Bells { ready: Event::new(), synced: Event::new() };
-        Self { keys, before: UserCode::new(Box::new(before)), state: Mutex::new(state), bells }
+        let events = Events { ready: Event::new(), synced: Event::new() };
+        Self { keys, before: UserCode::new(Box::new(before)), state: Mutex::new(state), events }
     }
 
     pub(super) fn keys(&self) -> &KeyFunc<T, M> {
@@ -133,45 +133,45 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         keeps: bool,
         check: impl FnOnce(bool) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut released = OneByOne(Vec::new());
-        let mut ring = self.bells.ring();
+        let mut dropped = OneByOne(Vec::new());
+        let mut notify = self.events.notify();
         let mut state = self.state.lock();
         check(state.closed)?;
         state.populated = true;
-        ring.synced = state.has_synced();
+        notify.synced = state.has_synced();
         // Every object must be queued, even if the order function panics for one.
         let mut panic = FirstPanic::default();
         for (key, object) in keyed {
-            if state.line.get(&key).is_none() {
-                let arrival = state.number();
-                state.line.insert(&key, object, arrival, false);
+            if state.heap.get(&key).is_none() {
+                let arrival = state.next_arrival();
+                state.heap.insert(&key, object, arrival, false);
                 if !state.running.contains(&*key) {
-                    ring.ready += 1;
-                    panic.of(|| state.line.join(&key, &*self.before));
+                    notify.ready += 1;
+                    panic.of(|| state.heap.add_to_order(&key, &*self.before));
                 }
             } else if keeps {
-                released.push(object);
+                dropped.push(object);
             } else {
-                released.extend(state.line.set(&key, object));
-                panic.of(|| state.line.move_up_or_down(&key, &*self.before));
+                dropped.extend(state.heap.set(&key, object));
+                panic.of(|| state.heap.restore(&key, &*self.before));
             }
         }
         drop(state);
-        drop(ring);
+        drop(notify);
         panic.go_on();
         Ok(())
     }
 
     /// Removes a key from the queue. Returns whether it was queued.
-    pub(super) fn take_out(&self, key: &str) -> bool {
+    pub(super) fn remove_key(&self, key: &str) -> bool {
         let removed = {
-            let mut ring = self.bells.ring();
+            let mut notify = self.events.notify();
             let mut state = self.state.lock();
             state.populated = true;
-            ring.synced = state.has_synced();
-            let removed = state.line.remove(key, &*self.before);
+            notify.synced = state.has_synced();
+            let removed = state.heap.remove(key, &*self.before);
             state.marks -= usize::from(removed.as_ref().is_some_and(|removed| removed.initial));
-            ring.less(&state);
+            notify.after_removal(&state);
             removed
         };
         removed.is_some()
@@ -184,28 +184,28 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         keyed: Vec<(String, Arc<T>)>,
         check: impl FnOnce(bool) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut released = OneByOne(Vec::new());
-        let mut before = Line::new();
-        let mut ring = self.bells.ring();
+        let mut dropped = OneByOne(Vec::new());
+        let mut before = KeyHeap::new();
+        let mut notify = self.events.notify();
         let mut state = self.state.lock();
         check(state.closed)?;
         let is_first = !std::mem::replace(&mut state.populated, true);
-        std::mem::swap(&mut state.line, &mut before);
+        std::mem::swap(&mut state.heap, &mut before);
         for (key, object) in keyed {
-            if state.line.get(&key).is_some() {
-                released.extend(state.line.set(&key, object));
+            if state.heap.get(&key).is_some() {
+                dropped.extend(state.heap.set(&key, object));
                 continue;
             }
             let initial = is_first || before.get(&key).is_some_and(|entry| entry.initial);
-            let arrival = state.number();
-            state.line.insert(&key, object, arrival, initial);
+            let arrival = state.next_arrival();
+            state.heap.insert(&key, object, arrival, initial);
         }
-        let marks = |line: &Line<T>| line.entries().iter().filter(|entry| entry.initial).count();
-        state.marks = state.marks - marks(&before) + marks(&state.line);
-        ring.ready = state.line.entries().len();
-        ring.less(&state);
-        let State { line, running, .. } = &mut *state;
-        line.join_all(|entry| !running.contains(&entry.key), &*self.before);
+        let marks = |heap: &KeyHeap<T>| heap.entries().iter().filter(|entry| entry.initial).count();
+        state.marks = state.marks - marks(&before) + marks(&state.heap);
+        notify.ready = state.heap.entries().len();
+        notify.after_removal(&state);
+        let State { heap, running, .. } = &mut *state;
+        heap.add_all_to_order(|entry| !running.contains(&entry.key), &*self.before);
         Ok(())
     }
 
@@ -237,32 +237,32 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
 
     /// Takes the first entry, either for a handler (the caller then calls [`end`](Self::end)) or
     /// without one.
-    fn take(&self, runs: bool) -> Result<Entry<T>, Closed> {
-        wait(&self.bells.ready, || self.try_take(runs))
+    fn take(&self, runs: bool) -> Result<HeapEntry<T>, Closed> {
+        wait(&self.events.ready, || self.try_take(runs))
     }
 
-    fn try_take(&self, runs: bool) -> Option<Result<Entry<T>, Closed>> {
-        let mut ring = self.bells.ring();
+    fn try_take(&self, runs: bool) -> Option<Result<HeapEntry<T>, Closed>> {
+        let mut notify = self.events.notify();
         let mut state = self.state.lock();
-        let Some(taken) = state.line.pop(&*self.before) else { return state.is_over().then_some(Err(Closed)) };
+        let Some(taken) = state.heap.pop(&*self.before) else { return state.is_exhausted().then_some(Err(Closed)) };
         if runs {
             state.running.insert(taken.key.clone());
         } else {
             state.marks -= usize::from(taken.initial);
         }
-        ring.less(&state);
+        notify.after_removal(&state);
         Some(Ok(taken))
     }
 
     /// Ends a handler: an object that arrived for its key meanwhile can now be popped.
-    fn end(&self, taken: &Entry<T>) {
-        let mut ring = self.bells.ring();
+    fn end(&self, taken: &HeapEntry<T>) {
+        let mut notify = self.events.notify();
         let mut state = self.state.lock();
         state.running.remove(&taken.key);
         state.marks -= usize::from(taken.initial);
-        ring.synced = state.has_synced();
-        ring.ready = usize::from(state.line.get(&taken.key).is_some());
-        state.line.join(&taken.key, &*self.before);
+        notify.synced = state.has_synced();
+        notify.ready = usize::from(state.heap.get(&taken.key).is_some());
+        state.heap.add_to_order(&taken.key, &*self.before);
     }
 
     /// Returns whether the initial population has been handled: each object of the first list was
@@ -278,7 +278,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
     /// # Errors
     /// [`Closed`] if the queue is closed first.
     pub fn wait_for_sync(&self) -> Result<(), Closed> {
-        wait(&self.bells.synced, || {
+        wait(&self.events.synced, || {
             let state = self.state.lock();
             if state.has_synced() { Some(Ok(())) } else { state.closed.then_some(Err(Closed)) }
         })
@@ -288,7 +288,7 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
     /// that pops return [`Closed`].
     pub fn close(&self) {
         self.state.lock().closed = true;
-        drop(Ring { bells: &self.bells, ready: usize::MAX, synced: true });
+        drop(NotifyOnDrop { events: &self.events, ready: usize::MAX, synced: true });
     }
 
     /// Returns whether [`close`](Self::close) was called.
@@ -312,25 +312,25 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
     /// Returns the object queued under `key`. O(1).
     #[must_use]
     pub fn get_by_key(&self, key: &str) -> Option<Arc<T>> {
-        self.state.lock().line.get(key).map(|entry| entry.object.clone())
+        self.state.lock().heap.get(key).map(|entry| entry.object.clone())
     }
 
     /// Returns all queued objects, in no particular order. O(queued).
     #[must_use]
     pub fn list(&self) -> Vec<Arc<T>> {
-        self.state.lock().line.entries().iter().map(|entry| entry.object.clone()).collect()
+        self.state.lock().heap.entries().iter().map(|entry| entry.object.clone()).collect()
     }
 
     /// Returns all queued keys, in no particular order. O(queued).
     #[must_use]
     pub fn list_keys(&self) -> Vec<String> {
-        self.state.lock().line.entries().iter().map(|entry| entry.key.to_string()).collect()
+        self.state.lock().heap.entries().iter().map(|entry| entry.key.to_string()).collect()
     }
 
     /// Returns the number of queued objects.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.state.lock().line.entries().len()
+        self.state.lock().heap.entries().len()
     }
 
     /// Returns whether the queue is empty.

@@ -8,14 +8,14 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `keyed` | the common part: one entry per key, handlers, the initial population |
-//! | `line` | the order: a binary heap that stores the position of each key |
+//! | `key_heap` | the order: a binary heap that stores the position of each key |
 //! | `fifo`, `heap` | the two queues and their differences |
 //! | `roles` | their implementations of the traits |
 
 mod fifo;
 mod heap;
+mod key_heap;
 mod keyed;
-mod line;
 mod roles;
 
 pub use fifo::Fifo;

@@ -155,15 +155,15 @@ impl Applied {
 
     /// Records that the queue does not track applied versions.
     pub(crate) fn untracked(&self) {
-        self.becomes(Writer::Untracked);
+        self.set_writer(Writer::Untracked);
     }
 
     /// Records that the queue is closed.
     pub(crate) fn close(&self) {
-        self.becomes(Writer::Closed);
+        self.set_writer(Writer::Closed);
     }
 
-    fn becomes(&self, writer: Writer) {
+    fn set_writer(&self, writer: Writer) {
         let mut state = self.state.lock();
         state.writer = state.writer.max(writer);
         drop(state);
@@ -183,7 +183,7 @@ impl Applied {
 
     /// Returns whether `wanted` is reached, or the error if it cannot be reached. Returns `None`
     /// if it is still possible.
-    fn look(&self, wanted: &Point) -> Option<Result<(), WaitError>> {
+    fn check(&self, wanted: &Point) -> Option<Result<(), WaitError>> {
         let state = self.state.lock();
         let text = || wanted.version.to_string();
         if wanted.history < state.history() {
@@ -203,13 +203,13 @@ impl Applied {
     /// Blocks until `version` is reached.
     pub(crate) fn wait(&self, version: &str) -> Result<(), WaitError> {
         let wanted = self.wanted(version)?;
-        wait(&self.changed, || self.look(&wanted))
+        wait(&self.changed, || self.check(&wanted))
     }
 
     /// Waits like [`wait`](Self::wait), for async callers.
     pub(crate) async fn wait_async(&self, version: &str) -> Result<(), WaitError> {
         let wanted = self.wanted(version)?;
-        wait_async(&self.changed, || self.look(&wanted)).await
+        wait_async(&self.changed, || self.check(&wanted)).await
     }
 }
 
@@ -230,6 +230,6 @@ impl Source {
 
 impl Drop for Source {
     fn drop(&mut self) {
-        self.0.becomes(Writer::Gone);
+        self.0.set_writer(Writer::Gone);
     }
 }

@@ -55,7 +55,7 @@ impl Lane {
 /// One in so many turns goes to the backlog, however many live events wait.
 const TURNS: usize = 8;
 
-enum Entry<T> {
+enum QueueEntry<T> {
     One(Ticket<T>),
     /// A run of slots. An empty run is a marker: every offer before it is in front of it, or has
     /// a hold in the ledger. (A variant of its own would cost every pop some instructions, even
@@ -63,16 +63,16 @@ enum Entry<T> {
     Run(Vec<Ticket<T>>),
 }
 
-impl<T> Entry<T> {
+impl<T> QueueEntry<T> {
     fn marker() -> Self {
         Self::Run(Vec::new())
     }
 }
 
 pub(crate) struct ReadyQueue<T> {
-    tail: SegQueue<Entry<T>>,
+    tail: SegQueue<QueueEntry<T>>,
     /// The queue of the backlog, if there is a live lane.
-    backlog: Option<SegQueue<Entry<T>>>,
+    backlog: Option<SegQueue<QueueEntry<T>>>,
     head: CachePadded<Mutex<Head<T>>>,
     /// Present only if applied versions are tracked.
     positions: Option<Positions>,
@@ -151,7 +151,7 @@ impl<T> ReadyQueue<T> {
         if self.backlog.is_some() && lane == Lane::Backlog { slot.into_backlog() } else { Some(Ticket::Queued(slot)) }
     }
 
-    fn tail(&self, lane: Lane) -> &SegQueue<Entry<T>> {
+    fn tail(&self, lane: Lane) -> &SegQueue<QueueEntry<T>> {
         match (&self.backlog, lane) {
             (Some(backlog), Lane::Backlog) => backlog,
             _ => &self.tail,
@@ -160,13 +160,13 @@ impl<T> ReadyQueue<T> {
 
     /// Appends one slot. The caller wakes a consumer after it has released its locks.
     pub(crate) fn push(&self, lane: Lane, slot: Ticket<T>) {
-        self.tail(lane).push(Entry::One(slot));
+        self.tail(lane).push(QueueEntry::One(slot));
     }
 
     /// Appends a run of slots. The caller wakes consumers after it has released its locks.
     pub(crate) fn push_run(&self, lane: Lane, run: Vec<Ticket<T>>) {
         if !run.is_empty() {
-            self.tail(lane).push(Entry::Run(run));
+            self.tail(lane).push(QueueEntry::Run(run));
         }
     }
 
@@ -198,7 +198,7 @@ impl<T> ReadyQueue<T> {
     /// hold.
     pub(crate) fn try_pop(&self) -> Option<Ticket<T>> {
         mutant!(RunPublishedLate => return self.try_pop_and_publish());
-        self.next(&mut self.head.lock())
+        self.pop_next(&mut self.head.lock())
     }
 
     /// Pops the next slot while the queue is dropped.
@@ -208,10 +208,10 @@ impl<T> ReadyQueue<T> {
 
     /// Pops the next slot of either lane.
     #[inline]
-    fn next(&self, head: &mut Head<T>) -> Option<Ticket<T>> {
+    fn pop_next(&self, head: &mut Head<T>) -> Option<Ticket<T>> {
         match &self.backlog {
-            None => next(&self.tail, &mut head.run),
-            Some(backlog) => self.next_by_turns(backlog, head),
+            None => pop_next(&self.tail, &mut head.run),
+            Some(backlog) => self.pop_by_turns(backlog, head),
         }
     }
 
@@ -228,7 +228,7 @@ impl<T> ReadyQueue<T> {
     fn pop_batch(&self, head: &mut Head<T>, max: usize) -> VecDeque<Ticket<T>> {
         let mut batch = VecDeque::new();
         if let Some(backlog) = &self.backlog {
-            batch.extend(std::iter::from_fn(|| self.next_by_turns(backlog, head)).take(max));
+            batch.extend(std::iter::from_fn(|| self.pop_by_turns(backlog, head)).take(max));
             return batch;
         }
         let run = &mut head.run;
@@ -236,8 +236,8 @@ impl<T> ReadyQueue<T> {
             if run.is_empty() {
                 match self.tail.pop() {
                     None => break,
-                    Some(Entry::One(slot)) => batch.push_back(slot),
-                    Some(Entry::Run(next)) => {
+                    Some(QueueEntry::One(slot)) => batch.push_back(slot),
+                    Some(QueueEntry::Run(next)) => {
                         debug_assert!(!next.is_empty(), "{NO_MARKER}");
                         *run = next.into();
                     }
@@ -253,15 +253,15 @@ impl<T> ReadyQueue<T> {
     }
 
     /// Pops a live slot or, if it is the backlog's turn, a slot of the backlog.
-    fn next_by_turns(&self, backlog: &SegQueue<Entry<T>>, head: &mut Head<T>) -> Option<Ticket<T>> {
+    fn pop_by_turns(&self, backlog: &SegQueue<QueueEntry<T>>, head: &mut Head<T>) -> Option<Ticket<T>> {
         head.turns += 1;
         if head.turns < TURNS
-            && let Some(slot) = next(&self.tail, &mut head.run)
+            && let Some(slot) = pop_next(&self.tail, &mut head.run)
         {
             return Some(slot);
         }
         head.turns = 0;
-        next(backlog, &mut head.backlog).or_else(|| next(&self.tail, &mut head.run))
+        pop_next(backlog, &mut head.backlog).or_else(|| pop_next(&self.tail, &mut head.run))
     }
 
     /// Gives the backlog another turn, because its last turn was used by a stale entry.
@@ -315,14 +315,14 @@ impl<T> ReadyQueue<T> {
 
 /// Pops the next slot of one lane, whose run in progress is `run`.
 #[inline]
-fn next<T>(tail: &SegQueue<Entry<T>>, run: &mut VecDeque<Ticket<T>>) -> Option<Ticket<T>> {
+fn pop_next<T>(tail: &SegQueue<QueueEntry<T>>, run: &mut VecDeque<Ticket<T>>) -> Option<Ticket<T>> {
     loop {
         if let Some(slot) = run.pop_front() {
             return Some(slot);
         }
         match tail.pop()? {
-            Entry::One(slot) => return Some(slot),
-            Entry::Run(next) => {
+            QueueEntry::One(slot) => return Some(slot),
+            QueueEntry::Run(next) => {
                 debug_assert!(!next.is_empty(), "{NO_MARKER}");
                 *run = next.into();
             }
@@ -336,7 +336,7 @@ const NO_MARKER: &str = "a marker never stands at the front of the head";
 /// The code of a deliberate defect (`sync/mutants.rs`).
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod defects {
-    use super::{Entry, ReadyQueue, Ticket, VecDeque};
+    use super::{QueueEntry, ReadyQueue, Ticket, VecDeque};
 
     impl<T> ReadyQueue<T> {
         /// `RunPublishedLate`: for a moment no thread can find the run.
@@ -345,8 +345,8 @@ mod defects {
                 return Some(slot);
             }
             match self.tail.pop()? {
-                Entry::One(slot) => Some(slot),
-                Entry::Run(run) => {
+                QueueEntry::One(slot) => Some(slot),
+                QueueEntry::Run(run) => {
                     let mut run = VecDeque::from(run);
                     let first = run.pop_front();
                     self.head.lock().run.append(&mut run);

@@ -19,7 +19,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Entry, Head, Lane, ReadyQueue};
+use super::{Head, Lane, QueueEntry, ReadyQueue};
 use crate::engine::ledger::{Epoch, Ledger};
 use crate::engine::slot::{QueuedSlot, Slot, Ticket};
 use crate::engine::sync::{AtomicU64, Ordering, SegQueue, mutant};
@@ -105,10 +105,10 @@ impl<T> ReadyQueue<T> {
         let Head { run, backlog, ledger, .. } = &mut *head;
         let ledger = ledger.as_mut()?;
         ledger.mark(point);
-        self.tail.push(Entry::marker());
+        self.tail.push(QueueEntry::marker());
         advance(&self.tail, run, || ledger.pass(Lane::Live as usize));
         if let Some(tail) = &self.backlog {
-            tail.push(Entry::marker());
+            tail.push(QueueEntry::marker());
             advance(tail, backlog, || ledger.pass(Lane::Backlog as usize));
         }
         positions.note(ledger);
@@ -193,7 +193,7 @@ impl<T> ReadyQueue<T> {
     /// Pops the next slot with the epoch of its place, on which the caller now has a hold.
     pub(crate) fn try_pop_tracked(&self) -> Option<(Ticket<T>, Epoch)> {
         let head = &mut *self.head.lock();
-        let ticket = self.next(head)?;
+        let ticket = self.pop_next(head)?;
         let lane = Lane::of(&ticket);
         let ledger = head.ledger.as_mut()?;
         let epoch = ledger.hold(Some(ledger.head(lane as usize)));
@@ -206,7 +206,7 @@ impl<T> ReadyQueue<T> {
     pub(super) fn try_pop_batch_tracked(&self, head: &mut Head<T>, max: usize) -> (VecDeque<Ticket<T>>, Vec<Stretch>) {
         let (mut slots, mut stretches) = (VecDeque::new(), Vec::<Stretch>::new());
         while slots.len() < max
-            && let Some(ticket) = self.next(head)
+            && let Some(ticket) = self.pop_next(head)
         {
             let lane = Lane::of(&ticket);
             slots.push_back(ticket);
@@ -235,13 +235,13 @@ impl<T> ReadyQueue<T> {
 }
 
 /// Moves the next entries of a lane into `run`, removing the markers before them.
-fn advance<T>(tail: &SegQueue<Entry<T>>, run: &mut VecDeque<Ticket<T>>, mut pass: impl FnMut()) {
+fn advance<T>(tail: &SegQueue<QueueEntry<T>>, run: &mut VecDeque<Ticket<T>>, mut pass: impl FnMut()) {
     while run.is_empty() {
         match tail.pop() {
             None => return,
-            Some(Entry::One(slot)) => run.push_back(slot),
-            Some(Entry::Run(next)) if next.is_empty() => pass(),
-            Some(Entry::Run(next)) => *run = next.into(),
+            Some(QueueEntry::One(slot)) => run.push_back(slot),
+            Some(QueueEntry::Run(next)) if next.is_empty() => pass(),
+            Some(QueueEntry::Run(next)) => *run = next.into(),
         }
     }
 }

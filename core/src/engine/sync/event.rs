@@ -25,33 +25,33 @@ impl Event {
     }
 
     pub(crate) fn listen(&self) -> EventListener {
-        EventListener { line: self.0.listen(), passed_on: PassedOn, woken: None }
+        EventListener { listener: self.0.listen(), wake_on_drop: WakeOnDrop, deferred: None }
     }
 
     #[inline]
     pub(crate) fn notify(&self, notification: impl IntoNotification<Tag = ()>) {
         assert_none_held();
         if self.0.notify(notification) > 0 {
-            run_woken();
+            wake_deferred();
         }
     }
 }
 
 /// A registered listener. Its fields are dropped in this order.
 pub(crate) struct EventListener {
-    line: event_listener::EventListener,
-    passed_on: PassedOn,
+    listener: event_listener::EventListener,
+    wake_on_drop: WakeOnDrop,
     /// A second reference, so that event-listener never drops the last one with its lock held.
-    woken: Option<Arc<Woken>>,
+    deferred: Option<Arc<DeferredWaker>>,
 }
 
 /// Wakes the recorded tasks on drop: a listener that is dropped with an unused notification
 /// passes it on to the next one.
-struct PassedOn;
+struct WakeOnDrop;
 
-impl Drop for PassedOn {
+impl Drop for WakeOnDrop {
     fn drop(&mut self) {
-        run_woken();
+        wake_deferred();
     }
 }
 
@@ -62,13 +62,13 @@ pub(crate) trait Listener {
 
 impl Listener for EventListener {
     fn wait(self) {
-        let Self { line, passed_on: _passed_on, .. } = self;
-        line.wait();
+        let Self { listener, wake_on_drop: _wake_on_drop, .. } = self;
+        listener.wait();
     }
 
     fn wait_deadline(self, deadline: Instant) -> Option<()> {
-        let Self { line, passed_on: _passed_on, .. } = self;
-        line.wait_deadline(deadline)
+        let Self { listener, wake_on_drop: _wake_on_drop, .. } = self;
+        listener.wait_deadline(deadline)
     }
 }
 
@@ -78,44 +78,44 @@ impl Future for EventListener {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         assert_none_held();
         let this = &mut *self;
-        let before = this.woken.take();
-        let woken = match &before {
-            Some(woken) if woken.0.will_wake(context.waker()) => woken.clone(),
-            _ => Arc::new(Woken(context.waker().clone())),
+        let before = this.deferred.take();
+        let deferred = match &before {
+            Some(deferred) if deferred.0.will_wake(context.waker()) => deferred.clone(),
+            _ => Arc::new(DeferredWaker(context.waker().clone())),
         };
-        this.woken = Some(woken.clone());
-        Pin::new(&mut this.line).poll(&mut Context::from_waker(&Waker::from(woken)))
+        this.deferred = Some(deferred.clone());
+        Pin::new(&mut this.listener).poll(&mut Context::from_waker(&Waker::from(deferred)))
         // `before` is dropped here, with no lock held.
     }
 }
 
 /// The waker of a task, to be called after event-listener's lock is released.
-struct Woken(Waker);
+struct DeferredWaker(Waker);
 
 thread_local! {
     /// The tasks that this thread has notified and not woken yet.
-    static WOKEN: RefCell<Vec<Arc<Woken>>> = const { RefCell::new(Vec::new()) };
+    static DEFERRED: RefCell<Vec<Arc<DeferredWaker>>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Wake for Woken {
+impl Wake for DeferredWaker {
     fn wake(self: Arc<Self>) {
-        let mut woken = Some(self);
+        let mut deferred = Some(self);
         // In a thread that is ending, the list may already be destroyed.
-        let _ = WOKEN.try_with(|list| list.borrow_mut().extend(woken.take()));
-        woken.into_iter().for_each(run);
+        let _ = DEFERRED.try_with(|list| list.borrow_mut().extend(deferred.take()));
+        deferred.into_iter().for_each(wake);
     }
 }
 
 /// Wakes a task. The drop of a waker is user code, too.
-fn run(woken: Arc<Woken>) {
-    if unharmed(move || woken.0.wake_by_ref()).is_none() {
+fn wake(deferred: Arc<DeferredWaker>) {
+    if unharmed(move || deferred.0.wake_by_ref()).is_none() {
         unharmed(|| tracing::error!("the waker of a task that waits for the queue panicked"));
     }
 }
 
 /// Wakes the recorded tasks, with no lock held. A waker may notify again.
 #[cold] // Not inlined into every offer: somebody sleeps seldom.
-fn run_woken() {
-    let woken = WOKEN.try_with(RefCell::take).unwrap_or_default();
-    woken.into_iter().for_each(run);
+fn wake_deferred() {
+    let deferred = DEFERRED.try_with(RefCell::take).unwrap_or_default();
+    deferred.into_iter().for_each(wake);
 }

@@ -174,9 +174,9 @@ impl<T> SegQueue<T> {
 
 /// event-listener's `Event`: a notification goes to the listeners that were registered before it,
 /// first come first served.
-pub(crate) struct Event(model::Arc<Line>);
+pub(crate) struct Event(model::Arc<EventState>);
 
-struct Line {
+struct EventState {
     listeners: model::Mutex<Listeners>,
     notified: model::Condvar,
 }
@@ -184,10 +184,10 @@ struct Line {
 struct Listeners {
     next: usize,
     /// In order of registration.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Waiter>,
 }
 
-struct Waiting {
+struct Waiter {
     number: usize,
     notified: bool,
     waker: Option<Waker>,
@@ -222,16 +222,16 @@ impl IntoNotification for Notification {
 impl Event {
     pub(crate) fn new() -> Self {
         let listeners = model::Mutex::new(Listeners { next: 0, waiting: VecDeque::new() });
-        Self(model::Arc::new(Line { listeners, notified: model::Condvar::new() }))
+        Self(model::Arc::new(EventState { listeners, notified: model::Condvar::new() }))
     }
 
     pub(crate) fn listen(&self) -> EventListener {
         let mut listeners = self.0.listeners.lock().unwrap();
         let number = listeners.next;
         listeners.next += 1;
-        listeners.waiting.push_back(Waiting { number, notified: false, waker: None });
+        listeners.waiting.push_back(Waiter { number, notified: false, waker: None });
         drop(listeners);
-        EventListener { line: self.0.clone(), number }
+        EventListener { event: self.0.clone(), number }
     }
 
     pub(crate) fn notify(&self, notification: impl IntoNotification) {
@@ -239,12 +239,15 @@ impl Event {
     }
 }
 
-impl Line {
+impl EventState {
     fn notify(&self, notification: Notification) {
         let mut listeners = self.listeners.lock().unwrap();
-        let already = listeners.waiting.iter().filter(|waiting| waiting.notified).count();
-        let count =
-            if notification.additional { notification.count } else { notification.count.saturating_sub(already) };
+        let notified_before = listeners.waiting.iter().filter(|waiting| waiting.notified).count();
+        let count = if notification.additional {
+            notification.count
+        } else {
+            notification.count.saturating_sub(notified_before)
+        };
         let mut wakers = Vec::new();
         for waiting in listeners.waiting.iter_mut().filter(|waiting| !waiting.notified).take(count) {
             waiting.notified = true;
@@ -262,20 +265,20 @@ pub(crate) trait Listener {
 }
 
 pub(crate) struct EventListener {
-    line: model::Arc<Line>,
+    event: model::Arc<EventState>,
     number: usize,
 }
 
 impl EventListener {
     fn find(&self, listeners: &mut Listeners) -> usize {
         let place = listeners.waiting.iter().position(|waiting| waiting.number == self.number);
-        place.expect("a listener stands in line until it is dropped")
+        place.expect("a listener is registered until it is dropped")
     }
 }
 
 impl Listener for EventListener {
     fn wait(self) {
-        let mut listeners = self.line.listeners.lock().unwrap();
+        let mut listeners = self.event.listeners.lock().unwrap();
         loop {
             let place = self.find(&mut listeners);
             if listeners.waiting[place].notified {
@@ -283,7 +286,7 @@ impl Listener for EventListener {
                 listeners.waiting[place].notified = false;
                 return;
             }
-            listeners = self.line.notified.wait(listeners).unwrap();
+            listeners = self.event.notified.wait(listeners).unwrap();
         }
     }
 
@@ -298,7 +301,7 @@ impl Future for EventListener {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut listeners = self.line.listeners.lock().unwrap();
+        let mut listeners = self.event.listeners.lock().unwrap();
         let place = self.find(&mut listeners);
         let waiting = &mut listeners.waiting[place];
         if waiting.notified {
@@ -313,12 +316,12 @@ impl Future for EventListener {
 impl Drop for EventListener {
     /// Passes an unused notification on to the next listener.
     fn drop(&mut self) {
-        let mut listeners = self.line.listeners.lock().unwrap();
+        let mut listeners = self.event.listeners.lock().unwrap();
         let place = self.find(&mut listeners);
         let left = listeners.waiting.remove(place);
         drop(listeners);
         if left.is_some_and(|left| left.notified) {
-            self.line.notify(Notification { count: 1, additional: true });
+            self.event.notify(Notification { count: 1, additional: true });
         }
     }
 }

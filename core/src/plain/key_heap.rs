@@ -144,6 +144,7 @@ impl<T> KeyHeap<T> {
         if let Ok(found) = self.by_key.find_entry(of_taken, |&found| found == at) {
             found.remove();
         }
+        // `swap_remove` moves the last entry to `at`; its key and its position must refer to it.
         if at < last
             && let Some(found) = self.by_key.find_mut(of_last, |&found| found == last)
         {

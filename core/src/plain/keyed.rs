@@ -177,8 +177,8 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         removed.is_some()
     }
 
-    /// Replaces the contents. The first list is the initial population, unless something was
-    /// queued before it.
+    /// Replaces the contents. The first list is the initial population, unless the queue was
+    /// written to before it.
     pub(super) fn replace_all<E>(
         &self,
         keyed: Vec<(String, Arc<T>)>,
@@ -190,12 +190,14 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         let mut state = self.state.lock();
         check(state.closed)?;
         let is_first = !std::mem::replace(&mut state.populated, true);
+        // Build the new contents beside the old ones, which are dropped after the lock is released.
         std::mem::swap(&mut state.heap, &mut before);
         for (key, object) in keyed {
             if state.heap.get(&key).is_some() {
                 dropped.extend(state.heap.set(&key, object));
                 continue;
             }
+            // A mark moves to the key's new object, which stands for the old one.
             let initial = is_first || before.get(&key).is_some_and(|entry| entry.initial);
             let arrival = state.next_arrival();
             state.heap.insert(&key, object, arrival, initial);
@@ -204,6 +206,8 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
         state.marks = state.marks - marks(&before) + marks(&state.heap);
         notify.ready = state.heap.entries().len();
         notify.after_removal(&state);
+        // Keys with a running handler are added when it ends. A panic of the order function here
+        // loses nothing: every entry is in place.
         let State { heap, running, .. } = &mut *state;
         heap.add_all_to_order(|entry| !running.contains(&entry.key), &*self.before);
         Ok(())

@@ -257,16 +257,19 @@ impl<T> Word<T> {
         let mut seen = self.word.load(Ordering::Acquire);
         loop {
             if seen == PEEK {
+                // The reader puts the list back within a few instructions.
                 sync::spin(&mut tries);
                 seen = self.word.load(Ordering::Acquire);
                 continue;
             }
+            // Decide by the state just read. The exchange below fails if it has changed.
             let enters = match (state(seen), rule) {
                 (State::Idle, Rule::Always | Rule::IfAbsent) => true,
                 (State::Idle, Rule::IfExists | Rule::IfIdle) if known() => true,
                 (State::Idle, _) | (State::Pending, Rule::IfIdle | Rule::IfAbsent) => return Push::Skipped(pending),
                 (State::Pending, _) => false,
                 (State::Running, _) => {
+                    // The answer depends on what the handler leaves, so settle decides.
                     pending.undecided = (rule != Rule::Always).then_some(rule);
                     mutant!(RunningDecidesNothing => pending.undecided = None);
                     mutant!(RunningIsDecidedAtOnce => if rule == Rule::IfExists && !known() {
@@ -281,6 +284,7 @@ impl<T> Word<T> {
                 Ok(_) if enters => return Push::Entered,
                 Ok(_) => return Push::Joined,
                 Err(now) => {
+                    // Another thread was faster: take the delta back and decide again.
                     // SAFETY: `new` was made right above and never published; only its top is
                     // taken off.
                     (pending, _) = unsafe { unlink(new) };
@@ -368,6 +372,7 @@ impl<T> Word<T> {
         let sentinel = mutant!(PeekIsATake => RUNNING; PEEK);
         let mut tries = 0;
         let mut seen = self.word.load(Ordering::Relaxed);
+        // Take the list out of the word, so that no thread frees or extends it during the copy.
         let list = loop {
             if seen == PEEK {
                 sync::spin(&mut tries);
@@ -382,6 +387,7 @@ impl<T> Word<T> {
                 Err(now) => seen = now,
             }
         };
+        // Copy it from the newest delta to the oldest.
         let mut copies = Vec::new();
         let mut word = list;
         while tag(word) != 0 {
@@ -406,6 +412,7 @@ impl<T> Word<T> {
             }
         }
         copies.reverse();
+        // Still under PEEK, so that both results belong to the same moment.
         let said = meanwhile();
         let peeked = self.word.swap(list, Ordering::AcqRel);
         debug_assert_eq!(peeked, sentinel, "nobody moves a peeked word");

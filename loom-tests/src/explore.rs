@@ -68,20 +68,20 @@ pub const FAILED: &str = "FAILED: ";
 static FIRST_PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 /// Installs a panic hook that prints the message of a panic in one line and records the first.
-fn note_panics() {
+fn record_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let message = panic.payload_as_str().unwrap_or("no text").lines().collect::<Vec<_>>().join(" ");
         let place = panic.location().map_or_else(String::new, |place| format!("{}:{}", place.file(), place.line()));
-        let said = format!("{message} ({place})");
-        eprintln!("{PANICKED}{said}");
-        FIRST_PANIC.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(said);
+        let line = format!("{message} ({place})");
+        eprintln!("{PANICKED}{line}");
+        FIRST_PANIC.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(line);
     }));
 }
 
 /// Returns whether a panic comes from the model, and not from loom itself.
-pub fn is_of_the_model(said: &str) -> bool {
-    let of_loom = said.contains("/loom-0.") && !REPORTS.iter().any(|report| said.contains(report));
-    !of_loom && !said.starts_with(NO_END)
+pub fn is_model_failure(message: &str) -> bool {
+    let of_loom = message.contains("/loom-0.") && !REPORTS.iter().any(|report| message.contains(report));
+    !of_loom && !message.starts_with(NO_END)
 }
 
 /// Explores the selected models: a single one in this process, several in a process each, on
@@ -96,17 +96,17 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     mutants::choose(chosen.flatten());
     let matches =
         |model: &Model, name: &str| if arguments.exact { model.name == name } else { model.name.contains(name) };
-    let asked = |model: &&Model| names.is_empty() || names.iter().any(|name| matches(model, name));
-    let models: Vec<_> = models::all().into_iter().filter(asked).collect();
+    let is_selected = |model: &&Model| names.is_empty() || names.iter().any(|name| matches(model, name));
+    let models: Vec<_> = models::all().into_iter().filter(is_selected).collect();
     match models.as_slice() {
         [] => ExitCode::from(2),
-        [model] => here(model, arguments.unbounded),
-        models => side_by_side(models, arguments),
+        [model] => run_here(model, arguments.unbounded),
+        models => run_each(models, arguments),
     }
 }
 
-fn here(model: &'static Model, unbounded: bool) -> ExitCode {
-    note_panics();
+fn run_here(model: &'static Model, unbounded: bool) -> ExitCode {
+    record_panics();
     let Err(failure) = explore(model, unbounded) else { return ExitCode::SUCCESS };
     let (code, why) = match failure {
         Failure::Broken(why) => (BROKEN, why),
@@ -117,8 +117,8 @@ fn here(model: &'static Model, unbounded: bool) -> ExitCode {
 }
 
 /// Runs each model in a process of its own, so that a panic is attributed to the right model.
-fn side_by_side(models: &[&Model], arguments: &Arguments) -> ExitCode {
-    let (holding, stdout) = (AtomicUsize::new(0), Mutex::new(io::stdout()));
+fn run_each(models: &[&Model], arguments: &Arguments) -> ExitCode {
+    let (held, stdout) = (AtomicUsize::new(0), Mutex::new(io::stdout()));
     on_every_core(models.iter(), |model| {
         let mut command = this_program();
         command.args(["--exact", model.name]);
@@ -126,13 +126,13 @@ fn side_by_side(models: &[&Model], arguments: &Arguments) -> ExitCode {
         command.args(arguments.unbounded.then_some("--unbounded"));
         let output = command.output().expect("this program can be started");
         // Relaxed: a counter that is read when the threads have ended.
-        holding.fetch_add(usize::from(output.status.success()), Ordering::Relaxed);
+        held.fetch_add(usize::from(output.status.success()), Ordering::Relaxed);
         let mut stdout = stdout.lock().unwrap();
         io::stderr().write_all(&output.stderr).and_then(|()| stdout.write_all(&output.stdout)).unwrap();
     });
-    let holding = holding.into_inner();
-    println!("{holding} of {} models hold", models.len());
-    if holding == models.len() { ExitCode::SUCCESS } else { ExitCode::from(BROKEN) }
+    let held = held.into_inner();
+    println!("{held} of {} models hold", models.len());
+    if held == models.len() { ExitCode::SUCCESS } else { ExitCode::from(BROKEN) }
 }
 
 fn explore(model: &'static Model, unbounded: bool) -> Result<(), Failure> {
@@ -146,20 +146,20 @@ fn explore(model: &'static Model, unbounded: bool) -> Result<(), Failure> {
     builder.max_permutations = None;
     builder.max_duration = None;
     builder.max_branches = 5_000;
-    let (counted, noted) = (iterations.clone(), seen.clone());
+    let (counted, outcomes) = (iterations.clone(), seen.clone());
     let check = move || {
         // Relaxed: a counter, on one system thread.
         let count = counted.fetch_add(1, Ordering::Relaxed);
         assert!(count < 3 * model.at_least + ENDLESS, "{NO_END}");
         let outcome = (model.body)();
         assert!(model.outcomes.contains(&outcome.as_str()), "{outcome:?} is not an outcome of this model");
-        noted.lock().unwrap().insert(outcome);
+        outcomes.lock().unwrap().insert(outcome);
     };
     *FIRST_PANIC.lock().unwrap() = None;
     if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| builder.check(check))).is_err() {
-        let said = FIRST_PANIC.lock().unwrap().take().unwrap_or_default();
-        let why = format!("schedule {}: {said}", iterations.load(Ordering::Relaxed));
-        return Err(if is_of_the_model(&said) { Failure::Broken(why) } else { Failure::NoVerdict(why) });
+        let message = FIRST_PANIC.lock().unwrap().take().unwrap_or_default();
+        let why = format!("schedule {}: {message}", iterations.load(Ordering::Relaxed));
+        return Err(if is_model_failure(&message) { Failure::Broken(why) } else { Failure::NoVerdict(why) });
     }
 
     let iterations = iterations.load(Ordering::Relaxed);

@@ -14,7 +14,7 @@ use std::time::Instant;
 use deltafifo::mutants::{ALL, Mutant};
 
 use crate::cores::{on_every_core, this_program};
-use crate::explore::{BROKEN, FAILED, Model, PANICKED, is_of_the_model};
+use crate::explore::{BROKEN, FAILED, Model, PANICKED, is_model_failure};
 use crate::models;
 
 const SURVIVED: &str = "SURVIVED";
@@ -168,7 +168,7 @@ fn defect(model: &Model, mutant: Mutant) -> Option<String> {
         Some(code) if code == i32::from(BROKEN) => after(text(&output.stdout), FAILED),
         // A panic during another panic's unwinding aborts the process; the first panic has
         // printed the reason.
-        None => after(text(&output.stderr), PANICKED).filter(|said| is_of_the_model(said)),
+        None => after(text(&output.stderr), PANICKED).filter(|message| is_model_failure(message)),
         Some(_) => None,
     }
 }

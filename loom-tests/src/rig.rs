@@ -35,7 +35,7 @@ impl Object {
 
     /// Returns the number. Fails if this thread cannot see the whole object.
     pub fn read(&self) -> usize {
-        assert_eq!(self.finished.load(Ordering::Relaxed), 1, "an object is seen before it is finished");
+        assert_eq!(self.finished.load(Ordering::Relaxed), 1, "an object is visible before it is completely written");
         self.number
     }
 }
@@ -132,7 +132,7 @@ pub fn show(deltas: &Deltas<Object>, key: &str) -> String {
             format!("{}{key}{number}", sign(delta.kind))
         })
         .collect();
-    assert!(!shown.is_empty(), "a pop without deltas");
+    assert!(!shown.is_empty(), "a pop returned no deltas");
     format!("[{}]", shown.join(" "))
 }
 
@@ -171,10 +171,10 @@ pub struct Exclusive {
 
 impl Exclusive {
     pub fn handle(&self, handler: impl FnOnce()) {
-        assert!(!std::mem::replace(&mut *self.running.lock().unwrap(), true), "two handlers of one key");
+        assert!(!std::mem::replace(&mut *self.running.lock().unwrap(), true), "two handlers of one key overlap");
         // Relaxed: the slot's word must make the last handler's work visible.
         let before = self.handled.load(Ordering::Relaxed);
-        assert_eq!(before, *self.truth.lock().unwrap(), "a handler does not see what the one before it did");
+        assert_eq!(before, *self.truth.lock().unwrap(), "a handler does not see the work of the previous one");
         handler();
         self.handled.store(before + 1, Ordering::Relaxed);
         *self.truth.lock().unwrap() += 1;

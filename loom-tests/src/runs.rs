@@ -109,8 +109,8 @@ fn report(mutant: &str, schedules: usize) -> Option<String> {
     let schedules = schedules.to_string();
     let output = this_program().args(["handlers", "--mutant", mutant, "--schedules", &schedules]).output();
     let output = output.expect("this program can be started");
-    let said = String::from_utf8_lossy(&output.stderr);
-    let (_, after) = said.split_once("panicked at ")?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let (_, after) = stderr.split_once("panicked at ")?;
     let why = after.lines().nth(1)?.chars().take(160).collect::<String>();
-    (!output.status.success() && said.contains("failing schedule") && !why.contains("max_steps")).then_some(why)
+    (!output.status.success() && stderr.contains("failing schedule") && !why.contains("max_steps")).then_some(why)
 }

@@ -155,7 +155,7 @@ pub fn everything() {
     }
     assert_eq!(world.stored(), expected.join(" "));
     let known = if world.outside.is_none() { expected.len() } else { 0 };
-    assert_eq!(mutants::slots(fifo), known, "a slot of nothing is kept");
+    assert_eq!(mutants::slots(fifo), known, "a slot without an object is left");
 }
 
 /// Makes the last relist, after all offers, and returns what must be stored after it. It keeps
@@ -285,7 +285,7 @@ fn handled(mut item: Item<'_>, world: &World) {
     let key = OWNED.iter().flatten().chain(&LISTED).copied().find(|key| *key == item.key()).unwrap();
     let exclusive = world.keys.lock().unwrap()[key].exclusive.clone();
     exclusive.handle(|| {
-        assert!(!item.deltas().is_empty(), "a pop without deltas");
+        assert!(!item.deltas().is_empty(), "a pop returned no deltas");
         let mut keys = world.keys.lock().unwrap();
         let notes = keys.get_mut(key).unwrap();
         let known = notes.last;
@@ -296,7 +296,7 @@ fn handled(mut item: Item<'_>, world: &World) {
             };
             match delta.kind {
                 DeltaType::Sync => assert_eq!(Some(step), known, "a stale Sync of {key}"),
-                DeltaType::Replaced => assert!(LISTED.contains(&key) || SHARED.contains(&key), "{key} was only kept"),
+                DeltaType::Replaced => assert!(LISTED.contains(&key) || SHARED.contains(&key), "{key} was not listed"),
                 _ => notes.handled.push(step),
             }
             notes.last = Some(step);

@@ -10,43 +10,43 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread::{self, JoinHandle};
 use tokio::sync::Notify;
 
-use super::told::{Log, Misses};
+use super::log::{Log, MayMiss};
 use super::world::{Object, World};
-use super::{INITIAL, dawdle, join};
+use super::{INITIAL, join, yield_randomly};
 
 /// How a handler ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// When the informer stops.
-    Stays,
+    WithInformer,
     /// Another thread removes it at any moment.
     Removed,
     /// It removes itself after this many notifications.
-    Leaves(usize),
+    RemovesItself(usize),
 }
 
 /// Registers a handler at any moment and runs it.
-pub fn handle(world: &Arc<World>) -> Met {
-    dawdle(60);
-    let (buffer, misses) = match thread_rng().gen_range(0..4) {
-        0 => (Buffer::Compress, Misses::Between),
-        1 => (Buffer::HoldBack(thread_rng().gen_range(1..3)), Misses::Before),
-        2 => (Buffer::HoldBack(1_000), Misses::Before),
-        _ => (Buffer::DropAndResync(thread_rng().gen_range(1..4)), Misses::Dropped),
+pub fn register_and_run(world: &Arc<World>) -> Registered {
+    yield_randomly(60);
+    let (buffer, may_miss) = match thread_rng().gen_range(0..4) {
+        0 => (Buffer::Compress, MayMiss::Any),
+        1 => (Buffer::HoldBack(thread_rng().gen_range(1..3)), MayMiss::BeforeFirst),
+        2 => (Buffer::HoldBack(1_000), MayMiss::BeforeFirst),
+        _ => (Buffer::DropAndResync(thread_rng().gen_range(1..4)), MayMiss::BeforeResync),
     };
     let ending = match thread_rng().gen_range(0..4) {
         0 => Ending::Removed,
-        1 => Ending::Leaves(thread_rng().gen_range(1..6)),
-        _ => Ending::Stays,
+        1 => Ending::RemovesItself(thread_rng().gen_range(1..6)),
+        _ => Ending::WithInformer,
     };
     let resync = thread_rng().gen_bool(0.5).then_some(Duration::from_secs(1));
     let options = HandlerOptions::new().buffer(buffer).resync(resync);
-    let handler = Handler { world: world.clone(), log: Arc::default(), misses, ending };
+    let handler = Handler { world: world.clone(), log: Arc::default(), may_miss, ending };
     if thread_rng().gen_bool(0.5) {
         let stream = world.informer.subscribe(options).unwrap();
-        handler.listen(stream)
+        handler.run_stream(stream)
     } else {
-        handler.be_called(options)
+        handler.run_callback(options)
     }
 }
 
@@ -54,16 +54,16 @@ pub fn handle(world: &Arc<World>) -> Met {
 pub struct Handler {
     pub world: Arc<World>,
     pub log: Arc<Log>,
-    pub misses: Misses,
+    pub may_miss: MayMiss,
     pub ending: Ending,
 }
 
 /// A handler that has been notified of everything, or that was removed.
-pub struct Met {
+pub struct Registered {
     pub handler: Handler,
     registration: Registration<Object>,
     stream: Option<Subscription<Object>>,
-    teller: Option<JoinHandle<()>>,
+    delivery: Option<JoinHandle<()>>,
 }
 
 impl Handler {
@@ -72,61 +72,63 @@ impl Handler {
         self.world.last.get().is_some_and(|all| self.log.knows(all))
     }
 
-    pub fn listen(self, mut stream: Subscription<Object>) -> Met {
+    pub fn run_stream(self, mut stream: Subscription<Object>) -> Registered {
         let registration = stream.registration().clone();
         let removed = registration.clone();
         let remover = (self.ending == Ending::Removed).then(|| {
             thread::spawn(move || {
-                dawdle(60);
+                yield_randomly(60);
                 block_on(removed.remove());
             })
         });
-        for number in 1.. {
+        for count in 1.. {
             let has_synced = registration.has_synced();
-            let Some(told) = block_on(stream.next()) else {
-                assert_eq!(self.ending, Ending::Removed, "the stream ends");
+            let Some(notification) = block_on(stream.next()) else {
+                assert_eq!(self.ending, Ending::Removed, "the stream ended, but the handler was not removed");
                 break;
             };
-            self.log.note(&told, has_synced);
+            self.log.record(&notification, has_synced);
             match self.ending {
                 Ending::Removed => {}
-                Ending::Leaves(most) if number >= most => break,
-                Ending::Leaves(_) | Ending::Stays if self.is_complete() => break,
-                Ending::Leaves(_) | Ending::Stays => {}
+                Ending::RemovesItself(most) if count >= most => break,
+                Ending::RemovesItself(_) | Ending::WithInformer if self.is_complete() => break,
+                Ending::RemovesItself(_) | Ending::WithInformer => {}
             }
         }
         join(remover);
-        let stream = (self.ending == Ending::Stays).then_some(stream);
-        Met { handler: self, registration, stream, teller: None }
+        let stream = (self.ending == Ending::WithInformer).then_some(stream);
+        Registered { handler: self, registration, stream, delivery: None }
     }
 
-    fn be_called(self, options: HandlerOptions<Object>) -> Met {
-        let (complete, own) = (Arc::new(Notify::new()), Arc::new(OnceLock::<Registration<Object>>::new()));
-        let (handler, completed, handle) = (self.clone(), complete.clone(), own.clone());
-        let mut number = 0;
-        let called = move |told| {
+    fn run_callback(self, options: HandlerOptions<Object>) -> Registered {
+        let (complete, registration_cell) =
+            (Arc::new(Notify::new()), Arc::new(OnceLock::<Registration<Object>>::new()));
+        let (handler, completed, cell) = (self.clone(), complete.clone(), registration_cell.clone());
+        let mut count = 0;
+        let called = move |notification| {
             handler.log.call_begins();
-            handler.log.note(&told, false);
-            number += 1;
-            let (handler, completed, handle) = (handler.clone(), completed.clone(), handle.clone());
+            handler.log.record(&notification, false);
+            count += 1;
+            let (handler, completed, cell) = (handler.clone(), completed.clone(), cell.clone());
             async move {
                 thread::yield_now();
                 if handler.is_complete() {
                     completed.notify_one();
                 }
-                let leaves = matches!(handler.ending, Ending::Leaves(most) if number >= most || handler.is_complete());
+                let removes_itself =
+                    matches!(handler.ending, Ending::RemovesItself(most) if count >= most || handler.is_complete());
                 handler.log.call_ends();
-                if leaves {
-                    handle.get().unwrap().detach();
-                    handler.log.leaves();
+                if removes_itself {
+                    cell.get().unwrap().detach();
+                    handler.log.removes_itself();
                 }
             }
         };
-        let (registration, telling) = self.world.informer.add_handler_by_hand(options, called).unwrap();
-        own.set(registration.clone()).unwrap();
-        let mut teller = Some(thread::spawn(move || block_on(telling)));
+        let (registration, deliver) = self.world.informer.add_handler_by_hand(options, called).unwrap();
+        registration_cell.set(registration.clone()).unwrap();
+        let mut delivery = Some(thread::spawn(move || block_on(deliver)));
         match self.ending {
-            Ending::Stays => {
+            Ending::WithInformer => {
                 if thread_rng().gen_bool(0.5) {
                     block_on(registration.wait_for_sync()).unwrap();
                     self.log.has_synced(&INITIAL);
@@ -134,42 +136,42 @@ impl Handler {
                 block_on(complete.notified());
             }
             Ending::Removed => {
-                dawdle(60);
+                yield_randomly(60);
                 block_on(registration.remove());
                 self.log.close();
             }
-            Ending::Leaves(_) => {
+            Ending::RemovesItself(_) => {
                 block_on(registration.ended());
                 self.log.close();
             }
         }
-        if self.ending != Ending::Stays {
-            join(teller.take());
+        if self.ending != Ending::WithInformer {
+            join(delivery.take());
         }
-        Met { handler: self, registration, stream: None, teller }
+        Registered { handler: self, registration, stream: None, delivery }
     }
 }
 
-impl Met {
+impl Registered {
     /// Checks that no further notification is pending. Called when all writes are handled.
-    pub fn is_at_rest(&mut self) {
+    pub fn check_complete(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         loop {
             let has_synced = self.registration.has_synced();
-            let Some(told) = stream.next().now_or_never() else { break };
-            self.handler.log.note(&told.expect("it was not removed"), has_synced);
+            let Some(notification) = stream.next().now_or_never() else { break };
+            self.handler.log.record(&notification.expect("the handler was not removed"), has_synced);
         }
-        assert!(self.handler.is_complete(), "it is told more, and of what is not stored");
-        assert!(self.registration.has_synced(), "it was told all that is initial");
+        assert!(self.handler.is_complete(), "the handler knows more than is stored");
+        assert!(self.registration.has_synced(), "the handler knows all initial objects");
     }
 
     /// Checks the handler after the informer has stopped.
-    pub fn ends(&mut self) {
+    pub fn check_stopped(&mut self) {
         self.handler.log.close();
         if let Some(stream) = &mut self.stream {
-            assert!(matches!(stream.next().now_or_never(), Some(None)), "its stream ends");
+            assert!(matches!(stream.next().now_or_never(), Some(None)), "the stream has not ended");
         }
-        join(self.teller.take());
-        assert_eq!(self.registration.depth(), 0, "something waits for who is gone");
+        join(self.delivery.take());
+        assert_eq!(self.registration.depth(), 0, "notifications wait for a handler that has ended");
     }
 }

@@ -12,7 +12,7 @@
 //! sleeps for ever is a deadlock, which shuttle reports.
 
 mod handler;
-mod told;
+mod log;
 mod world;
 
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use shuttle::future::block_on;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread::{self, JoinHandle};
 
-use handler::{Ending, Handler, Met, handle};
-use told::Misses;
+use handler::{Ending, Handler, Registered, register_and_run};
+use log::MayMiss;
 use world::World;
 
 /// The keys of the writers; the keys of the relists; the keys that are there from the beginning
@@ -42,17 +42,18 @@ const HANDLERS: usize = 3;
 pub fn everything() {
     let world = Arc::new(World::new());
     let alive = world.alive.clone();
-    let initial = INITIAL.map(|key| world.written(key)).to_vec();
+    let initial = INITIAL.map(|key| world.next_object(key)).to_vec();
     match world.informer.fed() {
         Fed::Delta(fifo) => drop(fifo.replace(initial, "1").unwrap()),
         Fed::InOrder(fifo) => fifo.replace(initial, "1").unwrap(),
     }
 
-    let first = Handler { world: world.clone(), log: Arc::default(), misses: Misses::Nothing, ending: Ending::Stays };
+    let first =
+        Handler { world: world.clone(), log: Arc::default(), may_miss: MayMiss::Nothing, ending: Ending::WithInformer };
     let mut stream = world.informer.subscribe(HandlerOptions::new().buffer(Buffer::HoldBack(1_000))).unwrap();
-    assert!(stream.next().now_or_never().is_none(), "it has walked: nothing is left to its walk any more");
-    let mut handlers = vec![thread::spawn(move || first.listen(stream))];
-    handlers.extend((0..HANDLERS).map(|_| beside(&world, handle)));
+    assert!(stream.next().now_or_never().is_none(), "the walk of an empty store has ended");
+    let mut handlers = vec![thread::spawn(move || first.run_stream(stream))];
+    handlers.extend((0..HANDLERS).map(|_| beside(&world, register_and_run)));
 
     let (workers, writers): (_, Vec<_>) = match world.informer.fed() {
         Fed::Delta(_) => {
@@ -71,22 +72,22 @@ pub fn everything() {
     join(others);
     let mut handlers: Vec<_> = handlers.into_iter().map(|handler| handler.join().unwrap()).collect();
     for handler in &mut handlers {
-        handler.is_at_rest();
+        handler.check_complete();
     }
-    let too_late = beside(&world, |world| come_too_late(world));
+    let late = beside(&world, |world| subscribe_late(world));
     block_on(world.informer.stop());
-    handlers.iter_mut().for_each(Met::ends);
+    handlers.iter_mut().for_each(Registered::check_stopped);
     join(workers);
-    join([too_late]);
+    join([late]);
 
     let keys = std::mem::take(&mut *world.keys.lock().unwrap());
-    let truth = keys.into_iter().map(|(key, of_key)| (key, of_key.history)).collect();
-    for Met { handler, .. } in &handlers {
-        handler.log.judge(&truth, handler.misses);
+    let truth = keys.into_iter().map(|(key, state)| (key, state.history)).collect();
+    for Registered { handler, .. } in &handlers {
+        handler.log.check_history(&truth, handler.may_miss);
     }
     assert_eq!(*world.errors.lock().unwrap(), Vec::<String>::new());
     drop((handlers, world));
-    assert_eq!(Arc::strong_count(&alive), 1, "an object is kept");
+    assert_eq!(Arc::strong_count(&alive), 1, "an object is still referenced");
 }
 
 fn beside<R: Send + 'static>(
@@ -102,46 +103,46 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
 }
 
 /// Lets other threads run, for a random number of steps.
-fn dawdle(most: usize) {
+fn yield_randomly(most: usize) {
     for _ in 0..thread_rng().gen_range(0..most) {
         thread::yield_now();
     }
 }
 
 fn write(world: &World, keys: [&'static str; 2]) {
-    let Fed::Delta(fifo) = world.informer.fed() else { unreachable!("it has one writer") };
+    let Fed::Delta(fifo) = world.informer.fed() else { unreachable!("the in-order queue has one writer") };
     for _ in 0..OFFERS {
         let key = keys[thread_rng().gen_range(0..2)];
         match thread_rng().gen_range(0..10) {
-            0..3 => fifo.add(world.written(key)).unwrap(),
-            3..7 => fifo.update(world.written(key)).unwrap(),
-            _ => fifo.delete(world.deleted(key)).unwrap(),
+            0..3 => fifo.add(world.next_object(key)).unwrap(),
+            3..7 => fifo.update(world.next_object(key)).unwrap(),
+            _ => fifo.delete(world.delete_object(key)).unwrap(),
         }
     }
 }
 
 /// Lists its own keys, and keeps the others.
 fn relist(world: &World) {
-    let Fed::Delta(fifo) = world.informer.fed() else { unreachable!("it has one writer") };
+    let Fed::Delta(fifo) = world.informer.fed() else { unreachable!("the in-order queue has one writer") };
     for number in 0..RELISTS {
         let mut relist = fifo.begin_replace();
         OWNED.iter().flatten().chain(&INITIAL).for_each(|key| relist.keep(key).unwrap());
-        relist.offer(world.listed(&LISTED)).unwrap();
+        relist.offer(world.list_some(&LISTED)).unwrap();
         relist.commit(&(number + 2).to_string()).unwrap();
     }
 }
 
 fn write_in_order(world: &World) {
-    let Fed::InOrder(fifo) = world.informer.fed() else { unreachable!("it has more writers") };
+    let Fed::InOrder(fifo) = world.informer.fed() else { unreachable!("the queue by key has several writers") };
     let keys = [OWNED[0], OWNED[1], LISTED].concat();
     for number in 0..2 * OFFERS {
         let key = keys[thread_rng().gen_range(0..keys.len())];
         match thread_rng().gen_range(0..10) {
-            0..3 => fifo.add(world.written(key)).unwrap(),
-            3..6 => fifo.update(world.written(key)).unwrap(),
-            6..8 => fifo.delete(world.deleted(key)).unwrap(),
+            0..3 => fifo.add(world.next_object(key)).unwrap(),
+            3..6 => fifo.update(world.next_object(key)).unwrap(),
+            6..8 => fifo.delete(world.delete_object(key)).unwrap(),
             _ => {
-                let all = INITIAL.iter().filter_map(|key| world.stored(key)).chain(world.listed(&keys)).collect();
+                let all = INITIAL.iter().filter_map(|key| world.stored(key)).chain(world.list_some(&keys)).collect();
                 fifo.replace(all, &(number + 2).to_string()).unwrap();
             }
         }
@@ -155,9 +156,9 @@ fn finish(world: &World) {
         fifo.bookmark("100").unwrap();
         fifo.wait_for_resource_version("100").unwrap();
     }
-    let last = world.written(LAST);
+    let last = world.next_object(LAST);
     let keys = world.keys.lock().unwrap();
-    let stored = keys.iter().filter_map(|(key, of_key)| Some((*key, of_key.history.now()?))).collect();
+    let stored = keys.iter().filter_map(|(key, state)| Some((*key, state.history.now()?))).collect();
     drop(keys);
     world.last.set(stored).unwrap();
     match world.informer.fed() {
@@ -168,14 +169,14 @@ fn finish(world: &World) {
 
 fn resync(world: &World) {
     for number in 1..4 {
-        dawdle(40);
+        yield_randomly(40);
         world.informer.resync_in(Duration::from_secs(1_000 * number));
     }
 }
 
 /// Subscribes while the informer stops. If that succeeds, the stream must end.
-fn come_too_late(world: &World) {
-    dawdle(8);
+fn subscribe_late(world: &World) {
+    yield_randomly(8);
     if let Ok(mut stream) = world.informer.subscribe(HandlerOptions::new()) {
         while block_on(stream.next()).is_some() {}
     }

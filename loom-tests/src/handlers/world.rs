@@ -9,7 +9,7 @@ use deltafifo_informer::lister_watcher::Scripted;
 use serde::Deserialize;
 use shuttle::rand::{Rng, thread_rng};
 
-use super::told::History;
+use super::log::History;
 
 #[derive(Deserialize)]
 pub struct Object {
@@ -75,54 +75,54 @@ pub struct World {
 impl World {
     pub fn new() -> Self {
         let errors = Arc::<Mutex<Vec<String>>>::default();
-        let told = errors.clone();
+        let reported = errors.clone();
         let informer = SharedInformer::with_keys(Scripted::new(), KeyFunc::meta_namespace(Access));
-        let informer = informer.on_error(move |error| told.lock().unwrap().push(error.to_string()));
+        let informer = informer.on_error(move |error| reported.lock().unwrap().push(error.to_string()));
         let informer = if thread_rng().gen_bool(0.3) { informer.in_order() } else { informer.workers(2) };
-        let informer = informer.build().expect("it has no indexes");
+        let informer = informer.build().expect("an informer without indexes builds");
         Self { informer, keys: Mutex::default(), last: OnceLock::new(), errors, alive: Arc::default() }
     }
 
     /// Records and returns the next object of a key. For the key's only writer.
-    pub fn written(&self, key: &'static str) -> Arc<Object> {
+    pub fn next_object(&self, key: &'static str) -> Arc<Object> {
         let mut keys = self.keys.lock().unwrap();
-        let of_key = keys.entry(key).or_default();
-        of_key.versions += 1;
-        of_key.history.goes_on(Some(of_key.versions));
-        self.object(key, of_key)
+        let state = keys.entry(key).or_default();
+        state.versions += 1;
+        state.history.push(Some(state.versions));
+        self.object(key, state)
     }
 
     /// Records the deletion of a key. Returns its last object.
-    pub fn deleted(&self, key: &'static str) -> Arc<Object> {
+    pub fn delete_object(&self, key: &'static str) -> Arc<Object> {
         let mut keys = self.keys.lock().unwrap();
-        let of_key = keys.entry(key).or_default();
-        let last = self.object(key, of_key);
-        of_key.history.goes_on(None);
-        of_key.lives += 1;
+        let state = keys.entry(key).or_default();
+        let last = self.object(key, state);
+        state.history.push(None);
+        state.lives += 1;
         last
     }
 
     /// Returns the stored object of a key, if its only writer has written one.
     pub fn stored(&self, key: &'static str) -> Option<Arc<Object>> {
         let keys = self.keys.lock().unwrap();
-        let of_key = keys.get(key).filter(|of_key| of_key.history.now().is_some())?;
-        Some(self.object(key, of_key))
+        let state = keys.get(key).filter(|state| state.history.now().is_some())?;
+        Some(self.object(key, state))
     }
 
-    fn object(&self, key: &'static str, of_key: &Key) -> Arc<Object> {
-        let (version, life) = (of_key.versions, of_key.lives.to_string());
+    fn object(&self, key: &'static str, state: &Key) -> Arc<Object> {
+        let (version, life) = (state.versions, state.lives.to_string());
         Arc::new(Object { key, text: version.to_string(), version, life, _alive: self.alive.clone() })
     }
 
     /// Returns a list of some of the keys; the others are deleted.
-    pub fn listed(&self, keys: &[&'static str]) -> Vec<Arc<Object>> {
+    pub fn list_some(&self, keys: &[&'static str]) -> Vec<Arc<Object>> {
         let some = keys.iter().filter_map(|key| match thread_rng().gen_range(0..3) {
             0 => {
-                self.deleted(key);
+                self.delete_object(key);
                 None
             }
             1 => self.stored(key),
-            _ => Some(self.written(key)),
+            _ => Some(self.next_object(key)),
         });
         some.collect()
     }

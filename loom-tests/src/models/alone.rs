@@ -84,7 +84,7 @@ fn delete(store: &Store) {
 /// Returns what is stored. Checks that the index contains the same.
 fn stored(store: &Store) -> String {
     let known = show_all(&store.list());
-    assert_eq!(by_parity(store), known, "an index that is not what the store knows");
+    assert_eq!(by_parity(store), known, "the index differs from the store");
     known
 }
 
@@ -146,7 +146,7 @@ fn build(store: &Arc<Store>, write: impl FnOnce(&Store) + Send + 'static) -> Str
     writer.join().unwrap();
     let known = stored(store);
     let later: Vec<_> = ["even", "odd"].iter().flat_map(|value| store.by_index(LATER, value).unwrap()).collect();
-    assert_eq!(show_all(&later), known, "an index that is not what the store knows");
+    assert_eq!(show_all(&later), known, "the index differs from the store");
     known
 }
 

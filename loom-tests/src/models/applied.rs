@@ -93,9 +93,9 @@ fn tracked(objects: &[Arc<Object>]) -> Arc<Fifo> {
 /// Returns what was left.
 fn applied_with_the_rest(fifo: &Fifo) -> String {
     let log = Log::default();
-    assert_eq!(fifo.applied_version(), None, "applied, and not handled");
+    assert_eq!(fifo.applied_version(), None, "applied before it was handled");
     drain(fifo, &log, true);
-    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "handled, and not applied");
+    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "handled, but not applied");
     log.text()
 }
 
@@ -119,11 +119,11 @@ fn two_handlers_and_an_observer() -> String {
     let applied = fifo.applied_version();
     if applied.is_some() {
         let seen = [0, 1].map(|number: usize| work[number].load(Ordering::Relaxed));
-        assert_eq!(seen, [1, 1], "what a handler did is not seen");
+        assert_eq!(seen, [1, 1], "the work of a handler is not visible");
     }
     one.join().unwrap();
     other.join().unwrap();
-    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "handled, and not applied");
+    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "handled, but not applied");
     applied.unwrap_or_else(|| "not yet".to_owned())
 }
 
@@ -193,9 +193,9 @@ fn a_page_on_a_claim() -> String {
     fifo.update_batch(vec![Object::new("a", 2)]).unwrap();
     fifo.bookmark("7").unwrap();
     deletion.join().unwrap();
-    assert_eq!(fifo.applied_version(), None, "applied, and not handled");
+    assert_eq!(fifo.applied_version(), None, "applied before it was handled");
     let rest = outside.rest(&fifo);
-    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "handled, and not applied");
+    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "handled, but not applied");
     rest
 }
 
@@ -209,10 +209,10 @@ fn past_the_backlog() -> String {
     let (first, second) = (fifo.try_pop(), fifo.try_pop());
     producer.join().unwrap();
     let item = first.or(second).or_else(|| fifo.try_pop()).unwrap();
-    assert!(fifo.try_pop().is_none(), "a key is handed out twice");
-    assert_eq!(fifo.applied_version(), None, "applied, and not handled");
+    assert!(fifo.try_pop().is_none(), "a key is popped twice");
+    assert_eq!(fifo.applied_version(), None, "applied before it was handled");
     end(item, true);
-    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "handled, and not applied");
+    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "handled, but not applied");
     let log = Log::default();
     drain(&fifo, &log, true);
     log.text()
@@ -227,7 +227,7 @@ fn about_to_apply() -> Arc<Fifo> {
 }
 
 /// A thread that has waited for a version finds its object in the store.
-fn told(wait: fn(&Fifo)) -> String {
+fn stored_after(wait: fn(&Fifo)) -> String {
     let fifo = about_to_apply();
     let waiter = beside(&fifo, move |fifo| {
         wait(fifo);
@@ -238,11 +238,11 @@ fn told(wait: fn(&Fifo)) -> String {
 }
 
 fn waiting() -> String {
-    told(|fifo| fifo.wait_for_resource_version("7").unwrap())
+    stored_after(|fifo| fifo.wait_for_resource_version("7").unwrap())
 }
 
 fn waiting_async() -> String {
-    told(|fifo| block_on(fifo.wait_for_resource_version_async("7")).unwrap())
+    stored_after(|fifo| block_on(fifo.wait_for_resource_version_async("7")).unwrap())
 }
 
 /// A wait for a version without a marker ends at the close.
@@ -325,6 +325,6 @@ fn commit_superseded() -> String {
     newer.join().unwrap();
     drain(&fifo, &log, true);
     let applied = fifo.applied_version();
-    assert_eq!(applied.as_deref(), is_committed.then_some("7"), "what is applied is what was committed");
+    assert_eq!(applied.as_deref(), is_committed.then_some("7"), "the applied version is the committed one");
     format!("{} {}", if is_committed { "committed" } else { "superseded" }, log.text())
 }

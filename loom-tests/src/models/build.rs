@@ -59,7 +59,7 @@ fn beside_an_index(fifo: &Arc<Fifo>) -> String {
     let found = by_parity(fifo, LATER);
     consumer.join().unwrap();
     let known: String = fifo.store().list().iter().map(|object| parity(object)).collect();
-    assert_eq!(by_parity(fifo, LATER), known, "an index that is not what the store knows");
+    assert_eq!(by_parity(fifo, LATER), known, "the index differs from the store");
     format!("{found} then {known}")
 }
 
@@ -74,7 +74,7 @@ fn delete() -> String {
     let fifo = fused(&[Object::new("a", 1)]);
     fifo.delete(Object::new("a", 1)).unwrap();
     let seen = beside_an_index(&fifo);
-    assert_eq!(deltafifo::mutants::slots(&fifo), 0, "a slot is left behind");
+    assert_eq!(deltafifo::mutants::slots(&fifo), 0, "a slot is left");
     seen
 }
 

@@ -209,7 +209,7 @@ fn begin_and_look(fifo: &Fifo) -> String {
     let mut relist = fifo.begin_replace();
     let look = || fifo.get_by_key("a").map_or("nothing".to_owned(), |deltas| show(&deltas, "a"));
     let (one, other) = (look(), look());
-    assert_eq!(one, other, "an older relist goes on after the newer's begin");
+    assert_eq!(one, other, "an older relist pushes after a newer one has begun");
     relist.offer(vec![Object::new("a", 2)]).unwrap();
     relist.commit("2").unwrap();
     one

@@ -52,10 +52,10 @@ fn full() -> Arc<Fifo> {
     fifo
 }
 
-/// Runs `wait` on a thread and then `news`. Returns how the wait ended.
-fn told(fifo: &Arc<Fifo>, wait: fn(&Fifo) -> Result<(), Closed>, news: fn(&Fifo), of: &str) -> String {
+/// Runs `wait` on a thread and then `trigger`. Returns how the wait ended.
+fn result_of(fifo: &Arc<Fifo>, wait: fn(&Fifo) -> Result<(), Closed>, trigger: fn(&Fifo), of: &str) -> String {
     let waiting = beside(fifo, move |fifo| wait(fifo).is_ok());
-    news(fifo);
+    trigger(fifo);
     if waiting.join().unwrap() { of } else { "closed" }.to_owned()
 }
 
@@ -64,27 +64,27 @@ fn handle_one(fifo: &Fifo) {
 }
 
 fn for_sync() -> String {
-    told(&about_to_sync(), Fifo::wait_for_sync, handle_one, "synced")
+    result_of(&about_to_sync(), Fifo::wait_for_sync, handle_one, "synced")
 }
 
 fn for_sync_async() -> String {
-    told(&about_to_sync(), |fifo| block_on(fifo.wait_for_sync_async()), handle_one, "synced")
+    result_of(&about_to_sync(), |fifo| block_on(fifo.wait_for_sync_async()), handle_one, "synced")
 }
 
 fn for_sync_and_close() -> String {
-    told(&fused(&[]), Fifo::wait_for_sync, Fifo::close, "synced")
+    result_of(&fused(&[]), Fifo::wait_for_sync, Fifo::close, "synced")
 }
 
 fn for_room() -> String {
-    told(&full(), Fifo::ready, handle_one, "ready")
+    result_of(&full(), Fifo::ready, handle_one, "ready")
 }
 
 fn for_room_async() -> String {
-    told(&full(), |fifo| block_on(fifo.ready_async()), handle_one, "ready")
+    result_of(&full(), |fifo| block_on(fifo.ready_async()), handle_one, "ready")
 }
 
 fn for_room_and_close() -> String {
-    told(&full(), Fifo::ready, Fifo::close, "ready")
+    result_of(&full(), Fifo::ready, Fifo::close, "ready")
 }
 
 /// A thread that learns that the queue is synced sees the work of all handlers, not only of the
@@ -105,7 +105,7 @@ fn two_handlers_and_an_observer() -> String {
     let synced = fifo.has_synced();
     if synced {
         let seen = [0, 1].map(|number: usize| work[number].load(Ordering::Relaxed));
-        assert_eq!(seen, [1, 1], "what a handler did is not seen");
+        assert_eq!(seen, [1, 1], "the work of a handler is not visible");
     }
     one.join().unwrap();
     other.join().unwrap();

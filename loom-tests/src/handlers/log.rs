@@ -13,7 +13,7 @@ use super::world::Object;
 pub struct History(Vec<Option<u64>>);
 
 impl History {
-    pub fn goes_on(&mut self, now: Option<u64>) {
+    pub fn push(&mut self, now: Option<u64>) {
         if self.now() != now {
             self.0.push(now);
         }
@@ -32,22 +32,22 @@ impl History {
 
 /// Which states of a key a handler may miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misses {
+pub enum MayMiss {
     /// None: it was registered first.
     Nothing,
     /// The states before its first notification of the key.
-    Before,
+    BeforeFirst,
     /// In addition, the states before a handler resync.
-    Dropped,
+    BeforeResync,
     /// Any states in between.
-    Between,
+    Any,
 }
 
 enum Event {
     /// The next state of a key.
     State(&'static str, Option<u64>),
     /// A handler resync: the next state of each key may be any later one, or the same again.
-    Anew,
+    Resync,
 }
 
 /// The notes of a handler. Uses a std lock, which must not synchronise what the informer fails to
@@ -58,36 +58,37 @@ pub struct Log(Mutex<Notes>);
 #[derive(Default)]
 struct Notes {
     events: Vec<Event>,
-    told: BTreeMap<&'static str, u64>,
+    /// The version of each key that the handler knows.
+    known: BTreeMap<&'static str, u64>,
     /// The keys notified since a handler resync began.
-    anew: Option<BTreeSet<&'static str>>,
+    resynced: Option<BTreeSet<&'static str>>,
     calls: usize,
     /// It has removed itself in a call, and takes nothing more.
-    leaves: bool,
+    removes_itself: bool,
     is_closed: bool,
-    wrong: Option<String>,
+    violation: Option<String>,
 }
 
 impl Notes {
-    fn demand(&mut self, holds: bool, what: impl FnOnce() -> String) {
-        if !holds && self.wrong.is_none() {
-            self.wrong = Some(what());
+    fn check(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds && self.violation.is_none() {
+            self.violation = Some(what());
         }
     }
 
     fn added(&mut self, new: &Object) {
-        let before = self.told.insert(new.key(), new.version);
-        let is_first = self.anew.as_mut().map_or(before.is_none(), |anew| anew.insert(new.key()));
-        self.demand(is_first, || format!("{} is added over {before:?}", new.shown()));
+        let before = self.known.insert(new.key(), new.version);
+        let is_first = self.resynced.as_mut().map_or(before.is_none(), |resynced| resynced.insert(new.key()));
+        self.check(is_first, || format!("{} is added, but the handler knew {before:?}", new.shown()));
         self.events.push(Event::State(new.key(), Some(new.version)));
     }
 
     fn updated(&mut self, old: &Object, new: &Object, cause: Cause) {
-        let before = self.told.insert(new.key(), new.version);
-        self.demand(before == Some(old.version), || {
-            format!("{} is updated from {}, and {before:?} was told", new.shown(), old.version)
+        let before = self.known.insert(new.key(), new.version);
+        self.check(before == Some(old.version), || {
+            format!("{} is updated from {}, but the handler knew {before:?}", new.shown(), old.version)
         });
-        self.demand(old.life == new.life, || format!("{} is another object than before", new.shown()));
+        self.check(old.life == new.life, || format!("{} is an update to another object", new.shown()));
         let is_again = cause == Cause::Resync && old.version == new.version;
         if !is_again {
             self.events.push(Event::State(new.key(), Some(new.version)));
@@ -95,9 +96,9 @@ impl Notes {
     }
 
     fn deleted(&mut self, key: &'static str) {
-        let was_told = self.told.remove(key).is_some();
-        let was_told = was_told && self.anew.as_mut().is_none_or(|anew| anew.remove(key));
-        self.demand(was_told, || format!("the end of {key} is told, and its begin was not"));
+        let was_known = self.known.remove(key).is_some();
+        let was_known = was_known && self.resynced.as_mut().is_none_or(|resynced| resynced.remove(key));
+        self.check(was_known, || format!("{key} is deleted, but was not known"));
         self.events.push(Event::State(key, None));
     }
 }
@@ -108,18 +109,20 @@ impl Log {
     }
 
     /// Records a notification. `has_synced` is what the registration said before it.
-    pub fn note(&self, told: &Notification<Object>, has_synced: bool) {
+    pub fn record(&self, notification: &Notification<Object>, has_synced: bool) {
         let mut notes = self.notes();
         // The deletion of an object and the addition of its successor are taken together.
-        let is_taken = match (told, notes.events.last()) {
+        let is_successor = match (notification, notes.events.last()) {
             (Notification::Added { new, .. }, Some(Event::State(key, None))) => *key == new.key(),
             _ => false,
         };
-        let is_over = notes.is_closed || notes.leaves && !is_taken;
-        notes.demand(!is_over, || "it is told after it was removed".to_owned());
-        match told {
+        let is_over = notes.is_closed || notes.removes_itself && !is_successor;
+        notes.check(!is_over, || "notified after the handler was removed".to_owned());
+        match notification {
             Notification::Added { new, is_in_initial_list, .. } => {
-                notes.demand(!(has_synced && *is_in_initial_list), || format!("{} is initial, and late", new.shown()));
+                notes.check(!(has_synced && *is_in_initial_list), || {
+                    format!("{} belongs to the initial list, but arrived after the handler had synced", new.shown())
+                });
                 notes.added(new);
             }
             Notification::Updated { old, new, cause } => notes.updated(old, new, *cause),
@@ -127,12 +130,12 @@ impl Log {
                 notes.deleted(last.object().expect("nobody deletes a key without an object").key());
             }
             Notification::ResyncBegins => {
-                notes.anew = Some(BTreeSet::new());
-                notes.events.push(Event::Anew);
+                notes.resynced = Some(BTreeSet::new());
+                notes.events.push(Event::Resync);
             }
-            Notification::ResyncEnds => match notes.anew.take() {
-                Some(anew) => notes.told.retain(|key, _| anew.contains(key)),
-                None => notes.demand(false, || "a resync ends that has not begun".to_owned()),
+            Notification::ResyncEnds => match notes.resynced.take() {
+                Some(resynced) => notes.known.retain(|key, _| resynced.contains(key)),
+                None => notes.check(false, || "a resync ended that had not begun".to_owned()),
             },
         }
     }
@@ -147,50 +150,50 @@ impl Log {
 
     /// Records that the handler has removed itself: what it has taken is still delivered, but
     /// nothing else.
-    pub fn leaves(&self) {
-        self.notes().leaves = true;
+    pub fn removes_itself(&self) {
+        self.notes().removes_itself = true;
     }
 
     /// Records that the handler was removed: it must not be notified any more.
     pub fn close(&self) {
         let mut notes = self.notes();
         let calls = notes.calls;
-        notes.demand(calls == 0, || "it was removed, and a call runs".to_owned());
+        notes.check(calls == 0, || "a call runs after the handler was removed".to_owned());
         notes.is_closed = true;
     }
 
     /// Checks that all initial keys were notified, since the registration says so.
     pub fn has_synced(&self, initial: &[&str]) {
         let mut notes = self.notes();
-        let missing = initial.iter().find(|key| !notes.told.contains_key(**key));
-        notes.demand(missing.is_none(), || format!("it has synced without {missing:?}"));
+        let missing = initial.iter().find(|key| !notes.known.contains_key(**key));
+        notes.check(missing.is_none(), || format!("the handler has synced without {missing:?}"));
     }
 
     pub fn knows(&self, all: &BTreeMap<&'static str, u64>) -> bool {
-        self.notes().told == *all
+        self.notes().known == *all
     }
 
     /// Checks whether this sequence of notifications was allowed.
-    pub fn judge(&self, truth: &BTreeMap<&'static str, History>, misses: Misses) {
+    pub fn check_history(&self, truth: &BTreeMap<&'static str, History>, may_miss: MayMiss) {
         let notes = self.notes();
-        if let Some(wrong) = &notes.wrong {
-            panic!("{misses:?}: {wrong}");
+        if let Some(violation) = &notes.violation {
+            panic!("{may_miss:?}: {violation}");
         }
-        let (mut places, mut anew) = (BTreeMap::new(), BTreeSet::new());
+        let (mut places, mut resynced) = (BTreeMap::new(), BTreeSet::new());
         for event in &notes.events {
             let Event::State(key, state) = event else {
-                anew = places.keys().copied().collect();
+                resynced = places.keys().copied().collect();
                 continue;
             };
             let before = places.get(key).copied();
-            let place = truth[key].place(*state, before).expect("it is told of what was never so");
+            let place = truth[key].place(*state, before).expect("a notified state is in the history");
             let is_next = match before {
-                None => misses != Misses::Nothing || place == 0,
-                Some(before) if anew.remove(key) => place >= before,
-                Some(before) if misses == Misses::Between => place > before,
+                None => may_miss != MayMiss::Nothing || place == 0,
+                Some(before) if resynced.remove(key) => place >= before,
+                Some(before) if may_miss == MayMiss::Any => place > before,
                 Some(before) => place == before + 1,
             };
-            assert!(is_next, "{misses:?}: of {key} it is told state {place} after {before:?}");
+            assert!(is_next, "{may_miss:?}: state {place} of {key} was notified after {before:?}");
             places.insert(*key, place);
         }
     }

@@ -8,7 +8,7 @@ use deltafifo::{KeyFunc, Meta, ProcessError};
 
 use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, StoreEngine};
 use crate::data::node;
-use deltafifo_conformance::mutex::{Change, MutexFifo, MutexStore, Popped, Verdict};
+use deltafifo_classic::{Change, MutexFifo, MutexStore, Popped, Verdict};
 
 /// See the module.
 pub struct MutexEngine<T, M> {

@@ -16,10 +16,8 @@ const SOURCES: &[&str] = &[
     "core/src",
     "informer/Cargo.toml",
     "informer/src",
-    "conformance/Cargo.toml",
-    "conformance/src",
-    "oracle/Cargo.toml",
-    "oracle/src",
+    "classic/Cargo.toml",
+    "classic/src",
 ];
 
 /// Of the source under a directory, as it is now: a build that is older than a change to it is not noticed. With a mark if

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use deltafifo::{BoxError, Delta, DeltaObject, Deltas, KeyError, KeyFunc, KeySource, ProcessError};
+use deltafifo_classic::{MutexFifo, MutexStore, Popped, Verdict};
 
 use super::known::KnownSet;
 use super::subject::{ObjMeta, Subject, methods_of_the_queue};
 use super::{Action, Answer, Config, KnownKind, Obj, Outcome};
-use crate::mutex::{MutexFifo, MutexStore, Popped, Verdict};
 
 /// A queue of the classic design, and the set beside it that pops are applied to, if it has one.
 pub(super) struct MutexSubject {

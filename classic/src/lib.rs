@@ -10,7 +10,7 @@
 //! use std::convert::Infallible;
 //! use std::sync::Arc;
 //! use deltafifo::{KeyFunc, NoMeta};
-//! use deltafifo_conformance::mutex::{Change, MutexFifo, MutexStore, Verdict};
+//! use deltafifo_classic::{Change, MutexFifo, MutexStore, Verdict};
 //!
 //! let keys = KeyFunc::custom(NoMeta, |n: &u32| Ok(format!("number-{n}")));
 //! let fifo = MutexFifo::over(Arc::new(MutexStore::new(keys))).build();
@@ -29,6 +29,7 @@
 //! assert!(fifo.has_synced());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+#![forbid(unsafe_code)]
 
 mod builder;
 mod fifo;

@@ -42,14 +42,14 @@ impl Fault {
 }
 
 /// An error that the reflector reported.
-pub struct Met {
+pub struct ReportedError {
     /// Its kind.
     pub fault: Fault,
     /// Its text.
     pub text: String,
 }
 
-impl Met {
+impl ReportedError {
     pub fn of(error: &ReflectorError) -> Self {
         let fault = match error {
             ReflectorError::List(error) | ReflectorError::Watch(error) => Fault::of_request(error),

@@ -23,14 +23,14 @@ const AHEAD: u64 = 1_000_000_000;
 /// Lists and watches the scenarios' objects through a gate.
 pub struct Gate {
     source: KubeListerWatcher,
-    way: watch::Sender<Way>,
+    mode: watch::Sender<Mode>,
     seen: Arc<watch::Sender<Seen>>,
     ahead: Mutex<bool>,
 }
 
 /// What the gate lets through.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Mode {
     Everything,
     /// Everything except the second and later pages of a list.
     FirstPages,
@@ -55,7 +55,7 @@ impl Gate {
     pub fn new(client: Client) -> Self {
         Self {
             source: KubeListerWatcher::new::<ConfigMap>(client, &(), Some(NAMESPACE)),
-            way: watch::Sender::new(Way::Everything),
+            mode: watch::Sender::new(Mode::Everything),
             seen: Arc::default(),
             ahead: Mutex::new(false),
         }
@@ -64,18 +64,18 @@ impl Gate {
     /// Cuts open answers and holds every request. Waits until a request is held; then none is in
     /// progress.
     pub async fn close(&self) {
-        self.way.send_replace(Way::Nothing);
+        self.mode.send_replace(Mode::Nothing);
         self.held().await;
     }
 
     /// Holds the second and later pages of lists from now on.
     pub fn hold_pages(&self) {
-        self.way.send_replace(Way::FirstPages);
+        self.mode.send_replace(Mode::FirstPages);
     }
 
     /// Lets everything through.
     pub fn open(&self) {
-        self.way.send_replace(Way::Everything);
+        self.mode.send_replace(Mode::Everything);
     }
 
     /// Makes the next list, plain or streamed, ask for a version that the server has not reached.
@@ -98,17 +98,17 @@ impl Gate {
     /// Waits until the request may go through.
     async fn pass(&self, asked: Asked, is_next_page: bool) {
         self.seen.send_modify(|seen| seen.asked.push(asked.clone()));
-        let passes = |way: &Way| match way {
-            Way::Everything => true,
-            Way::FirstPages => !is_next_page,
-            Way::Nothing => false,
+        let passes = |mode: &Mode| match mode {
+            Mode::Everything => true,
+            Mode::FirstPages => !is_next_page,
+            Mode::Nothing => false,
         };
-        let mut way = self.way.subscribe();
-        let now = *way.borrow();
+        let mut mode = self.mode.subscribe();
+        let now = *mode.borrow();
         if !passes(&now) {
             self.seen.send_modify(|seen| seen.held = Some(asked));
             // `wait_for` fails only if the sender is gone, and `self` owns it.
-            let _ = way.wait_for(passes).await;
+            let _ = mode.wait_for(passes).await;
             self.seen.send_modify(|seen| seen.held = None);
         }
     }
@@ -125,18 +125,18 @@ impl Gate {
         &self,
         parts: BoxStream<'static, Result<T, RequestError>>,
     ) -> BoxStream<'static, Result<T, RequestError>> {
-        let (seen, mut way, after) = (self.seen.clone(), self.way.subscribe(), self.way.subscribe());
+        let (seen, mut mode, after) = (self.seen.clone(), self.mode.subscribe(), self.mode.subscribe());
         let closed = async move {
-            let _ = way.wait_for(|way| *way == Way::Nothing).await;
+            let _ = mode.wait_for(|mode| *mode == Mode::Nothing).await;
         };
         let end = async move {
-            let is_cut = *after.borrow() == Way::Nothing;
+            let is_cut = *after.borrow() == Mode::Nothing;
             is_cut.then(|| Err(RequestError::Broken("cut off by the gate".into())))
         };
         parts
             .inspect(move |part| {
                 if let Err(error) = part {
-                    note(&seen, error);
+                    record(&seen, error);
                 }
             })
             .take_until(closed)
@@ -145,7 +145,7 @@ impl Gate {
     }
 }
 
-fn note(seen: &watch::Sender<Seen>, error: &RequestError) {
+fn record(seen: &watch::Sender<Seen>, error: &RequestError) {
     seen.send_modify(|seen| seen.faults.push(Fault::of_request(error)));
 }
 
@@ -157,7 +157,7 @@ impl ListerWatcher for Gate {
             if !is_next_page {
                 request.resource_version = self.ahead_of(request.resource_version);
             }
-            let list = self.source.list(request).await.inspect_err(|error| note(&self.seen, error))?;
+            let list = self.source.list(request).await.inspect_err(|error| record(&self.seen, error))?;
             let seen = self.seen.clone();
             let list = list.inspect(move |part| {
                 if let Ok(Listed::Meta(meta)) = part {
@@ -174,7 +174,7 @@ impl ListerWatcher for Gate {
             if request.send_initial_events {
                 request.resource_version = self.ahead_of(request.resource_version);
             }
-            let events = self.source.watch(request).await.inspect_err(|error| note(&self.seen, error))?;
+            let events = self.source.watch(request).await.inspect_err(|error| record(&self.seen, error))?;
             Ok(self.cuttable(events))
         })
     }

@@ -13,17 +13,17 @@
 
 mod churn;
 mod controllers;
+mod conversions;
 mod fault;
 mod gate;
-mod heard;
 mod informers;
 mod oracle;
+mod proxy;
 mod rig;
 mod scenarios;
 mod serve;
 mod servers;
 mod wait;
-mod wire;
 mod writer;
 mod written;
 
@@ -67,14 +67,14 @@ async fn main() -> ExitCode {
     // The servers are child processes, so a signal must end them, too.
     tokio::select! {
         code = run(&cli) => code,
-        ended = told_to_end() => {
-            eprintln!("e2e: {}", ended.map_or_else(|error| error.to_string(), |()| "told to end".to_owned()));
+        ended = shutdown_signal() => {
+            eprintln!("e2e: {}", ended.map_or_else(|error| error.to_string(), |()| "asked to end".to_owned()));
             ExitCode::FAILURE
         }
     }
 }
 
-async fn told_to_end() -> io::Result<()> {
+async fn shutdown_signal() -> io::Result<()> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     tokio::select! {
         _ = interrupt.recv() => {}
@@ -102,10 +102,10 @@ async fn run(cli: &Cli) -> ExitCode {
     for scenario in chosen {
         let from = Instant::now();
         let outcome = try_one(cli, *scenario).await;
-        let (what, said) = match outcome {
-            Ok(Outcome::Held(said)) => {
+        let (what, summary) = match outcome {
+            Ok(Outcome::Held(summary)) => {
                 held += 1;
-                ("held", said)
+                ("held", summary)
             }
             Ok(Outcome::Skipped(why)) => {
                 skipped += 1;
@@ -116,7 +116,7 @@ async fn run(cli: &Cli) -> ExitCode {
                 ("FAILED", error.to_string())
             }
         };
-        println!("{:<20} {what:<8} {:>6.1} s  {said}", scenario.name(), from.elapsed().as_secs_f64());
+        println!("{:<20} {what:<8} {:>6.1} s  {summary}", scenario.name(), from.elapsed().as_secs_f64());
     }
     let verdict = if failed == 0 { "ok" } else { "failed" };
     println!("{verdict}: {held} scenarios held, {skipped} were skipped, {failed} failed");
@@ -137,13 +137,13 @@ async fn try_one(cli: &Cli, scenario: Scenario) -> Result<Outcome, BoxError> {
     let ended = AssertUnwindSafe(timeout(scenario.limit(), scenario.run(&setting))).catch_unwind().await;
     let outcome = match ended {
         Ok(Ok(outcome)) => outcome,
-        Ok(Err(_)) => Err(format!("it was not over after {:?}", scenario.limit()).into()),
-        Err(_) => Err("it panicked, see above".into()),
+        Ok(Err(_)) => Err(format!("the scenario did not end within {:?}", scenario.limit()).into()),
+        Err(_) => Err("the scenario panicked, see above".into()),
     };
     if outcome.is_err() {
         eprint!("{}", servers::logs(&setting.dir));
         servers::tidy(&setting.dir);
-        eprintln!("-- the logs stay in {}", dir.keep().display());
+        eprintln!("-- the logs are kept in {}", dir.keep().display());
     }
     outcome
 }

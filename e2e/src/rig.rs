@@ -12,9 +12,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
-use crate::fault::{Fault, Met};
+use crate::fault::{Fault, ReportedError};
 use crate::gate::Gate;
-use crate::oracle::{Counts, States, Told, Version, difference, keyed};
+use crate::oracle::{Counts, HandlerLog, States, Version, difference, keyed};
 use crate::servers::Servers;
 use crate::wait::{agreed, until};
 use crate::writer::Writer;
@@ -29,8 +29,8 @@ pub struct Rig {
     pub gate: Arc<Gate>,
     reflector: Arc<Reflector<ConfigMap>>,
     fifo: Arc<Queue>,
-    told: Arc<Mutex<Told>>,
-    met: Arc<Mutex<Vec<Met>>>,
+    log: Arc<Mutex<HandlerLog>>,
+    reported: Arc<Mutex<Vec<ReportedError>>>,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -41,17 +41,18 @@ impl Rig {
         gate: Gate,
         choose: impl FnOnce(ReflectorBuilder<ConfigMap>) -> ReflectorBuilder<ConfigMap>,
     ) -> Result<Self, BoxError> {
-        let (gate, told, met) = (Arc::new(gate), Arc::<Mutex<Told>>::default(), Arc::<Mutex<Vec<Met>>>::default());
+        let (gate, log, reported) =
+            (Arc::new(gate), Arc::<Mutex<HandlerLog>>::default(), Arc::<Mutex<Vec<ReportedError>>>::default());
         let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build()?;
         let fifo: Arc<Queue> = Arc::new(DeltaFifo::over(store).build());
-        let errors = met.clone();
+        let errors = reported.clone();
         let builder = Reflector::builder(gate.clone(), fifo.clone())
             .backoff(Backoff::new(Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(120)))
-            .on_error(move |error: &ReflectorError| errors.lock().push(Met::of(error)));
+            .on_error(move |error: &ReflectorError| errors.lock().push(ReportedError::of(error)));
         let reflector = Arc::new(choose(builder).build());
         let tasks =
-            [tokio::spawn(run(reflector.clone(), told.clone())), tokio::spawn(consume(fifo.clone(), told.clone()))];
-        Ok(Self { gate, reflector, fifo, told, met, tasks })
+            [tokio::spawn(run(reflector.clone(), log.clone())), tokio::spawn(consume(fifo.clone(), log.clone()))];
+        Ok(Self { gate, reflector, fifo, log, reported, tasks })
     }
 
     /// Starts two rigs: one with streamed lists, one with plain ones.
@@ -62,17 +63,17 @@ impl Rig {
 
     /// Returns the counts of changes delivered so far.
     pub fn counts(&self) -> Counts {
-        self.told.lock().counts()
+        self.log.lock().counts()
     }
 
     /// Returns how many objects the handlers know.
     pub fn known(&self) -> usize {
-        self.told.lock().live().len()
+        self.log.lock().live().len()
     }
 
     /// Returns how often the reflector reported this error.
     pub fn times(&self, fault: Fault) -> usize {
-        self.met.lock().iter().filter(|met| met.fault == fault).count()
+        self.reported.lock().iter().filter(|reported| reported.fault == fault).count()
     }
 
     /// Returns the version that the reflector has reached.
@@ -87,9 +88,9 @@ impl Rig {
     }
 
     /// Waits until this many more changes have been delivered.
-    pub async fn told_more(&self, changes: usize) -> Result<(), BoxError> {
+    pub async fn received_more(&self, changes: usize) -> Result<(), BoxError> {
         let wanted = self.counts().all() + changes;
-        until(&format!("telling {changes} changes more"), LEARNING, || self.counts().all() >= wanted).await
+        until(&format!("receiving {changes} more changes"), LEARNING, || self.counts().all() >= wanted).await
     }
 
     /// Waits until the reflector, the handlers and the store have what the server has, and judges
@@ -98,9 +99,9 @@ impl Rig {
         let fresh = agreed(writer, LEARNING, |fresh| self.differs(fresh)).await?;
         let stored: States = self.fifo.store().list().iter().map(|map| keyed(&map.metadata)).collect();
         if let Some(difference) = difference(&stored, &fresh) {
-            return Err(format!("the store is not what handlers were told: {difference}").into());
+            return Err(format!("the store differs from what handlers know: {difference}").into());
         }
-        self.told.lock().judge(&stored, writer.written())
+        self.log.lock().judge(&stored, writer.written())
     }
 
     fn differs(&self, fresh: &States) -> Option<String> {
@@ -108,13 +109,13 @@ impl Rig {
         // A relist delivers its changes before it ends, so the reflector's version may lag behind
         // the handlers.
         let behind = || (self.version() < newest).then(|| format!("the reflector is at {:?}", self.version()));
-        difference(self.told.lock().live(), fresh).or_else(behind)
+        difference(self.log.lock().live(), fresh).or_else(behind)
     }
 
     /// Returns an error if the reflector reported an unexpected error.
     pub fn met_only(&self, expected: impl Fn(Fault) -> bool) -> Result<(), BoxError> {
-        match self.met.lock().iter().find(|met| !expected(met.fault)) {
-            Some(met) => Err(format!("an error that nothing here brings about: {}", met.text).into()),
+        match self.reported.lock().iter().find(|reported| !expected(reported.fault)) {
+            Some(reported) => Err(format!("unexpected error: {}", reported.text).into()),
             None => Ok(()),
         }
     }
@@ -122,13 +123,13 @@ impl Rig {
     /// Returns a readable summary of the changes and errors.
     pub fn summary(&self) -> String {
         let mut times = HashMap::<Fault, usize>::new();
-        for met in self.met.lock().iter() {
-            *times.entry(met.fault).or_default() += 1;
+        for reported in self.reported.lock().iter() {
+            *times.entry(reported.fault).or_default() += 1;
         }
         let mut times: Vec<_> = times.into_iter().map(|(fault, times)| format!("{times} {fault:?}")).collect();
         times.sort();
-        let met = if times.is_empty() { "nothing".to_owned() } else { times.join(", ") };
-        format!("told {}, met {met}", self.counts())
+        let reported = if times.is_empty() { "nothing".to_owned() } else { times.join(", ") };
+        format!("received {}, reported errors: {reported}", self.counts())
     }
 }
 
@@ -138,17 +139,17 @@ impl Drop for Rig {
     }
 }
 
-async fn run(reflector: Arc<Reflector<ConfigMap>>, told: Arc<Mutex<Told>>) {
+async fn run(reflector: Arc<Reflector<ConfigMap>>, log: Arc<Mutex<HandlerLog>>) {
     let ended = reflector.run().await;
-    told.lock().fault(format!("the reflector ended: {ended}"));
+    log.lock().fault(format!("the reflector ended: {ended}"));
 }
 
 /// Applies every change.
-async fn consume(fifo: Arc<Queue>, told: Arc<Mutex<Told>>) {
+async fn consume(fifo: Arc<Queue>, log: Arc<Mutex<HandlerLog>>) {
     while let Ok(mut item) = fifo.pop_async().await {
         let key = item.key().to_owned();
-        if let Err(error) = item.apply(|change| told.lock().tell(&key, (&change).into())) {
-            told.lock().fault(format!("{key} was not applied: {error}"));
+        if let Err(error) = item.apply(|change| log.lock().record(&key, (&change).into())) {
+            log.lock().fault(format!("{key} was not applied: {error}"));
         }
         item.done();
     }

@@ -40,7 +40,7 @@ pub async fn agreed(
             match differs(&fresh) {
                 None => return Ok(fresh),
                 Some(difference) if Instant::now() > deadline => {
-                    return Err(format!("handlers were not told of everything: {difference}").into());
+                    return Err(format!("handlers did not catch up: {difference}").into());
                 }
                 Some(_) if Instant::now() > stale => break,
                 Some(_) => sleep(POLL).await,

@@ -75,11 +75,11 @@ impl Writer {
         match &answer {
             Ok(map) => {
                 let (key, state) = keyed(&map.metadata);
-                self.written.note(key, state);
+                self.written.record(key, state);
             }
             // The server refused the write, so nothing was stored.
             Err(Error::Api(status)) if status.code < 500 => {}
-            Err(_) => self.written.unanswered(format!("{NAMESPACE}/{name}")),
+            Err(_) => self.written.record_unanswered(format!("{NAMESPACE}/{name}")),
         }
         answer
     }

@@ -22,12 +22,12 @@ struct Log {
 
 impl Written {
     /// Records that the server has stored this state of `key`.
-    pub fn note(&self, key: String, state: State) {
+    pub fn record(&self, key: String, state: State) {
         self.log.lock().states.entry(key).or_default().push(state);
     }
 
     /// Records that a write to `key` had no answer, so it may or may not have been done.
-    pub fn unanswered(&self, key: String) {
+    pub fn record_unanswered(&self, key: String) {
         self.log.lock().unsure.insert(key);
     }
 

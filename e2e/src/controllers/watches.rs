@@ -25,43 +25,43 @@ type Answer = Response<UnsyncBoxBody<bytes::Bytes, BoxError>>;
 /// Cuts the watches of a client.
 #[derive(Default)]
 pub struct Watches {
-    way: Arc<watch::Sender<Way>>,
+    state: Arc<watch::Sender<CutState>>,
 }
 
 #[derive(Default)]
-struct Way {
+struct CutState {
     is_cut: bool,
     /// How many watch requests are held during the cut.
     held: usize,
     /// How many watches were requested since, each of which follows a list.
-    again: usize,
+    after_cut: usize,
 }
 
 impl Watches {
     /// Creates a client of the API server at this port.
     pub fn client(&self, port: u16) -> Result<Client, BoxError> {
-        let layer = layer_fn(|inner| Cuttable { inner, way: self.way.clone() });
+        let layer = layer_fn(|inner| Cuttable { inner, state: self.state.clone() });
         Ok(ClientBuilder::try_from(servers::user(port)?)?.with_layer(&layer).build())
     }
 
     /// Cuts the watches, and waits until this many have been requested again.
     pub async fn cut(&self, watches: usize) {
-        self.way.send_modify(|way| way.is_cut = true);
+        self.state.send_modify(|state| state.is_cut = true);
         // `wait_for` fails only if the sender is gone, and `self` owns it.
-        let _ = self.way.subscribe().wait_for(|way| way.held >= watches).await;
+        let _ = self.state.subscribe().wait_for(|state| state.held >= watches).await;
     }
 
     /// Answers the held requests with "expired", and waits until this many watches have been
     /// requested after that.
     pub async fn expire(&self, watches: usize) {
-        self.way.send_modify(|way| (way.is_cut, way.again) = (false, 0));
-        let _ = self.way.subscribe().wait_for(|way| way.again >= watches).await;
+        self.state.send_modify(|state| (state.is_cut, state.after_cut) = (false, 0));
+        let _ = self.state.subscribe().wait_for(|state| state.after_cut >= watches).await;
     }
 }
 
 struct Cuttable<S> {
     inner: S,
-    way: Arc<watch::Sender<Way>>,
+    state: Arc<watch::Sender<CutState>>,
 }
 
 impl<S> Service<Request<Body>> for Cuttable<S>
@@ -78,12 +78,12 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (way, is_watch) = (self.way.clone(), is_cuttable(request.uri()));
-        if is_watch && way.borrow().is_cut {
+        let (state, is_watch) = (self.state.clone(), is_cuttable(request.uri()));
+        if is_watch && state.borrow().is_cut {
             return async move {
-                way.send_modify(|way| way.held += 1);
-                let _ = way.subscribe().wait_for(|way| !way.is_cut).await;
-                way.send_modify(|way| way.held -= 1);
+                state.send_modify(|state| state.held += 1);
+                let _ = state.subscribe().wait_for(|state| !state.is_cut).await;
+                state.send_modify(|state| state.held -= 1);
                 Ok(expired())
             }
             .boxed();
@@ -91,12 +91,12 @@ where
         let answer = self.inner.call(request);
         async move {
             let answer = answer.await?;
-            way.send_modify(|way| way.again += usize::from(is_watch));
+            state.send_modify(|state| state.after_cut += usize::from(is_watch));
             if !is_watch {
                 return Ok(answer.map(BodyExt::boxed_unsync));
             }
             let cut = async move {
-                let _ = way.subscribe().wait_for(|way| way.is_cut).await;
+                let _ = state.subscribe().wait_for(|state| state.is_cut).await;
             };
             Ok(answer.map(|body| StreamBody::new(BodyStream::new(body).take_until(cut.boxed())).boxed_unsync()))
         }

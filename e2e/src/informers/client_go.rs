@@ -102,8 +102,9 @@ async fn read(
     while let Some(line) = lines.next_line().await? {
         match serde_json::from_str(&line)? {
             Line::Told { handler, key, change } => {
-                let told = handlers.get(handler.as_str()).ok_or_else(|| format!("{NAME} has a handler {handler}"))?;
-                told.lock().tell(&key, change);
+                let log =
+                    handlers.get(handler.as_str()).ok_or_else(|| format!("{NAME} has an unknown handler {handler}"))?;
+                log.lock().record(&key, change);
             }
             Line::AskedForAll(for_all) => {
                 asked_for_all.fetch_add(usize::from(for_all), Ordering::Relaxed);
@@ -113,5 +114,5 @@ async fn read(
             Line::Ended {} => return Ok(()),
         }
     }
-    Err(format!("{NAME} ended before it was told to").into())
+    Err(format!("{NAME} ended before it was asked to").into())
 }

@@ -14,14 +14,14 @@ use deltafifo::BoxError;
 use parking_lot::Mutex;
 
 use crate::fault::Fault;
-use crate::oracle::{Counts, States, Told, difference};
+use crate::oracle::{Counts, HandlerLog, States, difference};
 use crate::scenarios::Setting;
 pub use crate::servers::CLIENT_GO;
 use crate::servers::client_at;
 use crate::wait::agreed;
 use crate::writer::Writer;
 use client_go::ClientGo;
-use ours::Ours;
+use ours::OurInformer;
 
 /// How long the slowest handler may take to catch up: client-go waits up to 30 seconds before it
 /// retries.
@@ -33,7 +33,7 @@ const PANICS: &str = "panics";
 
 /// All informers, running. They stop when this is dropped.
 pub struct Informers {
-    ours: [Ours; 2],
+    ours: [OurInformer; 2],
     client_go: ClientGo,
 }
 
@@ -47,7 +47,7 @@ pub struct Client {
 }
 
 /// The records of the handlers, by name.
-type Handlers = Arc<BTreeMap<&'static str, Mutex<Told>>>;
+type Handlers = Arc<BTreeMap<&'static str, Mutex<HandlerLog>>>;
 
 fn handlers(names: &[&'static str]) -> Handlers {
     Arc::new(names.iter().map(|name| (*name, Mutex::default())).collect())
@@ -56,7 +56,7 @@ fn handlers(names: &[&'static str]) -> Handlers {
 impl Informers {
     /// Starts all informers, with the API server, or a proxy to it, at this port.
     pub fn start(setting: &Setting, port: u16) -> Result<Self, BoxError> {
-        let ours = |name, in_order| Ours::start(name, client_at(port)?, in_order);
+        let ours = |name, in_order| OurInformer::start(name, client_at(port)?, in_order);
         let ours = [ours("by key", false)?, ours("in order", true)?];
         Ok(Self { ours, client_go: ClientGo::start(setting, port)? })
     }
@@ -92,7 +92,7 @@ impl Informers {
         let stored = [by_key.stored(), in_order.stored(), self.client_go.stored().await?];
         for ((name, handlers), stored) in self.all().into_iter().zip(stored) {
             if let Some(difference) = difference(&stored, &fresh) {
-                return Err(format!("{name}: the store is not what handlers were told: {difference}").into());
+                return Err(format!("{name}: the store differs from what handlers know: {difference}").into());
             }
             judge(name, handlers, &stored, writer)?;
         }
@@ -102,25 +102,25 @@ impl Informers {
     fn differs(&self, fresh: &States) -> Option<String> {
         let all = self.all();
         let mut handlers =
-            all.iter().flat_map(|(name, all)| all.iter().map(move |(handler, told)| (name, handler, told)));
-        handlers.find_map(|(name, handler, told)| {
-            let told = told.lock();
-            let resync = || told.is_in_resync().then(|| "a resync has not ended".to_owned());
-            let differs = difference(told.live(), fresh).or_else(resync)?;
+            all.iter().flat_map(|(name, all)| all.iter().map(move |(handler, log)| (name, handler, log)));
+        handlers.find_map(|(name, handler, log)| {
+            let log = log.lock();
+            let resync = || log.is_in_resync().then(|| "a resync has not ended".to_owned());
+            let differs = difference(log.live(), fresh).or_else(resync)?;
             Some(format!("{name}, handler {handler}: {differs}"))
         })
     }
 
     /// Checks that the notifications of each informer since `before` are the expected ones.
     /// client-go may also notify of unchanged objects.
-    pub fn told_since(&self, before: [Client; 3], expected: impl Fn(&str) -> Counts) -> Result<(), BoxError> {
+    pub fn check_received_since(&self, before: [Client; 3], expected: impl Fn(&str) -> Counts) -> Result<(), BoxError> {
         for (Client { name, counts, .. }, before) in self.clients().into_iter().zip(before) {
-            let (mut told, expected) = (counts.since(before.counts), expected(name));
+            let (mut log, expected) = (counts.since(before.counts), expected(name));
             if name == CLIENT_GO {
-                told.unchanged = 0;
+                log.unchanged = 0;
             }
-            if told != expected {
-                return Err(format!("{name}: {told} while it was cut off, and not {expected}").into());
+            if log != expected {
+                return Err(format!("{name}: received {log} while it was cut off, instead of {expected}").into());
             }
         }
         Ok(())
@@ -128,15 +128,15 @@ impl Informers {
 
     /// Makes those of our handlers that sleep block, whatever is delivered to them.
     pub fn fall_asleep(&mut self) {
-        self.ours.iter_mut().for_each(Ours::fall_asleep);
+        self.ours.iter_mut().for_each(OurInformer::fall_asleep);
     }
 
     /// Wakes these handlers. After they have caught up, checks that their buffers kept their
     /// promises.
     pub async fn wake_up(&mut self, writer: &Writer) -> Result<(), BoxError> {
-        self.ours.iter_mut().for_each(Ours::wake_up);
+        self.ours.iter_mut().for_each(OurInformer::wake_up);
         self.settled(writer).await?;
-        self.ours.iter().try_for_each(Ours::was_behind)
+        self.ours.iter().try_for_each(OurInformer::check_buffers)
     }
 
     /// Waits until everything is delivered and then stops the informers, which must end their
@@ -145,8 +145,8 @@ impl Informers {
     pub async fn end(mut self, writer: &Writer, expected: impl Fn(Fault) -> bool) -> Result<String, BoxError> {
         let fresh = self.agreed(writer).await?;
         let all = self.all().map(|(name, handlers)| (name, handlers.clone()));
-        let said = self.clients().map(|Client { name, counts, asked_for_all }| {
-            format!("{name}: told {counts}, asked {asked_for_all} times for all")
+        let summaries = self.clients().map(|Client { name, counts, asked_for_all }| {
+            format!("{name}: received {counts}, requested all objects {asked_for_all} times")
         });
         for ours in self.ours {
             ours.stop(&expected).await?;
@@ -156,14 +156,14 @@ impl Informers {
         for (name, handlers) in all {
             judge(name, &handlers, &fresh, writer)?;
         }
-        Ok(format!("informers {}", said.join("; ")))
+        Ok(format!("informers {}", summaries.join("; ")))
     }
 }
 
 /// Judges the notifications of one client's handlers, when the server has `stored`.
 fn judge(name: &str, handlers: &Handlers, stored: &States, writer: &Writer) -> Result<(), BoxError> {
-    for (handler, told) in handlers.iter() {
-        let judged = told.lock().judge(stored, writer.written());
+    for (handler, log) in handlers.iter() {
+        let judged = log.lock().judge(stored, writer.written());
         judged.map_err(|error| format!("{name}, handler {handler}: {error}"))?;
     }
     Ok(())

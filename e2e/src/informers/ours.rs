@@ -15,9 +15,9 @@ use kube::Client;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
-use super::sleep::{Bed, Night};
+use super::sleep::{Blocked, SleepGate};
 use super::{Handlers, PANICS, PLAIN, SLEEPS, handlers};
-use crate::fault::{Fault, Met};
+use crate::fault::{Fault, ReportedError};
 use crate::gate::Gate;
 use crate::oracle::{States, keyed};
 
@@ -29,27 +29,27 @@ const FEW: usize = 64;
 const ASLEEP: Duration = Duration::from_millis(100);
 const SLEEP_EACH: usize = 256;
 
-pub struct Ours {
+pub struct OurInformer {
     name: &'static str,
     gate: Arc<Gate>,
     informer: SharedInformer<ConfigMap>,
     handlers: Handlers,
     errors: Arc<Errors>,
     running: JoinHandle<Result<(), RunError>>,
-    bed: Arc<Bed>,
-    night: Option<Night>,
+    sleep_gate: Arc<SleepGate>,
+    blocked: Option<Blocked>,
 }
 
 /// The reported errors.
 #[derive(Default)]
 struct Errors {
-    met: Mutex<Vec<Met>>,
+    reported: Mutex<Vec<ReportedError>>,
     /// The number of panics of handlers, and of their reports.
     panicked: AtomicUsize,
-    reported: AtomicUsize,
+    panics_reported: AtomicUsize,
 }
 
-impl Ours {
+impl OurInformer {
     pub fn start(name: &'static str, client: Client, in_order: bool) -> Result<Self, BoxError> {
         let (gate, errors) = (Arc::new(Gate::new(client)), Arc::<Errors>::default());
         let builder = SharedInformer::builder(gate.clone()).reflector(|reflector| {
@@ -62,13 +62,13 @@ impl Ours {
         let report = errors.clone();
         let builder = builder.on_error(move |error| report.note(error));
         let informer = if in_order { builder.in_order() } else { builder.delta().workers(2) }.build()?;
-        let bed = Arc::<Bed>::default();
-        let handlers = add_handlers(&informer, &errors, &bed)?;
+        let sleep_gate = Arc::<SleepGate>::default();
+        let handlers = add_handlers(&informer, &errors, &sleep_gate)?;
         let running = tokio::spawn({
             let informer = informer.clone();
             async move { informer.run().await }
         });
-        Ok(Self { name, gate, informer, handlers, errors, running, bed, night: None })
+        Ok(Self { name, gate, informer, handlers, errors, running, sleep_gate, blocked: None })
     }
 
     pub fn name(&self) -> &'static str {
@@ -93,24 +93,25 @@ impl Ours {
 
     /// Makes the handlers that sleep block, whatever is delivered to them.
     pub fn fall_asleep(&mut self) {
-        self.night = Some(self.bed.night());
+        self.blocked = Some(self.sleep_gate.block());
     }
 
     /// Wakes them.
     pub fn wake_up(&mut self) {
-        self.night = None;
+        self.blocked = None;
     }
 
     /// Checks that handlers which slept while objects changed several times were notified as
     /// their buffers promise: with fewer changes than there were, or after a handler resync.
-    pub fn was_behind(&self) -> Result<(), BoxError> {
-        let told = |handler| self.handlers[handler].lock().counts().all();
-        let (plain, slept, resyncs) = (told(PLAIN), told(SLEEPS), self.handlers[DROPS].lock().resyncs());
+    pub fn check_buffers(&self) -> Result<(), BoxError> {
+        let count_of = |handler| self.handlers[handler].lock().counts().all();
+        let (plain, slept, resyncs) = (count_of(PLAIN), count_of(SLEEPS), self.handlers[DROPS].lock().resyncs());
         if slept >= plain || resyncs == 0 {
             let name = self.name;
-            return Err(
-                format!("{name}: {slept} changes of {plain} were told after a sleep, and {resyncs} resyncs").into()
-            );
+            return Err(format!(
+                "{name}: {slept} of {plain} changes were delivered after a sleep, and {resyncs} resyncs"
+            )
+            .into());
         }
         Ok(())
     }
@@ -119,15 +120,15 @@ impl Ours {
     pub async fn stop(self, expected: impl Fn(Fault) -> bool) -> Result<(), BoxError> {
         self.informer.stop().await;
         self.running.await??;
-        let (name, Errors { met, panicked, reported }) = (self.name, &*self.errors);
-        if let Some(met) = met.lock().iter().find(|met| !expected(met.fault)) {
-            return Err(format!("{name}: an error that nothing here brings about: {}", met.text).into());
+        let (name, Errors { reported, panicked, panics_reported }) = (self.name, &*self.errors);
+        if let Some(reported) = reported.lock().iter().find(|reported| !expected(reported.fault)) {
+            return Err(format!("{name}: unexpected error: {}", reported.text).into());
         }
         // Relaxed, as at the increments: stopping the informer orders every call of a handler
         // before this.
-        let (panicked, reported) = (panicked.load(Ordering::Relaxed), reported.load(Ordering::Relaxed));
-        if panicked == 0 || reported != panicked {
-            return Err(format!("{name}: {panicked} panics of a handler, {reported} reported").into());
+        let (panicked, panics_reported) = (panicked.load(Ordering::Relaxed), panics_reported.load(Ordering::Relaxed));
+        if panicked == 0 || panics_reported != panicked {
+            return Err(format!("{name}: {panicked} panics of a handler, {panics_reported} reported").into());
         }
         Ok(())
     }
@@ -136,11 +137,11 @@ impl Ours {
 impl Errors {
     fn note(&self, error: &InformerError<'_>) {
         match error {
-            InformerError::Reflector(error) => self.met.lock().push(Met::of(error)),
+            InformerError::Reflector(error) => self.reported.lock().push(ReportedError::of(error)),
             InformerError::Panicked { .. } => {
-                self.reported.fetch_add(1, Ordering::Relaxed);
+                self.panics_reported.fetch_add(1, Ordering::Relaxed);
             }
-            error => self.met.lock().push(Met { fault: Fault::Other, text: error.to_string() }),
+            error => self.reported.lock().push(ReportedError { fault: Fault::Other, text: error.to_string() }),
         }
     }
 }
@@ -148,7 +149,7 @@ impl Errors {
 fn add_handlers(
     informer: &SharedInformer<ConfigMap>,
     errors: &Arc<Errors>,
-    bed: &Arc<Bed>,
+    sleep_gate: &Arc<SleepGate>,
 ) -> Result<Handlers, BoxError> {
     let all = handlers(&[PLAIN, SLEEPS, PANICS, DROPS]);
     let add = |name, buffer, mut then: Box<dyn FnMut(usize) + Send>| {
@@ -161,9 +162,9 @@ fn add_handlers(
         informer.add_event_handler_with(HandlerOptions::new().buffer(buffer), handler)
     };
     let sleep = || {
-        let bed = bed.clone();
+        let sleep_gate = sleep_gate.clone();
         Box::new(move |times: usize| {
-            bed.sleep();
+            sleep_gate.sleep();
             if times.is_multiple_of(SLEEP_EACH) {
                 thread::sleep(ASLEEP);
             }

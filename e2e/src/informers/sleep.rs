@@ -6,29 +6,29 @@ use parking_lot::{Condvar, Mutex};
 
 /// Where handlers sleep.
 #[derive(Default)]
-pub struct Bed {
-    is_night: Mutex<bool>,
-    morning: Condvar,
+pub struct SleepGate {
+    is_blocked: Mutex<bool>,
+    unblocked: Condvar,
 }
 
 /// Handlers sleep while this exists.
-pub struct Night(Arc<Bed>);
+pub struct Blocked(Arc<SleepGate>);
 
-impl Bed {
-    pub fn night(self: &Arc<Self>) -> Night {
-        *self.is_night.lock() = true;
-        Night(self.clone())
+impl SleepGate {
+    pub fn block(self: &Arc<Self>) -> Blocked {
+        *self.is_blocked.lock() = true;
+        Blocked(self.clone())
     }
 
-    /// Blocks while there is a `Night`.
+    /// Blocks while there is a `Blocked`.
     pub fn sleep(&self) {
-        self.morning.wait_while(&mut self.is_night.lock(), |is_night| *is_night);
+        self.unblocked.wait_while(&mut self.is_blocked.lock(), |is_blocked| *is_blocked);
     }
 }
 
-impl Drop for Night {
+impl Drop for Blocked {
     fn drop(&mut self) {
-        *self.0.is_night.lock() = false;
-        self.0.morning.notify_all();
+        *self.0.is_blocked.lock() = false;
+        self.0.unblocked.notify_all();
     }
 }

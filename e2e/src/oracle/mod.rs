@@ -37,7 +37,7 @@ pub enum Change {
 
 /// The notifications of one handler, and the rules that they broke.
 #[derive(Default)]
-pub struct Told {
+pub struct HandlerLog {
     live: States,
     /// The last states of deleted keys.
     gone: States,
@@ -93,17 +93,17 @@ impl fmt::Display for Counts {
     }
 }
 
-impl Told {
+impl HandlerLog {
     /// Records a change of `key`.
-    pub fn tell(&mut self, key: &str, change: Change) {
+    pub fn record(&mut self, key: &str, change: Change) {
         match change {
             Change::Added { new } => {
                 self.counts.added += 1;
                 if self.live.contains_key(key) {
-                    self.fault(format!("{key} was added, and is known"));
+                    self.fault(format!("{key} was added, but is known"));
                 }
                 if self.ended.contains(&new.uid) {
-                    self.fault(format!("{key} was added as {}, whose end was told", new.uid));
+                    self.fault(format!("{key} was added as {}, which was deleted before", new.uid));
                 }
                 self.added.insert(new.uid.clone());
                 self.know(key, new);
@@ -112,7 +112,7 @@ impl Told {
                 let count = if old == new { &mut self.counts.unchanged } else { &mut self.counts.updated };
                 *count += 1;
                 if self.live.get(key) != Some(&old) {
-                    self.fault(format!("{key} was updated from a state that was not told"));
+                    self.fault(format!("{key} was updated from a state that was not delivered"));
                 }
                 if old.uid != new.uid {
                     // The object was replaced by another one.
@@ -125,7 +125,7 @@ impl Told {
                 self.counts.deleted += 1;
                 self.counts.tombstones += usize::from(is_tombstone);
                 match self.live.remove(key) {
-                    None => self.fault(format!("{key} was deleted, and not known")),
+                    None => self.fault(format!("{key} was deleted, but is not known")),
                     Some(known) => self.end(key, known, last, is_tombstone),
                 }
             }
@@ -211,14 +211,14 @@ impl Told {
     pub fn judge(&self, stored: &States, written: &Written) -> Result<(), BoxError> {
         let present: HashSet<_> = stored.values().map(|state| &state.uid).collect();
         let lost = self.added.iter().find(|uid| !present.contains(uid) && !self.ended.contains(*uid));
-        let lost = lost.map(|uid| format!("{uid} was added, and is neither stored nor was its end told"));
+        let lost = lost.map(|uid| format!("{uid} was added, and is neither stored nor deleted"));
         let unwritten = self.states.iter().find(|(key, state)| !written.may_be(key, state));
         let unwritten = unwritten.map(|(key, state)| format!("nobody has written {key} as {state:?}"));
         let begun = self.is_in_resync().then(|| "a resync began that has not ended".to_owned());
         let faults: Vec<_> = self.faults.iter().chain(&lost).chain(&unwritten).chain(&begun).collect();
         match faults.as_slice() {
             [] => Ok(()),
-            [first, ..] => Err(format!("{} faults in what was told, the first: {first}", faults.len()).into()),
+            [first, ..] => Err(format!("{} violations, the first: {first}", faults.len()).into()),
         }
     }
 }

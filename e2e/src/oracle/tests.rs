@@ -2,7 +2,7 @@
 
 use deltafifo::ResourceVersion;
 
-use super::{Change, Counts, State, States, Told, difference};
+use super::{Change, Counts, HandlerLog, State, States, difference};
 use crate::written::Written;
 
 const KEY: &str = "ns/a";
@@ -16,7 +16,7 @@ fn stored(version: u32) -> States {
 }
 
 #[derive(Default)]
-struct Story(Told);
+struct Story(HandlerLog);
 
 impl Story {
     fn added(self, version: u32) -> Self {
@@ -24,17 +24,17 @@ impl Story {
     }
 
     fn added_as(mut self, uid: &str, version: u32) -> Self {
-        self.0.tell(KEY, Change::Added { new: state(uid, version) });
+        self.0.record(KEY, Change::Added { new: state(uid, version) });
         self
     }
 
     fn updated(mut self, old: u32, new: u32) -> Self {
-        self.0.tell(KEY, Change::Updated { old: state("one", old), new: state("one", new) });
+        self.0.record(KEY, Change::Updated { old: state("one", old), new: state("one", new) });
         self
     }
 
     fn replaced(mut self, old: u32, new: u32) -> Self {
-        self.0.tell(KEY, Change::Updated { old: state("one", old), new: state("two", new) });
+        self.0.record(KEY, Change::Updated { old: state("one", old), new: state("two", new) });
         self
     }
 
@@ -43,7 +43,7 @@ impl Story {
     }
 
     fn ended(mut self, last: Option<State>, is_tombstone: bool) -> Self {
-        self.0.tell(KEY, Change::Deleted { last, is_tombstone });
+        self.0.record(KEY, Change::Deleted { last, is_tombstone });
         self
     }
 
@@ -65,13 +65,13 @@ impl Story {
     /// states were written.
     fn holds(&self, stored: &States) -> bool {
         let written = Written::default();
-        self.0.states.iter().for_each(|(key, state)| written.note(key.clone(), state.clone()));
+        self.0.states.iter().for_each(|(key, state)| written.record(key.clone(), state.clone()));
         self.0.judge(stored, &written).is_ok()
     }
 }
 
 #[test]
-fn versions_that_only_grow_are_as_they_should_be() {
+fn growing_versions_break_no_rule() {
     let story = Story::default().added(2).updated(2, 7).updated(7, 7).deleted(8).added_as("two", 9).ended(None, true);
     assert_eq!(story.faults(), 0);
     assert_eq!(story.0.counts(), Counts { added: 2, updated: 1, unchanged: 1, deleted: 2, tombstones: 1 });
@@ -79,7 +79,7 @@ fn versions_that_only_grow_are_as_they_should_be() {
 }
 
 #[test]
-fn a_version_that_falls_is_a_fault_also_after_a_deletion() {
+fn lower_version_is_a_violation_even_after_a_deletion() {
     assert_eq!(Story::default().added(7).updated(7, 6).faults(), 1);
     assert_eq!(Story::default().added(7).deleted(6).faults(), 1);
     assert_eq!(Story::default().added(7).deleted(9).added_as("two", 8).faults(), 1);
@@ -88,7 +88,7 @@ fn a_version_that_falls_is_a_fault_also_after_a_deletion() {
 }
 
 #[test]
-fn what_does_not_follow_from_what_was_told_is_a_fault() {
+fn change_that_does_not_follow_the_known_state_is_a_violation() {
     assert_eq!(Story::default().updated(1, 2).faults(), 1);
     assert_eq!(Story::default().added(1).updated(2, 3).faults(), 1);
     assert_eq!(Story::default().added(1).added(2).faults(), 1);
@@ -98,7 +98,7 @@ fn what_does_not_follow_from_what_was_told_is_a_fault() {
 }
 
 #[test]
-fn who_was_told_to_be_gone_does_not_come_again() {
+fn deleted_object_must_not_return() {
     assert_eq!(Story::default().added(7).deleted(8).added(9).faults(), 1);
     assert_eq!(Story::default().added(7).ended(None, true).added(7).faults(), 1);
     assert_eq!(Story::default().added(7).begins().ends().added(7).faults(), 1);
@@ -106,22 +106,22 @@ fn who_was_told_to_be_gone_does_not_come_again() {
 }
 
 #[test]
-fn a_resync_that_does_not_end_is_a_fault_at_the_end() {
+fn unfinished_resync_is_a_violation() {
     assert!(!Story::default().added(7).begins().added(7).holds(&stored(7)));
     assert!(Story::default().added(7).begins().added(7).ends().holds(&stored(7)));
 }
 
 #[test]
-fn a_tombstone_has_a_state_that_somebody_wrote() {
+fn tombstone_with_an_unwritten_state_is_a_violation() {
     let (story, written) = (Story::default().added(7).ended(Some(state("one", 8)), true), Written::default());
-    written.note(KEY.to_owned(), state("one", 7));
+    written.record(KEY.to_owned(), state("one", 7));
     assert!(story.0.judge(&States::new(), &written).is_err());
-    written.note(KEY.to_owned(), state("one", 8));
+    written.record(KEY.to_owned(), state("one", 8));
     assert!(story.0.judge(&States::new(), &written).is_ok());
 }
 
 #[test]
-fn a_missed_change_and_a_missed_deletion_differ_from_a_fresh_list() {
+fn missed_change_or_deletion_differs_from_a_fresh_list() {
     let story = Story::default().added(7);
     assert_eq!(difference(story.0.live(), &stored(7)), None);
     assert!(difference(story.0.live(), &stored(8)).is_some_and(|what| what.contains("ns/a is")));
@@ -129,7 +129,7 @@ fn a_missed_change_and_a_missed_deletion_differ_from_a_fresh_list() {
 }
 
 #[test]
-fn who_was_added_is_stored_or_its_end_was_told() {
+fn added_object_that_is_neither_stored_nor_deleted_is_a_violation() {
     assert!(Story::default().added(7).holds(&stored(7)));
     assert!(!Story::default().added(7).holds(&States::new()));
     assert!(Story::default().added(7).deleted(8).holds(&States::new()));
@@ -140,7 +140,7 @@ fn who_was_added_is_stored_or_its_end_was_told() {
 }
 
 #[test]
-fn what_a_resync_does_not_bring_is_gone() {
+fn object_missing_in_a_resync_counts_as_deleted() {
     let story = Story::default().added(7).begins();
     assert!(!story.holds(&States::new()), "it has not ended");
     assert!(story.ends().holds(&States::new()));
@@ -150,15 +150,15 @@ fn what_a_resync_does_not_bring_is_gone() {
 }
 
 #[test]
-fn a_state_that_nobody_wrote_is_a_fault_where_all_writes_were_answered() {
+fn unwritten_state_is_a_violation_unless_an_answer_was_lost() {
     let (story, written) = (Story::default().added(7), Written::default());
     assert!(story.0.judge(&stored(7), &written).is_err());
-    written.unanswered(KEY.to_owned());
+    written.record_unanswered(KEY.to_owned());
     assert!(story.0.judge(&stored(7), &written).is_ok());
 }
 
 #[test]
-fn a_line_of_client_go_is_read() {
+fn line_of_client_go_is_parsed() {
     let read = |text: &str| serde_json::from_str::<Change>(text).unwrap();
     let added = read(r#"{"added":{"new":{"uid":"one","version":"7"}}}"#);
     assert!(matches!(added, Change::Added { new } if new == state("one", 7)));

@@ -22,19 +22,22 @@ pub async fn run(setting: &Setting) -> Ended {
 
     let churn = Churn::start(&writer, objects);
     for restart in 0..restarts {
-        rig.told_more(objects / 10).await?;
+        rig.received_more(objects / 10).await?;
         match restart % 2 {
             0 => servers.kill_api().await?,
             _ => servers.stop_api().await?,
         }
         servers.start_api().await?;
     }
-    rig.told_more(objects / 10).await?;
+    rig.received_more(objects / 10).await?;
     let written = churn.stop().await?;
     rig.settled(&writer).await?;
     let expected = |fault: Fault| fault.is_restart() || fault == Fault::Expired;
     rig.met_only(expected)?;
     informers.wake_up(&writer).await?;
-    let told = informers.end(&writer, expected).await?;
-    Ok(Outcome::Held(format!("{objects} objects, {written} writes, {restarts} restarts: {}; {told}", rig.summary())))
+    let informer_summary = informers.end(&writer, expected).await?;
+    Ok(Outcome::Held(format!(
+        "{objects} objects, {written} writes, {restarts} restarts: {}; {informer_summary}",
+        rig.summary()
+    )))
 }

@@ -28,7 +28,7 @@ pub async fn run(setting: &Setting) -> Ended {
         return Err(format!("kube's controllers missed {kubes:?}, and not {MISSED} each").into());
     }
     Ok(Outcome::Held(format!(
-        "3 controllers reconciled {MISSED} maps after deletions that no watch told, kube's none of them"
+        "3 controllers reconciled {MISSED} maps after deletions that no watch delivered, kube's none of them"
     )))
 }
 

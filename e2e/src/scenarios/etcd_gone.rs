@@ -26,26 +26,26 @@ pub async fn run(setting: &Setting) -> Ended {
     informers.settled(&writer).await?;
 
     let churn = Churn::start(&writer, OBJECTS);
-    rig.told_more(100).await?;
+    rig.received_more(100).await?;
     let asked = rig.gate.seen().asked.len();
     let asked_for_all = informers.clients().map(|client| client.asked_for_all);
     servers.stop_etcd().await?;
     // The duration of the outage; this waits for nothing.
     sleep(AWAY).await;
     servers.start_etcd().await?;
-    rig.told_more(100).await?;
+    rig.received_more(100).await?;
     let written = churn.stop().await?;
     rig.settled(&writer).await?;
     rig.met_only(|_| false)?;
-    let again = rig.gate.seen().asked.len() - asked;
-    if again != 0 {
-        return Err(format!("{again} requests were made again: {}", rig.summary()).into());
+    let repeated = rig.gate.seen().asked.len() - asked;
+    if repeated != 0 {
+        return Err(format!("{repeated} requests were repeated: {}", rig.summary()).into());
     }
     for (client, before) in informers.clients().iter().zip(asked_for_all) {
         if client.name != CLIENT_GO && client.asked_for_all != before {
-            return Err(format!("{} has asked for everything again", client.name).into());
+            return Err(format!("{} has requested all objects again", client.name).into());
         }
     }
-    let told = informers.end(&writer, |_| false).await?;
-    Ok(Outcome::Held(format!("{written} writes: {}; {told}", rig.summary())))
+    let informer_summary = informers.end(&writer, |_| false).await?;
+    Ok(Outcome::Held(format!("{written} writes: {}; {informer_summary}", rig.summary())))
 }

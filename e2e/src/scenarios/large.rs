@@ -12,10 +12,10 @@ use crate::fault::Fault;
 use crate::gate::Gate;
 use crate::informers::Informers;
 use crate::oracle::Counts;
+use crate::proxy::Proxy;
 use crate::rig::Rig;
 use crate::servers::{Options, Servers};
 use crate::wait::until;
-use crate::wire::Wire;
 use crate::writer::{Write, Writer, name};
 
 /// How long a first list may take.
@@ -27,7 +27,7 @@ pub async fn run(setting: &Setting) -> Ended {
     let writer = servers.writer();
     let from = Instant::now();
     writer.all(Write::Create, 0..objects).await?;
-    let mut said = vec![format!("{objects} objects made in {:.1} s", from.elapsed().as_secs_f64())];
+    let mut results = vec![format!("{objects} objects made in {:.1} s", from.elapsed().as_secs_f64())];
 
     for (how, streamed) in [("streamed", true), ("plain", false)] {
         let from = Instant::now();
@@ -45,18 +45,18 @@ pub async fn run(setting: &Setting) -> Ended {
         servers.start_api().await?;
         let from = Instant::now();
         rig.gate.open();
-        rig.told_more(expected.updated).await?;
+        rig.received_more(expected.updated).await?;
         let again = from.elapsed().as_secs_f64();
         rig.settled(&writer).await?;
         rig.met_only(|fault| matches!(fault, Fault::Cut | Fault::Expired))?;
-        let told = rig.counts().since(before);
-        if told != expected || rig.times(Fault::Expired) == 0 {
-            return Err(format!("{told} after the list, and not {expected}: {}", rig.summary()).into());
+        let received = rig.counts().since(before);
+        if received != expected || rig.times(Fault::Expired) == 0 {
+            return Err(format!("{received} received after the list, instead of {expected}: {}", rig.summary()).into());
         }
-        said.push(format!("{how}: all in {first:.1} s, later {} that changed in {again:.1} s", expected.updated));
+        results.push(format!("{how}: all in {first:.1} s, later {} that changed in {again:.1} s", expected.updated));
     }
-    said.push(informed(setting, &mut servers, &writer, objects).await?);
-    Ok(Outcome::Held(said.join("; ")))
+    results.push(informed(setting, &mut servers, &writer, objects).await?);
+    Ok(Outcome::Held(results.join("; ")))
 }
 
 async fn informed(
@@ -65,18 +65,18 @@ async fn informed(
     writer: &Writer,
     objects: usize,
 ) -> Result<String, BoxError> {
-    let mut wire = Wire::to(servers.port())?;
-    let mut informers = Informers::start(setting, wire.port())?;
+    let mut proxy = Proxy::to(servers.port())?;
+    let mut informers = Informers::start(setting, proxy.port())?;
     informers.settled(writer).await?;
-    wire.cut().await?;
+    proxy.cut().await?;
     let before = informers.clients();
     let changed: Vec<_> = (0..objects).step_by(100).map(name).collect();
     let expected = Counts { updated: changed.len(), ..Counts::default() };
     writer.each(Write::Update, changed.into_iter()).await?;
     servers.kill_api().await?;
     servers.start_api().await?;
-    wire.open()?;
+    proxy.open()?;
     informers.settled(writer).await?;
-    informers.told_since(before, |_| expected)?;
+    informers.check_received_since(before, |_| expected)?;
     informers.end(writer, |fault| matches!(fault, Fault::Cut | Fault::Expired)).await
 }

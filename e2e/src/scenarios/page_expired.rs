@@ -64,11 +64,11 @@ pub async fn run(setting: &Setting) -> Ended {
     rig.met_only(|fault| fault == Fault::Expired)?;
     let Counts { deleted, tombstones, .. } = rig.counts();
     if [rig.times(Fault::Expired), deleted, tombstones] != [1; 3] {
-        return Err(format!("one page must expire, and one deletion be told of: {}", rig.summary()).into());
+        return Err(format!("one page must expire, and one deletion be delivered: {}", rig.summary()).into());
     }
     // The watch continues from there.
     writer.all(Write::Update, 20..30).await?;
     rig.settled(&writer).await?;
-    let told = informers.end(&writer, |fault| fault == Fault::Expired).await?;
-    Ok(Outcome::Held(format!("{}; {told}", rig.summary())))
+    let informer_summary = informers.end(&writer, |fault| fault == Fault::Expired).await?;
+    Ok(Outcome::Held(format!("{}; {informer_summary}", rig.summary())))
 }

@@ -39,8 +39,9 @@ pub async fn run(setting: &Setting) -> Ended {
         let resumes = |asked: &Asked| matches!(asked, Asked::Watch(watch) if !watch.send_initial_events);
         let since = rig.gate.seen().asked.split_off(asked);
         if !since.is_empty() && since.iter().all(resumes) {
-            let told = informers.end(&writer, |fault| fault.is_restart() || fault == Fault::Expired).await?;
-            return Ok(Outcome::Held(format!("in attempt {attempt}: {}; {told}", rig.summary())));
+            let informer_summary =
+                informers.end(&writer, |fault| fault.is_restart() || fault == Fault::Expired).await?;
+            return Ok(Outcome::Held(format!("in attempt {attempt}: {}; {informer_summary}", rig.summary())));
         }
     }
     Err(format!("the watch was refused {ATTEMPTS} times: {}", rig.summary()).into())

@@ -8,24 +8,24 @@ use deltafifo_informer::lister_watcher::Asked;
 use super::{Ended, Outcome, Setting};
 use crate::fault::Fault;
 use crate::informers::Informers;
+use crate::proxy::Proxy;
 use crate::rig::Rig;
 use crate::servers::{Options, Servers};
-use crate::wire::Wire;
 use crate::writer::Write;
 
 pub async fn run(setting: &Setting) -> Ended {
     let mut servers = Servers::start(setting, Options::default()).await?;
     let writer = servers.writer();
     let rigs = Rig::both(&servers)?;
-    let mut wire = Wire::to(servers.port())?;
-    let mut informers = Informers::start(setting, wire.port())?;
+    let mut proxy = Proxy::to(servers.port())?;
+    let mut informers = Informers::start(setting, proxy.port())?;
     writer.all(Write::Create, 0..300).await?;
     for rig in &rigs {
         rig.settled(&writer).await?;
         rig.gate.close().await;
     }
     informers.settled(&writer).await?;
-    wire.cut().await?;
+    proxy.cut().await?;
     let asked_for_all = informers.clients().map(|client| client.asked_for_all);
     let noted = rigs.each_ref().map(Rig::version);
 
@@ -37,7 +37,7 @@ pub async fn run(setting: &Setting) -> Ended {
     for rig in &rigs {
         rig.gate.open();
     }
-    wire.open()?;
+    proxy.open()?;
 
     for (rig, noted) in rigs.iter().zip(noted) {
         rig.settled(&writer).await?;
@@ -58,7 +58,7 @@ pub async fn run(setting: &Setting) -> Ended {
             return Err(format!("{} went on from a version that has expired", client.name).into());
         }
     }
-    let told = informers.end(&writer, |fault| matches!(fault, Fault::Cut | Fault::Expired)).await?;
+    let informer_summary = informers.end(&writer, |fault| matches!(fault, Fault::Cut | Fault::Expired)).await?;
     let [streamed, plain] = rigs.map(|rig| rig.summary());
-    Ok(Outcome::Held(format!("streamed: {streamed}; plain: {plain}; {told}")))
+    Ok(Outcome::Held(format!("streamed: {streamed}; plain: {plain}; {informer_summary}")))
 }

@@ -7,9 +7,9 @@ use super::{Ended, Outcome, Setting};
 use crate::fault::Fault;
 use crate::informers::{CLIENT_GO, Informers};
 use crate::oracle::Counts;
+use crate::proxy::Proxy;
 use crate::rig::Rig;
 use crate::servers::{Options, Servers};
-use crate::wire::Wire;
 use crate::writer::Write;
 
 pub async fn run(setting: &Setting) -> Ended {
@@ -21,10 +21,10 @@ pub async fn run(setting: &Setting) -> Ended {
         rig.settled(&writer).await?;
         rig.gate.close().await;
     }
-    let mut wire = Wire::to(servers.port())?;
-    let mut informers = Informers::start(setting, wire.port())?;
+    let mut proxy = Proxy::to(servers.port())?;
+    let mut informers = Informers::start(setting, proxy.port())?;
     informers.settled(&writer).await?;
-    wire.cut().await?;
+    proxy.cut().await?;
     let clients = informers.clients();
     let before = rigs.each_ref().map(Rig::counts);
 
@@ -37,20 +37,20 @@ pub async fn run(setting: &Setting) -> Ended {
     for rig in &rigs {
         rig.gate.open();
     }
-    wire.open()?;
+    proxy.open()?;
 
     let expected = Counts { added: 50, updated: 100, deleted: 100, tombstones: 100, ..Counts::default() };
     for (rig, before) in rigs.iter().zip(before) {
         rig.settled(&writer).await?;
         rig.met_only(|fault| matches!(fault, Fault::Cut | Fault::Expired))?;
-        let told = rig.counts().since(before);
-        if told != expected {
-            return Err(format!("{told} while it was cut off, and not {expected}").into());
+        let received = rig.counts().since(before);
+        if received != expected {
+            return Err(format!("{received} received after the cut, instead of {expected}").into());
         }
     }
     informers.settled(&writer).await?;
     let apart = Counts { added: 100, updated: 50, deleted: 150, tombstones: 150, ..Counts::default() };
-    informers.told_since(clients, |name| if name == CLIENT_GO { expected } else { apart })?;
-    let told = informers.end(&writer, |fault| matches!(fault, Fault::Cut | Fault::Expired)).await?;
-    Ok(Outcome::Held(format!("streamed and plain: {expected} while cut off; {told}")))
+    informers.check_received_since(clients, |name| if name == CLIENT_GO { expected } else { apart })?;
+    let summary = informers.end(&writer, |fault| matches!(fault, Fault::Cut | Fault::Expired)).await?;
+    Ok(Outcome::Held(format!("streamed and plain: {expected} while cut off; {summary}")))
 }

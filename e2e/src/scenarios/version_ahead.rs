@@ -50,6 +50,6 @@ pub async fn run(setting: &Setting) -> Ended {
     }
     let [streamed, plain] = rigs.map(|rig| rig.summary());
     // The informers see the server go away, but no version that it has not reached.
-    let told = informers.end(&writer, |fault| fault.is_restart() || fault == Fault::Expired).await?;
-    Ok(Outcome::Held(format!("streamed: {streamed}; plain: {plain}; {told}")))
+    let informer_summary = informers.end(&writer, |fault| fault.is_restart() || fault == Fault::Expired).await?;
+    Ok(Outcome::Held(format!("streamed: {streamed}; plain: {plain}; {informer_summary}")))
 }

@@ -44,7 +44,7 @@ async fn falls_back(setting: &Setting, options: Options, refusal: Fault) -> Ende
     rig.gate.open();
     rig.settled(&writer).await?;
     rig.met_only(|fault| fault == refusal || matches!(fault, Fault::Cut | Fault::Expired))?;
-    let told =
+    let informer_summary =
         informers.end(&writer, |fault| fault == refusal || fault.is_restart() || fault == Fault::Expired).await?;
 
     let asked = rig.gate.seen().asked;
@@ -53,7 +53,7 @@ async fn falls_back(setting: &Setting, options: Options, refusal: Fault) -> Ende
     if [streamed, fell_back, rig.times(refusal)] != [2; 3] {
         return Err(format!("two streams must be refused, and lists follow: {asked:?}, {}", rig.summary()).into());
     }
-    Ok(Outcome::Held(format!("{}; {told}", rig.summary())))
+    Ok(Outcome::Held(format!("{}; {informer_summary}", rig.summary())))
 }
 
 fn is_streamed(asked: &Asked) -> bool {

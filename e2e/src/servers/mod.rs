@@ -59,7 +59,7 @@ pub struct Servers {
     /// For reflectors, with a user's default settings.
     client: Client,
     /// For writes and lists: it does not retry, and has a timeout.
-    impatient: Client,
+    without_retries: Client,
 }
 
 struct Ports {
@@ -73,9 +73,9 @@ impl Servers {
     pub async fn start(setting: &Setting, options: Options) -> Result<Self, BoxError> {
         let ports = Ports::free()?;
         let config = user(ports.api)?;
-        let mut impatient = config.clone();
-        impatient.default_retry = false;
-        (impatient.read_timeout, impatient.reset_reader_on_write) = (Some(ANSWERING), true);
+        let mut without_retries = config.clone();
+        without_retries.default_retry = false;
+        (without_retries.read_timeout, without_retries.reset_reader_on_write) = (Some(ANSWERING), true);
         fs::write(setting.dir.join("tokens.csv"), format!("{TOKEN},tester,tester,system:masters\n"))?;
         let mut servers = Self {
             dir: setting.dir.clone(),
@@ -86,13 +86,13 @@ impl Servers {
             api: None,
             etcd: None,
             client: Client::try_from(config)?,
-            impatient: Client::try_from(impatient)?,
+            without_retries: Client::try_from(without_retries)?,
         };
         servers.start_etcd().await?;
         servers.start_api().await?;
         let metadata = ObjectMeta { name: Some(NAMESPACE.to_owned()), ..ObjectMeta::default() };
         let namespace = Namespace { metadata, ..Namespace::default() };
-        let namespaces: Api<Namespace> = Api::all(servers.impatient.clone());
+        let namespaces: Api<Namespace> = Api::all(servers.without_retries.clone());
         namespaces.create(&PostParams::default(), &namespace).await?;
         Ok(servers)
     }
@@ -122,7 +122,7 @@ impl Servers {
 
     /// Returns a writer for the scenario.
     pub fn writer(&self) -> Writer {
-        Writer::new(self.impatient.clone())
+        Writer::new(self.without_retries.clone())
     }
 
     /// Starts etcd with its former data, and waits until it is ready.
@@ -179,7 +179,7 @@ impl Servers {
         ]);
         command.args(&self.arguments);
         let api = self.api.insert(Process::start(API, command, &self.dir)?);
-        ready(api, &self.impatient, "/readyz").await
+        ready(api, &self.without_retries, "/readyz").await
     }
 
     /// Stops the API server with SIGTERM: it ends its watches, and then itself.

@@ -5,7 +5,7 @@ use deltafifo_informer::shared_informer::Notification;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ObjectMeta;
 
-use crate::oracle::{Change, Told, keyed, state};
+use crate::oracle::{Change, HandlerLog, keyed, state};
 
 impl From<&deltafifo::Change<'_, ConfigMap>> for Change {
     fn from(change: &deltafifo::Change<'_, ConfigMap>) -> Self {
@@ -25,13 +25,13 @@ impl From<&DeltaObject<ConfigMap>> for Change {
     }
 }
 
-impl Told {
+impl HandlerLog {
     /// Records a notification of a handler of our informers.
     pub fn notify(&mut self, notification: &Notification<ConfigMap>) {
         let key = |metadata: &ObjectMeta| keyed(metadata).0;
         match notification {
             Notification::Added { new, .. } => {
-                self.tell(&key(&new.metadata), Change::Added { new: state(&new.metadata) });
+                self.record(&key(&new.metadata), Change::Added { new: state(&new.metadata) });
             }
             Notification::Updated { old, new, .. } => {
                 let (key, old, new) = (key(&new.metadata), state(&old.metadata), state(&new.metadata));
@@ -40,7 +40,7 @@ impl Told {
                 if old.uid != new.uid {
                     self.fault(format!("{key} was updated from {} to {}, another object", old.uid, new.uid));
                 }
-                self.tell(&key, Change::Updated { old, new });
+                self.record(&key, Change::Updated { old, new });
             }
             Notification::Deleted { old, last, .. } => {
                 let key = match last {
@@ -48,9 +48,9 @@ impl Told {
                     DeltaObject::Tombstone(tombstone) => tombstone.key.to_string(),
                 };
                 if self.live().get(&key) != Some(&state(&old.metadata)) {
-                    self.fault(format!("{key} was deleted from a state that was not told"));
+                    self.fault(format!("{key} was deleted from a state that was not delivered"));
                 }
-                self.tell(&key, last.into());
+                self.record(&key, last.into());
             }
             Notification::ResyncBegins => self.resync_begins(),
             Notification::ResyncEnds => self.resync_ends(),

@@ -13,7 +13,7 @@ use tokio::task::{JoinHandle, JoinSet};
 const BACKLOG: u32 = 128;
 
 /// A proxy. It is cut when it is dropped.
-pub struct Wire {
+pub struct Proxy {
     here: SocketAddr,
     there: SocketAddr,
     /// Keeps the port while the proxy is cut.
@@ -21,16 +21,16 @@ pub struct Wire {
     carrying: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
-impl Wire {
+impl Proxy {
     /// Creates an open proxy to this port.
     pub fn to(port: u16) -> Result<Self, BoxError> {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let closed = bound(any)?;
         let here = closed.local_addr()?;
         let there = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let mut wire = Self { here, there, closed: Some(closed), carrying: None };
-        wire.open()?;
-        Ok(wire)
+        let mut proxy = Self { here, there, closed: Some(closed), carrying: None };
+        proxy.open()?;
+        Ok(proxy)
     }
 
     /// Returns the port on which clients reach the proxy.

@@ -150,7 +150,9 @@ impl<T: fmt::Debug> fmt::Debug for Delta<T> {
 /// use deltafifo::{Delta, DeltaType, Deltas};
 ///
 /// let deltas: Deltas<u32> =
-///     [Delta::new(DeltaType::Added, Arc::new(1)), Delta::new(DeltaType::Updated, Arc::new(2))].into_iter().collect();
+///     [Delta::new(DeltaType::Added, Arc::new(1)), Delta::new(DeltaType::Updated, Arc::new(2))]
+///         .into_iter()
+///         .collect();
 /// assert_eq!(deltas.oldest().unwrap().kind, DeltaType::Added);
 /// assert_eq!(deltas.newest().unwrap().object.object().map(|n| **n), Some(2));
 /// ```

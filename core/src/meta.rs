@@ -52,7 +52,9 @@ pub trait Meta<T>: Send + Sync + 'static {
 ///     fn name<'a>(&self, pod: &'a Pod) -> Option<&'a str> { Some(&pod.name) }
 /// }
 /// impl Labels<Pod> for PodMeta {
-///     fn label<'a>(&self, pod: &'a Pod, key: &str) -> Option<&'a str> { pod.labels.get(key).map(String::as_str) }
+///     fn label<'a>(&self, pod: &'a Pod, key: &str) -> Option<&'a str> {
+///         pod.labels.get(key).map(String::as_str)
+///     }
 /// }
 /// ```
 pub trait Labels<T>: Meta<T> {

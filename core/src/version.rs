@@ -67,13 +67,13 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_shown_without_leading_zeros() {
+    fn leading_zeros_are_not_displayed() {
         let shown = |text: &str| ResourceVersion::parse(text).unwrap().to_string();
         assert_eq!(["070", "7", "000"].map(shown), ["70", "7", "0"]);
     }
 
     #[test]
-    fn anything_but_digits_is_no_version() {
+    fn text_with_other_characters_than_digits_is_rejected() {
         for text in ["", "-1", "+1", "1.0", " 1", "1a", "٣"] {
             assert_eq!(ResourceVersion::parse(text), None, "{text:?}");
         }

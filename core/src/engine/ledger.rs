@@ -86,7 +86,7 @@ impl Ledger {
     fn span(&mut self, epoch: Epoch) -> &mut Span {
         let place = usize::try_from(epoch.get() - self.oldest.get()).ok();
         let span = place.and_then(|place| self.epochs.get_mut(place));
-        span.unwrap_or_else(|| unreachable!("what is held is not complete, and nothing is of an epoch to come"))
+        span.unwrap_or_else(|| unreachable!("a held epoch is incomplete, and no offer belongs to a future epoch"))
     }
 
     /// Ends the open epoch. The caller adds the marker to every lane of the queue.
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_keeps_its_epoch_and_all_later_ones_open() {
+    fn hold_keeps_its_epoch_and_all_later_ones_incomplete() {
         let mut ledger = Ledger::new(1);
         let first = ledger.hold(Some(ledger.now()));
         ledger.mark(version("1"));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_is_complete_when_its_marker_has_passed_every_way() {
+    fn epoch_is_complete_once_its_marker_has_passed_every_lane() {
         let mut ledger = Ledger::new(2);
         ledger.mark(version("1"));
         ledger.pass(1);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_since_an_epoch_that_is_complete_is_on_the_oldest_that_is_not() {
+    fn hold_since_a_complete_epoch_is_on_the_oldest_incomplete_one() {
         let mut ledger = Ledger::new(1);
         let before = ledger.now();
         ledger.mark(version("1"));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_parked_keeps_its_hold_until_its_taker_gives_it_up() {
+    fn parked_slot_keeps_its_hold_until_its_taker_releases_it() {
         let mut ledger = Ledger::new(1);
         let since = ledger.now();
         ledger.park(64, Some(since));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_delta_keeps_of_its_epoch_tells_which_it_was() {
+    fn low_half_identifies_the_epoch() {
         let half = 1 << 32;
         let epoch = |number| Epoch::new(number).unwrap();
         for offered in [1, 2, half - 2, half - 1, half + 1, 5 * half - 1, 5 * half + 1] {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn of_versions_that_complete_together_the_greatest_counts() {
+    fn greatest_of_versions_that_complete_together_is_returned() {
         let mut ledger = Ledger::new(1);
         for text in ["10", "9"] {
             ledger.mark(version(text));

@@ -70,8 +70,8 @@ impl<I: Iterator> Drop for Rest<I> {
     }
 }
 
-/// A pointer to user code, such as a function. Its destructor may panic: if that happens while another
-/// panic unwinds, it is discarded.
+/// A pointer to user code, such as a function. Its destructor may panic; if that happens while
+/// another panic unwinds, the second panic is discarded.
 pub(crate) struct UserCode<P>(OneByOne<Option<P>>);
 
 impl<P> UserCode<P> {
@@ -85,6 +85,6 @@ impl<P: Deref> Deref for UserCode<P> {
 
     #[inline]
     fn deref(&self) -> &P::Target {
-        self.0.as_deref().unwrap_or_else(|| unreachable!("it is taken out by the drop only"))
+        self.0.as_deref().unwrap_or_else(|| unreachable!("only the drop takes the pointer"))
     }
 }

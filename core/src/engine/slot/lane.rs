@@ -169,11 +169,11 @@ impl<T> StaleSlot<T> {
         let is_unknown = slot.state() == State::Idle && !slot.is_known();
         if is_unknown && slot.word.claim() {
             let left = slot.holds.change(STALE, NONE);
-            debug_assert!(left, "a claimed slot is in no backlog but by this token");
+            debug_assert!(left, "only this token records a backlog entry of a claimed slot");
             return Left::Unknown(RunningSlot { slot: entry.slot });
         }
         loop {
-            debug_assert!(slot.holds.is_in_backlog(), "an entry is noted until it is given up");
+            debug_assert!(slot.holds.is_in_backlog(), "an entry is recorded until it is given up");
             if slot.holds.change(STALE, NONE) {
                 return Left::Nothing;
             }

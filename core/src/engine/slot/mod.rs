@@ -274,8 +274,9 @@ impl<T> Deref for SlotOwner<T> {
     type Target = Slot<T>;
 
     fn deref(&self) -> &Slot<T> {
-        // SAFETY: 1. `slot` came from `Box::leak` in `new`. 2. It is freed only in this owner's `drop`, which the
-        // borrow of `self` outlives. 3. Only shared references to it are ever made.
+        // SAFETY: 1. `slot` came from `Box::leak` in `new`. 2. It is freed only in this owner's
+        // `drop`, which cannot run during the borrow of `self`. 3. Only shared references to it are
+        // made.
         unsafe { self.slot.as_ref() }
     }
 }

@@ -45,7 +45,7 @@ mod tests {
     use super::Version;
 
     #[test]
-    fn only_what_kubernetes_would_write_is_a_number() {
+    fn only_versions_in_kubernetes_form_are_numbers() {
         for (text, number) in [("1", 1), ("70", 70), ("9999999999999999", 9_999_999_999_999_999)] {
             assert_eq!(Version::of(text.as_bytes()), Version::Number(number), "{text}");
         }

@@ -164,13 +164,13 @@ fn link<T>(pending: Pending<T>, next: Raw) -> Raw {
     if next == EMPTY
         && let Some(tag) = inline_tag(&pending)
     {
-        let What::Object(_, object) = pending.what else { unreachable!("inline_tag looked") };
+        let What::Object(_, object) = pending.what else { unreachable!("inline_tag accepts objects only") };
         let object = Arc::into_raw(object).cast_mut().cast::<()>();
         object.expose_provenance();
         return object.map_addr(|address| address | tag);
     }
     const { assert!(align_of::<Node<T>>() > TAG, "a node's address has room for the tag") };
-    const { assert!(sync::MODEL || size_of::<Node<T>>() == 32, "of many deltas pending for a key each takes as much") };
+    const { assert!(sync::MODEL || size_of::<Node<T>>() == 32, "each delta of a long list takes one node") };
     let over = next == RUNNING || tag(next) == OVER;
     let node = Box::into_raw(Box::new(Node { next: next.addr(), pending })).cast::<()>();
     node.expose_provenance();
@@ -299,7 +299,7 @@ impl<T> Word<T> {
     /// Transition: list → RUNNING.
     pub(super) fn take(&self) -> Taken<T> {
         let list = self.acquire_list(RUNNING, |word| {
-            debug_assert_ne!(tag(word), 0, "who has a slot's place in the queue finds deltas");
+            debug_assert_ne!(tag(word), 0, "a queued slot has pending deltas");
             tag(word) != 0
         });
         if tag(list) == LIST || tag(list) == OVER {
@@ -415,7 +415,7 @@ impl<T> Word<T> {
         // Still under PEEK, so that both results belong to the same moment.
         let said = meanwhile();
         let peeked = self.word.swap(list, Ordering::AcqRel);
-        debug_assert_eq!(peeked, sentinel, "nobody moves a peeked word");
+        debug_assert_eq!(peeked, sentinel, "no other thread changes a word while it is PEEK");
         Some((copies, said))
     }
 }

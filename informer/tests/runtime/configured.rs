@@ -21,7 +21,7 @@ async fn requests(config: watcher::Config) -> Vec<Request> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_list_is_the_newest_or_any_and_in_pages() {
+async fn first_list_follows_list_semantic_and_page_size() {
     let all = requests(watcher::Config::default()).await;
     assert_eq!(all[0].path(), "/api/v1/namespaces/shop/configmaps");
     assert_eq!((all[0].verb(), all[0].resource_version(), all[0].limit()), (Verb::List, "", Some(500)));
@@ -32,7 +32,7 @@ async fn the_first_list_is_the_newest_or_any_and_in_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_later_list_is_not_older_than_what_is_known() {
+async fn later_list_is_not_older_than_the_known_version() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let maps = Api::<ConfigMap>::all(server.client());
@@ -48,7 +48,7 @@ async fn a_later_list_is_not_older_than_what_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn selectors_and_timeouts_are_asked_for() {
+async fn selectors_and_timeout_are_sent() {
     let config = watcher::Config::default().labels("app=web").fields("metadata.name=a").timeout(100);
     let all = requests(config).await;
     for request in &all {
@@ -60,7 +60,7 @@ async fn selectors_and_timeouts_are_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_watched_beside_is_configured_likewise() {
+async fn related_watches_use_their_configuration() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let pods = || Api::<Pod>::namespaced(server.client(), "shop");

@@ -16,7 +16,7 @@ fn is_about(waited: Duration, seconds: u64) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_reconciled_when_it_has_been_quiet_for_long_enough() {
+async fn object_is_reconciled_after_the_debounce() {
     let server = server();
     server.apply(map("a", "0")).unwrap();
     let began = Instant::now();
@@ -41,7 +41,7 @@ async fn an_object_is_reconciled_when_it_has_been_quiet_for_long_enough() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_is_told_though_the_object_has_not_been_quiet_for_so_long() {
+async fn deletion_is_not_debounced() {
     let server = server();
     server.apply(map("a", "0")).unwrap();
     let (tell, mut told) = mpsc::unbounded_channel();
@@ -59,7 +59,7 @@ async fn a_deletion_is_told_though_the_object_has_not_been_quiet_for_so_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_asks_for_a_reconcile_in_an_eternity_has_one_when_it_changes_and_not_before() {
+async fn request_in_the_far_future_waits_for_a_change() {
     let server = server();
     server.apply(map("a", "0")).unwrap();
     let controller = controller(&server).with_config(Config::default().debounce(QUIET));

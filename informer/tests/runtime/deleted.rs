@@ -17,7 +17,7 @@ fn shown(last: &DeltaObject<ConfigMap>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_is_told_when_the_reconcile_that_runs_has_ended_and_before_the_next() {
+async fn deletion_handler_runs_between_two_reconciles() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let (tell, mut told) = mpsc::unbounded_channel();
@@ -44,7 +44,7 @@ async fn a_deletion_is_told_when_the_reconcile_that_runs_has_ended_and_before_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_went_while_nobody_watched_is_told_and_who_came_in_its_place_is_reconciled() {
+async fn unobserved_deletion_is_handled_and_the_successor_reconciled() {
     let server = server();
     for name in ["a", "b"] {
         server.apply(map(name, "1")).unwrap();
@@ -69,7 +69,7 @@ async fn who_went_while_nobody_watched_is_told_and_who_came_in_its_place_is_reco
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_panics_is_told_and_its_key_goes_on() {
+async fn panicking_deletion_handler_is_reported_and_its_key_stays_usable() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let controller = controller(&server).on_deleted(|_| async { panic!("a bug") });
@@ -83,7 +83,7 @@ async fn one_that_panics_is_told_and_its_key_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_in_the_place_of_one_whose_deletion_panics_is_reconciled() {
+async fn successor_is_reconciled_after_a_panicking_deletion_handler() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let (reconcile, mut begun) = gated();
@@ -102,7 +102,7 @@ async fn who_comes_in_the_place_of_one_whose_deletion_panics_is_reconciled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_panics_keeps_no_other_deletion_of_its_key_back() {
+async fn panicking_deletion_handler_does_not_block_later_deletions() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let (tell, mut told) = mpsc::unbounded_channel();
@@ -128,7 +128,7 @@ async fn one_that_panics_keeps_no_other_deletion_of_its_key_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_in_the_place_of_one_that_panicked_is_not_made_to_wait_for_that() {
+async fn successor_of_an_object_that_panicked_is_not_delayed() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let (tell, mut tried) = mpsc::unbounded_channel();

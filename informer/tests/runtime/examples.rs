@@ -10,11 +10,11 @@ mod deployments;
 use clap::Parser;
 
 #[tokio::test(start_paused = true)]
-async fn the_controller_keeps_its_rosters_in_step() {
+async fn controller_example_updates_its_rosters() {
     controller::run(controller::Args::parse_from(["controller"])).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn deployments_are_there_within_half_a_minute_and_told_for_a_whole() {
+async fn deployments_example_runs_to_its_end() {
     deployments::run(deployments::Args::parse_from(["deployments", "--seconds", "60"])).await.unwrap();
 }

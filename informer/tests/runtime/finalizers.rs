@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::rig::{Failed, controller, map, poll, server};
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_applied_and_cleaned_up_whatever_a_predicate_hides() {
+async fn object_is_applied_and_cleaned_up_whatever_a_predicate_rejects() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let api = Api::<ConfigMap>::namespaced(server.client(), "shop");

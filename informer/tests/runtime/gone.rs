@@ -12,7 +12,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use super::rig::{controller, map, pod, poll_idle, server};
 
 #[tokio::test(start_paused = true)]
-async fn deletion_of_an_owner_and_its_objects_is_counted_and_no_error() {
+async fn deletion_of_an_owner_and_its_objects_is_counted_without_an_error() {
     let recorder = DebuggingRecorder::new();
     let _guard = metrics::set_default_local_recorder(&recorder);
     let server = server();

@@ -72,7 +72,7 @@ async fn two(told: &mut Subscription<ConfigMap>) -> [String; 2] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_only_a_list_shows_is_told() {
+async fn deletion_found_by_a_list_is_delivered() {
     let (a, b) = (typed("a", 1), typed("b", 2));
     let (first, second) = (list(&[a, b.clone()]), list(&[b]));
 
@@ -90,7 +90,7 @@ async fn a_deletion_that_only_a_list_shows_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_subscriber_is_told_of_a_deletion() {
+async fn deletion_is_delivered_to_every_subscriber() {
     let ours = Ours::of(list(&[typed("a", 1)]));
     let mut subscribers = [ours.subscribe(), ours.subscribe()];
     for told in &mut subscribers {
@@ -103,7 +103,7 @@ async fn every_subscriber_is_told_of_a_deletion() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_comes_with_the_old_object() {
+async fn update_contains_the_old_object() {
     let ours = Ours::of(list(&[typed("a", 1)]));
     let mut told = ours.subscribe();
     assert_eq!(next(&mut told).await, "+a=1");
@@ -125,7 +125,7 @@ async fn an_index_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_subscribes_late_is_told_what_there_is() {
+async fn late_subscriber_receives_all_stored_objects() {
     let ours = Ours::of(list(&[typed("a", 1), typed("b", 2)]));
     ours.informer.wait_for_sync().await.unwrap();
     let mut late = ours.subscribe();
@@ -135,7 +135,7 @@ async fn who_subscribes_late_is_told_what_there_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_who_wait_are_woken() {
+async fn all_waiters_are_woken() {
     let mut writer = Writer::<ConfigMap>::default();
     let kubes = writer.as_reader();
     let ours = Ours::of(Vec::new());

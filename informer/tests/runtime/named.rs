@@ -22,7 +22,7 @@ fn of_queue(told: &Snapshotter, name: &str) -> Option<f64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_to_be_reconciled_shows_as_the_depth_of_a_queue_that_has_a_name() {
+async fn waiting_requests_are_the_depth_of_the_named_queue() {
     let recorder = DebuggingRecorder::new();
     // The controller is polled on this thread.
     let _guard = metrics::set_default_local_recorder(&recorder);
@@ -39,7 +39,7 @@ async fn what_waits_to_be_reconciled_shows_as_the_depth_of_a_queue_that_has_a_na
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_retries_of_the_queue_and_changes_are_not() {
+async fn failures_count_as_retries_and_changes_do_not() {
     let recorder = DebuggingRecorder::new();
     let _guard = metrics::set_default_local_recorder(&recorder);
     let server = server();

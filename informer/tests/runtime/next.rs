@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::rig::{Failed, controller, map, poll, poll_idle, poll_with, server};
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_reconciled_again_after_the_time_it_asked_for_or_when_it_changes() {
+async fn requeued_object_is_reconciled_after_its_delay_or_a_change() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let minute = Duration::from_secs(60);
@@ -30,7 +30,7 @@ async fn an_object_is_reconciled_again_after_the_time_it_asked_for_or_when_it_ch
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_waits_for_a_change_waits() {
+async fn await_change_reconciles_nothing_by_itself() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let mut polled = poll_idle(controller(&server));
@@ -40,7 +40,7 @@ async fn an_object_that_waits_for_a_change_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_error_policy_says_when_what_failed_is_tried_again() {
+async fn error_policy_sets_the_retry_delay() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let mut calls = 0;
@@ -63,7 +63,7 @@ async fn the_error_policy_says_when_what_failed_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconciler_that_panics_is_told_and_tried_again_and_others_go_on() {
+async fn panicking_reconciler_is_reported_and_retried() {
     let server = server();
     for name in ["a", "b"] {
         server.apply(map(name, "1")).unwrap();
@@ -83,7 +83,7 @@ async fn a_reconciler_that_panics_is_told_and_tried_again_and_others_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_panics_again_and_again_is_tried_ever_later_until_it_succeeds() {
+async fn repeated_panics_back_off_until_a_success() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let (tell, mut tried) = tokio::sync::mpsc::unbounded_channel();

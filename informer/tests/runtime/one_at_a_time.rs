@@ -5,7 +5,7 @@ use deltafifo_informer::runtime::controller::Config;
 use super::rig::{controller, gated, idle, map, poll, server};
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_while_it_is_reconciled_is_reconciled_once_more_afterwards() {
+async fn object_that_changes_during_its_reconcile_is_reconciled_once_more() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let (reconcile, mut begun) = gated();
@@ -27,7 +27,7 @@ async fn what_changes_while_it_is_reconciled_is_reconciled_once_more_afterwards(
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_are_reconciled_at_a_time_and_zero_is_any_number() {
+async fn concurrency_limits_reconciles_and_zero_does_not() {
     for (concurrency, at_a_time) in [(1, 1), (3, 3), (0, 8)] {
         let server = server();
         for number in 0..8 {

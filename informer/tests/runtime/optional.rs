@@ -88,14 +88,14 @@ async fn goes_on_without_pods_until(server: ApiServer, relation: Relation, come:
 }
 
 #[tokio::test(start_paused = true)]
-async fn optional_kind_that_the_server_does_not_have_is_not_awaited_and_counts_once_it_is_there() {
+async fn missing_optional_kind_is_not_awaited_and_counts_once_it_exists() {
     for relation in RELATIONS {
         goes_on_without_pods_until(without_pods(), relation, |server| server.register(Resource::pods())).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn optional_kind_that_is_forbidden_is_not_awaited_and_counts_once_it_is_allowed() {
+async fn forbidden_optional_kind_is_not_awaited_and_counts_once_allowed() {
     for relation in RELATIONS {
         let server = refusing(status::forbidden(&Resource::pods()));
         goes_on_without_pods_until(server, relation, ApiServer::clear_faults).await;
@@ -103,7 +103,7 @@ async fn optional_kind_that_is_forbidden_is_not_awaited_and_counts_once_it_is_al
 }
 
 #[tokio::test(start_paused = true)]
-async fn optional_kind_that_is_there_is_awaited_like_any_other() {
+async fn existing_optional_kind_is_awaited() {
     for relation in RELATIONS {
         let server = refusing(status::internal_error("not now"));
         let mut polled = poll_idle(relation(controller(&server), &server).optional());
@@ -116,7 +116,7 @@ async fn optional_kind_that_is_there_is_awaited_like_any_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_of_an_optional_kind_that_was_there_are_reported() {
+async fn errors_of_an_optional_kind_are_reported_after_its_first_list() {
     let server = without_pods();
     let pods = Api::<Pod>::all(server.client());
     let mut polled = poll_idle(controller(&server).owns(pods, watcher::Config::default()).optional());
@@ -134,7 +134,7 @@ async fn errors_of_an_optional_kind_that_was_there_are_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_several_relations_the_last_is_optional() {
+async fn optional_applies_to_the_last_relation() {
     let server = without_pods();
     let maps = || Api::<ConfigMap>::all(server.client());
     let pods = || Api::<Pod>::all(server.client());

@@ -24,7 +24,7 @@ async fn of_a_and_b() -> (ApiServer, Polled) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_are_reconciled_when_what_they_own_comes_changes_and_goes() {
+async fn owner_is_reconciled_when_an_owned_object_changes_or_is_deleted() {
     let (server, mut polled) = of_a_and_b().await;
     server.apply(pod("q", &["b"])).unwrap();
     assert_eq!(polled.at_rest().await, ["b"]);
@@ -39,7 +39,7 @@ async fn owners_are_reconciled_when_what_they_own_comes_changes_and_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_reconciled_before_what_is_owned_is_known() {
+async fn reconciles_wait_for_the_list_of_owned_objects() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     server.fault(Fault::status(status::internal_error("not now")).when(|request| request.plural() == Some("pods")));
@@ -53,7 +53,7 @@ async fn nothing_is_reconciled_before_what_is_owned_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_the_server_does_not_have_is_told_and_what_comes_of_it() {
+async fn missing_kind_is_reported_with_its_consequence() {
     let server = ApiServer::builder().resource(Resource::config_maps()).build();
     server.apply(map("a", "1")).unwrap();
     let pods = Api::<Pod>::all(server.client());
@@ -72,7 +72,7 @@ async fn a_kind_that_the_server_does_not_have_is_told_and_what_comes_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn undecodable_object_of_a_first_list_is_not_said_to_keep_others_from_being_reconciled() {
+async fn undecodable_object_of_a_first_list_is_not_reported_as_blocking() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let mut broken = map("b", "1");
@@ -87,7 +87,7 @@ async fn undecodable_object_of_a_first_list_is_not_said_to_keep_others_from_bein
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_is_one_no_more_is_reconciled_as_well_as_the_new_one() {
+async fn former_and_new_owner_are_reconciled() {
     let (server, mut polled) = of_a_and_b().await;
     server.apply(pod("p", &["b"])).unwrap();
     assert_eq!(polled.at_rest().await, ["a", "b"], "as it was, and as it is");
@@ -96,7 +96,7 @@ async fn an_owner_that_is_one_no_more_is_reconciled_as_well_as_the_new_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_owner_of_what_went_while_nobody_watched_is_reconciled() {
+async fn unobserved_deletion_reconciles_the_owner() {
     let (server, mut polled) = of_a_and_b().await;
     missing(&server, || server.delete(&Resource::pods(), "shop", "p").unwrap());
     loop {
@@ -108,7 +108,7 @@ async fn the_owner_of_what_went_while_nobody_watched_is_reconciled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_is_known_by_group_and_kind_and_not_by_version() {
+async fn owner_is_matched_by_group_and_kind_not_by_version() {
     let (server, mut polled) = of_a_and_b().await;
     server.apply(owned("v1beta1", "ConfigMap", "old", &["a"])).unwrap();
     assert_eq!(polled.at_rest().await, ["a"], "the core group in another version");
@@ -120,7 +120,7 @@ async fn an_owner_is_known_by_group_and_kind_and_not_by_version() {
 /// kube-apiserver refuses such references, but an aggregated API server may store them, and kube reads
 /// them.
 #[tokio::test(start_paused = true)]
-async fn incomplete_owner_reference_names_no_owner_and_the_others_count() {
+async fn incomplete_owner_reference_is_ignored_and_others_count() {
     let (server, mut metadata) = of_a_and_b().await;
     // The same, over an informer of whole pods.
     let pods = SharedInformer::<Pod>::builder(KubeListerWatcher::new::<Pod>(server.client(), &(), None));
@@ -156,7 +156,7 @@ async fn incomplete_owner_reference_names_no_owner_and_the_others_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_without_a_namespace_is_one_object_from_wherever_it_is_named() {
+async fn cluster_scoped_owner_is_one_object_for_all_namespaces() {
     let server = server();
     server.apply(json!({ "kind": "Node", "apiVersion": "v1", "metadata": { "name": "n" } })).unwrap();
     let (reconcile, mut begun) = gated();

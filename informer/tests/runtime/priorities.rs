@@ -64,7 +64,7 @@ impl Rig {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_now_goes_before_the_list() {
+async fn watch_events_are_reconciled_before_the_list() {
     let names: Vec<_> = (10..30).map(|number| number.to_string()).collect();
     let server = server();
     for name in &names {
@@ -84,7 +84,7 @@ async fn what_happens_now_goes_before_the_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_now_goes_before_a_relist() {
+async fn watch_events_are_reconciled_before_a_relist() {
     let mut rig = Rig::at_rest(Config::default(), |controller| controller).await;
     let busy = rig.busy().await;
     missing(&rig.server, || rig.names.iter().for_each(|name| rig.apply(name, "2")));
@@ -97,7 +97,7 @@ async fn what_happens_now_goes_before_a_relist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_now_goes_before_what_is_asked_for_with_all() {
+async fn watch_events_are_reconciled_before_reconcile_all() {
     let (all, mut alls) = mpsc::unbounded_channel();
     let alls = stream::poll_fn(move |context| alls.poll_recv(context));
     let mut rig = Rig::at_rest(Config::default(), |controller| controller.reconcile_all_on(alls)).await;
@@ -110,7 +110,7 @@ async fn what_happens_now_goes_before_what_is_asked_for_with_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_put_off_stays_as_important_as_it_was() {
+async fn postponed_request_keeps_its_priority() {
     let (all, mut alls) = mpsc::unbounded_channel();
     let alls = stream::poll_fn(move |context| alls.poll_recv(context));
     let config = Config::default().debounce(Duration::from_secs(1));
@@ -125,7 +125,7 @@ async fn what_is_put_off_stays_as_important_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_becomes_important_while_it_is_put_off_goes_before_the_others() {
+async fn postponed_request_with_raised_priority_comes_first() {
     let (all, mut alls) = mpsc::unbounded_channel();
     let alls = stream::poll_fn(move |context| alls.poll_recv(context));
     let config = Config::default().debounce(Duration::from_secs(1));
@@ -139,7 +139,7 @@ async fn what_becomes_important_while_it_is_put_off_goes_before_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_to_come_again_stays_as_important_as_it_was() {
+async fn requeued_object_keeps_its_priority() {
     let server = server();
     for name in ["listed", "other"] {
         server.apply(map(name, "1")).unwrap();

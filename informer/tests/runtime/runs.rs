@@ -15,7 +15,7 @@ use tokio::task;
 use super::rig::{Failed, controller, gated, idle, map, maps, poll, poll_idle, server};
 
 #[tokio::test(start_paused = true)]
-async fn what_is_listed_is_reconciled_and_then_what_changes_but_not_what_goes() {
+async fn listed_and_changed_objects_are_reconciled_and_deleted_ones_are_not() {
     let server = server();
     for name in ["a", "b", "c"] {
         server.apply(map(name, "1")).unwrap();
@@ -32,7 +32,7 @@ async fn what_is_listed_is_reconciled_and_then_what_changes_but_not_what_goes() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_asked_for_before_the_stream_is_polled() {
+async fn no_request_is_sent_before_the_stream_is_polled() {
     let server = server();
     let controller = controller(&server);
     let stream = controller.run(
@@ -46,7 +46,7 @@ async fn nothing_is_asked_for_before_the_stream_is_polled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_polls_calls_the_reconciler_and_the_policy_and_a_task_runs_the_future() {
+async fn polling_task_calls_the_functions_and_another_runs_the_future() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     // A test is no task. And what is called may borrow.
@@ -85,7 +85,7 @@ fn a_controllers_stream_is_send(controller: Controller<ConfigMap>) -> impl Send 
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_reconciled_before_the_whole_list_is_there_and_errors_are_told_meanwhile() {
+async fn reconciles_wait_for_the_whole_list_and_errors_are_yielded() {
     let server = server();
     for name in ["a", "b", "c"] {
         server.apply(map(name, "1")).unwrap();
@@ -114,7 +114,7 @@ async fn nothing_is_reconciled_before_the_whole_list_is_there_and_errors_are_tol
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_is_dropped_takes_reconciles_and_watches_with_it() {
+async fn dropped_stream_stops_reconciles_and_watches() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let controller = controller(&server);

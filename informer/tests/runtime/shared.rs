@@ -29,7 +29,7 @@ fn run<K: kube::Resource + DeserializeOwned + Send + Sync + 'static>(informer: &
 }
 
 #[tokio::test(start_paused = true)]
-async fn controllers_share_watches_come_late_leave_and_end_with_them() {
+async fn controllers_share_watches_and_end_with_their_informers() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let (maps, pods) = (informer::<ConfigMap>(&server), informer::<PartialObjectMeta<Pod>>(&server));
@@ -52,7 +52,7 @@ async fn controllers_share_watches_come_late_leave_and_end_with_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_is_dropped_is_kept_by_nothing_that_it_shared() {
+async fn dropped_controller_is_not_kept_alive_by_shared_informers() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let (maps, pods) = (informer::<ConfigMap>(&server), informer::<Pod>(&server));
@@ -73,7 +73,7 @@ async fn a_controller_that_is_dropped_is_kept_by_nothing_that_it_shared() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_reconciled_before_all_that_is_shared_is_there() {
+async fn reconciles_wait_for_all_shared_informers() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     server.apply(map("b", "1")).unwrap();
@@ -90,7 +90,7 @@ async fn nothing_is_reconciled_before_all_that_is_shared_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_of_what_has_stopped_says_so() {
+async fn controller_over_a_stopped_informer_yields_stopped() {
     let server = server();
     let (maps, pods) = (informer::<ConfigMap>(&server), informer::<Pod>(&server));
     pods.stop().await;
@@ -104,7 +104,7 @@ async fn a_controller_of_what_has_stopped_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn predicates_choose_updates_and_hide_neither_what_comes_nor_what_goes() {
+async fn predicates_filter_updates_but_not_additions_or_deletions() {
     let server = server();
     let labelled = |label: &str, data: &str| {
         let mut map = map("a", data);
@@ -140,7 +140,7 @@ async fn predicates_choose_updates_and_hide_neither_what_comes_nor_what_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn informer_that_nobody_runs_is_reported_and_its_controller_reconciles_once_it_runs() {
+async fn informer_that_is_not_run_is_reported_until_it_runs() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), Some("shop"));
@@ -187,7 +187,7 @@ async fn informer_whose_first_list_fails_is_reported_every_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn controller_of_an_informer_that_nobody_can_run_any_more_says_that_it_stopped() {
+async fn controller_over_an_informer_that_can_never_run_yields_stopped() {
     let maps = informer::<ConfigMap>(&server());
     let controller = Controller::from_informer(&maps);
     drop(maps);

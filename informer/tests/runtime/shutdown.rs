@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::rig::{controller, gated, idle, map, poll, server};
 
 #[tokio::test(start_paused = true)]
-async fn a_graceful_shutdown_begins_nothing_and_waits_for_what_runs() {
+async fn graceful_shutdown_starts_no_reconcile_and_waits_for_running_ones() {
     let server = server();
     for name in ["a", "b", "c"] {
         server.apply(map(name, "1")).unwrap();
@@ -34,7 +34,7 @@ async fn a_graceful_shutdown_begins_nothing_and_waits_for_what_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_shut_down_with_nothing_to_do_ends_at_once() {
+async fn idle_controller_shuts_down_at_once() {
     let server = server();
     let (reconcile, _begun) = gated();
     let polled = poll(controller(&server).shutdown_on_signal().graceful_shutdown_on(async {}), reconcile);
@@ -43,7 +43,7 @@ async fn one_that_is_shut_down_with_nothing_to_do_ends_at_once() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn the_first_signal_shuts_down_gracefully_and_the_second_at_once() {
+async fn first_signal_shuts_down_gracefully_and_second_at_once() {
     use nix::sys::signal::{Signal, raise};
     use tokio::signal::unix::{SignalKind, signal};
 

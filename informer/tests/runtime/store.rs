@@ -6,7 +6,7 @@ use kube::core::Selector;
 use super::rig::{controller, map, name, poll_idle, server};
 
 #[tokio::test(start_paused = true)]
-async fn a_store_is_read_as_kubes() {
+async fn store_has_the_methods_of_kube() {
     let server = server();
     for number in ["1", "2"] {
         let mut map = map(number, number);
@@ -44,7 +44,7 @@ async fn a_store_is_read_as_kubes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_the_store_of_a_controller_that_is_no_more_is_told() {
+async fn waiting_for_the_store_of_a_dropped_controller_fails() {
     let controller = controller(&server());
     let store = controller.store();
     drop(controller);

@@ -23,7 +23,7 @@ fn run<K: Object>(informer: &SharedInformer<K>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_stops_when_its_stream_ends() {
+async fn informer_stops_when_its_stream_ends() {
     let informer = SharedInformer::<ConfigMap>::for_stream(stream::iter([Ok(Event::Init), Ok(Event::InitDone)]));
     let informer = informer.build().unwrap();
     assert_eq!(informer.run().await, Ok(()));
@@ -32,7 +32,7 @@ async fn an_informer_stops_when_its_stream_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_stops_ends_its_stream() {
+async fn stopped_informer_drops_its_stream() {
     let server = server();
     let informer = SharedInformer::for_stream(watched::<ConfigMap>(&server)).build().unwrap();
     let running = informer.clone();
@@ -47,7 +47,7 @@ async fn an_informer_that_stops_ends_its_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn controllers_reconcile_what_watchers_tell_and_what_they_missed() {
+async fn controllers_reconcile_watch_events_and_missed_deletions() {
     let server = server();
     let version = server.apply(map("a", "1")).unwrap();
     server.apply(pod("p", &["a"])).unwrap();
@@ -64,7 +64,7 @@ async fn controllers_reconcile_what_watchers_tell_and_what_they_missed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_only_the_last_state_of_a_deletion_names_is_reconciled_as_well_as_the_one_before() {
+async fn owners_in_the_old_and_the_last_state_of_a_deletion_are_reconciled() {
     let server = server();
     for name in ["a", "b"] {
         server.apply(map(name, "1")).unwrap();

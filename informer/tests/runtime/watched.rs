@@ -41,7 +41,7 @@ fn with_maps(names: &[&str]) -> ApiServer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_object_is_mapped_to_is_reconciled_as_it_was_and_as_it_is() {
+async fn old_and_new_state_of_a_watched_object_are_mapped() {
     for watches in WATCHES {
         let server = with_maps(&["a", "b", "c"]);
         let mut polled = poll_idle(watches(controller(&server), Api::all(server.client())));
@@ -59,7 +59,7 @@ async fn what_an_object_is_mapped_to_is_reconciled_as_it_was_and_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_object_was_mapped_to_that_went_while_nobody_watched_is_reconciled() {
+async fn unobserved_deletion_of_a_watched_object_is_mapped() {
     for watches in WATCHES {
         let server = with_maps(&["a", "b"]);
         server.apply(of("a")).unwrap();
@@ -72,7 +72,7 @@ async fn what_an_object_was_mapped_to_that_went_while_nobody_watched_is_reconcil
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mapper_that_panics_is_told_and_others_are_mapped() {
+async fn panicking_mapper_is_reported_and_other_mappers_run() {
     let server = with_maps(&["a"]);
     let mapper = |pod: Pod| {
         assert_ne!(pod.annotations()["maps"], "bad", "a bug");
@@ -91,7 +91,7 @@ async fn a_mapper_that_panics_is_told_and_others_are_mapped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_an_update_one_state_is_mapped_though_a_mapper_panics_over_the_other() {
+async fn mapper_that_panics_for_one_state_still_maps_the_other() {
     let server = with_maps(&["a", "b"]);
     let mapper = |pod: Pod| {
         assert_ne!(pod.annotations()["maps"], "bad", "a bug");
@@ -114,7 +114,7 @@ async fn of_an_update_one_state_is_mapped_though_a_mapper_panics_over_the_other(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_predicate_that_panics_hides_nothing() {
+async fn panicking_predicate_hides_no_update() {
     let server = with_maps(&["a"]);
     let asks = |old: &ConfigMap, _: &ConfigMap| {
         assert_ne!(value(old), "bad", "a bug");
@@ -131,7 +131,7 @@ async fn a_predicate_that_panics_hides_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_ask_for_one_object_and_for_all() {
+async fn trigger_streams_reconcile_one_object_or_all() {
     let server = with_maps(&["a", "b"]);
     let (one, mut ones) = mpsc::unbounded_channel::<&str>();
     let (all, mut alls) = mpsc::unbounded_channel();

@@ -111,14 +111,14 @@ async fn with_a_and_b() -> Arc<Queue> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_brings_what_it_shows_and_takes_what_it_does_not() {
+async fn list_adds_listed_objects_and_deletes_the_others() {
     let queue = with_a_and_b().await;
     assert!(feed_all(&queue, [init(), listed("b", 3), listed("c", 4), done()]).await.is_empty());
     assert_eq!(handle(&queue), ["!a=1", "+c=4", "b=2>3"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_list_comes_in_pages() {
+async fn long_list_is_queued_in_pages() {
     let queue = queue();
     let all = (0..1_203).map(|number| listed(&number.to_string(), number + 1));
     let told = stream::iter([init()].into_iter().chain(all)).chain(stream::pending());
@@ -134,7 +134,7 @@ async fn a_long_list_comes_in_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_and_deletions_are_what_they_are() {
+async fn changes_and_deletions_are_queued_as_such() {
     let queue = with_a_and_b().await;
     let told = [applied("a", 3), deleted("b", 4), applied("c", 5), deleted("never known", 6)];
     assert!(feed_all(&queue, told).await.is_empty());
@@ -142,7 +142,7 @@ async fn changes_and_deletions_are_what_they_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_does_not_come_to_its_end_deletes_nothing() {
+async fn incomplete_list_deletes_nothing() {
     let queue = with_a_and_b().await;
     for (broken, there) in [(vec![init()], &["a", "b"][..]), (vec![init(), listed("c", 3), failed()], &["a", "b", "c"])]
     {
@@ -156,7 +156,7 @@ async fn a_list_that_does_not_come_to_its_end_deletes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_ends_within_a_list_tells_what_it_listed_however_fast_it_was() {
+async fn stream_that_ends_within_a_list_queues_what_was_listed() {
     let queue = with_a_and_b().await;
     let at_once = stream::iter([init(), listed("c", 3), applied("d", 4)]);
     assert_eq!(feed(at_once, queue.clone(), |_| ()).await, Ok(()));
@@ -164,7 +164,7 @@ async fn a_stream_that_ends_within_a_list_tells_what_it_listed_however_fast_it_w
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_is_synced_by_a_whole_list_that_is_handled() {
+async fn queue_is_synced_once_a_complete_list_is_handled() {
     let queue = queue();
     for broken in [vec![], vec![init()], vec![init(), listed("a", 1)], vec![init(), listed("a", 1), failed()]] {
         feed_all(&queue, broken).await;
@@ -178,7 +178,7 @@ async fn a_queue_is_synced_by_a_whole_list_that_is_handled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_are_told_and_neither_the_list_nor_the_stream_ends_with_them() {
+async fn errors_are_reported_and_end_neither_list_nor_stream() {
     let queue = with_a_and_b().await;
     let told = [failed(), init(), listed("a", 1), failed(), listed("b", 2), done(), failed(), applied("c", 3)];
     let errors = feed_all(&queue, told).await;
@@ -189,7 +189,7 @@ async fn errors_are_told_and_neither_the_list_nor_the_stream_ends_with_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_whose_beginning_was_not_seen_is_left_out_and_told() {
+async fn list_without_a_beginning_is_ignored_and_reported() {
     let queue = with_a_and_b().await;
     let errors = feed_all(&queue, [listed("c", 3), done()]).await;
     assert!(errors.len() == 1 && errors[0].contains("pass the stream from its first event"), "{errors:?}");
@@ -197,7 +197,7 @@ async fn a_list_whose_beginning_was_not_seen_is_left_out_and_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_streams_the_list_that_began_last_counts() {
+async fn list_that_began_last_wins_over_another_stream() {
     let queue = with_a_and_b().await;
     let (tell, mut told) = mpsc::unbounded_channel();
     let (note, mut errors) = mpsc::unbounded_channel();
@@ -218,7 +218,7 @@ async fn of_two_streams_the_list_that_began_last_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_taken_from_the_stream_while_there_is_no_room() {
+async fn stream_is_not_polled_while_the_queue_is_full() {
     let queue = with(|queue| queue.high_water(2));
     let taken = Arc::new(Mutex::new(0));
     let count = taken.clone();
@@ -232,7 +232,7 @@ async fn nothing_is_taken_from_the_stream_while_there_is_no_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_listed_does_not_wait_for_what_is_not_there_yet() {
+async fn listed_objects_are_queued_without_waiting_for_later_ones() {
     let queue = queue();
     let told = stream::iter([init(), listed("a", 1)]).chain(stream::pending());
     assert_eq!(feed(told, queue.clone(), |_| ()).now_or_never(), None);
@@ -240,7 +240,7 @@ async fn what_is_listed_does_not_wait_for_what_is_not_there_yet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_ends_when_the_queue_is_closed() {
+async fn feed_ends_when_the_queue_is_closed() {
     let queue = queue();
     let feeding = tokio::spawn(feed(stream::pending::<Told>(), queue.clone(), |_| ()));
     queue.close();
@@ -248,7 +248,7 @@ async fn it_ends_when_the_queue_is_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn versions_are_applied_with_what_came_up_to_them() {
+async fn version_is_applied_once_everything_before_it_is_handled() {
     let queue = queue();
     feed_all(&queue, [init(), listed("a", 9), listed("b", 10), done()]).await;
     assert_eq!(queue.applied_version(), None);
@@ -260,7 +260,7 @@ async fn versions_are_applied_with_what_came_up_to_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn relist_whose_newest_object_was_deleted_takes_no_version_back() {
+async fn relist_whose_newest_object_was_deleted_does_not_lower_the_version() {
     let queue = queue();
     feed_all(&queue, [init(), listed("a", 9), done(), applied("b", 12), init(), listed("a", 9), done()]).await;
     handle(&queue);
@@ -268,7 +268,7 @@ async fn relist_whose_newest_object_was_deleted_takes_no_version_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_is_told_and_a_deletion_counts_all_the_same() {
+async fn refused_object_is_reported_and_its_deletion_counts() {
     let queue = with(|queue| {
         queue.transformer(|map| if value(&map).contains('7') { Err("not this one".into()) } else { Ok(map) })
     });
@@ -281,7 +281,7 @@ async fn what_is_refused_is_told_and_a_deletion_counts_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_in_which_a_function_panics_is_given_up() {
+async fn list_is_abandoned_if_a_user_function_panics() {
     let keys = KeyFunc::custom(KubeMeta, |map: &ConfigMap| {
         assert_ne!(name(map), "bad", "a bug");
         Ok(name(map))
@@ -297,7 +297,7 @@ async fn a_list_in_which_a_function_panics_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn within_a_list_changes_and_deletions_are_of_it() {
+async fn changes_and_deletions_within_a_list_belong_to_it() {
     let told = || [init(), listed("a", 1), applied("b", 3), listed("c", 4), deleted("a", 5), done()];
     let queue = queue();
     feed_all(&queue, told()).await;

@@ -84,7 +84,7 @@ async fn after_a_gap<T: Debug>(server: &ApiServer, controller: impl Stream<Item 
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_ours_hears_of_what_went_while_nobody_watched() {
+async fn only_our_controller_handles_an_unobserved_deletion() {
     let server = server();
     let kubes = after_a_gap(&server, kubes::counter::run(server.client(), pending())).await;
     let server = self::server();

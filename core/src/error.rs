@@ -76,10 +76,10 @@ pub enum ScopeError {
         /// The key.
         key: String,
     },
-    /// The keys of the queue do not tell the namespace.
+    /// The keys of the queue do not contain the namespace.
     #[error(
-        "scope {scope:?} is a namespace, but the queue has a key function of its own, so its keys do \
-         not tell the namespace: use KeyScope::keys"
+        "scope {scope:?} is a namespace, but the queue has a custom key function, so its keys do not \
+         contain the namespace: use KeyScope::keys"
     )]
     NeedsNames {
         /// The namespace.

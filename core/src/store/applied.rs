@@ -103,10 +103,11 @@ impl Applied {
         Ok(point)
     }
 
-    /// Does the same for a part of what feeds the store, of which everything up to `reached` was
-    /// offered. Each part has lists of its own, so the histories are told apart by them: a list at a
-    /// lower version than the part had in this history begins the next one, and any other list is of
-    /// the present one. A point of a former history is less than those of the present.
+    /// Returns the point for `version` of one part of the store's input, for example a scope.
+    /// Everything of the part up to `reached` has been offered. Each part is listed separately, so
+    /// its lists decide about histories: a list at a lower version than the part has reached in the
+    /// current history begins the next history, and any other list belongs to the current one. A
+    /// point of an earlier history is less than those of the current one.
     pub(crate) fn expect_part(
         &self,
         reached: Option<&Point>,

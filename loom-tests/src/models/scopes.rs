@@ -76,7 +76,7 @@ fn list(fifo: &Fifo, scope: &ScopeId, objects: Vec<Arc<Object>>, version: &str) 
     relist.commit(version).unwrap().deleted
 }
 
-/// Each deletes what is of its scope.
+/// Each relist deletes the keys of its scope only.
 fn two_commits() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1), Object::new("b", 1)]), Log::default());
     let [a, b] = scopes(&fifo);
@@ -86,7 +86,7 @@ fn two_commits() -> String {
     format!("{own} and {other} deleted, {}", rest(&fifo, &log))
 }
 
-/// What one lists is not deleted by the commit of the other.
+/// The commit of one scope does not delete what the other lists.
 fn a_list_beside_a_commit() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let [a, b] = scopes(&fifo);
@@ -96,8 +96,8 @@ fn a_list_beside_a_commit() -> String {
     rest(&fifo, &log)
 }
 
-/// A key that is added while a relist is open is not swept, although a newer relist of another scope has
-/// begun and ended.
+/// A key that is added while a relist is open is not deleted, although a newer relist of another
+/// scope has begun and ended.
 fn an_add_after_the_end_of_another() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let [a, b] = scopes(&fifo);
@@ -111,8 +111,8 @@ fn an_add_after_the_end_of_another() -> String {
     rest(&fifo, &log)
 }
 
-/// A relist that is superseded in its scope pushes nothing on top of the newer one, also while another
-/// scope's is open.
+/// A relist that is superseded in its scope pushes nothing on top of the newer one, even while a
+/// relist of another scope is open.
 fn superseded_beside_another() -> String {
     let (fifo, log) = (fused(&[Object::new("b", 1)]), Log::default());
     let [a, b] = scopes(&fifo);

@@ -114,7 +114,7 @@ fn wake(deferred: Arc<DeferredWaker>) {
 }
 
 /// Wakes the recorded tasks, with no lock held. A waker may notify again.
-#[cold] // Not inlined into every offer: somebody sleeps seldom.
+#[cold] // Consumers rarely sleep, so this is not inlined into every offer.
 fn wake_deferred() {
     let deferred = DEFERRED.try_with(RefCell::take).unwrap_or_default();
     deferred.into_iter().for_each(wake);

@@ -166,19 +166,19 @@ pub(super) enum Owner {
     User,
 }
 
-/// Calls `tell` for every notification of `informer`, until the controller shuts down.
+/// Calls `deliver` for every notification of `informer`, until the controller shuts down.
 pub(super) fn listen<K: Send + Sync + 'static, M: Meta<K>>(
     informer: &SharedInformer<K, M>,
     owner: Owner,
     terms: Terms,
     started: &mut Started,
-    mut tell: impl FnMut(Notification<K>, &Schedule, &mut UserCalls) + Send + 'static,
+    mut deliver: impl FnMut(Notification<K>, &Schedule, &mut UserCalls) + Send + 'static,
 ) -> Result<(), RunnerError> {
     let schedule = Arc::clone(&started.schedule);
     let options = HandlerOptions::new().buffer(Buffer::HoldBack(MOST_WAITING));
     let handler = move |notification| {
         let mut user_calls = UserCalls::default();
-        tell(notification, &schedule, &mut user_calls);
+        deliver(notification, &schedule, &mut user_calls);
         user_calls.end();
         ready(())
     };

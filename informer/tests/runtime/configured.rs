@@ -1,4 +1,4 @@
-//! What a `watcher::Config` comes to in requests.
+//! The requests that follow from a `watcher::Config`.
 
 use deltafifo_informer::runtime::{Controller, watcher};
 use deltafifo_testkit::{Request, Verb};
@@ -7,7 +7,8 @@ use kube::Api;
 
 use super::rig::{map, missing, poll_idle, server};
 
-/// The first requests, up to the watch, of a controller over one map so configured.
+/// Returns the requests, up to the first watch, of a controller over one map with this
+/// configuration.
 async fn requests(config: watcher::Config) -> Vec<Request> {
     let server = server();
     let mut map = map("a", "1");

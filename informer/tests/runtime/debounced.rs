@@ -1,4 +1,4 @@
-//! An object that is to be quiet before it is reconciled.
+//! Debounce: an object must be quiet before it is reconciled.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ async fn request_in_the_far_future_waits_for_a_change() {
     assert!(is_about(changed.elapsed(), 10));
 }
 
-/// Changes a map every four seconds until it is reconciled: how long that takes.
+/// Changes a map every four seconds until it is reconciled, and returns how long that took.
 async fn reconciled_under_steady_changes(config: Config) -> Duration {
     let server = server();
     let mut polled = poll_idle(controller(&server).with_config(config));

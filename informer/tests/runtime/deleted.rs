@@ -1,4 +1,4 @@
-//! Deletions of main objects, for those who want to be told.
+//! Deletion handlers of main objects.
 
 use deltafifo::DeltaObject;
 use deltafifo_informer::runtime::controller::Action;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::rig::{controller, gated, idle, map, missing, name, poll, poll_idle, server, value};
 
-/// `a=1`; of a tombstone `!a=1`.
+/// Formats a deletion: `a=1`, or `!a=1` for a tombstone.
 fn shown(last: &DeltaObject<ConfigMap>) -> String {
     let sign = if last.is_tombstone() { "!" } else { "" };
     let last = last.object().expect("its last state is known");
@@ -90,7 +90,7 @@ async fn successor_is_reconciled_after_a_panicking_deletion_handler() {
     let mut polled = poll(controller(&server).on_deleted(|_| async { panic!("a bug") }), reconcile);
     let first = begun.recv().await.unwrap();
     server.wait_for_watchers(1).await;
-    // While it is reconciled, so that one call is asked for by both.
+    // While the object is reconciled, so that both requests lead to one call.
     server.delete(&Resource::config_maps(), "shop", "a").unwrap();
     server.apply(map("a", "2")).unwrap();
     idle().await;

@@ -1,4 +1,4 @@
-//! The examples that can end by themselves, in their made-up clusters.
+//! The examples that end by themselves, on simulated clusters.
 
 #[allow(dead_code)] // Its `main`.
 #[path = "../../examples/controller.rs"]

@@ -1,4 +1,4 @@
-//! Finalizers beside predicates.
+//! Finalizers in combination with predicates.
 
 use deltafifo_informer::runtime::controller::Action;
 use deltafifo_informer::runtime::finalizer::{Event, finalizer};

@@ -1,4 +1,5 @@
-//! What kube's store loses of what a watcher tells, and an informer of the same watcher has: a test for each row of README's table.
+//! Events that kube's store loses and an informer over the same watcher delivers: one test for
+//! each row of README's table.
 
 use deltafifo_informer::SharedInformer;
 use deltafifo_informer::shared_informer::{HandlerOptions, Notification, Subscription};
@@ -14,13 +15,13 @@ use super::rig::{idle, name, typed, value};
 
 type Told = Event<ConfigMap>;
 
-/// A list of these.
+/// Returns the watcher events of a list of these maps.
 fn list(maps: &[ConfigMap]) -> Vec<Told> {
     let maps = maps.iter().cloned().map(Event::InitApply);
     [Event::Init].into_iter().chain(maps).chain([Event::InitDone]).collect()
 }
 
-/// An informer that runs, of a watcher that tells what the test says.
+/// A running informer over a watcher whose events the test chooses.
 struct Ours {
     watcher: mpsc::UnboundedSender<Told>,
     informer: SharedInformer<ConfigMap>,
@@ -50,7 +51,7 @@ impl Ours {
     }
 }
 
-/// The next of what is told: `+a=1`, `a=1>2`, `-a=2`; of a tombstone `!a=2`.
+/// Returns the next notification: `+a=1`, `a=1>2`, `-a=2`, or `!a=2` for a tombstone.
 async fn next(told: &mut Subscription<ConfigMap>) -> String {
     match told.next().await.expect("the informer runs") {
         Notification::Added { new, .. } => format!("+{}={}", name(&new), value(&new)),
@@ -64,7 +65,7 @@ async fn next(told: &mut Subscription<ConfigMap>) -> String {
     }
 }
 
-/// The next two, in no order.
+/// Returns the next two notifications, in any order.
 async fn two(told: &mut Subscription<ConfigMap>) -> [String; 2] {
     let mut two = [next(told).await, next(told).await];
     two.sort();

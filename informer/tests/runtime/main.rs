@@ -1,5 +1,5 @@
-//! Controllers in kube's shape, against an API server in this process. The clock is paused, and nowhere is slept but in what a
-//! controller is given to do.
+//! Controllers with kube's API, against an API server in this process. The clock is paused, and
+//! only the functions given to a controller sleep.
 
 #![allow(clippy::duplicate_mod)] // One controller is compiled twice: `twins`. And examples share modules.
 

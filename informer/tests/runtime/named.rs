@@ -1,4 +1,4 @@
-//! A controller that has a name tells of its queue.
+//! The metrics of a named controller's queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 use super::rig::{Failed, controller, gated, idle, map, name, poll, poll_with, server};
 
-/// A gauge or counter of the queue `maps`, if there is one.
+/// Returns a gauge or counter of the queue `maps`, if it exists.
 fn of_queue(told: &Snapshotter, name: &str) -> Option<f64> {
     told.snapshot().into_vec().into_iter().find_map(|(key, _, _, value)| {
         let is_it = key.key().name() == name && key.key().labels().any(|label| label.value() == "maps");
@@ -24,7 +24,7 @@ fn of_queue(told: &Snapshotter, name: &str) -> Option<f64> {
 #[tokio::test(start_paused = true)]
 async fn waiting_requests_are_the_depth_of_the_named_queue() {
     let recorder = DebuggingRecorder::new();
-    // The controller is polled on this thread.
+    // The controller is polled on this thread, where the recorder is installed.
     let _guard = metrics::set_default_local_recorder(&recorder);
     let server = server();
     for name in ["a", "b", "c"] {

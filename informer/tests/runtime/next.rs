@@ -1,4 +1,4 @@
-//! What a reconciler, its error or its panic says of the next time.
+//! When an object is reconciled next, after a success, an error or a panic.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,7 +104,7 @@ async fn repeated_panics_back_off_until_a_success() {
         waited.push((now - before).as_millis());
         before = now;
     }
-    // A timer is late by up to a millisecond.
+    // A timer may be late by up to a millisecond.
     for (waited, expected) in waited.iter().zip([5, 10, 20, 60_000, 5, 10]) {
         assert!((expected..=expected + 2).contains(waited), "{waited} of {expected} ms");
     }

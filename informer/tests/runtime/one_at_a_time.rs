@@ -1,4 +1,4 @@
-//! Of one object there is one reconcile at a time, and of all as many as were allowed.
+//! Concurrency: one reconcile per object at a time, and a limit for all.
 
 use deltafifo_informer::runtime::controller::Config;
 

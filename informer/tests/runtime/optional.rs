@@ -1,4 +1,4 @@
-//! Kinds that a controller can do without, and first lists that it does not wait for.
+//! Optional kinds, and first lists that a controller does not wait for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,14 +16,14 @@ use tokio::time::{Duration, sleep};
 
 use super::rig::{Polled, controller, map, missing, pod, poll_idle, server};
 
-/// A server with a map, and without pods.
+/// Returns a server with a map and without the kind of pods.
 fn without_pods() -> ApiServer {
     let server = ApiServer::builder().resource(Resource::config_maps()).build();
     server.apply(map("a", "1")).unwrap();
     server
 }
 
-/// A server that refuses requests for pods with this status until its faults are cleared.
+/// Returns a server that refuses requests for pods with this status until its faults are cleared.
 fn refusing(status: kube::core::Status) -> ApiServer {
     let server = server();
     server.apply(map("a", "1")).unwrap();
@@ -44,7 +44,7 @@ fn of_a(_: &Pod) -> [ObjectRef<ConfigMap>; 1] {
 
 type Relation = fn(Controller<ConfigMap>, &ApiServer) -> Controller<ConfigMap>;
 
-/// Every way to be related to pods. Of the last two the errors are the informers'.
+/// Every way to relate a controller to pods. The errors of the last two go to the informers.
 const RELATIONS: [Relation; 4] = [
     |controller, server| controller.owns(Api::<Pod>::all(server.client()), watcher::Config::default()),
     |controller, server| controller.watches_ref(Api::all(server.client()), &(), watcher::Config::default(), of_a),
@@ -59,7 +59,7 @@ const RELATIONS: [Relation; 4] = [
     },
 ];
 
-/// What a controller says first, errors aside, and its errors until then.
+/// Returns the first object that is reconciled, and the errors before it.
 async fn reconciled(polled: &mut Polled) -> (String, Vec<String>) {
     let mut errors = Vec::new();
     while errors.len() < 100 {

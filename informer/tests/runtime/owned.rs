@@ -1,4 +1,4 @@
-//! Objects that the main ones own: whose owners are reconciled, and when.
+//! Owned objects: which owners are reconciled, and when.
 
 use deltafifo_informer::runtime::{Controller, watcher};
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::rig::{Polled, controller, gated, idle, map, missing, owned, pod, poll, poll_idle, server};
 
-/// Maps a and b, of which a owns pod p, all of them reconciled.
+/// Creates maps a and b, of which a owns pod p, and waits until they are reconciled.
 async fn of_a_and_b() -> (ApiServer, Polled) {
     let server = server();
     for name in ["a", "b"] {
@@ -117,12 +117,12 @@ async fn owner_is_matched_by_group_and_kind_not_by_version() {
     assert!(polled.at_rest().await.is_empty());
 }
 
-/// kube-apiserver refuses such references, but an aggregated API server may store them, and kube reads
-/// them.
+/// kube-apiserver refuses such references, but an aggregated API server may store them, and kube
+/// decodes them.
 #[tokio::test(start_paused = true)]
 async fn incomplete_owner_reference_is_ignored_and_others_count() {
     let (server, mut metadata) = of_a_and_b().await;
-    // The same, over an informer of whole pods.
+    // Again, over an informer of whole pods.
     let pods = SharedInformer::<Pod>::builder(KubeListerWatcher::new::<Pod>(server.client(), &(), None));
     let pods = pods.build().unwrap();
     let running = pods.clone();

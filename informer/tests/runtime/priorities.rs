@@ -1,4 +1,4 @@
-//! What happens now goes before what is only listed, or asked for with all others.
+//! Priorities: watch events come before lists and before requests for all objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,18 @@ use tokio::time::sleep;
 
 use super::rig::{Begun, Polled, controller, gated, idle, map, missing, poll, server};
 
-/// So many maps, one reconciled at a time. The last of a list is the last that is reconciled, unless something makes it important.
+/// Some maps that are reconciled one at a time. The last map of a list is reconciled last, unless
+/// something raises its priority.
 struct Rig {
     server: ApiServer,
-    /// Until it is dropped.
+    /// Keeps the controller running until it is dropped.
     polled: Polled,
     begun: UnboundedReceiver<Begun>,
     names: Vec<String>,
 }
 
 impl Rig {
-    /// All are reconciled.
+    /// Creates the maps, and waits until all are reconciled.
     async fn at_rest(config: Config, choose: impl FnOnce(Controller<ConfigMap>) -> Controller<ConfigMap>) -> Self {
         let names: Vec<_> = (10..30).map(|number| number.to_string()).collect();
         let server = server();
@@ -43,13 +44,13 @@ impl Rig {
         self.server.apply(map(name, data)).unwrap();
     }
 
-    /// One is being reconciled, and keeps all others waiting.
+    /// Starts a reconcile that keeps all others waiting.
     async fn busy(&mut self) -> Begun {
         self.apply("busy", "1");
         self.begun.recv().await.unwrap()
     }
 
-    /// The order in which all are reconciled that wait for `busy`.
+    /// Returns the order in which the objects that wait for `busy` are reconciled.
     async fn order(mut self, busy: Begun) -> Vec<String> {
         let (mut begun, mut order) = (busy, Vec::new());
         while order.len() < self.names.len() {
@@ -89,7 +90,7 @@ async fn watch_events_are_reconciled_before_a_relist() {
     let busy = rig.busy().await;
     missing(&rig.server, || rig.names.iter().for_each(|name| rig.apply(name, "2")));
     rig.server.wait_for_watchers(1).await;
-    // The relist has asked for all of them.
+    // The relist has requested all of them.
     sleep(Duration::from_secs(10)).await;
     rig.apply("new", "1");
     idle().await;
@@ -116,7 +117,7 @@ async fn postponed_request_keeps_its_priority() {
     let config = Config::default().debounce(Duration::from_secs(1));
     let mut rig = Rig::at_rest(config, |controller| controller.reconcile_all_on(alls)).await;
     let busy = rig.busy().await;
-    // Put off by another request at the same moment as all others.
+    // Postponed by another request to the same moment as all others.
     rig.apply("new", "1");
     idle().await;
     all.send(()).unwrap();
@@ -163,7 +164,7 @@ async fn requeued_object_keeps_its_priority() {
     server.apply(map("busy", "2")).unwrap();
     let (busy, end) = begun.recv().await.unwrap();
     assert_eq!(busy, "busy");
-    // Both are due again, as unimportant as they were.
+    // Both are due again, with the low priority that they had.
     sleep(Duration::from_secs(120)).await;
     server.apply(map("new", "2")).unwrap();
     idle().await;

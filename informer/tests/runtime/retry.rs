@@ -1,4 +1,4 @@
-//! The back-off of objects that fail, by a retry policy.
+//! The backoff of failing objects under a retry policy.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -30,7 +30,7 @@ fn at_once(_: &Failed) -> Action {
 
 const FAILED: Outcome = Err(Failed("no room"));
 
-/// A controller that is polled, and when it began to reconcile which object.
+/// A polled controller, and the start times of its reconciles.
 struct Tries {
     polled: Polled,
     tried: UnboundedReceiver<(String, Instant)>,
@@ -38,7 +38,8 @@ struct Tries {
 }
 
 impl Tries {
-    /// Reconciles with the outcome for an object's name, and the number of its reconciles before.
+    /// Starts a controller whose reconciler returns `outcome` of the object's name and the number
+    /// of its earlier reconciles.
     fn of(
         controller: Controller<ConfigMap>,
         policy: impl Fn(&Failed) -> Action + Send + 'static,
@@ -57,14 +58,14 @@ impl Tries {
         Self { polled: poll_with(controller, reconcile, policy), tried, last: HashMap::new() }
     }
 
-    /// The next reconcile: of which object, and how long after the one before of that object.
+    /// Returns the object of the next reconcile, and the time since its previous one.
     async fn next(&mut self) -> (String, Option<Duration>) {
         let (name, now) = self.tried.recv().await.expect("the controller runs");
         let before = self.last.insert(name.clone(), now);
         (name, before.map(|before| now - before))
     }
 
-    /// Asserts how long the next reconciles of an object are after each one before, in seconds.
+    /// Asserts the times between the next reconciles of an object, in seconds.
     async fn waits_of(&mut self, name: &str, seconds: &[u64]) {
         let mut seconds = seconds.iter();
         while seconds.len() > 0 {
@@ -73,7 +74,7 @@ impl Tries {
                 && let Some(waited) = waited
             {
                 let expected = s(*seconds.next().unwrap());
-                // Timers are late by up to a millisecond each.
+                // Each timer may be late by up to a millisecond.
                 assert!((expected..expected + Duration::from_millis(5)).contains(&waited), "{waited:?}: {expected:?}");
             }
         }
@@ -187,7 +188,7 @@ async fn without_a_policy_the_error_policy_decides() {
     tries.waits_of("a", &[3, 3, 3, 3]).await;
 }
 
-/// Counts failures, and shows which keys it knows.
+/// A policy that counts failures and shows which keys it knows.
 #[derive(Clone, Default)]
 struct Counts(Arc<Mutex<HashMap<Arc<str>, u32>>>);
 

@@ -1,4 +1,4 @@
-//! A server, a controller of its `ConfigMap`s that is polled, and what it told, written down.
+//! A server, a polled controller of its `ConfigMap`s, and a record of what the controller yields.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-/// Why a reconciler failed.
+/// The error of a reconciler.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Failed(pub &'static str);
@@ -41,19 +41,19 @@ pub fn map(name: &str, data: &str) -> Value {
     })
 }
 
-/// A map as a watcher of kube's tells it, whose version is its data.
+/// Returns a map as a kube watcher yields it; its version is its data.
 pub fn typed(name: &str, version: u32) -> ConfigMap {
     let mut map = map(name, &version.to_string());
     map["metadata"]["resourceVersion"] = version.to_string().into();
     serde_json::from_value(map).expect("it is a map")
 }
 
-/// A pod that these maps own.
+/// Returns a pod that these maps own.
 pub fn pod(name: &str, owners: &[&str]) -> Value {
     owned("v1", "ConfigMap", name, owners)
 }
 
-/// A pod that objects of some kind own.
+/// Returns a pod that objects of some kind own.
 pub fn owned(api_version: &str, kind: &str, name: &str, owners: &[&str]) -> Value {
     let owner = |name| json!({ "apiVersion": api_version, "kind": kind, "name": name, "uid": "of no matter" });
     let owners: Vec<_> = owners.iter().map(owner).collect();
@@ -63,7 +63,8 @@ pub fn owned(api_version: &str, kind: &str, name: &str, owners: &[&str]) -> Valu
     })
 }
 
-/// All open watches are cut off, `meanwhile` happens, and is forgotten, so that only lists show it.
+/// Cuts all open watches, calls `meanwhile`, and drops the watch history, so that only lists show
+/// the changes.
 pub fn missing<R>(server: &ApiServer, meanwhile: impl FnOnce() -> R) {
     server.error_watches(status::expired("cut off by the test"));
     meanwhile();
@@ -78,16 +79,16 @@ pub fn controller(server: &ApiServer) -> Controller<ConfigMap> {
     Controller::new(maps(server), watcher::Config::default())
 }
 
-/// Longer than anything waits here. On a paused clock it is over when nothing else is left to wait for.
+/// Longer than any wait here. On a paused clock it passes once nothing else is waiting.
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// A controller that is polled until it ends, or this is dropped.
+/// A controller that is polled until it ends, or until this is dropped.
 pub struct Polled {
     told: mpsc::UnboundedReceiver<String>,
     polling: JoinHandle<()>,
 }
 
-/// Polls a controller whose error policy is to wait for a change.
+/// Polls a controller whose error policy awaits a change.
 pub fn poll<K: Object, F>(
     controller: Controller<K>,
     reconcile: impl FnMut(Arc<K>, Arc<()>) -> F + Send + 'static,
@@ -109,19 +110,19 @@ where
     let (tell, told) = mpsc::unbounded_channel();
     let stream = controller.run(reconcile, move |_, error, _| policy(error), Arc::new(()));
     let polling = tokio::spawn(stream.for_each(move |next| {
-        // Nobody reads any more: the test is at its end.
+        // If the send fails, the test has ended.
         let _ = tell.send(shown(next));
         async {}
     }));
     Polled { told, polling }
 }
 
-/// One that has nothing to do.
+/// Polls a controller whose reconciler does nothing.
 pub fn poll_idle<K: Object>(controller: Controller<K>) -> Polled {
     poll(controller, |_, _| async { Ok(Action::await_change()) })
 }
 
-/// What a controller may be of here.
+/// The types that a controller here can be of.
 pub trait Object: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static {}
 
 impl<K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static> Object for K {}
@@ -146,7 +147,7 @@ impl Polled {
         self.within(HOUR).await.expect("the controller runs")
     }
 
-    /// So many, in no order.
+    /// Returns the next `count` items, sorted.
     pub async fn sorted(&mut self, count: usize) -> Vec<String> {
         let mut all = Vec::new();
         while all.len() < count {
@@ -156,19 +157,20 @@ impl Polled {
         all
     }
 
-    /// Whatever there is, each once, when nobody has anything to do but wait for the clock.
+    /// Returns all items without duplicates, once every task waits for the clock.
     pub async fn at_rest(&mut self) -> Vec<String> {
         idle().await;
         let all: BTreeSet<_> = std::iter::from_fn(|| self.told.try_recv().ok()).collect();
         all.into_iter().collect()
     }
 
-    /// What else there is, until the controller ends.
+    /// Returns the remaining items until the controller ends.
     pub async fn rest(self) -> Vec<String> {
         self.rest_within(HOUR).await
     }
 
-    /// The same. On a clock that is not paused an hour is too long.
+    /// Returns the remaining items like [`rest`](Self::rest), for a clock that is not paused,
+    /// where an hour is too long.
     pub async fn rest_within(mut self, longest: Duration) -> Vec<String> {
         let mut all = Vec::new();
         while let Some(told) = self.within(longest).await {
@@ -178,7 +180,8 @@ impl Polled {
         all
     }
 
-    /// What is told next; none if the controller has ended. A defect that keeps it silent fails the test, and does not hang it.
+    /// Returns the next item, or `None` if the controller has ended. Fails after `longest`, so
+    /// that a silent controller fails the test instead of blocking it.
     async fn within(&mut self, longest: Duration) -> Option<String> {
         let told = timeout(longest, self.told.recv()).await;
         told.unwrap_or_else(|_| panic!("the controller neither told anything nor ended for {longest:?}"))
@@ -191,7 +194,7 @@ impl Drop for Polled {
     }
 }
 
-/// Until nobody has anything to do: only then does a paused clock go on.
+/// Waits until no task can run. Only then does a paused clock advance.
 pub async fn idle() {
     sleep(Duration::from_millis(1)).await;
 }
@@ -204,17 +207,18 @@ pub fn value(map: &ConfigMap) -> String {
     map.data.as_ref().map_or_else(String::new, |data| data["data"].clone())
 }
 
-/// A reconcile that has begun: its object, and who lets it end.
+/// A reconcile that has begun: its object, and the sender that ends it.
 pub struct Begun {
     pub name: String,
-    /// Of a map.
+    /// The data, if the object is a map.
     pub value: String,
     pub end: oneshot::Sender<()>,
 }
 
 pub type GatedCall = BoxFuture<'static, Outcome>;
 
-/// A reconciler whose calls end when they are let, and what was begun.
+/// Returns a reconciler whose calls end when the test lets them, and a receiver of the begun
+/// calls.
 pub fn gated<K: Object>() -> (impl FnMut(Arc<K>, Arc<()>) -> GatedCall + Send + 'static, mpsc::UnboundedReceiver<Begun>)
 {
     let (tell, begun) = mpsc::unbounded_channel();
@@ -222,7 +226,7 @@ pub fn gated<K: Object>() -> (impl FnMut(Arc<K>, Arc<()>) -> GatedCall + Send + 
         let (end, ended) = oneshot::channel();
         let map = (&*object as &dyn Any).downcast_ref::<ConfigMap>();
         let (name, value) = (object.meta().name.clone().unwrap_or_default(), map.map(value).unwrap_or_default());
-        // Nobody looks any more: it ends at once.
+        // If the send fails, the test has ended and the call ends at once.
         let _ = tell.send(Begun { name, value, end });
         async move {
             let _ = ended.await;

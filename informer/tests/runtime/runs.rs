@@ -1,4 +1,4 @@
-//! What is reconciled, and when a controller begins and ends.
+//! What is reconciled, and when a controller starts and ends.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ async fn no_request_is_sent_before_the_stream_is_polled() {
 async fn polling_task_calls_the_functions_and_another_runs_the_future() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
-    // A test is no task. And what is called may borrow.
+    // A test body is not a task. The functions may borrow.
     let (mut calls, policies) = (0, AtomicUsize::new(0));
     let reconcile = |_: Arc<ConfigMap>, _| {
         assert!(task::try_id().is_none());
@@ -74,7 +74,7 @@ async fn polling_task_calls_the_functions_and_another_runs_the_future() {
     assert_eq!((calls, policies.into_inner()), (2, 2));
 }
 
-/// Does not run, but must compile.
+/// Must compile; it is never called.
 #[allow(dead_code)]
 fn a_controllers_stream_is_send(controller: Controller<ConfigMap>) -> impl Send {
     controller.run(
@@ -90,7 +90,7 @@ async fn reconciles_wait_for_the_whole_list_and_errors_are_yielded() {
     for name in ["a", "b", "c"] {
         server.apply(map(name, "1")).unwrap();
     }
-    // The third page, once.
+    // Fails the third page once.
     let pages = AtomicUsize::new(0);
     let third = move |request: &deltafifo_testkit::Request| {
         request.parameter("continue").is_some() && pages.fetch_add(1, Ordering::Relaxed) == 1

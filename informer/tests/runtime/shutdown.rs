@@ -1,4 +1,4 @@
-//! How a controller ends.
+//! How a controller shuts down.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn first_signal_shuts_down_gracefully_and_second_at_once() {
 
     let server = server();
     server.apply(map("a", "1")).unwrap();
-    // From here on a signal ends no process, whoever waits for it or does not.
+    // From here on these signals no longer end the process.
     let _listens = signal(SignalKind::terminate()).unwrap();
     let (reconcile, mut begun) = gated();
     let polled = poll(controller(&server).shutdown_on_signal(), reconcile);

@@ -1,4 +1,4 @@
-//! A controller's store, by kube's names.
+//! A controller's store, with the methods of kube's.
 
 use deltafifo_informer::runtime::reflector::{ObjectRef, store::WriterDropped};
 use kube::core::Selector;
@@ -17,7 +17,7 @@ async fn store_has_the_methods_of_kube() {
     let store = controller.store();
     assert!(store.is_empty());
     let _polled = poll_idle(controller);
-    // Any number may wait; of kube's only one is woken.
+    // Any number of tasks may wait; kube's store wakes only one.
     let waiting: Vec<_> = (0..3)
         .map(|_| {
             let store = store.clone();

@@ -1,4 +1,4 @@
-//! Informers of what a watcher of kube's tells, and controllers over them.
+//! Informers over kube watchers, and controllers over these informers.
 
 use deltafifo_informer::SharedInformer;
 use deltafifo_informer::runtime::Controller;

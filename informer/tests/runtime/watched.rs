@@ -1,4 +1,4 @@
-//! Objects that the main ones have to do with, and streams of requests.
+//! Watched objects, and streams of requests.
 
 use deltafifo_informer::runtime::reflector::ObjectRef;
 use deltafifo_informer::runtime::{Controller, watcher};
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::rig::{controller, map, missing, poll_idle, server, value};
 
-/// A pod that says of which maps it is.
+/// Returns a pod that names its maps.
 fn of(maps: &str) -> Value {
     json!({
         "kind": "Pod", "apiVersion": "v1",
@@ -26,7 +26,7 @@ fn maps_of(pod: &Pod) -> Vec<ObjectRef<ConfigMap>> {
 
 type Watches = fn(Controller<ConfigMap>, Api<Pod>) -> Controller<ConfigMap>;
 
-/// Each with a mapper of its kind.
+/// Every method that watches, with its form of mapper.
 const WATCHES: [Watches; 2] = [
     |controller, pods| controller.watches(pods, watcher::Config::default(), |pod| maps_of(&pod)),
     |controller, pods| controller.watches_ref(pods, &(), watcher::Config::default(), maps_of),

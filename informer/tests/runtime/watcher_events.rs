@@ -1,4 +1,4 @@
-//! What a watcher of kube's tells, fed into queues.
+//! Events of kube watchers, fed into queues.
 
 #![allow(clippy::unnecessary_wraps)] // What a watcher tells is a result.
 
@@ -30,7 +30,7 @@ fn queue() -> Arc<Queue> {
     with(|queue| queue)
 }
 
-/// A queue with what is chosen.
+/// Creates a queue with further options.
 fn with(
     choose: impl FnOnce(DeltaFifoBuilder<ConfigMap, KubeMeta>) -> DeltaFifoBuilder<ConfigMap, KubeMeta>,
 ) -> Arc<Queue> {
@@ -61,7 +61,8 @@ fn failed() -> Told {
     Err(Error::NoResourceVersion)
 }
 
-/// Feeds all of it, each event when the one before has gone on, to the end of the stream; what was told of errors.
+/// Feeds the events until the stream ends, each after the previous one was processed. Returns the
+/// reported errors.
 async fn feed_all(target: &Arc<impl Target<ConfigMap>>, told: impl IntoIterator<Item = Told>) -> Vec<String> {
     let told: Vec<_> = told.into_iter().collect();
     let one_by_one = stream::iter(told).then(|event| async {
@@ -74,7 +75,8 @@ async fn feed_all(target: &Arc<impl Target<ConfigMap>>, told: impl IntoIterator<
     std::iter::from_fn(|| errors.try_recv().ok()).collect()
 }
 
-/// Handles all that is queued: `+a=1`, `a=1>2`, `-a=2`; of a tombstone `!a=2`. Sorted.
+/// Handles everything that is queued. Returns it sorted: `+a=1`, `a=1>2`, `-a=2`, or `!a=2` for a
+/// tombstone.
 fn handle(queue: &Queue) -> Vec<String> {
     let mut changes = Vec::new();
     while let Some(mut item) = queue.try_pop() {
@@ -102,7 +104,7 @@ fn stored(store: &IndexReader<ConfigMap, KubeMeta>) -> Vec<String> {
     names
 }
 
-/// Maps a and b, handled.
+/// Creates a queue whose maps a and b are handled.
 async fn with_a_and_b() -> Arc<Queue> {
     let queue = queue();
     assert!(feed_all(&queue, [init(), listed("a", 1), listed("b", 2), done()]).await.is_empty());
@@ -127,7 +129,7 @@ async fn long_list_is_queued_in_pages() {
     while pages.iter().sum::<usize>() < 1_203 {
         assert_eq!(feeding.as_mut().now_or_never(), None);
         pages.push(handle(&queue).len());
-        // A task may not take more than some events in a row.
+        // A task may process only a limited number of events in a row.
         yield_now().await;
     }
     assert!(pages.iter().all(|page| *page % 500 == 0 || *page == 203), "{pages:?}");
@@ -304,7 +306,8 @@ async fn changes_and_deletions_within_a_list_belong_to_it() {
     handle(&queue);
     assert_eq!(stored(&queue.store()), ["b", "c"]);
 
-    // Here a list is put together first: the change would be taken back by it, and the deletion be for nothing.
+    // The in-order queue collects a list first: the list would undo the change, and the deletion
+    // would have no effect.
     let in_order = Arc::new(InOrderFifo::over(store().build().unwrap()).build());
     feed_all(&in_order, told()).await;
     while let Some(mut turn) = in_order.try_pop() {

@@ -1,5 +1,6 @@
-//! A controller as its author would write it: it keeps an annotation of every map equal to the number of pods that the map owns,
-//! and deletes them before the map goes. It is compiled twice, with another `runtime` each time.
+//! A controller as a user would write it: an annotation of every map says how many pods the map
+//! owns, and the pods are deleted before the map is. It is compiled twice, with a different
+//! `runtime` each time.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! One controller, compiled twice: with kube's runtime, and with ours. They do the same, but that kube's does not hear of what goes
-//! while nobody watches.
+//! One controller, compiled twice: with kube's runtime and with ours. They behave alike, except
+//! that kube's does not notice unobserved deletions.
 
 mod kubes;
 mod ours;
@@ -20,20 +20,21 @@ use tokio::time::timeout;
 
 use super::rig::{map, pod, server};
 
-/// What the controller has noted at a map.
+/// Returns the annotation that the controller wrote to a map.
 fn noted(server: &ApiServer, name: &str) -> Option<String> {
     let map = server.get(&Resource::config_maps(), "shop", name)?;
     map["metadata"]["annotations"]["pods"].as_str().map(str::to_owned)
 }
 
-/// Polls a controller until something is so.
+/// Polls a controller until a condition holds.
 async fn until<T: Debug>(controller: &mut (impl Stream<Item = T> + Unpin), is_so: impl Fn() -> bool) {
     while !is_so() {
         controller.next().await.expect("the controller runs");
     }
 }
 
-/// Maps a and b, of which a owns one pod and b two, and the controller has noted that.
+/// Creates maps a and b, of which a owns one pod and b two, and waits until the controller has
+/// counted them.
 async fn noticed<T: Debug>(server: &ApiServer, controller: &mut (impl Stream<Item = T> + Unpin)) {
     for name in ["a", "b"] {
         server.apply(map(name, "1")).unwrap();
@@ -70,12 +71,13 @@ async fn both_count_clean_up_and_shut_down() {
     cleans_up(&server, ours::counter::run(server.client(), stopped), stop).await;
 }
 
-/// What is noted of a when its pod has gone while nobody watched pods, after ten minutes.
+/// Returns the annotation of map `a`, ten minutes after its pod was deleted while no watch of
+/// pods was open.
 async fn after_a_gap<T: Debug>(server: &ApiServer, controller: impl Stream<Item = T>) -> Option<String> {
     let mut controller = pin!(controller);
     noticed(server, &mut controller).await;
     server.wait_for_watchers(2).await;
-    // A pod that is made up ends the watches of pods, and of nothing else.
+    // An invented pod event ends the watches of pods, and no others.
     server.generate(&Resource::pods(), 1, |_| json!({})).unwrap();
     server.delete(&Resource::pods(), "shop", "p").unwrap();
     let ten_minutes = timeout(Duration::from_secs(600), async { while controller.next().await.is_some() {} });

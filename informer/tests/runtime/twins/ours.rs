@@ -1,4 +1,4 @@
-//! The controller, with our runtime.
+//! The controller with our runtime.
 
 pub use deltafifo_informer::runtime;
 

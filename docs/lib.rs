@@ -1,6 +1,7 @@
 //! Compiles and runs the code blocks of the guide and the README as doc tests.
 //!
-//! Each chapter in `src` is the documentation of a module here. `mdbook build docs` builds the book.
+//! Each chapter in `src` is the documentation of a module here. `mdbook build docs` builds the
+//! book.
 
 macro_rules! chapters {
     ($($name:ident: $text:literal,)*) => {

@@ -1,5 +1,5 @@
-//! Checks the guide and the README: links have a target, named metrics and tests exist, and chapters
-//! are compiled.
+//! Checks the guide and the README: links have a target, named metrics and tests exist, and
+//! chapters are compiled.
 
 use std::collections::HashSet;
 use std::fs::{read_dir, read_to_string};
@@ -96,9 +96,7 @@ fn version_table_ends_with_current_versions() {
     let manifest = text(&root().join("Cargo.toml"));
     let wanted = |name: &str| {
         let line = manifest.lines().find_map(|line| line.strip_prefix(&format!("{name} = {{ version = \"")));
-        line.and_then(|line| line.split('"').next())
-            .expect("Cargo.toml of the workspace has a version for each dependency")
-            .to_owned()
+        line.and_then(|line| line.split('"').next()).expect("the workspace has a version for it").to_owned()
     };
     let (version, rust) = (env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_RUST_VERSION"));
     let (this, _patch) = version.rsplit_once('.').unwrap();

@@ -17,7 +17,7 @@ use std::thread;
 
 use super::applied::Hold;
 use super::relist::Look;
-use super::{DeltaFifo, Refused};
+use super::{DeltaFifo, Known, Refused};
 use crate::engine::ledger::Epoch;
 use crate::engine::ready_queue::Lane;
 use crate::engine::release::{OneByOne, Rest, release};
@@ -198,7 +198,6 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             }
             let at = arena.len();
             let keyed = keys.write(&object, arena).map_err(OfferError::from);
-            let keyed = keyed.and_then(|()| join.check_scope(&arena[at..]));
             let object = match keyed.and_then(|()| self.transform(&arena.as_bytes()[at..], object)) {
                 Ok(object) => object,
                 Err(error) => {
@@ -268,6 +267,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             group
         };
         let table = &self.core.table;
+        // Asked once: slots cannot keep stamps where the store is elsewhere.
+        let lists = matches!(self.known, Known::Elsewhere { .. });
         let Some(&first) = group.first() else { return };
         let lock = table.shard(entries[first as usize].hash);
         let (lane, since, mut absent, mut joins) = (join.lane(), self.queue.now(), Vec::new(), false);
@@ -289,7 +290,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 continue;
             };
             let Some(object) = entry.object.take() else { continue };
-            self.list_joined(join, generation, key);
+            if lists {
+                self.list_joined(join, generation, key);
+            }
             slot.stamp(generation);
             let pushed = slot.push(join.pending(object).since(since), Rule::Always);
             joins |= matches!(pushed, Pushed::Joined);
@@ -314,7 +317,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 let entry = &mut entries[number as usize];
                 let Some(object) = entry.object.take() else { continue };
                 let name = entry.name(arena);
-                self.list_joined(join, generation, name.as_bytes());
+                if lists {
+                    self.list_joined(join, generation, name.as_bytes());
+                }
                 let place = table.find_or_insert(&mut shard, entry.hash, name);
                 let slot = shard.at(place);
                 slot.stamp(generation);
@@ -327,6 +332,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Notes a key, for a store elsewhere.
+    #[cold]
     fn list_joined(&self, join: &Join<'_>, generation: u32, key: &[u8]) {
         if join.generation == 0 {
             self.list_offered(generation, key);
@@ -480,17 +486,6 @@ fn bring_slot_near<T>(shard: &Shard<T>, entry: &Entry<T>, arena: &str) {
 }
 
 impl Join<'_> {
-    /// Fails for a key that does not belong to the scope of the relist.
-    fn check_scope(&self, key: &str) -> Result<(), OfferError> {
-        match self.within {
-            Some(within) if !within.contains(key) => {
-                let scope = within.scope.name().to_owned();
-                Err(OfferError::OutOfScope { key: key.to_owned(), scope })
-            }
-            _ => Ok(()),
-        }
-    }
-
     fn lane(&self) -> Lane {
         if self.generation == 0 { Lane::Live } else { Lane::Backlog }
     }

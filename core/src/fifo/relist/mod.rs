@@ -17,10 +17,11 @@ use std::ops::Deref;
 
 use super::join::Join;
 use super::{DeltaFifo, Known};
-use crate::engine::release::OneByOne;
+use crate::engine::release::{OneByOne, Rest};
 use crate::engine::slot::Version;
 use crate::engine::sync::{Arc, GROUP, mutant};
 use crate::error::{OfferError, RelistError, StoreError};
+use crate::key::{KeyBuf, as_str};
 use crate::scope::{ScopeId, Within};
 use crate::store::applied::Origin;
 use crate::version::ResourceVersion;
@@ -305,7 +306,36 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     pub fn offer(&mut self, page: Vec<Arc<T>>) -> Result<Vec<Refused>, RelistError> {
         let mut page = OneByOne(page);
         self.check_current()?;
+        if let Some(within) = &self.course.within {
+            return self.offer_within(within, page.take());
+        }
         self.fifo.join(&self.join(false), page.take())
+    }
+
+    /// Queues the objects of a page whose keys belong to the scope, and refuses the others. Their keys
+    /// are made here, and made again by the join, so that relists of the whole queue do not pay for
+    /// the question.
+    fn offer_within(&self, within: &Within, page: Vec<Arc<T>>) -> Result<Vec<Refused>, RelistError> {
+        let mut rest = Rest(page.into_iter().enumerate());
+        let (mut inside, mut places) = (OneByOne(Vec::new()), Vec::new());
+        let mut refused = Vec::new();
+        for (index, object) in rest.0.by_ref() {
+            let mut key = KeyBuf::new();
+            // What has no key is refused by the join.
+            let has_key = self.fifo.core.keys.write(&object, &mut key).is_ok();
+            if has_key && !within.contains(as_str(&key)) {
+                let (key, scope) = (as_str(&key).to_owned(), within.scope.name().to_owned());
+                refused.push(Refused { index, source: OfferError::OutOfScope { key, scope } });
+                continue;
+            }
+            inside.push(object);
+            places.push(index);
+        }
+        for joined in self.fifo.join(&self.join(false), inside.take())? {
+            refused.push(Refused { index: places[joined.index], ..joined });
+        }
+        refused.sort_unstable_by_key(|refused| refused.index);
+        Ok(refused)
     }
 
     /// Returns for each (key, version) whether its object is needed, and counts every key as listed. An object is not

@@ -11,7 +11,7 @@ use super::Course;
 use crate::Meta;
 use crate::engine::ready_queue::Lane;
 use crate::engine::shard::Shard;
-use crate::engine::slot::{Pending, Pushed, Rule, Slot, Ticket, What};
+use crate::engine::slot::{Pending, Pushed, Rule, Ticket, What};
 use crate::engine::sync::{GROUP, RwLock, assert_none_held, mutant};
 use crate::scope::Within;
 
@@ -46,28 +46,23 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Deletes in some of the shards.
     fn sweep_shards(&self, shards: &[CachePadded<RwLock<Shard<T>>>], course: &Course) -> Swept<T> {
-        let Course { generation, within, .. } = course;
-        let within = mutant!(ScopeSweepsAll => None; within.as_ref());
-        let is_plain = within.is_none_or(Within::is_plain);
-        let is_within = |key: &str| within.is_none_or(|within| within.contains(key));
+        let generation = course.generation;
+        let within = mutant!(ScopeSweepsAll => None; course.within.as_ref());
         let mut swept = Swept { deleted: 0, skipped: 0, queued: Vec::new() };
         for shard in shards {
             // Looked for with the lock shared, which keeps nobody waiting: stamps only grow, and a slot that is made after
             // the look comes after the sweep.
-            let mut unlisted: Vec<String> = {
+            let unlisted: Vec<String> = if let Some(within) = within {
+                unlisted_within(shard, generation, within)
+            } else {
                 let shard = shard.read();
-                let unlisted = shard.slots_near().filter(|slot| slot.stamped() < *generation);
-                let keys = unlisted.map(Slot::key).filter(|key| !is_plain || is_within(key));
-                keys.map(str::to_owned).collect()
+                let unlisted = shard.slots_near().filter(|slot| slot.stamped() < generation);
+                unlisted.map(|slot| slot.key().to_owned()).collect()
             };
-            if !is_plain {
-                // Predicates are user code: they run with no lock held.
-                unlisted.retain(|key| is_within(key));
-            }
             // A reader of this shard waits for a few of them at most.
             for group in unlisted.chunks(GROUP) {
                 let shard = shard.write();
-                let is_current = self.relists.is_current(*generation, course.within.as_ref());
+                let is_current = self.relists.is_current(generation, course.within.as_ref());
                 if !mutant!(SweepNeverLooks => true; is_current) {
                     return swept;
                 }
@@ -165,4 +160,22 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let room = self.depth.subtract(deltas);
         News { queued: 0, room, synced: self.initial.settled(if marks { deltas } else { 0 }) }
     }
+}
+
+/// The keys of a scope that hold an older stamp.
+#[cold] // Relists of the whole queue do not pay for the code of it.
+#[inline(never)]
+fn unlisted_within<T>(shard: &RwLock<Shard<T>>, generation: u32, within: &Within) -> Vec<String> {
+    let is_plain = within.is_plain();
+    let mut unlisted = Vec::new();
+    for slot in shard.read().slots_near().filter(|slot| slot.stamped() < generation) {
+        if !is_plain || within.contains(slot.key()) {
+            unlisted.push(slot.key().to_owned());
+        }
+    }
+    if !is_plain {
+        // Predicates are user code: they run with no lock held.
+        unlisted.retain(|key| within.contains(key));
+    }
+    unlisted
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What takes too long for `.ci/run`: all mutants, long stress, sanitizers, Miri over all tests, long fuzzing, all
-# scenarios with a real API server, what a release needs. `full.sh [PART...]`, all by default (most of a day on two
-# cores). What each part came to stands in `ci/full.txt`, with the commit and the date; a part that was not run keeps the
-# line of its last run.
+# What takes too long for `.ci/run`: all mutants, long stress, sanitizers, Miri over all tests,
+# long fuzzing, all scenarios with a real API server, what a release needs. `full.sh [PART...]`,
+# all by default (most of a day on two cores). What each part came to stands in `ci/full.txt`, with
+# the commit and the date; a part that was not run keeps the line of its last run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

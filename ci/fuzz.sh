@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fuzzes every target of fuzz/ for SECONDS (60 by default) or ten million executions: ci/fuzz.sh [SECONDS [TARGET...]].
-# A finding ends it with an error and stays in fuzz/artifacts. It shows that nothing was found in so many executions, not
-# that nothing is there.
+# Fuzzes every target of fuzz/ for SECONDS (60 by default) or ten million executions: ci/fuzz.sh
+# [SECONDS [TARGET...]]. A finding ends it with an error and stays in fuzz/artifacts. It shows that
+# nothing was found in so many executions, not that nothing is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/common.sh
@@ -14,9 +14,10 @@ cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fu
 
 if (($#)); then targets=("$@"); else targets=($(cargo +nightly fuzz list)); fi
 ((${#targets[@]})) || { echo "there are no targets" >&2; exit 1; }
-# The inputs hold no long constants that a fuzzer would have to guess (those of files stand in its seeds), so it need not
-# look at every comparison; and what AddressSanitizer notes for its reports only (the stacks of allocations) can wait until
-# a finding is run again. Both together are two to four times the executions.
+# The inputs hold no long constants that a fuzzer would have to guess (those of files stand in its
+# seeds), so it need not look at every comparison; and what AddressSanitizer notes for its reports
+# only (the stacks of allocations) can wait until a finding is run again. Both together are two to
+# four times the executions.
 build=(--no-trace-compares)
 export ASAN_OPTIONS=${ASAN_OPTIONS:-malloc_context_size=1:detect_stack_use_after_return=0:quarantine_size_mb=16:max_malloc_fill_size=64}
 # First all builds, so that a target's seconds are its own. What does not build is an error.
@@ -29,8 +30,8 @@ printf '%-12s %12s %10s %8s %8s\n' target executions per_second cov ft
 for target in "${targets[@]}"; do
   # What is found new goes to the first directory; the seeds stay as they are committed.
   mkdir -p "fuzz/corpus/$target"
-  # The longest input, in bytes: longer ones only cost time. A file needs more than a list of operations, and operations of
-  # four bytes each more than others.
+  # The longest input, in bytes: longer ones only cost time. A file needs more than a list of
+  # operations, and operations of four bytes each more than others.
   case $target in
     files) longest=8192 ;;
     caches | wire | workqueue) longest=512 ;;

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Instructions of the hot paths (`bench/benches/instructions.rs`), counted by callgrind: none may take 2 % more than
-# `bench/instructions.txt` says. `instructions.sh record` writes that file anew; it belongs to the commit that made the
-# difference, whose message says why it is worth it.
+# Instructions of the hot paths (`bench/benches/instructions.rs`), counted by callgrind: none may
+# take 2 % more than `bench/instructions.txt` says. `instructions.sh record` writes that file anew;
+# it belongs to the commit that made the difference, whose message says why it is worth it.
 #
-# Proves: on one thread and without contention these paths execute no more instructions than when the file was written.
-# Says nothing about time, cache misses, contention or other paths. Counts are those of one compiler, the one that the file
-# names: it is what builds here, whichever is the default. Recording is with the default, in a commit of its own if that is
-# another one.
+# Proves: on one thread and without contention these paths execute no more instructions than when
+# the file was written. Says nothing about time, cache misses, contention or other paths. Counts
+# are those of one compiler, the one that the file names: it is what builds here, whichever is the
+# default. Recording is with the default, in a commit of its own if that is another one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/common.sh
@@ -23,7 +23,8 @@ fi
 
 valgrind --version >/dev/null 2>&1 || { apt-get update && apt-get install --yes valgrind; } >/dev/null 2>&1 ||
   skip "valgrind cannot be installed"
-# The runner must have the very version of the crate. How fast it is does not matter, how long it builds does.
+# The runner must have the very version of the crate. How fast it is does not matter, how long it
+# builds does.
 version=$(cargo pkgid --locked gungraun | sed 's/.*@//')
 [[ $(gungraun-runner --version 2>/dev/null) == "gungraun-runner $version" ]] ||
   CARGO_PROFILE_DEV_DEBUG=none cargo install --quiet --locked --debug "gungraun-runner@$version" ||

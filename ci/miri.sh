@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# Miri on core's tests. `miri.sh quick`: the slot's races and a part of the rest, a few minutes; `miri.sh races`, `engine`
-# or `stress`, or all of them without an argument: everything that makes sense under it, an hour or more. Races run for as
-# many seeds as `MIRI_SEEDS` says (4), which use as many cores; an interpreter of one seed uses one.
+# Miri on core's tests. `miri.sh quick`: the slot's races and a part of the rest, a few minutes;
+# `miri.sh races`, `engine` or `stress`, or all of them without an argument: everything that makes
+# sense under it, an hour or more. Races run for as many seeds as `MIRI_SEEDS` says (4), which use
+# as many cores; an interpreter of one seed uses one.
 #
-# Proves: in the executions it chose, no undefined behaviour (wild or freed memory, data races, wrong provenance), no
-# leak. It also shows threads values that are stale by the memory model, which x86 never does. Says nothing about
-# executions it did not choose. Left out: tests that start a process or forget a guard (they say so themselves), and
-# `engine/slow.rs`, which is about the clock.
+# Proves: in the executions it chose, no undefined behaviour (wild or freed memory, data races,
+# wrong provenance), no leak. It also shows threads values that are stale by the memory model,
+# which x86 never does. Says nothing about executions it did not choose. Left out: tests that start
+# a process or forget a guard (they say so themselves), and `engine/slow.rs`, which is about the
+# clock.
 #
-# Provenance is permissive: a link of a slot's list names the next by its exposed address (`core/src/engine/slot/word.rs` says
-# why it must), and parking_lot makes pointers from integers for threads that wait. Addresses that were freed are given
-# out again at once for the races, since a list made anew where an old one was is the hard case.
+# Provenance is permissive: a link of a slot's list names the next by its exposed address
+# (`core/src/engine/slot/word.rs` says why it must), and parking_lot makes pointers from integers
+# for threads that wait. Addresses that were freed are given out again at once for the races, since
+# a list made anew where an old one was is the hard case.
 set -euo pipefail
 cd "$(dirname "$0")/../core"
 . ../ci/common.sh
@@ -42,7 +45,8 @@ case ${1:-all} in
     ;;
   engine)
     tested under 1 --lib
-    # With each test's time: one that takes more than some minutes here should be smaller under Miri.
+    # With each test's time: one that takes more than some minutes here should be smaller under
+    # Miri.
     tested under 1 --test engine -- --skip slow:: --skip races:: -Zunstable-options --report-time
     echo "ok: the other tests of the engine for one seed"
     ;;

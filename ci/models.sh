@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# The protocol on loom: every schedule of a few threads on the real code, up to the bounds that the models say. Then every
-# deliberate defect must make some model fail, which shows that the models can. `ci/models.sh quick` leaves those out.
+# The protocol on loom: every schedule of a few threads on the real code, up to the bounds that the
+# models say. Then every deliberate defect must make some model fail, which shows that the models
+# can. `ci/models.sh quick` leaves those out.
 #
-# What it does not prove: more threads and operations than the models have; what loom does not model (load buffering,
-# spurious wake-ups, the real SegQueue and event-listener); anything about speed.
+# What it does not prove: more threads and operations than the models have; what loom does not
+# model (load buffering, spurious wake-ups, the real SegQueue and event-listener); anything about
+# speed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

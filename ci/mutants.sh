@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# cargo-mutants on core's safe code and on informer's: it changes one thing at a time and runs the package's tests, which
-# must notice. What they do not notice is a place that no test looks at. `mutants.sh [FILE...]`: those files of core/src and
-# informer/src, all of them by default (hours on two cores; a file of logic, such as core/src/fifo/settle.rs, takes some
-# minutes).
+# cargo-mutants on core's safe code and on informer's: it changes one thing at a time and runs the
+# package's tests, which must notice. What they do not notice is a place that no test looks at.
+# `mutants.sh [FILE...]`: those files of core/src and informer/src, all of them by default (hours
+# on two cores; a file of logic, such as core/src/fifo/settle.rs, takes some minutes).
 #
-# Proves that the tests look at what each line does; not that what they demand is right. Left out: the slot and the
-# facade, whose defects are orderings and races, which these changes do not make and the models' own mutants do; and what
-# `.cargo/mutants.toml` names, each with the reason why nothing could notice it. Survivors fail it. A test that waits for
-# ever (a queue that hands out nothing) is ended by nextest, see `.config/nextest.toml`, and has noticed.
+# Proves that the tests look at what each line does; not that what they demand is right. Left out:
+# the slot and the facade, whose defects are orderings and races, which these changes do not make
+# and the models' own mutants do; and what `.cargo/mutants.toml` names, each with the reason why
+# nothing could notice it. Survivors fail it. A test that waits for ever (a queue that hands out
+# nothing) is ended by nextest, see `.config/nextest.toml`, and has noticed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/common.sh
@@ -25,7 +26,8 @@ missed=$(mktemp)
 trap 'rm -f "$missed"' EXIT
 caught=0
 
-# Mutates a package, whose directory it is given, by the files asked for of it, and runs the tests that follow.
+# Mutates a package, whose directory it is given, by the files asked for of it, and runs the tests
+# that follow.
 mutate() {
   local package=$1 directory=$2 files=() file status=0 what
   shift 2
@@ -44,7 +46,8 @@ mutate() {
   for what in caught timeout unviable missed; do
     printf '%-9s %5d\n' "$what" "$(wc -l <"$output/$package/mutants.out/$what.txt")"
   done
-  # Its status tells a timeout before a survivor, so the list is asked: 2 is a survivor, 3 a timeout, anything else an error.
+  # Its status tells a timeout before a survivor, so the list is asked: 2 is a survivor, 3 a
+  # timeout, anything else an error.
   if ((status != 0 && status != 2 && status != 3)); then exit "$status"; fi
   caught=$((caught + $(wc -l <"$output/$package/mutants.out/caught.txt")))
   cat "$output/$package/mutants.out/missed.txt" >>"$missed"

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # What a release of the published crates needs: `release.sh PART...`, all by default.
 #
-#   package   they can be packaged together: every dependency has a version, and what the manifests name is there. Does not
-#             build the packages: `verify` does.
-#   verify    the packages build by themselves, outside of this repository.
-#   msrv      they build with the Rust that Cargo.toml says, and with nothing newer.
-#   docs      the documentation builds as the documentation site builds it: nightly, with its cfg, and with the Kubernetes
-#             version from the package's own metadata instead of this repository's configuration.
-#   deny      cargo-deny by deny.toml: known vulnerabilities, licences, where dependencies come from.
-#   semver    cargo-semver-checks against the last tag `v*`: what breaks users raises the version. Skipped before the first.
+#   package they can be packaged together: every dependency has a version, and what the manifests
+#   name is there. Does not build the packages: `verify` does. verify the packages build by
+#   themselves, outside of this repository. msrv they build with the Rust that Cargo.toml says, and
+#   with nothing newer. docs the documentation builds as the documentation site builds it: nightly,
+#   with its cfg, and with the Kubernetes version from the package's own metadata instead of this
+#   repository's configuration. deny cargo-deny by deny.toml: known vulnerabilities, licences,
+#   where dependencies come from. semver cargo-semver-checks against the last tag `v*`: what breaks
+#   users raises the version. Skipped before the first.
 #
-# Publishing itself is by hand: raise the version, date the changelog, run this, tag, and publish core, testkit and informer in
-# that order, which is that of their dependencies.
+# Publishing itself is by hand: raise the version, date the changelog, run this, tag, and publish
+# core, testkit and informer in that order, which is that of their dependencies.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/common.sh

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# The stress test under ThreadSanitizer, and under AddressSanitizer with leak detection; the standard library is built
-# with them too. `sanitizers.sh [SECONDS]`: for each, 30 by default.
+# The stress test under ThreadSanitizer, and under AddressSanitizer with leak detection; the
+# standard library is built with them too. `sanitizers.sh [SECONDS]`: for each, 30 by default.
 #
-# Proves: in the interleavings that came up on this machine nothing raced that the C++ memory model calls a race, nothing
-# was used after it was freed, nothing leaked. Says nothing about interleavings or reorderings that did not come up: that
-# is for the loom models and Miri. ThreadSanitizer knows no fences: where a dependency orders by one, it may report what
-# is none; such reports are named one by one in `ci/tsan.supp`, with the reason.
+# Proves: in the interleavings that came up on this machine nothing raced that the C++ memory model
+# calls a race, nothing was used after it was freed, nothing leaked. Says nothing about
+# interleavings or reorderings that did not come up: that is for the loom models and Miri.
+# ThreadSanitizer knows no fences: where a dependency orders by one, it may report what is none;
+# such reports are named one by one in `ci/tsan.supp`, with the reason.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/common.sh
@@ -20,7 +21,8 @@ need_nightly
 rustup component add rust-src --toolchain nightly >/dev/null 2>&1 ||
   [ -d "$(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library" ] || skip "rust-src cannot be had for nightly"
 
-# A build directory of their own: flags change every crate. Debug assertions stay, with optimisation for speed.
+# A build directory of their own: flags change every crate. Debug assertions stay, with
+# optimisation for speed.
 under() { # sanitizer, test arguments...
   local sanitizer=$1
   shift
@@ -40,7 +42,8 @@ finds() { # sanitizer, the ignored test, what the report says of it
 
 export STRESS_SECS=$seconds TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp halt_on_error=1" ASAN_OPTIONS=detect_leaks=1
 echo "== address, leaks"
-# Leak detection stops the process with ptrace, which some containers forbid: then it would not say so in the report.
+# Leak detection stops the process with ptrace, which some containers forbid: then it would not say
+# so in the report.
 finds address a_leak 'LeakSanitizer: detected memory leaks'
 tested under address --test stress
 

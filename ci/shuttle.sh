@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Eight threads, hundreds of operations, random schedules and PCT's, against an oracle (`loom-tests/src/schedules.rs`), and a
-# dozen of an informer and its handlers (`loom-tests/src/handlers`), a tenth as many schedules. `shuttle.sh [SCHEDULES]`, of each
+# Eight threads, hundreds of operations, random schedules and PCT's, against an oracle
+# (`loom-tests/src/schedules.rs`), and a dozen of an informer and its handlers
+# (`loom-tests/src/handlers`), a tenth as many schedules. `shuttle.sh [SCHEDULES]`, of each
 # scheduler: 20,000 by default, half a minute each. A failing schedule is printed, and run again by
 # `target/shuttle/models/deltafifo-loom-tests [handlers] --replay SCHEDULE`.
 #
-# Shows what the models' few steps leave out, but picks schedules and does not go through all of them; atomics are
-# sequentially consistent here, so weak orderings are the models' and Miri's. First a deliberate defect must be found.
+# Shows what the models' few steps leave out, but picks schedules and does not go through all of
+# them; atomics are sequentially consistent here, so weak orderings are the models' and Miri's.
+# First a deliberate defect must be found.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

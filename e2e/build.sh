@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Builds kube-apiserver and etcd (`e2e/server`) and client-go's informer (`e2e/client-go`) through Go's module proxy, into
-# target/e2e/bin or DELTAFIFO_E2E_BIN. Does nothing when they are there, built from these very sources. Ends with 3, and
-# says why, where there is no Go that can.
+# Builds kube-apiserver and etcd (`e2e/server`) and client-go's informer (`e2e/client-go`) through
+# Go's module proxy, into target/e2e/bin or DELTAFIFO_E2E_BIN. Does nothing when they are there,
+# built from these very sources. Ends with 3, and says why, where there is no Go that can.
 #
-# A cold build takes 4 to 6 minutes on two cores, 90 MB of downloads, 2 GB of memory, and 3 GB in Go's caches.
+# A cold build takes 4 to 6 minutes on two cores, 90 MB of downloads, 2 GB of memory, and 3 GB in
+# Go's caches.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 bin=${DELTAFIFO_E2E_BIN:-$here/../target/e2e/bin}
@@ -18,14 +19,16 @@ go_can() { # in a module's folder
   said=$(go list -m 2>&1) || { echo "this Go is too old: ${said##*$'\n'}" >&2; exit 3; }
 }
 
-# Ends well when the programs of these sources are there: the file that notes the sources, and the programs.
+# Ends well when the programs of these sources are there: the file that notes the sources, and the
+# programs.
 are_built() { # note, sources, program...
   [[ $(cat "$bin/$1" 2>/dev/null) == "$2" ]] || return
   local program
   for program in "${@:3}"; do [[ -x $bin/$program ]] || return; done
 }
 
-# Builds programs of the module in this folder, unless they are there, built from these very sources.
+# Builds programs of the module in this folder, unless they are there, built from these very
+# sources.
 build() { # what they are called, note of the sources, programs, go build's arguments...
   local what=$1 note=$2 programs sources from=$SECONDS
   read -ra programs <<<"$3"

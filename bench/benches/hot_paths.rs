@@ -1,8 +1,9 @@
-//! The hot paths under criterion: over deltafifo, mutex and dashmap an update of a known idle key, an update of a pending
-//! key, and a pop that applies; over these, the two other kinds of deltafifo that differ in it, and both floors a relist of
-//! 100,000. kube-rs' store is not among them: it would keep every list of a measurement, whose number nobody knows before.
-//! Every engine's store knows 100,000 objects; what a measurement needs or leaves behind is prepared and released outside
-//! the clock. Plots are in `criterion/report` of the build directory.
+//! The hot paths under criterion: over deltafifo, mutex and dashmap an update of a known idle key,
+//! an update of a pending key, and a pop that applies; over these, the two other kinds of
+//! deltafifo that differ in it, and both floors a relist of 100,000. kube-rs' store is not among
+//! them: it would keep every list of a measurement, whose number nobody knows before. Every
+//! engine's store knows 100,000 objects; what a measurement needs or leaves behind is prepared and
+//! released outside the clock. Plots are in `criterion/report` of the build directory.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +22,8 @@ use deltafifo_bench::names::EngineName;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const KNOWN: usize = 100_000;
-/// Single operations are measured in rounds of so many, since one is shorter than a look at the clock.
+/// Single operations are measured in rounds of so many, since one is shorter than a look at the
+/// clock.
 const ROUND: usize = 1_000;
 
 type DeltaFifo = DeltaFifoEngine<Object, ObjectAccess, false>;
@@ -32,8 +34,8 @@ fn objects() -> Vec<Arc<Object>> {
     build(&Generated { objects: KNOWN }, &Plan::same(KNOWN))
 }
 
-/// Time of `rounds` rounds of `work`. What is before, what is after, and the release of what it returns are outside the
-/// clock.
+/// Time of `rounds` rounds of `work`. What is before, what is after, and the release of what it
+/// returns are outside the clock.
 fn timed<S, R>(
     rounds: u64,
     mut before: impl FnMut(u64) -> S,
@@ -92,7 +94,8 @@ fn pop<E: QueueEngine<Object>>(bencher: &mut Bencher<'_>, engine: &E) {
     });
 }
 
-/// On as many threads as the engine likes. Both lists outlive the clock, so that no engine pays for freeing objects.
+/// On as many threads as the engine likes. Both lists outlive the clock, so that no engine pays
+/// for freeing objects.
 fn relist<E: ListEngine<Object, List = Vec<Arc<Object>>>>(bencher: &mut Bencher<'_>, engine: &E) {
     let mut known = objects();
     engine.replace(known.clone(), "1");

@@ -1,9 +1,11 @@
-//! How much memory a first list takes: a reflector brings pods from the test kit's API server into a queue and its store,
-//! by a list and by a streamed one, beside a process that only decodes the same pods and stores them.
+//! How much memory a first list takes: a reflector brings pods from the test kit's API server into
+//! a queue and its store, by a list and by a streamed one, beside a process that only decodes the
+//! same pods and stores them.
 //!
 //!     cargo run --release -p deltafifo-bench --features peers --example first_list -- --objects 1000000
 //!
-//! Each is a process of its own, and its peak is what counts: what an allocator keeps for later would hide in an end.
+//! Each is a process of its own, and its peak is what counts: what an allocator keeps for later
+//! would hide in an end.
 
 use std::env;
 use std::error::Error;

@@ -2,9 +2,9 @@
 //!
 //!     cargo run --release -p deltafifo-bench --example kept_memory [OBJECTS]
 //!
-//! The allocator counts what is in use, so pages that it keeps for later do not matter. The objects go
-//! by the commit of an empty relist, whose deletions are popped one by one. Each row adds a structure
-//! to the store of the row before it; a queue without a store has a table only.
+//! The allocator counts what is in use, so pages that it keeps for later do not matter. The
+//! objects go by the commit of an empty relist, whose deletions are popped one by one. Each row
+//! adds a structure to the store of the row before it; a queue without a store has a table only.
 
 use std::sync::Arc;
 

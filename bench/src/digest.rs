@@ -1,4 +1,5 @@
-//! A number by which two stores are compared: equal when they hold the same keys in the same versions.
+//! A number by which two stores are compared: equal when they hold the same keys in the same
+//! versions.
 
 use deltafifo::Meta;
 

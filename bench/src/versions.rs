@@ -2,8 +2,8 @@
 
 const LOCK: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock"));
 
-/// The version of a dependency of this package. Where the lock file has several, the list of this package's
-/// dependencies says which.
+/// The version of a dependency of this package. Where the lock file has several, the list of this
+/// package's dependencies says which.
 #[must_use]
 pub fn locked(dependency: &str) -> &'static str {
     let own = package("deltafifo-bench").find_map(|package| {

@@ -1,9 +1,10 @@
 //! Memory made ready before the clocks.
 //!
-//! Many a virtual machine gives its free memory back to its host within seconds, and who touches it again waits for the
-//! host: 2.3 ms a megabyte where this was written, against 0.1 ms when the host still has it. A million objects in a fresh
-//! process would measure that. So each process touches as much memory as its engine will take right before every clock,
-//! and gives it back; and the tool does the same for a whole process before it starts one.
+//! Many a virtual machine gives its free memory back to its host within seconds, and who touches
+//! it again waits for the host: 2.3 ms a megabyte where this was written, against 0.1 ms when the
+//! host still has it. A million objects in a fresh process would measure that. So each process
+//! touches as much memory as its engine will take right before every clock, and gives it back; and
+//! the tool does the same for a whole process before it starts one.
 
 use memmap2::{Advice, MmapMut};
 
@@ -11,9 +12,9 @@ use crate::names::EngineName;
 
 const PAGE: usize = 4096;
 
-/// What an engine takes, in bytes an object: measured at 50,000 generated objects, the peaks over the start of every clock
-/// and the peak of the process, one second of stall and of readers. A stall run's backlog has no bound, and is not made ready (deltafifo
-/// 1,266 in that second).
+/// What an engine takes, in bytes an object: measured at 50,000 generated objects, the peaks over
+/// the start of every clock and the peak of the process, one second of stall and of readers. A
+/// stall run's backlog has no bound, and is not made ready (deltafifo 1,266 in that second).
 struct Takes {
     /// From one clock's start to its peak.
     growth: usize,
@@ -47,20 +48,22 @@ fn takes(engine: EngineName) -> Takes {
     Takes { growth, process }
 }
 
-/// Makes ready what an engine is about to take for `objects` objects. Belongs right before the clock.
+/// Makes ready what an engine is about to take for `objects` objects. Belongs right before the
+/// clock.
 pub fn before_clock(engine: EngineName, objects: usize) {
     touch(objects * takes(engine).growth, || true);
 }
 
-/// Makes ready what a process with `objects` objects is about to take, as far as `free` bytes allow, and as long
-/// as `go_on` says so.
+/// Makes ready what a process with `objects` objects is about to take, as far as `free` bytes
+/// allow, and as long as `go_on` says so.
 pub fn before_process(engine: EngineName, objects: usize, free: u64, go_on: impl Fn() -> bool) {
     let half = usize::try_from(free / 2).unwrap_or(usize::MAX);
     touch((objects * takes(engine).process).min(half), go_on);
 }
 
-/// Memory for a client of an API server, which takes what it needs as slowly as the server tells it: given back all at once, most
-/// of it would be the host's again before its time. It is kept, and given as the client takes it, a piece ahead.
+/// Memory for a client of an API server, which takes what it needs as slowly as the server tells
+/// it: given back all at once, most of it would be the host's again before its time. It is kept,
+/// and given as the client takes it, a piece ahead.
 #[cfg(feature = "peers")]
 pub struct Ahead {
     kept: Vec<MmapMut>,
@@ -103,7 +106,8 @@ fn touch(bytes: usize, go_on: impl Fn() -> bool) {
 /// Fresh memory, written to. Where it cannot be had, what follows is merely slower.
 fn touched(bytes: usize, go_on: impl Fn() -> bool) -> Option<MmapMut> {
     let mut memory = MmapMut::map_anon(bytes).ok()?;
-    // In large pages, as the allocators take it; where there are none the advice is of no use and does no harm.
+    // In large pages, as the allocators take it; where there are none the advice is of no use and
+    // does no harm.
     let _ = memory.advise(Advice::HugePage);
     for page in memory.chunks_mut(PAGE).take_while(|_| go_on()) {
         page[0] = 1;

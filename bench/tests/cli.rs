@@ -1,4 +1,5 @@
-//! The tool as a person meets it: a small run from beginning to end, and a clear word for what cannot be done.
+//! The tool as a person meets it: a small run from beginning to end, and a clear word for what
+//! cannot be done.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -270,8 +271,8 @@ fn a_child_that_is_killed_costs_its_turn_only() {
     assert_eq!(written["runs"][0]["failed"].as_array().map(Vec::len), Some(1));
 }
 
-/// The child of the tool if it is in the stall, which lasts: there two queues' consumers, a replacer and a producer are
-/// beside its first thread, and in a relist one other at most.
+/// The child of the tool if it is in the stall, which lasts: there two queues' consumers, a
+/// replacer and a producer are beside its first thread, and in a relist one other at most.
 fn stalling(tool: u32) -> Option<String> {
     let children = fs::read_to_string(format!("/proc/{tool}/task/{tool}/children")).ok()?;
     let child = children.split_whitespace().next()?;

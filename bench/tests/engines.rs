@@ -1,5 +1,5 @@
-//! Every engine of this process does the whole work of initial, relist and churn, and of events from several threads, and
-//! answers for single keys and by its indexes.
+//! Every engine of this process does the whole work of initial, relist and churn, and of events
+//! from several threads, and answers for single keys and by its indexes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -67,7 +67,8 @@ fn gets_give_what_is_known<E: StoreEngine<Object>>(engine: &E) {
     assert_eq!(get(&same[7]), None, "churn leaves it out");
 }
 
-/// Whatever lists bring and leave out, each value has the objects that are known and have it, and no others.
+/// Whatever lists bring and leave out, each value has the objects that are known and have it, and
+/// no others.
 fn indexes_follow_the_store<E: IndexEngine<Object>>(engine: &E) {
     let (same, churn) = (list(&Plan::same(OBJECTS)), list(&Plan::churn(OBJECTS)));
     let namespace = |object: &Object| object.metadata.namespace.clone();
@@ -122,7 +123,8 @@ fn pops_take_one_key(engine: &impl QueueEngine<Object>) {
     assert_eq!(stored(engine), digest([3, 5].into_iter().map(|index| &*same[index])));
 }
 
-/// Three producers, each with its own keys, and three consumers: the last update of every object wins.
+/// Three producers, each with its own keys, and three consumers: the last update of every object
+/// wins.
 fn events_arrive_in_order(engine: &impl QueueEngine<Object>, burst: usize) {
     let same = list(&Plan::same(OBJECTS));
     engine.replace(same, "1");

@@ -43,7 +43,8 @@ fn the_golden_file_is_met() {
     assert_eq!(made, golden);
 }
 
-/// A relist never brings the objects that are already known, and lists are in order whatever thread made a stretch.
+/// A relist never brings the objects that are already known, and lists are in order whatever
+/// thread made a stretch.
 #[test]
 fn lists_are_fresh_and_in_order() {
     let source = Generated { objects: 101 };

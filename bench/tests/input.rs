@@ -1,4 +1,5 @@
-//! A LIST response as input: repeated under new names, and refused with a clear word when it is none.
+//! A LIST response as input: repeated under new names, and refused with a clear word when it is
+//! none.
 
 use std::fs;
 use std::io::Write;

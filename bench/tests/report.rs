@@ -1,4 +1,5 @@
-//! The report of recorded figures: everything that was measured is on its page and its plots, whatever the figures are.
+//! The report of recorded figures: everything that was measured is on its page and its plots,
+//! whatever the figures are.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +36,8 @@ fn report(rows: &[Value]) -> Report {
         .expect("it is a report")
 }
 
-/// Writes the report: its page, and the names and texts of its plots. Each is XML, and of numbers only.
+/// Writes the report: its page, and the names and texts of its plots. Each is XML, and of numbers
+/// only.
 fn write(name: &str, rows: &[Value]) -> (String, Vec<(String, String)>) {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reports").join(name);
     let _ = fs::remove_dir_all(&path); // of an earlier run

@@ -48,7 +48,8 @@ impl<T, M: Meta<T>> MutexFifoBuilder<T, M> {
         self
     }
 
-    /// Whether known keys are walked in byte order, so that runs repeat. Otherwise their lister's order counts.
+    /// Whether known keys are walked in byte order, so that runs repeat. Otherwise their lister's
+    /// order counts.
     pub fn ordered_walks(mut self, yes: bool) -> Self {
         self.ordered_walks = yes;
         self

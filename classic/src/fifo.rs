@@ -1,4 +1,5 @@
-//! The queue's producers and questions. Each is client-go's method of that name, under the one mutex from end to end.
+//! The queue's producers and questions. Each is client-go's method of that name, under the one
+//! mutex from end to end.
 
 use std::sync::Arc;
 
@@ -13,7 +14,8 @@ use super::known::Known;
 use super::state::{Listed, State};
 use super::{MutexFifoBuilder, MutexStore};
 
-/// client-go's `DeltaFIFO`: per key everything that happened since it was last popped, keys in order.
+/// client-go's `DeltaFIFO`: per key everything that happened since it was last popped, keys in
+/// order.
 pub struct MutexFifo<T, M> {
     pub(super) state: Mutex<State<T>>,
     /// Somebody may have something to pop, or the queue was closed.
@@ -66,7 +68,8 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         Ok(())
     }
 
-    /// A watch reported many changed objects: the same one by one, the lock taken once, and the keys made before.
+    /// A watch reported many changed objects: the same one by one, the lock taken once, and the
+    /// keys made before.
     ///
     /// # Errors
     /// As for [`update`](Self::update): those before the object are queued.
@@ -83,8 +86,8 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         pushed
     }
 
-    /// An object, or what a tombstone names, is gone. Ignored when neither the queue nor the known objects have its
-    /// key.
+    /// An object, or what a tombstone names, is gone. Ignored when neither the queue nor the known
+    /// objects have its key.
     ///
     /// # Errors
     /// When the object has no key, or the transformer refuses it.
@@ -109,11 +112,12 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         Ok(())
     }
 
-    /// A relist: `list` is all there is, whatever else is pending or known is gone. The version is the list's; nothing
-    /// here asks for it.
+    /// A relist: `list` is all there is, whatever else is pending or known is gone. The version is
+    /// the list's; nothing here asks for it.
     ///
     /// # Errors
-    /// When an object has no key or the transformer refuses it. Those before it are queued, nothing is deleted.
+    /// When an object has no key or the transformer refuses it. Those before it are queued,
+    /// nothing is deleted.
     pub fn replace(&self, list: Vec<Arc<T>>, _version: &str) -> Result<(), RelistError> {
         let mut state = self.state.lock();
         let replaced = self.replace_locked(&mut state, list);

@@ -1,4 +1,5 @@
-//! What is known outside the queue, behind one face: nothing, the store of this design, or somebody else's.
+//! What is known outside the queue, behind one face: nothing, the store of this design, or
+//! somebody else's.
 
 use std::sync::Arc;
 
@@ -21,8 +22,8 @@ impl<T, M: Meta<T>> Known<T, M> {
         }
     }
 
-    /// Whether a deletion of `key` means anything. A look-up that fails counts as yes: a deletion that is dropped could
-    /// not be mended.
+    /// Whether a deletion of `key` means anything. A look-up that fails counts as yes: a deletion
+    /// that is dropped could not be mended.
     pub(super) fn may_hold(&self, key: &str) -> bool {
         match self {
             Known::Nothing => false,

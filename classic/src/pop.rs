@@ -42,13 +42,14 @@ pub enum Verdict<E> {
     Done,
     /// Failed: the pop returns the error, and the deltas are gone.
     Failed(E),
-    /// Not now: the deltas go back as `add_if_not_present` puts them; the pop returns the error, if there is one.
+    /// Not now: the deltas go back as `add_if_not_present` puts them; the pop returns the error,
+    /// if there is one.
     Requeue(Option<E>),
 }
 
 impl<T, M: Meta<T>> MutexFifo<T, M> {
-    /// Waits for a key and calls the handler with it, under the queue's lock: a handler that calls the queue waits for
-    /// itself, as in client-go.
+    /// Waits for a key and calls the handler with it, under the queue's lock: a handler that calls
+    /// the queue waits for itself, as in client-go.
     ///
     /// # Errors
     /// When the queue is closed and empty, or the handler's error.

@@ -1,5 +1,6 @@
-//! What the one mutex guards: the pending deltas, the order of their keys, and how far the initial population is.
-//! Every rule of the queue that needs neither the key function nor the known objects lives here.
+//! What the one mutex guards: the pending deltas, the order of their keys, and how far the initial
+//! population is. Every rule of the queue that needs neither the key function nor the known
+//! objects lives here.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -54,8 +55,8 @@ impl<T> State<T> {
         }
     }
 
-    /// Puts whole deltas under a key that has none; newer ones that came meanwhile win. What is put back populates nothing:
-    /// it came before.
+    /// Puts whole deltas under a key that has none; newer ones that came meanwhile win. What is
+    /// put back populates nothing: it came before.
     pub(super) fn push_absent(&mut self, key: Arc<str>, deltas: Pending<T>) {
         if let Entry::Vacant(vacant) = self.pending.entry(key) {
             self.queue.push_back(vacant.key().clone());
@@ -108,7 +109,8 @@ impl<T> State<T> {
     }
 }
 
-/// Two deletions in a row are one: the older, which knows more, unless it is a tombstone. Nothing else coalesces.
+/// Two deletions in a row are one: the older, which knows more, unless it is a tombstone. Nothing
+/// else coalesces.
 fn push_deduplicated<T>(deltas: &mut Pending<T>, delta: Delta<T>) {
     match deltas.last_mut() {
         Some(last) if last.kind == DeltaType::Deleted && delta.kind == DeltaType::Deleted => {

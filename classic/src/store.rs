@@ -1,4 +1,5 @@
-//! The store: client-go's `ThreadSafeStore` with its namespace index, and how popped deltas are applied to it.
+//! The store: client-go's `ThreadSafeStore` with its namespace index, and how popped deltas are
+//! applied to it.
 
 use std::sync::Arc;
 
@@ -39,7 +40,8 @@ pub enum Change<'a, T> {
 /// The value of an object in an index.
 type IndexFn<T> = Box<dyn Fn(&T) -> String + Send + Sync>;
 
-/// Objects by key, by namespace and, if it was made so, by an index of its user's, behind one reader-writer lock.
+/// Objects by key, by namespace and, if it was made so, by an index of its user's, behind one
+/// reader-writer lock.
 pub struct MutexStore<T, M> {
     keys: Arc<KeyFunc<T, M>>,
     value: Option<IndexFn<T>>,
@@ -92,8 +94,8 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
         Some(old)
     }
 
-    /// Does to the store what the deltas say, oldest first, and tells the handler after each, with no lock of the store
-    /// held (client-go `processDeltas`).
+    /// Does to the store what the deltas say, oldest first, and tells the handler after each, with
+    /// no lock of the store held (client-go `processDeltas`).
     pub fn apply(&self, item: &Popped<T>, mut handler: impl FnMut(Change<'_, T>)) {
         for delta in item.deltas() {
             match (delta.kind, &delta.object) {
@@ -103,7 +105,8 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
                         None => handler(Change::Added { new, is_in_initial_list: item.is_in_initial_list }),
                     }
                 }
-                // A tombstone of another kind, which only a caller of add_if_not_present can make, says the same.
+                // A tombstone of another kind, which only a caller of add_if_not_present can make,
+                // says the same.
                 (_, object) => {
                     let old = self.remove(&item.key);
                     handler(Change::Deleted { old: old.as_ref(), object });
@@ -158,7 +161,8 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
         &self.keys
     }
 
-    /// Makes room for as many objects, so that what a relist brings does not rehash the table on its way.
+    /// Makes room for as many objects, so that what a relist brings does not rehash the table on
+    /// its way.
     pub(super) fn reserve(&self, objects: usize) {
         let table = &mut self.tables.write().objects;
         table.reserve(objects.saturating_sub(table.len()));

@@ -1,4 +1,5 @@
-//! What the vectors do not ask: waiting, failing look-ups, and the index. (Everything else is in `tests/vectors.rs`.)
+//! What the vectors do not ask: waiting, failing look-ups, and the index. (Everything else is in
+//! `tests/vectors.rs`.)
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};

@@ -17,8 +17,9 @@ proptest! {
     }
 }
 
-/// A tombstone that is called something else than Deleted, which only a caller of `add_if_not_present` can make, once was
-/// stored by one engine, passed over by another and a deletion for the third.
+/// A tombstone that is called something else than Deleted, which only a caller of
+/// `add_if_not_present` can make, once was stored by one engine, passed over by another and a
+/// deletion for the third.
 #[test]
 fn a_tombstone_of_another_kind_deletes_on_every_engine() -> Result<(), BoxError> {
     let object = r#"{"ns":"a","name":"x","rv":"1"}"#;

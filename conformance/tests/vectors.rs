@@ -1,5 +1,5 @@
-//! Both engines answer every recorded step as client-go did, or as it is documented to differ, and the replay notices when
-//! one does not.
+//! Both engines answer every recorded step as client-go did, or as it is documented to differ, and
+//! the replay notices when one does not.
 
 use std::fs;
 use std::io::Read;
@@ -90,7 +90,8 @@ fn documented_difference_that_is_gone_or_another_is_a_mismatch() -> Result {
     demand(&seen, 0, "as ARCHITECTURE.md says\n1 cases, 4 steps, 0 mismatches\n")
 }
 
-/// A case of four steps over a store, which is replayed in two ways. `{newest}` is what the last step wants.
+/// A case of four steps over a store, which is replayed in two ways. `{newest}` is what the last
+/// step wants.
 fn case_wanting(newest: &str) -> String {
     let steps = [
         r#"{"op":"add","item":{"obj":{"ns":"a","name":"x","rv":"1"}},"want":{"result":"ok"}}"#,
@@ -121,7 +122,8 @@ fn a_wrong_answer_is_counted_in_both_ways() -> Result {
 
 #[test]
 fn every_answer_of_the_recording_matters() -> Result {
-    // With every step of the first cases wanting something more, each is a mismatch: none is passed over.
+    // With every step of the first cases wanting something more, each is a mismatch: none is
+    // passed over.
     let mut tally = Tally::default();
     let (mut altered, mut replayed) = (0, 0);
     for case in read(&data("small.jsonl.gz"))?.take(20) {

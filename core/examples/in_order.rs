@@ -1,5 +1,5 @@
-//! Why one would want the order across keys: a service and the pods behind it, of which each event must be seen when it
-//! happened. A relist comes as one event, in its place.
+//! Why one would want the order across keys: a service and the pods behind it, of which each event
+//! must be seen when it happened. A relist comes as one event, in its place.
 //!
 //!     cargo run --example in_order
 

@@ -1,5 +1,5 @@
-//! What a controller reads its store with: by namespace, by label selector, by name, and with its own last write in it
-//! although the watch has not brought that yet.
+//! What a controller reads its store with: by namespace, by label selector, by name, and with its
+//! own last write in it although the watch has not brought that yet.
 //!
 //!     cargo run --example lister
 

@@ -1,5 +1,6 @@
-//! What a delta queue is for: a watch breaks, things change unseen, and the relist tells the handlers exactly what they
-//! missed. A store fused with the queue, one producer, a relist in pages, and two consumers at once.
+//! What a delta queue is for: a watch breaks, things change unseen, and the relist tells the
+//! handlers exactly what they missed. A store fused with the queue, one producer, a relist in
+//! pages, and two consumers at once.
 //!
 //!     cargo run --example relist
 

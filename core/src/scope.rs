@@ -28,9 +28,9 @@ impl KeyScope {
         Self { name: name.into().into(), contains: None }
     }
 
-    /// The keys that `contains` accepts. It must give the same answer for the same key; it runs with
-    /// no lock held. `name` identifies the scope in errors, and two scopes of a queue have different
-    /// names.
+    /// The keys that `contains` accepts. It must give the same answer for the same key; it runs
+    /// with no lock held. `name` identifies the scope in errors, and two scopes of a queue have
+    /// different names.
     pub fn keys(name: impl Into<String>, contains: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         let contains: Contains = Box::new(contains);
         Self { name: name.into().into(), contains: Some(UserCode::new(contains)) }
@@ -99,8 +99,8 @@ impl fmt::Debug for ScopeId {
 }
 
 /// The keys that a relist of a scope may list and delete: those of the scope that lie in no other
-/// one. Namespaces have no key in common, so only predicates, and namespaces beside a predicate, have
-/// rivals.
+/// one. Namespaces have no key in common, so only predicates, and namespaces beside a predicate,
+/// have rivals.
 pub(crate) struct Within {
     pub(crate) scope: ScopeId,
     rivals: Vec<ScopeId>,
@@ -158,7 +158,8 @@ impl Scopes {
         self.0.iter().find(|entry| entry.id.is(id))
     }
 
-    /// The keys of a relist of that scope. `None` if the scope is not of this queue, or was removed.
+    /// The keys of a relist of that scope. `None` if the scope is not of this queue, or was
+    /// removed.
     pub(crate) fn within(&self, id: &ScopeId) -> Option<Within> {
         let mut rivals = self.rivals(&self.get(id)?.id.0.scope);
         rivals.retain(|other| !other.is(id));
@@ -182,7 +183,8 @@ impl Scopes {
         self.get(id).is_some_and(|entry| entry.is_awaited)
     }
 
-    /// Records that the scope's list is complete. Returns whether the initial population is, by that.
+    /// Records that the scope's list is complete. Returns whether the initial population is, by
+    /// that.
     pub(crate) fn listed(&mut self, id: &ScopeId, version: &str) -> bool {
         let Some(entry) = self.find(id) else { return false };
         entry.version = Some(version.to_owned());
@@ -191,8 +193,8 @@ impl Scopes {
         was_awaited && self.none_awaited()
     }
 
-    /// Ends the wait for the scope's first list. Returns whether the initial population is complete by
-    /// that.
+    /// Ends the wait for the scope's first list. Returns whether the initial population is
+    /// complete by that.
     pub(crate) fn waive(&mut self, id: &ScopeId) -> bool {
         let Some(entry) = self.find(id) else { return false };
         entry.is_waived |= entry.version.is_none();
@@ -224,8 +226,8 @@ impl Scopes {
         counting.map(|entry| entry.reached.as_ref()).min()?.cloned()
     }
 
-    /// The least version of the scopes' last lists; `None` while a scope has none, or one that is no
-    /// number.
+    /// The least version of the scopes' last lists; `None` while a scope has none, or one that is
+    /// no number.
     pub(crate) fn least_version(&self) -> Option<String> {
         let counting = self.0.iter().filter(|entry| !entry.is_waived);
         let versions = counting.map(|entry| ResourceVersion::parse(entry.version.as_deref()?));

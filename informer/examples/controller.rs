@@ -1,10 +1,11 @@
-//! A controller: it makes each `ConfigMap` that has the label `roster` a roster of pods, of those in its namespace whose label
-//! `roster` is its name, with the phase of each.
+//! A controller: it makes each `ConfigMap` that has the label `roster` a roster of pods, of those
+//! in its namespace whose label `roster` is its name, with the phase of each.
 //!
 //!     cargo run -p deltafifo-informer --example controller -- --kubeconfig ~/.kube/config --namespace default
 //!     cargo run -p deltafifo-informer --example controller        # no cluster: a made-up one, which ends by itself
 //!
-//! In a cluster it runs until Ctrl-C. The data of such a map is the controller's: whatever else is in it goes. To try it:
+//! In a cluster it runs until Ctrl-C. The data of such a map is the controller's: whatever else is
+//! in it goes. To try it:
 //!
 //!     kubectl create configmap web && kubectl label configmap web roster=
 //!     kubectl run web-0 --image=registry.k8s.io/pause --labels=roster=web
@@ -71,7 +72,8 @@ async fn reconcile(map: Arc<ConfigMap>, context: Arc<Context>) -> Result<Action,
     let roster: BTreeMap<_, _> = pods.iter().map(|pod| (pod.name_any(), phase(pod))).collect();
     if !map.data.iter().flatten().eq(&roster) {
         let maps = Api::<ConfigMap>::namespaced(context.client.clone(), &map.namespace().unwrap_or_default());
-        // It says the version that was read: over a newer one the server takes nothing, and it is tried again.
+        // It says the version that was read: over a newer one the server takes nothing, and it is
+        // tried again.
         let wanted = ConfigMap { data: Some(roster), ..ConfigMap::clone(&map) };
         maps.replace(&map.name_any(), &PostParams::default(), &wanted).await?;
     }

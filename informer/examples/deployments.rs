@@ -1,4 +1,5 @@
-//! The deployments of a cluster, or of one of its namespaces: what is added, updated and deleted, until Ctrl-C.
+//! The deployments of a cluster, or of one of its namespaces: what is added, updated and deleted,
+//! until Ctrl-C.
 //!
 //!     cargo run -p deltafifo-informer --example deployments -- --kubeconfig ~/.kube/config --namespace default
 //!     cargo run -p deltafifo-informer --example deployments       # no cluster: a made-up one, in this process

@@ -3,7 +3,8 @@
 //!     cargo run -p deltafifo-informer --example pods -- --kubeconfig ~/.kube/config --namespace default
 //!     cargo run -p deltafifo-informer --example pods            # no cluster: a made-up one, in this process
 //!
-//! A reflector brings the pods into a queue; what is popped is applied to the queue's store and printed.
+//! A reflector brings the pods into a queue; what is popped is applied to the queue's store and
+//! printed.
 
 use std::error::Error;
 use std::path::PathBuf;

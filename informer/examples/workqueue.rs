@@ -1,5 +1,5 @@
-//! Two workers over one queue: keys that are added often are processed once, what changed goes before what was listed,
-//! and what fails comes back later.
+//! Two workers over one queue: keys that are added often are processed once, what changed goes
+//! before what was listed, and what fails comes back later.
 //!
 //!     cargo run -p deltafifo-informer --example workqueue
 
@@ -42,7 +42,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{} keys to do", queue.len());
 
     let workers: Vec<_> = (1..=2).map(|worker| tokio::spawn(work(worker, Arc::clone(&queue)))).collect();
-    // A drain does not wait for what is to come later: the job's second retry comes after 5 and 10 ms.
+    // A drain does not wait for what is to come later: the job's second retry comes after 5 and 10
+    // ms.
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     queue.shut_down_with_drain().await;
     for worker in workers {

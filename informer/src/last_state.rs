@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use deltafifo::{DeletedFinalStateUnknown, DeltaObject};
 
-/// `last`; a tombstone that was made where nothing but the key was known gets what was `stored` until then.
+/// `last`; a tombstone that was made where nothing but the key was known gets what was `stored`
+/// until then.
 pub(crate) fn last_state<K>(last: &DeltaObject<K>, stored: Option<&Arc<K>>) -> DeltaObject<K> {
     match (last, stored) {
         (DeltaObject::Tombstone(tombstone), Some(stored)) if tombstone.obj.is_none() => {

@@ -1,20 +1,25 @@
 //! What stands around a `deltafifo` in a controller, on tokio and kube.
 //!
-//! * [`Reflector`]: brings a cluster's objects into a queue or store, and keeps them as they change (client-go `Reflector`).
-//! * [`SharedInformer`]: one watch, a store with indexes, and any number of handlers (client-go `SharedIndexInformer`).
-//! * [`Controller`]: a reflector, a queue, and workers that apply and call (client-go `cache.Controller`).
-//! * [`lister_watcher`]: where they come from: an API server, several parts of one, or a test's script.
+//! * [`Reflector`]: brings a cluster's objects into a queue or store, and keeps them as they
+//!   change (client-go `Reflector`).
+//! * [`SharedInformer`]: one watch, a store with indexes, and any number of handlers (client-go
+//!   `SharedIndexInformer`).
+//! * [`Controller`]: a reflector, a queue, and workers that apply and call (client-go
+//!   `cache.Controller`).
+//! * [`lister_watcher`]: where they come from: an API server, several parts of one, or a test's
+//!   script.
 //! * [`KubeMeta`]: the accessor for all of Kubernetes' own types.
 //! * [`metrics`]: what all of this tells of itself.
-//! * [`runtime`]: a controller under the names and paths of kube's (feature `runtime`, on unless said).
-//! * [`workqueue`]: the queue of keys between event handlers and reconcilers (client-go `util/workqueue`), with the
-//!   priorities of controller-runtime.
+//! * [`runtime`]: a controller under the names and paths of kube's (feature `runtime`, on unless
+//!   said).
+//! * [`workqueue`]: the queue of keys between event handlers and reconcilers (client-go
+//!   `util/workqueue`), with the priorities of controller-runtime.
 //!
 //! # Versions
 //!
-//! Clients and objects are kube's: a program needs the same kube as this crate, which is [`kube`](mod@kube) here, and
-//! k8s-openapi of the same version with the feature for its Kubernetes. Queues, stores and indexes are the crate `deltafifo`, which
-//! needs neither.
+//! Clients and objects are kube's: a program needs the same kube as this crate, which is
+//! [`kube`](mod@kube) here, and k8s-openapi of the same version with the feature for its
+//! Kubernetes. Queues, stores and indexes are the crate `deltafifo`, which needs neither.
 //!
 //! | this crate | kube | k8s-openapi | Rust |
 //! | --- | --- | --- | --- |

@@ -1,12 +1,14 @@
-//! What reflectors, informers and handlers tell of themselves: metrics through the facade of the crate `metrics`, and spans of
-//! `tracing`.
+//! What reflectors, informers and handlers tell of themselves: metrics through the facade of the
+//! crate `metrics`, and spans of `tracing`.
 //!
-//! Whatever has a name has metrics, as in client-go: [`SharedInformerFactory::name`], [`SharedInformerBuilder::name`],
-//! [`ReflectorBuilder::name`] and, for a handler of such an informer, [`HandlerOptions::name`]. What has none tells nothing, and
-//! reads no clock for metrics. How a watch is can be asked of any informer:
-//! [`SharedInformer::watch_status`](crate::SharedInformer::watch_status). They go to the recorder that is installed when the thing is made; `examples/metrics` serves them
-//! to Prometheus, and has a dashboard. Those of the work queue: [`workqueue::Builder::name`]; of a controller's, the name of its
-//! `Config`.
+//! Whatever has a name has metrics, as in client-go: [`SharedInformerFactory::name`],
+//! [`SharedInformerBuilder::name`], [`ReflectorBuilder::name`] and, for a handler of such an
+//! informer, [`HandlerOptions::name`]. What has none tells nothing, and reads no clock for
+//! metrics. How a watch is can be asked of any informer:
+//! [`SharedInformer::watch_status`](crate::SharedInformer::watch_status). They go to the recorder
+//! that is installed when the thing is made; `examples/metrics` serves them to Prometheus, and has
+//! a dashboard. Those of the work queue: [`workqueue::Builder::name`]; of a controller's, the name
+//! of its `Config`.
 //!
 //! | metric | | |
 //! | --- | --- | --- |
@@ -36,14 +38,17 @@
 //! | `informer_handler_work_duration_seconds` | histogram | From when the handler is told until it asks for the next; of a batch, each change in it |
 //! | `informer_handler_overruns_total` | counter | How often a buffer that drops and resyncs was full |
 //!
-//! Labels are `name`, `resource` as in `deployments.v1.apps`, and `namespace`, empty for all; of handlers also `handler`. Names are
-//! client-go's, or Kubernetes' for client-go's metrics, where they have one. Names should tell informers of the same resource and
-//! namespace apart, and the handlers of an informer: those that share one share its metrics. When
-//! a reflector does not run any more, an informer has stopped or a handler is gone, its gauges are 0, but for the most that ever waited.
+//! Labels are `name`, `resource` as in `deployments.v1.apps`, and `namespace`, empty for all; of
+//! handlers also `handler`. Names are client-go's, or Kubernetes' for client-go's metrics, where
+//! they have one. Names should tell informers of the same resource and namespace apart, and the
+//! handlers of an informer: those that share one share its metrics. When a reflector does not run
+//! any more, an informer has stopped or a handler is gone, its gauges are 0, but for the most that
+//! ever waited.
 //!
-//! **Lag** is told in two ways. In versions: `reflector_last_resource_version` is what was seen, `informer_store_resource_version`
-//! what is stored, and what a server has beyond them only the server knows. In time: `reflector_last_event_age_seconds` grows
-//! while a watch is silent, but servers send a bookmark every minute or so; much more than that is a watch that is dead.
+//! **Lag** is told in two ways. In versions: `reflector_last_resource_version` is what was seen,
+//! `informer_store_resource_version` what is stored, and what a server has beyond them only the
+//! server knows. In time: `reflector_last_event_age_seconds` grows while a watch is silent, but
+//! servers send a bookmark every minute or so; much more than that is a watch that is dead.
 //!
 //! # Spans
 //!
@@ -58,8 +63,9 @@
 //!
 //! # Cost
 //!
-//! A handle is registered once and kept, nothing is allocated for an event, and gauges are set every half second and not by each
-//! change. Each histogram costs a recorder what it makes of it: a name is a choice.
+//! A handle is registered once and kept, nothing is allocated for an event, and gauges are set
+//! every half second and not by each change. Each histogram costs a recorder what it makes of it:
+//! a name is a choice.
 //!
 //! [`SharedInformerFactory::name`]: crate::shared_informer::SharedInformerFactory::name
 //! [`SharedInformerBuilder::name`]: crate::shared_informer::SharedInformerBuilder::name
@@ -91,7 +97,8 @@ pub enum Kind {
     Histogram,
 }
 
-/// A metric as it is told to a recorder, for who makes buckets, dashboards or alerts: all there are are in [`ALL`].
+/// A metric as it is told to a recorder, for who makes buckets, dashboards or alerts: all there
+/// are are in [`ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metric {
@@ -296,7 +303,8 @@ impl<M> Named<M> {
     }
 }
 
-/// A version as a gauge can show it exactly: its last 15 digits (as Kubernetes does). `None`: it is no number.
+/// A version as a gauge can show it exactly: its last 15 digits (as Kubernetes does). `None`: it
+/// is no number.
 pub(crate) fn version(text: &str) -> Option<f64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text[text.len().saturating_sub(15)..].parse().ok())?

@@ -1,4 +1,5 @@
-//! Work that goes on when whoever waits for it is gone, and who waits until it has ended all the same.
+//! Work that goes on when whoever waits for it is gone, and who waits until it has ended all the
+//! same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,7 +44,8 @@ pub(crate) struct Share(Arc<Held>);
 
 impl Drop for Share {
     fn drop(&mut self) {
-        // Release: partner of the look of who waits; Acquire: of the others', whose work the last one hands on.
+        // Release: partner of the look of who waits; Acquire: of the others', whose work the last
+        // one hands on.
         if self.0.shares.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.back.notify_waiters();
         }

@@ -1,4 +1,5 @@
-//! Calls of what is not ours: functions, wakers and metrics recorders of users, the drop of their objects and keys.
+//! Calls of what is not ours: functions, wakers and metrics recorders of users, the drop of their
+//! objects and keys.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

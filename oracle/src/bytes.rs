@@ -1,5 +1,6 @@
-//! How bytes spell a setup and operations. Every byte means something and a cut-off end is left out, so that a fuzzer's
-//! changes stay small and no input is wasted; what is written is read back the same.
+//! How bytes spell a setup and operations. Every byte means something and a cut-off end is left
+//! out, so that a fuzzer's changes stay small and no input is wasted; what is written is read back
+//! the same.
 
 use crate::op::COUNT;
 use crate::{Known, Op, Place, Setup, Step, TransformKind, Verdict};

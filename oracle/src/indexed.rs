@@ -1,4 +1,5 @@
-//! The indexer beside a map that is searched from end to end: alone, or fused with a queue whose one consumer applies.
+//! The indexer beside a map that is searched from end to end: alone, or fused with a queue whose
+//! one consumer applies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;

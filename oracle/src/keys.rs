@@ -1,4 +1,5 @@
-//! Keys of any text: what a key function makes of it, and that each key finds what was put under it and nothing else.
+//! Keys of any text: what a key function makes of it, and that each key finds what was put under
+//! it and nothing else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,10 +8,12 @@ use deltafifo::{DeltaFifo, DeltaType, ExplicitKey, Indexer, KeyError, KeyFunc, N
 
 use crate::{Bytes, Fifo, Obj, ObjMeta, deltas, key_func, tombstone};
 
-/// More than lie beside one another in a slot's line, or in the buffer on the stack that a key is written to.
+/// More than lie beside one another in a slot's line, or in the buffer on the stack that a key is
+/// written to.
 const LONGEST: usize = 300;
 
-/// Reads objects from `bytes`, each with a namespace and a name, and puts them through a queue with each key function.
+/// Reads objects from `bytes`, each with a namespace and a name, and puts them through a queue
+/// with each key function.
 ///
 /// # Panics
 /// When a key is not what it should be, or does not find what it should.
@@ -97,7 +100,8 @@ fn queue(keys: KeyFunc<Obj, ObjMeta>, objects: &[Arc<Obj>], key: impl Fn(&Obj) -
     for key in near(&order) {
         assert_eq!(store.get_by_key(&key), newest.get(&key).cloned(), "{key:?}");
     }
-    // A name with a slash in it, which Kubernetes does not allow, makes the namespace of its key another one.
+    // A name with a slash in it, which Kubernetes does not allow, makes the namespace of its key
+    // another one.
     if objects.iter().all(|object| !object.name.contains('/') && !object.ns.contains('/')) {
         for object in newest.values() {
             let found = store.by_index(NAMESPACE_INDEX, &object.ns).expect("it is built in");

@@ -1,5 +1,6 @@
-//! What the engine is compared with, by property tests and by fuzzing alike: operations that both can make up, a model
-//! of client-go's `DeltaFIFO` written as plainly as it can be, and the engine and the model side by side.
+//! What the engine is compared with, by property tests and by fuzzing alike: operations that both
+//! can make up, a model of client-go's `DeltaFIFO` written as plainly as it can be, and the engine
+//! and the model side by side.
 //!
 //! | file | what lives there |
 //! | --- | --- |

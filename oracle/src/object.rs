@@ -15,15 +15,16 @@ pub struct Obj {
     pub n: u64,
 }
 
-/// An object's destructor is user code, which must not run while the thread holds a lock of the engine's.
+/// An object's destructor is user code, which must not run while the thread holds a lock of the
+/// engine's.
 impl Drop for Obj {
     fn drop(&mut self) {
         abort_if_locked("an object's destructor");
     }
 }
 
-/// Ends the process if the current thread holds a lock of the engine's (which only debug builds know).
-/// For the user code of tests, whose panics the engine catches.
+/// Ends the process if the current thread holds a lock of the engine's (which only debug builds
+/// know). For the user code of tests, whose panics the engine catches.
 pub fn abort_if_locked(user_code: &str) {
     let held = deltafifo::locks::held();
     if held > 0 {

@@ -1,4 +1,5 @@
-//! Operations on a few keys: what proptest makes up, what a fuzzer's bytes spell, and what the vectors are turned into.
+//! Operations on a few keys: what proptest makes up, what a fuzzer's bytes spell, and what the
+//! vectors are turned into.
 
 use std::sync::Arc;
 
@@ -173,7 +174,8 @@ pub enum Op {
     OldRelist(Step),
     /// Sync for what is known.
     Resync,
-    /// Deltas as a whole. Kinds 0 to 4 are those of [`DeltaType`](deltafifo::DeltaType), 5 is a tombstone.
+    /// Deltas as a whole. Kinds 0 to 4 are those of [`DeltaType`](deltafifo::DeltaType), 5 is a
+    /// tombstone.
     AddIfNotPresent(Place, Vec<u8>),
     /// Closes the queue.
     Close,

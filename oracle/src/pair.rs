@@ -1,5 +1,6 @@
-//! The engine and the model side by side: every answer compared after each step, and the store at the end. Several
-//! handlers run at once, held by one thread and ended in any order, so that a run is the same every time.
+//! The engine and the model side by side: every answer compared after each step, and the store at
+//! the end. Several handlers run at once, held by one thread and ended in any order, so that a run
+//! is the same every time.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -69,7 +70,8 @@ fn model(mode: Mode, setup: Setup, known: Vec<Arc<Obj>>) -> Model<Obj> {
     }
 }
 
-/// The key whose objects the transformer refuses. It changes none here: both sides are to hold the very same objects.
+/// The key whose objects the transformer refuses. It changes none here: both sides are to hold the
+/// very same objects.
 fn refused(setup: Setup) -> Option<&'static str> {
     match setup.transform {
         TransformKind::Fail(place) => place.key(),
@@ -91,12 +93,14 @@ fn key_of(object: &Obj) -> Option<String> {
 struct Pair<'f> {
     rig: &'f Rig,
     model: Model<Obj>,
-    /// Whether the order across keys is the model's. Else the model takes the keys that the engine takes.
+    /// Whether the order across keys is the model's. Else the model takes the keys that the engine
+    /// takes.
     keeps_order: bool,
     /// Handlers that run, and what the model took for them.
     held: Vec<(Guard<'f>, Taken<Obj>)>,
     batch: Option<(Batch<'f, Obj, ObjMeta>, VecDeque<String>)>,
-    /// The last relist that was begun in pieces, and the one before it, each with its number in the model.
+    /// The last relist that was begun in pieces, and the one before it, each with its number in
+    /// the model.
     relists: [Option<(Relist<'f, Obj, ObjMeta>, u32)>; 2],
     /// The number of the last object.
     n: u64,
@@ -141,7 +145,8 @@ impl<'f> Pair<'f> {
             Op::Batch(places) => {
                 let objects = self.list(places);
                 let offered = fifo.update_batch(objects.clone());
-                // A batch populates the queue also when its first object is refused, as an add that fails does.
+                // A batch populates the queue also when its first object is refused, as an add
+                // that fails does.
                 if !objects.is_empty() {
                     let _ = self.model.update(crate::nameless());
                 }
@@ -357,11 +362,13 @@ impl<'f> Pair<'f> {
 
     fn compare(&self) {
         let (rig, model) = (self.rig, &self.model);
-        // The marks of a batch are settled together, so while one is about the engine may say so later.
+        // The marks of a batch are settled together, so while one is about the engine may say so
+        // later.
         assert!(self.batch.is_some() || rig.fifo.has_synced() || !model.has_synced(), "has_synced, too late");
         assert!(model.has_synced() || !rig.fifo.has_synced(), "has_synced, too early");
         assert_eq!(rig.fifo.is_closed(), model.is_closed());
-        // Over a handler that runs there may be deltas whose rules are still to be applied: those are not compared.
+        // Over a handler that runs there may be deltas whose rules are still to be applied: those
+        // are not compared.
         let is_idle = |key: &str| !model.is_running(key);
         for key in KEYS.into_iter().filter(|key| is_idle(key)) {
             let (pending, modelled) = (rig.fifo.get_by_key(key), model.pending(key));

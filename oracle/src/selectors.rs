@@ -1,5 +1,5 @@
-//! Label selectors beside a reading of the table in `Selector`'s docs that looks at each requirement's text by itself, and
-//! listers beside a filter.
+//! Label selectors beside a reading of the table in `Selector`'s docs that looks at each
+//! requirement's text by itself, and listers beside a filter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ const SIGNS: [&str; 5] = ["==", "!=", "=", ">", "<"];
 /// Bytes that are of no use in a selector stand for text that is. Zero is the end of the selector.
 const SPELLED: [&str; 9] =
     ["", " in (", " notin (", "in", "notin", "example.com/a", "9223372036854775807", "-7", "\u{a0}"];
-/// From here on four bytes stand for long words, which a fuzzer would seldom write out: two are longer than a label may be.
+/// From here on four bytes stand for long words, which a fuzzer would seldom write out: two are
+/// longer than a label may be.
 const LONG: u8 = 0x10;
 /// Beside the words of the selector these may be a label's value.
 const OTHERS: [&str; 5] = ["", "x", "in", "3", "-7"];
@@ -60,8 +61,8 @@ fn object(number: u8, words: &[&str], bytes: &mut Bytes<'_>) -> Option<Arc<Label
 /// Asks a selector, and listers with it, of these objects.
 ///
 /// # Panics
-/// When `text` is a selector and should be none, or the reverse; or what it matches, selects or is written as is wrong, or
-/// what its error says.
+/// When `text` is a selector and should be none, or the reverse; or what it matches, selects or is
+/// written as is wrong, or what its error says.
 pub fn check(text: &str, objects: &[Arc<Labelled>]) {
     let selector = text.parse::<Selector>();
     let wanted = Wanted::read(text);
@@ -169,8 +170,8 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// What `text` asks for: `None` if that cannot be said. Signs and blanks are none of a label's characters, so what is
-    /// out of place is found by the rules of labels.
+    /// What `text` asks for: `None` if that cannot be said. Signs and blanks are none of a label's
+    /// characters, so what is out of place is found by the rules of labels.
     #[must_use]
     pub fn read(text: &str) -> Option<Vec<Self>> {
         if text.trim_matches(BLANKS).is_empty() {

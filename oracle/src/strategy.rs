@@ -15,7 +15,8 @@ pub fn config() -> ProptestConfig {
     if cfg!(miri) { ProptestConfig { cases: 5, ..usual } } else { usual }
 }
 
-/// Fewer than `most` operations of a kind that is read [from bytes](crate::of_bytes), four for each.
+/// Fewer than `most` operations of a kind that is read [from bytes](crate::of_bytes), four for
+/// each.
 pub fn of_bytes<Op: From<[u8; 4]> + Debug>(most: usize) -> impl Strategy<Value = Vec<Op>> {
     vec(any::<[u8; 4]>().prop_map(Op::from), 0..most)
 }
@@ -69,8 +70,8 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Up to `most` operations, and perhaps a close somewhere among them. Some begin with a relist, since whatever else comes
-/// first populates the queue.
+/// Up to `most` operations, and perhaps a close somewhere among them. Some begin with a relist,
+/// since whatever else comes first populates the queue.
 pub fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
     let close = prop::option::weighted(0.1, any::<prop::sample::Index>());
     (vec(op(), 1..most), close, prop::bool::weighted(0.3)).prop_map(|(mut ops, close, relist_first)| {

@@ -11,7 +11,8 @@ use tokio::task::coop;
 use crate::list::ListBody;
 use crate::watch::WatchBody;
 
-/// The body of an answer. It is made while it is read: of a list of generated objects there is never more than a frame.
+/// The body of an answer. It is made while it is read: of a list of generated objects there is
+/// never more than a frame.
 pub struct Body {
     source: Source,
     /// What is made and not yet sent.
@@ -45,7 +46,8 @@ pub enum After {
     /// So many bytes come first.
     Bytes(usize),
     /// So many frames come first. A watch sends each change as one, unless it is longer than
-    /// [`frame_size`](crate::Builder::frame_size); what it begins with comes in full frames, as a list does.
+    /// [`frame_size`](crate::Builder::frame_size); what it begins with comes in full frames, as a
+    /// list does.
     Frames(usize),
 }
 
@@ -122,7 +124,8 @@ impl http_body::Body for Body {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = self.get_mut();
-        // A long list is always ready: without this whoever reads it would keep everybody else from the thread.
+        // A long list is always ready: without this whoever reads it would keep everybody else
+        // from the thread.
         let progress = ready!(coop::poll_proceed(cx));
         loop {
             if this.is_spoiled_here()

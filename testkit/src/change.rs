@@ -20,8 +20,8 @@ pub(crate) fn now() -> String {
 }
 
 impl Shared {
-    /// Calls `act` with the store, locked, and what `key` is. The user's function, if objects are generated, runs
-    /// before that, with nothing locked.
+    /// Calls `act` with the store, locked, and what `key` is. The user's function, if objects are
+    /// generated, runs before that, with nothing locked.
     pub(crate) fn with_current<R>(
         &self,
         place: usize,
@@ -46,7 +46,8 @@ impl Shared {
         done
     }
 
-    /// Where a new object goes: by its metadata, and by the namespace that was asked for, if one was.
+    /// Where a new object goes: by its metadata, and by the namespace that was asked for, if one
+    /// was.
     pub(crate) fn key_of(&self, draft: &Draft, resource: &Resource, asked: Option<&str>) -> Refused<Key> {
         let said = text(&draft.metadata, "namespace");
         let namespace = match asked {
@@ -93,8 +94,8 @@ pub(crate) fn create(store: &mut Store, place: usize, key: Key, mut draft: Draft
     store.put(place, key, None, draft)
 }
 
-/// The object becomes the draft. Nothing is written when it is that already; it is deleted when it only waited for its
-/// last finalizer to go.
+/// The object becomes the draft. Nothing is written when it is that already; it is deleted when it
+/// only waited for its last finalizer to go.
 pub(crate) fn replace(store: &mut Store, place: usize, current: Current, mut draft: Draft) -> Arc<Object> {
     let before = Arc::clone(&current.object);
     for field in KEPT {

@@ -14,7 +14,8 @@ use crate::store::{Current, Signal, Store};
 use crate::{ApiServer, Error, Fault, Request, Resource};
 
 impl ApiServer {
-    /// Serves one more resource, as when a custom resource definition comes. Nothing happens when it is served already.
+    /// Serves one more resource, as when a custom resource definition comes. Nothing happens when
+    /// it is served already.
     pub fn register(&self, resource: Resource) {
         self.shared.store.lock().register(resource);
     }
@@ -25,12 +26,13 @@ impl ApiServer {
         self.shared.store.lock().version
     }
 
-    /// Creates an object, or makes it what is given whatever its version is: a [`Value`], a typed object, a
-    /// [`DynamicObject`](kube::core::DynamicObject). It must say its `kind` and `apiVersion`. Gives its version, which
-    /// is the one that it had when nothing is different.
+    /// Creates an object, or makes it what is given whatever its version is: a [`Value`], a typed
+    /// object, a [`DynamicObject`](kube::core::DynamicObject). It must say its `kind` and
+    /// `apiVersion`. Gives its version, which is the one that it had when nothing is different.
     ///
     /// # Errors
-    /// [`Error::Unregistered`], [`Error::Refused`] when it is no object of its kind or has no name, [`Error::Json`].
+    /// [`Error::Unregistered`], [`Error::Refused`] when it is no object of its kind or has no
+    /// name, [`Error::Json`].
     pub fn apply(&self, object: impl Serialize) -> Result<u64, Error> {
         let json = serde_json::to_value(object)?;
         let text = |field: &str| json.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -51,8 +53,8 @@ impl ApiServer {
         Ok(object.version)
     }
 
-    /// Deletes an object at once, whatever its finalizers are. Gives the version of the deletion. The namespace of a
-    /// resource that has none is `""`.
+    /// Deletes an object at once, whatever its finalizers are. Gives the version of the deletion.
+    /// The namespace of a resource that has none is `""`.
     ///
     /// # Errors
     /// [`Error::Unregistered`], [`Error::Refused`] when it is not there.
@@ -73,18 +75,20 @@ impl ApiServer {
         Some(object.to_json(resource, Shape::Whole))
     }
 
-    /// Lets so many objects exist: `make` makes one from its number, from 0, each time that it is sent. They take no
-    /// memory, and one that is written is an object as any other from then on. What `make` leaves out is filled in:
-    /// `pods-17` is object 17's name, its namespace is `default`. A name of its own must end in the number, since by
-    /// that the object is found; an answer must not change from call to call; no two objects may have the same name.
+    /// Lets so many objects exist: `make` makes one from its number, from 0, each time that it is
+    /// sent. They take no memory, and one that is written is an object as any other from then on.
+    /// What `make` leaves out is filled in: `pods-17` is object 17's name, its namespace is
+    /// `default`. A name of its own must end in the number, since by that the object is found; an
+    /// answer must not change from call to call; no two objects may have the same name.
     ///
-    /// In lists they come after all others, by number and not by name. A selector makes each of them to look at it, and
-    /// a page of a selection makes its objects twice. There are no events for them: a watch of the
-    /// resource that is open ends with a 410, as does one from an older version. Gives the version since which they
-    /// exist.
+    /// In lists they come after all others, by number and not by name. A selector makes each of
+    /// them to look at it, and a page of a selection makes its objects twice. There are no events
+    /// for them: a watch of the resource that is open ends with a 410, as does one from an older
+    /// version. Gives the version since which they exist.
     ///
     /// # Errors
-    /// [`Error::Unregistered`]; [`Error::Refused`] and [`Error::Name`], found out with the first object and the last.
+    /// [`Error::Unregistered`]; [`Error::Refused`] and [`Error::Name`], found out with the first
+    /// object and the last.
     pub fn generate(
         &self,
         resource: &Resource,
@@ -106,8 +110,8 @@ impl ApiServer {
         Ok(version)
     }
 
-    /// Forgets the changes of all resources, and takes a version of its own: each version that was given out is
-    /// refused, to watches, exact lists and page tokens. Open watches go on.
+    /// Forgets the changes of all resources, and takes a version of its own: each version that was
+    /// given out is refused, to watches, exact lists and page tokens. Open watches go on.
     pub fn compact(&self) {
         let mut store = self.shared.store.lock();
         store.version += 1;
@@ -126,8 +130,8 @@ impl ApiServer {
         self.shared.faults.clear();
     }
 
-    /// All requests since the start, or since they were [forgotten](Self::forget_requests), in the order in which they
-    /// came. They are kept until then, without their bodies.
+    /// All requests since the start, or since they were [forgotten](Self::forget_requests), in the
+    /// order in which they came. They are kept until then, without their bodies.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.shared.requests.lock().iter().map(|request| Request::clone(request)).collect()
@@ -138,7 +142,8 @@ impl ApiServer {
         self.shared.requests.lock().clear();
     }
 
-    /// Waits for a request of which this is true, and gives the first of them; it may have come already.
+    /// Waits for a request of which this is true, and gives the first of them; it may have come
+    /// already.
     pub async fn wait_for_request(&self, is_it: impl Fn(&Request) -> bool) -> Request {
         let look = || {
             let requests = self.shared.requests.lock().clone();
@@ -168,8 +173,9 @@ impl ApiServer {
         self.shared.wait(|| (self.watchers() == count).then_some(())).await;
     }
 
-    /// Sends a bookmark of the newest version to the open watches of a resource that want bookmarks and have room for
-    /// one ([`Builder::watch_buffer`](crate::Builder::watch_buffer)). Gives their number.
+    /// Sends a bookmark of the newest version to the open watches of a resource that want
+    /// bookmarks and have room for one ([`Builder::watch_buffer`](crate::Builder::watch_buffer)).
+    /// Gives their number.
     pub fn bookmark(&self, resource: &Resource) -> usize {
         let store = self.shared.store.lock();
         let Some(place) = store.place_of(resource) else {
@@ -189,7 +195,8 @@ impl ApiServer {
         self.end_with(|| Some(Signal::Break))
     }
 
-    /// Sends an ERROR event to all open watches and ends them, as [`end_watches`](Self::end_watches) otherwise.
+    /// Sends an ERROR event to all open watches and ends them, as
+    /// [`end_watches`](Self::end_watches) otherwise.
     pub fn error_watches(&self, status: Status) -> usize {
         let status = Arc::new(status);
         self.end_with(|| Some(Signal::Error(Arc::clone(&status))))

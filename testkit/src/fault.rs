@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use crate::body::{After, Spoil, Spoiler};
 use crate::request::{Request, Verb};
 
-/// Something that goes wrong, [once](Self::times) and for any request unless it says otherwise. It waits at the server,
-/// after those that were [armed](crate::ApiServer::fault) before it, until a request comes that it fits. One fault
-/// strikes a request.
+/// Something that goes wrong, [once](Self::times) and for any request unless it says otherwise. It
+/// waits at the server, after those that were [armed](crate::ApiServer::fault) before it, until a
+/// request comes that it fits. One fault strikes a request.
 ///
 /// ```
 /// # use deltafifo_testkit::{ApiServer, Fault, Resource, Verb, status};
@@ -69,7 +69,8 @@ impl Fault {
         Self::new(Kind::Status(Box::new(status)))
     }
 
-    /// The connection is refused: the client gets an error of kind [`ConnectionRefused`](std::io::ErrorKind).
+    /// The connection is refused: the client gets an error of kind
+    /// [`ConnectionRefused`](std::io::ErrorKind).
     pub fn refused() -> Self {
         Self::new(Kind::Refused)
     }
@@ -79,8 +80,9 @@ impl Fault {
         Self::new(Kind::Silence)
     }
 
-    /// The answer breaks off in its body, with an error of kind [`ConnectionReset`](std::io::ErrorKind). A body that is
-    /// over before stays whole; so it is with the following faults.
+    /// The answer breaks off in its body, with an error of kind
+    /// [`ConnectionReset`](std::io::ErrorKind). A body that is over before stays whole; so it is
+    /// with the following faults.
     pub fn broken(after: After) -> Self {
         Self::spoiled(after, Spoiler::Break)
     }
@@ -90,7 +92,8 @@ impl Fault {
         Self::spoiled(after, Spoiler::Cut)
     }
 
-    /// The body stays open, but nothing comes any more; not even the timeout that a watch asked for.
+    /// The body stays open, but nothing comes any more; not even the timeout that a watch asked
+    /// for.
     pub fn hang(after: After) -> Self {
         Self::spoiled(after, Spoiler::Hang)
     }
@@ -121,7 +124,8 @@ impl Fault {
         self
     }
 
-    /// Strikes so many requests; `usize::MAX` is until [`clear_faults`](crate::ApiServer::clear_faults).
+    /// Strikes so many requests; `usize::MAX` is until
+    /// [`clear_faults`](crate::ApiServer::clear_faults).
     pub fn times(mut self, times: usize) -> Self {
         self.times = times;
         self

@@ -1,8 +1,8 @@
 //! Objects that are made when somebody looks at them, and so take no memory.
 //!
-//! A [`Generator`] makes objects from their numbers. When one of them is written or deleted it is *hidden* from then
-//! on, and lives, if it does, among the stored ones. What is hidden says since which version, so that an older list is
-//! still whole.
+//! A [`Generator`] makes objects from their numbers. When one of them is written or deleted it is
+//! *hidden* from then on, and lives, if it does, among the stored ones. What is hidden says since
+//! which version, so that an older list is still whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,7 +62,8 @@ impl Generator {
         draft.seal(key, version)
     }
 
-    /// The object that is called so. A name ends in its object's number, so at most 20 are looked at.
+    /// The object that is called so. A name ends in its object's number, so at most 20 are looked
+    /// at.
     fn find(&self, key: &Key) -> Option<(u64, Object)> {
         let name = key.name.as_str();
         let digits = name.len() - name.trim_end_matches(|end: char| end.is_ascii_digit()).len();
@@ -77,7 +78,8 @@ impl Generator {
 /// Which generated object: the generator's place, and the number.
 pub(crate) type Born = (usize, u64);
 
-/// All generators of a resource. Shared by who walks over them and copied by who changes them meanwhile.
+/// All generators of a resource. Shared by who walks over them and copied by who changes them
+/// meanwhile.
 #[derive(Clone, Default)]
 pub(crate) struct Generators {
     pub(crate) parts: Vec<Arc<Generator>>,

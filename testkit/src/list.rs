@@ -31,7 +31,8 @@ pub(crate) fn answer(call: &Call<'_>) -> Refused<Response<Body>> {
     let objects: Objects = match options.limit.filter(|_| !is_any) {
         None => Box::new(walk),
         Some(limit) => {
-            // Where the page ends is written before its objects, and they may be many: they are not kept until then.
+            // Where the page ends is written before its objects, and they may be many: they are
+            // not kept until then.
             let mut end = walk.clone();
             let _ = (0..limit).all(|_| end.pass());
             let (left, position) = (end.left(), end.position());

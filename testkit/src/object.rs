@@ -17,7 +17,8 @@ pub(crate) struct Key {
     pub(crate) name: String,
 }
 
-/// What somebody wants an object to be. `kind` and `apiVersion` are its resource's, so they are not kept.
+/// What somebody wants an object to be. `kind` and `apiVersion` are its resource's, so they are
+/// not kept.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Draft {
     pub(crate) metadata: Fields,

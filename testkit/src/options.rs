@@ -109,7 +109,8 @@ impl ListOptions {
         }
     }
 
-    /// Whether a list is to be of just this version. A limit alone makes it so, as in the real server.
+    /// Whether a list is to be of just this version. A limit alone makes it so, as in the real
+    /// server.
     pub(crate) fn is_exact(&self) -> bool {
         match self.version_match {
             Some(version_match) => version_match == VersionMatch::Exact,

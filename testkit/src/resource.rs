@@ -3,8 +3,8 @@
 use kube::core::ApiResource;
 use kube::core::discovery::Scope;
 
-/// A kind of objects as an API server serves it: group, version, plural and kind, in a namespace or not, built in or
-/// custom.
+/// A kind of objects as an API server serves it: group, version, plural and kind, in a namespace
+/// or not, built in or custom.
 ///
 /// ```
 /// use deltafifo_testkit::Resource;
@@ -24,15 +24,15 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// A kind that the server knows by itself. The items of its lists come without `kind` and `apiVersion`, as the real
-    /// server's do.
+    /// A kind that the server knows by itself. The items of its lists come without `kind` and
+    /// `apiVersion`, as the real server's do.
     #[must_use]
     pub fn built_in(api: ApiResource, scope: Scope) -> Self {
         Self { api, scope, custom: false }
     }
 
-    /// A kind of a custom resource definition. The items of its lists have `kind` and `apiVersion`, and an update must
-    /// say which version it updates.
+    /// A kind of a custom resource definition. The items of its lists have `kind` and
+    /// `apiVersion`, and an update must say which version it updates.
     #[must_use]
     pub fn custom(api: ApiResource, scope: Scope) -> Self {
         Self { api, scope, custom: true }

@@ -23,8 +23,8 @@ use crate::{Resource, status};
 
 /// A Kubernetes API server in this process. Cheap to clone: all clones are the same server.
 ///
-/// It is a [`tower_service::Service`]; [`client`](Self::client) puts a [`kube::Client`] on it. See the
-/// [crate](crate) for what it does.
+/// It is a [`tower_service::Service`]; [`client`](Self::client) puts a [`kube::Client`] on it. See
+/// the [crate](crate) for what it does.
 #[derive(Clone)]
 pub struct ApiServer {
     pub(crate) shared: Arc<Shared>,
@@ -81,23 +81,24 @@ impl Builder {
         self
     }
 
-    /// The most bytes in a frame of a list or watch, by default 16 KiB. Few of them cut objects, and characters, in
-    /// pieces.
+    /// The most bytes in a frame of a list or watch, by default 16 KiB. Few of them cut objects,
+    /// and characters, in pieces.
     pub fn frame_size(mut self, bytes: usize) -> Self {
         self.frame_size = bytes.max(1);
         self
     }
 
-    /// How many changes of each resource are remembered, by default 10,000. Older versions are refused: watches from
-    /// them, lists of them, their page tokens.
+    /// How many changes of each resource are remembered, by default 10,000. Older versions are
+    /// refused: watches from them, lists of them, their page tokens.
     pub fn log_size(mut self, changes: usize) -> Self {
         self.log_size = changes;
         self
     }
 
-    /// How many changes and bookmarks wait for a watch that does not read them, by default 100,000. One more change, and
-    /// it ends after those, as at the real server. What it missed before it was opened does not count. What waits keeps
-    /// its objects in memory, as they were and as they became.
+    /// How many changes and bookmarks wait for a watch that does not read them, by default
+    /// 100,000. One more change, and it ends after those, as at the real server. What it missed
+    /// before it was opened does not count. What waits keeps its objects in memory, as they were
+    /// and as they became.
     pub fn watch_buffer(mut self, changes: usize) -> Self {
         // One more is for what is told last.
         self.watch_buffer = changes.min(Semaphore::MAX_PERMITS - 1);
@@ -110,10 +111,11 @@ impl Builder {
         self
     }
 
-    /// Sends a bookmark every `period`, by tokio's clock and from its opening on, to each watch that asked for bookmarks. The
-    /// real server does so about once a minute. By default there are none but those that a test
-    /// [sends](ApiServer::bookmark), so that it says what comes when; with a clock that is paused, time passes from one to the
-    /// next as long as a watch is read. A period of less than a millisecond counts as one; one that nobody lives to see, as
+    /// Sends a bookmark every `period`, by tokio's clock and from its opening on, to each watch
+    /// that asked for bookmarks. The real server does so about once a minute. By default there are
+    /// none but those that a test [sends](ApiServer::bookmark), so that it says what comes when;
+    /// with a clock that is paused, time passes from one to the next as long as a watch is read. A
+    /// period of less than a millisecond counts as one; one that nobody lives to see, as
     /// [`Duration::MAX`], is never.
     pub fn bookmarks(mut self, period: Duration) -> Self {
         self.bookmarks = (period < FAR).then_some(period.max(Duration::from_millis(1)));
@@ -160,8 +162,8 @@ impl ApiServer {
     /// A client of this server, with the default namespace `default`. It retries nothing by itself.
     ///
     /// # Panics
-    /// Outside of a tokio runtime: the client has a task of its own. Watches with a timeout, and kube asks for one
-    /// always, need a runtime with timers (`enable_time`).
+    /// Outside of a tokio runtime: the client has a task of its own. Watches with a timeout, and
+    /// kube asks for one always, need a runtime with timers (`enable_time`).
     #[must_use]
     pub fn client(&self) -> kube::Client {
         kube::Client::new(self.clone(), "default")

@@ -1,5 +1,5 @@
-//! The answers that refuse, worded as the real server words them: for [faults](crate::Fault::status) and for
-//! [ERROR events](crate::ApiServer::error_watches).
+//! The answers that refuse, worded as the real server words them: for
+//! [faults](crate::Fault::status) and for [ERROR events](crate::ApiServer::error_watches).
 //!
 //! ```
 //! use deltafifo_testkit::status;
@@ -107,13 +107,15 @@ pub fn expired(message: &str) -> Status {
     failure(410, reason::EXPIRED, message)
 }
 
-/// 410 as a watch gets it whose version is too old; `oldest` is the oldest that the server can watch from.
+/// 410 as a watch gets it whose version is too old; `oldest` is the oldest that the server can
+/// watch from.
 #[must_use]
 pub fn too_old(version: u64, oldest: u64) -> Status {
     expired(&format!("too old resource version: {version} ({oldest})"))
 }
 
-/// A page token of a version that is forgotten; `rest` is a token for the rest of the list as it is now.
+/// A page token of a version that is forgotten; `rest` is a token for the rest of the list as it
+/// is now.
 pub(crate) fn token_expired(rest: String) -> Status {
     let metadata = ListMeta { continue_: Some(rest), ..ListMeta::default() };
     Status { metadata: Some(metadata), ..expired(TOKEN_TOO_OLD) }

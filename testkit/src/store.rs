@@ -1,8 +1,9 @@
 //! What there is, what there was, and who is told: objects, the log of changes, and the watchers.
 //!
-//! A version is servable while the log has every change after it; the *floor* is the oldest such version. That one rule
-//! says which watches may start, which lists of a certain version can be made, and which page tokens are still good. An
-//! older list is the newest one with the changes since undone.
+//! A version is servable while the log has every change after it; the *floor* is the oldest such
+//! version. That one rule says which watches may start, which lists of a certain version can be
+//! made, and which page tokens are still good. An older list is the newest one with the changes
+//! since undone.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -91,7 +92,8 @@ impl Collection {
         }
     }
 
-    /// What `key` is; `born` is the generated object of that name, if there is one, written since or not.
+    /// What `key` is; `born` is the generated object of that name, if there is one, written since
+    /// or not.
     pub(crate) fn current(&self, key: &Key, born: Option<(Born, Arc<Object>)>) -> Option<Current> {
         if let Some(object) = self.stored.get(key) {
             return Some(Current { object: Arc::clone(object), born: None });
@@ -223,8 +225,8 @@ impl Store {
         self.names
     }
 
-    /// Takes the open watches of a resource, or of all, out and tells each of them something last, if there is
-    /// something to tell.
+    /// Takes the open watches of a resource, or of all, out and tells each of them something last,
+    /// if there is something to tell.
     pub(crate) fn end_watches(&mut self, place: Option<usize>, last: impl Fn() -> Option<Signal>) -> usize {
         let mut ended = 0;
         for (at, collection) in self.collections.iter_mut().enumerate() {

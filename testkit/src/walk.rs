@@ -24,8 +24,8 @@ impl Position {
     }
 }
 
-/// Where the next page begins, and of which version: what clients send back as `continue`. They are to take it as it
-/// is; it is full of what a query must encode.
+/// Where the next page begins, and of which version: what clients send back as `continue`. They
+/// are to take it as it is; it is full of what a query must encode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     /// 0 for the newest there is.
@@ -59,7 +59,8 @@ impl FromStr for Token {
     }
 }
 
-/// The objects of a filter from a position on. It owns what it needs: the stored ones as they were, and the generators.
+/// The objects of a filter from a position on. It owns what it needs: the stored ones as they
+/// were, and the generators.
 #[derive(Clone)]
 pub(crate) struct Walk {
     version: u64,
@@ -92,7 +93,8 @@ impl Walk {
     /// Where it is, between two objects.
     pub(crate) fn position(&self) -> Position {
         match &self.last {
-            // Behind the stored ones there may be others by then, if the token is for the newest version.
+            // Behind the stored ones there may be others by then, if the token is for the newest
+            // version.
             Some(last) if self.next == (0, 0) => Position::Behind(last.key.clone()),
             _ => Position::At(self.next),
         }
@@ -104,7 +106,8 @@ impl Walk {
         (generated == 0 || self.filter.is_everything()).then_some(self.stored.len() as u64 + generated)
     }
 
-    /// Goes over an object, without making it where nobody has to look at it. Says whether there was one.
+    /// Goes over an object, without making it where nobody has to look at it. Says whether there
+    /// was one.
     pub(crate) fn pass(&mut self) -> bool {
         if self.stored.len() == 0 && self.filter.is_everything() {
             self.next_born().is_some()

@@ -83,7 +83,8 @@ pub(crate) struct WatchBody {
     initial_end: Option<u64>,
     /// What had changed before it was opened, as far as it is to know.
     missed: vec::IntoIter<Arc<Change>>,
-    /// Changes up to this version, and bookmarks before it, are not told: who watches from the future waits for it.
+    /// Changes up to this version, and bookmarks before it, are not told: who watches from the
+    /// future waits for it.
     behind: u64,
     signals: Receiver<Signal>,
     deadline: Option<Pin<Box<Sleep>>>,
@@ -135,7 +136,8 @@ impl WatchBody {
         }
     }
 
-    /// An object that begins to match was added, one that matches no more was deleted, as far as this watch can tell.
+    /// An object that begins to match was added, one that matches no more was deleted, as far as
+    /// this watch can tell.
     fn change(&self, change: &Change, out: &mut BytesMut) {
         if change.version <= self.behind {
             return;

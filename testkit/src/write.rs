@@ -171,8 +171,8 @@ impl Patch {
     }
 }
 
-/// Whether it tests that there is nothing where there is nothing: to the real server that is null (RFC 6902: an error), and clients
-/// that write the first finalizer ask so.
+/// Whether it tests that there is nothing where there is nothing: to the real server that is null
+/// (RFC 6902: an error), and clients that write the first finalizer ask so.
 fn tests_nothing(operation: &PatchOperation, object: &Value) -> bool {
     matches!(operation, PatchOperation::Test(test) if test.value.is_null() && object.pointer(test.path.as_str()).is_none())
 }

@@ -1,5 +1,6 @@
-//! How long it takes until a controller has reconciled everything once, and how much memory, with kube's runtime and with ours, over
-//! the test kit's API server, which takes its part of the same cores.
+//! How long it takes until a controller has reconciled everything once, and how much memory, with
+//! kube's runtime and with ours, over the test kit's API server, which takes its part of the same
+//! cores.
 //!
 //!     cargo run --release -p deltafifo-bench --features peers --example controllers -- --objects 1000000
 //!

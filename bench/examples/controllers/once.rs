@@ -1,5 +1,5 @@
-//! A controller that has nothing to do, and ends when every object was reconciled once. It is compiled twice, with another `runtime`
-//! each time.
+//! A controller that has nothing to do, and ends when every object was reconciled once. It is
+//! compiled twice, with another `runtime` each time.
 
 use std::convert::Infallible;
 use std::future::ready;

@@ -39,7 +39,8 @@ pub struct Outcome {
     pub most_age: f64,
     pub resyncs: u64,
     pub growth: u64,
-    /// How many cores were busy while writes were due, and microseconds of a core for each call, in all.
+    /// How many cores were busy while writes were due, and microseconds of a core for each call,
+    /// in all.
     pub cores: f64,
     pub call: f64,
     /// What a write took in the test kit, and how late writes were at p99.
@@ -186,7 +187,8 @@ impl Handlers {
 /// Seconds of all cores that this process has used.
 fn busy() -> Result<f64, Box<dyn Error>> {
     let stat = fs::read_to_string("/proc/self/stat")?;
-    // The name of the process is in parentheses, and may have spaces in it. Ticks are hundredths of a second.
+    // The name of the process is in parentheses, and may have spaces in it. Ticks are hundredths
+    // of a second.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let ticks: Result<Vec<f64>, _> = fields.skip(11).take(2).map(str::parse).collect();
     Ok(ticks?.iter().sum::<f64>() / 100.0)

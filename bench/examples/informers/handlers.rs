@@ -1,5 +1,5 @@
-//! Fast handlers beside slow ones: each policy against a control without slow ones, round by round, each run in a process of its
-//! own.
+//! Fast handlers beside slow ones: each policy against a control without slow ones, round by
+//! round, each run in a process of its own.
 
 use std::env;
 use std::error::Error;
@@ -14,7 +14,8 @@ use super::mib;
 
 /// How much later at p99 fast handlers may be told than in the control, in milliseconds.
 const ASKED: f64 = 1.0;
-/// Objects of a walk that are in a buffer at a time: some 64, since it takes what has one place in the table at once.
+/// Objects of a walk that are in a buffer at a time: some 64, since it takes what has one place in
+/// the table at once.
 const STRIDE: usize = 80;
 
 #[derive(Args)]

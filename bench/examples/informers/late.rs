@@ -1,5 +1,6 @@
-//! A handler that comes when much is known: how long what is live takes to another handler while the late one is told
-//! everything, beside what it takes with nobody late, and beside a thread that only computes: on two cores that delays others, too.
+//! A handler that comes when much is known: how long what is live takes to another handler while
+//! the late one is told everything, beside what it takes with nobody late, and beside a thread
+//! that only computes: on two cores that delays others, too.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -62,7 +62,8 @@ impl Live {
 pub const HEAD: &str = "\
 beside               writes      p50      p99    p99.9  longest       took  memory MiB";
 
-/// Prints how long those writes took that were on their way between then and now, when they have arrived.
+/// Prints how long those writes took that were on their way between then and now, when they have
+/// arrived.
 pub async fn report(beside: &str, live: &Mutex<Live>, from: Instant, memory: &str) {
     let to = Instant::now();
     sleep(REST).await;

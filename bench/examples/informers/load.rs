@@ -1,7 +1,9 @@
-//! The load: small objects in the test kit's API server, and one write after the other on a schedule, whoever keeps up or not.
+//! The load: small objects in the test kit's API server, and one write after the other on a
+//! schedule, whoever keeps up or not.
 //!
-//! Writes are numbered. Object `n` begins with number `n`, so that write `n` is one of object `n % objects`, and whoever is told
-//! of a number knows what it missed of that object, and when that was due.
+//! Writes are numbered. Object `n` begins with number `n`, so that write `n` is one of object
+//! `n % objects`, and whoever is told of a number knows what it missed of that object, and when
+//! that was due.
 
 use std::error::Error;
 use std::sync::OnceLock;
@@ -82,7 +84,8 @@ impl Load {
         began + Duration::from_nanos((number - self.objects) * u64::try_from(self.every.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// When what was written of an object since a number, up to another, was due. Of what is measured.
+    /// When what was written of an object since a number, up to another, was due. Of what is
+    /// measured.
     pub fn due_since(&self, before: u64, number: u64) -> impl Iterator<Item = Instant> {
         let step = usize::try_from(self.objects).expect("objects are in memory");
         let from = self.end(Duration::ZERO);

@@ -1,12 +1,13 @@
-//! What many handlers cost each other, and what a late one, or one that reads nothing, costs those that are there: shared informers over the test kit's
-//! API server, in this process, on a schedule that waits for nobody.
+//! What many handlers cost each other, and what a late one, or one that reads nothing, costs those
+//! that are there: shared informers over the test kit's API server, in this process, on a schedule
+//! that waits for nobody.
 //!
 //!     cargo run --release -p deltafifo-bench --features peers --example informers -- handlers
 //!     cargo run --release -p deltafifo-bench --features peers --example informers -- late --objects 1000000
 //!     cargo run --release -p deltafifo-bench --features peers --example informers -- unread --objects 500000
 //!
-//! It fails when a promise is broken: a change lost, a buffer beyond its bound, a handler that was not told the last state. A
-//! time that was missed is said to be so, and is no failure.
+//! It fails when a promise is broken: a change lost, a buffer beyond its bound, a handler that was
+//! not told the last state. A time that was missed is said to be so, and is no failure.
 
 mod beside;
 mod form;

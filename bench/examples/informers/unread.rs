@@ -1,5 +1,6 @@
-//! Handlers that were told everything once and then read nothing: how long what is live takes to another one while a change of each
-//! object comes to wait for them, a key each, beside what it takes with none of them.
+//! Handlers that were told everything once and then read nothing: how long what is live takes to
+//! another one while a change of each object comes to wait for them, a key each, beside what it
+//! takes with none of them.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -17,7 +17,8 @@ pub struct Object {
     pub metadata: ObjectMeta,
 }
 
-/// The metadata of a generated object. Every string is its own allocation, since a decoder shares none.
+/// The metadata of a generated object. Every string is its own allocation, since a decoder shares
+/// none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectMeta {
     /// Namespace.

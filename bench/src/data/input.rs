@@ -118,7 +118,8 @@ struct Body {
     items: Items,
 }
 
-/// The pods of a list as far as they are of use: after the first nameless one, or one too many, the rest is only skipped.
+/// The pods of a list as far as they are of use: after the first nameless one, or one too many,
+/// the rest is only skipped.
 #[derive(Default)]
 struct Items {
     pods: Vec<Pod>,
@@ -169,7 +170,8 @@ impl Pods {
     /// Reads a LIST response.
     ///
     /// # Errors
-    /// [`InputError`] when the file is missing, truncated, not a list, a list of another kind, or empty.
+    /// [`InputError`] when the file is missing, truncated, not a list, a list of another kind, or
+    /// empty.
     pub fn read(path: &Path) -> Result<Self, InputError> {
         match File::open(path) {
             Ok(file) => Self::decode(path, file),
@@ -193,7 +195,8 @@ impl Pods {
                 Err(source) => return Err(InputError::Gzip { path, source }),
             };
         }
-        // The kind comes first: what is wrong with a list of something else is not how its items look.
+        // The kind comes first: what is wrong with a list of something else is not how its items
+        // look.
         let head: Head = match serde_json::from_slice(&data) {
             Ok(head) => head,
             Err(source) => return Err(InputError::Json { path, source }),

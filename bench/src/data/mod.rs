@@ -1,5 +1,5 @@
-//! What the engines are fed with: objects made from numbers, bit for bit those of the peer in Go, or the pods of a real
-//! list response. Lists are built outside every clock.
+//! What the engines are fed with: objects made from numbers, bit for bit those of the peer in Go,
+//! or the pods of a real list response. Lists are built outside every clock.
 
 mod fnv;
 mod generated;
@@ -26,7 +26,8 @@ pub use plan::{Plan, added, changed, gone, hot_key};
 pub use random::{Zipf, splitmix64, uniform_key};
 pub use source::Source;
 
-/// Makes all objects of a plan, in its order, on every core: each thread makes one stretch of the list.
+/// Makes all objects of a plan, in its order, on every core: each thread makes one stretch of the
+/// list.
 pub fn build<S: Source>(source: &S, plan: &Plan) -> Vec<Arc<S::Object>> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let stretch = plan.len().div_ceil(threads).max(1);

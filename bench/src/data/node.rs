@@ -1,5 +1,5 @@
-//! The index that a user of the stores would have: by the node that a pod runs on. What is generated runs nowhere, so each
-//! object's name is hashed to one of a thousand nodes.
+//! The index that a user of the stores would have: by the node that a pod runs on. What is
+//! generated runs nowhere, so each object's name is hashed to one of a thousand nodes.
 
 use deltafifo::Meta;
 

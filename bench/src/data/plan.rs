@@ -52,7 +52,8 @@ impl Plan {
         Self::new(HOT_OBJECTS, move |at| (hot_key(at, objects), None))
     }
 
-    /// The updates of a stall run. Their versions say which they are, and no other version begins with an `e`.
+    /// The updates of a stall run. Their versions say which they are, and no other version begins
+    /// with an `e`.
     #[must_use]
     pub fn offers(offers: usize, objects: usize) -> Self {
         Self::new(offers, move |at| (hot_key(at, objects), Some(format!("e{at}"))))

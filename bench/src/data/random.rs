@@ -1,4 +1,5 @@
-//! The only source of chance: a hash of a number, so that every peer in every language draws the same.
+//! The only source of chance: a hash of a number, so that every peer in every language draws the
+//! same.
 
 /// Sebastiano Vigna's splitmix64, as a function of the state.
 #[must_use]
@@ -16,8 +17,8 @@ pub fn uniform_key(event: usize, objects: usize) -> usize {
     (splitmix64(event as u64 + 0xE000_0000) % objects as u64) as usize
 }
 
-/// Draws object indexes whose popularity falls with the power 1.1 of their rank. Ranks are scattered over the indexes,
-/// so that popular objects are not neighbours.
+/// Draws object indexes whose popularity falls with the power 1.1 of their rank. Ranks are
+/// scattered over the indexes, so that popular objects are not neighbours.
 pub struct Zipf {
     cumulative: Vec<f64>,
 }

@@ -2,8 +2,8 @@
 
 use deltafifo::Meta;
 
-/// Makes the objects of a run. Every call makes a fresh one, as a decoder would: a relist never brings the objects that
-/// are already known. Every object has a name.
+/// Makes the objects of a run. Every call makes a fresh one, as a decoder would: a relist never
+/// brings the objects that are already known. Every object has a name.
 pub trait Source: Send + Sync {
     /// What is made.
     type Object: Clone + Send + Sync + 'static;

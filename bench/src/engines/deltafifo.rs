@@ -1,4 +1,5 @@
-//! This project behind the trait: a queue fused with its store, relists joined and drained on every core.
+//! This project behind the trait: a queue fused with its store, relists joined and drained on
+//! every core.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -41,7 +42,8 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
         Self::with(store(meta), every_core(), true)
     }
 
-    /// An empty one whose consumers take key by key while they follow updates, as those of most other engines do.
+    /// An empty one whose consumers take key by key while they follow updates, as those of most
+    /// other engines do.
     pub fn single(meta: M) -> Self {
         Self { singly: true, ..Self::new(meta) }
     }

@@ -1,12 +1,14 @@
-//! The limit: the steps of a relist by one thread on plain data, without atomics, locks, a queue or deltas. Per object:
-//! hash, probe, compare the key, stamp, swap the known object, compare the old namespace, count. It keeps no index.
+//! The limit: the steps of a relist by one thread on plain data, without atomics, locks, a queue
+//! or deltas. Per object: hash, probe, compare the key, stamp, swap the known object, compare the
+//! old namespace, count. It keeps no index.
 //!
-//! A slot is one cache line with a key of up to 45 bytes inside, and the table is nothing but slots. Safe Rust cannot
-//! prefetch; a group of objects taken through the steps together has much of its effect, since their loads do not depend
-//! on each other and the processor keeps many of them under way.
+//! A slot is one cache line with a key of up to 45 bytes inside, and the table is nothing but
+//! slots. Safe Rust cannot prefetch; a group of objects taken through the steps together has much
+//! of its effect, since their loads do not depend on each other and the processor keeps many of
+//! them under way.
 //!
-//! Two ways to walk: as the list has it, which is how objects lie in memory, or partitioned by hash bits, which is how
-//! the slots lie. The tool reports the faster.
+//! Two ways to walk: as the list has it, which is how objects lie in memory, or partitioned by
+//! hash bits, which is how the slots lie. The tool reports the faster.
 
 use std::hash::BuildHasher;
 use std::marker::PhantomData;
@@ -52,7 +54,8 @@ pub struct Floor<T, M, W> {
     walk: PhantomData<W>,
 }
 
-/// Open addressing with linear probing, at most three quarters full. What is deleted leaves its key, so that probes go on.
+/// Open addressing with linear probing, at most three quarters full. What is deleted leaves its
+/// key, so that probes go on.
 struct Table<T> {
     hasher: RandomState,
     slots: Vec<Slot<T>>,
@@ -68,7 +71,8 @@ struct Table<T> {
     counts: Counts,
 }
 
-/// One object of a group on its way: the hash of its key, and where in the group's text the key lies.
+/// One object of a group on its way: the hash of its key, and where in the group's text the key
+/// lies.
 #[derive(Clone, Copy, Default)]
 struct Probe {
     hash: u64,
@@ -126,7 +130,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// Makes the table twice as long as this many keys need. A list says how long it is, and is mostly known already.
+    /// Makes the table twice as long as this many keys need. A list says how long it is, and is
+    /// mostly known already.
     fn reserve(&mut self, keys: usize) {
         let wanted = keys.max(1 << PARTITION_BITS).next_power_of_two() * 2;
         if wanted <= self.slots.len() {
@@ -143,7 +148,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// Where the probe for a hash begins: its high bits, so that a partition of hashes is a stretch of slots.
+    /// Where the probe for a hash begins: its high bits, so that a partition of hashes is a
+    /// stretch of slots.
     #[expect(clippy::cast_possible_truncation, reason = "no more bits than the table has")]
     fn place(&self, hash: u64) -> usize {
         (hash >> (64 - self.slots.len().trailing_zeros())) as usize
@@ -219,7 +225,8 @@ impl<T> Table<T> {
         slot.known = Some(object);
     }
 
-    /// Deletes what the last list did not bring. When it brought all that is known there is nothing to look for.
+    /// Deletes what the last list did not bring. When it brought all that is known there is
+    /// nothing to look for.
     fn sweep(&mut self) {
         if self.stamped == self.known {
             return;
@@ -246,8 +253,8 @@ impl<T> Table<T> {
     }
 }
 
-/// Reads the first byte of every text, so that it is in the cache when it is needed. The reads do not wait for each
-/// other.
+/// Reads the first byte of every text, so that it is in the cache when it is needed. The reads do
+/// not wait for each other.
 fn touch<'a>(texts: impl Iterator<Item = Option<&'a str>>) {
     let first = |text: Option<&str>| text.and_then(|text| text.as_bytes().first().copied()).unwrap_or_default();
     std::hint::black_box(texts.map(first).fold(0, u8::wrapping_add));

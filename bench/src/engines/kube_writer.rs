@@ -1,8 +1,10 @@
-//! kube-rs' store: `reflector::Writer`, fed the events that a watcher gives it. It keeps a map and nothing else: no deltas,
-//! no handler, no deletions that were not seen, no index; so it counts nothing.
+//! kube-rs' store: `reflector::Writer`, fed the events that a watcher gives it. It keeps a map and
+//! nothing else: no deltas, no handler, no deletions that were not seen, no index; so it counts
+//! nothing.
 //!
-//! Its `apply_watcher_event` clones every object out of the event that it is shown. With objects as they are ([`Owned`])
-//! that is a deep clone each; its best case is an object behind an `Arc` ([`Shared`]).
+//! Its `apply_watcher_event` clones every object out of the event that it is shown. With objects
+//! as they are ([`Owned`]) that is a deep clone each; its best case is an object behind an `Arc`
+//! ([`Shared`]).
 
 use std::borrow::Cow;
 use std::marker::PhantomData;

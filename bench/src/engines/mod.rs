@@ -1,5 +1,5 @@
-//! Every engine that runs in this process, behind one trait, so that all are driven by the same code. Dispatch is
-//! static: an engine's loops are compiled with the handler inside.
+//! Every engine that runs in this process, behind one trait, so that all are driven by the same
+//! code. Dispatch is static: an engine's loops are compiled with the handler inside.
 
 pub mod dashmap;
 pub mod deltafifo;
@@ -68,7 +68,8 @@ pub trait ListEngine<T>: Send + Sync {
     /// Whether its handler is told of anything at all.
     const MAKES_DELTAS: bool = true;
 
-    /// Whether it keeps a list's objects themselves, so that they are freed when nobody else has them.
+    /// Whether it keeps a list's objects themselves, so that they are freed when nobody else has
+    /// them.
     const OWNS_LISTS: bool = true;
 
     /// A list as the engine takes it; made of the objects outside every clock.
@@ -77,8 +78,8 @@ pub trait ListEngine<T>: Send + Sync {
     /// Takes a whole list, in as many threads as the engine likes. Every object has a name.
     fn replace(&self, list: Self::List, version: &str);
 
-    /// Applies all that is pending to the store and counts it, by as many consumers as the engine likes; returns when
-    /// the last one has ended.
+    /// Applies all that is pending to the store and counts it, by as many consumers as the engine
+    /// likes; returns when the last one has ended.
     fn drain(&self) -> Counts;
 
     /// Shows every object in the store.
@@ -97,7 +98,8 @@ pub trait StoreEngine<T>: ListEngine<T> {
     fn get(&self, key: &Self::Key) -> Option<impl AsRef<T>>;
 }
 
-/// What also finds objects by the node that they run on, in an index that it was made with, and by namespace.
+/// What also finds objects by the node that they run on, in an index that it was made with, and by
+/// namespace.
 pub trait IndexEngine<T>: StoreEngine<T> {
     /// The objects of a node, in no order.
     fn by_node(&self, node: &str) -> Vec<Arc<T>>;
@@ -106,7 +108,8 @@ pub trait IndexEngine<T>: StoreEngine<T> {
     fn by_namespace(&self, namespace: &str) -> Vec<Arc<T>>;
 }
 
-/// What also takes single updates, from several producers, for several consumers that wait for them.
+/// What also takes single updates, from several producers, for several consumers that wait for
+/// them.
 pub trait QueueEngine<T>: ListEngine<T, List = Vec<Arc<T>>> {
     /// Offers one update.
     fn update(&self, object: Arc<T>);
@@ -121,8 +124,8 @@ pub trait QueueEngine<T>: ListEngine<T, List = Vec<Arc<T>>> {
     /// Pops one key, applies it to the store and calls the handler; false when nothing is pending.
     fn try_pop(&self, handler: impl FnMut(&Event<'_, T>)) -> bool;
 
-    /// Pops, applies to the store and calls the handler until the queue is closed and empty; says how often it popped.
-    /// Several threads may be in here at once.
+    /// Pops, applies to the store and calls the handler until the queue is closed and empty; says
+    /// how often it popped. Several threads may be in here at once.
     fn consume(&self, handler: impl FnMut(&Event<'_, T>)) -> usize;
 
     /// Lets the consumers end when nothing is left.

@@ -1,5 +1,5 @@
-//! The classic design behind the trait: [`MutexFifo`] over a [`MutexStore`], popped by one thread at a time, as its lock
-//! has it anyhow.
+//! The classic design behind the trait: [`MutexFifo`] over a [`MutexStore`], popped by one thread
+//! at a time, as its lock has it anyhow.
 
 use std::convert::Infallible;
 use std::sync::Arc;

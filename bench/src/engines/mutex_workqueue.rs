@@ -1,6 +1,7 @@
-//! client-go's work queue as one would write it in Rust without a new idea: one mutex over the keys that are dirty, the
-//! keys that are being processed, and the order of those that can be taken. Done well: a key is hashed once for each add,
-//! and outside the lock; who is woken is woken outside it.
+//! client-go's work queue as one would write it in Rust without a new idea: one mutex over the
+//! keys that are dirty, the keys that are being processed, and the order of those that can be
+//! taken. Done well: a key is hashed once for each add, and outside the lock; who is woken is
+//! woken outside it.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash};
@@ -46,7 +47,8 @@ impl<K: Clone + Eq + Hash> MutexWorkQueue<K> {
         Self { state: Mutex::new(state), changed: Condvar::new(), hasher: RandomState::default() }
     }
 
-    /// Asks for a key to be processed; of one that is being processed, again afterwards. Ignored after the end.
+    /// Asks for a key to be processed; of one that is being processed, again afterwards. Ignored
+    /// after the end.
     pub fn add(&self, key: K) {
         let key = Work { hash: self.hasher.hash_one(&key), key };
         let mut state = self.state.lock();

@@ -1,12 +1,13 @@
-//! A queue of keys for consumers that wait: lock-free while there is work, a condition variable when there is none.
+//! A queue of keys for consumers that wait: lock-free while there is work, a condition variable
+//! when there is none.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 use crossbeam::queue::SegQueue;
 use parking_lot::{Condvar, Mutex};
 
-/// How often an empty queue is looked at before its consumer sleeps. A producer that is at work offers again within a
-/// microsecond, and a wake-up costs several.
+/// How often an empty queue is looked at before its consumer sleeps. A producer that is at work
+/// offers again within a microsecond, and a wake-up costs several.
 const SPINS: usize = 200;
 
 /// See the module.
@@ -31,7 +32,8 @@ impl<K> ReadyQueue<K> {
 
     pub fn push(&self, key: K) {
         self.keys.push(key);
-        // Pairs with the fence in `sleep`: either this sees the sleeper, or the sleeper sees the key.
+        // Pairs with the fence in `sleep`: either this sees the sleeper, or the sleeper sees the
+        // key.
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::Relaxed) > 0 {
             // Taken and left, so that a sleeper is either before its last look or waiting already.

@@ -92,9 +92,10 @@ impl EngineName {
         !matches!(self, Self::KubeWriter | Self::KubeWriterArc)
     }
 
-    /// Whether it can do a workload, and is another engine by it than the one it is a kind of: the floor and kube-rs' store
-    /// have no queue and no index, the floor answers nobody while it is written, the relists of an informer are paced by its
-    /// own waiting, and the engines of one family have one store and one work queue.
+    /// Whether it can do a workload, and is another engine by it than the one it is a kind of: the
+    /// floor and kube-rs' store have no queue and no index, the floor answers nobody while it is
+    /// written, the relists of an informer are paced by its own waiting, and the engines of one
+    /// family have one store and one work queue.
     #[must_use]
     pub fn can(self, workload: Workload) -> bool {
         match workload {

@@ -62,8 +62,8 @@ pub enum ChildFailed {
     Interrupted,
 }
 
-/// Runs a child to its end, and returns what it says it is; its progress and its rows are told as they come. `command` starts
-/// this binary again, or the peer in Go; they take the same arguments.
+/// Runs a child to its end, and returns what it says it is; its progress and its rows are told as
+/// they come. `command` starts this binary again, or the peer in Go; they take the same arguments.
 ///
 /// # Errors
 /// [`ChildFailed`]; a row that was told before is complete all the same.
@@ -115,8 +115,8 @@ pub fn run_child(
 
 const SIGKILL: i32 = 9;
 
-/// A terminal asks all its processes at once, and the child may end before this process knows. These are the numbers of
-/// SIGHUP, SIGINT and SIGTERM.
+/// A terminal asks all its processes at once, and the child may end before this process knows.
+/// These are the numbers of SIGHUP, SIGINT and SIGTERM.
 fn was_asked_to_end(status: ExitStatus) -> bool {
     matches!(status.signal(), Some(1 | 2 | 15))
 }

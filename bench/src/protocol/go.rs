@@ -13,8 +13,8 @@ const SOURCE: &str = "peers/client-go";
 #[derive(Debug)]
 pub struct GoPeer {
     program: PathBuf,
-    /// The most that an engine may hold before it collects more often. One for the whole run, so that every turn has the
-    /// setting that the report names.
+    /// The most that an engine may hold before it collects more often. One for the whole run, so
+    /// that every turn has the setting that the report names.
     memory_limit: u64,
 }
 
@@ -36,7 +36,8 @@ pub enum GoUnusable {
 }
 
 impl GoPeer {
-    /// Builds the engines beside this binary. Go builds what has changed, so that a second time takes a moment.
+    /// Builds the engines beside this binary. Go builds what has changed, so that a second time
+    /// takes a moment.
     ///
     /// # Errors
     /// [`GoUnusable`].
@@ -80,11 +81,11 @@ impl GoPeer {
         Command::new(&self.program)
     }
 
-    /// What starts the peer with the faster of two settings, and a limit so that it cannot take more memory than there is.
-    /// What the caller's environment says comes first.
+    /// What starts the peer with the faster of two settings, and a limit so that it cannot take
+    /// more memory than there is. What the caller's environment says comes first.
     pub(crate) fn at_its_best(&self) -> Command {
-        /// Collects when the heap is five times what was alive. With Go's default, 100, lists took a third longer
-        /// (BENCHMARKS.md).
+        /// Collects when the heap is five times what was alive. With Go's default, 100, lists took
+        /// a third longer (BENCHMARKS.md).
         const GOGC: &str = "400";
         let mut command = self.as_it_is();
         for (name, value) in [("GOGC", GOGC.to_owned()), ("GOMEMLIMIT", self.memory_limit.to_string())] {

@@ -1,4 +1,5 @@
-//! Ctrl-C, and being asked to end: the child that runs is ended, and this process goes on to say what is done.
+//! Ctrl-C, and being asked to end: the child that runs is ended, and this process goes on to say
+//! what is done.
 
 use std::io;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};
@@ -43,7 +44,8 @@ impl Interrupt {
         self.0.asked.load(Ordering::SeqCst)
     }
 
-    /// The same, of somebody who may be asking just now: a terminal asks the child as well, and perhaps first.
+    /// The same, of somebody who may be asking just now: a terminal asks the child as well, and
+    /// perhaps first.
     pub(crate) fn asked_soon(&self) -> bool {
         let mut running = self.0.running.lock();
         self.0.told.wait_while_for(&mut running, |_| !self.asked(), Duration::from_millis(500));

@@ -1,5 +1,5 @@
-//! How a child process tells its parent what it measured: one JSON object a line on standard output, each with a single
-//! field that says what it is. The children in Go speak the same.
+//! How a child process tells its parent what it measured: one JSON object a line on standard
+//! output, each with a single field that says what it is. The children in Go speak the same.
 
 mod args;
 mod child;

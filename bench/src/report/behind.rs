@@ -1,4 +1,5 @@
-//! Where this project loses: every figure that is better in another engine, as the tables have them.
+//! Where this project loses: every figure that is better in another engine, as the tables have
+//! them.
 
 use super::Summary;
 use super::figure::{count, times};

@@ -1,5 +1,5 @@
-//! No figure is reached by doing less: all engines must end with the same store and the same counts, and find and take
-//! the same.
+//! No figure is reached by doing less: all engines must end with the same store and the same
+//! counts, and find and take the same.
 
 use serde_json::Value;
 
@@ -95,7 +95,8 @@ fn fields(measured: &Measured) -> impl Iterator<Item = &'static str> {
     } else if is(Workload::WorkQueue) {
         &[TAKEN]
     } else if is(Workload::Stall) || !engine.makes_deltas() {
-        // How often a stall run relists and offers is up to the engine; its own process has checked that all was handled.
+        // How often a stall run relists and offers is up to the engine; its own process has
+        // checked that all was handled.
         &[STORE]
     } else {
         &[STORE, COUNTS]
@@ -105,8 +106,8 @@ fn fields(measured: &Measured) -> impl Iterator<Item = &'static str> {
     said.iter().copied().flatten().copied().filter(move |field| !(skips && *field == "updates"))
 }
 
-/// What decides the end of a run. Of events it is the keys, not the threads or the bursts: the same events end alike,
-/// whoever offers them.
+/// What decides the end of a run. Of events it is the keys, not the threads or the bursts: the
+/// same events end alike, whoever offers them.
 fn end(measured: &Measured) -> (&str, usize, &str) {
     let Measured { objects, row, .. } = measured;
     let variant = row.variant.as_str();

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What is compiled into the tool and the peers; the reports, the documents and the tests beside it change no figure.
+/// What is compiled into the tool and the peers; the reports, the documents and the tests beside
+/// it change no figure.
 const SOURCES: &[&str] = &[
     ".cargo",
     "Cargo.lock",
@@ -20,8 +21,8 @@ const SOURCES: &[&str] = &[
     "classic/src",
 ];
 
-/// Of the source under a directory, as it is now: a build that is older than a change to it is not noticed. With a mark if
-/// the sources differ from the commit.
+/// Of the source under a directory, as it is now: a build that is older than a change to it is not
+/// noticed. With a mark if the sources differ from the commit.
 pub(super) fn commit(top: &Path) -> Option<String> {
     let git = |arguments: &[&str]| {
         let mut git = Command::new("git");

@@ -1,4 +1,5 @@
-//! Where a report is written: a page that needs nothing else, and beside it its plots and rows as files.
+//! Where a report is written: a page that needs nothing else, and beside it its plots and rows as
+//! files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,8 @@ use super::{Report, page, plots};
 pub struct Directory(PathBuf);
 
 impl Directory {
-    /// Makes the directory, and sees that a page can be written there. A page of before stays until there is a new one.
+    /// Makes the directory, and sees that a page can be written there. A page of before stays
+    /// until there is a new one.
     ///
     /// # Errors
     /// [`Unwritable::Path`].

@@ -1,4 +1,5 @@
-//! Several files become one report, so that what was measured on several evenings is on one page. One is checked alike.
+//! Several files become one report, so that what was measured on several evenings is on one page.
+//! One is checked alike.
 
 use super::figure::bytes;
 use super::groups::distinct;
@@ -43,8 +44,8 @@ pub enum NotOne {
     },
 }
 
-/// Joins reports with the names of their files. In what they differ is noted; the machine shown is that of the first.
-/// Nothing comes of no files.
+/// Joins reports with the names of their files. In what they differ is noted; the machine shown is
+/// that of the first. Nothing comes of no files.
 ///
 /// # Errors
 /// [`NotOne`].
@@ -89,7 +90,8 @@ fn take_rows(joined: &mut Report, owners: &mut Vec<String>, file: &str, report: 
     Ok(())
 }
 
-/// Which figures are compared with each other and are of different runs, on one machine or not: a ratio is one of one run.
+/// Which figures are compared with each other and are of different runs, on one machine or not: a
+/// ratio is one of one run.
 fn mixed(joined: &Report, owners: &[String]) -> Option<String> {
     let rows = || joined.rows.iter().zip(owners);
     let is_mixed = |row: &Summary, owner: &String| {

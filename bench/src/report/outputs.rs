@@ -1,4 +1,5 @@
-//! Where the figures go: files, and the terminal after them, since who reads that may have gone away.
+//! Where the figures go: files, and the terminal after them, since who reads that may have gone
+//! away.
 
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Checks that the JSON can be written, before anything is measured. An existing file stays until then.
+    /// Checks that the JSON can be written, before anything is measured. An existing file stays
+    /// until then.
     ///
     /// # Errors
     /// [`Unwritable`].
@@ -39,7 +41,8 @@ impl Outputs {
         Ok(Self { report: report.map(Directory::make).transpose()?, ..self })
     }
 
-    /// Writes everything, and to the terminal a closing text. That nobody reads the standard output any more is no failure.
+    /// Writes everything, and to the terminal a closing text. That nobody reads the standard
+    /// output any more is no failure.
     ///
     /// # Errors
     /// [`Unwritable`].

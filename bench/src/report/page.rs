@@ -1,4 +1,5 @@
-//! The page: the machine, the plots, and every figure as text. It needs no other file, no script and no font.
+//! The page: the machine, the plots, and every figure as text. It needs no other file, no script
+//! and no font.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 

@@ -1,11 +1,12 @@
-//! When a percentile is one. A row that is called after a percentile which its samples do not have shows the largest of them
-//! instead, and a plot leaves the percentile out.
+//! When a percentile is one. A row that is called after a percentile which its samples do not have
+//! shows the largest of them instead, and a plot leaves the percentile out.
 
 use serde_json::{Map, Value};
 
 use crate::protocol::Row;
 
-/// So many samples must lie beyond a percentile: with fewer it is where one or two of them happened to fall.
+/// So many samples must lie beyond a percentile: with fewer it is where one or two of them
+/// happened to fall.
 const BEYOND: f64 = 10.0;
 
 /// Whether so many samples have a percentile.
@@ -45,9 +46,10 @@ fn places(row: &Row) -> Vec<Place> {
     row.extra.get("curve").and_then(|curve| serde_json::from_value(curve.clone()).ok()).unwrap_or_default()
 }
 
-/// What is plotted of several rounds: at each percentile what a row of it shows, that of the round in the middle, with that
-/// round's number of samples. So no two figures of a distribution need be of one round, in the plot as in the rows. Where the
-/// round in the middle has too few samples, the percentile is left out; the largest sample is always there.
+/// What is plotted of several rounds: at each percentile what a row of it shows, that of the round
+/// in the middle, with that round's number of samples. So no two figures of a distribution need be
+/// of one round, in the plot as in the rows. Where the round in the middle has too few samples,
+/// the percentile is left out; the largest sample is always there.
 pub(super) fn curve(rounds: &[&Row], middle: usize) -> Value {
     let curves: Vec<(Vec<Place>, u64)> =
         rounds.iter().map(|row| (places(row), samples(&row.extra).unwrap_or(u64::MAX))).collect();

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// Leaves of every absolute path its last component: where a person keeps the source is nobody's concern. A word counts up
-/// to a space, a quote or a bracket, and an option's value by itself.
+/// Leaves of every absolute path its last component: where a person keeps the source is nobody's
+/// concern. A word counts up to a space, a quote or a bracket, and an option's value by itself.
 pub(super) fn plain(text: &str) -> String {
     let is_edge = |c: char| c.is_whitespace() || "\"'`()[]=,;".contains(c);
     text.split_inclusive(is_edge)

@@ -1,4 +1,5 @@
-//! What a person is to know of a figure beside the figure: what `extra` says and the row's name does not.
+//! What a person is to know of a figure beside the figure: what `extra` says and the row's name
+//! does not.
 
 use serde_json::Value;
 

@@ -5,13 +5,15 @@ use super::figure::{count, figure, times};
 use crate::names::EngineName;
 use crate::names::Workload;
 
-/// The least ratio of client-go-deltafifo to mutex: a baseline that were slower would flatter whoever is compared with it.
+/// The least ratio of client-go-deltafifo to mutex: a baseline that were slower would flatter
+/// whoever is compared with it.
 const LEAST_BASE_RATIO: f64 = 2.3;
 /// From so many objects to so many
 const GROWTH: [usize; 2] = [100_000, 4_000_000];
 /// the time for one may grow by this much.
 const MOST_GROWTH: f64 = 1.5;
-/// The most seconds that all but one in a thousand gets of a key may take while relists go on: no relist holds one up.
+/// The most seconds that all but one in a thousand gets of a key may take while relists go on: no
+/// relist holds one up.
 const LONGEST_GET: f64 = 50e-6;
 
 /// All that can be said of these rows.
@@ -20,7 +22,8 @@ pub(super) fn sanity(rows: &[Summary]) -> Vec<String> {
     base_ratios(rows).into_iter().chain(grown).chain(longest_get(rows)).collect()
 }
 
-/// Of every relist that both have: a base may keep up with one number of objects and not with another.
+/// Of every relist that both have: a base may keep up with one number of objects and not with
+/// another.
 fn base_ratios(rows: &[Summary]) -> Vec<String> {
     let relists = |engine| lists(rows, engine, Workload::Relist);
     let mut ratios: Vec<(usize, f64)> = relists(EngineName::ClientGoDeltaFifo)
@@ -60,8 +63,8 @@ fn growth(rows: &[Summary], workload: Workload) -> Option<String> {
     ))
 }
 
-/// Of this project's store with the most objects: the slowest of all rounds, and of all numbers of readers. A median would
-/// hide that a relist held up a reader now and then.
+/// Of this project's store with the most objects: the slowest of all rounds, and of all numbers of
+/// readers. A median would hide that a relist held up a reader now and then.
 fn longest_get(rows: &[Summary]) -> Option<String> {
     let of_relists = |variant: &str| variant.ends_with("-p99.9") && !variant.starts_with("idle-");
     let gets = rows.iter().filter(|row| {

@@ -64,8 +64,9 @@ impl Report {
     }
 }
 
-/// The rows of engines and workloads that this version knows, as a run has them: each was the median of its rounds. Clients of
-/// a server are none of these: whether they had all objects was looked at in each turn.
+/// The rows of engines and workloads that this version knows, as a run has them: each was the
+/// median of its rounds. Clients of a server are none of these: whether they had all objects was
+/// looked at in each turn.
 fn measured(rows: &[Summary]) -> Vec<Measured> {
     let measured = |row: &Summary| {
         Workload::ALL.into_iter().find(|workload| workload.name() == row.workload)?;

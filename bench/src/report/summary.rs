@@ -34,10 +34,12 @@ pub struct Summary {
     /// How many rounds were to bring this figure and did not.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missing_rounds: usize,
-    /// What is to be known of the figures of the other rounds, as `extra` says it of the one that is shown.
+    /// What is to be known of the figures of the other rounds, as `extra` says it of the one that
+    /// is shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_rounds: Vec<String>,
-    /// What else is known, of the round with the median; but a curve has at each percentile the round that a row of it shows.
+    /// What else is known, of the round with the median; but a curve has at each percentile the
+    /// round that a row of it shows.
     pub extra: Map<String, Value>,
 }
 
@@ -60,7 +62,8 @@ impl Summary {
         groups.into_iter().filter_map(|group| Self::of_group(&group, rounds)).collect()
     }
 
-    /// The worse of the two in the middle of an even number of rounds: every figure is one that was measured.
+    /// The worse of the two in the middle of an even number of rounds: every figure is one that
+    /// was measured.
     fn of_group<E: Display>(group: &[&Measured<E>], rounds: usize) -> Option<Self> {
         let of_rounds: Vec<f64> = group.iter().map(|measured| percentile::figure(&measured.row)).collect();
         let mut sorted: Vec<(f64, &Row)> = of_rounds.iter().copied().zip(group.iter().map(|one| &one.row)).collect();
@@ -100,7 +103,8 @@ impl Summary {
         Some(bytes("peak_bytes")?.saturating_sub(bytes("start_bytes")?))
     }
 
-    /// How many times as fast `base` is as this; nothing where that is no number, as with a time of zero.
+    /// How many times as fast `base` is as this; nothing where that is no number, as with a time
+    /// of zero.
     #[must_use]
     pub fn times_slower_than(&self, base: &Self) -> Option<f64> {
         let ratio = if self.unit == RATE { base.median / self.median } else { self.median / base.median };

@@ -12,7 +12,8 @@ use super::run::Run;
 use super::summary::Summary;
 use crate::machine::Machine;
 
-/// What the files of this version are marked with. It grows when a field gets another meaning, or a new one must be there.
+/// What the files of this version are marked with. It grows when a field gets another meaning, or
+/// a new one must be there.
 const FORMAT: u64 = 2;
 
 /// All that was measured.

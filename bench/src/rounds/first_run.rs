@@ -40,8 +40,9 @@ impl Plan {
     }
 }
 
-/// Returns how many objects to measure instead, if `objects` would take longer than `limit`. `spent` is the time of the
-/// first turn, which would have to be repeated, and `ahead` the estimate of all others.
+/// Returns how many objects to measure instead, if `objects` would take longer than `limit`.
+/// `spent` is the time of the first turn, which would have to be repeated, and `ahead` the
+/// estimate of all others.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -1,6 +1,6 @@
-//! How long a turn takes before one like it has been measured: rough weights, so that the first round has an estimate too.
-//! What has been measured since says how many times as long this machine takes as the one these are from (50,000 objects,
-//! two busy cores; lists: 640,000).
+//! How long a turn takes before one like it has been measured: rough weights, so that the first
+//! round has an estimate too. What has been measured since says how many times as long this
+//! machine takes as the one these are from (50,000 objects, two busy cores; lists: 640,000).
 
 use super::plan::Plan;
 use super::turn::Turn;
@@ -10,7 +10,8 @@ use crate::names::Workload;
 /// A decoded pod takes so many times as long to make as a generated object.
 const POD: f64 = 10.0;
 
-/// What lists that belong to the engine alone, and memory made ready for them, add to an object of a list.
+/// What lists that belong to the engine alone, and memory made ready for them, add to an object of
+/// a list.
 const OWNED: f64 = 5.0;
 
 /// Microseconds for each object of a list.

@@ -1,5 +1,5 @@
-//! The rounds of a run: in each, every engine has its turn in a process of its own, so that a slow spell of the machine
-//! meets all alike.
+//! The rounds of a run: in each, every engine has its turn in a process of its own, so that a slow
+//! spell of the machine meets all alike.
 
 mod first_run;
 mod guess;

@@ -1,10 +1,11 @@
-//! How much memory a run needs: that of its largest turn. Whoever asks for more than there is would have the system end
-//! some process, perhaps another one.
+//! How much memory a run needs: that of its largest turn. Whoever asks for more than there is
+//! would have the system end some process, perhaps another one.
 //!
-//! The counts below are of objects that are alive at once for each key, by reading the workloads; the bytes are rounded up
-//! from the peak of resident memory of every engine and workload, each in a process of its own, with 50,000 generated
-//! objects and with 1,000 pods. (Of generated objects, in bytes a key: relist 4,600 in deltafifo, 6,500 in kube-writer, 3,400
-//! in client-go-informer; churn 5,600, 8,400 and 4,200; events 4,000 and 5,700; stall 4,200 and 6,100.)
+//! The counts below are of objects that are alive at once for each key, by reading the workloads;
+//! the bytes are rounded up from the peak of resident memory of every engine and workload, each in
+//! a process of its own, with 50,000 generated objects and with 1,000 pods. (Of generated objects,
+//! in bytes a key: relist 4,600 in deltafifo, 6,500 in kube-writer, 3,400 in client-go-informer;
+//! churn 5,600, 8,400 and 4,200; events 4,000 and 5,700; stall 4,200 and 6,100.)
 
 use super::plan::Plan;
 use super::turn::Turn;
@@ -129,7 +130,8 @@ mod tests {
         Plan { engines, workloads, objects, input: None, rounds: 1, length, owned: true, limit: None }
     }
 
-    /// Peaks that were measured, in bytes a key with 50,000 objects: the estimate is not below, and not half as much again.
+    /// Peaks that were measured, in bytes a key with 50,000 objects: the estimate is not below,
+    /// and not half as much again.
     #[test]
     fn the_estimate_is_near_what_was_measured() {
         let all = Workload::ALL;

@@ -22,7 +22,7 @@ pub struct Plan {
     pub length: Duration,
     /// Whether a relist is measured also with lists that belong to the engine alone.
     pub owned: bool,
-    /// The most that the run should take: if the estimate after the first turn exceeds it, the run starts again with
-    /// fewer objects.
+    /// The most that the run should take: if the estimate after the first turn exceeds it, the run
+    /// starts again with fewer objects.
     pub limit: Option<Duration>,
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::turn::Turn;
 
-/// For each engine what it said where time is measured, and where memory is: the peers in Go have another setting there,
-/// and a figure is to stand beside its own.
+/// For each engine what it said where time is measured, and where memory is: the peers in Go have
+/// another setting there, and a figure is to stand beside its own.
 #[derive(Default)]
 pub(super) struct Said(BTreeMap<String, Settings>);
 

@@ -20,8 +20,8 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// All turns in their order: rounds outermost, engines next to each other. Every second round goes the other way, so that
-    /// nobody always has the machine as the same neighbour leaves it.
+    /// All turns in their order: rounds outermost, engines next to each other. Every second round
+    /// goes the other way, so that nobody always has the machine as the same neighbour leaves it.
     pub fn all(plan: &Plan) -> Vec<Self> {
         let mut all = Vec::new();
         for round in 1..=plan.rounds {

@@ -95,8 +95,9 @@ impl Turns {
     }
 }
 
-/// How long the turns ahead take, if each takes as long as in the last round; and whether all of them are known from there.
-/// Others take what is guessed, times what the guesses of the known ones were wrong by.
+/// How long the turns ahead take, if each takes as long as in the last round; and whether all of
+/// them are known from there. Others take what is guessed, times what the guesses of the known
+/// ones were wrong by.
 fn left(guessed: &BTreeMap<Kind, f64>, took: &BTreeMap<Kind, Duration>, ahead: &[Turn]) -> (Duration, bool) {
     let guess = |kind: &Kind| guessed.get(kind).copied().unwrap_or(0.0);
     let known: f64 = took.keys().map(guess).sum();

@@ -72,7 +72,8 @@ impl Chosen {
         self.curl.as_ref()
     }
 
-    /// What starts a client that is not curl; one in Go with its own settings, or with those by which it is faster.
+    /// What starts a client that is not curl; one in Go with its own settings, or with those by
+    /// which it is faster.
     pub(super) fn command(
         &self,
         client: ClientName,

@@ -8,9 +8,11 @@ use clap::builder::{PossibleValue, StyledStr};
 /// Who reads the objects, and how it asks for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ClientName {
-    /// curl, with the URL and headers of deltafifo-list, throwing away what comes: what the server takes for a list
+    /// curl, with the URL and headers of deltafifo-list, throwing away what comes: what the server
+    /// takes for a list
     Curl,
-    /// The same with those of deltafifo, up to the end of the initial events: what the server takes for a stream
+    /// The same with those of deltafifo, up to the end of the initial events: what the server
+    /// takes for a stream
     CurlStreamed,
     /// This project's shared informer with its defaults, which is by a streamed list
     #[value(name = "deltafifo")]
@@ -21,7 +23,8 @@ pub enum ClientName {
     /// The same without managed fields, which are left out while decoding
     #[value(name = "deltafifo-without")]
     DeltaFifoWithout,
-    /// kube-rs' watcher and store with their defaults: the newest version in pages of 500; it has no old objects
+    /// kube-rs' watcher and store with their defaults: the newest version in pages of 500; it has
+    /// no old objects
     KubeList,
     /// The same by a list of any version, as deltafifo-list
     KubeListAny,

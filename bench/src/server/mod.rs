@@ -1,6 +1,7 @@
-//! Clients of a real API server, `relist --server KUBECONFIG`: so many config maps, from the start of a client's process to
-//! the last call of its handler; and from there a relist in which one of a hundred has changed. The server shares the machine,
-//! so CPU time, which is the client's alone, stands beside the time.
+//! Clients of a real API server, `relist --server KUBECONFIG`: so many config maps, from the start
+//! of a client's process to the last call of its handler; and from there a relist in which one of
+//! a hundred has changed. The server shares the machine, so CPU time, which is the client's alone,
+//! stands beside the time.
 //!
 //! * `objects.rs`: what is on the server.
 //! * `turn.rs`: one client measured, by its process (`process.rs`), or curl's (`curl.rs`).
@@ -45,8 +46,8 @@ use crate::protocol::Measured;
 use crate::report::Missed;
 use crate::rounds::{Interrupted, Outcome};
 
-/// Makes the objects that are not there, and runs all clients. One that fails costs its turn, and nothing else. Ctrl-C ends it
-/// with what was measured.
+/// Makes the objects that are not there, and runs all clients. One that fails costs its turn, and
+/// nothing else. Ctrl-C ends it with what was measured.
 ///
 /// # Errors
 /// [`ServerError`]: nothing can be measured.

@@ -1,5 +1,5 @@
-//! The objects on the server: made once, and kept there for the next run, in a namespace for each number of them. Of a
-//! hundred one is changed whenever a client is cut off.
+//! The objects on the server: made once, and kept there for the next run, in a namespace for each
+//! number of them. Of a hundred one is changed whenever a client is cut off.
 
 use std::fmt::Write;
 
@@ -69,7 +69,8 @@ impl Objects {
         self.there
     }
 
-    /// Changes one in a hundred, the last of all among them, and the same ones every time. How many that is.
+    /// Changes one in a hundred, the last of all among them, and the same ones every time. How
+    /// many that is.
     pub async fn change(&self) -> Result<usize, Error> {
         let turn = format!("{:016}", Timestamp::now().as_microsecond());
         let patch = &Patch::Merge(json!({ "data": { TURN: turn } }));

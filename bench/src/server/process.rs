@@ -1,4 +1,5 @@
-//! A client's process: lines to it, lines from it, and what it has used, as the system says it, whatever it is written in.
+//! A client's process: lines to it, lines from it, and what it has used, as the system says it,
+//! whatever it is written in.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};

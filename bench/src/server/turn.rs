@@ -31,7 +31,8 @@ pub(super) struct Turn {
     figures: Figures,
 }
 
-/// What is taken of a turn. Go trades memory for time: its times are those of the faster setting, its peaks those of its own.
+/// What is taken of a turn. Go trades memory for time: its times are those of the faster setting,
+/// its peaks those of its own.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Figures {
     All,
@@ -47,8 +48,8 @@ pub(super) struct Taken {
 }
 
 impl Turn {
-    /// All turns in their order: every second round goes the other way, so that nobody always has the server as the same
-    /// neighbour leaves it.
+    /// All turns in their order: every second round goes the other way, so that nobody always has
+    /// the server as the same neighbour leaves it.
     pub fn all(clients: &[ClientName], rounds: usize) -> Vec<Self> {
         let mut all = Vec::new();
         for round in 1..=rounds {
@@ -130,7 +131,8 @@ impl fmt::Display for Turn {
     }
 }
 
-/// Waits until the client says that it has told everything: what it had used by then, and what it counts after that.
+/// Waits until the client says that it has told everything: what it had used by then, and what it
+/// counts after that.
 async fn there(process: &mut Process, until: &'static str) -> Result<(Used, Counts), TurnFailed> {
     let said = process.line(until).await?;
     let used = process.used()?;

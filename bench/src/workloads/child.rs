@@ -66,7 +66,8 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
             let rows = lists.run::<S, _>(args, &in_order, &mut out)?;
             drop(in_order);
             for (row, other) in rows.into_iter().zip(lists.run::<S, _>(args, &partitioned, &mut out)?) {
-                // Whole, so that its memory and what it ended with are those of the walk that counts.
+                // Whole, so that its memory and what it ended with are those of the walk that
+                // counts.
                 let (mut row, walk) = if other.value < row.value { (other, "partitioned") } else { (row, "in order") };
                 row.extra.insert("walk".into(), walk.into());
                 out.line(&Line::Row(row))?;
@@ -154,7 +155,8 @@ fn run_lists<S: Source, E: ListEngine<S::Object>>(
     Ok(())
 }
 
-/// Leaves what is not needed any more to the end of the process, which frees millions of objects at once.
+/// Leaves what is not needed any more to the end of the process, which frees millions of objects
+/// at once.
 fn leave<V>(value: V) {
     std::mem::forget(value);
 }

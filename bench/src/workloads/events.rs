@@ -1,5 +1,6 @@
-//! How many updates a second go through a filled engine, by how many keys and threads; singly, and in bursts of 64 that
-//! the engine may take in one call. The clock ends when the last consumer has seen the closed queue empty.
+//! How many updates a second go through a filled engine, by how many keys and threads; singly, and
+//! in bursts of 64 that the engine may take in one call. The clock ends when the last consumer has
+//! seen the closed queue empty.
 
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -83,8 +84,8 @@ enum Share<T> {
     InBursts(Vec<Vec<Arc<T>>>),
 }
 
-/// Gives every producer the events of its own keys, in their order: the updates of one object are never offered out of
-/// order.
+/// Gives every producer the events of its own keys, in their order: the updates of one object are
+/// never offered out of order.
 fn partition<T>(events: &[Arc<T>], indexes: &[usize], producers: usize, burst: usize) -> Vec<Share<T>> {
     let mut shares = vec![Vec::new(); producers];
     for (event, index) in events.iter().zip(indexes) {
@@ -97,7 +98,8 @@ fn partition<T>(events: &[Arc<T>], indexes: &[usize], producers: usize, burst: u
     shares.into_iter().map(cut).collect()
 }
 
-/// Runs producers and consumers until all is handled: the time, the counts, and how many pops there were.
+/// Runs producers and consumers until all is handled: the time, the counts, and how many pops
+/// there were.
 fn drive<T: Send + Sync, E: QueueEngine<T>>(engine: &E, shares: Vec<Share<T>>) -> (Duration, Counts, usize) {
     let threads = shares.len();
     let barrier = &Barrier::new(2 * threads + 1);

@@ -1,13 +1,15 @@
-//! The workload memory: resident bytes for each key on one fresh engine. First everything known and idle, over what the
-//! process had before (`idle`: the objects and the lists are made before; what kube-rs' store clones is its own). Then 1,
-//! 2 and 8 pending updates of every key, over idle (`pending-1`…); the updates are the objects of one list over and over,
-//! since what an object takes does not matter here. When these are handled, the peak of a relist, over its start
-//! (`relist-peak`). Every row has what its own step's handler counted, and what the store holds at the end: to look
-//! before would take memory.
+//! The workload memory: resident bytes for each key on one fresh engine. First everything known
+//! and idle, over what the process had before (`idle`: the objects and the lists are made before;
+//! what kube-rs' store clones is its own). Then 1, 2 and 8 pending updates of every key, over idle
+//! (`pending-1`…); the updates are the objects of one list over and over, since what an object
+//! takes does not matter here. When these are handled, the peak of a relist, over its start
+//! (`relist-peak`). Every row has what its own step's handler counted, and what the store holds at
+//! the end: to look before would take memory.
 //!
-//! Resident is also what the allocator keeps for later. So this runs in a process of its own, mimalloc gives pages back at
-//! once there (`rounds/mod.rs`), and every step is done by threads that end with it, since a thread keeps free
-//! pages too. What remains is what lies free between what is used.
+//! Resident is also what the allocator keeps for later. So this runs in a process of its own,
+//! mimalloc gives pages back at once there (`rounds/mod.rs`), and every step is done by threads
+//! that end with it, since a thread keeps free pages too. What remains is what lies free between
+//! what is used.
 
 use std::sync::Arc;
 use std::thread;

@@ -1,4 +1,5 @@
-//! How long something took, many times over: the one recorder of all workloads that have a distribution.
+//! How long something took, many times over: the one recorder of all workloads that have a
+//! distribution.
 
 use std::time::Duration;
 
@@ -50,8 +51,9 @@ impl Latencies {
         CURVE.iter().map(|quantile| Value::from(vec![*quantile, self.seconds(*quantile)])).collect()
     }
 
-    /// The rows of these quantiles, each with the number of samples and the largest: of few samples a percentile is none
-    /// (`report/percentile.rs`). That of the median carries the whole curve.
+    /// The rows of these quantiles, each with the number of samples and the largest: of few
+    /// samples a percentile is none (`report/percentile.rs`). That of the median carries the whole
+    /// curve.
     pub fn rows(
         &self,
         workload: Workload,

@@ -1,5 +1,5 @@
-//! Initial, relist and churn, in this order and on one engine, since each starts where the one before ended. A relist or
-//! churn that is asked for alone gets its initial fill unmeasured.
+//! Initial, relist and churn, in this order and on one engine, since each starts where the one
+//! before ended. A relist or churn that is asked for alone gets its initial fill unmeasured.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +15,8 @@ use crate::names::Workload;
 use crate::protocol::ChildArgs;
 use crate::protocol::{Output, Row};
 
-/// The lists of a child's workloads. They stay alive to the end, so that no engine's time holds the freeing of a list.
+/// The lists of a child's workloads. They stay alive to the end, so that no engine's time holds
+/// the freeing of a list.
 pub(super) struct Lists<T>(Vec<(Workload, Vec<Arc<T>>)>);
 
 impl<T: Send + Sync> Lists<T> {
@@ -56,7 +57,8 @@ impl<T: Send + Sync> Lists<T> {
     }
 }
 
-/// Gives an engine a list, and drains it, by the clock: the row, and what the handler counted, which must be as expected.
+/// Gives an engine a list, and drains it, by the clock: the row, and what the handler counted,
+/// which must be as expected.
 pub(super) fn measure<T, E: ListEngine<T>>(
     args: &ChildArgs,
     engine: &E,

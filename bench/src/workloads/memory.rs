@@ -15,7 +15,8 @@ pub struct MemoryMark {
 }
 
 impl MemoryMark {
-    /// Makes memory ready for what the engine will take and forgets the peak so far. Belongs right before the clock starts.
+    /// Makes memory ready for what the engine will take and forgets the peak so far. Belongs right
+    /// before the clock starts.
     pub(super) fn set(args: &ChildArgs) -> Self {
         warm::before_clock(args.engine, args.objects);
         Self::start()
@@ -24,7 +25,8 @@ impl MemoryMark {
     /// Forgets the peak so far.
     #[must_use]
     pub fn start() -> Self {
-        // 5 resets the high-water mark to what is resident now. Some sandboxes do not let a process do that.
+        // 5 resets the high-water mark to what is resident now. Some sandboxes do not let a
+        // process do that.
         let resettable = fs::write("/proc/self/clear_refs", "5").is_ok();
         Self { start: resident(), resettable }
     }
@@ -35,7 +37,8 @@ impl MemoryMark {
         peak().saturating_sub(self.start)
     }
 
-    /// Reads the peak and writes both figures down. Belongs right after the clock, since what follows takes memory too.
+    /// Reads the peak and writes both figures down. Belongs right after the clock, since what
+    /// follows takes memory too.
     pub fn add_to(self, extra: &mut Map<String, Value>) {
         extra.insert("start_bytes".into(), self.start.into());
         extra.insert("peak_bytes".into(), peak().into());

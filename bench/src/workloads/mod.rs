@@ -1,4 +1,5 @@
-//! What is measured. A child process runs the workloads it is asked for on one engine and prints what it found.
+//! What is measured. A child process runs the workloads it is asked for on one engine and prints
+//! what it found.
 
 mod child;
 mod events;

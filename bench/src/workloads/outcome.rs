@@ -1,5 +1,5 @@
-//! What a run ended with, for `report/check.rs` to compare between engines: what the handler counted, and what the store
-//! holds. Belongs outside every clock.
+//! What a run ended with, for `report/check.rs` to compare between engines: what the handler
+//! counted, and what the store holds. Belongs outside every clock.
 
 use serde_json::{Map, Value};
 

@@ -1,5 +1,6 @@
-//! How long it takes to find objects by an index: those of one of a thousand nodes, scattered over all, and those of one
-//! namespace, which a list has next to each other. The store is filled by its queue, and idle then.
+//! How long it takes to find objects by an index: those of one of a thousand nodes, scattered over
+//! all, and those of one namespace, which a list has next to each other. The store is filled by
+//! its queue, and idle then.
 //!
 //! What was found is let go of outside the clock: in Go that is nothing.
 
@@ -65,8 +66,8 @@ fn namespace<T>(meta: &impl Meta<T>, object: &T) -> String {
 }
 
 impl<E, T, M: Meta<T> + Default> Index<E, T, M> {
-    /// Asks for every value that there is, and compares the answers with the list. Returns the values, and what is to
-    /// be compared with other engines.
+    /// Asks for every value that there is, and compares the answers with the list. Returns the
+    /// values, and what is to be compared with other engines.
     fn check(&self, engine: &E, list: &[Arc<T>]) -> Result<(Vec<String>, Map<String, Value>), ChildError> {
         let (meta, mut values, mut expected) = (M::default(), BTreeSet::new(), Digest::default());
         for object in list {

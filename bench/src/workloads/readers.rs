@@ -1,8 +1,8 @@
-//! How long a get of a random key takes, in an idle store, and while relists go on back to back: each replaced and drained
-//! before the next. Then only gets that begin during a relist count.
+//! How long a get of a random key takes, in an idle store, and while relists go on back to back:
+//! each replaced and drained before the next. Then only gets that begin during a relist count.
 //!
-//! Each get is timed by itself, so that two readings of the clock (some 50 ns) are in the figures of every engine alike.
-//! What was got is let go of outside the clock: in Go that is nothing.
+//! Each get is timed by itself, so that two readings of the clock (some 50 ns) are in the figures
+//! of every engine alike. What was got is let go of outside the clock: in Go that is nothing.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,10 +27,11 @@ use crate::protocol::{Line, Output};
 const READERS: [usize; 2] = [1, 4];
 /// The idle store is read for this part of the time.
 const IDLE_PART: u32 = 4;
-/// For so many times as long it goes on while no get has counted yet: a busy machine may give a reader no turn before.
+/// For so many times as long it goes on while no get has counted yet: a busy machine may give a
+/// reader no turn before.
 const PATIENCE: u32 = 100;
-/// After so many times as long readers stop, though the relist goes on: where readers pass a waiting writer it may never
-/// end, as in a `DashMap` that four threads read without a pause.
+/// After so many times as long readers stop, though the relist goes on: where readers pass a
+/// waiting writer it may never end, as in a `DashMap` that four threads read without a pause.
 const ENOUGH: u32 = 8;
 
 /// Runs all variants on one engine.
@@ -97,7 +98,8 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
             counts = told.last().copied().unwrap_or(counts);
             add_outcome::<S>(counts, engine, &mut extra);
             extra.insert("misses".into(), gets.misses.into());
-            // With more threads than cores the longest get is the one whose thread was not scheduled.
+            // With more threads than cores the longest get is the one whose thread was not
+            // scheduled.
             let quantiles = if readers == 1 { &[P50, P99_9, P99_99, MAX][..] } else { &[P50, P99_9, P99_99] };
             let rows = gets.took.rows(Workload::Readers, &variant, quantiles, &extra);
             rows.into_iter().try_for_each(|row| out.line(&Line::Row(row)))?;

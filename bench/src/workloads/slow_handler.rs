@@ -1,6 +1,6 @@
-//! What a handler that takes its time does to the adds: updates of uniform keys, offered singly and back to back by one
-//! producer, to one and to several consumers. The handler is busy, as one that computes is; one that does nothing is the
-//! control.
+//! What a handler that takes its time does to the adds: updates of uniform keys, offered singly
+//! and back to back by one producer, to one and to several consumers. The handler is busy, as one
+//! that computes is; one that does nothing is the control.
 
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -108,8 +108,8 @@ fn drive<T: Send + Sync, E: QueueEngine<T>>(
     })
 }
 
-/// Turns by the clock. That a thread which has lost its core gains time by it is a thing of milliseconds, and so of few
-/// handlers.
+/// Turns by the clock. That a thread which has lost its core gains time by it is a thing of
+/// milliseconds, and so of few handlers.
 fn be_busy(work: Duration) {
     if work.is_zero() {
         return;

@@ -1,12 +1,16 @@
-//! How many keys a second go through a work queue: each is added once, taken and done. By who does it:
+//! How many keys a second go through a work queue: each is added once, taken and done. By who does
+//! it:
 //!
-//! * `turns`: each thread adds a key, takes one and ends it, by turns, so that the queue is nearly empty and nobody waits.
-//! * `backlog`: each thread adds all its keys, and then takes and ends as many, so that the queue gets as long as it can,
-//!   as after an initial list, and nobody waits.
-//! * `workers`: some threads add and as many take, which wait while there is nothing: handlers and reconcilers.
+//! * `turns`: each thread adds a key, takes one and ends it, by turns, so that the queue is nearly
+//!   empty and nobody waits.
+//! * `backlog`: each thread adds all its keys, and then takes and ends as many, so that the queue
+//!   gets as long as it can, as after an initial list, and nobody waits.
+//! * `workers`: some threads add and as many take, which wait while there is nothing: handlers and
+//!   reconcilers.
 //!
-//! Getting is a future here. Each thread runs all its work as one, by a `block_on` of its own, as a task of tokio would:
-//! of a queue that blocks the thread instead, that future is ready when it is polled.
+//! Getting is a future here. Each thread runs all its work as one, by a `block_on` of its own, as
+//! a task of tokio would: of a queue that blocks the thread instead, that future is ready when it
+//! is polled.
 
 use std::ops::AddAssign;
 use std::sync::Barrier;
@@ -122,7 +126,8 @@ impl AddAssign for Taken {
     }
 }
 
-/// Adds each thread's share of the keys, until all are taken and done: the time, and what was taken.
+/// Adds each thread's share of the keys, until all are taken and done: the time, and what was
+/// taken.
 fn drive<Q: WorkEngine>(queue: &Q, shares: Vec<Vec<Key>>, shape: Shape, runtime: &Handle) -> (Duration, Taken) {
     let workers = if shape == Shape::Workers { shares.len() } else { 0 };
     let barrier = &Barrier::new(shares.len() + workers + 1);
@@ -165,7 +170,8 @@ fn drive<Q: WorkEngine>(queue: &Q, shares: Vec<Vec<Key>>, shape: Shape, runtime:
     })
 }
 
-/// Adds so many keys and takes as many, over and over. There is always one: nobody has taken more than he has added.
+/// Adds so many keys and takes as many, over and over. There is always one: nobody has taken more
+/// than he has added.
 async fn add_and_take<Q: WorkEngine>(queue: &Q, keys: Vec<Key>, at_once: usize) -> Taken {
     let mut taken = Taken::default();
     let mut keys = keys.into_iter();

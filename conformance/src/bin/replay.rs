@@ -1,4 +1,5 @@
-//! Replays conformance vectors, recorded from the real client-go, on an engine, and says where the answers differ.
+//! Replays conformance vectors, recorded from the real client-go, on an engine, and says where the
+//! answers differ.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,8 +10,9 @@ use deltafifo_conformance::vectors::{Engine, Tally, read};
 
 /// Replay files of conformance vectors (one JSON case a line, plain or gzip) on an engine.
 ///
-/// Prints the first mismatches in full and last the counts. Exits with 0 when every answer is client-go's, or the one that
-/// the case marks as this project's own (`ours`), with 1 when one is not, with 2 when a file cannot be replayed.
+/// Prints the first mismatches in full and last the counts. Exits with 0 when every answer is
+/// client-go's, or the one that the case marks as this project's own (`ours`), with 1 when one is
+/// not, with 2 when a file cannot be replayed.
 #[derive(Parser)]
 #[command(name = "replay")]
 struct Arguments {

@@ -1,5 +1,6 @@
-//! Any operations on every engine, each in every way of holding what is known, and each answer compared with the plain
-//! model's: where nothing was recorded, the model says what client-go would have.
+//! Any operations on every engine, each in every way of holding what is known, and each answer
+//! compared with the plain model's: where nothing was recorded, the model says what client-go
+//! would have.
 
 use std::collections::BTreeSet;
 
@@ -27,8 +28,8 @@ pub struct Difference {
     pub got: Answer,
 }
 
-/// Does `ops` to all engines, asks what is pending after each, and drains them at the end; then what is known
-/// is compared, as the Syncs of a resync.
+/// Does `ops` to all engines, asks what is pending after each, and drains them at the end; then
+/// what is known is compared, as the Syncs of a resync.
 ///
 /// # Errors
 /// A [`Difference`], or a queue that cannot be set up.

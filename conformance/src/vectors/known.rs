@@ -1,4 +1,5 @@
-//! A set of known objects of the vectors' own, behind the trait: independent of every engine, in byte order as recorded.
+//! A set of known objects of the vectors' own, behind the trait: independent of every engine, in
+//! byte order as recorded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,9 @@
-//! The conformance vectors: what the real client-go `DeltaFIFO` answered, step by step, replayed on the engines here.
+//! The conformance vectors: what the real client-go `DeltaFIFO` answered, step by step, replayed
+//! on the engines here.
 //!
-//! A file has one JSON object a line, a case; every case starts a fresh queue. [`read`] gives the cases of a file,
-//! [`Engine`] the subjects that a case runs on, and [`Tally`] counts where an answer differs from the recorded one.
+//! A file has one JSON object a line, a case; every case starts a fresh queue. [`read`] gives the
+//! cases of a file, [`Engine`] the subjects that a case runs on, and [`Tally`] counts where an
+//! answer differs from the recorded one.
 
 mod compare;
 mod deltafifo;

@@ -1,4 +1,5 @@
-//! The form of the vectors: what a case holds, and the values that answers are made of. No rule of a queue lives here.
+//! The form of the vectors: what a case holds, and the values that answers are made of. No rule of
+//! a queue lives here.
 
 use std::sync::Arc;
 
@@ -89,8 +90,8 @@ pub struct Step {
     pub op: Op,
     /// The answer, as recorded.
     pub want: Map<String, Value>,
-    /// The members of the answer that differ here on purpose (`ARCHITECTURE.md`, *Where it differs from client-go*): what
-    /// they must be instead. The others must be as recorded.
+    /// The members of the answer that differ here on purpose (`ARCHITECTURE.md`, *Where it differs
+    /// from client-go*): what they must be instead. The others must be as recorded.
     #[serde(default)]
     pub ours: Option<Map<String, Value>>,
 }
@@ -292,7 +293,8 @@ pub enum Outcome {
     ProcessError,
     /// Another error.
     Error,
-    /// A pop of an open queue with nothing in it, which no vector wants: client-go would have waited for ever.
+    /// A pop of an open queue with nothing in it, which no vector wants: client-go would have
+    /// waited for ever.
     Empty,
 }
 

@@ -1,5 +1,5 @@
-//! Between the vectors and the operations that proptest and fuzzing make up: cases become seeds, operations become
-//! something that every engine can do.
+//! Between the vectors and the operations that proptest and fuzzing make up: cases become seeds,
+//! operations become something that every engine can do.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,8 @@ use deltafifo_oracle::{self as oracle, KEYS, Known, Place, Setup, TransformKind,
 
 use super::{Action, Case, Config, Item, KnownKind, Listed, Obj, Op, RecordedDelta, Tombstone, Transform};
 
-/// What of `ops` one consumer can do on every engine: what needs several handlers, batches, and relists in pieces are left
-/// out.
+/// What of `ops` one consumer can do on every engine: what needs several handlers, batches, and
+/// relists in pieces are left out.
 #[must_use]
 pub fn serial(setup: &Setup, ops: &[oracle::Op]) -> (Config, Vec<Op>) {
     let config = Config {
@@ -96,8 +96,8 @@ fn delta(place: Place, kind: u8, n: u64) -> RecordedDelta {
     }
 }
 
-/// A recorded case as a setup and operations on the oracle's few keys; questions are left out, since everything is asked
-/// after every operation anyway.
+/// A recorded case as a setup and operations on the oracle's few keys; questions are left out,
+/// since everything is asked after every operation anyway.
 #[must_use]
 pub fn spell(case: &Case) -> (Setup, Vec<oracle::Op>) {
     let mut places = Places::default();
@@ -123,7 +123,8 @@ pub fn spell(case: &Case) -> (Setup, Vec<oracle::Op>) {
     (setup, ops)
 }
 
-/// The places of a case's keys, in the order in which they come; beyond the last the first is given again.
+/// The places of a case's keys, in the order in which they come; beyond the last the first is
+/// given again.
 #[derive(Default)]
 struct Places(HashMap<String, Place>);
 

@@ -44,8 +44,8 @@ pub trait Subject {
     fn get(&mut self, source: KeySource<'_, Obj>) -> Result<Option<Deltas<Obj>>, KeyError>;
     /// Pending deltas of a key.
     fn get_by_key(&mut self, key: &str) -> Option<Deltas<Obj>>;
-    /// Takes the next key and does `action` to it. Waits for nothing that will not come: an open queue with nothing in
-    /// it answers [`Outcome::Empty`].
+    /// Takes the next key and does `action` to it. Waits for nothing that will not come: an open
+    /// queue with nothing in it answers [`Outcome::Empty`].
     fn pop(&mut self, action: Action) -> Answer;
 }
 
@@ -133,8 +133,8 @@ const TRAIT_OBJECT: &str = "known-objects trait";
 const NOTHING_KNOWN: &str = "nothing known";
 
 impl Engine {
-    /// Fresh queues for a case. One with a store is tried in two ways: over the engine's own store, and over one behind
-    /// the trait.
+    /// Fresh queues for a case. One with a store is tried in two ways: over the engine's own
+    /// store, and over one behind the trait.
     ///
     /// # Errors
     /// When a known object has no key.

@@ -1,18 +1,21 @@
-//! A hash map in buckets of one cache line, each with seven entries of a pointer's size and their tags.
+//! A hash map in buckets of one cache line, each with seven entries of a pointer's size and their
+//! tags.
 //!
-//! Why not hashbrown: its tags, its entries and our slots are three misses in a row, and only the last address can be
-//! known ahead from outside. Here tags and entries share a line whose address follows from the hash, so a join brings
-//! it near long before it looks (measured on a relist of a million: ARCHITECTURE.md). And it can be walked in steps
-//! between which it changes.
+//! Why not hashbrown: its tags, its entries and our slots are three misses in a row, and only the
+//! last address can be known ahead from outside. Here tags and entries share a line whose address
+//! follows from the hash, so a join brings it near long before it looks (measured on a relist of a
+//! million: ARCHITECTURE.md). And it can be walked in steps between which it changes.
 //!
-//! An entry lies in its home bucket, or in the first one after it that had room. A bucket counts the entries that passed
-//! it (`passed`), which ends look-ups for what is not there without tombstones.
+//! An entry lies in its home bucket, or in the first one after it that had room. A bucket counts
+//! the entries that passed it (`passed`), which ends look-ups for what is not there without
+//! tombstones.
 
 use crate::engine::release::release;
 use crate::engine::slot::prefetch;
 
 const WIDTH: usize = 7;
-/// A bucket that so many entries passed no longer counts: its look-ups go on until the map is rebuilt.
+/// A bucket that so many entries passed no longer counts: its look-ups go on until the map is
+/// rebuilt.
 const UNCOUNTED: u8 = u8::MAX;
 const EMPTY: u8 = 0;
 /// A map of so few buckets does not shrink.
@@ -50,7 +53,8 @@ pub(crate) struct Place {
 pub(crate) struct Cursor(usize);
 
 impl Cursor {
-    /// The next number of the same bits backwards: the highest of `last`'s bits is the first to be added to.
+    /// The next number of the same bits backwards: the highest of `last`'s bits is the first to be
+    /// added to.
     fn next(self, last: usize) -> Option<Self> {
         let backwards = (self.0 | !last).reverse_bits().wrapping_add(1);
         (backwards != 0).then(|| Self(backwards.reverse_bits()))
@@ -79,7 +83,8 @@ impl<E: Entry> Bucket<E> {
         const HIGHS: u64 = u64::from_le_bytes([128, 128, 128, 128, 128, 128, 128, 0]);
         let mut bytes = [0; 8];
         bytes[..WIDTH].copy_from_slice(&self.tags);
-        // Bytes that equal the tag become 0; the classic test then sets their high bits. The eighth is left out.
+        // Bytes that equal the tag become 0; the classic test then sets their high bits. The
+        // eighth is left out.
         let same = u64::from_le_bytes(bytes) ^ (ONES * u64::from(tag));
         let mut found = same.wrapping_sub(ONES) & !same & HIGHS;
         std::iter::from_fn(move || {
@@ -121,7 +126,8 @@ impl<E: Entry> Buckets<E> {
         low & (self.buckets.len() - 1)
     }
 
-    /// The place of what `is` accepts among the entries with this hash's tag. Other entries may be asked about, too.
+    /// The place of what `is` accepts among the entries with this hash's tag. Other entries may be
+    /// asked about, too.
     #[inline]
     pub(crate) fn locate(&self, hash: u64, is: impl Fn(&E) -> bool) -> Option<Place> {
         if self.buckets.is_empty() {
@@ -169,8 +175,8 @@ impl<E: Entry> Buckets<E> {
         }
     }
 
-    /// Takes out the entry at `place`, which has this hash. Shrinks the map if it has become far too
-    /// large; `rehash` returns the hash of an entry for that.
+    /// Takes out the entry at `place`, which has this hash. Shrinks the map if it has become far
+    /// too large; `rehash` returns the hash of an entry for that.
     pub(crate) fn take(&mut self, hash: u64, place: Place, rehash: impl Fn(&E) -> u64) -> E {
         let bucket = &mut self.buckets[place.bucket];
         bucket.tags[place.entry] = EMPTY;
@@ -188,8 +194,9 @@ impl<E: Entry> Buckets<E> {
         entry
     }
 
-    /// Halves the map, perhaps several times, if less than an eighth of it is taken. Twice the entries
-    /// fit into the new one, so about as many removals as it has entries come before the next time.
+    /// Halves the map, perhaps several times, if less than an eighth of it is taken. Twice the
+    /// entries fit into the new one, so about as many removals as it has entries come before the
+    /// next time.
     #[inline]
     fn shrink(&mut self, rehash: impl Fn(&E) -> u64) {
         if self.len * 8 < self.buckets.len() * WIDTH && self.buckets.len() > LEAST_BUCKETS {
@@ -241,15 +248,15 @@ impl<E: Entry> Buckets<E> {
         }
     }
 
-    /// Visits the entries of the next homes, until it has passed `max` entries and buckets and a few
-    /// more, and returns the place to go on from. The map may change between two calls. An entry that is
-    /// there from the beginning of a walk to its end is visited exactly once.
+    /// Visits the entries of the next homes, until it has passed `max` entries and buckets and a
+    /// few more, and returns the place to go on from. The map may change between two calls. An
+    /// entry that is there from the beginning of a walk to its end is visited exactly once.
     ///
-    /// Homes come in the order of their bits read backwards, in which Redis scans. The homes of a map
-    /// that has doubled then follow each other if their entries had one home before, so a walk that has
-    /// finished a home has finished both. When the map is halved, a walk may stand between two homes
-    /// that have become one: of that home it passes over the entries that it has visited already, whose
-    /// hashes are [past](Cursor::is_past) the cursor.
+    /// Homes come in the order of their bits read backwards, in which Redis scans. The homes of a
+    /// map that has doubled then follow each other if their entries had one home before, so a walk
+    /// that has finished a home has finished both. When the map is halved, a walk may stand
+    /// between two homes that have become one: of that home it passes over the entries that it has
+    /// visited already, whose hashes are [past](Cursor::is_past) the cursor.
     pub(crate) fn walk(
         &self,
         from: Cursor,
@@ -290,7 +297,8 @@ impl<E: Entry> Buckets<E> {
     /// The same; what an entry points to is brought near a few buckets before.
     pub(crate) fn iter_near(&self) -> impl Iterator<Item = &E> {
         const AHEAD: usize = 3;
-        // By buckets: a second walk over the entries, ahead of this one, takes as many instructions again.
+        // By buckets: a second walk over the entries, ahead of this one, takes as many
+        // instructions again.
         let (first, mut ahead) = (self.buckets.iter().take(AHEAD), self.buckets.iter().skip(AHEAD));
         first.for_each(Bucket::prefetch);
         self.buckets.iter().flat_map(move |bucket| {

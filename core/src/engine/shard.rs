@@ -36,7 +36,8 @@ impl<T> Shard<T> {
         self.place_of(hash, key).map(|place| &**self.at(place))
     }
 
-    /// Puts a slot in that is not there yet. `rehash` gives the hash of a slot when the map has to grow.
+    /// Puts a slot in that is not there yet. `rehash` gives the hash of a slot when the map has to
+    /// grow.
     pub(crate) fn insert(&mut self, hash: u64, slot: SlotOwner<T>, rehash: impl Fn(&Slot<T>) -> u64) -> Place {
         self.slots.insert(hash, slot, |slot| rehash(slot))
     }
@@ -82,7 +83,8 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Brings near the known object of that slot, if it will be asked for its version. Worth it when the slot already is.
+    /// Brings near the known object of that slot, if it will be asked for its version. Worth it
+    /// when the slot already is.
     pub(crate) fn prefetch_unnoted(&self, hash: u64) {
         if let Some(slot) = self.likely(hash).filter(|slot| !slot.has_noted()) {
             slot.prefetch_known();

@@ -1,8 +1,10 @@
-//! Which slot belongs to a key: a sharded hash table that says that a slot exists, and nothing else about it.
+//! Which slot belongs to a key: a sharded hash table that says that a slot exists, and nothing
+//! else about it.
 //!
-//! One hash serves the choice of the shard, the bucket (low bits) and the tag (top bits). It is seeded at random, since
-//! names are chosen by strangers. A shard's lock protects which slots exist and, through the borrow rules, their lifetime: a
-//! `&Slot` borrows the shard that is held. No user code ever runs under it. It is held in three ways:
+//! One hash serves the choice of the shard, the bucket (low bits) and the tag (top bits). It is
+//! seeded at random, since names are chosen by strangers. A shard's lock protects which slots
+//! exist and, through the borrow rules, their lifetime: a `&Slot` borrows the shard that is held.
+//! No user code ever runs under it. It is held in three ways:
 //!
 //! | held | by | beside it |
 //! | --- | --- | --- |
@@ -19,7 +21,8 @@ use crate::engine::shard::Shard;
 use crate::engine::slot::{Left, QueuedSlot, RunningSlot, Slot, SlotOwner, StaleSlot};
 use crate::engine::sync::{RandomState, RwLock, SHARDS, mutant};
 
-/// Where in the hash the shard's number lies: above the bits that choose a bucket, below those of the tag.
+/// Where in the hash the shard's number lies: above the bits that choose a bucket, below those of
+/// the tag.
 const SHARD_BITS_FROM: u32 = 40;
 
 pub(crate) struct Table<T> {
@@ -79,7 +82,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// Retires a running slot that knows nothing: unlinks and frees it, unless something was pushed meanwhile.
+    /// Retires a running slot that knows nothing: unlinks and frees it, unless something was
+    /// pushed meanwhile.
     pub(crate) fn retire(&self, running: RunningSlot<T>) -> Result<(), RunningSlot<T>> {
         let hash = self.hash(running.key().as_bytes());
         let settling = mutant!(RetireFromEmpty => match running.through_empty()? {

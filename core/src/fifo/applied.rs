@@ -1,8 +1,9 @@
 //! Bookmarks, and who holds the applied version back until what came before them is handled.
 //!
-//! A version is applied when everything offered before its marker is handled, whether that succeeded, failed or panicked.
-//! What is in the queue is before the marker or after it; what is out of it, or not in it yet, has a [`Hold`]
-//! (`engine/ready_queue/tracked.rs` has the cases). Where that is not tracked there are no holds, and nothing is paid but a look.
+//! A version is applied when everything offered before its marker is handled, whether that
+//! succeeded, failed or panicked. What is in the queue is before the marker or after it; what is
+//! out of it, or not in it yet, has a [`Hold`] (`engine/ready_queue/tracked.rs` has the cases).
+//! Where that is not tracked there are no holds, and nothing is paid but a look.
 
 use std::collections::VecDeque;
 
@@ -17,15 +18,17 @@ use crate::scope::{ScopeId, Scopes};
 use crate::store::applied::{Origin, Point, parse};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Everything up to `version` has been offered (client-go `Bookmark`). A marker goes through the queue: when everything
-    /// that was offered before this call is handled, the [applied version](Self::applied_version) is `version`, and who
-    /// [waits](Self::wait_for_resource_version) for it is told. It is no offer: it populates nothing and wakes no consumer.
-    /// O(1).
+    /// Everything up to `version` has been offered (client-go `Bookmark`). A marker goes through
+    /// the queue: when everything that was offered before this call is handled, the [applied
+    /// version](Self::applied_version) is `version`, and who
+    /// [waits](Self::wait_for_resource_version) for it is told. It is no offer: it populates
+    /// nothing and wakes no consumer. O(1).
     ///
-    /// Handled is what a handler has ended for, whether it succeeded, failed or panicked; what was put back, or whose guard was
-    /// dropped without a verdict, is not. A version that is smaller than one applied before changes nothing. What other
-    /// threads offer meanwhile may be waited for, too. So is a [`Popped`](crate::Popped) or a [`Batch`](crate::Batch) that is
-    /// forgotten (`mem::forget`): for ever.
+    /// Handled is what a handler has ended for, whether it succeeded, failed or panicked; what was
+    /// put back, or whose guard was dropped without a verdict, is not. A version that is smaller
+    /// than one applied before changes nothing. What other threads offer meanwhile may be waited
+    /// for, too. So is a [`Popped`](crate::Popped) or a [`Batch`](crate::Batch) that is forgotten
+    /// (`mem::forget`): for ever.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -55,16 +58,20 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Ok(())
     }
 
-    /// The greatest version up to which everything that was offered is handled, as the [`bookmark`](Self::bookmark)s and
-    /// commits so far tell (client-go `LastStoreSyncResourceVersion`). It rises, until a list at a lower version is
-    /// committed. The same as [`IndexReader::applied_version`](crate::IndexReader::applied_version), which has the details.
+    /// The greatest version up to which everything that was offered is handled, as the
+    /// [`bookmark`](Self::bookmark)s and commits so far tell (client-go
+    /// `LastStoreSyncResourceVersion`). It rises, until a list at a lower version is committed.
+    /// The same as [`IndexReader::applied_version`](crate::IndexReader::applied_version), which
+    /// has the details.
     #[must_use]
     pub fn applied_version(&self) -> Option<String> {
         self.core.applied.version()
     }
 
-    /// Blocks until the [applied version](Self::applied_version) is `version` or greater. The same as
-    /// [`IndexReader::wait_for_resource_version`](crate::IndexReader::wait_for_resource_version), which outlives the queue.
+    /// Blocks until the [applied version](Self::applied_version) is `version` or greater. The same
+    /// as
+    /// [`IndexReader::wait_for_resource_version`](crate::IndexReader::wait_for_resource_version),
+    /// which outlives the queue.
     ///
     /// # Errors
     /// As there.
@@ -75,7 +82,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// The same for async callers.
     ///
     /// # Errors
-    /// As for [`IndexReader::wait_for_resource_version`](crate::IndexReader::wait_for_resource_version).
+    /// As for
+    /// [`IndexReader::wait_for_resource_version`](crate::IndexReader::wait_for_resource_version).
     pub async fn wait_for_resource_version_async(&self, version: &str) -> Result<(), WaitError> {
         self.core.applied.wait_async(version).await
     }
@@ -115,8 +123,9 @@ impl<T, M> DeltaFifo<T, M> {
         }
     }
 
-    /// Queues the marker of a relist of `version`, where there can be one. What is complete by that, if anything; the
-    /// caller passes it to [`committed`](Self::committed) once no lock is held.
+    /// Queues the marker of a relist of `version`, where there can be one. What is complete by
+    /// that, if anything; the caller passes it to [`committed`](Self::committed) once no lock is
+    /// held.
     pub(super) fn mark_commit(&self, version: &str) -> Option<Point> {
         if !self.queue.is_tracked() {
             return None;
@@ -125,9 +134,10 @@ impl<T, M> DeltaFifo<T, M> {
         self.queue.mark(point)
     }
 
-    /// Records that everything in `scope` up to `version` was offered, and queues the marker of the
-    /// least version of all scopes, up to which everything was. Returns the point that is complete by
-    /// that, if any; the caller passes it to [`committed`](Self::committed) once no lock is held.
+    /// Records that everything in `scope` up to `version` was offered, and queues the marker of
+    /// the least version of all scopes, up to which everything was. Returns the point that is
+    /// complete by that, if any; the caller passes it to [`committed`](Self::committed) once no
+    /// lock is held.
     pub(super) fn mark_scope(
         &self,
         scopes: &mut Scopes,
@@ -174,8 +184,8 @@ impl<T, M> DeltaFifo<T, M> {
         epoch.map(|epoch| Hold { fifo: self, epoch })
     }
 
-    /// Parks a slot that was taken out of the queue, or is not in it yet, so that it can go where it belongs although a
-    /// marker was there before. None: it went another way.
+    /// Parks a slot that was taken out of the queue, or is not in it yet, so that it can go where
+    /// it belongs although a marker was there before. None: it went another way.
     pub(super) fn park(&self, ticket: Ticket<T>, since: Epoch) -> Option<Ticket<T>> {
         let lane = Lane::of(&ticket);
         let slot = self.redeem(ticket)?;
@@ -226,8 +236,8 @@ impl<'f, T, M> Stretches<'f, T, M> {
         self.0.is_empty()
     }
 
-    /// The hold of the next slot. The last one of a stretch takes the batch's part in it along, so that the hold ends with
-    /// the handlers and not with the batch.
+    /// The hold of the next slot. The last one of a stretch takes the batch's part in it along, so
+    /// that the hold ends with the handlers and not with the batch.
     #[inline]
     pub(super) fn next(&mut self) -> Option<Held<'f, T, M>> {
         let (hold, slots) = self.0.front_mut()?;

@@ -1,4 +1,5 @@
-//! Taking many keys at once: one turn at the queue's head for all of them, one reading of the clock.
+//! Taking many keys at once: one turn at the queue's head for all of them, one reading of the
+//! clock.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,16 +15,19 @@ use crate::engine::slot::Ticket;
 use crate::engine::sync::{Arc, mutant};
 use crate::error::{Closed, ProcessError, panic_message};
 
-/// How many slots ahead of the one in hand the slot's line is brought near, and the counts of its known object.
+/// How many slots ahead of the one in hand the slot's line is brought near, and the counts of its
+/// known object.
 const SLOT_AHEAD: usize = 8;
 const KNOWN_AHEAD: usize = 4;
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Takes up to `max` keys in order; blocks while the queue is empty and open. A `max` of 0 counts as 1.
+    /// Takes up to `max` keys in order; blocks while the queue is empty and open. A `max` of 0
+    /// counts as 1.
     ///
-    /// Each key's deltas are taken just before its handler, so until then it counts as pending, for itself and for
-    /// others; but no other consumer gets it before this batch is dropped, unless it came from a relist and something live
-    /// is offered for it in a queue with a lane for that.
+    /// Each key's deltas are taken just before its handler, so until then it counts as pending,
+    /// for itself and for others; but no other consumer gets it before this batch is dropped,
+    /// unless it came from a relist and something live is offered for it in a queue with a lane
+    /// for that.
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
@@ -51,8 +55,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.queue.wait_async(|| self.try_pop_batch(max)).await
     }
 
-    /// Takes up to `max` keys and calls `handler` with each, as [`process`](Self::process) does with one. A handler that
-    /// fails or panics does not stop the batch.
+    /// Takes up to `max` keys and calls `handler` with each, as [`process`](Self::process) does
+    /// with one. A handler that fails or panics does not stop the batch.
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
@@ -95,23 +99,23 @@ pub struct BatchReport<E> {
 /// A handler of a batch that failed or panicked.
 pub type Failure<E> = ProcessError<E>;
 
-/// Keys taken together; each becomes a [`Popped`] in its turn. Dropped, it gives those not yet taken back to the front of
-/// the queue.
+/// Keys taken together; each becomes a [`Popped`] in its turn. Dropped, it gives those not yet
+/// taken back to the front of the queue.
 ///
-/// A batch settles for its items together, because consumers that change the queue's counters item by item
-/// slow each other down. So if it is leaked (`mem::forget`), the keys not yet taken stay pending for ever and
-/// are handed out to nobody, what it has taken stays in [`pending_deltas`](DeltaFifo::pending_deltas) (with a
-/// high-water mark [`ready`](DeltaFifo::ready) may then wait for ever), and
-/// [`has_synced`](DeltaFifo::has_synced) stays false if any of its keys belongs to the initial population.
-/// Other keys are handled on.
+/// A batch settles for its items together, because consumers that change the queue's counters item
+/// by item slow each other down. So if it is leaked (`mem::forget`), the keys not yet taken stay
+/// pending for ever and are handed out to nobody, what it has taken stays in
+/// [`pending_deltas`](DeltaFifo::pending_deltas) (with a high-water mark
+/// [`ready`](DeltaFifo::ready) may then wait for ever), and [`has_synced`](DeltaFifo::has_synced)
+/// stays false if any of its keys belongs to the initial population. Other keys are handled on.
 #[must_use = "a dropped batch goes back to the queue"]
 pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,
     slots: VecDeque<Ticket<T>>,
     /// Keeps the applied version back, where that is tracked.
     held: Stretches<'f, T, M>,
-    /// Shared by the items of a stretch of the initial population, and given up at its end, so that the population ends
-    /// with its handlers and not with this guard.
+    /// Shared by the items of a stretch of the initial population, and given up at its end, so
+    /// that the population ends with its handlers and not with this guard.
     marks: Option<Arc<Marks<'f>>>,
     weight: usize,
     started: Option<Started>,
@@ -121,7 +125,8 @@ pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
 }
 
 impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
-    /// How many keys are left, at most: with a lane for live events one may have been handed out already.
+    /// How many keys are left, at most: with a lane for live events one may have been handed out
+    /// already.
     #[must_use]
     pub fn len(&self) -> usize {
         self.slots.len()
@@ -210,7 +215,8 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Batch<'_, T, M> {
     fn drop(&mut self) {
         let mut slots = std::mem::take(&mut self.slots);
         if !self.held.is_empty() {
-            // They will stand in front of markers again, but at a head that has gone past their own.
+            // They will stand in front of markers again, but at a head that has gone past their
+            // own.
             slots = slots.into_iter().filter_map(|slot| self.give_back(slot)).collect();
         }
         let given = self.fifo.queue.give_back(slots);

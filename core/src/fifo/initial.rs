@@ -1,4 +1,5 @@
-//! The initial population: `has_synced` and `is_in_initial_list`, exact although pops proceed during a replace.
+//! The initial population: `has_synced` and `is_in_initial_list`, exact although pops proceed
+//! during a replace.
 //!
 //! | phase | meaning | left by |
 //! | --- | --- | --- |
@@ -8,8 +9,9 @@
 //! | `DRAINING` | the first relist is committed, its items are not all handled | the last of them (`SYNCED`) |
 //! | `SYNCED` | done, for ever | nobody |
 //!
-//! A delta of the initial population carries a mark; `outstanding` counts the marks until their handlers have ended.
-//! It is exact and never reset, also over abandoned relists; it only decides in `DRAINING`.
+//! A delta of the initial population carries a mark; `outstanding` counts the marks until their
+//! handlers have ended. It is exact and never reset, also over abandoned relists; it only decides
+//! in `DRAINING`.
 
 use crossbeam::utils::CachePadded;
 
@@ -38,11 +40,13 @@ impl Initial {
         }
     }
 
-    /// One step of the phase: `step` names the next one, or `None` to leave it. Whether it is SYNCED by this step: then the
-    /// caller announces it, with no lock held, since that may run wakers.
+    /// One step of the phase: `step` names the next one, or `None` to leave it. Whether it is
+    /// SYNCED by this step: then the caller announces it, with no lock held, since that may run
+    /// wakers.
     #[must_use]
     fn advance(&self, step: impl Fn(u8) -> Option<u8>) -> bool {
-        // Relaxed on the guess; the exchange is AcqRel, paired with every other step and with `phase`.
+        // Relaxed on the guess; the exchange is AcqRel, paired with every other step and with
+        // `phase`.
         let mut seen = self.phase.load(Ordering::Relaxed);
         while let Some(next) = step(seen) {
             match self.phase.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
@@ -58,7 +62,8 @@ impl Initial {
         self.phase.load(Ordering::Acquire)
     }
 
-    /// Something other than a relist was offered: an unpopulated queue is populated, and synced, by it.
+    /// Something other than a relist was offered: an unpopulated queue is populated, and synced,
+    /// by it.
     pub(crate) fn touch(&self) {
         // Relaxed: a late view only takes the slow way.
         if self.phase.load(Ordering::Relaxed) < DRAINING
@@ -79,7 +84,8 @@ impl Initial {
         matches!(self.phase(), CLAIMED | TOUCHED)
     }
 
-    /// The current relist is committed, all its marks counted. Whether to [`announce`](Self::announce).
+    /// The current relist is committed, all its marks counted. Whether to
+    /// [`announce`](Self::announce).
     #[must_use]
     pub(crate) fn commit(&self) -> bool {
         let synced = self.advance(|phase| (phase < DRAINING).then_some(DRAINING));
@@ -87,7 +93,8 @@ impl Initial {
         self.is_drained() && self.finish()
     }
 
-    /// The current relist is abandoned: as if it had never begun. Whether to [`announce`](Self::announce).
+    /// The current relist is abandoned: as if it had never begun. Whether to
+    /// [`announce`](Self::announce).
     #[must_use]
     pub(crate) fn abandon(&self) -> bool {
         self.advance(|phase| match phase {
@@ -97,7 +104,8 @@ impl Initial {
         })
     }
 
-    /// `marks` deltas of the initial population were pushed. Counted before the commit that makes it count.
+    /// `marks` deltas of the initial population were pushed. Counted before the commit that makes
+    /// it count.
     pub(crate) fn marked(&self, marks: usize) {
         if marks > 0 {
             // AcqRel: see `commit`.
@@ -105,7 +113,8 @@ impl Initial {
         }
     }
 
-    /// The handlers of `marks` of them have ended, whatever the end was. Whether to [`announce`](Self::announce).
+    /// The handlers of `marks` of them have ended, whatever the end was. Whether to
+    /// [`announce`](Self::announce).
     #[must_use]
     #[inline]
     pub(crate) fn settled(&self, marks: usize) -> bool {
@@ -121,12 +130,13 @@ impl Initial {
         before == count(marks) && self.phase() == DRAINING && self.is_drained() && self.finish()
     }
 
-    /// Whether no mark is left, asked in DRAINING, in which none is added any more. Whoever took the last one before that
-    /// phase has to ask again: a page may have come, and the commit, between its two looks.
+    /// Whether no mark is left, asked in DRAINING, in which none is added any more. Whoever took
+    /// the last one before that phase has to ask again: a page may have come, and the commit,
+    /// between its two looks.
     fn is_drained(&self) -> bool {
         mutant!(DrainedIsAskedOnce => return true);
-        // A read-modify-write, so that it has an order with those in `settled`: either it sees the last mark gone, or that
-        // one's `settled` sees DRAINING.
+        // A read-modify-write, so that it has an order with those in `settled`: either it sees the
+        // last mark gone, or that one's `settled` sees DRAINING.
         self.outstanding.fetch_add(0, Ordering::AcqRel) == 0
     }
 
@@ -162,8 +172,9 @@ impl Initial {
     }
 }
 
-/// The marks of a batch, settled together by whoever is the last to hold it. Settled one by one they would send the
-/// counter's line back and forth between consumers (a drain of an initial million on two threads: 170 ms, and 70 so).
+/// The marks of a batch, settled together by whoever is the last to hold it. Settled one by one
+/// they would send the counter's line back and forth between consumers (a drain of an initial
+/// million on two threads: 170 ms, and 70 so).
 pub(crate) struct Marks<'f> {
     initial: &'f Initial,
     taken: AtomicUsize,

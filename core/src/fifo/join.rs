@@ -1,13 +1,16 @@
-//! A page of objects meets the table: a hash join. The page is the probe side, the table the build side.
+//! A page of objects meets the table: a hash join. The page is the probe side, the table the build
+//! side.
 //!
 //! In strides of the page, on as many threads as the user allows:
 //!
-//! 1. **Key.** Each thread takes a piece of the stride, in list order: key and hash of every object, transformer. All
-//!    user code runs here, before anything of the stride is pushed. A refused object ends the page before itself, or, in
-//!    a relist in pieces, is left out and its key counted as listed.
-//! 2. **Join.** The shards are divided among the threads; each goes through its own, shard by shard: find or insert,
-//!    stamp, push. A shard's lock is held shared, for a group of slots at a time, with the next slots brought near; keys
-//!    without a slot are inserted after, under the exclusive lock. One thread has all objects of a key, in list order.
+//! 1. **Key.** Each thread takes a piece of the stride, in list order: key and hash of every
+//!    object, transformer. All user code runs here, before anything of the stride is pushed. A
+//!    refused object ends the page before itself, or, in a relist in pieces, is left out and its
+//!    key counted as listed.
+//! 2. **Join.** The shards are divided among the threads; each goes through its own, shard by
+//!    shard: find or insert, stamp, push. A shard's lock is held shared, for a group of slots at a
+//!    time, with the next slots brought near; keys without a slot are inserted after, under the
+//!    exclusive lock. One thread has all objects of a key, in list order.
 //! 3. **Publish.** The slots that have become pending join the queue in list order, as runs.
 //!
 //! A page of a few hundred objects takes the same way on one thread; it only shares no locks.
@@ -30,14 +33,15 @@ use crate::error::{OfferError, RelistError};
 use crate::scope::Within;
 use crate::{DeltaType, Meta};
 
-/// Objects that one thread takes on at a time: their keys then still lie in its cache when they are joined. (Under an
-/// interpreter so few that small tests have several pieces and threads.)
+/// Objects that one thread takes on at a time: their keys then still lie in its cache when they
+/// are joined. (Under an interpreter so few that small tests have several pieces and threads.)
 const PIECE: usize = if cfg!(miri) { 32 } else { 16_384 };
 /// Bytes of a key that room is made for.
 const USUAL_KEY: usize = 40;
 /// A page smaller than this is not worth a thread.
 const WORTH_THREADS: usize = PIECE / 2;
-/// How far ahead of the object in hand its line is brought near, its strings, its bucket and its slot.
+/// How far ahead of the object in hand its line is brought near, its strings, its bucket and its
+/// slot.
 const OBJECT_AHEAD: usize = 16;
 const STRING_AHEAD: usize = 8;
 const BUCKET_AHEAD: usize = 20;
@@ -65,14 +69,15 @@ struct Entry<T> {
     object: Option<Arc<T>>,
     /// Its place in the stride.
     index: u32,
-    /// Where its piece's arena holds the key, and right after it the version if unchanged objects are skipped.
+    /// Where its piece's arena holds the key, and right after it the version if unchanged objects
+    /// are skipped.
     at: u32,
     len: u32,
     version: u32,
 }
 
-/// A piece of a stride: what one thread takes through the first step. The buffers are kept from stride to stride, since
-/// fresh memory costs more than the work done in it.
+/// A piece of a stride: what one thread takes through the first step. The buffers are kept from
+/// stride to stride, since fresh memory costs more than the work done in it.
 struct Piece<T> {
     /// In list order; empty after the first step.
     objects: OneByOne<Vec<Arc<T>>>,
@@ -82,7 +87,8 @@ struct Piece<T> {
     arena: String,
     /// Per joining thread, in list order.
     entries: Vec<OneByOne<Vec<Entry<T>>>>,
-    /// What was refused, by its place in the stride. Where the page stops at it, it is the last that was looked at.
+    /// What was refused, by its place in the stride. Where the page stops at it, it is the last
+    /// that was looked at.
     refused: Vec<(usize, OfferError)>,
 }
 
@@ -95,8 +101,8 @@ struct Share<'f, T: Send + Sync, M: Meta<T>> {
     queued: Unpublished<'f, T, M>,
 }
 
-/// Slots that are pending and not yet in the queue, with their places in the stride. However the thread ends, they get
-/// there.
+/// Slots that are pending and not yet in the queue, with their places in the stride. However the
+/// thread ends, they get there.
 struct Unpublished<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,
     lane: Lane,
@@ -218,7 +224,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let (hash, len) = (table.hash(key), key.len());
             let mut version = 0;
             if join.skip_unchanged {
-                // Written down here, where the object is at hand, so that the join need not come back to its strings.
+                // Written down here, where the object is at hand, so that the join need not come
+                // back to its strings.
                 arena.push_str(keys.meta().version(&object).unwrap_or_default());
                 version = narrow(arena.len() - at - len);
             }
@@ -233,7 +240,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// The second step, for the shards of one thread: piece by piece, so that every key keeps its list order.
+    /// The second step, for the shards of one thread: piece by piece, so that every key keeps its
+    /// list order.
     fn join_share(&self, join: &Join<'_>, share: &mut Share<'_, T, M>, arenas: &[&str]) {
         let Share { entries, order, queued } = share;
         for (entries, arena) in entries.iter_mut().zip(arenas) {
@@ -272,7 +280,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let Some(&first) = group.first() else { return };
         let lock = table.shard(entries[first as usize].hash);
         let (lane, since, mut absent, mut joins) = (join.lane(), self.queue.now(), Vec::new(), false);
-        // Counted first, so that the depth never seems less than what is queued. (Marks decide nothing before the commit.)
+        // Counted first, so that the depth never seems less than what is queued. (Marks decide
+        // nothing before the commit.)
         self.counted(objects_left(entries, group), join.marks);
 
         let shard = lock.read();
@@ -302,13 +311,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
         drop(shard);
         if joins && since.is_some() {
-            // The offer that made a slot pending may not have queued it yet. It has when it lets other offers in.
+            // The offer that made a slot pending may not have queued it yet. It has when it lets
+            // other offers in.
             mutant!(JoinedAheadOfItsPlace => (); drop(lock.upgradable_read()));
         }
 
         if !absent.is_empty() {
             let mut shard = lock.write();
-            // Read again: a relist may have begun since, and must not sweep what a batch inserts now.
+            // Read again: a relist may have begun since, and must not sweep what a batch inserts
+            // now.
             let Some(generation) = self.generation_of(join) else {
                 drop(shard);
                 return self.leave_out(join, entries, &absent);
@@ -341,7 +352,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// What to stamp with. `None` when the relist is no longer the current one. Asked with the shard's lock held.
+    /// What to stamp with. `None` when the relist is no longer the current one. Asked with the
+    /// shard's lock held.
     fn generation_of(&self, join: &Join<'_>) -> Option<u32> {
         mutant!(OldPageGoesOn => if join.generation != 0 { return Some(join.generation); });
         match join.generation {
@@ -355,9 +367,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.tell(&self.uncounted(objects_left(entries, group), join.marks));
     }
 
-    /// What is left of the group without what is known, idle and of an equal version, once that is stamped. The versions
-    /// are compared with no lock held. What is left out stays in its entry until the next stride, and so is freed in list
-    /// order, in which it was made: freed shard by shard it costs twice as much.
+    /// What is left of the group without what is known, idle and of an equal version, once that is
+    /// stamped. The versions are compared with no lock held. What is left out stays in its entry
+    /// until the next stride, and so is freed in list order, in which it was made: freed shard by
+    /// shard it costs twice as much.
     fn skip_unchanged(&self, join: &Join<'_>, entries: &[Entry<T>], group: &[u32], arena: &str) -> Vec<u32> {
         let Some(&first) = group.first() else { return Vec::new() };
         let shard = self.core.table.shard(entries[first as usize].hash).read();
@@ -458,7 +471,8 @@ fn bring_first_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], ar
     }
 }
 
-/// Brings near what the objects some steps after `place` will touch: first the bucket, a few steps later slot and key.
+/// Brings near what the objects some steps after `place` will touch: first the bucket, a few steps
+/// later slot and key.
 #[inline]
 fn bring_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], arena: &str, place: usize) {
     if let Some(&ahead) = group.get(place + BUCKET_AHEAD) {
@@ -469,8 +483,8 @@ fn bring_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], arena: &
     }
 }
 
-/// Brings near what an accessor will probably read of an object. Where its metadata lies is the compiler's choice: all of a
-/// small object, the beginning of a large one.
+/// Brings near what an accessor will probably read of an object. Where its metadata lies is the
+/// compiler's choice: all of a small object, the beginning of a large one.
 fn bring_object_near<T>(object: &Arc<T>) {
     const LINE: usize = 64;
     const MOST: usize = 4 * LINE;
@@ -509,7 +523,8 @@ impl<T> Entry<T> {
     }
 }
 
-/// Makes `order` the entries' places, shard by shard, within a shard in list order: a counting sort.
+/// Makes `order` the entries' places, shard by shard, within a shard in list order: a counting
+/// sort.
 fn sort_by_shard<T>(entries: &[Entry<T>], order: &mut Vec<u32>) {
     let mut next = [0; SHARDS + 1];
     for entry in entries {
@@ -527,8 +542,8 @@ fn sort_by_shard<T>(entries: &[Entry<T>], order: &mut Vec<u32>) {
 }
 
 impl<T> Piece<T> {
-    /// Room for `size` objects is made here, by the caller's thread: others live for one step only, and what they allocate
-    /// comes from fresh memory.
+    /// Room for `size` objects is made here, by the caller's thread: others live for one step
+    /// only, and what they allocate comes from fresh memory.
     fn new(size: usize, threads: usize) -> Self {
         let entries = (0..threads).map(|_| OneByOne(Vec::with_capacity(with_slack(size / threads)))).collect();
         let arena = String::with_capacity(size * USUAL_KEY);
@@ -549,13 +564,15 @@ fn with_slack(size: usize) -> usize {
     size + size / 8
 }
 
-/// Numbers of a stride fit in 32 bits: a stride is bounded, and so is what its keys can take in memory.
+/// Numbers of a stride fit in 32 bits: a stride is bounded, and so is what its keys can take in
+/// memory.
 fn narrow(number: usize) -> u32 {
     u32::try_from(number).unwrap_or_else(|_| unreachable!("a stride has fewer than 2^32 bytes of keys"))
 }
 
-/// Runs `work` on every item, each on a thread of its own but the last, which the caller does. A thread that cannot be
-/// had is no error: the caller does its work too. A panic goes on in the caller once all have ended.
+/// Runs `work` on every item, each on a thread of its own but the last, which the caller does. A
+/// thread that cannot be had is no error: the caller does its work too. A panic goes on in the
+/// caller once all have ended.
 pub(super) fn on_threads<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
     if items.len() == 1 {
         return items.into_iter().map(work).collect();

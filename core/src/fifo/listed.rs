@@ -1,5 +1,5 @@
-//! The keys that were listed, or written, since a relist began: for stores elsewhere, whose slots retire
-//! once handled and so cannot carry its stamp. Each open relist has a set.
+//! The keys that were listed, or written, since a relist began: for stores elsewhere, whose slots
+//! retire once handled and so cannot carry its stamp. Each open relist has a set.
 
 use std::collections::HashSet;
 
@@ -18,8 +18,8 @@ impl Listed {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// Starts the set of a relist, before any of its keys is noted, and drops that of the one that it
-    /// supersedes.
+    /// Starts the set of a relist, before any of its keys is noted, and drops that of the one that
+    /// it supersedes.
     pub(super) fn begin(&self, superseded: u32, generation: u32) {
         self.clear(superseded);
         self.0.lock().push(Keys { of: generation, keys: HashSet::new() });

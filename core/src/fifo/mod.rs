@@ -65,21 +65,24 @@ enum Known<T> {
 
 /// A queue of deltas by key (client-go `DeltaFIFO`), for any number of producers and consumers.
 ///
-/// A key is in the queue exactly when it has pending deltas, once; it keeps its place while pending and joins the tail
-/// again after a pop. A pop hands out all deltas of one key, oldest first, and the key's next pop comes after its
-/// handler. Handlers of different keys run in parallel on several consumers, with no lock held.
+/// A key is in the queue exactly when it has pending deltas, once; it keeps its place while
+/// pending and joins the tail again after a pop. A pop hands out all deltas of one key, oldest
+/// first, and the key's next pop comes after its handler. Handlers of different keys run in
+/// parallel on several consumers, with no lock held.
 ///
 /// Every method takes `&self`: share it by reference or `Arc`. Unbounded unless
 /// [`high_water`](DeltaFifoBuilder::high_water) is honoured by the producers.
 ///
 /// # This one or the in-order queue
-/// Take this one to handle different keys in parallel, to get all that happened to a key in one item, and for relists that
-/// take no memory beside what is known. Take an [`InOrderFifo`](crate::InOrderFifo) where the order across keys matters, or
-/// a relist must come as one event.
+/// Take this one to handle different keys in parallel, to get all that happened to a key in one
+/// item, and for relists that take no memory beside what is known. Take an
+/// [`InOrderFifo`](crate::InOrderFifo) where the order across keys matters, or a relist must come
+/// as one event.
 ///
 /// # Key order
-/// Across keys the order is that of the single offers. It is not promised against a relist or batch in progress, nor
-/// for keys whose handler was running, nor with a [lane for live events](DeltaFifoBuilder::live_lane).
+/// Across keys the order is that of the single offers. It is not promised against a relist or
+/// batch in progress, nor for keys whose handler was running, nor with a [lane for live
+/// events](DeltaFifoBuilder::live_lane).
 pub struct DeltaFifo<T, M> {
     core: Arc<Core<T, M>>,
     /// Dropped, it tells who waits for a version.
@@ -112,9 +115,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         DeltaFifoBuilder::new((core, source, None), Known::Nowhere)
     }
 
-    /// A queue fused with `store`: they share one slot per key, and popped items [apply](Popped::apply) themselves. From
-    /// here on that is the only way to write the store; read it through [`store`](Self::store) or an
-    /// [`IndexReader`] made before.
+    /// A queue fused with `store`: they share one slot per key, and popped items
+    /// [apply](Popped::apply) themselves. From here on that is the only way to write the store;
+    /// read it through [`store`](Self::store) or an [`IndexReader`] made before.
     pub fn over(store: Indexer<T, M>) -> DeltaFifoBuilder<T, M> {
         DeltaFifoBuilder::new(store.into_parts(), Known::Fused)
     }
@@ -136,8 +139,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.core.keys.key_of(&of.into())
     }
 
-    /// Whether the initial population has been handled: the first relist is committed and the handlers of all its items
-    /// have ended, or something else populated the queue first. Once true it stays true.
+    /// Whether the initial population has been handled: the first relist is committed and the
+    /// handlers of all its items have ended, or something else populated the queue first. Once
+    /// true it stays true.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.initial.has_synced()
@@ -165,8 +169,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.depth.pending()
     }
 
-    /// Blocks until fewer deltas are pending than the high-water mark (at once when there is none). What a [`Batch`] has
-    /// taken counts until the batch is dropped. Offers never wait by
+    /// Blocks until fewer deltas are pending than the high-water mark (at once when there is
+    /// none). What a [`Batch`] has taken counts until the batch is dropped. Offers never wait by
     /// themselves: a producer that wants memory bounded calls this before it offers more.
     ///
     /// # Errors
@@ -183,8 +187,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.depth.wait_async(|| self.is_closed()).await
     }
 
-    /// Whether the transformer has changed the version of an object: from then on two objects of equal versions need not be
-    /// equal, and nothing is [taken for unchanged](DeltaFifoBuilder::skip_unchanged) any more.
+    /// Whether the transformer has changed the version of an object: from then on two objects of
+    /// equal versions need not be equal, and nothing is [taken for
+    /// unchanged](DeltaFifoBuilder::skip_unchanged) any more.
     #[must_use]
     pub fn versions_altered(&self) -> bool {
         self.transform.alters_versions()
@@ -195,8 +200,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         matches!(self.known, Known::Fused)
     }
 
-    /// Closes the queue: every waiting pop wakes, what is queued is still popped, then pops say [`Closed`]. As in
-    /// client-go an offer after close still queues.
+    /// Closes the queue: every waiting pop wakes, what is queued is still popped, then pops say
+    /// [`Closed`]. As in client-go an offer after close still queues.
     pub fn close(&self) {
         mutant!(CloseIsToldFirst => {
             self.initial.announce();
@@ -209,7 +214,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.depth.announce();
     }
 
-    /// Waits until [`close`](Self::close) is called: for a producer that has nothing to offer, and so would not find out.
+    /// Waits until [`close`](Self::close) is called: for a producer that has nothing to offer, and
+    /// so would not find out.
     pub async fn closed_async(&self) -> Closed {
         self.depth.wait_closed_async(|| self.is_closed()).await
     }
@@ -220,8 +226,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.queue.is_closed()
     }
 
-    /// Queues slots whose pushes are over, in key order if walks are to be ordered; they were made with a hold on `since`.
-    /// The caller wakes so many.
+    /// Queues slots whose pushes are over, in key order if walks are to be ordered; they were made
+    /// with a hold on `since`. The caller wakes so many.
     fn push_walk(&self, mut slots: Vec<Ticket<T>>, since: Option<Epoch>) -> usize {
         if self.ordered_walks {
             slots.sort_unstable_by(|a, b| a.key().cmp(b.key()));
@@ -257,7 +263,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
         }
     }
 
-    /// Known objects in a store that the queue does not own. Has no effect over a fused store, which knows better.
+    /// Known objects in a store that the queue does not own. Has no effect over a fused store,
+    /// which knows better.
     pub fn known_objects(mut self, objects: Arc<dyn KnownObjects<T>>) -> Self {
         if !matches!(self.fifo.known, Known::Fused) {
             self.fifo.known = Known::Elsewhere { objects: UserCode::new(objects), listed: Listed::new() };
@@ -265,8 +272,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
         self
     }
 
-    /// Changes objects before they are queued (not tombstones, nor Sync). An error, or a panic, refuses that offer. It runs with no
-    /// lock held. It takes the place of the fused store's, if that has one.
+    /// Changes objects before they are queued (not tombstones, nor Sync). An error, or a panic,
+    /// refuses that offer. It runs with no lock held. It takes the place of the fused store's, if
+    /// that has one.
     pub fn transformer(
         mut self,
         transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,
@@ -275,71 +283,79 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
         self
     }
 
-    /// Whether a relist queues `Replaced` (the default) or `Sync`, as client-go's `EmitDeltaTypeReplaced`.
+    /// Whether a relist queues `Replaced` (the default) or `Sync`, as client-go's
+    /// `EmitDeltaTypeReplaced`.
     pub fn emit_replaced(mut self, emit: bool) -> Self {
         self.fifo.replaced_as = if emit { crate::DeltaType::Replaced } else { crate::DeltaType::Sync };
         self
     }
 
-    /// Whether deletions of a relist and Syncs of a resync are queued in key order rather than table order, which differs
-    /// from run to run. Costs a sort; for tests, replays, and whoever wants runs to repeat.
+    /// Whether deletions of a relist and Syncs of a resync are queued in key order rather than
+    /// table order, which differs from run to run. Costs a sort; for tests, replays, and whoever
+    /// wants runs to repeat.
     pub fn ordered_walks(mut self, ordered: bool) -> Self {
         self.fifo.ordered_walks = ordered;
         self
     }
 
-    /// Whether live events (offers, batches of them, and what goes back after a handler) pass what relists and resyncs have
-    /// queued: a key that waits in that backlog joins the live keys when something is offered for it, and is handed out in
-    /// their order with all that is pending for it, oldest first. Of eight pops in a row at least one is the backlog's while
-    /// it has any. Off by default: then keys are handed out first in, first out, as in client-go, and an update offered
-    /// after a relist of a million waits for it.
+    /// Whether live events (offers, batches of them, and what goes back after a handler) pass what
+    /// relists and resyncs have queued: a key that waits in that backlog joins the live keys when
+    /// something is offered for it, and is handed out in their order with all that is pending for
+    /// it, oldest first. Of eight pops in a row at least one is the backlog's while it has any.
+    /// Off by default: then keys are handed out first in, first out, as in client-go, and an
+    /// update offered after a relist of a million waits for it.
     ///
-    /// An update that meets the very push of a relist on its key, or the end of its handler, may wait with the backlog all
-    /// the same. Where very many live keys wait, one that was next in the backlog comes later by joining them.
+    /// An update that meets the very push of a relist on its key, or the end of its handler, may
+    /// wait with the backlog all the same. Where very many live keys wait, one that was next in
+    /// the backlog comes later by joining them.
     pub fn live_lane(mut self, live: bool) -> Self {
         self.fifo.queue.set_lane(live);
         self
     }
 
-    /// On how many threads a large relist joins its pages with the table: 1 by default, at most one a shard (256).
+    /// On how many threads a large relist joins its pages with the table: 1 by default, at most
+    /// one a shard (256).
     pub fn relist_threads(mut self, threads: usize) -> Self {
         self.fifo.relist_threads = threads.clamp(1, SHARDS);
         self
     }
 
-    /// Whether a relist queues nothing for an object that is known, idle and of an equal, non-empty version. Off by
-    /// default, as in client-go. Needs a fused store.
+    /// Whether a relist queues nothing for an object that is known, idle and of an equal,
+    /// non-empty version. Off by default, as in client-go. Needs a fused store.
     ///
-    /// [`Popped::apply`] then notes versions beside the keys, so that a relist, or a probe, need not touch the
-    /// known objects: numbers of up to 16 digits, as Kubernetes has them, for keys of up to 32 or more than 39 bytes. For
-    /// all others the accessor is asked for the version of the known object.
+    /// [`Popped::apply`] then notes versions beside the keys, so that a relist, or a probe, need
+    /// not touch the known objects: numbers of up to 16 digits, as Kubernetes has them, for keys
+    /// of up to 32 or more than 39 bytes. For all others the accessor is asked for the version of
+    /// the known object.
     pub fn skip_unchanged(mut self, skip: bool) -> Self {
         self.fifo.skip_unchanged = skip;
         self
     }
 
-    /// Whether a relist queues every object that it lists, whatever its version: client-go's behaviour (an update for
-    /// every object). [`Relist::probe`] then reports all of them as needed, and
-    /// [`skip_unchanged`](Self::skip_unchanged) has no effect, so that an object which changed without changing its
-    /// version is stored and delivered as listed. Off by default.
+    /// Whether a relist queues every object that it lists, whatever its version: client-go's
+    /// behaviour (an update for every object). [`Relist::probe`] then reports all of them as
+    /// needed, and [`skip_unchanged`](Self::skip_unchanged) has no effect, so that an object which
+    /// changed without changing its version is stored and delivered as listed. Off by default.
     pub fn notify_unchanged(mut self, notify: bool) -> Self {
         self.fifo.notify_unchanged = notify;
         self
     }
 
-    /// [`ready`](DeltaFifo::ready) waits while `deltas` or more are pending. Without it the queue is unbounded: a key whose
-    /// handler is stuck grows by one delta an offer. A mark of 0 counts as 1.
+    /// [`ready`](DeltaFifo::ready) waits while `deltas` or more are pending. Without it the queue
+    /// is unbounded: a key whose handler is stuck grows by one delta an offer. A mark of 0 counts
+    /// as 1.
     pub fn high_water(mut self, deltas: usize) -> Self {
         self.fifo.depth = Depth::new(Some(deltas));
         self
     }
 
-    /// Whether the queue keeps track of what is [applied](DeltaFifo::applied_version). Off by default: then there are no
-    /// [`bookmark`](DeltaFifo::bookmark)s. Those and commits move the version, events alone do not: with several producers the
-    /// greatest version offered does not say that all before it were. Who feeds the queue from one watch bookmarks the last
-    /// event's version whenever nothing more is ready. It costs one short lock and one allocation for a batch, or for an item popped
-    /// alone, and one more lock when its handlers have ended. While a handler runs, each bookmark that comes meanwhile is
-    /// kept, some 40 bytes.
+    /// Whether the queue keeps track of what is [applied](DeltaFifo::applied_version). Off by
+    /// default: then there are no [`bookmark`](DeltaFifo::bookmark)s. Those and commits move the
+    /// version, events alone do not: with several producers the greatest version offered does not
+    /// say that all before it were. Who feeds the queue from one watch bookmarks the last event's
+    /// version whenever nothing more is ready. It costs one short lock and one allocation for a
+    /// batch, or for an item popped alone, and one more lock when its handlers have ended. While a
+    /// handler runs, each bookmark that comes meanwhile is kept, some 40 bytes.
     pub fn track_applied(mut self, track: bool) -> Self {
         self.fifo.queue.track(track);
         self
@@ -371,7 +387,8 @@ impl<T, M> DeltaFifo<T, M> {
 }
 
 impl<T, M> Drop for DeltaFifo<T, M> {
-    /// Releases what is pending, so that the slots can be freed with the table. (A forgotten [`Popped`] leaks its key.)
+    /// Releases what is pending, so that the slots can be freed with the table. (A forgotten
+    /// [`Popped`] leaks its key.)
     fn drop(&mut self) {
         mutant!(DroppedQueueForgets => return);
         // One object's drop that panics must not keep the others.

@@ -1,6 +1,7 @@
-//! What others are told when a step is over: sleeping consumers of keys, and who waits for room or for the initial
-//! population of its end. Telling runs wakers, which are user code. So all of it comes last, with everything counted and
-//! queued and no lock held. (What a waker panics with ends in `sync/event.rs`.)
+//! What others are told when a step is over: sleeping consumers of keys, and who waits for room or
+//! for the initial population of its end. Telling runs wakers, which are user code. So all of it
+//! comes last, with everything counted and queued and no lock held. (What a waker panics with ends
+//! in `sync/event.rs`.)
 
 use super::DeltaFifo;
 use crate::Meta;

@@ -1,7 +1,8 @@
-//! Offers of one object: each pushes with its shard held against other offers, so a slot has one such pusher at a time, and
-//! joins the queue before the shard is released, so the order across keys is that of the offers. A relist's pages, batches
-//! and readers may be in the shard meanwhile. User code (key function, transformer, known objects, the objects' drop) runs
-//! before or after that.
+//! Offers of one object: each pushes with its shard held against other offers, so a slot has one
+//! such pusher at a time, and joins the queue before the shard is released, so the order across
+//! keys is that of the offers. A relist's pages, batches and readers may be in the shard
+//! meanwhile. User code (key function, transformer, known objects, the objects' drop) runs before
+//! or after that.
 
 use std::ops::{Deref, DerefMut};
 
@@ -42,9 +43,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Ok(())
     }
 
-    /// Queues `Deleted` (client-go `Delete`) for an object, or for a [`DeletedFinalStateUnknown`] when its last state
-    /// was not seen. Ignored when the key is neither pending nor known, nor is being handled: a delete during a handler
-    /// counts as if it came just after it. O(1).
+    /// Queues `Deleted` (client-go `Delete`) for an object, or for a [`DeletedFinalStateUnknown`]
+    /// when its last state was not seen. Ignored when the key is neither pending nor known, nor is
+    /// being handled: a delete during a handler counts as if it came just after it. O(1).
     ///
     /// # Errors
     /// [`OfferError`]: no key, or the transformer failed; nothing was queued, as in client-go. It does not see tombstones: one
@@ -74,8 +75,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         })))
     }
 
-    /// The same as [`delete`](Self::delete) by the relist of that generation, while it is the current one. It is of that
-    /// relist: like what that lists, it populates nothing by itself, and if it `marks`, it is of the initial population.
+    /// The same as [`delete`](Self::delete) by the relist of that generation, while it is the
+    /// current one. It is of that relist: like what that lists, it populates nothing by itself,
+    /// and if it `marks`, it is of the initial population.
     pub(super) fn delete_in(
         &self,
         generation: u32,
@@ -97,7 +99,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         };
         let (hash, missing) = (self.core.table.hash(&key), self.missing());
         let shard = self.core.table.shard(hash).write();
-        // While this lock is held that stays so: a newer relist's begin passes it before it lists anything.
+        // While this lock is held that stays so: a newer relist's begin passes it before it lists
+        // anything.
         if !mutant!(OldDeleteCounts => true; self.relists.is_current(generation, within)) {
             return Err(RelistError::Superseded.into());
         }
@@ -108,9 +111,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         done
     }
 
-    /// Whether a deletion of `key` can count: the transformer sees only such. A key without a slot, or whose slot only waits
-    /// for its entry in a backlog, has no handler, so what the store elsewhere says after that look was true at some time
-    /// since.
+    /// Whether a deletion of `key` can count: the transformer sees only such. A key without a
+    /// slot, or whose slot only waits for its entry in a backlog, has no handler, so what the
+    /// store elsewhere says after that look was true at some time since.
     fn may_exist(&self, key: &[u8]) -> bool {
         let hash = self.core.table.hash(key);
         let exists = |slot: &Slot<T>| slot.state() != State::Idle || slot.is_known();
@@ -135,8 +138,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Queues `deltas` as they are, unless the key is pending (client-go `AddIfNotPresent`). They are never folded into one
-    /// another.
+    /// Queues `deltas` as they are, unless the key is pending (client-go `AddIfNotPresent`). They
+    /// are never folded into one another.
     ///
     /// # Errors
     /// [`KeyError`]: the deltas are empty, or their newest object has no key.
@@ -157,7 +160,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     pub(super) fn push(&self, key: &[u8], pending: Pending<T>, rule: Rule, missing: Missing) {
         let hash = self.core.table.hash(key);
         let lock = self.core.table.shard(hash);
-        // Not exclusively: a relist's thread that lost its core with the shard in its hands would keep offers waiting.
+        // Not exclusively: a relist's thread that lost its core with the shard in its hands would
+        // keep offers waiting.
         let shard = lock.upgradable_read();
         if let Some(place) = shard.place_of(hash, key) {
             self.push_at(shard, place, key, pending, rule, missing);
@@ -169,7 +173,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// The same, whether the key has a slot or not, with the shard held exclusively; it is released.
+    /// The same, whether the key has a slot or not, with the shard held exclusively; it is
+    /// released.
     pub(super) fn push_or_insert(
         &self,
         mut shard: impl DerefMut<Target = Shard<T>>,
@@ -183,8 +188,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.push_at(shard, place, key, pending, rule, missing)
     }
 
-    /// The same for a slot of a shard that is held against other offers; it is released. Whether the delta counts, as far as
-    /// is known by then.
+    /// The same for a slot of a shard that is held against other offers; it is released. Whether
+    /// the delta counts, as far as is known by then.
     fn push_at(
         &self,
         shard: impl Deref<Target = Shard<T>>,
@@ -237,8 +242,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         true
     }
 
-    /// What an offer stamps with, 0 for nothing: a key that is written while a relist is open is not swept by it; any other
-    /// only if it was listed before. Asked with the shard's lock held.
+    /// What an offer stamps with, 0 for nothing: a key that is written while a relist is open is
+    /// not swept by it; any other only if it was listed before. Asked with the shard's lock held.
     fn stamp_of_offer(&self, key: &[u8], rule: Rule) -> u32 {
         mutant!(OffersDoNotStamp => return 0);
         mutant!(DeltasDoNotStamp => if rule == Rule::IfAbsent { return 0 });
@@ -247,8 +252,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if writes || open != 0 && self.is_listed_by_any(key) { open } else { 0 }
     }
 
-    /// Notes a key that a relist lists, for a store elsewhere: its slot does not live long enough to
-    /// carry the stamp.
+    /// Notes a key that a relist lists, for a store elsewhere: its slot does not live long enough
+    /// to carry the stamp.
     pub(super) fn list_elsewhere(&self, generation: u32, key: &[u8]) {
         if let Known::Elsewhere { listed, .. } = &self.known {
             listed.insert(generation, as_str(key));
@@ -282,7 +287,8 @@ pub(super) enum Missing {
     Insert,
     /// Nothing: the offer is ignored.
     Ignore,
-    /// Asks the store elsewhere: with a slot made for that, held as a handler would, so that no handler changes the answer
-    /// before it counts. Settle asks and decides, as it does after a handler.
+    /// Asks the store elsewhere: with a slot made for that, held as a handler would, so that no
+    /// handler changes the answer before it counts. Settle asks and decides, as it does after a
+    /// handler.
     Ask,
 }

@@ -1,5 +1,6 @@
-//! Looking at what is pending without taking it. Each look takes a shard's exclusive lock for as long as its slots are
-//! copied; a taker that meets a slot being copied waits those few instructions.
+//! Looking at what is pending without taking it. Each look takes a shard's exclusive lock for as
+//! long as its slots are copied; a taker that meets a slot being copied waits those few
+//! instructions.
 
 use super::DeltaFifo;
 use super::resolve::resolve;
@@ -10,8 +11,8 @@ use crate::key::{KeyBuf, as_str};
 use crate::{Delta, Deltas, KeySource, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// A copy of the deltas pending for the key of `of`, `None` when there are none (client-go `Get`). What a handler has
-    /// in hand is not pending. O(deltas).
+    /// A copy of the deltas pending for the key of `of`, `None` when there are none (client-go
+    /// `Get`). What a handler has in hand is not pending. O(deltas).
     ///
     /// # Errors
     /// [`KeyError`] when it has no key.
@@ -24,13 +25,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Ok(self.peek(&key))
     }
 
-    /// A copy of the deltas pending for `key` (client-go `GetByKey`), with those that came over a running handler and count
-    /// only if it leaves something behind. O(deltas).
+    /// A copy of the deltas pending for `key` (client-go `GetByKey`), with those that came over a
+    /// running handler and count only if it leaves something behind. O(deltas).
     pub fn get_by_key(&self, key: &str) -> Option<Deltas<T>> {
         self.peek(key.as_bytes())
     }
 
-    /// The newest delta of every pending key, in no particular order (client-go `List`). O(pending deltas).
+    /// The newest delta of every pending key, in no particular order (client-go `List`). O(pending
+    /// deltas).
     pub fn list(&self) -> Vec<Delta<T>> {
         self.peek_all(|_, deltas| deltas.newest().cloned())
     }
@@ -62,7 +64,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 }
 
-/// A slot's list, copied under the lock. Resolved and released after it: a copy may be the last to hold an object.
+/// A slot's list, copied under the lock. Resolved and released after it: a copy may be the last to
+/// hold an object.
 struct Copied<T> {
     list: Vec<Pending<T>>,
     known: Option<Arc<T>>,
@@ -74,11 +77,12 @@ impl<T> Copied<T> {
         Some(Self { list, known })
     }
 
-    /// `None`: all of it stands for the newest state, and there is none. A Sync over a handler that has deleted its key
-    /// is like that, until the handler ends and it is dropped.
+    /// `None`: all of it stands for the newest state, and there is none. A Sync over a handler
+    /// that has deleted its key is like that, until the handler ends and it is dropped.
     ///
-    /// What came over a running handler and counts only when nothing else is pending (a Sync, `add_if_not_present`) is not
-    /// shown behind something: it will not count, and a Sync would show an object older than what stands before it.
+    /// What came over a running handler and counts only when nothing else is pending (a Sync,
+    /// `add_if_not_present`) is not shown behind something: it will not count, and a Sync would
+    /// show an object older than what stands before it.
     fn resolve(self, key: &str) -> Option<Deltas<T>> {
         let mut list: Vec<Pending<T>> = Vec::with_capacity(self.list.len());
         for pending in self.list {

@@ -1,9 +1,10 @@
 //! Taking one key: the guard [`Popped`], and the closures that wrap it.
 //!
-//! How a handler can end: success or error settles the slot. A panic is reported, the slot settled, its deltas not put
-//! back. A guard dropped without a verdict (a cancelled future) puts them back, in front. A guard that is leaked
-//! (`mem::forget`) never ends: its key stays in flight, and what waits for that handler waits for ever (see
-//! [`Popped`]). Other keys are handled on.
+//! How a handler can end: success or error settles the slot. A panic is reported, the slot
+//! settled, its deltas not put back. A guard dropped without a verdict (a cancelled future) puts
+//! them back, in front. A guard that is leaked (`mem::forget`) never ends: its key stays in
+//! flight, and what waits for that handler waits for ever (see [`Popped`]). Other keys are handled
+//! on.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +21,8 @@ use crate::engine::sync::{Arc, assert_none_held, mutant};
 use crate::error::{Closed, PopError, ProcessError, StoreError, panic_message, unharmed};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
 
-/// A handler slower than this, with more than [`SLOW_DEPTH`] deltas waiting, is reported (client-go's thresholds).
+/// A handler slower than this, with more than [`SLOW_DEPTH`] deltas waiting, is reported
+/// (client-go's thresholds).
 pub(crate) const SLOW: Duration = Duration::from_millis(100);
 pub(super) const SLOW_DEPTH: usize = 10;
 
@@ -74,8 +76,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.queue.wait_async(|| self.try_pop()).await
     }
 
-    /// Takes the next key and calls `handler` with it (client-go `Pop`). The key is settled when it returns: its deltas are
-    /// gone, also after an error, unless the handler asked for them to be put back ([`Popped::retry`]).
+    /// Takes the next key and calls `handler` with it (client-go `Pop`). The key is settled when
+    /// it returns: its deltas are gone, also after an error, unless the handler asked for them to
+    /// be put back ([`Popped::retry`]).
     ///
     /// # Errors
     /// [`ProcessError`]: the queue is closed and empty, or the handler failed or panicked. A panic goes no further.
@@ -141,13 +144,15 @@ enum Verdict {
 
 /// One popped key with its deltas: a guard. While it lives no other consumer gets the key.
 ///
-/// End it with [`done`](Self::done), [`requeue`](Self::requeue) or, over a fused store, [`apply`](Self::apply). Dropped
-/// without a verdict it puts its deltas back in front of what came meanwhile; dropped while the thread unwinds, whatever
-/// the cause, it counts as panicked and does not.
+/// End it with [`done`](Self::done), [`requeue`](Self::requeue) or, over a fused store,
+/// [`apply`](Self::apply). Dropped without a verdict it puts its deltas back in front of what came
+/// meanwhile; dropped while the thread unwinds, whatever the cause, it counts as panicked and does
+/// not.
 ///
 /// If it is leaked (`mem::forget`), its handler never ends: its key is never handed out again,
-/// [`has_synced`](DeltaFifo::has_synced) stays false if the item belongs to the initial population, and the
-/// [applied version](DeltaFifo::applied_version) never passes it. Other keys are handled on.
+/// [`has_synced`](DeltaFifo::has_synced) stays false if the item belongs to the initial
+/// population, and the [applied version](DeltaFifo::applied_version) never passes it. Other keys
+/// are handled on.
 #[must_use = "a dropped item goes back to the queue: end it with done, apply or requeue"]
 pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,
@@ -167,7 +172,8 @@ pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     spent: Spent<T>,
 }
 
-/// Objects that are in no delta any more, nor known. Released last: should that panic, the key is settled, and all of it told.
+/// Objects that are in no delta any more, nor known. Released last: should that panic, the key is
+/// settled, and all of it told.
 struct Spent<T> {
     /// Replaced last. Most items have no other.
     replaced: Option<Arc<T>>,
@@ -261,8 +267,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         self.spent.release();
     }
 
-    /// Settles the slot. What is not put back is dropped with the fields, last: should an object's drop panic,
-    /// its key is settled.
+    /// Settles the slot. What is not put back is dropped with the fields, last: should an object's
+    /// drop panic, its key is settled.
     #[allow(clippy::inline_always)] // Two copies: handlers that do not panic do not pay for the code of the other.
     #[inline(always)]
     fn settle(&mut self, running: RunningSlot<T>, panicked: bool) {
@@ -312,11 +318,12 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         self.is_initial
     }
 
-    /// Applies the deltas to the fused store, oldest first, and tells `handler` of each what it changed. The item is
-    /// handled by that: after it a drop does not put it back.
+    /// Applies the deltas to the fused store, oldest first, and tells `handler` of each what it
+    /// changed. The item is handled by that: after it a drop does not put it back.
     ///
-    /// Old objects come without a look-up, and are released with the item. Should `handler` panic, the deltas after that one
-    /// are applied all the same, untold, so that the store does not fall behind.
+    /// Old objects come without a look-up, and are released with the item. Should `handler` panic,
+    /// the deltas after that one are applied all the same, untold, so that the store does not fall
+    /// behind.
     ///
     /// # Errors
     /// [`StoreError::NoStore`]: nothing was applied. [`StoreError::NotIndexed`]: everything was; the last index error.
@@ -336,8 +343,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         applying.error.take().map_or(Ok(()), Err)
     }
 
-    /// Asks that the deltas be put back when the handler has ended, in front of what came meanwhile (client-go
-    /// `ErrRequeue`). Has no effect once they are applied.
+    /// Asks that the deltas be put back when the handler has ended, in front of what came
+    /// meanwhile (client-go `ErrRequeue`). Has no effect once they are applied.
     pub fn retry(&mut self) {
         self.verdict = Verdict::PutBack;
     }
@@ -347,7 +354,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         self.end();
     }
 
-    /// Puts the deltas back, in front of what came meanwhile. The key goes to the tail of the queue.
+    /// Puts the deltas back, in front of what came meanwhile. The key goes to the tail of the
+    /// queue.
     pub fn requeue(mut self) {
         self.retry();
         self.end();
@@ -430,7 +438,8 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> 
 impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Drop for Applying<'_, T, M, F> {
     fn drop(&mut self) {
         while !self.rest.is_empty() {
-            // Perhaps a panic is under way already: another one, of user code, must not become an abort.
+            // Perhaps a panic is under way already: another one, of user code, must not become an
+            // abort.
             unharmed(|| self.next(false));
         }
     }

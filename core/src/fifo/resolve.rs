@@ -15,8 +15,9 @@ pub(super) struct Resolved<T> {
     pub(super) folded: Vec<DeltaObject<T>>,
 }
 
-/// Folds `list`, oldest first: deletions in a row become one, and deltas that stand for the newest state get it: the
-/// newest object before them in the list, else the one `known` now, else the one they brought.
+/// Folds `list`, oldest first: deletions in a row become one, and deltas that stand for the newest
+/// state get it: the newest object before them in the list, else the one `known` now, else the one
+/// they brought.
 pub(super) fn resolve<T>(key: &str, list: Vec<Pending<T>>, known: impl Fn() -> Option<Arc<T>>) -> Resolved<T> {
     let mut resolved = Resolved { deltas: Deltas::new(), marks: 0, weight: 0, folded: Vec::new() };
     let deltas = &mut resolved.deltas;

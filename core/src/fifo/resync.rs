@@ -11,8 +11,9 @@ use crate::engine::sync::{assert_none_held, mutant};
 use crate::{DeltaType, KnownObjects, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Queues `Sync`, with the known object, for every known key without pending deltas (client-go `Resync`). Without known
-    /// objects it does nothing. A key whose handler runs is decided when that ends. O(known).
+    /// Queues `Sync`, with the known object, for every known key without pending deltas (client-go
+    /// `Resync`). Without known objects it does nothing. A key whose handler runs is decided when
+    /// that ends. O(known).
     pub fn resync(&self) {
         match &self.known {
             Known::Nowhere => {}
@@ -43,7 +44,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             if self.ordered_walks {
                 continue;
             }
-            // In the queue before the lock is released, so that what is offered to this shard next stands behind.
+            // In the queue before the lock is released, so that what is offered to this shard next
+            // stands behind.
             let count = idle.len();
             mutant!(ResyncQueuesAfterUnlock => {
                 drop(shard);
@@ -62,8 +64,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     fn resync_elsewhere(&self, objects: &dyn KnownObjects<T>) {
-        // Here no idle slot knows anything, so this reaches only keys whose handlers run: of those the store may know
-        // one only when its first handler has ended.
+        // Here no idle slot knows anything, so this reaches only keys whose handlers run: of those
+        // the store may know one only when its first handler has ended.
         let mut running = HashSet::new();
         self.resync_slots(|key| {
             running.insert(key.to_owned());

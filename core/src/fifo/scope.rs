@@ -9,13 +9,13 @@ use crate::scope::{KeyScope, ScopeId, check_common_keys};
 use crate::store::applied::Origin;
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Adds a scope, which is then relisted by itself with [`begin_replace_in`](Self::begin_replace_in).
-    /// Relists of different scopes run at once, do not supersede each other, and each deletes keys of
-    /// its own scope only.
+    /// Adds a scope, which is then relisted by itself with
+    /// [`begin_replace_in`](Self::begin_replace_in). Relists of different scopes run at once, do
+    /// not supersede each other, and each deletes keys of its own scope only.
     ///
-    /// The first list of every scope that is added before the queue is populated belongs to the initial
-    /// population: [`has_synced`](Self::has_synced) waits for all of them, and nothing else populates
-    /// the queue. A scope that is added later is not waited for.
+    /// The first list of every scope that is added before the queue is populated belongs to the
+    /// initial population: [`has_synced`](Self::has_synced) waits for all of them, and nothing
+    /// else populates the queue. A scope that is added later is not waited for.
     ///
     /// O(1) if all scopes are namespaces. A predicate is asked about every key that is known or
     /// pending, and from then on about every key that is listed.
@@ -47,8 +47,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ///
     /// # Errors
     /// [`ScopeError`]: the scope has a name or a key in common with another one, it is a namespace and
-    /// the keys are those of a function, or a relist is open that it could overlap with. Nothing was
-    /// changed.
+    /// the keys are those of a function, or a relist is open that it could overlap with. Nothing
+    /// was changed.
     ///
     /// # Panics
     /// If the predicate of a scope panics.
@@ -84,9 +84,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Begins a relist of a scope; it supersedes one of the same scope that is still open. See
     /// [`begin_replace`](Self::begin_replace).
     ///
-    /// Objects whose keys do not belong to the scope are refused, and `probe`, `keep` and `delete` fail
-    /// for such keys. After [`remove_scope`](Self::remove_scope) each call of the relist fails with
-    /// [`RelistError::UnknownScope`].
+    /// Objects whose keys do not belong to the scope are refused, and `probe`, `keep` and `delete`
+    /// fail for such keys. After [`remove_scope`](Self::remove_scope) each call of the relist
+    /// fails with [`RelistError::UnknownScope`].
     pub fn begin_replace_in(&self, scope: &ScopeId) -> Relist<'_, T, M> {
         Relist::borrowed(self, self.begin_relist_in(scope))
     }
@@ -96,8 +96,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Relist::shared(Arc::clone(this), this.begin_relist_in(scope))
     }
 
-    /// Declares that everything in `scope` up to `version` has been offered. The applied version is the
-    /// least of the scopes'. See [`bookmark`](Self::bookmark). O(scopes).
+    /// Declares that everything in `scope` up to `version` has been offered. The applied version
+    /// is the least of the scopes'. See [`bookmark`](Self::bookmark). O(scopes).
     ///
     /// # Errors
     /// As for [`bookmark`](Self::bookmark). A scope that was removed is ignored.
@@ -123,17 +123,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Removes a scope: a deletion is queued for each of its keys that is known or pending, as by the
-    /// commit of an empty relist, and an open relist of it is superseded. Stop what feeds the scope
-    /// first: a key that is offered meanwhile may stay. O(known).
+    /// Removes a scope: a deletion is queued for each of its keys that is known or pending, as by
+    /// the commit of an empty relist, and an open relist of it is superseded. Stop what feeds the
+    /// scope first: a key that is offered meanwhile may stay. O(known).
     ///
     /// # Errors
-    /// [`RelistError::UnknownScope`] if it was removed before; [`RelistError::Exhausted`]. Nothing was
-    /// changed.
+    /// [`RelistError::UnknownScope`] if it was removed before; [`RelistError::Exhausted`]. Nothing
+    /// was changed.
     ///
     /// # Panics
-    /// If the predicate of a scope panics, or a store elsewhere does. The scope is removed, and some of
-    /// its keys may stay.
+    /// If the predicate of a scope panics, or a store elsewhere does. The scope is removed, and
+    /// some of its keys may stay.
     pub fn remove_scope(&self, scope: &ScopeId) -> Result<Committed, RelistError> {
         let (course, completes) = self.begin_removal(scope)?;
         let deleted = self.sweep(&course);

@@ -1,9 +1,10 @@
 //! The end of a handler: the slot goes idle, goes back to the queue, or is retired.
 //!
-//! Deltas that were pushed while the handler ran under a rule that depends on what it leaves behind (a deletion, a
-//! Sync, `add_if_not_present`) are decided here, as if they had come just after the handler. Decided at the next take
-//! instead, there would be empty pops. A slot that ends with nothing known is retired by its owner, still running: after
-//! EMPTY another consumer could push, take and free it in between.
+//! Deltas that were pushed while the handler ran under a rule that depends on what it leaves
+//! behind (a deletion, a Sync, `add_if_not_present`) are decided here, as if they had come just
+//! after the handler. Decided at the next take instead, there would be empty pops. A slot that
+//! ends with nothing known is retired by its owner, still running: after EMPTY another consumer
+//! could push, take and free it in between.
 
 use super::news::News;
 use super::{DeltaFifo, Known};
@@ -19,7 +20,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.settle_behind(Vec::new(), running, marks)
     }
 
-    /// The same, and `front` goes back in front of what came meanwhile. The caller has a hold on the epoch that it is of.
+    /// The same, and `front` goes back in front of what came meanwhile. The caller has a hold on
+    /// the epoch that it is of.
     #[cold]
     pub(super) fn put_back(&self, front: Pending<T>, running: RunningSlot<T>, marks: usize) -> Settled<T> {
         self.depth.add(front.weight());
@@ -40,8 +42,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Settled { is_queued: queued.is_some(), _left_out: left_out }
     }
 
-    /// Ends `running`, with `kept` in front of what was pushed over it. If the slot is queued again, for how many consumers
-    /// that is news.
+    /// Ends `running`, with `kept` in front of what was pushed over it. If the slot is queued
+    /// again, for how many consumers that is news.
     #[inline]
     fn end(
         &self,
@@ -68,8 +70,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Queues `running` with `kept`, and says for how many consumers that is news; both come back when more was pushed
-    /// over it.
+    /// Queues `running` with `kept`, and says for how many consumers that is news; both come back
+    /// when more was pushed over it.
     #[inline(never)] // Most handlers end with nothing pushed over them, and do not pay for the code of it.
     fn queue_again(
         &self,
@@ -120,8 +122,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Whether the key is known now that its handler has ended. A store elsewhere is asked, and what it says becomes the
-    /// object of `pending` where that stands for the newest state; when it fails, `otherwise`.
+    /// Whether the key is known now that its handler has ended. A store elsewhere is asked, and
+    /// what it says becomes the object of `pending` where that stands for the newest state; when
+    /// it fails, `otherwise`.
     fn is_known_after(
         &self,
         running: &RunningSlot<T>,
@@ -157,12 +160,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 pub(super) struct Settled<T> {
     /// Whether the slot is queued again.
     pub(super) is_queued: bool,
-    /// Of most there is none, and room for it in every settled slot would cost them some forty instructions.
+    /// Of most there is none, and room for it in every settled slot would cost them some forty
+    /// instructions.
     _left_out: Option<Box<LeftOut<T>>>,
 }
 
-/// What the decisions took out of the counts, and the objects that are not needed any more. Should the drop of one panic,
-/// its key is settled already.
+/// What the decisions took out of the counts, and the objects that are not needed any more. Should
+/// the drop of one panic, its key is settled already.
 struct LeftOut<T> {
     weight: usize,
     marks: usize,

@@ -1,7 +1,8 @@
-//! An event on its way into the fused store. All of it is written first, then all of it is told: so a handler finds the
-//! store as of its event, also within a relist.
+//! An event on its way into the fused store. All of it is written first, then all of it is told:
+//! so a handler finds the store as of its event, also within a relist.
 //!
-//! Only whoever has the turn writes the store, so what a relist finds missing when it begins is missing until it ends.
+//! Only whoever has the turn writes the store, so what a relist finds missing when it begins is
+//! missing until it ends.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -16,7 +16,8 @@ pub enum Event<T> {
         /// What happened to it.
         delta: Delta<T>,
     },
-    /// These are all objects there are, and whatever else is known is gone (client-go `ReplacedAll`).
+    /// These are all objects there are, and whatever else is known is gone (client-go
+    /// `ReplacedAll`).
     ReplacedAll(Box<ReplacedAll<T>>),
     /// Everything known is told of once more (client-go `SyncAll`).
     SyncAll,
@@ -52,7 +53,8 @@ impl<T: fmt::Debug> fmt::Debug for Event<T> {
     }
 }
 
-/// A relist as one event: all objects, in list order, with their keys (client-go `ReplacedAllInfo`).
+/// A relist as one event: all objects, in list order, with their keys (client-go
+/// `ReplacedAllInfo`).
 pub struct ReplacedAll<T> {
     version: Box<str>,
     keys: Keys,
@@ -90,15 +92,15 @@ impl<T> ReplacedAll<T> {
         self.keys.iter().zip(&*self.objects)
     }
 
-    /// Keys that are listed, too, but without an object: what is known under them stays as it is. See
-    /// [`replace_keeping`](crate::InOrderFifo::replace_keeping).
+    /// Keys that are listed, too, but without an object: what is known under them stays as it is.
+    /// See [`replace_keeping`](crate::InOrderFifo::replace_keeping).
     #[must_use]
     pub fn kept(&self) -> impl ExactSizeIterator<Item = &str> {
         self.kept.iter().map(|key| &**key)
     }
 
-    /// Whether everything known stays, listed or not: an object is listed whose key could not be had. See
-    /// [`replace_keeping_unlisted`](crate::InOrderFifo::replace_keeping_unlisted).
+    /// Whether everything known stays, listed or not: an object is listed whose key could not be
+    /// had. See [`replace_keeping_unlisted`](crate::InOrderFifo::replace_keeping_unlisted).
     #[must_use]
     pub fn keeps_unlisted(&self) -> bool {
         self.keeps_unlisted

@@ -1,13 +1,15 @@
 //! The log: the order of events, and whose turn it is.
 //!
-//! Producers append to a `SegQueue` without a lock. Whoever pops has a *turn*: from the take until its guard is dropped
-//! nobody else takes anything, so that handlers run one after another, in the order of arrival. A turn is a flag, not a
-//! lock that is held: a short mutex guards it while events are taken or given back, and never while a handler runs.
+//! Producers append to a `SegQueue` without a lock. Whoever pops has a *turn*: from the take until
+//! its guard is dropped nobody else takes anything, so that handlers run one after another, in the
+//! order of arrival. A turn is a flag, not a lock that is held: a short mutex guards it while
+//! events are taken or given back, and never while a handler runs.
 //!
-//! Sleeping: a consumer registers, looks again, then sleeps. An appended event wakes one consumer. During
-//! a turn it wakes one in vain, which finds the turn taken and sleeps again; so the end of a turn wakes
-//! one for each event that is left. All are `additional` notifications: a consumer that was notified may
-//! be a future that nobody polls, and must not keep later events from the others.
+//! Sleeping: a consumer registers, looks again, then sleeps. An appended event wakes one consumer.
+//! During a turn it wakes one in vain, which finds the turn taken and sleeps again; so the end of
+//! a turn wakes one for each event that is left. All are `additional` notifications: a consumer
+//! that was notified may be a future that nobody polls, and must not keep later events from the
+//! others.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -52,7 +54,8 @@ impl<T> Log<T> {
         self.ready.notify(1_usize.additional());
     }
 
-    /// Begins a turn with up to `max` events. `None`: there is none now, or somebody has a turn, who may give events back.
+    /// Begins a turn with up to `max` events. `None`: there is none now, or somebody has a turn,
+    /// who may give events back.
     pub(super) fn take(&self, max: usize) -> Option<Result<Taken<T>, Closed>> {
         let mut head = self.head.lock();
         if mutant!(TurnsOverlap => false; head.is_taken) {
@@ -69,8 +72,8 @@ impl<T> Log<T> {
         head.front.pop_front().or_else(|| self.tail.pop())
     }
 
-    /// Up to `room` more events for a batch that begins with `first`: deltas of keys that it has not yet. (Should the hashes
-    /// of two keys be equal, the batch is shorter than it might be.)
+    /// Up to `room` more events for a batch that begins with `first`: deltas of keys that it has
+    /// not yet. (Should the hashes of two keys be equal, the batch is shorter than it might be.)
     fn fitting(&self, head: &mut Head<T>, first: &Entry<T>, room: usize) -> VecDeque<Entry<T>> {
         let mut rest = VecDeque::new();
         let Some(first) = first.hash.filter(|_| room > 0) else { return rest };
@@ -88,7 +91,8 @@ impl<T> Log<T> {
         rest
     }
 
-    /// Ends a turn. What is `left` of it comes first again, in its order. With no lock held: it may run a waker.
+    /// Ends a turn. What is `left` of it comes first again, in its order. With no lock held: it
+    /// may run a waker.
     pub(super) fn release(&self, left: impl DoubleEndedIterator<Item = Entry<T>>) {
         let mut head = self.head.lock();
         for entry in left.rev() {

@@ -9,8 +9,8 @@
 //! | `apply` | an event's way into the fused store |
 //! | `roles` | the queue behind the traits |
 //!
-//! Of the queue by key it shares the store's slots, `has_synced` and the depth gauge (`fifo/initial.rs`, `fifo/depth.rs`);
-//! nothing is ever pushed onto a slot here.
+//! Of the queue by key it shares the store's slots, `has_synced` and the depth gauge
+//! (`fifo/initial.rs`, `fifo/depth.rs`); nothing is ever pushed onto a slot here.
 
 mod apply;
 mod event;
@@ -31,13 +31,15 @@ pub use event::{Event, ReplacedAll};
 use log::Log;
 pub use turn::Turn;
 
-/// A queue of events in the order of their arrival, across keys (client-go `RealFIFO`, which its informers use by default since 1.33,
-/// here with atomic events): for any number of producers, and one consumer at a time.
+/// A queue of events in the order of their arrival, across keys (client-go `RealFIFO`, which its
+/// informers use by default since 1.33, here with atomic events): for any number of producers, and
+/// one consumer at a time.
 ///
-/// Every delta is handed out, one by one: none is folded into another, and a deletion of what nobody knows is told too. A
-/// relist and a resync are one event each. Whoever pops has the [turn](Turn) until its guard is dropped; other consumers
-/// wait for it. So handlers never overlap, and each finds the store as of its event. No lock is held while a handler runs:
-/// offers and readers go on meanwhile.
+/// Every delta is handed out, one by one: none is folded into another, and a deletion of what
+/// nobody knows is told too. A relist and a resync are one event each. Whoever pops has the
+/// [turn](Turn) until its guard is dropped; other consumers wait for it. So handlers never
+/// overlap, and each finds the store as of its event. No lock is held while a handler runs: offers
+/// and readers go on meanwhile.
 ///
 /// # This one or the queue by key
 /// | | [`DeltaFifo`](crate::DeltaFifo) | `InOrderFifo` |
@@ -51,18 +53,21 @@ pub use turn::Turn;
 /// | the [applied version](crate::DeltaFifo::applied_version) | with [`track_applied`](crate::DeltaFifoBuilder::track_applied) | not tracked: waiting for one is an [error](crate::VersionError::NotTracked) |
 /// | a relist's memory | a page | the whole list with its keys, beside what is known, until it is handled |
 ///
-/// Take this one where the order across keys matters (objects that refer to each other, a log of everything), or where a
-/// relist must be seen as a whole. Both share the store, one slot a key, and the traits.
+/// Take this one where the order across keys matters (objects that refer to each other, a log of
+/// everything), or where a relist must be seen as a whole. Both share the store, one slot a key,
+/// and the traits.
 ///
 /// # A relist
-/// waits in the queue as the list. In its turn all of it is applied, then its handler is told of all of it, before anything
-/// else is handled: it is atomic for handlers. For readers of the store it is so per key: they can see part of it (in
-/// client-go all or none). In a queue without a store the event itself is handed out.
+/// waits in the queue as the list. In its turn all of it is applied, then its handler is told of
+/// all of it, before anything else is handled: it is atomic for handlers. For readers of the store
+/// it is so per key: they can see part of it (in client-go all or none). In a queue without a
+/// store the event itself is handed out.
 ///
 /// # Bounds
-/// An offer is O(1) and one allocation for its key; it takes no lock, and touches no slot. The queue is unbounded unless
-/// [`high_water`](InOrderFifoBuilder::high_water) is honoured by the producers. (client-go's bounds it by keeping its lock
-/// while a handler runs, once 2,000 events wait.)
+/// An offer is O(1) and one allocation for its key; it takes no lock, and touches no slot. The
+/// queue is unbounded unless [`high_water`](InOrderFifoBuilder::high_water) is honoured by the
+/// producers. (client-go's bounds it by keeping its lock while a handler runs, once 2,000 events
+/// wait.)
 ///
 /// ```
 /// use std::sync::Arc;
@@ -110,8 +115,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         InOrderFifoBuilder::new(Arc::new(Core::bare(keys)), None, false)
     }
 
-    /// A queue fused with `store`: events [apply](Turn::apply) themselves. From here on that is the only way to write the
-    /// store; read it through [`store`](Self::store) or an [`IndexReader`] made before.
+    /// A queue fused with `store`: events [apply](Turn::apply) themselves. From here on that is
+    /// the only way to write the store; read it through [`store`](Self::store) or an
+    /// [`IndexReader`] made before.
     pub fn over(store: Indexer<T, M>) -> InOrderFifoBuilder<T, M> {
         let (core, _, transformer) = store.into_parts();
         InOrderFifoBuilder::new(core, transformer, true)
@@ -134,8 +140,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.core.keys.key_of(&of.into())
     }
 
-    /// Whether the initial population has been handled: the turn with the first relist has ended, or something else
-    /// populated the queue first. Once true it stays true.
+    /// Whether the initial population has been handled: the turn with the first relist has ended,
+    /// or something else populated the queue first. Once true it stays true.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.initial.has_synced()
@@ -157,16 +163,17 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.initial.wait_async(|| self.is_closed()).await
     }
 
-    /// How much is pending: a delta or a resync counts one, a relist as much as it lists, but one at least. What a turn has
-    /// in hand counts until that ends. A gauge.
+    /// How much is pending: a delta or a resync counts one, a relist as much as it lists, but one
+    /// at least. What a turn has in hand counts until that ends. A gauge.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.depth.pending()
     }
 
-    /// Blocks until less is [pending](Self::pending) than the high-water mark (at once when there is none). Offers never
-    /// wait by themselves: a producer that wants memory bounded calls this before it offers more. Not within a handler: what
-    /// that has in hand is pending until it ends, so it might wait for itself.
+    /// Blocks until less is [pending](Self::pending) than the high-water mark (at once when there
+    /// is none). Offers never wait by themselves: a producer that wants memory bounded calls this
+    /// before it offers more. Not within a handler: what that has in hand is pending until it
+    /// ends, so it might wait for itself.
     ///
     /// # Errors
     /// [`Closed`] when the queue is closed before.
@@ -182,22 +189,23 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.depth.wait_async(|| self.is_closed()).await
     }
 
-    /// Whether the transformer has changed the version of an object: from then on two objects of equal versions need not be
-    /// equal.
+    /// Whether the transformer has changed the version of an object: from then on two objects of
+    /// equal versions need not be equal.
     #[must_use]
     pub fn versions_altered(&self) -> bool {
         self.transform.alters_versions()
     }
 
-    /// Closes the queue: every waiting pop wakes, what is queued is still popped, then pops say [`Closed`]. As in client-go
-    /// an offer after close still queues.
+    /// Closes the queue: every waiting pop wakes, what is queued is still popped, then pops say
+    /// [`Closed`]. As in client-go an offer after close still queues.
     pub fn close(&self) {
         self.log.close();
         self.initial.announce();
         self.depth.announce();
     }
 
-    /// Waits until [`close`](Self::close) is called: for a producer that has nothing to offer, and so would not find out.
+    /// Waits until [`close`](Self::close) is called: for a producer that has nothing to offer, and
+    /// so would not find out.
     pub async fn closed_async(&self) -> Closed {
         self.depth.wait_closed_async(|| self.is_closed()).await
     }
@@ -225,8 +233,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
         }
     }
 
-    /// Changes objects before they are queued (not tombstones). An error, or a panic, refuses that offer. It runs with no lock held. It
-    /// takes the place of the fused store's, if that has one.
+    /// Changes objects before they are queued (not tombstones). An error, or a panic, refuses that
+    /// offer. It runs with no lock held. It takes the place of the fused store's, if that has one.
     pub fn transformer(
         mut self,
         transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,
@@ -235,8 +243,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
         self
     }
 
-    /// [`ready`](InOrderFifo::ready) waits while so much or more is [pending](InOrderFifo::pending). Without it the queue is
-    /// unbounded. A mark of 0 counts as 1.
+    /// [`ready`](InOrderFifo::ready) waits while so much or more is
+    /// [pending](InOrderFifo::pending). Without it the queue is unbounded. A mark of 0 counts as 1.
     pub fn high_water(mut self, mark: usize) -> Self {
         self.fifo.depth = Depth::new(Some(mark));
         self

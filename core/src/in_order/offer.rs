@@ -1,5 +1,5 @@
-//! Offers: one event each, appended to the log. The key and the transformer come first, so that an offer that is refused
-//! has queued nothing.
+//! Offers: one event each, appended to the log. The key and the transformer come first, so that an
+//! offer that is refused has queued nothing.
 
 use super::InOrderFifo;
 use super::event::{Entry, Event, Keys, ReplacedAll};
@@ -27,8 +27,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.offer(DeltaType::Updated, object.into())
     }
 
-    /// Queues `Deleted` (client-go `Delete`) for an object, or for a [`DeletedFinalStateUnknown`] when its last state was
-    /// not seen. It is told whether the key is known or not. Never waits; O(1).
+    /// Queues `Deleted` (client-go `Delete`) for an object, or for a [`DeletedFinalStateUnknown`]
+    /// when its last state was not seen. It is told whether the key is known or not. Never waits;
+    /// O(1).
     ///
     /// # Errors
     /// As for [`add`](Self::add). The transformer does not see tombstones.
@@ -52,9 +53,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         Ok(())
     }
 
-    /// Queues a relist as one event (client-go `Replace`): these are all objects there are, as of `version`. A key that is
-    /// listed twice has the later object in the end. Until its turn has ended the list, with its keys, is held beside what
-    /// is known. Never waits; O(listed).
+    /// Queues a relist as one event (client-go `Replace`): these are all objects there are, as of
+    /// `version`. A key that is listed twice has the later object in the end. Until its turn has
+    /// ended the list, with its keys, is held beside what is known. Never waits; O(listed).
     ///
     /// # Errors
     /// [`RelistError::RefusedWhole`]: an object has no key, or the transformer failed for it. Nothing was queued, and an
@@ -73,12 +74,13 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         Ok(())
     }
 
-    /// The same with what can be had of a list: each of `kept` is listed, too, but has no object here. What the transformer
-    /// refuses is kept as well; what has no key cannot be, and is left out. Both come back with the reason.
+    /// The same with what can be had of a list: each of `kept` is listed, too, but has no object
+    /// here. What the transformer refuses is kept as well; what has no key cannot be, and is left
+    /// out. Both come back with the reason.
     ///
-    /// Of a kept key nothing is told, and what is known in the relist's turn stays: so it is what the events before it made of
-    /// that key, whether they are handled by now or not. A handler with a store of its own finds these keys in
-    /// [`ReplacedAll::kept`].
+    /// Of a kept key nothing is told, and what is known in the relist's turn stays: so it is what
+    /// the events before it made of that key, whether they are handled by now or not. A handler
+    /// with a store of its own finds these keys in [`ReplacedAll::kept`].
     ///
     /// ```
     /// use std::sync::Arc;
@@ -109,9 +111,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         refused
     }
 
-    /// Replaces everything by a list that has an object whose key is not known, and deletes nothing: any
-    /// key that is not listed may be its own. A handler with a store of its own finds that out by
-    /// [`ReplacedAll::keeps_unlisted`]. Returns the objects that were refused.
+    /// Replaces everything by a list that has an object whose key is not known, and deletes
+    /// nothing: any key that is not listed may be its own. A handler with a store of its own finds
+    /// that out by [`ReplacedAll::keeps_unlisted`]. Returns the objects that were refused.
     pub fn replace_keeping_unlisted(&self, list: Vec<Arc<T>>, version: &str) -> Vec<Refused> {
         let (all, refused) = self.all_but_refused(list, Vec::new(), version);
         self.push_all(all.keeping_unlisted());
@@ -156,7 +158,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             self.commit();
             return;
         });
-        // Before anybody can take it: what is taken behind it is to find the initial population ended.
+        // Before anybody can take it: what is taken behind it is to find the initial population
+        // ended.
         self.commit();
         self.push(entry);
     }
@@ -167,8 +170,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         }
     }
 
-    /// Queues a resync as one event (client-go `Resync`): in its turn everything known then is told once more, also what
-    /// has events pending. O(1).
+    /// Queues a resync as one event (client-go `Resync`): in its turn everything known then is
+    /// told once more, also what has events pending. O(1).
     pub fn resync(&self) {
         self.push(Entry { event: Event::SyncAll, hash: None, marks: 0 });
     }

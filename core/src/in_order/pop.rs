@@ -8,8 +8,8 @@ use crate::error::{Closed, PopError, ProcessError};
 use crate::{BatchReport, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
-    /// Takes the next event; blocks while there is none and the queue is open, and while another consumer has the turn. (If
-    /// that is this very thread, for ever.)
+    /// Takes the next event; blocks while there is none and the queue is open, and while another
+    /// consumer has the turn. (If that is this very thread, for ever.)
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
@@ -31,7 +31,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.try_pop_batch(1)
     }
 
-    /// Takes the next event when there is one, for async callers. Dropping the future takes nothing.
+    /// Takes the next event when there is one, for async callers. Dropping the future takes
+    /// nothing.
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
@@ -39,9 +40,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.pop_batch_async(1).await
     }
 
-    /// Takes up to `max` events in order, deltas of different keys, or one relist or resync by itself (client-go
-    /// `PopBatch`, whose `max` is 1,000). What does not fit stays first in line. Waits as [`pop`](Self::pop) does. A `max`
-    /// of 0 counts as 1. O(max).
+    /// Takes up to `max` events in order, deltas of different keys, or one relist or resync by
+    /// itself (client-go `PopBatch`, whose `max` is 1,000). What does not fit stays first in line.
+    /// Waits as [`pop`](Self::pop) does. A `max` of 0 counts as 1. O(max).
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
@@ -62,8 +63,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         wait_async(self.log.ready(), || self.look(max)).await
     }
 
-    /// Takes the next event and calls `handler` with its turn (client-go `Pop`). When that returns, or fails, or panics, the
-    /// event is gone, applied or not; a failure is told with its key.
+    /// Takes the next event and calls `handler` with its turn (client-go `Pop`). When that
+    /// returns, or fails, or panics, the event is gone, applied or not; a failure is told with its
+    /// key.
     ///
     /// # Errors
     /// [`ProcessError`]: the queue is closed and empty, or the handler failed or panicked. A panic goes no further.
@@ -74,9 +76,10 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.pop()?.handle(handler)
     }
 
-    /// Takes up to `max` events, as [`pop_batch`](Self::pop_batch) does, and calls `handler` for each in its turn, as
-    /// [`process`](Self::process) does for one. A handler that fails or panics does not stop the batch. One that
-    /// [applies](Turn::apply) or [passes](Turn::advance) more than the event in hand has handled those too.
+    /// Takes up to `max` events, as [`pop_batch`](Self::pop_batch) does, and calls `handler` for
+    /// each in its turn, as [`process`](Self::process) does for one. A handler that fails or
+    /// panics does not stop the batch. One that [applies](Turn::apply) or [passes](Turn::advance)
+    /// more than the event in hand has handled those too.
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.

@@ -1,8 +1,9 @@
 //! The guard of whoever has the turn.
 //!
-//! How an event can end: applied or passed, by a handler that succeeds or fails. A panic is reported, and its event is gone:
-//! a panic out of what is told by [`Turn::apply`] when all of it is applied, any other one with nothing applied, as if the
-//! handler had passed it. What was not handled when the guard is dropped (a cancelled future) comes first again.
+//! How an event can end: applied or passed, by a handler that succeeds or fails. A panic is
+//! reported, and its event is gone: a panic out of what is told by [`Turn::apply`] when all of it
+//! is applied, any other one with nothing applied, as if the handler had passed it. What was not
+//! handled when the guard is dropped (a cancelled future) comes first again.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,14 +22,15 @@ use crate::{Change, Meta};
 /// What stands for the key of an event that is about all of them.
 const ALL: &str = "*";
 
-/// A consumer's turn with an [`InOrderFifo`]: one event, or a batch of them, handled one after another. While it lives
-/// nobody else takes anything from the queue, so a turn that is forgotten (`mem::forget`) stops it for ever; offers and
-/// readers go on.
+/// A consumer's turn with an [`InOrderFifo`]: one event, or a batch of them, handled one after
+/// another. While it lives nobody else takes anything from the queue, so a turn that is forgotten
+/// (`mem::forget`) stops it for ever; offers and readers go on.
 ///
-/// The first event is *in hand*. [`apply`](Self::apply) applies it to the fused store, [`advance`](Self::advance) passes
-/// it; either way it is handled, and the next one is in hand. [`done`](Self::done) passes all of them. Dropped, the turn
-/// gives what was not handled back: it comes first again, in its order. Dropped while the thread unwinds, the event in hand
-/// counts as panicked and does not come again.
+/// The first event is *in hand*. [`apply`](Self::apply) applies it to the fused store,
+/// [`advance`](Self::advance) passes it; either way it is handled, and the next one is in hand.
+/// [`done`](Self::done) passes all of them. Dropped, the turn gives what was not handled back: it
+/// comes first again, in its order. Dropped while the thread unwinds, the event in hand counts as
+/// panicked and does not come again.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -54,12 +56,15 @@ pub struct Turn<'f, T: Send + Sync, M: Meta<T>> {
     first: Option<Entry<T>>,
     rest: VecDeque<Entry<T>>,
     is_initial: bool,
-    /// What ends with what was handled: marks of the initial population, and weight in the depth gauge.
+    /// What ends with what was handled: marks of the initial population, and weight in the depth
+    /// gauge.
     marks: usize,
     weight: usize,
-    /// The key of the event that was applied last; of a relist or resync only if a handler panicked over it.
+    /// The key of the event that was applied last; of a relist or resync only if a handler
+    /// panicked over it.
     told: Option<Box<str>>,
-    /// Whether a panic came out of the last apply: its event is gone, and the one in hand has nothing to do with it.
+    /// Whether a panic came out of the last apply: its event is gone, and the one in hand has
+    /// nothing to do with it.
     broke: bool,
     was_panicking: bool,
     started: Option<Started>,
@@ -113,15 +118,17 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         self.is_initial
     }
 
-    /// Applies the event in hand to the fused store and tells `handler` of each change that makes, with its key. A delta is
-    /// one change. A relist is first the deletions of what is known and not listed, in the order of keys and with
-    /// tombstones, then an addition or update for each listed object, in list order. A resync is an update for everything
-    /// known, by what is known, in no particular order. All changes of the event are made before the first is told, as in
+    /// Applies the event in hand to the fused store and tells `handler` of each change that makes,
+    /// with its key. A delta is one change. A relist is first the deletions of what is known and
+    /// not listed, in the order of keys and with tombstones, then an addition or update for each
+    /// listed object, in list order. A resync is an update for everything known, by what is known,
+    /// in no particular order. All changes of the event are made before the first is told, as in
     /// client-go; readers see one key of a relist after another change.
     ///
-    /// Old objects are released when all of the event is told, with no lock held; those of a relist are kept until then, at 8
-    /// bytes a listed object. Should `handler` panic, the rest of the event stays untold. O(1) for a delta, O(listed + known)
-    /// for a relist, O(known) for a resync; and the index functions.
+    /// Old objects are released when all of the event is told, with no lock held; those of a
+    /// relist are kept until then, at 8 bytes a listed object. Should `handler` panic, the rest of
+    /// the event stays untold. O(1) for a delta, O(listed + known) for a relist, O(known) for a
+    /// resync; and the index functions.
     ///
     /// # Errors
     /// [`StoreError::NoStore`]: nothing was applied, the event is still in hand. [`StoreError::NotIndexed`]: everything
@@ -143,7 +150,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         outcome
     }
 
-    /// Applies the event in hand, which stays in hand, where there is a store. Untold, since it is told as it is.
+    /// Applies the event in hand, which stays in hand, where there is a store. Untold, since it is
+    /// told as it is.
     pub(super) fn store(&mut self) -> Result<(), StoreError> {
         match &self.first {
             Some(entry) if self.fifo.is_fused => self.fifo.apply(&entry.event, |_, _| (), &mut self.told),

@@ -1,5 +1,5 @@
-//! One object for another, with its indexes: what user code says is asked before any lock, planned and carried out by who
-//! alone may write the key.
+//! One object for another, with its indexes: what user code says is asked before any lock, planned
+//! and carried out by who alone may write the key.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,8 @@ use crate::key::namespace_of;
 pub(super) struct Said<'a> {
     before: Option<Cow<'a, str>>,
     after: Option<Cow<'a, str>>,
-    /// Per index the values of the old object. `None`: the function fails, and may not have failed when the object joined.
+    /// Per index the values of the old object. `None`: the function fails, and may not have failed
+    /// when the object joined.
     leaves: Vec<Option<Vec<String>>>,
     /// Per index the values of the new object.
     joins: Vec<Vec<String>>,
@@ -72,7 +73,8 @@ impl<T, M: Meta<T>> Core<T, M> {
         Said { before, after, leaves, joins, failed }
     }
 
-    /// `slot` is the writer's alone, and knows the old object: so all the places of indexes where it stands are that one's.
+    /// `slot` is the writer's alone, and knows the old object: so all the places of indexes where
+    /// it stands are that one's.
     pub(super) fn plan(&self, list: &Arc<List<T>>, key: &str, said: Said<'_>, slot: &Slot<T>) -> Plan {
         let mut plan = Plan::default();
         let Said { before, after, leaves, joins, .. } = said;
@@ -81,7 +83,8 @@ impl<T, M: Meta<T>> Core<T, M> {
         let all_said = leaves.iter().all(Option::is_some);
         // While an index is being built the old object may stand there or not yet.
         let counts = (!all_said || entries != expected) && !list.is_building() && self.indexes.is_current(list);
-        // Where all entries are found, the object stands in no index whose function fails: it failed then, too.
+        // Where all entries are found, the object stands in no index whose function fails: it
+        // failed then, too.
         let failed_then = counts && entries == expected && {
             let mut found = list.iter().zip(&leaves).filter_map(|(index, leave)| Some((index, leave.as_ref()?)));
             before.iter().all(|namespace| self.namespaces.has(namespace, slot))
@@ -116,10 +119,10 @@ impl<T, M: Meta<T>> Core<T, M> {
         plan
     }
 
-    /// Leaves old values, swaps the object, joins new values: in between the object is missing from an
-    /// index, never found under a value that it does not have. `Err`: nothing was changed, every index has
-    /// the old object where it had it, and the writer is to heed who has noticed what is known, and to
-    /// plan anew.
+    /// Leaves old values, swaps the object, joins new values: in between the object is missing
+    /// from an index, never found under a value that it does not have. `Err`: nothing was changed,
+    /// every index has the old object where it had it, and the writer is to heed who has noticed
+    /// what is known, and to plan anew.
     pub(super) fn carry_out(
         &self,
         list: &List<T>,
@@ -176,8 +179,9 @@ impl<T, M: Meta<T>> Core<T, M> {
         }
     }
 
-    /// Makes `new` what is known under the running key and hands back what was. No lock may be held. What a watch has
-    /// brought is true whatever an index function says of it, so it is stored all the same.
+    /// Makes `new` what is known under the running key and hands back what was. No lock may be
+    /// held. What a watch has brought is true whatever an index function says of it, so it is
+    /// stored all the same.
     pub(crate) fn apply(
         &self,
         running: &mut RunningSlot<T>,
@@ -280,7 +284,8 @@ mod defects {
     use super::{Arc, Core, List, Meta, Plan, RunningSlot, Swapped};
 
     impl<T, M: Meta<T>> Core<T, M> {
-        /// `OldValuesLeftLate`: for a moment the new object is found under values that it does not have.
+        /// `OldValuesLeftLate`: for a moment the new object is found under values that it does not
+        /// have.
         pub(super) fn carry_out_late(
             &self,
             list: &List<T>,

@@ -1,12 +1,14 @@
 //! An index that comes to a filled store, while consumers write it and readers read on.
 //!
 //! 1. It is put into the list: whoever loads the list from here on puts into it what they write.
-//! 2. Every slot is visited, a few at a time, with its shard shared. The visit reads what is known and leaves a notice of
-//!    it ([`Slot::notice`](crate::engine::slot::Slot::notice)): a writer who loaded the list before, and has not swapped its
-//!    object yet, finds its swap refused, and begins again with the new list. So nobody comes late. A slot that is made
-//!    later is made under a lock that this walk has held.
-//! 3. Index functions run with no lock held. Then, with the turn taken that every writer takes while an index is being
-//!    built, what is still known goes in; what is not any more is asked again.
+//! 2. Every slot is visited, a few at a time, with its shard shared. The visit reads what is known
+//!    and leaves a notice of it ([`Slot::notice`](crate::engine::slot::Slot::notice)): a writer
+//!    who loaded the list before, and has not swapped its object yet, finds its swap refused, and
+//!    begins again with the new list. So nobody comes late. A slot that is made later is made
+//!    under a lock that this walk has held.
+//! 3. Index functions run with no lock held. Then, with the turn taken that every writer takes
+//!    while an index is being built, what is still known goes in; what is not any more is asked
+//!    again.
 //! 4. When all slots have been visited, readers find it.
 
 use std::ops::Range;
@@ -127,7 +129,8 @@ mod tests {
     use crate::engine::sync::Arc;
     use crate::{Indexers, KeyFunc, NoMeta};
 
-    /// It would keep the slot from being freed, and the writer's next plan from finding its entries.
+    /// It would keep the slot from being freed, and the writer's next plan from finding its
+    /// entries.
     #[test]
     fn a_writer_puts_nothing_into_an_index_that_could_not_be_built() {
         let core = Core::new(KeyFunc::custom(NoMeta, |_: &u32| Ok("a".to_owned())), Indexers::new()).unwrap();

@@ -13,13 +13,14 @@ type Snapshot<T, S> = UserCode<Box<dyn Fn(&T) -> S + Send + Sync>>;
 /// client-go's.
 const RETAINED: Duration = Duration::from_secs(2 * 60);
 
-/// For tests: watches objects that a store shares, and says when one was changed in place (client-go
-/// `MutationDetector`). In Rust that takes interior mutability (a `Mutex`, a `Cell`, an atomic) behind the `Arc`, which
-/// nothing forbids.
+/// For tests: watches objects that a store shares, and says when one was changed in place
+/// (client-go `MutationDetector`). In Rust that takes interior mutability (a `Mutex`, a `Cell`, an
+/// atomic) behind the `Arc`, which nothing forbids.
 ///
-/// It keeps each object with a snapshot of your making: a copy, a digest, the fields that count. What is given to it is
-/// watched for 2 to 4 minutes, as in client-go, and kept for as long: costly, and not for production. Whoever runs it
-/// [compares](Self::compare_objects) every second or so, and fails by the error.
+/// It keeps each object with a snapshot of your making: a copy, a digest, the fields that count.
+/// What is given to it is watched for 2 to 4 minutes, as in client-go, and kept for as long:
+/// costly, and not for production. Whoever runs it [compares](Self::compare_objects) every second
+/// or so, and fails by the error.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -54,8 +55,8 @@ struct Watched<T, S> {
 }
 
 impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
-    /// A detector that watches nothing yet. `cache` is its name in messages; `snapshot` is compared with later ones of the
-    /// same object, and runs with no lock held.
+    /// A detector that watches nothing yet. `cache` is its name in messages; `snapshot` is
+    /// compared with later ones of the same object, and runs with no lock held.
     pub fn new(cache: &str, snapshot: impl Fn(&T) -> S + Send + Sync + 'static) -> Self {
         let watched = Watched { newer: OneByOne::default(), older: OneByOne::default(), since: None };
         Self {

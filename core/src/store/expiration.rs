@@ -1,7 +1,8 @@
 //! A store whose objects expire, lazily: whoever comes to one that has expired takes it out.
 //!
-//! The policy is a user's code, asked with no lock held. By the time it has answered another object may stand under the
-//! key: each has a number of its own, and only the one that was judged is taken out.
+//! The policy is a user's code, asked with no lock held. By the time it has answered another
+//! object may stand under the key: each has a number of its own, and only the one that was judged
+//! is taken out.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,11 +15,11 @@ use crate::{DeltaObject, KeyFunc, KeySource, Meta, ReflectorStore, Store};
 
 type Policy<T> = UserCode<Box<dyn Fn(&T, Duration) -> bool + Send + Sync>>;
 
-/// A store whose objects expire (client-go `ExpirationCache`): what has expired is not given any more, and removed by the
-/// read that comes to it.
+/// A store whose objects expire (client-go `ExpirationCache`): what has expired is not given any
+/// more, and removed by the read that comes to it.
 ///
-/// What nobody reads stays, and [`list_keys`](Self::list_keys) names it: a list now and then removes all of it. Storing an
-/// object again makes it new. One lock for all; reads take it, too.
+/// What nobody reads stays, and [`list_keys`](Self::list_keys) names it: a list now and then
+/// removes all of it. Storing an object again makes it new. One lock for all; reads take it, too.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -75,13 +76,15 @@ impl<T> Stored<T> {
 }
 
 impl<T, M: Meta<T>> ExpirationCache<T, M> {
-    /// A store, empty. `expired` says of an object and its age whether it has expired; it runs with no lock held.
+    /// A store, empty. `expired` says of an object and its age whether it has expired; it runs
+    /// with no lock held.
     pub fn new(keys: KeyFunc<T, M>, expired: impl Fn(&T, Duration) -> bool + Send + Sync + 'static) -> Self {
         let stored = Stored { entries: OneByOne::default(), numbers: 0 };
         Self { keys, policy: UserCode::new(Box::new(expired)), clock: system(), stored: Mutex::new(stored) }
     }
 
-    /// A store whose objects expire when they are older than `ttl` (client-go `NewTTLStore`); never, if that is zero.
+    /// A store whose objects expire when they are older than `ttl` (client-go `NewTTLStore`);
+    /// never, if that is zero.
     pub fn with_ttl(keys: KeyFunc<T, M>, ttl: Duration) -> Self {
         Self::new(keys, move |_, age| !ttl.is_zero() && age > ttl)
     }
@@ -169,7 +172,8 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
         }
     }
 
-    /// All objects that have not expired, in no particular order; those that have are removed. O(stored).
+    /// All objects that have not expired, in no particular order; those that have are removed.
+    /// O(stored).
     pub fn list(&self) -> Vec<Arc<T>> {
         let entries: Vec<_> =
             self.stored.lock().entries.iter().map(|(key, entry)| (key.clone(), entry.clone())).collect();
@@ -180,7 +184,8 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
         entries.into_iter().filter_map(live).collect()
     }
 
-    /// All keys, also of what has expired and was not read since, in no particular order. O(stored).
+    /// All keys, also of what has expired and was not read since, in no particular order.
+    /// O(stored).
     pub fn list_keys(&self) -> Vec<String> {
         self.stored.lock().entries.keys().cloned().collect()
     }

@@ -46,8 +46,8 @@ impl<T> Index<T> {
         }
     }
 
-    /// The same, for who builds the index: a writer may have put the slot in under some of them. In turn, so that none does
-    /// meanwhile.
+    /// The same, for who builds the index: a writer may have put the slot in under some of them.
+    /// In turn, so that none does meanwhile.
     pub(super) fn join_once(&self, values: &[String], slot: &Slot<T>) {
         for value in values {
             if !self.values.has(value, slot) {
@@ -72,9 +72,10 @@ type Shard<T> = CachePadded<RwLock<HashTable<Members<T>>>>;
 
 /// Slots by value. An empty set is removed with its value.
 ///
-/// The slots of one value are spread over several shards by the thread that puts them in: consumers of a list work on
-/// neighbours, which often have the same value, and would wait for each other at one lock, or send its line back and
-/// forth. Who takes one out looks through them until it is found, its own first.
+/// The slots of one value are spread over several shards by the thread that puts them in:
+/// consumers of a list work on neighbours, which often have the same value, and would wait for
+/// each other at one lock, or send its line back and forth. Who takes one out looks through them
+/// until it is found, its own first.
 pub(crate) struct Values<T> {
     hasher: RandomState,
     shards: Box<[Shard<T>]>,
@@ -182,8 +183,9 @@ impl<T> Values<T> {
         }
     }
 
-    /// Gives memory back when values have left a shard: it keeps room for eight times the values that it has, and for
-    /// [`LEAST_ROOM`]. What is moved for that was paid for by as many removals.
+    /// Gives memory back when values have left a shard: it keeps room for eight times the values
+    /// that it has, and for [`LEAST_ROOM`]. What is moved for that was paid for by as many
+    /// removals.
     fn shrink(&self, shard: &mut HashTable<Members<T>>) {
         if shard.capacity() > LEAST_ROOM && shard.len() < shard.capacity() / 8 {
             shard.shrink_to(2 * shard.len(), |members| self.hasher.hash_one(&*members.value));
@@ -216,7 +218,8 @@ impl<T> Values<T> {
             }
             return;
         });
-        // All of them at once: a slot that leaves the value and joins it again may move from one to another.
+        // All of them at once: a slot that leaves the value and joins it again may move from one
+        // to another.
         let shards: Vec<_> = self.spread(of_value).iter().map(|shard| shard.read()).collect();
         for shard in &shards {
             if let Some(members) = shard.find(of_value, |members| *members.value == *value) {
@@ -225,8 +228,8 @@ impl<T> Values<T> {
         }
     }
 
-    /// Visits some of the objects known under `value`, from `position` on: one shard is locked, for [`GROUP`] of them at
-    /// most and a few more. `None` at the end.
+    /// Visits some of the objects known under `value`, from `position` on: one shard is locked,
+    /// for [`GROUP`] of them at most and a few more. `None` at the end.
     pub(super) fn walk(&self, value: &str, position: Position, mut visit: impl FnMut(Arc<T>)) -> Option<Position> {
         let of_value = self.hasher.hash_one(value);
         let Position { shard: number, cursor } = position;

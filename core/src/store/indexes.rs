@@ -1,7 +1,9 @@
-//! Which indexes there are besides the built-in one, while some come and objects are read and written.
+//! Which indexes there are besides the built-in one, while some come and objects are read and
+//! written.
 //!
-//! The list is never changed, only replaced: who reads or writes an object goes by the list that it loaded. A writer with
-//! a list from before may not swap an object that an index has been built from: see `build`.
+//! The list is never changed, only replaced: who reads or writes an object goes by the list that
+//! it loaded. A writer with a list from before may not swap an object that an index has been built
+//! from: see `build`.
 
 use std::ops::Deref;
 
@@ -11,7 +13,8 @@ use crate::engine::release::UserCode;
 use crate::engine::sync::{Arc, ArcSwap, AtomicBool, Mutex, Ordering};
 use crate::error::{BoxError, IndexError};
 
-/// Index functions by name (client-go `Indexers`), for [`IndexReader::add_indexers`](crate::IndexReader::add_indexers).
+/// Index functions by name (client-go `Indexers`), for
+/// [`IndexReader::add_indexers`](crate::IndexReader::add_indexers).
 pub struct Indexers<T> {
     pub(super) functions: Vec<(String, IndexFn<T>)>,
 }
@@ -29,8 +32,8 @@ impl<T> Indexers<T> {
         Self::default()
     }
 
-    /// Adds an index. Its function gives any number of values and must give the same ones for the same object; it runs
-    /// with no lock held.
+    /// Adds an index. Its function gives any number of values and must give the same ones for the
+    /// same object; it runs with no lock held.
     #[must_use]
     pub fn index(
         mut self,
@@ -48,7 +51,8 @@ pub(super) struct Indexes<T> {
     list: ArcSwap<List<T>>,
     /// Held by who replaces the list.
     changing: Mutex<()>,
-    /// Held by who changes what an index has that is being built, and before that looks at what the slot knows.
+    /// Held by who changes what an index has that is being built, and before that looks at what
+    /// the slot knows.
     pub(super) turn: Mutex<()>,
 }
 
@@ -110,7 +114,8 @@ impl<T> Indexes<T> {
     /// Whether there is none, as far as this thread has seen.
     #[inline]
     pub(super) fn none(&self) -> bool {
-        // Relaxed: who may not miss an index finds a notice in the slot, and has an order to it by that (`build`).
+        // Relaxed: who may not miss an index finds a notice in the slot, and has an order to it by
+        // that (`build`).
         !self.any.load(Ordering::Relaxed)
     }
 

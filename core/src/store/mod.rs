@@ -1,10 +1,11 @@
-//! The store: what is known under each key, and the indexes over it. It shares the queue's slots and does not know the
-//! queue.
+//! The store: what is known under each key, and the indexes over it. It shares the queue's slots
+//! and does not know the queue.
 //!
-//! Who writes: alone, the [`Indexer`] does, each write with its key's slot claimed (`sole.rs`). Attached to a queue (which
-//! takes the `Indexer`), only popped items do, each for the one key whose handler it is. Either way one writer per key at a
-//! time, so an index never holds an object under two states' values; and no lock of the table is held while a writer waits
-//! for who reads an index. Index functions are user code and run before any lock.
+//! Who writes: alone, the [`Indexer`] does, each write with its key's slot claimed (`sole.rs`).
+//! Attached to a queue (which takes the `Indexer`), only popped items do, each for the one key
+//! whose handler it is. Either way one writer per key at a time, so an index never holds an object
+//! under two states' values; and no lock of the table is held while a writer waits for who reads
+//! an index. Index functions are user code and run before any lock.
 
 pub(crate) mod applied;
 mod apply;
@@ -41,7 +42,8 @@ pub use reader::IndexReader;
 pub use undelta::UndeltaStore;
 pub use walk::{WalkPosition, WalkStep};
 
-/// Name of the built-in index by namespace (client-go `NamespaceIndex`); cluster-scoped objects have the value `""`.
+/// Name of the built-in index by namespace (client-go `NamespaceIndex`); cluster-scoped objects
+/// have the value `""`.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
 /// Changes an object before it is queued or stored.
@@ -56,7 +58,8 @@ pub(crate) fn transformer<T>(
 
 /// What queue and store share.
 pub(crate) struct Core<T, M> {
-    // Dropped in this order: a slot that an index still holds a token of is not freed with its table.
+    // Dropped in this order: a slot that an index still holds a token of is not freed with its
+    // table.
     namespaces: Values<T>,
     indexes: Indexes<T>,
     pub(crate) table: Table<T>,

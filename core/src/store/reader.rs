@@ -11,12 +11,12 @@ use crate::error::{BoxError, IndexError, KeyError, WaitError};
 use crate::key::KeyBuf;
 use crate::{KeyFunc, KeySource, KnownObjects, Meta};
 
-/// Reads of a store (the reading half of client-go's `Indexer`). Cheap to clone; every clone sees the same store, whether
-/// it is written alone or through a queue.
+/// Reads of a store (the reading half of client-go's `Indexer`). Cheap to clone; every clone sees
+/// the same store, whether it is written alone or through a queue.
 ///
-/// A read of one key is atomic. A read of several keys (list, index) goes shard by shard and may see part of what
-/// another thread is writing, but never an object that was not stored, nor, by an index, one that no longer matches.
-/// An index has an object a moment after its key does.
+/// A read of one key is atomic. A read of several keys (list, index) goes shard by shard and may
+/// see part of what another thread is writing, but never an object that was not stored, nor, by an
+/// index, one that no longer matches. An index has an object a moment after its key does.
 pub struct IndexReader<T, M> {
     pub(crate) core: Arc<Core<T, M>>,
 }
@@ -34,9 +34,10 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         &self.core.keys
     }
 
-    /// Adds indexes (client-go `AddIndexers`), at any time: while the store is filled, written and read. Readers find them
-    /// when this returns. O(objects), each index function once an object; memory for 64 of them at a time. Meanwhile who
-    /// writes objects waits for 64 insertions at most.
+    /// Adds indexes (client-go `AddIndexers`), at any time: while the store is filled, written and
+    /// read. Readers find them when this returns. O(objects), each index function once an object;
+    /// memory for 64 of them at a time. Meanwhile who writes objects waits for 64 insertions at
+    /// most.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -57,7 +58,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         self.core.add_indexers(indexers)
     }
 
-    /// The object stored under the key of `of` (an object, tombstone or [`ExplicitKey`](crate::ExplicitKey)). O(1).
+    /// The object stored under the key of `of` (an object, tombstone or
+    /// [`ExplicitKey`](crate::ExplicitKey)). O(1).
     ///
     /// # Errors
     /// [`KeyError`] when it has no key.
@@ -70,8 +72,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         Ok(self.get_by_bytes(&key))
     }
 
-    /// The object stored under `key`. O(1); waits for a relist's group of 64 slots at most, and for a resync's pass over a
-    /// shard of the table (a 256th of the keys).
+    /// The object stored under `key`. O(1); waits for a relist's group of 64 slots at most, and
+    /// for a resync's pass over a shard of the table (a 256th of the keys).
     #[must_use]
     pub fn get_by_key(&self, key: &str) -> Option<Arc<T>> {
         self.get_by_bytes(key.as_bytes())
@@ -105,9 +107,10 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         keys
     }
 
-    /// Visits every object, in no particular order, without collecting them (client-go has no such call). O(n) in steps of
-    /// at most some 64 objects: between the steps nothing is locked, and `visit` runs then. An object that is stored all the
-    /// while is visited once, one that comes or goes meanwhile perhaps.
+    /// Visits every object, in no particular order, without collecting them (client-go has no such
+    /// call). O(n) in steps of at most some 64 objects: between the steps nothing is locked, and
+    /// `visit` runs then. An object that is stored all the while is visited once, one that comes
+    /// or goes meanwhile perhaps.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -144,8 +147,9 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         self.len() == 0
     }
 
-    /// Every stored object that shares a value of index `name` with `object`, each key once: as it is when the first of the
-    /// values is looked up that it is found under. O(answers of each value).
+    /// Every stored object that shares a value of index `name` with `object`, each key once: as it
+    /// is when the first of the values is looked up that it is found under. O(answers of each
+    /// value).
     ///
     /// # Errors
     /// [`IndexError`] when there is no such index, or its function fails for `object`.
@@ -154,7 +158,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         if let [value] = &values[..] {
             return self.by_index(name, value);
         }
-        // By key: between two values an object may be replaced, or its slot freed and another made at its address.
+        // By key: between two values an object may be replaced, or its slot freed and another made
+        // at its address.
         let mut seen = HashSet::new();
         let mut objects = Vec::new();
         for value in &values {
@@ -162,7 +167,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
             self.core.values(name, |values| {
                 values.for_each(value, |slot| found.extend(slot.known().map(|object| (Box::from(slot.key()), object))));
             })?;
-            // With no lock held: an object that is found again may have been replaced meanwhile, and is released here.
+            // With no lock held: an object that is found again may have been replaced meanwhile,
+            // and is released here.
             objects.extend(
                 found.into_iter().filter_map(|(key, object): (Box<str>, _)| seen.insert(key).then_some(object)),
             );
@@ -178,8 +184,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         self.core.values(name, |values| values.objects(value))
     }
 
-    /// Visits the objects with `value` in index `name` as [`for_each`](Self::for_each) does all of them. One that leaves the
-    /// value meanwhile and comes back may be visited twice, or not.
+    /// Visits the objects with `value` in index `name` as [`for_each`](Self::for_each) does all of
+    /// them. One that leaves the value meanwhile and comes back may be visited twice, or not.
     ///
     /// # Errors
     /// [`IndexError::Unknown`].
@@ -218,22 +224,25 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         self.core.values(name, Values::values)
     }
 
-    /// The applied version (client-go `LastStoreSyncResourceVersion`): the greatest of which it is known that everything up
-    /// to it is in the store, by a [`DeltaFifo::bookmark`](crate::DeltaFifo::bookmark) whose marker came through the queue, or
+    /// The applied version (client-go `LastStoreSyncResourceVersion`): the greatest of which it is
+    /// known that everything up to it is in the store, by a
+    /// [`DeltaFifo::bookmark`](crate::DeltaFifo::bookmark) whose marker came through the queue, or
     /// an [`Indexer::bookmark`](crate::Indexer::bookmark). `None` before the first.
     ///
-    /// It rises, with one exception: a complete list is the truth, so one that is committed at a lower version than any
-    /// bookmark or list before it takes the version back. The API server was then restored from a backup, and the same
-    /// number means another state. The version is `None` until that list is handled, and rises from the list's version
-    /// on. A list at version 0 takes nothing back: some aggregated API servers list everything so.
+    /// It rises, with one exception: a complete list is the truth, so one that is committed at a
+    /// lower version than any bookmark or list before it takes the version back. The API server
+    /// was then restored from a backup, and the same number means another state. The version is
+    /// `None` until that list is handled, and rises from the list's version on. A list at version
+    /// 0 takes nothing back: some aggregated API servers list everything so.
     #[must_use]
     pub fn applied_version(&self) -> Option<String> {
         self.core.applied.version()
     }
 
-    /// Blocks until the [applied version](Self::applied_version) is `version` or greater: until reads of this store are at
-    /// least so fresh. Versions compare as decimal numbers, and `version` is taken to be of the API server's present
-    /// history, as the store knows it at this call.
+    /// Blocks until the [applied version](Self::applied_version) is `version` or greater: until
+    /// reads of this store are at least so fresh. Versions compare as decimal numbers, and
+    /// `version` is taken to be of the API server's present history, as the store knows it at this
+    /// call.
     ///
     /// ```
     /// use std::sync::Arc;

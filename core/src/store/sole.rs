@@ -1,7 +1,9 @@
-//! What is written without a queue. Nothing is ever pushed onto such a store's slots: one is claimed for the length of one
-//! write, with no lock of the table held, so that readers of its key go on meanwhile; and is idle or gone after it.
+//! What is written without a queue. Nothing is ever pushed onto such a store's slots: one is
+//! claimed for the length of one write, with no lock of the table held, so that readers of its key
+//! go on meanwhile; and is idle or gone after it.
 //!
-//! And what a sole writer does: who alone writes the store, one key after another, and may look at all of it in between.
+//! And what a sole writer does: who alone writes the store, one key after another, and may look at
+//! all of it in between.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -15,8 +17,8 @@ use crate::error::StoreError;
 pub(super) struct Claimed;
 
 impl<T, M: Meta<T>> Core<T, M> {
-    /// Makes `new` what is known under `key` and hands back what was. No lock may be held, and nobody else may write. O(1) and
-    /// the index functions.
+    /// Makes `new` what is known under `key` and hands back what was. No lock may be held, and
+    /// nobody else may write. O(1) and the index functions.
     pub(crate) fn write(&self, key: &str, new: Option<Arc<T>>) -> (Option<Arc<T>>, Option<StoreError>) {
         let hash = self.table.hash(key.as_bytes());
         let Ok(claimed) = self.claim(hash, key, new.is_some()) else {
@@ -52,9 +54,10 @@ impl<T, M: Meta<T>> Core<T, M> {
         debug_assert!(ended.is_ok(), "nobody pushes");
     }
 
-    /// Returns what is known and not `listed`, by key, in order. O(listed + known), and no memory but for the answer: the
-    /// slots of what is listed are stamped, and every stamp is taken off again, so that there is no count of lists which
-    /// could come to an end. (The caller has the right to write, with which the stamps of the writer before it came.)
+    /// Returns what is known and not `listed`, by key, in order. O(listed + known), and no memory
+    /// but for the answer: the slots of what is listed are stamped, and every stamp is taken off
+    /// again, so that there is no count of lists which could come to an end. (The caller has the
+    /// right to write, with which the stamps of the writer before it came.)
     pub(crate) fn unlisted<'k>(&self, listed: impl Iterator<Item = &'k str>) -> Vec<(Box<str>, Arc<T>)> {
         for key in listed {
             let hash = self.table.hash(key.as_bytes());

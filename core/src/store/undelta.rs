@@ -1,7 +1,8 @@
 //! A store that tells of its whole state after every change.
 //!
-//! Who changes it pushes the state, or leaves that to whoever is pushing just then: pushes come one after another, each
-//! with what the store holds when its turn has come, and none of them under a lock.
+//! Who changes it pushes the state, or leaves that to whoever is pushing just then: pushes come
+//! one after another, each with what the store holds when its turn has come, and none of them
+//! under a lock.
 
 use crate::engine::release::UserCode;
 use crate::engine::sync::{Arc, Mutex, assert_none_held};
@@ -10,13 +11,14 @@ use crate::{DeltaObject, ReflectorStore, Store};
 
 type Push<T> = UserCode<Box<dyn Fn(Vec<Arc<T>>) + Send + Sync>>;
 
-/// A store that hands its whole state to a function after every change (client-go `UndeltaStore`): from a stream of changes
-/// back to states.
+/// A store that hands its whole state to a function after every change (client-go `UndeltaStore`):
+/// from a stream of changes back to states.
 ///
-/// Every change that succeeds is followed by one push, with the state at that time or a later one; the last push has the
-/// last state. They come one at a time: while one thread pushes, it pushes for the others, too, whose calls return at
-/// once. Reads, bookmarks and resyncs push nothing. A push costs O(stored). One that panics is followed by those that are due; then whoever
-/// pushed gets the panic, the first if there are several: its own change is made all the same.
+/// Every change that succeeds is followed by one push, with the state at that time or a later one;
+/// the last push has the last state. They come one at a time: while one thread pushes, it pushes
+/// for the others, too, whose calls return at once. Reads, bookmarks and resyncs push nothing. A
+/// push costs O(stored). One that panics is followed by those that are due; then whoever pushed
+/// gets the panic, the first if there are several: its own change is made all the same.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -54,8 +56,8 @@ impl Turns {
 }
 
 impl<T, S: Store<T>> UndeltaStore<T, S> {
-    /// Over `store`, which from here on is to be changed through this only. `push` gets all objects, in no particular
-    /// order; it runs with no lock held.
+    /// Over `store`, which from here on is to be changed through this only. `push` gets all
+    /// objects, in no particular order; it runs with no lock held.
     pub fn new(store: S, push: impl Fn(Vec<Arc<T>>) + Send + Sync + 'static) -> Self {
         Self { store, push: UserCode::new(Box::new(push)), turns: Mutex::new(Turns { due: 0, pushing: false }) }
     }

@@ -1,4 +1,5 @@
-//! A walk over the store in the hands of who makes it: step by step, with what was visited told apart from what was not.
+//! A walk over the store in the hands of who makes it: step by step, with what was visited told
+//! apart from what was not.
 
 use super::IndexReader;
 use crate::Meta;
@@ -6,8 +7,8 @@ use crate::engine::buckets::Cursor;
 use crate::engine::sync::Arc;
 use crate::engine::table::Table;
 
-/// How often a step passes so many places as it is to find objects. Every second place has an object,
-/// unless room was made for a relist that has not come yet, or many objects were deleted.
+/// How often a step passes so many places as it is to find objects. Every second place has an
+/// object, unless room was made for a relist that has not come yet, or many objects were deleted.
 const LOOKS: usize = 4;
 
 /// Where a [walk](IndexReader::walk) goes on. The default is its beginning.
@@ -26,13 +27,14 @@ pub struct WalkStep<T> {
 }
 
 impl<T, M: Meta<T>> IndexReader<T, M> {
-    /// Returns the next step of a walk over all objects, in no particular order: about `most` of them,
-    /// fewer at the end, and fewer or none where many were deleted (client-go has no such call). An
-    /// object that is stored from the beginning of the walk to its end is visited exactly once.
-    /// O(`most`); O(objects) in all. Nothing is locked between steps.
+    /// Returns the next step of a walk over all objects, in no particular order: about `most` of
+    /// them, fewer at the end, and fewer or none where many were deleted (client-go has no such
+    /// call). An object that is stored from the beginning of the walk to its end is visited
+    /// exactly once. O(`most`); O(objects) in all. Nothing is locked between steps.
     ///
-    /// [`has_walked`](Self::has_walked) says of every key, stored or not, on which side of the walk it is: so whoever is
-    /// told of changes meanwhile can leave those of keys to come to the walk.
+    /// [`has_walked`](Self::has_walked) says of every key, stored or not, on which side of the
+    /// walk it is: so whoever is told of changes meanwhile can leave those of keys to come to the
+    /// walk.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -73,7 +75,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         WalkStep { objects, next: (at.shard < table.shards().len()).then_some(at) }
     }
 
-    /// Whether a walk that goes on at `position` has been where `key` belongs. O(1), nothing is locked.
+    /// Whether a walk that goes on at `position` has been where `key` belongs. O(1), nothing is
+    /// locked.
     #[must_use]
     pub fn has_walked(&self, position: WalkPosition, key: &str) -> bool {
         let hash = self.core.table.hash(key.as_bytes());

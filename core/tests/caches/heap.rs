@@ -47,7 +47,8 @@ fn an_add_puts_a_key_where_its_newest_object_belongs() {
     assert_eq!(popped(&heap), [14, 30]);
 }
 
-/// It runs under the heap's lock, which the key function of the store must not be taken to run under.
+/// It runs under the heap's lock, which the key function of the store must not be taken to run
+/// under.
 #[test]
 fn order_function_may_read_another_store() {
     let by_name = KeyFunc::custom(ObjMeta, |object: &Obj| Ok(object.name.clone()));

@@ -1,5 +1,5 @@
-//! What stands around the engine: the lister, the caches, and the queues of newest objects. A file for each, with
-//! client-go's own tests of it among others.
+//! What stands around the engine: the lister, the caches, and the queues of newest objects. A file
+//! for each, with client-go's own tests of it among others.
 
 #[path = "../common/mod.rs"]
 mod common;

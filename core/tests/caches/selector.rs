@@ -1,4 +1,5 @@
-//! Label selectors: what they match, how they are written, and what is said of those that are wrong.
+//! Label selectors: what they match, how they are written, and what is said of those that are
+//! wrong.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What the tests share: the queues and objects of the oracle, and ways to run a future and to see that work ends.
+//! What the tests share: the queues and objects of the oracle, and ways to run a future and to see
+//! that work ends.
 #![allow(dead_code, unused_imports)] // Each of the two programs uses a part of it.
 
 use std::future::Future;

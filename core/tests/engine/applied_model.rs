@@ -1,5 +1,6 @@
-//! Random operations, with several guards and a batch held at once, against a plain account of what was offered and is not
-//! handled: a marker's version is applied exactly when nothing that was offered before it is left.
+//! Random operations, with several guards and a batch held at once, against a plain account of
+//! what was offered and is not handled: a marker's version is applied exactly when nothing that
+//! was offered before it is left.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -100,8 +101,8 @@ impl Account {
         }
         let others = (0..KEYS.len()).filter(|place| !listed.contains(place));
         others.for_each(|place| self.offer(KEYS[place], true));
-        // A complete list at a lower version begins another history: of the old one nothing counts any more. At version 0
-        // a list says nothing.
+        // A complete list at a lower version begins another history: of the old one nothing counts
+        // any more. At version 0 a list says nothing.
         if version > 0 && self.markers.iter().any(|(marked, _)| *marked > version) {
             self.markers.clear();
             self.applied = None;

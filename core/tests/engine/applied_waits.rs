@@ -1,5 +1,5 @@
-//! Who waits for a version: what they find, who wakes them when it will not come, and stores and queues of which nobody knows
-//! what is applied.
+//! Who waits for a version: what they find, who wakes them when it will not come, and stores and
+//! queues of which nobody knows what is applied.
 
 use std::pin::Pin;
 use std::task::{Context, Waker};

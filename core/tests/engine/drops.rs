@@ -1,4 +1,5 @@
-//! Containers of objects whose destructors panic, all of them: each is dropped, and one panic comes out.
+//! Containers of objects whose destructors panic, all of them: each is dropped, and one panic
+//! comes out.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -45,7 +46,8 @@ fn store() -> Indexer<Bomb, NoMeta> {
     Indexer::builder(keys()).index("key", |bomb: &Bomb| Ok(vec![bomb.key.to_owned()])).build().unwrap()
 }
 
-/// Runs `work`, by which `count` bombs are dropped: also while a panic is under way, when none may come out.
+/// Runs `work`, by which `count` bombs are dropped: also while a panic is under way, when none may
+/// come out.
 #[track_caller]
 fn all_dropped(count: usize, work: impl Fn(&Arsenal)) {
     let arsenal = Arsenal(Arc::default());

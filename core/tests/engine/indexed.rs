@@ -1,4 +1,5 @@
-//! Random bytes as changes of an indexed store and as keys, against a map that is searched from end to end.
+//! Random bytes as changes of an indexed store and as keys, against a map that is searched from
+//! end to end.
 
 use deltafifo_oracle::strategy::config;
 use deltafifo_oracle::{indexed, keys};

@@ -113,8 +113,8 @@ fn an_index_function_may_use_the_store_and_add_an_index() {
     });
 }
 
-/// While the index "slow" is built, the function of "name" fails for the old object of a write, after
-/// another index has noticed that object: so the write is planned again.
+/// While the index "slow" is built, the function of "name" fails for the old object of a write,
+/// after another index has noticed that object: so the write is planned again.
 #[test]
 fn object_stays_in_an_index_whose_function_fails_once_while_others_are_built() {
     let (fails, queue) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::<Weak<Fifo>>::new()));
@@ -146,8 +146,8 @@ fn object_stays_in_an_index_whose_function_fails_once_while_others_are_built() {
     check(&fifo.store(), 1);
 }
 
-/// Consumers apply, readers read, and two threads add indexes: whenever one is there it is exact for what does not
-/// change, never wrong for what does, and at the end exact for all.
+/// Consumers apply, readers read, and two threads add indexes: whenever one is there it is exact
+/// for what does not change, never wrong for what does, and at the end exact for all.
 #[test]
 fn indexes_come_while_consumers_write_and_readers_read() {
     const KEYS: u64 = if cfg!(miri) { 20 } else { 400 };
@@ -217,8 +217,8 @@ fn indexes_come_while_consumers_write_and_readers_read() {
     assert_eq!(store.by_index("two-0", "all").unwrap().len(), store.len());
 }
 
-/// The one who writes puts it in, and the one who builds then comes with the same: from another thread, which puts entries
-/// elsewhere.
+/// The one who writes puts it in, and the one who builds then comes with the same: from another
+/// thread, which puts entries elsewhere.
 #[test]
 fn what_is_written_while_an_index_is_built_stands_there_once() {
     let store = Arc::new(Indexer::builder(keys()).build().unwrap());

@@ -1,4 +1,5 @@
-//! The lane for live events: who passes what waits in a relist's backlog, and what becomes of the entries they leave.
+//! The lane for live events: who passes what waits in a relist's backlog, and what becomes of the
+//! entries they leave.
 
 use crate::common::{MODES, Mode, Rig, obj};
 

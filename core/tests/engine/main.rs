@@ -1,4 +1,5 @@
-//! The engine's behaviour, a file for each side of it. One program, so that a change of the engine is linked once.
+//! The engine's behaviour, a file for each side of it. One program, so that a change of the engine
+//! is linked once.
 
 mod applied;
 mod applied_model;

@@ -1,4 +1,5 @@
-//! Random operations on a few keys, with several handlers at once, against client-go's `DeltaFIFO` written plainly.
+//! Random operations on a few keys, with several handlers at once, against client-go's `DeltaFIFO`
+//! written plainly.
 
 use deltafifo_oracle::strategy::{config, ops, setup};
 use deltafifo_oracle::{MODES, read, run, write};

@@ -1,8 +1,9 @@
 //! Offers that depend on what is known, against handlers that end meanwhile.
 //!
-//! Over a store elsewhere each test holds the offer inside the store's answer until the handler has ended: what the offer
-//! then does must still be in some order with the handler. Over a fused store the two only run at once, many times; under
-//! Miri, which shows a thread old values where the memory model allows it, a few times are enough.
+//! Over a store elsewhere each test holds the offer inside the store's answer until the handler
+//! has ended: what the offer then does must still be in some order with the handler. Over a fused
+//! store the two only run at once, many times; under Miri, which shows a thread old values where
+//! the memory model allows it, a few times are enough.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, mpsc};
@@ -10,9 +11,10 @@ use std::thread;
 
 use crate::common::{Mode, Rig, ends, obj};
 
-/// Runs `offer` on a thread, and `meanwhile` here between the store's next answer (to a look-up, or to a listing) and the
-/// offer's getting it; or after the offer, should it not ask. Everything pending is handled at the end of `meanwhile`,
-/// and again when both are over: gives what was handled.
+/// Runs `offer` on a thread, and `meanwhile` here between the store's next answer (to a look-up,
+/// or to a listing) and the offer's getting it; or after the offer, should it not ask. Everything
+/// pending is handled at the end of `meanwhile`, and again when both are over: gives what was
+/// handled.
 fn between(rig: &Rig, listing: bool, offer: impl FnOnce(&Rig) + Send, meanwhile: impl FnOnce(&Rig)) -> Vec<String> {
     let (asked, was_asked) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel::<()>();
@@ -140,8 +142,9 @@ fn an_offer_that_meets_the_end_of_a_handler_sees_what_the_handler_stored() {
     }
 }
 
-/// A pusher links to a list that it only guesses; meanwhile a consumer frees that list and makes another, perhaps at the
-/// same address. Only Miri sees what is wrong with that, and only when it gives addresses out again (`ci/miri.sh`).
+/// A pusher links to a list that it only guesses; meanwhile a consumer frees that list and makes
+/// another, perhaps at the same address. Only Miri sees what is wrong with that, and only when it
+/// gives addresses out again (`ci/miri.sh`).
 #[test]
 fn a_push_over_a_list_that_was_freed_and_made_again() {
     ends(|| {

@@ -474,8 +474,9 @@ fn more_threads_than_shards_are_no_use_and_not_started() {
     assert_eq!(rig.drain().len() as u64, objects);
 }
 
-/// A deletion that a first relist's commit puts over a handler, and that does not count since the handler deleted the key
-/// itself, is one of the initial population all the same: it ends with that handler.
+/// A deletion that a first relist's commit puts over a handler, and that does not count since the
+/// handler deleted the key itself, is one of the initial population all the same: it ends with
+/// that handler.
 #[test]
 fn a_swept_key_that_its_handler_deleted_does_not_keep_the_queue_from_being_synced() {
     for mode in KNOWING {

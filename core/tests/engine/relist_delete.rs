@@ -1,4 +1,5 @@
-//! What a relist deletes before its end, as a list that is streamed can say that something is gone again.
+//! What a relist deletes before its end, as a list that is streamed can say that something is gone
+//! again.
 
 use std::sync::Arc;
 
@@ -23,7 +24,8 @@ fn a_relist_deletes_what_is_gone_again_before_its_end() {
     }
 }
 
-/// It belongs to the relist as much as what that lists: only something else makes the queue populated.
+/// It belongs to the relist as much as what that lists: only something else makes the queue
+/// populated.
 #[test]
 fn a_first_relist_that_deletes_and_is_abandoned_never_was() {
     for mode in MODES {
@@ -116,7 +118,8 @@ fn what_a_first_relist_deletes_before_its_end_is_of_the_initial_population() {
             let rig = Rig::new(mode);
             let mut relist = rig.fifo.begin_replace();
             relist.offer(vec![obj("a", 1)]).unwrap();
-            // Where nothing is known it only counts while the key is pending, or its handler puts that back.
+            // Where nothing is known it only counts while the key is pending, or its handler puts
+            // that back.
             if mode != Mode::Nowhere {
                 assert!(handle(&rig));
             }

@@ -59,8 +59,9 @@ fn a_known_object_that_cannot_be_read_gives_a_tombstone_without_one_and_a_vanish
     let rig = Rig::knowing(Mode::Elsewhere, &[obj("a", 1), obj("b", 1)], |builder| builder);
     rig.outside.failing.lock().unwrap().push("a".to_owned());
     rig.outside.ghosts.lock().unwrap().push("ghost".to_owned());
-    // Listed, and gone when asked for: client-go cannot tell that from a store that contradicts itself and would report
-    // it; here handlers run meanwhile, and the one that deleted it has reported it.
+    // Listed, and gone when asked for: client-go cannot tell that from a store that contradicts
+    // itself and would report it; here handlers run meanwhile, and the one that deleted it has
+    // reported it.
     assert_eq!(rig.fifo.replace(vec![], "1").unwrap().deleted, 2);
     assert_eq!(rig.drain(), ["a: D()", "b: D(1)"]);
 }
@@ -90,7 +91,8 @@ fn an_error_midway_keeps_the_prefix_deletes_nothing_and_leaves_the_queue_unpopul
         assert!(guard.is_in_initial_list());
         guard.done();
         assert!(!rig.fifo.has_synced());
-        // The first that succeeds is the initial population: x, and deletions of b (pending) and old (where known).
+        // The first that succeeds is the initial population: x, and deletions of b (pending) and
+        // old (where known).
         rig.fifo.replace(vec![obj("x", 2)], "2").unwrap();
         let expected: &[&str] =
             if mode == Mode::Nowhere { &["b: R1 D(1)", "x: R2"] } else { &["b: R1 D(1)", "x: R2", "old: D(1)"] };
@@ -241,7 +243,8 @@ fn has_synced_comes_only_after_the_last_initial_handler_has_ended() {
         assert!(!rig.fifo.has_synced());
         b.done();
         assert!(!rig.fifo.has_synced());
-        // What comes for a key after its initial item was taken does not belong to the initial list.
+        // What comes for a key after its initial item was taken does not belong to the initial
+        // list.
         rig.fifo.update(obj("a", 2)).unwrap();
         a.done();
         assert!(rig.fifo.has_synced());
@@ -255,7 +258,8 @@ fn has_synced_comes_only_after_the_last_initial_handler_has_ended() {
 #[test]
 fn a_deletion_dropped_by_the_rules_takes_its_mark_with_it() {
     for mode in MODES {
-        // The relist lists nothing while the handler of x, which deletes x, runs: no deletion is left to be told.
+        // The relist lists nothing while the handler of x, which deletes x, runs: no deletion is
+        // left to be told.
         let rig = Rig::knowing(mode, &[obj("x", 1)], |builder| builder);
         let relist = rig.fifo.begin_replace();
         rig.fifo.update(obj("x", 2)).unwrap();

@@ -1,5 +1,5 @@
-//! Keys in flight: what arrives while a handler runs acts as if it came just after it, and no end of a handler harms the
-//! queue. A guard held open is the running handler.
+//! Keys in flight: what arrives while a handler runs acts as if it came just after it, and no end
+//! of a handler harms the queue. A guard held open is the running handler.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, mpsc};
@@ -466,7 +466,8 @@ fn an_object_whose_release_panics_while_a_handler_ends_leaves_its_key_usable() {
     let fifo = bombs();
     fifo.replace(vec![bomb(false)], "1").unwrap();
     let guard = fifo.pop().unwrap();
-    // Not applied: nothing is known when the handler ends, so the deletion does not count, and its object goes.
+    // Not applied: nothing is known when the handler ends, so the deletion does not count, and its
+    // object goes.
     fifo.delete(bomb(true)).unwrap();
     assert!(catch_unwind(AssertUnwindSafe(|| guard.done())).is_err());
     is_usable(&fifo);

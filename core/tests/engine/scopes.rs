@@ -305,7 +305,8 @@ fn after_a_restore_nothing_is_applied_until_every_scope_has_listed_anew() {
     assert_eq!(fifo.applied_version(), None, "91 of green is of the former history");
     list(&fifo, &green, &[], "30");
     assert_eq!(fifo.applied_version().as_deref(), Some("30"));
-    // Green's version in this history is higher than before: its list is of this history all the same.
+    // Green's version in this history is higher than before: its list is of this history all the
+    // same.
     list(&fifo, &blue, &[], "40");
     list(&fifo, &green, &[], "200");
     fifo.bookmark_in(&blue, "250").unwrap();

@@ -38,7 +38,8 @@ fn custom_key_functions_are_used_and_their_errors_kept() {
 #[test]
 fn keys_of_any_length_keep_apart() {
     let rig = Rig::new(Mode::Fused);
-    // The slot holds 39 bytes itself; 255 and more do not fit its length byte; two bytes a letter straddle the border.
+    // The slot holds 39 bytes itself; 255 and more do not fit its length byte; two bytes a letter
+    // straddle the border.
     let names: Vec<String> = [1, 38, 39, 40, 41, 127, 128, 129, 254, 255, 256, 257, 4096]
         .iter()
         .flat_map(|&length| ["x".repeat(length), "ü".repeat(length)])

@@ -1,5 +1,5 @@
-//! What is told to the log, through `tracing`: slow handlers, with the key and how much waits; and what a log that panics
-//! may harm, which is nothing.
+//! What is told to the log, through `tracing`: slow handlers, with the key and how much waits; and
+//! what a log that panics may harm, which is nothing.
 
 use std::fmt::Debug;
 use std::panic::resume_unwind;
@@ -14,7 +14,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Longer than a handler may take unreported. The handler's slowness is what is tested; nothing waits for it.
+/// Longer than a handler may take unreported. The handler's slowness is what is tested; nothing
+/// waits for it.
 const SLOW: Duration = Duration::from_millis(110);
 
 #[derive(Clone, Default)]

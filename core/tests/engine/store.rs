@@ -387,7 +387,8 @@ fn concurrent_writers_of_a_store_alone_leave_some_serial_order_and_consistent_in
                 scope.spawn(move || {
                     start.wait();
                     for round in 0..rounds {
-                        // All write the same four keys; numbers tell who wrote and what the indexes must say.
+                        // All write the same four keys; numbers tell who wrote and what the
+                        // indexes must say.
                         let key = ["a", "b", "n/c", "n/d"][usize::try_from(round + writer).unwrap() % 4];
                         match (round * 7 + writer) % 5 {
                             0 => store.delete(ExplicitKey(key)).unwrap(),
@@ -431,7 +432,8 @@ fn concurrent_writers_of_a_store_alone_leave_some_serial_order_and_consistent_in
     assert_eq!((store.len(), store.list_keys().len()), (stored.len(), stored.len()));
 }
 
-/// Runs this test again in a process of its own, which is told by the environment, and wants it to succeed.
+/// Runs this test again in a process of its own, which is told by the environment, and wants it to
+/// succeed.
 fn in_a_process_of_its_own(test: &str, work: impl FnOnce()) {
     const CHILD: &str = "DELTAFIFO_TEST_CHILD";
     if std::env::var_os(CHILD).is_some() {
@@ -649,8 +651,8 @@ fn what_is_visited_may_change_the_store_and_what_stays_is_visited_once() {
     assert!(matches!(store.for_each_by_index("nope", "", |_| ()), Err(IndexError::Unknown(_))));
 }
 
-/// A reader that finds an object under a second value may hold the last reference to it. `Obj` ends the
-/// process if it is dropped under a lock.
+/// A reader that finds an object under a second value may hold the last reference to it. `Obj`
+/// ends the process if it is dropped under a lock.
 #[test]
 fn object_replaced_during_a_read_by_two_values_is_released_with_nothing_locked() {
     const ROUNDS: u64 = if cfg!(miri) { 20 } else { 20_000 };

@@ -1,4 +1,5 @@
-//! Wakers are strangers' code: they panic, call the queue, poll their task at once. Nobody else may notice.
+//! Wakers are strangers' code: they panic, call the queue, poll their task at once. Nobody else
+//! may notice.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -1,4 +1,5 @@
-//! A walk in the hands of who makes it, while the store changes between its steps: against a set of what was there all the time.
+//! A walk in the hands of who makes it, while the store changes between its steps: against a set
+//! of what was there all the time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The in-order queue. `real_fifo` has client-go's own tests, by what they check; the others what is ours.
+//! The in-order queue. `real_fifo` has client-go's own tests, by what they check; the others what
+//! is ours.
 
 mod batches;
 #[path = "../common/mod.rs"]

@@ -31,7 +31,8 @@ enum Op {
     Replace(Vec<Key>),
     /// One object in it has no key.
     ReplaceRefused(Vec<Key>),
-    /// Each key listed with an object, with one that the transformer refuses, or without; and one object that has no key.
+    /// Each key listed with an object, with one that the transformer refuses, or without; and one
+    /// object that has no key.
     ReplaceKeeping(Vec<(Key, Listed)>),
     Refused,
     Resync,
@@ -242,7 +243,8 @@ fn expected(model: &mut Model, end: End) -> (Vec<String>, Option<String>) {
     }
 }
 
-/// What a resync tells comes in no order: then as much of it is to be told, and each as it is stored.
+/// What a resync tells comes in no order: then as much of it is to be told, and each as it is
+/// stored.
 fn compare_told(told: &[String], expected: &[String], model: &Model) -> Result<(), TestCaseError> {
     if !expected.iter().all(|expected| expected.starts_with("S ")) {
         prop_assert_eq!(told, expected);

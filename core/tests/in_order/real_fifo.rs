@@ -1,5 +1,6 @@
-//! client-go's own tests of its `RealFIFO`, each behaviour once. Where they look into the queue, these look at what is told:
-//! with atomic events (its informers' choice) a relist becomes deltas only in its turn.
+//! client-go's own tests of its `RealFIFO`, each behaviour once. Where they look into the queue,
+//! these look at what is told: with atomic events (its informers' choice) a relist becomes deltas
+//! only in its turn.
 
 use std::sync::Arc;
 use std::thread;

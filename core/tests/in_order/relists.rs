@@ -1,4 +1,5 @@
-//! A relist as one event: what it comes to in the store, for readers and for handlers that go wrong.
+//! A relist as one event: what it comes to in the store, for readers and for handlers that go
+//! wrong.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;

@@ -25,8 +25,8 @@ pub fn picky() -> Fifo {
     InOrderFifo::over(Indexer::builder(keys()).build().unwrap()).transformer(transform).build()
 }
 
-/// `A+a1` added, `U a1>2` updated, `-a2` deleted, `-a(2)` by a tombstone, and `?` behind what nobody knew; before additions
-/// and updates the delta's kind.
+/// `A+a1` added, `U a1>2` updated, `-a2` deleted, `-a(2)` by a tombstone, and `?` behind what
+/// nobody knew; before additions and updates the delta's kind.
 pub fn show_change(key: &str, change: &Change<'_, Obj>) -> String {
     let first = |kind: &DeltaType| kind.to_string()[..1].to_owned();
     match change {

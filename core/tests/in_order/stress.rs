@@ -1,9 +1,10 @@
-//! Everything at once on real threads: three producers, a thread of relists and resyncs, two consumers that fail, panic and
-//! give back, two readers. Rounds of a few hundred operations each.
+//! Everything at once on real threads: three producers, a thread of relists and resyncs, two
+//! consumers that fail, panic and give back, two readers. Rounds of a few hundred operations each.
 //!
-//! The oracle: what a producer offered comes in its order, across its keys; nothing is lost or comes twice but what was given
-//! back; turns never overlap; the store is told of without a gap, so that old is always what was new; no reader is led back
-//! in time; and in the end the store is what was told.
+//! The oracle: what a producer offered comes in its order, across its keys; nothing is lost or
+//! comes twice but what was given back; turns never overlap; the store is told of without a gap,
+//! so that old is always what was new; no reader is led back in time; and in the end the store is
+//! what was told.
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -38,8 +39,9 @@ fn key(producer: u64, key: u64) -> String {
     format!("p{producer}/k{key}")
 }
 
-/// What a consumer notes. Places are numbered in the order of the turns; the notes themselves are each consumer's own, since a
-/// lock around them would order the threads, and hide what the queue fails to order.
+/// What a consumer notes. Places are numbered in the order of the turns; the notes themselves are
+/// each consumer's own, since a lock around them would order the threads, and hide what the queue
+/// fails to order.
 #[derive(Default)]
 struct Notes {
     /// Place, who offered it (none: a relist or resync) and its number.

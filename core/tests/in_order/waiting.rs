@@ -1,4 +1,5 @@
-//! Waiting: for an event, for the end of another's turn, for room, for the sync; on threads and as futures.
+//! Waiting: for an event, for the end of another's turn, for room, for the sync; on threads and as
+//! futures.
 
 use std::future::Future;
 use std::panic::resume_unwind;
@@ -112,7 +113,8 @@ fn the_end_of_a_turn_wakes_a_task_if_something_is_left() {
     assert_eq!(take(turn), "b:A2");
 }
 
-/// A task that is woken and does not poll its future, because it is busy with another branch of a `select!`.
+/// A task that is woken and does not poll its future, because it is busy with another branch of a
+/// `select!`.
 #[test]
 fn event_wakes_another_consumer_while_a_notified_one_is_not_polled() {
     let fifo = bare();

@@ -1,7 +1,7 @@
 //! Consumers: take keys in every way there is, and end handlers in every way they can end.
 //!
-//! The keys of producers are never lost: their handlers store what they were told, before they fail or panic, or put it
-//! back. The others' handlers may lose it, until the last relist.
+//! The keys of producers are never lost: their handlers store what they were told, before they
+//! fail or panic, or put it back. The others' handlers may lose it, until the last relist.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::Ordering;
@@ -83,7 +83,8 @@ impl Consumer<'_> {
         }
     }
 
-    /// The queue catches the handlers' panics, also those of the assertions here, which must not be lost by that.
+    /// The queue catches the handlers' panics, also those of the assertions here, which must not
+    /// be lost by that.
     fn expected(&self, failure: &ProcessError<&str>) -> bool {
         match failure {
             ProcessError::Panicked { message, .. } if message == EXPECTED => &self.tally.panicked,
@@ -133,7 +134,8 @@ impl Consumer<'_> {
             End::PutsBack | End::Cancelled => guard.retry(),
             End::Loses => {}
             _ => {
-                // As a panic that is caught further out: the rest of the deltas is stored all the same.
+                // As a panic that is caught further out: the rest of the deltas is stored all the
+                // same.
                 let panics = end == End::PanicsInApply;
                 let stored = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.store(guard, panics)));
                 if let Err(panic) = stored {
@@ -187,7 +189,8 @@ impl Consumer<'_> {
         }
     }
 
-    /// A Sync that stands first holds what is stored. (Behind others, which were put back, it may be older.)
+    /// A Sync that stands first holds what is stored. (Behind others, which were put back, it may
+    /// be older.)
     fn check_sync(&self, guard: &Guard<'_>, key: &Key) {
         let Some(first) = guard.deltas().first().filter(|delta| delta.kind == DeltaType::Sync) else { return };
         self.tally.syncs.fetch_add(1, Ordering::Relaxed);
@@ -200,7 +203,8 @@ impl Consumer<'_> {
         assert_eq!(stored.n, key.stored.load(Ordering::Relaxed), "{} was stored by nobody", guard.key());
     }
 
-    /// Brings the store up to date, and checks what the handler is told of that against what its last handler did.
+    /// Brings the store up to date, and checks what the handler is told of that against what its
+    /// last handler did.
     fn store(&self, guard: &mut Guard<'_>, panics: bool) {
         let key = &self.world.keys[number(guard.key())];
         let before = key.stored.load(Ordering::Relaxed);

@@ -1,6 +1,7 @@
-//! Everything at once on real threads: producers, relists that supersede each other, resyncs, readers, index look-ups,
-//! consumers that fail, panic, cancel and put back. Rounds of a few thousand operations, each on a queue of its own, go
-//! through the plans below until `STRESS_SECS` (30) are over; after each everything is compared, down to the last byte.
+//! Everything at once on real threads: producers, relists that supersede each other, resyncs,
+//! readers, index look-ups, consumers that fail, panic, cancel and put back. Rounds of a few
+//! thousand operations, each on a queue of its own, go through the plans below until `STRESS_SECS`
+//! (30) are over; after each everything is compared, down to the last byte.
 //!
 //! | file | idea |
 //! | --- | --- |
@@ -13,8 +14,8 @@
 //! | `memory` | how many bytes are allocated |
 //! | `race` | a race made on purpose, for the sanitizers' own test |
 //!
-//! A failure prints the round's seed; `STRESS_SEED` begins with it. The seed fixes what each thread does, not how the
-//! threads interleave: that is for the models and for shuttle.
+//! A failure prints the round's seed; `STRESS_SEED` begins with it. The seed fixes what each
+//! thread does, not how the threads interleave: that is for the models and for shuttle.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -36,7 +37,8 @@ use plan::{PLANS, Plan};
 use verdict::Tally;
 use world::World;
 
-/// Threads of each kind. More than the cores of a small machine, so that they are interrupted anywhere.
+/// Threads of each kind. More than the cores of a small machine, so that they are interrupted
+/// anywhere.
 const PRODUCERS: usize = if cfg!(miri) { 2 } else { 3 };
 const CONSUMERS: u64 = 2;
 const RELISTERS: u64 = 2;
@@ -94,7 +96,8 @@ fn everything_at_once() {
         memory::warm();
     }
     for seed in first.. {
-        // Every plan has its turn, and the last turn is not cut short. (Under Miri a round takes minutes: one a run.)
+        // Every plan has its turn, and the last turn is not cut short. (Under Miri a round takes
+        // minutes: one a run.)
         let enough = if cfg!(miri) { 1 } else { PLANS };
         if seed - first >= enough && (cfg!(miri) || began.elapsed() >= time) {
             println!("{} rounds, {tally:?}", seed - first);
@@ -113,14 +116,16 @@ fn everything_at_once() {
     }
 }
 
-/// Shows that race detection works where `ThreadSanitizer` runs: `ci/sanitizers.sh` runs this, and it must be found.
+/// Shows that race detection works where `ThreadSanitizer` runs: `ci/sanitizers.sh` runs this, and
+/// it must be found.
 #[test]
 #[ignore = "races on purpose"]
 fn a_race() {
     race::run();
 }
 
-/// Shows that leak detection works where the sanitizers run: `ci/sanitizers.sh` runs this, and it must be found.
+/// Shows that leak detection works where the sanitizers run: `ci/sanitizers.sh` runs this, and it
+/// must be found.
 #[test]
 #[ignore = "leaks on purpose"]
 fn a_leak() {

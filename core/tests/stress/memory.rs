@@ -1,8 +1,9 @@
 //! How many bytes are allocated, counted by this test binary's allocator.
 //!
-//! The process's resident memory would not do: the allocator keeps what is freed, and a leak of one slot a round drowns
-//! in that. Bytes asked for and not given back are exact. What comes once and belongs to the process is made to come before
-//! the first round is looked at, so whatever a later round leaves behind is a leak.
+//! The process's resident memory would not do: the allocator keeps what is freed, and a leak of
+//! one slot a round drowns in that. Bytes asked for and not given back are exact. What comes once
+//! and belongs to the process is made to come before the first round is looked at, so whatever a
+//! later round leaves behind is a leak.
 #![allow(unsafe_code)] // An allocator cannot be written without; it only counts, and passes everything on.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -21,7 +22,8 @@ fn count(layout: Layout, sign: isize) {
     ALLOCATED.fetch_add(sign * layout.size().cast_signed(), Ordering::Relaxed);
 }
 
-// SAFETY: every call goes to the system's allocator as it came. (`realloc` is the default: it allocates, copies, frees.)
+// SAFETY: every call goes to the system's allocator as it came. (`realloc` is the default: it
+// allocates, copies, frees.)
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout, 1);
@@ -52,8 +54,8 @@ const WARM: u64 = 0;
 /// More threads than a round has.
 const WAITING: usize = 32;
 
-/// Makes `parking_lot`'s table of waiting threads as large as it will be, and arc-swap's list of threads that load: they
-/// grow with the most threads that ever did so at once, and are kept.
+/// Makes `parking_lot`'s table of waiting threads as large as it will be, and arc-swap's list of
+/// threads that load: they grow with the most threads that ever did so at once, and are kept.
 pub fn warm() {
     let (waiting, all) = (Mutex::new(0), Condvar::new());
     let store = Indexer::builder(KeyFunc::custom(NoMeta, |(): &()| Ok(String::new()))).build().unwrap();

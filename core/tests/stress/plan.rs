@@ -70,8 +70,9 @@ impl Plan {
         PRODUCERS * OWNED + self.relisted
     }
 
-    /// Whether relists may list a producer's key, too: then its deltas are the producer's in their order and the relists'
-    /// between them, and what is stored at the end is for the last relist to say.
+    /// Whether relists may list a producer's key, too: then its deltas are the producer's in their
+    /// order and the relists' between them, and what is stored at the end is for the last relist
+    /// to say.
     pub fn is_shared(number: usize) -> bool {
         number % 4 == 1 && number < Self::owned(PRODUCERS - 1).end
     }

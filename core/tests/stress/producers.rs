@@ -84,8 +84,8 @@ pub fn produce(world: &World, producer: usize, tally: &Tally) -> Offered {
     offered
 }
 
-/// What was offered before a marker is handled when its version is applied. (Of a deletion that cannot be said: it may be
-/// folded, or ignored.)
+/// What was offered before a marker is handled when its version is applied. (Of a deletion that
+/// cannot be said: it may be folded, or ignored.)
 fn wait_until_applied(world: &World, truth: &HashMap<usize, u64>, dice: &mut Dice, tally: &Tally) {
     let (fifo, version) = (&world.rig.fifo, world.next_version());
     fifo.bookmark(&version).unwrap();

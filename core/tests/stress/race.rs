@@ -7,12 +7,14 @@ use std::thread;
 
 struct Shared(UnsafeCell<u64>);
 
-// SAFETY: it is not; that is what it is for. A sanitizer must say so, and nothing else may run this.
+// SAFETY: it is not; that is what it is for. A sanitizer must say so, and nothing else may run
+// this.
 unsafe impl Sync for Shared {}
 
 pub fn run() {
     let shared = Shared(UnsafeCell::new(0));
-    // One that has ended before the other begins may have handed it on, by way of the allocator for one.
+    // One that has ended before the other begins may have handed it on, by way of the allocator
+    // for one.
     let both = Barrier::new(2);
     let count = |shared: &Shared| {
         both.wait();

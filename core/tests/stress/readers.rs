@@ -11,8 +11,8 @@ use deltafifo::{DeltaType, KnownObjects};
 /// What one reader has seen.
 struct Reader<'w> {
     world: &'w World,
-    /// The newest object of each key and of each of its writers, its owner and the relists. Every way to read a key goes to
-    /// the same place, so none may lead back.
+    /// The newest object of each key and of each of its writers, its owner and the relists. Every
+    /// way to read a key goes to the same place, so none may lead back.
     newest: HashMap<(usize, bool), u64>,
     synced: bool,
 }
@@ -91,7 +91,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The user's index, whose values change with nearly every update: what it gives must match at that moment.
+    /// The user's index, whose values change with nearly every update: what it gives must match at
+    /// that moment.
     fn class(&mut self, class: u64) {
         if !self.world.plan.indexed {
             return;

@@ -1,5 +1,6 @@
-//! Relists of the keys that no producer owns, and of some that one owns, of which they keep the rest. Two threads make
-//! them: one all the time, the other now and then, which supersedes the first one's.
+//! Relists of the keys that no producer owns, and of some that one owns, of which they keep the
+//! rest. Two threads make them: one all the time, the other now and then, which supersedes the
+//! first one's.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -53,8 +54,8 @@ pub fn relist(world: &World, relister: u64, tally: &Tally) -> Offered {
     offered
 }
 
-/// The last relist, which nothing supersedes: from here on handlers lose nothing. The keys that relists share with their
-/// owners become what these say.
+/// The last relist, which nothing supersedes: from here on handlers lose nothing. The keys that
+/// relists share with their owners become what these say.
 pub fn last(world: &World, owners: &[Offered]) -> Offered {
     world.mend();
     let (mut dice, mut offered) = (world.dice(299), Offered::default());
@@ -79,7 +80,8 @@ fn share(n: u64, dice: &mut Dice) -> Vec<(usize, u64)> {
     shared.map(|number| (number, RELISTED + n / 2)).collect()
 }
 
-/// What relist `n` lists of its own keys: a part of the keys, each with an object that is not older than in relists before.
+/// What relist `n` lists of its own keys: a part of the keys, each with an object that is not
+/// older than in relists before.
 fn list(world: &World, n: u64, dice: &mut Dice) -> Vec<(usize, u64)> {
     let listed = world.plan.unowned().filter(|_| dice.roll(4) > 0);
     listed.map(|number| (number, 1 + n / (1 + number as u64 % 5))).collect()

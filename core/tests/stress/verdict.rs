@@ -52,8 +52,9 @@ impl Tally {
 
 /// Compares what was offered with what was handled and what is stored, then takes the world down.
 pub fn compare(world: World, offered: &[Offered], mut handled: Vec<Handled>, tally: &Tally) {
-    // Consumers end when the queue is closed and empty, and take again themselves what they put back. But one may have
-    // found it empty while another still had in hand what it then put back and took at once.
+    // Consumers end when the queue is closed and empty, and take again themselves what they put
+    // back. But one may have found it empty while another still had in hand what it then put back
+    // and took at once.
     let left = drain(&world);
     assert!(left.is_empty(), "left by the consumers: {} keys", left.len());
     handled.extend(left);
@@ -85,8 +86,9 @@ fn drain(world: &World) -> Vec<Handled> {
     left
 }
 
-/// Per key of a producer, what was handled is what was offered, in order. Only this may be missing: all but one of
-/// deletions in a row, and an add-if-not-present. What relists list stands between it, the older before the newer.
+/// Per key of a producer, what was handled is what was offered, in order. Only this may be
+/// missing: all but one of deletions in a row, and an add-if-not-present. What relists list stands
+/// between it, the older before the newer.
 fn compare_order(offered: &[Offered], mut handled: Vec<Handled>, tally: &Tally) {
     let mut expected: HashMap<usize, Vec<(Told, bool)>> = HashMap::new();
     for &(key, told, optional) in offered.iter().flat_map(|offered| &offered.told) {

@@ -1,5 +1,6 @@
-//! What a round's threads share. Their notes are kept without locks, and relaxed: a lock around them would order the
-//! threads, and so hide from the sanitizers, and from chance, what the queue itself fails to order.
+//! What a round's threads share. Their notes are kept without locks, and relaxed: a lock around
+//! them would order the threads, and so hide from the sanitizers, and from chance, what the queue
+//! itself fails to order.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -12,8 +13,9 @@ pub struct World {
     pub plan: Plan,
     pub rig: Rig,
     pub keys: Vec<Key>,
-    /// The newest relist's number: what it lists is not older than what the one before it listed. Held over the begin, so
-    /// that relists are numbered in the order in which they supersede each other.
+    /// The newest relist's number: what it lists is not older than what the one before it listed.
+    /// Held over the begin, so that relists are numbered in the order in which they supersede each
+    /// other.
     pub relists: Mutex<u64>,
     /// Of the last marker.
     version: AtomicU64,
@@ -44,7 +46,8 @@ pub struct Told {
     pub n: u64,
 }
 
-/// Added to the number of what a relist lists of a producer's key: the producers' numbers are lower.
+/// Added to the number of what a relist lists of a producer's key: the producers' numbers are
+/// lower.
 pub const RELISTED: u64 = 1_000_000;
 
 /// What a thread that offers has to say at its end.
@@ -89,8 +92,8 @@ impl World {
 
     /// A version that is greater than all before it.
     pub fn next_version(&self) -> String {
-        // AcqRel: whoever has a greater one puts its marker behind all that the caller has offered, so that the caller may be
-        // told by that one.
+        // AcqRel: whoever has a greater one puts its marker behind all that the caller has
+        // offered, so that the caller may be told by that one.
         (self.version.fetch_add(1, Ordering::AcqRel) + 1).to_string()
     }
 
@@ -104,7 +107,8 @@ impl World {
     }
 
     pub fn mend(&self) {
-        // Relaxed: who takes a delta of the last relist sees what was done before it was offered, or the queue is wrong.
+        // Relaxed: who takes a delta of the last relist sees what was done before it was offered,
+        // or the queue is wrong.
         self.mending.store(true, Ordering::Relaxed);
     }
 

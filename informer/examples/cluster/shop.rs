@@ -10,7 +10,8 @@ use kube::core::discovery;
 use serde_json::json;
 use tokio::time::interval;
 
-/// Its deployments come, become available, are scaled and go; now and then a watch breaks, or is too old.
+/// Its deployments come, become available, are scaled and go; now and then a watch breaks, or is
+/// too old.
 pub fn client() -> Client {
     let deployments = Resource::built_in(ApiResource::erase::<Deployment>(&()), discovery::Scope::Namespaced);
     let server = ApiServer::builder().resource(deployments.clone()).build();

@@ -1,4 +1,5 @@
-//! The metrics of an informer of deployments, served to Prometheus on this machine alone, until Ctrl-C.
+//! The metrics of an informer of deployments, served to Prometheus on this machine alone, until
+//! Ctrl-C.
 //!
 //!     cargo run -p deltafifo-informer --example metrics -- --kubeconfig ~/.kube/config --port 9184
 //!     cargo run -p deltafifo-informer --example metrics           # no cluster: a made-up one, in this process

@@ -21,13 +21,14 @@ pub enum ObjectEvent<K> {
         old: Arc<K>,
         /// As stored now.
         new: Arc<K>,
-        /// What brought it: a watch, a relist, or a resync, after which `old` and `new` may be the same.
+        /// What brought it: a watch, a relist, or a resync, after which `old` and `new` may be the
+        /// same.
         kind: DeltaType,
     },
     /// It is gone (client-go `OnDelete`).
     Deleted {
-        /// Its last state, or a tombstone: the deletion was missed, or its object was refused, and the last state that is known
-        /// may be old.
+        /// Its last state, or a tombstone: the deletion was missed, or its object was refused, and
+        /// the last state that is known may be old.
         last: DeltaObject<K>,
     },
 }
@@ -76,8 +77,8 @@ pub enum ControllerError {
         /// What the panic said.
         message: String,
     },
-    /// An accessor ([`Meta`](deltafifo::Meta)) panicked. What it was called for may not be stored; that is not told, nor what
-    /// came with it for this key and after it, though that is stored.
+    /// An accessor ([`Meta`](deltafifo::Meta)) panicked. What it was called for may not be stored;
+    /// that is not told, nor what came with it for this key and after it, though that is stored.
     #[error("an accessor panicked for key {key:?}, of which something was not stored or not told: {message}")]
     NotApplied {
         /// The object's key.

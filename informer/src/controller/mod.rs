@@ -1,5 +1,5 @@
-//! The controller loop: a reflector in front of a queue, and workers behind it that pop, apply and call (client-go
-//! `cache.Controller`).
+//! The controller loop: a reflector in front of a queue, and workers behind it that pop, apply and
+//! call (client-go `cache.Controller`).
 
 mod event;
 
@@ -23,12 +23,13 @@ pub use event::{ControllerError, ObjectEvent};
 
 type OnError = dyn Fn(&ControllerError) + Send + Sync;
 
-/// Runs a [`Reflector`] and workers over its queue: each item is applied to the queue's store, and then told to a handler,
-/// event by event, while nobody else has the key.
+/// Runs a [`Reflector`] and workers over its queue: each item is applied to the queue's store, and
+/// then told to a handler, event by event, while nobody else has the key.
 ///
-/// A handler that fails is called again with the same event, after a pause that doubles, as often as was chosen; then the
-/// event is told to the error handler. Meanwhile the key waits, and the other workers go on. An event counts as told when its
-/// handler has ended: one whose handler was dropped with [`run`](Self::run) is told again by the next run.
+/// A handler that fails is called again with the same event, after a pause that doubles, as often
+/// as was chosen; then the event is told to the error handler. Meanwhile the key waits, and the
+/// other workers go on. An event counts as told when its handler has ended: one whose handler was
+/// dropped with [`run`](Self::run) is told again by the next run.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -101,8 +102,8 @@ where
     H: Fn(String, ObjectEvent<K>) -> F + Send + Sync + 'static,
     F: Future<Output = Result<(), BoxError>> + Send + 'static,
 {
-    /// One over `reflector` and the queue that it feeds, which must have a [store](DeltaFifo::over). One worker, five
-    /// retries after 5 ms and more, errors to the log.
+    /// One over `reflector` and the queue that it feeds, which must have a
+    /// [store](DeltaFifo::over). One worker, five retries after 5 ms and more, errors to the log.
     pub fn new(reflector: Reflector<K>, fifo: Arc<DeltaFifo<K, M>>, handler: H) -> Self {
         let on_error: Box<OnError> = Box::new(|error| tracing::error!(%error, "a controller goes on after an error"));
         Self {
@@ -149,10 +150,12 @@ where
         self.fifo.has_synced()
     }
 
-    /// Runs until the queue is closed and empty. Dropped, it stops where it is; handlers are dropped at their next await.
+    /// Runs until the queue is closed and empty. Dropped, it stops where it is; handlers are
+    /// dropped at their next await.
     ///
-    /// Run again, the same controller tells the events of those first, each from its beginning, and pops when that is done:
-    /// they are applied, so the queue does not have them any more. Another controller over the queue does not know of them.
+    /// Run again, the same controller tells the events of those first, each from its beginning,
+    /// and pops when that is done: they are applied, so the queue does not have them any more.
+    /// Another controller over the queue does not know of them.
     pub async fn run(self: Arc<Self>) -> RunError {
         tokio::select! {
             // Closed: what is in the queue is to be handled.
@@ -207,8 +210,8 @@ where
         }
     }
 
-    /// Tells all of an item, event by event, and gives its key back. Dropped, it leaves the rest, with the event in hand, to
-    /// the next run.
+    /// Tells all of an item, event by event, and gives its key back. Dropped, it leaves the rest,
+    /// with the event in hand, to the next run.
     async fn tell_all(&self, applied: Applied<K>) -> String {
         let mut telling = Telling { untold: &self.untold, applied };
         while let Some(event) = telling.applied.events.front() {

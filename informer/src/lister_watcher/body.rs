@@ -36,7 +36,8 @@ pub(super) fn listed(mut body: Body, limit: ObjectLimit) -> ListStream {
             }
             let mut items = Vec::with_capacity(found.len());
             for whole in found {
-                // Those before it hold shares, perhaps, and are to be on their way while it waits for one.
+                // Those before it hold shares, perhaps, and are to be on their way while it waits
+                // for one.
                 if ObjectLimit::waits_for_share(&whole) && !items.is_empty() {
                     yield Ok(Listed::Items(std::mem::take(&mut items)));
                 }

@@ -34,8 +34,8 @@ pub enum RequestError {
         /// How long nothing came.
         after: Duration,
     },
-    /// The server goes on sending, and the end does not come: the initial events of a watch without the bookmark that ends them,
-    /// or a list of ever more pages.
+    /// The server goes on sending, and the end does not come: the initial events of a watch
+    /// without the bookmark that ends them, or a list of ever more pages.
     #[error("the API server did not end {what} within {after:?}, although it went on sending")]
     Endless {
         /// What it did not end.
@@ -43,14 +43,15 @@ pub enum RequestError {
         /// How long was waited.
         after: Duration,
     },
-    /// A watch was ended at once (client-go `VeryShortWatchError`, which is only for one without an event).
+    /// A watch was ended at once (client-go `VeryShortWatchError`, which is only for one without
+    /// an event).
     #[error("the API server ended the watch at once: a proxy in between, perhaps, that does not let a watch stay open")]
     VeryShort,
     /// The answer cannot be read.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// An object of a list or watch is larger than the [limit](super::ObjectLimit), and was passed over:
-    /// this takes its place. It is the one error after which a stream goes on.
+    /// An object of a list or watch is larger than the [limit](super::ObjectLimit), and was passed
+    /// over: this takes its place. It is the one error after which a stream goes on.
     #[error("an object of {} bytes was passed over: the limit is {} bytes", .0.size, .0.limit)]
     TooLarge(Box<TooLarge>),
     /// The request could not be made.
@@ -74,8 +75,8 @@ fn hint(code: u16) -> &'static str {
 }
 
 impl RequestError {
-    /// A `Status` as JSON; what is none is said to be none. All of its fields may be absent, so any object reads as one: what says
-    /// neither a code, a reason nor a message is a proxy's own.
+    /// A `Status` as JSON; what is none is said to be none. All of its fields may be absent, so
+    /// any object reads as one: what says neither a code, a reason nor a message is a proxy's own.
     pub(crate) fn from_status(status: &[u8], retry_after: Option<Duration>) -> Self {
         match serde_json::from_slice::<Status>(status) {
             Ok(none) if none.reason.is_empty() && none.message.is_empty() && !(400..600).contains(&none.code) => {
@@ -90,7 +91,8 @@ impl RequestError {
         }
     }
 
-    /// What ends without its version did not come to its end: by such a list nothing may be deleted.
+    /// What ends without its version did not come to its end: by such a list nothing may be
+    /// deleted.
     pub(crate) fn without_version(what: &str) -> Self {
         WireError::not_that(format!("{what} without its version"), &[]).into()
     }
@@ -107,14 +109,15 @@ impl RequestError {
         }
     }
 
-    /// The version asked for is too old to be had: 410, as an HTTP status or as an event (client-go `IsResourceExpired`,
-    /// `IsGone`).
+    /// The version asked for is too old to be had: 410, as an HTTP status or as an event
+    /// (client-go `IsResourceExpired`, `IsGone`).
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.status().is_some_and(|status| status.code == 410 || matches!(status.reason.as_str(), "Expired" | "Gone"))
     }
 
-    /// The version asked for is one that the server has not reached (client-go `IsTooLargeResourceVersion`).
+    /// The version asked for is one that the server has not reached (client-go
+    /// `IsTooLargeResourceVersion`).
     #[must_use]
     pub fn is_too_large_version(&self) -> bool {
         self.status().is_some_and(|status| {
@@ -124,8 +127,8 @@ impl RequestError {
         })
     }
 
-    /// Whether the server does not have the resource (404), or does not allow it to be listed and watched
-    /// (403).
+    /// Whether the server does not have the resource (404), or does not allow it to be listed and
+    /// watched (403).
     pub(crate) fn is_unavailable(&self) -> bool {
         self.status().is_some_and(says_unavailable)
     }
@@ -141,7 +144,8 @@ impl RequestError {
         self.status().is_some_and(|status| status.code == 429 || status.reason == "TooManyRequests")
     }
 
-    /// The connection was lost before the answer or in it, and nothing was wrong with what came before.
+    /// The connection was lost before the answer or in it, and nothing was wrong with what came
+    /// before.
     pub(crate) fn is_cut(&self) -> bool {
         let is_short = matches!(self, Self::Wire(WireError::CutShort { .. }));
         is_short || matches!(self, Self::Unreachable(_) | Self::Broken(_) | Self::Silent { .. })
@@ -155,7 +159,8 @@ impl RequestError {
         causes.any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::ConnectionRefused))
     }
 
-    /// It is enough to ask again later, from the same version: whatever else is asked for is not answered either.
+    /// It is enough to ask again later, from the same version: whatever else is asked for is not
+    /// answered either.
     pub(crate) fn is_for_later(&self) -> bool {
         self.is_too_many_requests() || self.is_refused()
     }

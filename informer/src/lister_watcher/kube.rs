@@ -19,11 +19,11 @@ use super::{
 /// A `Status` is short.
 const MOST_OF_A_STATUS: usize = 1 << 20;
 
-/// Lists and watches one resource of an API server (client-go `NewListWatchFromClient`): typed objects, custom resources,
-/// dynamic objects, and metadata alone.
+/// Lists and watches one resource of an API server (client-go `NewListWatchFromClient`): typed
+/// objects, custom resources, dynamic objects, and metadata alone.
 ///
-/// The requests are its own and go through [`Client::send`], so the client's configuration, authentication and middlewares
-/// hold. Bodies are read frame by frame.
+/// The requests are its own and go through [`Client::send`], so the client's configuration,
+/// authentication and middlewares hold. Bodies are read frame by frame.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -51,8 +51,8 @@ pub struct KubeListerWatcher {
 }
 
 impl KubeListerWatcher {
-    /// Objects of type `K`, of one namespace or of all. Of a [`PartialObjectMeta`](kube::core::PartialObjectMeta) only
-    /// metadata is asked for.
+    /// Objects of type `K`, of one namespace or of all. Of a
+    /// [`PartialObjectMeta`](kube::core::PartialObjectMeta) only metadata is asked for.
     #[must_use]
     pub fn new<K: Resource>(client: Client, types: &K::DynamicType, namespace: Option<&str>) -> Self {
         let metadata_only = K::metadata_api();
@@ -82,12 +82,15 @@ impl KubeListerWatcher {
         self
     }
 
-    /// Adds a parameter to the query of every request: `labelSelector`, `fieldSelector`, or whatever the server knows. Selectors
-    /// that are added twice are joined with a comma, so that both hold.
+    /// Adds a parameter to the query of every request: `labelSelector`, `fieldSelector`, or
+    /// whatever the server knows. Selectors that are added twice are joined with a comma, so that
+    /// both hold.
     ///
-    /// Every request fails with [`RequestError::Invalid`] and a [`QueryError`] if another parameter is added with two values, of
-    /// which a server would read only one, or if the parameter is one that each request sets, as `limit`, `resourceVersion` and
-    /// `timeoutSeconds`: they are chosen by [`ReflectorBuilder`](crate::reflector::ReflectorBuilder).
+    /// Every request fails with [`RequestError::Invalid`] and a [`QueryError`] if another
+    /// parameter is added with two values, of which a server would read only one, or if the
+    /// parameter is one that each request sets, as `limit`, `resourceVersion` and
+    /// `timeoutSeconds`: they are chosen by
+    /// [`ReflectorBuilder`](crate::reflector::ReflectorBuilder).
     #[must_use]
     pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         if let Ok(query) = &mut self.query
@@ -201,7 +204,8 @@ impl ListerWatcher for KubeListerWatcher {
             if request.send_initial_events {
                 query.extend([("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")]);
             }
-            // A server since 1.37 compresses event by event, and the client's middleware reads only the first.
+            // A server since 1.37 compresses event by event, and the client's middleware reads
+            // only the first.
             let plain = (ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             let headers = HeaderMap::from_iter([(ACCEPT, self.accept(false)), plain]);
             let body = self.send(&query, headers).await?.into_body();

@@ -10,19 +10,21 @@ use tokio::time::Instant;
 use super::{RawObject, TooLarge};
 use crate::wire::{LARGE, Share, Whole, process_budget};
 
-/// The most bytes of JSON that an object may have: 64 MiB by default. A lister-watcher that reads bodies
-/// passes over a larger object without keeping it, and yields
+/// The most bytes of JSON that an object may have: 64 MiB by default. A lister-watcher that reads
+/// bodies passes over a larger object without keeping it, and yields
 /// [`RequestError::TooLarge`](super::RequestError::TooLarge) in its place.
 ///
-/// Pass clones of the one that came with the request on to the sources that are asked. They share what a
-/// reflector has to know to tell a server that sends nothing from one whose large object is on its way.
+/// Pass clones of the one that came with the request on to the sources that are asked. They share
+/// what a reflector has to know to tell a server that sends nothing from one whose large object is
+/// on its way.
 #[derive(Clone)]
 pub struct ObjectLimit {
     bytes: usize,
     progress: Arc<Mutex<Progress>>,
 }
 
-/// What there is of large objects while they are not complete. A reflector that waits for one is not to take the server for silent.
+/// What there is of large objects while they are not complete. A reflector that waits for one is
+/// not to take the server for silent.
 #[derive(Default)]
 struct Progress {
     /// How many wait for a share of the budget, and since when there have been any.
@@ -58,7 +60,8 @@ impl ObjectLimit {
         self.progress.lock().last = Some(Instant::now());
     }
 
-    /// How long `silence` has yet to go on before the server is silent; none if nothing of a large object has come for so long.
+    /// How long `silence` has yet to go on before the server is silent; none if nothing of a large
+    /// object has come for so long.
     pub(crate) fn left_of(&self, silence: Duration) -> Option<Duration> {
         let progress = self.progress.lock();
         if progress.waiting > 0 {
@@ -67,7 +70,8 @@ impl ObjectLimit {
         silence.checked_sub(progress.last?.elapsed()).filter(|left| !left.is_zero())
     }
 
-    /// Returns for how long large objects have waited for shares so far. This is no time of the server's.
+    /// Returns for how long large objects have waited for shares so far. This is no time of the
+    /// server's.
     pub(crate) fn waited(&self) -> Duration {
         let progress = self.progress.lock();
         progress.waited + progress.since.map_or(Duration::ZERO, |since| since.elapsed())

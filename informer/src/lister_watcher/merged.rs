@@ -1,7 +1,8 @@
 //! Several lister-watchers as one: some namespaces of many, which the account may not list all of.
 //!
-//! Each part goes on from a version of its own, which is remembered here; the version that the reflector sees is the least
-//! of them, so that everything up to it has been told. A watch ends, or fails, with the first of its parts.
+//! Each part goes on from a version of its own, which is remembered here; the version that the
+//! reflector sees is the least of them, so that everything up to it has been told. A watch ends,
+//! or fails, with the first of its parts.
 
 use std::sync::Arc;
 
@@ -20,10 +21,12 @@ use crate::wire::{WireError, bookmark, ends_initial_events};
 
 /// Lists one part after the other, and watches all at once.
 ///
-/// There must be a part, all must be of one kind of object and of one API server, whose versions compare, and no object may be in two.
+/// There must be a part, all must be of one kind of object and of one API server, whose versions
+/// compare, and no object may be in two.
 ///
-/// It remembers how far its one reflector has come in each part, so each reflector needs one of its own: of two that share one, each
-/// would go on from where the other is, and never hear of what is between.
+/// It remembers how far its one reflector has come in each part, so each reflector needs one of
+/// its own: of two that share one, each would go on from where the other is, and never hear of
+/// what is between.
 pub struct Merged {
     parts: Arc<[Box<dyn ListerWatcher>]>,
     /// Those of the parts, `blue,green`.
@@ -72,15 +75,15 @@ impl Reached {
         self.0.get(part)?.reached.as_ref()
     }
 
-    /// How new a part's state must be, when all of them are asked for one not older than `asked`: than its own, if that is newer,
-    /// unless any or the newest will do.
+    /// How new a part's state must be, when all of them are asked for one not older than `asked`:
+    /// than its own, if that is newer, unless any or the newest will do.
     fn state(&self, part: usize, asked: &str) -> String {
         let own = self.of(part).filter(|_| !matches!(asked, "" | "0"));
         own.map_or_else(|| asked.to_owned(), |own| newer(own, asked))
     }
 
-    /// From which version on a part's changes are to come, when all of them are asked for those since `asked`: from its own, up
-    /// to which it has told everything.
+    /// From which version on a part's changes are to come, when all of them are asked for those
+    /// since `asked`: from its own, up to which it has told everything.
     fn changes(&self, part: usize, asked: &str) -> String {
         let own = self.of(part).filter(|_| !matches!(asked, "" | "0"));
         own.map_or_else(|| asked.to_owned(), ResourceVersion::to_string)
@@ -97,7 +100,8 @@ impl Reached {
         }
     }
 
-    /// A list of a part failed. Those that list all parts are to begin anew: what it gave by now may be gone.
+    /// A list of a part failed. Those that list all parts are to begin anew: what it gave by now
+    /// may be gone.
     fn failed(&mut self, part: usize, request: &ListRequest, error: RequestError) -> RequestError {
         if error.is_version_unavailable()
             && let Some(part) = self.0.get_mut(part)
@@ -232,7 +236,8 @@ impl ListerWatcher for Merged {
 enum Begins {
     /// Initial events, to the bookmark that ends them.
     Initial,
-    /// All objects, as ADDED events: it was asked from no version. The first event of another type shows that they have all come.
+    /// All objects, as ADDED events: it was asked from no version. The first event of another type
+    /// shows that they have all come.
     Objects,
     /// What happens.
     Changes,
@@ -257,8 +262,8 @@ fn merge(watches: Vec<(Begins, WatchStream)>, reached: Arc<Mutex<Reached>>) -> W
             if kind != EventType::Bookmark {
                 let (version, sent) = (head.version.clone().into_owned(), *sent);
                 yield object.into_event(kind);
-                // Only when more is asked for: the reader may never use the event. And the versions of what comes first
-                // are the objects' own, older than what comes.
+                // Only when more is asked for: the reader may never use the event. And the
+                // versions of what comes first are the objects' own, older than what comes.
                 if sent == Begins::Changes {
                     reached.lock().set(part, &version);
                 }

@@ -1,5 +1,6 @@
-//! Where a reflector's objects come from: a [`ListerWatcher`] lists a page and watches from a version (client-go
-//! `ListerWatcher`). It hands out raw JSON, item by item: what is not needed is never decoded.
+//! Where a reflector's objects come from: a [`ListerWatcher`] lists a page and watches from a
+//! version (client-go `ListerWatcher`). It hands out raw JSON, item by item: what is not needed is
+//! never decoded.
 //!
 //! * [`KubeListerWatcher`]: an API server, through kube's client.
 //! * [`Merged`]: several of them as one, as for some namespaces of many.
@@ -39,13 +40,13 @@ pub(crate) use tokens::Tokens;
 
 /// Lists and watches one kind of object.
 ///
-/// The two methods are one request each, and nothing is repeated or waited for in them: that is the reflector's part. A
-/// dropped stream ends its request.
+/// The two methods are one request each, and nothing is repeated or waited for in them: that is
+/// the reflector's part. A dropped stream ends its request.
 ///
-/// A stream ends with its first error, except for [`RequestError::TooLarge`]: that takes the place of
-/// one object, and the stream goes on. A list that ends with it was cut there by something in between, and
-/// counts as failed, so that nothing is deleted by it: after the last such error a complete list yields at
-/// least an empty [`Listed::Items`].
+/// A stream ends with its first error, except for [`RequestError::TooLarge`]: that takes the place
+/// of one object, and the stream goes on. A list that ends with it was cut there by something in
+/// between, and counts as failed, so that nothing is deleted by it: after the last such error a
+/// complete list yields at least an empty [`Listed::Items`].
 pub trait ListerWatcher: Send + Sync + 'static {
     /// Lists a page, or everything.
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, RequestError>>;
@@ -53,9 +54,9 @@ pub trait ListerWatcher: Send + Sync + 'static {
     /// Watches: the stream ends when the server ends it.
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, RequestError>>;
 
-    /// Lists as [`list`](Self::list) does, and passes over objects larger than `limit`: this is what a
-    /// reflector calls. By default the limit has no effect. A lister-watcher that reads bodies itself,
-    /// or wraps another one, implements this, too.
+    /// Lists as [`list`](Self::list) does, and passes over objects larger than `limit`: this is
+    /// what a reflector calls. By default the limit has no effect. A lister-watcher that reads
+    /// bodies itself, or wraps another one, implements this, too.
     fn list_within(&self, request: ListRequest, limit: ObjectLimit) -> BoxFuture<'_, Result<ListStream, RequestError>> {
         drop(limit);
         self.list(request)
@@ -77,14 +78,14 @@ pub trait ListerWatcher: Send + Sync + 'static {
         None
     }
 
-    /// What it lists, as [metrics](crate::metrics) and spans say it: the resource, `deployments.v1.apps`, and the namespace,
-    /// empty for all.
+    /// What it lists, as [metrics](crate::metrics) and spans say it: the resource,
+    /// `deployments.v1.apps`, and the namespace, empty for all.
     fn scope(&self) -> (&str, &str) {
         ("", "")
     }
 
-    /// Whether the events are of several watches, so that one of them does not say that all older ones have come: only
-    /// bookmarks do.
+    /// Whether the events are of several watches, so that one of them does not say that all older
+    /// ones have come: only bookmarks do.
     fn is_merged(&self) -> bool {
         false
     }
@@ -127,9 +128,11 @@ impl<S: ListerWatcher + ?Sized> ListerWatcher for Arc<S> {
 /// What is asked of a list (client-go `ListOptions`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListRequest {
-    /// `0`: anything, even from a server's cache. Empty: the newest. Otherwise at least as new as this.
+    /// `0`: anything, even from a server's cache. Empty: the newest. Otherwise at least as new as
+    /// this.
     pub resource_version: String,
-    /// That `resource_version` must be said to be the least that will do: it is not, where it is the rule anyway.
+    /// That `resource_version` must be said to be the least that will do: it is not, where it is
+    /// the rule anyway.
     pub not_older_than: bool,
     /// Objects a page; 0 for all at once.
     pub limit: u32,
@@ -142,7 +145,8 @@ pub struct ListRequest {
 pub struct WatchRequest {
     /// Events after this version; with initial events, a state at least as new as this.
     pub resource_version: String,
-    /// Whether all objects are to be sent first, and then a bookmark that says that they were (`WatchList`).
+    /// Whether all objects are to be sent first, and then a bookmark that says that they were
+    /// (`WatchList`).
     pub send_initial_events: bool,
     /// When the server is to end the watch, in seconds.
     pub timeout_seconds: u32,
@@ -151,7 +155,8 @@ pub struct WatchRequest {
 /// A list response as it arrives.
 pub type ListStream = BoxStream<'static, Result<Listed, RequestError>>;
 
-/// A part of a list response. Exactly one is the [`Meta`](Self::Meta); it may stand before the items or behind them.
+/// A part of a list response. Exactly one is the [`Meta`](Self::Meta); it may stand before the
+/// items or behind them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listed {
     /// What the list says of itself.
@@ -169,8 +174,8 @@ pub(crate) enum RawObject {
     TooLarge(Box<TooLarge>),
 }
 
-/// An object that is larger than an [`ObjectLimit`], and was passed over: what was read of it. A field
-/// that was not found is empty.
+/// An object that is larger than an [`ObjectLimit`], and was passed over: what was read of it. A
+/// field that was not found is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TooLarge {
     /// What happened to it, if it comes in a watch.
@@ -280,8 +285,8 @@ pub struct PageMeta {
     pub remaining: Option<u64>,
 }
 
-/// Whether a version says from when something is. Empty and "0" ask for any state, and some aggregated API servers give their lists,
-/// or all objects, no other.
+/// Whether a version says from when something is. Empty and "0" ask for any state, and some
+/// aggregated API servers give their lists, or all objects, no other.
 pub(crate) fn is_point_in_time(version: &str) -> bool {
     !matches!(version, "" | "0")
 }
@@ -294,7 +299,8 @@ pub type WatchStream = BoxStream<'static, Result<RawEvent, RequestError>>;
 pub struct RawEvent {
     /// What happened.
     pub kind: EventType,
-    /// To which object: its state after it, or for a deletion the last one. Of a bookmark only the metadata counts.
+    /// To which object: its state after it, or for a deletion the last one. Of a bookmark only the
+    /// metadata counts.
     pub object: Bytes,
 }
 

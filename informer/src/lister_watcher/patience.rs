@@ -1,9 +1,10 @@
 //! Reading what a server sends without a pause, in few pieces.
 //!
-//! A body's bytes come record by record of TLS, of which each wakes the connection's task, and that whoever reads the body, which
-//! wakes the other again: for a list of 100 MB that is half of what reading it takes. So who has caught up with a long list lets
-//! some of it come, and then reads all that has. (100,000 objects of 1 kB on two cores: 1,900 calls of futex instead of 15,000
-//! when they are listed, 4,400 instead of 32,000 when streamed.)
+//! A body's bytes come record by record of TLS, of which each wakes the connection's task, and
+//! that whoever reads the body, which wakes the other again: for a list of 100 MB that is half of
+//! what reading it takes. So who has caught up with a long list lets some of it come, and then
+//! reads all that has. (100,000 objects of 1 kB on two cores: 1,900 calls of futex instead of
+//! 15,000 when they are listed, 4,400 instead of 32,000 when streamed.)
 
 use std::time::Duration;
 
@@ -18,8 +19,9 @@ use super::body::next_bytes;
 const PAUSE: Duration = Duration::from_millis(2);
 /// What takes longer was waited for: so much has been read as there was.
 const AT_ONCE: Duration = Duration::from_micros(50);
-/// After a pause so many bytes come without another wait, or it was in vain: it is not the server that is waited for, but a thread,
-/// or the server is slow. So whatever is waited for, a list is read at 20 MB a second, if it comes so fast.
+/// After a pause so many bytes come without another wait, or it was in vain: it is not the server
+/// that is waited for, but a thread, or the server is slow. So whatever is waited for, a list is
+/// read at 20 MB a second, if it comes so fast.
 const WORTH_IT: usize = 64 << 10;
 /// Before the first pause so many pieces come, and after one in vain.
 const UNPAUSED: usize = 64;

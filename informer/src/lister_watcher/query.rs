@@ -41,7 +41,8 @@ pub enum QueryError {
     },
 }
 
-/// Parameters by name, each with one value: of a parameter that is there twice a server reads the first only.
+/// Parameters by name, each with one value: of a parameter that is there twice a server reads the
+/// first only.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(BTreeMap<String, String>);
 

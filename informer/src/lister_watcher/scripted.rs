@@ -1,4 +1,5 @@
-//! A lister-watcher that says what a test tells it to (client-go's `testLW`), and keeps what it was asked.
+//! A lister-watcher that says what a test tells it to (client-go's `testLW`), and keeps what it
+//! was asked.
 
 use std::collections::VecDeque;
 
@@ -11,8 +12,8 @@ use super::{ListRequest, ListStream, Listed, ListerWatcher, RawEvent, RequestErr
 
 /// Answers that are given one after the other, whatever is asked.
 ///
-/// When there is no answer left, a request waits for ever, and [`asked`](Self::asked_times) tells that it came: so a test
-/// ends by itself where its script does.
+/// When there is no answer left, a request waits for ever, and [`asked`](Self::asked_times) tells
+/// that it came: so a test ends by itself where its script does.
 ///
 /// ```
 /// use deltafifo_informer::lister_watcher::{ListRequest, Listed, ListerWatcher, PageMeta, Scripted};

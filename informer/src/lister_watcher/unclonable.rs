@@ -1,8 +1,9 @@
 //! Request bodies that cannot be cloned.
 //!
-//! kube's default client repeats a request that was answered 429, 503 or 504 by itself, up to 15 times and for minutes,
-//! inside of `send`. A reflector has its own rules for when to ask again, and from which version, so it has to see the
-//! first answer. The client can only repeat what it can clone; a body that was a response's cannot be.
+//! kube's default client repeats a request that was answered 429, 503 or 504 by itself, up to 15
+//! times and for minutes, inside of `send`. A reflector has its own rules for when to ask again,
+//! and from which version, so it has to see the first answer. The client can only repeat what it
+//! can clone; a body that was a response's cannot be.
 
 use std::convert::Infallible;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Put off, its timer stays as it is until that rings: to set a timer takes the lock of all timers, and may wake up the thread that
-/// waits for them.
+/// Put off, its timer stays as it is until that rings: to set a timer takes the lock of all
+/// timers, and may wake up the thread that waits for them.
 pub(super) struct Alarm {
     at: Instant,
     timer: Pin<Box<Sleep>>,

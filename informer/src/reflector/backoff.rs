@@ -1,5 +1,5 @@
-//! How long to wait before the next attempt (client-go's reflector: 0.8 s, doubled up to 30 s, each up to as much again at
-//! random, and from the beginning after two quiet minutes).
+//! How long to wait before the next attempt (client-go's reflector: 0.8 s, doubled up to 30 s,
+//! each up to as much again at random, and from the beginning after two quiet minutes).
 
 use std::time::Duration;
 
@@ -24,7 +24,8 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// From `first`, doubled up to `most`, and from the beginning when the last wait was asked for `quiet` ago.
+    /// From `first`, doubled up to `most`, and from the beginning when the last wait was asked for
+    /// `quiet` ago.
     #[must_use]
     pub fn new(first: Duration, most: Duration, quiet: Duration) -> Self {
         let (first, most) = (first.min(FAR), most.min(FAR));

@@ -66,75 +66,86 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
-    /// Whether objects are asked for as the first events of a watch, with a list where a server refuses that, or failed to do it three
-    /// times in a row; otherwise always by lists (client-go's feature `WatchListClient`). On unless said. A server that sends
-    /// initial events, but not [in time](Self::watch_list_timeout) the bookmark that ends them, is asked for lists for an hour.
+    /// Whether objects are asked for as the first events of a watch, with a list where a server
+    /// refuses that, or failed to do it three times in a row; otherwise always by lists
+    /// (client-go's feature `WatchListClient`). On unless said. A server that sends initial
+    /// events, but not [in time](Self::watch_list_timeout) the bookmark that ends them, is asked
+    /// for lists for an hour.
     pub fn watch_list(mut self, watch_list: bool) -> Self {
         self.watch_list = watch_list;
         self
     }
 
-    /// Bounds the time for all initial events of a watch, from the first attempt to the bookmark that ends them: 10 minutes unless
-    /// said. After that, a list is asked for. Time in which the target has no room does not count. (client-go waits for ever:
+    /// Bounds the time for all initial events of a watch, from the first attempt to the bookmark
+    /// that ends them: 10 minutes unless said. After that, a list is asked for. Time in which the
+    /// target has no room does not count. (client-go waits for ever:
     /// kubernetes/kubernetes#140890.)
     pub fn watch_list_timeout(mut self, timeout: Duration) -> Self {
         self.watch_list_timeout = timeout.min(FAR);
         self
     }
 
-    /// Whether the first list has to be the newest that there is, and not any that the server has in its cache (client-go takes
-    /// any). Later ones are never older than what is known. Not unless said.
+    /// Whether the first list has to be the newest that there is, and not any that the server has
+    /// in its cache (client-go takes any). Later ones are never older than what is known. Not
+    /// unless said.
     pub fn newest(mut self, newest: bool) -> Self {
         self.newest = newest;
         self
     }
 
-    /// Objects a page, where a list has pages (client-go `WatchListPageSize`): at most 500 unless said; 0 for one page.
+    /// Objects a page, where a list has pages (client-go `WatchListPageSize`): at most 500 unless
+    /// said; 0 for one page.
     pub fn page_size(mut self, objects: u32) -> Self {
         self.page_size = objects;
         self
     }
 
-    /// How long a watch lasts at least, if nothing happens to it; at most twice as long. 5 minutes unless said. One that
-    /// begins with a list may last longer until that is complete.
+    /// How long a watch lasts at least, if nothing happens to it; at most twice as long. 5 minutes
+    /// unless said. One that begins with a list may last longer until that is complete.
     pub fn least_watch(mut self, least: Duration) -> Self {
         self.least_watch = least.min(FAR);
         self
     }
 
-    /// After how long an answer that does not begin, or a list that does not go on, is given up. 90 seconds unless said. A
-    /// watch may be silent for as long as it was to last.
+    /// After how long an answer that does not begin, or a list that does not go on, is given up.
+    /// 90 seconds unless said. A watch may be silent for as long as it was to last.
     pub fn silence(mut self, most: Duration) -> Self {
         self.silence = most;
         self
     }
 
-    /// Sets how many bytes of JSON an object may have: 64 MiB unless set. It is the same for objects of lists and of watches, however
-    /// the server frames them, and for a list's own metadata.
+    /// Sets how many bytes of JSON an object may have: 64 MiB unless set. It is the same for
+    /// objects of lists and of watches, however the server frames them, and for a list's own
+    /// metadata.
     ///
-    /// A larger object is passed over without being kept in memory, reported as [`ReflectorError::TooLarge`] with its key, and counted
-    /// in `reflector_oversized_objects_total`; all others go on. An earlier state of it that is stored stays, and a deletion
-    /// counts. If it does not say its name, the list that has it deletes nothing; an event of a watch without a name makes the next
-    /// list delete nothing. (client-go reads an object of any size.)
+    /// A larger object is passed over without being kept in memory, reported as
+    /// [`ReflectorError::TooLarge`] with its key, and counted in
+    /// `reflector_oversized_objects_total`; all others go on. An earlier state of it that is
+    /// stored stays, and a deletion counts. If it does not say its name, the list that has it
+    /// deletes nothing; an event of a watch without a name makes the next list delete nothing.
+    /// (client-go reads an object of any size.)
     ///
-    /// Objects of more than 1 MiB take a share of a [budget of the process](super::set_large_object_budget) while they are read.
+    /// Objects of more than 1 MiB take a share of a [budget of the
+    /// process](super::set_large_object_budget) while they are read.
     pub fn max_object_size(mut self, bytes: usize) -> Self {
         self.object_limit = ObjectLimit::new(bytes);
         self
     }
 
-    /// Has the target tell of everything it knows `every` so often, if `should_resync` then says so (client-go
-    /// `ShouldResync`). Not unless said; 0 is never.
+    /// Has the target tell of everything it knows `every` so often, if `should_resync` then says
+    /// so (client-go `ShouldResync`). Not unless said; 0 is never.
     pub fn resync(mut self, every: Duration, should_resync: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.resync = period(every).map(|period| (period, Box::new(should_resync) as Box<ShouldResync>));
         self
     }
 
-    /// Leaves out a member of every object while it is decoded, which is cheaper than a transform (client-go has no such thing): what
-    /// nobody reads takes no memory, and no time but to be passed over. Said again, another one, too. The names on the way to it
-    /// begin at the object, and lead through structs, and maps whose keys are strings, but through no enum with names for its variants.
-    /// What the key is made of, the version, and what the type requires must stay: else no object can be decoded. Into arrays no
-    /// path leads: there it leaves out nothing.
+    /// Leaves out a member of every object while it is decoded, which is cheaper than a transform
+    /// (client-go has no such thing): what nobody reads takes no memory, and no time but to be
+    /// passed over. Said again, another one, too. The names on the way to it begin at the object,
+    /// and lead through structs, and maps whose keys are strings, but through no enum with names
+    /// for its variants. What the key is made of, the version, and what the type requires must
+    /// stay: else no object can be decoded. Into arrays no path leads: there it leaves out
+    /// nothing.
     ///
     /// ```
     /// # use deltafifo_informer::SharedInformer;
@@ -151,7 +162,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
-    /// Is told of everything that goes wrong (client-go `WatchErrorHandler`). Otherwise it is logged.
+    /// Is told of everything that goes wrong (client-go `WatchErrorHandler`). Otherwise it is
+    /// logged.
     pub fn on_error(mut self, handler: impl Fn(&ReflectorError) + Send + Sync + 'static) -> Self {
         self.on_error = Box::new(handler);
         self

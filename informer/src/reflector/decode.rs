@@ -11,10 +11,12 @@ use serde::de::DeserializeOwned;
 use crate::strangers::caught;
 use crate::wire::{Prune, Types};
 
-/// Below this many bytes a thread is not worth it: so on a batch of 2 MiB there work eight, which is more than a connection brings.
+/// Below this many bytes a thread is not worth it: so on a batch of 2 MiB there work eight, which
+/// is more than a connection brings.
 const WORTH_A_THREAD: usize = 256 << 10;
 
-/// How many threads may decode at a time, whatever the number of reflectors: as many as there are cores.
+/// How many threads may decode at a time, whatever the number of reflectors: as many as there are
+/// cores.
 static CORES: LazyLock<Cores> = LazyLock::new(|| Cores {
     free: Mutex::new(thread::available_parallelism().map_or(1, usize::from)),
     freed: Condvar::new(),

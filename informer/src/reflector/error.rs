@@ -10,19 +10,21 @@ use crate::lister_watcher::{RequestError, TooLarge};
 use crate::strangers;
 use crate::wire::Head;
 
-/// Something that a reflector met. It goes on by itself after each of them; this is for a log, a metric, or a person.
+/// Something that a reflector met. It goes on by itself after each of them; this is for a log, a
+/// metric, or a person.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReflectorError {
-    /// A list failed, at once or in the middle: nothing is deleted by it, and it is asked for again.
+    /// A list failed, at once or in the middle: nothing is deleted by it, and it is asked for
+    /// again.
     #[error("a list failed, what is known stays, and it is tried again: {0}")]
     List(#[source] RequestError),
     /// A watch failed or could not be opened: it is opened again, or everything listed anew.
     #[error("a watch failed, what is known stays, and it is tried again: {0}")]
     Watch(#[source] RequestError),
-    /// An object cannot be decoded. This state of it is left out: an earlier one that is stored stays. A deletion counts all the
-    /// same, as a tombstone. One that does not say its name keeps its list, and the next after a watch that had it, from deleting
-    /// anything.
+    /// An object cannot be decoded. This state of it is left out: an earlier one that is stored
+    /// stays. A deletion counts all the same, as a tombstone. One that does not say its name keeps
+    /// its list, and the next after a watch that had it, from deleting anything.
     #[error(
         "object {key:?} of version {version:?} cannot be read and is left out, an earlier state that is stored stays, \
          a deletion counts: {source}"
@@ -35,11 +37,13 @@ pub enum ReflectorError {
         /// What the decoder said.
         source: BoxError,
     },
-    /// An object has more bytes of JSON than [`max_object_size`](super::ReflectorBuilder::max_object_size) allows. This state of it
-    /// is left out: an earlier one that is stored stays. A deletion counts all the same, as a tombstone.
+    /// An object has more bytes of JSON than
+    /// [`max_object_size`](super::ReflectorBuilder::max_object_size) allows. This state of it is
+    /// left out: an earlier one that is stored stays. A deletion counts all the same, as a
+    /// tombstone.
     ///
-    /// Without a key nothing says which object it is: by a list that has such an object, and by the next list after a watch that
-    /// had one, nothing is deleted.
+    /// Without a key nothing says which object it is: by a list that has such an object, and by
+    /// the next list after a watch that had one, nothing is deleted.
     #[error("{}", too_large(key.as_deref(), *size, *limit))]
     TooLarge {
         /// Its key, as its metadata has it; none if it does not say its name.
@@ -55,20 +59,22 @@ pub enum ReflectorError {
     /// The queue or store failed, or a store refused an object.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An accessor, key function, `should_resync`, or a store of yours panicked. A list is given up by that, and a reflector asks for
-    /// it again; an event or bookmark is left out.
-    /// A decoder, transformer or index function that panics has failed, and that is an error of its object.
+    /// An accessor, key function, `should_resync`, or a store of yours panicked. A list is given
+    /// up by that, and a reflector asks for it again; an event or bookmark is left out. A decoder,
+    /// transformer or index function that panics has failed, and that is an error of its object.
     #[error("a function of yours panicked, a list is given up by that, an event left out: {message}")]
     Panicked {
         /// What it said.
         message: String,
     },
-    /// A watcher of kube's that [feeds](crate::runtime::reflector::feed) in the place of a reflector says so. It goes on by itself.
+    /// A watcher of kube's that [feeds](crate::runtime::reflector::feed) in the place of a
+    /// reflector says so. It goes on by itself.
     #[cfg(feature = "runtime")]
     #[error("kube's watcher goes on, and what is known stays: {0}")]
     Watcher(#[source] Box<kube::runtime::watcher::Error>),
-    /// A list of such a watcher has come to its end, and nothing is deleted by it: its beginning was not in the stream, or it was
-    /// given up for the error that was told before. What it showed may not be known.
+    /// A list of such a watcher has come to its end, and nothing is deleted by it: its beginning
+    /// was not in the stream, or it was given up for the error that was told before. What it
+    /// showed may not be known.
     #[cfg(feature = "runtime")]
     #[error(
         "nothing is deleted by this list of kube's watcher: it was given up for the error before, or its beginning was not seen; \
@@ -145,8 +151,8 @@ impl ReflectorError {
         Self::TooLarge { key: large.key(), size: large.size, limit: large.limit }
     }
 
-    /// Whether the server does not have the resource (404), or does not allow it to be listed and watched
-    /// (403).
+    /// Whether the server does not have the resource (404), or does not allow it to be listed and
+    /// watched (403).
     pub(crate) fn is_unavailable(&self) -> bool {
         match self {
             Self::List(error) | Self::Watch(error) => error.is_unavailable(),

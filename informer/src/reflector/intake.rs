@@ -1,8 +1,10 @@
-//! A relist on its way into the target: raw items in, in batches, and only what is needed is decoded.
+//! A relist on its way into the target: raw items in, in batches, and only what is needed is
+//! decoded.
 //!
-//! One task reads the response and makes batches of what arrives; another takes them in, on a thread that may block. In
-//! between there are at most [`MOST_IN_FLIGHT`] bytes, so that a list of any size takes the memory of its objects and 32 MiB. Objects
-//! of more than a MiB come beside that, out of the process's budget (`wire/budget.rs`).
+//! One task reads the response and makes batches of what arrives; another takes them in, on a
+//! thread that may block. In between there are at most [`MOST_IN_FLIGHT`] bytes, so that a list of
+//! any size takes the memory of its objects and 32 MiB. Objects of more than a MiB come beside
+//! that, out of the process's budget (`wire/budget.rs`).
 
 use std::sync::Arc;
 
@@ -19,10 +21,12 @@ use crate::wire::{Head, LARGE, WireError, check};
 
 /// Bytes of a batch, when they come fast enough.
 const BATCH: usize = 2 << 20;
-/// Bytes of a batch for who waits for it: each costs two wake-ups, and what a server streams comes event by event.
+/// Bytes of a batch for who waits for it: each costs two wake-ups, and what a server streams comes
+/// event by event.
 const LEAST_BATCH: usize = 256 << 10;
-/// Bytes between the reader and the target, but for a large object, which goes through alone whatever its size. Beside them the reader
-/// may have a batch in its hands, and the beginning of an item.
+/// Bytes between the reader and the target, but for a large object, which goes through alone
+/// whatever its size. Beside them the reader may have a batch in its hands, and the beginning of
+/// an item.
 const MOST_IN_FLIGHT: usize = 12 << 20;
 const MOST_BATCHES: usize = 64;
 
@@ -30,7 +34,8 @@ const MOST_BATCHES: usize = 64;
 pub(super) enum Part {
     /// Listed objects.
     Items(Vec<RawObject>),
-    /// An object that was listed, and is gone again before the list is complete: a streamed list can say so.
+    /// An object that was listed, and is gone again before the list is complete: a streamed list
+    /// can say so.
     Deleted(RawObject),
     /// About how many objects are to come in all.
     Expect(usize),
@@ -55,8 +60,8 @@ impl Intake {
         (Self { batches, room: Arc::new(Semaphore::new(MOST_IN_FLIGHT)), items: Vec::new(), bytes: 0 }, receiver)
     }
 
-    /// Takes items, and sends them on when there are enough, or some, and nobody has anything to do. What is left goes by a
-    /// [`flush`](Self::flush).
+    /// Takes items, and sends them on when there are enough, or some, and nobody has anything to
+    /// do. What is left goes by a [`flush`](Self::flush).
     pub(super) async fn items(&mut self, items: impl IntoIterator<Item = RawObject>) {
         for item in items {
             // It holds a share of the budget, which its successor may wait for.
@@ -106,7 +111,8 @@ impl Intake {
 /// What came of a part.
 #[derive(Default)]
 pub(super) struct Taken {
-    /// How many objects were listed, and of those how many were decoded, and how many did not have to be.
+    /// How many objects were listed, and of those how many were decoded, and how many did not have
+    /// to be.
     pub(super) items: usize,
     pub(super) decoded: u64,
     pub(super) skipped: u64,
@@ -114,7 +120,8 @@ pub(super) struct Taken {
     pub(super) errors: Vec<ReflectorError>,
 }
 
-/// The target's end: takes in what arrives, until the reader has no more. `report` gets what came of each part.
+/// The target's end: takes in what arrives, until the reader has no more. `report` gets what came
+/// of each part.
 pub(super) async fn take_in<K: DeserializeOwned + Send + Sync + 'static>(
     target: &Arc<dyn Target<K>>,
     mut pieces: Box<dyn Pieces<K>>,
@@ -192,7 +199,8 @@ fn delete<K: 'static>(
     Ok(())
 }
 
-/// Takes a listed object that cannot be read: what is known of it stays. If it does not say its name, that may be anything known.
+/// Takes a listed object that cannot be read: what is known of it stays. If it does not say its
+/// name, that may be anything known.
 fn keep<K: 'static>(
     pieces: &mut dyn Pieces<K>,
     name: &str,

@@ -9,8 +9,8 @@ use super::alarm::Alarm;
 use crate::lister_watcher::{ObjectLimit, RequestError};
 use crate::time::FAR;
 
-/// Bounds the waits for the pieces of one answer. Time in which nobody waits does not count: the target's, which has no room
-/// perhaps.
+/// Bounds the waits for the pieces of one answer. Time in which nobody waits does not count: the
+/// target's, which has no room perhaps.
 pub(super) struct Limits {
     /// What the answer is called in errors.
     what: &'static str,
@@ -53,8 +53,8 @@ impl Limits {
     /// Waits for a piece. The wait goes on with the next call if this one is dropped.
     ///
     /// # Errors
-    /// [`RequestError::Silent`] if nothing came for too long. [`RequestError::Endless`] if pieces came, but none that counts, or if
-    /// the time for the whole answer is over.
+    /// [`RequestError::Silent`] if nothing came for too long. [`RequestError::Endless`] if pieces
+    /// came, but none that counts, or if the time for the whole answer is over.
     pub(super) async fn wait<R>(&mut self, piece: impl Future<Output = R>) -> Result<R, RequestError> {
         let now = Instant::now();
         let mut waiting = *self.waiting.get_or_insert_with(|| {

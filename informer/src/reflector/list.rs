@@ -1,4 +1,5 @@
-//! Everything by a list: from any version first, later from the last one, in pages where the server has no cache.
+//! Everything by a list: from any version first, later from the last one, in pages where the
+//! server has no cache.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +15,8 @@ use super::limits::Limits;
 use super::target::Pieces;
 use crate::lister_watcher::{ListRequest, Listed, PageMeta, RawObject, RequestError, Tokens};
 
-/// How long the pages of a list may take. An API server ends the answer for a page after a minute, and the tokens for the next
-/// expire within minutes, so an honest list does not take so long.
+/// How long the pages of a list may take. An API server ends the answer for a page after a minute,
+/// and the tokens for the next expire within minutes, so an honest list does not take so long.
 const LONGEST_LIST: Duration = Duration::from_secs(3_600);
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
@@ -46,7 +47,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         ListRequest { resource_version, not_older_than, limit, continue_token: None }
     }
 
-    /// All pages from `request` on. Should a page's token expire, everything at once: not older than the first page.
+    /// All pages from `request` on. Should a page's token expire, everything at once: not older
+    /// than the first page.
     async fn list_from(&self, request: ListRequest) -> Result<(), Failed> {
         let mut first_page = PageMeta::default();
         match self.relist(&request, &mut first_page).await {
@@ -104,8 +106,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         Ok(())
     }
 
-    /// Reads page after page. The version of the list is that of the first: should a later page be newer, what changed meanwhile on
-    /// those before it is yet to be told by the watch.
+    /// Reads page after page. The version of the list is that of the first: should a later page be
+    /// newer, what changed meanwhile on those before it is yet to be told by the watch.
     async fn read(
         &self,
         mut intake: Intake,

@@ -1,5 +1,5 @@
-//! The reflector: brings a cluster's objects into a queue or a store, and keeps them there as they change (client-go
-//! `Reflector`).
+//! The reflector: brings a cluster's objects into a queue or a store, and keeps them there as they
+//! change (client-go `Reflector`).
 //!
 //! * `list.rs`: everything, page by page, or at once.
 //! * `watch_list.rs`: everything, as the first events of a watch.
@@ -60,12 +60,14 @@ use versions::{Newest, Versions};
 type OnError = dyn Fn(&ReflectorError) + Send + Sync;
 type ShouldResync = dyn Fn() -> bool + Send + Sync;
 
-/// Lists and watches one kind of object, and feeds what it learns to a [`Target`] (client-go `Reflector`).
+/// Lists and watches one kind of object, and feeds what it learns to a [`Target`] (client-go
+/// `Reflector`).
 ///
-/// A queue or store has one reflector. What a list does not have is gone: of two that feed the same target each would delete what
-/// the other brings, and a list of one ends the other's that is on its way, which is then asked for again. Several places are one
-/// source by [`Merged`](crate::lister_watcher::Merged). What becomes of objects that cannot be read under keys of your own stands
-/// at [`Target`].
+/// A queue or store has one reflector. What a list does not have is gone: of two that feed the
+/// same target each would delete what the other brings, and a list of one ends the other's that is
+/// on its way, which is then asked for again. Several places are one source by
+/// [`Merged`](crate::lister_watcher::Merged). What becomes of objects that cannot be read under
+/// keys of your own stands at [`Target`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -121,11 +123,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         ReflectorBuilder::new(Box::new(source), target)
     }
 
-    /// Runs until the queue is closed. Dropped, it stops: a relist in progress is abandoned, and nothing is deleted by it. Only
-    /// what a thread has in hand goes on to its end, a batch of a relist or what ends it; the next run waits for that.
+    /// Runs until the queue is closed. Dropped, it stops: a relist in progress is abandoned, and
+    /// nothing is deleted by it. Only what a thread has in hand goes on to its end, a batch of a
+    /// relist or what ends it; the next run waits for that.
     ///
-    /// Whatever goes wrong meanwhile is told to the error handler, and tried again. It says why it returned:
-    /// [`RunError::Closed`], or [`RunError::Running`] when it runs already.
+    /// Whatever goes wrong meanwhile is told to the error handler, and tried again. It says why it
+    /// returned: [`RunError::Closed`], or [`RunError::Running`] when it runs already.
     pub async fn run(&self) -> RunError {
         let Ok(_running) = self.running.try_lock() else { return RunError::Running };
         let _runs = self.runs();
@@ -158,15 +161,15 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// The version up to which everything was told to the target (client-go `LastSyncResourceVersion`). None before the
-    /// first list is complete.
+    /// The version up to which everything was told to the target (client-go
+    /// `LastSyncResourceVersion`). None before the first list is complete.
     #[must_use]
     pub fn last_sync_resource_version(&self) -> Option<String> {
         self.versions.lock().last().map(str::to_owned)
     }
 
-    /// Returns whether a watch is open, when something came last, and the last error, for a probe or a status page. Cheap: it reads
-    /// what is noted anyway.
+    /// Returns whether a watch is open, when something came last, and the last error, for a probe
+    /// or a status page. Cheap: it reads what is noted anyway.
     #[must_use]
     pub fn watch_status(&self) -> WatchStatus {
         self.status.get()
@@ -249,10 +252,12 @@ fn retry_after(error: &ReflectorError) -> Option<Duration> {
 struct Watch {
     events: WatchStream,
     until: Instant,
-    /// The server was asked to end it later than `until`: it sends a list first, which may take longer than a watch lasts.
+    /// The server was asked to end it later than `until`: it sends a list first, which may take
+    /// longer than a watch lasts.
     ends_here: bool,
-    /// It is from no version, so it sends all objects first, in any order of versions. The newest of those that have come; `None`
-    /// once another event shows that they have all come, and in any other watch.
+    /// It is from no version, so it sends all objects first, in any order of versions. The newest
+    /// of those that have come; `None` once another event shows that they have all come, and in
+    /// any other watch.
     first_objects: Option<Newest>,
     _open: Open,
 }

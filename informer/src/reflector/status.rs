@@ -8,17 +8,19 @@ use tokio::time::Instant;
 
 /// How the watch of a reflector or informer is, as of now.
 ///
-/// Times are those of tokio's clock: `last_event.elapsed()` is the age of an event, also in a test that pauses the clock.
+/// Times are those of tokio's clock: `last_event.elapsed()` is the age of an event, also in a test
+/// that pauses the clock.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WatchStatus {
-    /// Whether a watch is open: the server has accepted it and has not ended it. A connection that is dead counts as open
-    /// until that shows. It is false for a moment between two watches, and while objects are listed by another request.
+    /// Whether a watch is open: the server has accepted it and has not ended it. A connection that
+    /// is dead counts as open until that shows. It is false for a moment between two watches, and
+    /// while objects are listed by another request.
     pub is_open: bool,
     /// When the last event, bookmark or end of a list came. `None` if nothing has come yet.
     pub last_event: Option<Instant>,
-    /// The last error that was reported. It stays when everything is well again: compare its time with `last_event`. `None` if
-    /// there was none.
+    /// The last error that was reported. It stays when everything is well again: compare its time
+    /// with `last_event`. `None` if there was none.
     pub last_error: Option<LastError>,
 }
 

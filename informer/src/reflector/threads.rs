@@ -1,4 +1,5 @@
-//! The threads that work for a reflector: what may block, or run user code, is no work for the async ones.
+//! The threads that work for a reflector: what may block, or run user code, is no work for the
+//! async ones.
 
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
@@ -7,7 +8,8 @@ use tracing::Span;
 use super::error::{ReflectorError, caught};
 use crate::shares::Shares;
 
-/// Each piece of work holds a share, to its end: it goes on when the run that waits for it is dropped, or not polled.
+/// Each piece of work holds a share, to its end: it goes on when the run that waits for it is
+/// dropped, or not polled.
 #[derive(Clone, Default)]
 pub(super) struct Threads {
     pub(super) shares: Shares,

@@ -11,11 +11,12 @@ pub(super) struct Versions {
     last: Option<String>,
     /// Whether the target has not been told of `last` yet.
     untold: bool,
-    /// How new the next list has to be, where `last` will not do; empty for the newest. Either the server does not have `last`,
-    /// or a list broke off, and the target knows some of it: an older one would take that back.
+    /// How new the next list has to be, where `last` will not do; empty for the newest. Either the
+    /// server does not have `last`, or a list broke off, and the target knows some of it: an older
+    /// one would take that back.
     least: Option<String>,
-    /// A list at any version came in pages, so the server has no cache of this resource, and a list without pages would be
-    /// too much for it.
+    /// A list at any version came in pages, so the server has no cache of this resource, and a
+    /// list without pages would be too much for it.
     pages: bool,
     /// Of the next list.
     caution: Caution,
@@ -24,10 +25,11 @@ pub(super) struct Versions {
 /// What a list must not infer, for what came since the one before.
 #[derive(Default)]
 struct Caution {
-    /// The server did not know a version that it had given: it was restored from a backup, perhaps, and equal
-    /// versions no longer mean equal objects.
+    /// The server did not know a version that it had given: it was restored from a backup,
+    /// perhaps, and equal versions no longer mean equal objects.
     rewound: bool,
-    /// There was an event of an object whose name is not known, which may be any that is not listed.
+    /// There was an event of an object whose name is not known, which may be any that is not
+    /// listed.
     met_nameless: bool,
 }
 
@@ -41,7 +43,8 @@ impl Versions {
         self.last.as_deref()
     }
 
-    /// Everything up to `version` is known, by an event or a bookmark. One without a version of its own says nothing of that.
+    /// Everything up to `version` is known, by an event or a bookmark. One without a version of
+    /// its own says nothing of that.
     pub(super) fn reached(&mut self, version: &str) {
         if is_point_in_time(version) {
             self.last = Some(version.to_owned());
@@ -49,8 +52,9 @@ impl Versions {
         }
     }
 
-    /// Whether a watch from [`last`](Self::last) goes on from there. From "0" it begins with all objects, of whatever time, and a
-    /// deletion before that is lost: then everything is to be listed instead.
+    /// Whether a watch from [`last`](Self::last) goes on from there. From "0" it begins with all
+    /// objects, of whatever time, and a deletion before that is lost: then everything is to be
+    /// listed instead.
     pub(super) fn can_resume(&self) -> bool {
         self.last().is_some_and(is_point_in_time)
     }
@@ -69,8 +73,9 @@ impl Versions {
         (self.untold, self.least, self.caution) = (false, None, Caution::default());
     }
 
-    /// Returns the version of a list of which only its newest object's is known: the greater of that and the last one,
-    /// since what was deleted may have been newer. Empty if there is neither.
+    /// Returns the version of a list of which only its newest object's is known: the greater of
+    /// that and the last one, since what was deleted may have been newer. Empty if there is
+    /// neither.
     #[cfg(feature = "runtime")]
     pub(super) fn of_list(&self, newest: Option<ResourceVersion>) -> String {
         let last = self.last().and_then(ResourceVersion::parse);
@@ -107,7 +112,8 @@ impl Versions {
         self.caution.met_nameless = true;
     }
 
-    /// Whether the next list is to delete nothing: it may be of the state before that of such an object.
+    /// Whether the next list is to delete nothing: it may be of the state before that of such an
+    /// object.
     pub(super) fn met_nameless(&self) -> bool {
         self.caution.met_nameless
     }
@@ -116,7 +122,8 @@ impl Versions {
         self.pages = true;
     }
 
-    /// From which a list is asked for: any, the last one, or the least that will do, and whether that must be said.
+    /// From which a list is asked for: any, the last one, or the least that will do, and whether
+    /// that must be said.
     pub(super) fn for_list(&self) -> (String, bool) {
         match (&self.least, &self.last) {
             (Some(least), _) => (least.clone(), !least.is_empty()),
@@ -130,13 +137,15 @@ impl Versions {
         self.least.as_ref().or(self.last.as_ref()).cloned().unwrap_or_default()
     }
 
-    /// How many objects a page, of a list from `version`: a server serves a list from a version at once from its cache.
+    /// How many objects a page, of a list from `version`: a server serves a list from a version at
+    /// once from its cache.
     pub(super) fn page_size(&self, version: &str, wanted: u32) -> u32 {
         if self.pages || matches!(version, "" | "0") { wanted } else { 0 }
     }
 }
 
-/// The newest version of objects that come in any order. Of versions that do not compare it is the last, as in client-go.
+/// The newest version of objects that come in any order. Of versions that do not compare it is the
+/// last, as in client-go.
 #[derive(Default)]
 pub(super) struct Newest(String);
 

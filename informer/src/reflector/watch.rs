@@ -24,7 +24,8 @@ use crate::wire::{LARGE, check};
 
 /// A server that ends a watch sooner has something against it.
 pub(super) const VERY_SHORT: Duration = Duration::from_secs(1);
-/// After so many watches in a row that were lost and told nothing, something in between may not let watches through.
+/// After so many watches in a row that were lost and told nothing, something in between may not
+/// let watches through.
 pub(super) const MOST_ATTEMPTS: u32 = 3;
 /// How much later than agreed a server may end a watch, before the connection is taken for dead.
 const GRACE: Duration = Duration::from_secs(30);
@@ -75,7 +76,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                     if events == 0 || !can_resume {
                         return Err(ReflectorError::Watch(RequestError::VeryShort).into());
                     }
-                    // What it sent is good, but who asks again at once may ask without a pause for ever.
+                    // What it sent is good, but who asks again at once may ask without a pause for
+                    // ever.
                     self.again(RequestError::VeryShort, backoff).await;
                 }
                 Ok(()) if can_resume => {}
@@ -117,12 +119,14 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                     biased;
                     event = watch.events.next() => event,
                     () = end.rings() => {
-                        // A part of an object has come, or it waits for room: it would begin anew in the next watch.
+                        // A part of an object has come, or it waits for room: it would begin anew
+                        // in the next watch.
                         if let Some(left) = self.object_limit.left_of(self.silence) {
                             end.set(left);
                             continue;
                         }
-                        // A watch that brings events is alive, also where a server does not heed the time it was asked for.
+                        // A watch that brings events is alive, also where a server does not heed
+                        // the time it was asked for.
                         let is_silent = heard.elapsed() >= self.silence.min(opened.elapsed());
                         if is_silent && !watch.ends_here {
                             return Ok(Err(RequestError::Silent { after: heard.elapsed() }));
@@ -156,16 +160,18 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// All objects that the watch was to send first have come. What changed after the newest of them is yet to come: none of the
-    /// others has changed since. (client-go goes on from the last.)
+    /// All objects that the watch was to send first have come. What changed after the newest of
+    /// them is yet to come: none of the others has changed since. (client-go goes on from the
+    /// last.)
     fn have_all_come(&self, watch: &mut Watch) {
         if let Some(newest) = watch.first_objects.take() {
             self.versions.lock().reached(newest.version());
         }
     }
 
-    /// Tells the target up to which version it has been told everything: at a bookmark, whenever nothing more is ready, and at a
-    /// watch's end. An event by itself moves no applied version, and who waits for its own write should not have to wait for a bookmark.
+    /// Tells the target up to which version it has been told everything: at a bookmark, whenever
+    /// nothing more is ready, and at a watch's end. An event by itself moves no applied version,
+    /// and who waits for its own write should not have to wait for a bookmark.
     fn caught_up(&self) {
         let version = self.versions.lock().untold();
         // A store may be a user's own.
@@ -176,7 +182,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// Feeds one event, perhaps one of the objects that a watch sends first. An error: this is no event.
+    /// Feeds one event, perhaps one of the objects that a watch sends first. An error: this is no
+    /// event.
     async fn apply(
         &self,
         kind: EventType,
@@ -245,8 +252,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     }
 }
 
-/// Tells a target of a deletion whose object it did not take, or that cannot be read: it counts all the same. That may take a look
-/// at everything stored.
+/// Tells a target of a deletion whose object it did not take, or that cannot be read: it counts
+/// all the same. That may take a look at everything stored.
 pub(super) async fn delete_refused<K: Send + Sync + 'static>(
     target: &Arc<dyn Target<K>>,
     threads: &Threads,

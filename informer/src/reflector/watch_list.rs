@@ -1,4 +1,5 @@
-//! Everything by a watch that sends all objects first (`WatchList`), so that the server need not make a list of them.
+//! Everything by a watch that sends all objects first (`WatchList`), so that the server need not
+//! make a list of them.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -16,14 +17,15 @@ use super::{Backoff, Reflector, Watch};
 use crate::lister_watcher::{EventType, RawObject, RequestError};
 use crate::wire::{Head, WireError, ends_initial_events};
 
-/// For how long what has come waits for more: many times what a server that sends one after the other takes.
+/// For how long what has come waits for more: many times what a server that sends one after the
+/// other takes.
 const PAUSE: Duration = Duration::from_millis(5);
 /// For how long lists are asked for after a server did not bring a streamed list to its end.
 const UNSTREAMED: Duration = Duration::from_secs(3_600);
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
-    /// Everything, and the watch that goes on from there. None: the server does not do that, or did not as often as it was asked,
-    /// so a list is to be asked for.
+    /// Everything, and the watch that goes on from there. None: the server does not do that, or
+    /// did not as often as it was asked, so a list is to be asked for.
     pub(super) async fn list_by_watch(&self, backoff: &mut Backoff) -> Result<Option<Watch>, Stop> {
         let began = Instant::now();
         if self.unstreamed_until.lock().is_some_and(|until| began < until) {
@@ -40,8 +42,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             if error.is_version_unavailable() {
                 self.versions.lock().set_unavailable(&error);
             }
-            // Silent: perhaps a server that does not know what it was asked for, and so will never say that this is all. Nor may
-            // one that breaks off after long: another attempt would take as long.
+            // Silent: perhaps a server that does not know what it was asked for, and so will never
+            // say that this is all. Nor may one that breaks off after long: another attempt would
+            // take as long.
             let is_brief = !matches!(error, RequestError::Silent { .. }) && asked.elapsed() < self.silence;
             let is_for_later = error.is_for_later() || error.retry_after().is_some();
             let repeats = error.is_cut() && is_brief || is_for_later || error.is_version_unavailable();
@@ -105,7 +108,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 limits.piece_counts();
             }
             if kind != EventType::Bookmark {
-                // They come in any order of versions, so only the newest are sure not to be older, should they break off.
+                // They come in any order of versions, so only the newest are sure not to be older,
+                // should they break off.
                 self.versions.lock().set_least("");
             }
             match kind {

@@ -31,25 +31,33 @@ use crate::shares::Shares;
 /// Objects of a page. As many as a page of kube's watcher has, unless it is told otherwise.
 const PAGE: usize = 500;
 
-/// Feeds `target` with what a watcher of kube's tells, until the stream ends (kube: `reflector`, whose store loses what
-/// [`SharedInformer::for_stream`] has in a table). For a queue or store of your own; an informer takes a stream by itself.
+/// Feeds `target` with what a watcher of kube's tells, until the stream ends (kube: `reflector`,
+/// whose store loses what [`SharedInformer::for_stream`] has in a table). For a queue or store of
+/// your own; an informer takes a stream by itself.
 ///
-/// The stream is to be passed from its first event on, with its backoff, and what it is modified by:
+/// The stream is to be passed from its first event on, with its backoff, and what it is modified
+/// by:
 ///
-/// * What a list does not show is gone: a queue gets a tombstone with the last state that is known. A list that does not come to
-///   its end deletes nothing, whether the stream ends, fails or begins anew, and a queue is synced by a whole one only.
+/// * What a list does not show is gone: a queue gets a tombstone with the last state that is
+///   known. A list that does not come to its end deletes nothing, whether the stream ends, fails
+///   or begins anew, and a queue is synced by a whole one only.
 /// * `on_error` is told of the stream's errors, too; it goes on after them, as the watcher does.
-/// * While there is no [room](deltafifo::DeltaFifoBuilder::high_water), nothing is taken from the stream. Of a list at most 500
-///   objects are held back, and only as long as the next is ready.
-/// * Objects come decoded, so what has not changed is found out late; a [`Reflector`](crate::Reflector) need not decode it.
-/// * A list's version is that of its newest object, since the watcher keeps its own to itself, or the last event's if that is
-///   greater. So, unlike a [`Reflector`](crate::Reflector)'s, a list does not show that the API server was restored from a backup:
-///   the [applied version](deltafifo::DeltaFifo::applied_version) then stays as it was.
-/// * Whenever nothing more is ready, a target gets a bookmark of the last event's version, so that [a
-///   wait](deltafifo::DeltaFifo::wait_for_resource_version) for a version need not last until the next list.
-/// * What kube's watcher does not tell is not known here: a deletion in the middle of a streamed list, which it drops.
+/// * While there is no [room](deltafifo::DeltaFifoBuilder::high_water), nothing is taken from the
+///   stream. Of a list at most 500 objects are held back, and only as long as the next is ready.
+/// * Objects come decoded, so what has not changed is found out late; a
+///   [`Reflector`](crate::Reflector) need not decode it.
+/// * A list's version is that of its newest object, since the watcher keeps its own to itself, or
+///   the last event's if that is greater. So, unlike a [`Reflector`](crate::Reflector)'s, a list
+///   does not show that the API server was restored from a backup: the [applied
+///   version](deltafifo::DeltaFifo::applied_version) then stays as it was.
+/// * Whenever nothing more is ready, a target gets a bookmark of the last event's version, so that
+///   [a wait](deltafifo::DeltaFifo::wait_for_resource_version) for a version need not last until
+///   the next list.
+/// * What kube's watcher does not tell is not known here: a deletion in the middle of a streamed
+///   list, which it drops.
 ///
-/// Dropped, it gives up the list that is on its way. A target is to be fed by one stream: of two, each list ends the other's.
+/// Dropped, it gives up the list that is on its way. A target is to be fed by one stream: of two,
+/// each list ends the other's.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -136,7 +144,8 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
 
     /// Feeds it until there are no more events.
     pub(crate) async fn feed(&self, events: impl Stream<Item = watcher::Result<Event<K>>>) -> Result<(), Closed> {
-        // Else whoever waits for this would have room in itself for the events in hand, whose objects are large.
+        // Else whoever waits for this would have room in itself for the events in hand, whose
+        // objects are large.
         let feeding = Box::pin(self.feed_all(events));
         tokio::select! {
             closed = self.target.closed() => Err(closed),

@@ -55,21 +55,23 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
         self
     }
 
-    /// A queue by key between watch and store, a [`DeltaFifo`]: order per key, relists page by page, in which what is unchanged
-    /// is not even decoded. It is so unless said.
+    /// A queue by key between watch and store, a [`DeltaFifo`]: order per key, relists page by
+    /// page, in which what is unchanged is not even decoded. It is so unless said.
     pub fn delta(mut self) -> Self {
         self.in_order = false;
         self
     }
 
     /// A queue in the order of events, an [`InOrderFifo`], as client-go's informers have it: with
-    /// [`HoldBack`](super::Buffer::HoldBack) handlers are told in that order, across keys. A relist is one event.
+    /// [`HoldBack`](super::Buffer::HoldBack) handlers are told in that order, across keys. A
+    /// relist is one event.
     pub fn in_order(mut self) -> Self {
         self.in_order = true;
         self
     }
 
-    /// How many apply and tell at a time, of different keys: 1 unless said. In order it is always one.
+    /// How many apply and tell at a time, of different keys: 1 unless said. In order it is always
+    /// one.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers.max(1);
         self
@@ -85,31 +87,32 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
         self
     }
 
-    /// Changes objects before they are stored (client-go `SetTransform`): to leave out what nobody reads. It must leave the key
-    /// as it is. An error, or a panic, keeps the object out and is told.
+    /// Changes objects before they are stored (client-go `SetTransform`): to leave out what nobody
+    /// reads. It must leave the key as it is. An error, or a panic, keeps the object out and is
+    /// told.
     pub fn transform(mut self, transform: impl Fn(Arc<K>) -> Result<Arc<K>, BoxError> + Send + Sync + 'static) -> Self {
         self.store = self.store.transformer(transform);
         self
     }
 
-    /// Whether a relist decodes, stores and delivers every object (client-go's behaviour for handlers without a
-    /// resync period), and not only those whose version has changed. Off by default. Needed only if objects can change
-    /// without changing their version, or if relists serve as an unplanned resync: each relist then costs what the
-    /// first list did.
+    /// Whether a relist decodes, stores and delivers every object (client-go's behaviour for
+    /// handlers without a resync period), and not only those whose version has changed. Off by
+    /// default. Needed only if objects can change without changing their version, or if relists
+    /// serve as an unplanned resync: each relist then costs what the first list did.
     pub fn notify_unchanged(mut self, notify: bool) -> Self {
         self.notify_unchanged = notify;
         self
     }
 
-    /// The resync period of handlers that do not say theirs (client-go `defaultEventHandlerResyncPeriod`). Never unless said; 0 is
-    /// never.
+    /// The resync period of handlers that do not say theirs (client-go
+    /// `defaultEventHandlerResyncPeriod`). Never unless said; 0 is never.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// Chooses for the reflector: backoff, page size, whether lists are streamed. Again it chooses besides. Its errors come to
-    /// [`on_error`](Self::on_error) all the same.
+    /// Chooses for the reflector: backoff, page size, whether lists are streamed. Again it chooses
+    /// besides. Its errors come to [`on_error`](Self::on_error) all the same.
     pub fn reflector(
         mut self,
         choose: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync + 'static,
@@ -118,7 +121,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
         self
     }
 
-    /// Is told of everything that goes wrong (client-go `SetWatchErrorHandler`). Otherwise it is logged.
+    /// Is told of everything that goes wrong (client-go `SetWatchErrorHandler`). Otherwise it is
+    /// logged.
     pub fn on_error(mut self, handler: impl Fn(&InformerError<'_>) + Send + Sync + 'static) -> Self {
         self.on_error = OnError(Arc::new(handler));
         self

@@ -1,5 +1,5 @@
-//! An informer without a runtime: its parts, each to be run by a thread of a schedule (`loom-tests/src/handlers`). Only compiled
-//! there.
+//! An informer without a runtime: its parts, each to be run by a thread of a schedule
+//! (`loom-tests/src/handlers`). Only compiled there.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -17,10 +17,12 @@ pub enum InformerError<'e> {
     /// Of the lists and watches.
     #[error("{0}")]
     Reflector(&'e ReflectorError),
-    /// The store took an object only in part: an index function failed. The object is stored and told.
+    /// The store took an object only in part: an index function failed. The object is stored and
+    /// told.
     #[error("{0}")]
     Store(&'e StoreError),
-    /// A handler panicked: it has been told, and is told what comes next. Or its filter did, or an accessor of the metadata.
+    /// A handler panicked: it has been told, and is told what comes next. Or its filter did, or an
+    /// accessor of the metadata.
     #[error("a handler panicked, what it was told is not told again: {message}")]
     Panicked {
         /// What it said.

@@ -10,10 +10,12 @@ use super::buffers::Buffer;
 use super::feed::Matches;
 use super::notification::Notification;
 
-/// Is told of objects (client-go `ResourceEventHandler`). Each handler has a thread of its own, so it may block, and only it
-/// waits for itself. A closure that takes a [`Notification`] is one, too.
+/// Is told of objects (client-go `ResourceEventHandler`). Each handler has a thread of its own, so
+/// it may block, and only it waits for itself. A closure that takes a [`Notification`] is one,
+/// too.
 ///
-/// A panic goes no further than the notification that caused it: it is reported, and the next one follows.
+/// A panic goes no further than the notification that caused it: it is reported, and the next one
+/// follows.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -26,8 +28,8 @@ use super::notification::Notification;
 /// }
 /// ```
 pub trait EventHandler<K>: Send + 'static {
-    /// Is told of whatever it is. By default calls the others; a handler that asks for [causes](super::Cause), or must know of
-    /// resyncs, has this one for itself.
+    /// Is told of whatever it is. By default calls the others; a handler that asks for
+    /// [causes](super::Cause), or must know of resyncs, has this one for itself.
     fn on_notification(&mut self, notification: Notification<K>) {
         match notification {
             Notification::Added { new, is_in_initial_list, .. } => self.on_add(new, is_in_initial_list),
@@ -77,7 +79,8 @@ impl Resync {
     }
 }
 
-/// How a handler is to be told. The default: changes compressed per key, the informer's resync period, of all objects.
+/// How a handler is to be told. The default: changes compressed per key, the informer's resync
+/// period, of all objects.
 #[must_use]
 pub struct HandlerOptions<K> {
     pub(super) name: String,
@@ -98,7 +101,8 @@ impl<K> HandlerOptions<K> {
         Self::default()
     }
 
-    /// Names the handler, for spans, and for [metrics](crate::metrics) if its informer has a name, too.
+    /// Names the handler, for spans, and for [metrics](crate::metrics) if its informer has a name,
+    /// too.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -111,16 +115,18 @@ impl<K> HandlerOptions<K> {
     }
 
     /// Every `period` it is told everything that is stored as an update to itself, with
-    /// [`Cause::Resync`](super::Cause::Resync) (client-go `AddEventHandlerWithResyncPeriod`). At least every second; `None`, or
-    /// 0, for never. By a walk, as for a late handler: nobody else notices anything.
+    /// [`Cause::Resync`](super::Cause::Resync) (client-go `AddEventHandlerWithResyncPeriod`). At
+    /// least every second; `None`, or 0, for never. By a walk, as for a late handler: nobody else
+    /// notices anything.
     pub fn resync(mut self, period: Option<Duration>) -> Self {
         self.resync = period.map_or(Resync::Never, Resync::Every);
         self
     }
 
-    /// It is told only of objects that match (client-go `FilteringResourceEventHandler`): one that begins to is added, one that
-    /// ceases to is deleted, and `old` is the last state that did. By what it was told last and what is now, whatever came between.
-    /// An object at which it panics does not match, and the panic is reported.
+    /// It is told only of objects that match (client-go `FilteringResourceEventHandler`): one that
+    /// begins to is added, one that ceases to is deleted, and `old` is the last state that did. By
+    /// what it was told last and what is now, whatever came between. An object at which it panics
+    /// does not match, and the panic is reported.
     pub fn filter(mut self, matches: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
         self.matches = Some(Box::new(matches));
         self

@@ -20,19 +20,21 @@ use crate::sleep::soundly;
 pub(super) enum Phase {
     New,
     Running,
-    /// Nothing begins any more. What was begun may go on to its end, and so may the last calls of handlers.
+    /// Nothing begins any more. What was begun may go on to its end, and so may the last calls of
+    /// handlers.
     Over,
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
-    /// Runs until the informer is [stopped](Self::stop), and then for as long as that waits. Dropped, it stops the informer, but
-    /// waits for nobody: that is [`stop`](Self::stop)'s.
+    /// Runs until the informer is [stopped](Self::stop), and then for as long as that waits.
+    /// Dropped, it stops the informer, but waits for nobody: that is [`stop`](Self::stop)'s.
     ///
     /// # Errors
     /// [`RunError`]: it runs already, or was stopped.
     pub async fn run(&self) -> Result<(), RunError> {
         let inner = &self.inner;
-        // Whatever takes a share takes it while there is another, or while it runs, so they are all back only once.
+        // Whatever takes a share takes it while there is another, or while it runs, so they are
+        // all back only once.
         let share = (*inner.phase.borrow() == Phase::New).then(|| inner.shares.take());
         match inner.phase.send_if_modified(Phase::begins) {
             true => {}
@@ -105,11 +107,13 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         *self.inner.phase.borrow() == Phase::Over
     }
 
-    /// Stops it, for good, and waits until no handler is called any more. What waits for handlers is dropped. It waits for a list
-    /// that is being applied or decoded, too, as far as a thread has that in hand: from then on no transform, index function or
-    /// accessor is called, and the store stays as it is. Do not wait for it within any of these, or within a handler.
+    /// Stops it, for good, and waits until no handler is called any more. What waits for handlers
+    /// is dropped. It waits for a list that is being applied or decoded, too, as far as a thread
+    /// has that in hand: from then on no transform, index function or accessor is called, and the
+    /// store stays as it is. Do not wait for it within any of these, or within a handler.
     ///
-    /// It waits for [`run`](Self::run) only while that is being polled, so both may be in the hands of one task.
+    /// It waits for [`run`](Self::run) only while that is being polled, so both may be in the
+    /// hands of one task.
     pub async fn stop(&self) {
         self.inner.end().await;
     }
@@ -129,7 +133,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         }
     }
 
-    /// Polls `run` as long as the informer runs. Whoever stops it waits for who is just doing that, and then drops it.
+    /// Polls `run` as long as the informer runs. Whoever stops it waits for who is just doing
+    /// that, and then drops it.
     async fn while_running(&self, run: impl Future<Output = ()> + Unpin) {
         let is_running = || *self.phase.borrow() == Phase::Running;
         let mut run = Some(run);

@@ -1,5 +1,5 @@
-//! Informers: one watch, a store with indexes, and any number of handlers (client-go `SharedInformer`,
-//! `SharedIndexInformer`).
+//! Informers: one watch, a store with indexes, and any number of handlers (client-go
+//! `SharedInformer`, `SharedIndexInformer`).
 //!
 //! ```text
 //!   Reflector -> queue -> worker: apply to the store, and tell, while it has the key for itself
@@ -11,28 +11,32 @@
 //!                         a thread, a task, or who polls a stream     runner.rs
 //! ```
 //!
-//! In the place of the reflector may be a watcher of kube's ([`SharedInformer::for_stream`], `source.rs`, `stream.rs`).
+//! In the place of the reflector may be a watcher of kube's ([`SharedInformer::for_stream`],
+//! `source.rs`, `stream.rs`).
 //!
-//! * **Order.** A worker tells all handlers of a change from within the queue's exclusion of its key, so what a handler's
-//!   buffer gets of a key is in order, whoever else is told what. Across keys there is an order only of an in-order queue, with
-//!   [`Buffer::HoldBack`].
-//! * **One handler, one feed.** Telling is a push into a buffer under a lock of the handler's own; whoever tells the handler
-//!   takes it out again. So a slow one, one that fails and one that panics harm no other. What a buffer does when it is behind is
-//!   its [policy](Buffer), where the bounds stand.
-//! * **A late handler walks.** It is told what is stored by a walk in steps of 64, each taken when there is little in its buffer:
-//!   a million known objects are never copied, and the walk goes as fast as the handler. What happens to a key that the walk has
-//!   not come to is left to the walk. Every handler begins so, the first ones over an empty store. A resync, and the beginning
-//!   anew after a buffer ran over, are walks, too.
-//! * **User code runs with nothing locked**: handlers, filters, accessors, wakers, and the drop of objects, which leave a buffer
-//!   with whoever has its lock and are dropped after that.
-//! * **The runtime is not blocked**: handlers that may block have a thread, a whole list of an in-order queue is applied where it
-//!   may block, and a worker yields like every task.
+//! * **Order.** A worker tells all handlers of a change from within the queue's exclusion of its
+//!   key, so what a handler's buffer gets of a key is in order, whoever else is told what. Across
+//!   keys there is an order only of an in-order queue, with [`Buffer::HoldBack`].
+//! * **One handler, one feed.** Telling is a push into a buffer under a lock of the handler's own;
+//!   whoever tells the handler takes it out again. So a slow one, one that fails and one that
+//!   panics harm no other. What a buffer does when it is behind is its [policy](Buffer), where the
+//!   bounds stand.
+//! * **A late handler walks.** It is told what is stored by a walk in steps of 64, each taken when
+//!   there is little in its buffer: a million known objects are never copied, and the walk goes as
+//!   fast as the handler. What happens to a key that the walk has not come to is left to the walk.
+//!   Every handler begins so, the first ones over an empty store. A resync, and the beginning anew
+//!   after a buffer ran over, are walks, too.
+//! * **User code runs with nothing locked**: handlers, filters, accessors, wakers, and the drop of
+//!   objects, which leave a buffer with whoever has its lock and are dropped after that.
+//! * **The runtime is not blocked**: handlers that may block have a thread, a whole list of an
+//!   in-order queue is applied where it may block, and a worker yields like every task.
 //!
 //! What an informer and its handlers tell of themselves: [`metrics`](crate::metrics).
 //!
-//! Where it differs from client-go: what waits for a handler is bounded; a period of resync is each handler's own, not a multiple
-//! of a common one, and its resync passes by queue and other handlers; an update never is from one uid to another; a deletion of
-//! what the handler was not told of is not told; a panic takes nothing down.
+//! Where it differs from client-go: what waits for a handler is bounded; a period of resync is
+//! each handler's own, not a multiple of a common one, and its resync passes by queue and other
+//! handlers; an update never is from one uid to another; a deletion of what the handler was not
+//! told of is not told; a panic takes nothing down.
 
 mod buffers;
 mod builder;
@@ -95,8 +99,9 @@ use source::{Feeder, Source};
 pub use sync::mutants;
 use worker::Queue;
 
-/// One watch of one kind of object, a store with indexes that is kept equal to it, and handlers that are told what changes
-/// (client-go `SharedIndexInformer`). Cheap to clone: all clones are the same informer.
+/// One watch of one kind of object, a store with indexes that is kept equal to it, and handlers
+/// that are told what changes (client-go `SharedIndexInformer`). Cheap to clone: all clones are
+/// the same informer.
 ///
 /// ```
 /// use deltafifo_informer::lister_watcher::{Listed, PageMeta, Scripted};
@@ -152,7 +157,8 @@ struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
 }
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
-    /// An informer of what `source` lists and watches, of Kubernetes' own types, with keys `namespace/name` or `name`.
+    /// An informer of what `source` lists and watches, of Kubernetes' own types, with keys
+    /// `namespace/name` or `name`.
     pub fn builder(source: impl ListerWatcher) -> SharedInformerBuilder<K, KubeMeta> {
         Self::with_keys(source, KeyFunc::meta_namespace(KubeMeta))
     }
@@ -166,8 +172,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
-    /// Adds a handler with default options (client-go `AddEventHandler`), at any time: one that comes late is told everything
-    /// that is known first. It gets a thread of its own.
+    /// Adds a handler with default options (client-go `AddEventHandler`), at any time: one that
+    /// comes late is told everything that is known first. It gets a thread of its own.
     ///
     /// # Errors
     /// [`AddHandlerError`]: the informer has stopped, or there is no thread.
@@ -193,8 +199,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         self.add_batch_handler(options, 1, one_by_one)
     }
 
-    /// Adds a handler that is told all that waits at once, but for two at most `most` (client-go has none), on a thread of its
-    /// own; it does not wait for many that a filter rejects. Of a batch that panics nothing is told again.
+    /// Adds a handler that is told all that waits at once, but for two at most `most` (client-go
+    /// has none), on a thread of its own; it does not wait for many that a filter rejects. Of a
+    /// batch that panics nothing is told again.
     ///
     /// # Errors
     /// As for [`add_event_handler`](Self::add_event_handler).
@@ -210,7 +217,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         Ok(registration)
     }
 
-    /// Adds a handler that is called in a task, for one notification after the other. It must not block.
+    /// Adds a handler that is called in a task, for one notification after the other. It must not
+    /// block.
     ///
     /// # Errors
     /// [`AddHandlerError`]: the informer has stopped, or there is no tokio runtime here.
@@ -246,8 +254,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         Ok(Registration::new(feed, distributor))
     }
 
-    /// A handle for reading the store (client-go `GetStore`, `GetIndexer`), which outlives the informer. Indexes can be
-    /// [added](IndexReader::add_indexers) at any time.
+    /// A handle for reading the store (client-go `GetStore`, `GetIndexer`), which outlives the
+    /// informer. Indexes can be [added](IndexReader::add_indexers) at any time.
     #[must_use]
     pub fn store(&self) -> IndexReader<K, M> {
         self.inner.store.clone()
@@ -267,9 +275,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
         self.inner.feeder.last_version()
     }
 
-    /// Returns whether a watch is open, when an event, a bookmark or the end of a list came last, and the last error of lists and
-    /// watches: for a probe or a status page. Of an informer [over a stream](Self::for_stream), whether the stream is being read, and
-    /// what came from it.
+    /// Returns whether a watch is open, when an event, a bookmark or the end of a list came last,
+    /// and the last error of lists and watches: for a probe or a status page. Of an informer [over
+    /// a stream](Self::for_stream), whether the stream is being read, and what came from it.
     ///
     /// Together with [`has_synced`](Self::has_synced) it says whether the store can be relied on:
     ///

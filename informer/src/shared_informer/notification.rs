@@ -18,7 +18,8 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// What a watch said of an object of the first list before that was told is the watch's all the same.
+    /// What a watch said of an object of the first list before that was told is the watch's all
+    /// the same.
     pub(super) fn of<K>(change: &Change<'_, K>, is_in_initial_list: bool) -> Self {
         let listed = if is_in_initial_list { Self::Initial } else { Self::Relist };
         match change {
@@ -34,20 +35,22 @@ impl Cause {
     }
 }
 
-/// What a handler is told, once (client-go `addNotification`, `updateNotification`, `deleteNotification`).
+/// What a handler is told, once (client-go `addNotification`, `updateNotification`,
+/// `deleteNotification`).
 #[derive(Debug)]
 pub enum Notification<K> {
     /// There is an object that this handler was not told of (client-go `OnAdd`).
     Added {
         /// It.
         new: Arc<K>,
-        /// Whether it is of the informer's first list, or was known when the walk by which the handler began came to it. (client-go: when
-        /// the handler came.)
+        /// Whether it is of the informer's first list, or was known when the walk by which the
+        /// handler began came to it. (client-go: when the handler came.)
         is_in_initial_list: bool,
         /// Why.
         cause: Cause,
     },
-    /// An object has changed, or a resync tells of it once more (client-go `OnUpdate`). The uid is the same.
+    /// An object has changed, or a resync tells of it once more (client-go `OnUpdate`). The uid is
+    /// the same.
     Updated {
         /// What this handler was told last.
         old: Arc<K>,
@@ -58,15 +61,17 @@ pub enum Notification<K> {
     },
     /// An object is gone (client-go `OnDelete`).
     Deleted {
-        /// What this handler was told last: it may differ from the last state, and is there of every tombstone.
+        /// What this handler was told last: it may differ from the last state, and is there of
+        /// every tombstone.
         old: Arc<K>,
         /// Its last state, or a tombstone: nobody saw the deletion, and what is in it may be stale.
         last: DeltaObject<K>,
         /// Why.
         cause: Cause,
     },
-    /// This handler was too slow, and changes were dropped. Everything that is stored follows as [`Added`](Self::Added). Too slow
-    /// for that as well, it is told so again, without an end in between, and everything from the beginning.
+    /// This handler was too slow, and changes were dropped. Everything that is stored follows as
+    /// [`Added`](Self::Added). Too slow for that as well, it is told so again, without an end in
+    /// between, and everything from the beginning.
     ResyncBegins,
     /// That was everything. What the handler knows and was not told of since is gone.
     ResyncEnds,

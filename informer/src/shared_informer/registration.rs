@@ -9,8 +9,8 @@ use super::error::Removed;
 use super::feed::Feed;
 use crate::sleep::soundly;
 
-/// A handler's handle (client-go `ResourceEventHandlerRegistration`). Cheap to clone; dropped, the handler stays. As long as there is
-/// one there is what the informer has stored, too.
+/// A handler's handle (client-go `ResourceEventHandlerRegistration`). Cheap to clone; dropped, the
+/// handler stays. As long as there is one there is what the informer has stored, too.
 pub struct Registration<K: Send + Sync + 'static> {
     feed: Arc<Feed<K>>,
     distributor: Weak<Distributor<K>>,
@@ -25,15 +25,16 @@ impl<K: Send + Sync + 'static> Registration<K> {
         &self.feed
     }
 
-    /// Whether the handler has been told of all that is initial: the informer's first list, and what was known when it came
-    /// (client-go `HasSynced`). A call that panicked has told it, too. Once true it stays true.
+    /// Whether the handler has been told of all that is initial: the informer's first list, and
+    /// what was known when it came (client-go `HasSynced`). A call that panicked has told it, too.
+    /// Once true it stays true.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.feed.state().borrow().has_synced
     }
 
-    /// Waits until the handler [has synced](Self::has_synced). Does not end as long as nobody runs the
-    /// informer.
+    /// Waits until the handler [has synced](Self::has_synced). Does not end as long as nobody runs
+    /// the informer.
     ///
     /// # Errors
     /// [`Removed`]: the handler was removed, or the informer stopped, before.
@@ -45,17 +46,19 @@ impl<K: Send + Sync + 'static> Registration<K> {
         }
     }
 
-    /// Removes the handler, and waits until a running call has ended (client-go `ShutDownEventHandler`). What waits for it is
-    /// dropped. Again, or after the informer has stopped, it does nothing. Do not wait for it within the handler: that would be
-    /// to wait for itself; [`detach`](Self::detach) does not.
+    /// Removes the handler, and waits until a running call has ended (client-go
+    /// `ShutDownEventHandler`). What waits for it is dropped. Again, or after the informer has
+    /// stopped, it does nothing. Do not wait for it within the handler: that would be to wait for
+    /// itself; [`detach`](Self::detach) does not.
     pub async fn remove(&self) {
         self.detach();
         self.ended().await;
     }
 
-    /// Removes the handler: it takes nothing any more, and what it has taken it is told yet (client-go `RemoveEventHandler`): a call
-    /// that runs, a change that its filter looks at. That an object has another in its place is two notifications, a deletion and
-    /// an addition, taken at once.
+    /// Removes the handler: it takes nothing any more, and what it has taken it is told yet
+    /// (client-go `RemoveEventHandler`): a call that runs, a change that its filter looks at. That
+    /// an object has another in its place is two notifications, a deletion and an addition, taken
+    /// at once.
     pub fn detach(&self) {
         self.feed.remove();
         if let Some(distributor) = self.distributor.upgrade() {

@@ -18,7 +18,8 @@ use super::notification::Notification;
 use super::registration::Registration;
 use super::sync::STRIDE;
 
-/// Removes the handler with whoever tells it, whatever ends that: a runtime that is shut down, perhaps.
+/// Removes the handler with whoever tells it, whatever ends that: a runtime that is shut down,
+/// perhaps.
 struct Telling<K: Send + Sync + 'static> {
     registration: Registration<K>,
 }
@@ -54,7 +55,8 @@ pub(super) fn spawn_thread<K: Send + Sync + 'static>(
             let mut rejected = 0;
             while let Some(mut told) = next {
                 let news = notifications(&mut told);
-                // What a filter keeps from the handler is over: a whole store of it must not pile up here.
+                // What a filter keeps from the handler is over: a whole store of it must not pile
+                // up here.
                 if news.is_empty() {
                     rejected += usize::from(!batch.is_empty());
                     telling.feed().done(&told);
@@ -121,9 +123,11 @@ fn call_span(notifications: usize) -> Span {
     trace_span!("call", notifications)
 }
 
-/// Notifications as a [`Stream`]: made by [`SharedInformer::subscribe`](super::SharedInformer::subscribe). What was handed out
-/// counts as handled when the next is asked for. It ends when the handler is removed or the informer stopped, but not between the
-/// two notifications of an object that has another in its place; dropped, it removes itself.
+/// Notifications as a [`Stream`]: made by
+/// [`SharedInformer::subscribe`](super::SharedInformer::subscribe). What was handed out counts as
+/// handled when the next is asked for. It ends when the handler is removed or the informer
+/// stopped, but not between the two notifications of an object that has another in its place;
+/// dropped, it removes itself.
 pub struct Subscription<K: Send + Sync + 'static> {
     registration: Registration<K>,
     /// What was told last, and the rest of it.
@@ -148,7 +152,8 @@ impl<K: Send + Sync + 'static> Stream for Subscription<K> {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Notification<K>>> {
         let this = &mut *self;
         loop {
-            // A walk of a million objects that a filter rejects must not keep all others from their turn.
+            // A walk of a million objects that a filter rejects must not keep all others from
+            // their turn.
             ready!(pin!(consume_budget()).poll(context));
             if let Some(told) = &mut this.told {
                 if let Some(next) = told.notifications.iter_mut().find_map(Option::take) {

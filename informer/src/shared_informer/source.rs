@@ -1,4 +1,5 @@
-//! Where an informer's objects come from: what a reflector lists and watches, or what a watcher of kube's tells.
+//! Where an informer's objects come from: what a reflector lists and watches, or what a watcher of
+//! kube's tells.
 
 use std::sync::Arc;
 
@@ -82,7 +83,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Source<K> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Availability {
     Unknown,
-    /// The server said that it does not have the resource (404), or does not allow it to be listed (403).
+    /// The server said that it does not have the resource (404), or does not allow it to be listed
+    /// (403).
     Refused,
     /// The first list has come. Refusals after that concern nobody who waits for it.
     #[cfg(feature = "runtime")]

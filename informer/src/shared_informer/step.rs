@@ -28,9 +28,9 @@ pub(super) enum Now<K> {
 }
 
 impl<K> Step<K> {
-    /// What it comes to for a handler that `cares` for some objects only: what begins to be one of them is added, what ceases to
-    /// is deleted, and of what it was not told nothing is told. An object in the place of another uid is another object, whose
-    /// predecessor's end nobody saw.
+    /// What it comes to for a handler that `cares` for some objects only: what begins to be one of
+    /// them is added, what ceases to is deleted, and of what it was not told nothing is told. An
+    /// object in the place of another uid is another object, whose predecessor's end nobody saw.
     pub(super) fn notifications<'a>(
         self,
         uid: impl Fn(&K) -> Option<&str> + 'a,

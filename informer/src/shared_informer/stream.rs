@@ -15,8 +15,9 @@ use crate::reflector::{ReflectorError, Target, WatchStatus};
 use crate::shares::Shares;
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
-    /// An informer of what a watcher of kube's tells (kube: `reflector`, `Controller::for_stream`): for who has such a stream, with
-    /// a backoff or changes of its own. It is what kube's store is, and has what that loses:
+    /// An informer of what a watcher of kube's tells (kube: `reflector`,
+    /// `Controller::for_stream`): for who has such a stream, with a backoff or changes of its own.
+    /// It is what kube's store is, and has what that loses:
     ///
     /// | | kube's store | here |
     /// | --- | --- | --- |
@@ -27,9 +28,10 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
     /// | who subscribes late | is told what comes from then on | first what there is |
     /// | several who wait for the first list | the last to be polled is woken | all are |
     ///
-    /// How events are taken is said at [`feed`](crate::runtime::reflector::feed), which feeds a queue without an informer. When the
-    /// stream ends, the informer stops, as by [`stop`](Self::stop). What is chosen for a
-    /// [reflector](SharedInformerBuilder::reflector) is for nobody, and there are no metrics of one.
+    /// How events are taken is said at [`feed`](crate::runtime::reflector::feed), which feeds a
+    /// queue without an informer. When the stream ends, the informer stops, as by
+    /// [`stop`](Self::stop). What is chosen for a [reflector](SharedInformerBuilder::reflector) is
+    /// for nobody, and there are no metrics of one.
     ///
     /// ```
     /// use deltafifo_informer::SharedInformer;

@@ -80,7 +80,8 @@ pub(super) struct Worker<K: Send + Sync + 'static, M: Meta<K>> {
     pub(super) metrics: Arc<Named<Metrics>>,
     pub(super) notify_unchanged: bool,
     pub(super) on_error: OnError,
-    /// Last: what it has in hand goes on when its task is aborted, and so does what it has where it may block.
+    /// Last: what it has in hand goes on when its task is aborted, and so does what it has where
+    /// it may block.
     pub(super) _share: Share,
 }
 
@@ -110,7 +111,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
                     self.on_error.caught(|| self.take_turn(turn));
                     return Ok(());
                 }
-                // Everything at once: that may take long, so it goes where it may block. The event comes first again.
+                // Everything at once: that may take long, so it goes where it may block. The event
+                // comes first again.
                 drop(turn);
                 let (worker, fifo, span) = (self.clone(), fifo.clone(), Span::current());
                 let take_all = move || fifo.try_pop().into_iter().for_each(|turn| worker.take_turn(turn));
@@ -167,8 +169,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
         }
     }
 
-    /// Whether a list has brought what was there already, by its version: that is news to nobody. A queue by key passes over
-    /// most of it, but not over what was pending when the list came.
+    /// Whether a list has brought what was there already, by its version: that is news to nobody.
+    /// A queue by key passes over most of it, but not over what was pending when the list came.
     fn is_unchanged(&self, change: &Change<'_, K>) -> bool {
         let Change::Updated { old, new, kind: DeltaType::Replaced } = change else { return false };
         if self.queue.versions_altered() {

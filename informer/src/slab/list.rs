@@ -1,5 +1,5 @@
-//! A doubly linked list over the places of a [`Slab`], so that what is in the middle can leave at once. A value may be in
-//! several lists, with links for each: the functions are told which.
+//! A doubly linked list over the places of a [`Slab`], so that what is in the middle can leave at
+//! once. A value may be in several lists, with links for each: the functions are told which.
 
 use super::{END, Slab};
 

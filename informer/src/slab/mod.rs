@@ -1,6 +1,7 @@
 //! Numbered places: a value keeps its number until it is removed, then the number is used again.
 //!
-//! A slab grows behind a lock, so it grows by little at a time and moves no more than a chunk of what is in it.
+//! A slab grows behind a lock, so it grows by little at a time and moves no more than a chunk of
+//! what is in it.
 
 pub(crate) mod list;
 
@@ -24,7 +25,8 @@ pub(crate) const fn place_size<T>() -> usize {
     size_of::<Place<T>>()
 }
 
-/// Places with values and holes. Their numbers are below `u32::MAX`, which may therefore mean "none".
+/// Places with values and holes. Their numbers are below `u32::MAX`, which may therefore mean
+/// "none".
 pub(crate) struct Slab<T> {
     /// All but the last are full of places.
     chunks: Vec<Vec<Place<T>>>,

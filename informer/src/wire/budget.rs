@@ -1,12 +1,15 @@
-//! The memory that large objects may take in this process while they are on their way to the decoder.
+//! The memory that large objects may take in this process while they are on their way to the
+//! decoder.
 //!
-//! An object that is longer than [`LARGE`] acquires a share before it is read on, for the largest size that it may have: were
-//! shares to grow with the objects, two that are half read could wait for each other for ever. A share shrinks to the true size
-//! when the object is complete, travels with its bytes, and is given back when they are dropped.
+//! An object that is longer than [`LARGE`] acquires a share before it is read on, for the largest
+//! size that it may have: were shares to grow with the objects, two that are half read could wait
+//! for each other for ever. A share shrinks to the true size when the object is complete, travels
+//! with its bytes, and is given back when they are dropped.
 //!
-//! A reflector that holds shares may be stuck: its queue is full, perhaps for as long as another reflector, which
-//! waits for a share, has not read its list; or its server is. So a reflector that sees no share given back
-//! for [`PATIENCE`] goes on without one, and until one is given back so does every other at once.
+//! A reflector that holds shares may be stuck: its queue is full, perhaps for as long as another
+//! reflector, which waits for a share, has not read its list; or its server is. So a reflector
+//! that sees no share given back for [`PATIENCE`] goes on without one, and until one is given back
+//! so does every other at once.
 //!
 //! [`LARGE`]: super::LARGE
 
@@ -29,13 +32,15 @@ const BUDGET: usize = 128 << 20;
 
 static PROCESS: LazyLock<Mutex<Arc<Budget>>> = LazyLock::new(|| Mutex::new(Arc::new(Budget::new(BUDGET))));
 
-/// Sets how many bytes large objects, of more than 1 MiB each, may take in this process before they are decoded: 128 MiB unless set.
-/// Objects that are being read already keep their share of the budget before.
+/// Sets how many bytes large objects, of more than 1 MiB each, may take in this process before
+/// they are decoded: 128 MiB unless set. Objects that are being read already keep their share of
+/// the budget before.
 ///
-/// Of all reflectors together no more are read at a time than the budget has room for, each counted as
-/// [`max_object_size`](crate::reflector::ReflectorBuilder::max_object_size) until it is complete; the others wait. A reflector whose queue is
-/// full keeps what it has read. When no reflector has given anything back for ten seconds, one that waits reads its object
-/// although the budget is used up, so that none is blocked by another.
+/// Of all reflectors together no more are read at a time than the budget has room for, each
+/// counted as [`max_object_size`](crate::reflector::ReflectorBuilder::max_object_size) until it is
+/// complete; the others wait. A reflector whose queue is full keeps what it has read. When no
+/// reflector has given anything back for ten seconds, one that waits reads its object although the
+/// budget is used up, so that none is blocked by another.
 pub fn set_large_object_budget(bytes: usize) {
     *PROCESS.lock() = Arc::new(Budget::new(bytes));
 }

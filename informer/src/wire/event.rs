@@ -12,8 +12,8 @@ use crate::lister_watcher::{EventType, RawObject, RequestError, TooLarge};
 #[derive(Debug)]
 pub(crate) enum Line {
     Event(EventType, RawObject),
-    /// A type that this program does not know, as it is written. A newer server may send such events, and client-go and kube
-    /// pass over them, too.
+    /// A type that this program does not know, as it is written. A newer server may send such
+    /// events, and client-go and kube pass over them, too.
     Unknown(String),
 }
 
@@ -37,7 +37,8 @@ impl Kind {
     }
 }
 
-/// Reads a line, whose object may have so many bytes. An ERROR event is returned as the error that it carries.
+/// Reads a line, whose object may have so many bytes. An ERROR event is returned as the error that
+/// it carries.
 pub(crate) fn parse(line: &Bytes, limit: usize) -> Result<Line, RequestError> {
     let (mut members, mut kind, mut object) = (Members::of(line), None, None);
     while let Some(name) = members.name()? {

@@ -1,4 +1,5 @@
-//! A list's item or a watch's line that is large: it has a buffer of its own, and one that is too large passes without being kept.
+//! A list's item or a watch's line that is large: it has a buffer of its own, and one that is too
+//! large passes without being kept.
 
 use bytes::Bytes;
 
@@ -11,7 +12,8 @@ pub(super) const ENDLESS: usize = if cfg!(test) { 64 << 20 } else { 1 << 30 };
 
 /// A large item or line as its bytes arrive.
 pub(super) struct Large {
-    /// What has arrived. It doubles up to `limit`, so that what is in memory while it moves is not more than that.
+    /// What has arrived. It doubles up to `limit`, so that what is in memory while it moves is not
+    /// more than that.
     bytes: Vec<u8>,
     size: usize,
     limit: usize,

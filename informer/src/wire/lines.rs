@@ -1,4 +1,5 @@
-//! A watch's body, cut into lines: one event each. Memory: what has arrived of the line in hand, up to a limit.
+//! A watch's body, cut into lines: one event each. Memory: what has arrived of the line in hand,
+//! up to a limit.
 
 use bytes::BytesMut;
 
@@ -7,8 +8,9 @@ use super::large::{Large, Whole};
 use super::outline::Outline;
 use super::{LARGE, WireError};
 
-/// What a line may have beside its object. An object of the limit is read in any line that an API server writes, and whether the
-/// object of a line is within the limit is found out when it is read.
+/// What a line may have beside its object. An object of the limit is read in any line that an API
+/// server writes, and whether the object of a line is within the limit is found out when it is
+/// read.
 const AROUND: usize = 64 << 10;
 
 pub(crate) struct Lines {
@@ -26,7 +28,8 @@ impl Lines {
         Self { bytes: BytesMut::new(), large: None, limit: limit.saturating_add(AROUND) }
     }
 
-    /// Takes the next bytes, and appends the lines that are complete now, without their ends. Empty ones are none.
+    /// Takes the next bytes, and appends the lines that are complete now, without their ends.
+    /// Empty ones are none.
     pub(crate) fn push(&mut self, mut chunk: &[u8], lines: &mut Vec<Whole>) -> Result<(), WireError> {
         if let Some(mut large) = self.large.take() {
             let end = memchr::memchr(b'\n', chunk);

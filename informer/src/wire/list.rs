@@ -1,5 +1,6 @@
-//! A LIST response, cut into its items as its bytes arrive: a first list may be one body of a gigabyte, whatever page was
-//! asked for. Memory: what has arrived of the item or member in hand. Items, and members that count, have the same limit.
+//! A LIST response, cut into its items as its bytes arrive: a first list may be one body of a
+//! gigabyte, whatever page was asked for. Memory: what has arrived of the item or member in hand.
+//! Items, and members that count, have the same limit.
 
 use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
@@ -60,7 +61,8 @@ struct ListMeta<'a> {
     resource_version: Option<String>,
     #[serde(default)]
     r#continue: Option<String>,
-    /// An estimate: whatever it is, it fails no list. Kept raw, since to read a number that no f64 holds would.
+    /// An estimate: whatever it is, it fails no list. Kept raw, since to read a number that no f64
+    /// holds would.
     #[serde(borrow, default)]
     remaining_item_count: Option<&'a RawValue>,
 }
@@ -124,7 +126,8 @@ impl ListSplitter {
         self.large.is_some() || matches!(self.at, At::Item)
     }
 
-    /// What the list says of itself, once that has arrived. It stands before the items when a Go server wrote it.
+    /// What the list says of itself, once that has arrived. It stands before the items when a Go
+    /// server wrote it.
     pub(crate) fn meta(&self) -> Result<Option<PageMeta>, WireError> {
         let Some(raw) = &self.metadata else { return Ok(None) };
         let meta: Option<ListMeta<'_>> =

@@ -1,12 +1,13 @@
-//! The members of an object, one after the other, as they are written: who needs a few of them reads no further.
+//! The members of an object, one after the other, as they are written: who needs a few of them
+//! reads no further.
 
 use std::borrow::Cow;
 
 use super::scan::Scan;
 use super::{WireError, check};
 
-/// A way through an object. Nothing but brackets and strings is looked at on it: whether what is passed over is JSON finds out
-/// who decodes it.
+/// A way through an object. Nothing but brackets and strings is looked at on it: whether what is
+/// passed over is JSON finds out who decodes it.
 pub(super) struct Members<'a> {
     object: &'a [u8],
     /// What comes next of it.
@@ -28,7 +29,8 @@ impl<'a> Members<'a> {
         Self { object, rest: object.trim_ascii_start(), at: At::Start }
     }
 
-    /// The name of the next member; none behind the last. The value of the one before is passed over.
+    /// The name of the next member; none behind the last. The value of the one before is passed
+    /// over.
     pub(super) fn name(&mut self) -> Result<Option<Cow<'a, str>>, WireError> {
         if self.at == At::Value {
             self.value()?;
@@ -56,7 +58,8 @@ impl<'a> Members<'a> {
         self.take()
     }
 
-    /// The members of the value behind the name; none if that is no object. Of this object nothing more is read.
+    /// The members of the value behind the name; none if that is no object. Of this object nothing
+    /// more is read.
     pub(super) fn into_members(mut self) -> Result<Option<Self>, WireError> {
         if self.rest.starts_with(b"{") {
             return Ok(Some(Self::of(self.rest)));

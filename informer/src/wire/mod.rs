@@ -1,8 +1,9 @@
-//! What an API server sends, as bytes: a LIST response cut into its items, a watch's body cut into its events, and the few
-//! fields of an object that are needed before it is decoded.
+//! What an API server sends, as bytes: a LIST response cut into its items, a watch's body cut into
+//! its events, and the few fields of an object that are needed before it is decoded.
 //!
-//! Nothing here waits or decodes whole objects, and everything here is untrusted input: what is too long or cannot be taken apart is
-//! an error, never a panic. Whether an object is JSON finds out who decodes it.
+//! Nothing here waits or decodes whole objects, and everything here is untrusted input: what is
+//! too long or cannot be taken apart is an error, never a panic. Whether an object is JSON finds
+//! out who decodes it.
 
 mod budget;
 mod event;
@@ -31,9 +32,10 @@ pub(crate) use prune::{Prune, Types};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// Something beside an object is larger than [`max_object_size`](crate::reflector::ReflectorBuilder::max_object_size) allows: a
-    /// list's own metadata, or a bookmark; or an item or event has no end. An object that is too large is skipped, and is no error of
-    /// its list or watch.
+    /// Something beside an object is larger than
+    /// [`max_object_size`](crate::reflector::ReflectorBuilder::max_object_size) allows: a list's
+    /// own metadata, or a bookmark; or an item or event has no end. An object that is too large is
+    /// skipped, and is no error of its list or watch.
     #[error("a list's metadata or a bookmark is larger than max_object_size, or an object has no end: it is not read")]
     TooLong,
     /// The body ended before the JSON did.
@@ -52,14 +54,15 @@ pub enum WireError {
     },
 }
 
-/// Whether it is JSON: what could not be decoded is no object perhaps, and then the body that it came in is not to be believed.
+/// Whether it is JSON: what could not be decoded is no object perhaps, and then the body that it
+/// came in is not to be believed.
 pub(crate) fn check(json: &[u8]) -> Result<(), WireError> {
     let checked: serde_json::Result<IgnoredAny> = serde_json::from_slice(json);
     checked.map(drop).map_err(|e| WireError::not_that(e.to_string(), json))
 }
 
-/// An item or event of more bytes is large: it has a buffer of its own, and takes a share of the process's budget. An API server stores
-/// 1.5 MiB of an object, unless it is configured otherwise.
+/// An item or event of more bytes is large: it has a buffer of its own, and takes a share of the
+/// process's budget. An API server stores 1.5 MiB of an object, unless it is configured otherwise.
 pub(crate) const LARGE: usize = 1 << 20;
 
 impl WireError {

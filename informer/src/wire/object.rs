@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use super::members::{Members, text};
 use super::{WireError, check};
 
-/// What an object is called, and its version: borrowed from its JSON where that has no escapes. What is not there, or is no string,
-/// is empty; of what is there twice the first counts.
+/// What an object is called, and its version: borrowed from its JSON where that has no escapes.
+/// What is not there, or is no string, is empty; of what is there twice the first counts.
 #[derive(Default)]
 pub(crate) struct Head<'a> {
     pub(crate) namespace: Cow<'a, str>,

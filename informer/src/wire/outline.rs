@@ -2,8 +2,9 @@
 
 use super::members::text;
 
-/// Reads `metadata.namespace`, `metadata.name` and `metadata.resourceVersion` of an object, wherever in it they are, and of a watch
-/// line also the event's `type`. Of a member that is written twice the first counts. It keeps no more than those strings.
+/// Reads `metadata.namespace`, `metadata.name` and `metadata.resourceVersion` of an object,
+/// wherever in it they are, and of a watch line also the event's `type`. Of a member that is
+/// written twice the first counts. It keeps no more than those strings.
 #[derive(Default)]
 pub(crate) struct Outline {
     pub(crate) kind: Option<String>,

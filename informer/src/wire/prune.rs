@@ -1,8 +1,10 @@
-//! What an object is decoded with: members that nobody reads are left out, so that they take no memory, and no time but to be passed
-//! over; and an item of a list, which does not say its types where the list does, is given them.
+//! What an object is decoded with: members that nobody reads are left out, so that they take no
+//! memory, and no time but to be passed over; and an item of a list, which does not say its types
+//! where the list does, is given them.
 //!
-//! A decoder of serde's asks for a value of a certain shape, and gives a visitor that takes what is there. Those of the object, and of
-//! objects on the way to a member that is left out, are wrapped here; all others are serde's own.
+//! A decoder of serde's asks for a value of a certain shape, and gives a visitor that takes what
+//! is there. Those of the object, and of objects on the way to a member that is left out, are
+//! wrapped here; all others are serde's own.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -28,7 +30,8 @@ enum Member {
 }
 
 impl Prune {
-    /// Leaves out the member at the end of `path`, which begins at the object. A path of nothing leaves out nothing.
+    /// Leaves out the member at the end of `path`, which begins at the object. A path of nothing
+    /// leaves out nothing.
     pub(crate) fn leave_out(&mut self, path: &[&str]) {
         match path {
             [] => {}
@@ -189,7 +192,8 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Pruned<'_, V> {
     }
 }
 
-/// The members of an object, but for those that are left out, and behind them what it does not say of its types.
+/// The members of an object, but for those that are left out, and behind them what it does not say
+/// of its types.
 struct Members<'p, A> {
     inner: A,
     prune: &'p Prune,

@@ -1,5 +1,5 @@
-//! Where a JSON value ends, found as its bytes arrive. Only brackets and strings are looked at: whoever decodes the value
-//! finds out whether it is JSON.
+//! Where a JSON value ends, found as its bytes arrive. Only brackets and strings are looked at:
+//! whoever decodes the value finds out whether it is JSON.
 
 /// A look at one value that goes on from piece to piece.
 #[derive(Default)]
@@ -23,8 +23,8 @@ enum At {
 }
 
 impl Scan {
-    /// Goes on with `bytes`, the next of the value. How many of them belong to it, when it ends among them; a bare word ends
-    /// before what follows it.
+    /// Goes on with `bytes`, the next of the value. How many of them belong to it, when it ends
+    /// among them; a bare word ends before what follows it.
     pub(super) fn end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut next = 0;
         while let Some(&byte) = bytes.get(next) {

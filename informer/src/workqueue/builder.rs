@@ -32,26 +32,30 @@ impl<K: Key> Builder<K> {
         Self { name: None, limiter: None }
     }
 
-    /// Gives the queue a name, and with it metrics (client-go's: an unnamed queue has none): `workqueue_depth`,
-    /// `workqueue_adds_total`, `workqueue_queue_duration_seconds`, `workqueue_work_duration_seconds`,
-    /// `workqueue_unfinished_work_seconds`, `workqueue_longest_running_processor_seconds` and `workqueue_retries_total`,
-    /// with the label `name`, through the facade of the crate `metrics`.
+    /// Gives the queue a name, and with it metrics (client-go's: an unnamed queue has none):
+    /// `workqueue_depth`, `workqueue_adds_total`, `workqueue_queue_duration_seconds`,
+    /// `workqueue_work_duration_seconds`, `workqueue_unfinished_work_seconds`,
+    /// `workqueue_longest_running_processor_seconds` and `workqueue_retries_total`, with the label
+    /// `name`, through the facade of the crate `metrics`.
     ///
-    /// They go to the recorder that is installed when the queue is built. With a name each operation reads the clock.
+    /// They go to the recorder that is installed when the queue is built. With a name each
+    /// operation reads the clock.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// What decides how long a key waits that is added [rate-limited](WorkQueue::add_rate_limited); by default
+    /// What decides how long a key waits that is added
+    /// [rate-limited](WorkQueue::add_rate_limited); by default
     /// [`default_controller_rate_limiter`].
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<K> + 'static) -> Self {
         self.limiter = Some(Box::new(limiter));
         self
     }
 
-    /// Makes the queue, and a task of the current tokio runtime that keeps its time. The queue may be used from anywhere,
-    /// but keys wait only while that runtime lives. The task ends with the queue.
+    /// Makes the queue, and a task of the current tokio runtime that keeps its time. The queue may
+    /// be used from anywhere, but keys wait only while that runtime lives. The task ends with the
+    /// queue.
     ///
     /// # Errors
     /// [`BuildError::NoRuntime`] outside of a tokio runtime.

@@ -6,7 +6,8 @@ use tokio::time::Instant;
 
 use super::shard::Place;
 
-/// One waiting: which time, and a number that no other waiting has, so that a late look cannot take another's for it.
+/// One waiting: which time, and a number that no other waiting has, so that a late look cannot
+/// take another's for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Delay {
     pub(super) at: Instant,

@@ -16,7 +16,8 @@ pub(super) struct Schedule {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Neither dirty nor being processed: it waits for a time, or is about to be queued or removed by who holds the shard.
+    /// Neither dirty nor being processed: it waits for a time, or is about to be queued or removed
+    /// by who holds the shard.
     Idle,
     /// In line, under this number.
     Queued(u32),

@@ -7,11 +7,13 @@ use super::Key;
 use super::shard::Place;
 use super::shared::Shared;
 
-/// A key that was taken: while this lives, nobody else gets the key. Ended by [`done`](Self::done) or by dropping it, also
-/// when the thread unwinds, so that a reconciler that panics does not keep its key for ever.
+/// A key that was taken: while this lives, nobody else gets the key. Ended by [`done`](Self::done)
+/// or by dropping it, also when the thread unwinds, so that a reconciler that panics does not keep
+/// its key for ever.
 ///
-/// Nothing is queued again by that: who fails, or fears to panic, adds the key before the end. Forgotten
-/// (`mem::forget`), it keeps its key, and nothing else, for ever. It may outlive the queue.
+/// Nothing is queued again by that: who fails, or fears to panic, adds the key before the end.
+/// Forgotten (`mem::forget`), it keeps its key, and nothing else, for ever. It may outlive the
+/// queue.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -47,7 +49,8 @@ impl<K: Key> Item<K> {
         &self.key
     }
 
-    /// The highest priority that this processing was asked for with (controller-runtime `GetWithPriority`).
+    /// The highest priority that this processing was asked for with (controller-runtime
+    /// `GetWithPriority`).
     #[must_use]
     pub fn priority(&self) -> i32 {
         self.priority

@@ -40,7 +40,8 @@ async fn keep<K: Key>(shared: Arc<Shared<K>>) {
             yield_now().await;
             continue;
         }
-        // Who adds an earlier time after this look leaves a permit, with which the sleep ends at once.
+        // Who adds an earlier time after this look leaves a permit, with which the sleep ends at
+        // once.
         let earlier = shared.keeper.notified();
         match shared.next_due().into_iter().chain(tell_at).min() {
             // Whether it was woken or the time has come, it looks again.

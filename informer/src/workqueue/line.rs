@@ -1,7 +1,9 @@
-//! The order of queued keys: by priority, and fair to who has been queued longest. It knows places, not keys.
+//! The order of queued keys: by priority, and fair to who has been queued longest. It knows
+//! places, not keys.
 //!
-//! Every queued key is in two lists: that of its priority, and that of all by age. The head of the highest priority is
-//! next, unless it passes over an older one for the eighth time in a row: then the oldest is.
+//! Every queued key is in two lists: that of its priority, and that of all by age. The head of the
+//! highest priority is next, unless it passes over an older one for the eighth time in a row: then
+//! the oldest is.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +58,8 @@ pub(super) struct Line {
     by_age: List,
     /// How many times in a row the oldest was passed over.
     passed_over: u32,
-    /// How many keys are being processed: counted here, so that a key is at no moment neither queued nor counted.
+    /// How many keys are being processed: counted here, so that a key is at no moment neither
+    /// queued nor counted.
     processing: usize,
     phase: Phase,
 }
@@ -81,7 +84,8 @@ impl Line {
         node
     }
 
-    /// Moves a key to the tail of a priority, unless it was just taken: then its number is free, or another's.
+    /// Moves a key to the tail of a priority, unless it was just taken: then its number is free,
+    /// or another's.
     pub(super) fn raise(&mut self, node: u32, place: Place, priority: i32) {
         if self.nodes.get_mut(node).is_none_or(|found| found.place != place) {
             return;

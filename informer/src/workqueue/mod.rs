@@ -1,8 +1,9 @@
-//! The work queue: which key to reconcile next (client-go `util/workqueue`, controller-runtime `priorityqueue`).
+//! The work queue: which key to reconcile next (client-go `util/workqueue`, controller-runtime
+//! `priorityqueue`).
 //!
-//! Event handlers [`add`](WorkQueue::add) keys, reconcilers [`get`](WorkQueue::get) them. A key that is added often
-//! before it is taken is taken once; a key that is added while it is being processed is taken again afterwards; no key
-//! is ever processed by two at once.
+//! Event handlers [`add`](WorkQueue::add) keys, reconcilers [`get`](WorkQueue::get) them. A key
+//! that is added often before it is taken is taken once; a key that is added while it is being
+//! processed is taken again afterwards; no key is ever processed by two at once.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -37,10 +38,11 @@
 //! | processing | processing | again | waits | | idle |
 //! | again | dirty, processing | | | | queued, at the tail |
 //!
-//! and beside it an idle or processing key may wait, once, for the earliest time it was asked for; when that has come
-//! it counts as added. An add while it waits ends the waiting, and an `add_after` of a key that is dirty already says
-//! nothing new: what is asked for is one processing, not before the earliest of the times (as in controller-runtime;
-//! client-go's would come again at the later time, too).
+//! and beside it an idle or processing key may wait, once, for the earliest time it was asked for;
+//! when that has come it counts as added. An add while it waits ends the waiting, and an
+//! `add_after` of a key that is dirty already says nothing new: what is asked for is one
+//! processing, not before the earliest of the times (as in controller-runtime; client-go's would
+//! come again at the later time, too).
 //!
 //! # Failures
 //!
@@ -53,26 +55,31 @@
 //!
 //! # Priorities, and how long a low one may wait
 //!
-//! The highest priority goes first; among equals, who was queued first. A dirty or waiting key that is added again with
-//! a higher priority is raised, to the tail of its new equals; a lower one changes nothing. A processing starts afresh:
-//! what is added during it has the priority it is added with.
+//! The highest priority goes first; among equals, who was queued first. A dirty or waiting key
+//! that is added again with a higher priority is raised, to the tail of its new equals; a lower
+//! one changes nothing. A processing starts afresh: what is added during it has the priority it is
+//! added with.
 //!
-//! **Of eight keys taken in a row, at least one is the key that had been queued longest**, whatever its priority. So a
-//! key that is queued while `n` others are is among the next `8 (n + 1)` that are taken, however many of higher
-//! priority come after it. A key that is raised keeps its age.
+//! **Of eight keys taken in a row, at least one is the key that had been queued longest**,
+//! whatever its priority. So a key that is queued while `n` others are is among the next
+//! `8 (n + 1)` that are taken, however many of higher priority come after it. A key that is raised
+//! keeps its age.
 //!
 //! # Locks
 //!
-//! Entries are in 64 shards by hash, each with a mutex: an add of a key that is dirty already, the most frequent by far
-//! when there is much to do, touches nothing else unless it raises the key. The order of keys is behind one mutex, held
-//! for a few list operations when a key is queued, taken and done; times that keys wait for are behind another. A
-//! shard's lock may be held while one of these two is taken, never the reverse, and never both. The limiters that count
-//! failures have shards of their own, whose locks are held with no other. Under a shard's lock the only foreign code is the
-//! key's `Eq` and `Clone`, which therefore must not call the queue or the limiter; a key's `Hash` and drop, wakers, metrics
-//! and rate limiters are called with no lock held.
+//! Entries are in 64 shards by hash, each with a mutex: an add of a key that is dirty already, the
+//! most frequent by far when there is much to do, touches nothing else unless it raises the key.
+//! The order of keys is behind one mutex, held for a few list operations when a key is queued,
+//! taken and done; times that keys wait for are behind another. A shard's lock may be held while
+//! one of these two is taken, never the reverse, and never both. The limiters that count failures
+//! have shards of their own, whose locks are held with no other. Under a shard's lock the only
+//! foreign code is the key's `Eq` and `Clone`, which therefore must not call the queue or the
+//! limiter; a key's `Hash` and drop, wakers, metrics and rate limiters are called with no lock
+//! held.
 //!
-//! What a waker, a metrics recorder, or the queue's own copy of a key when it is dropped panics with goes no further. A
-//! getter whose waker panicked counts as woken; dropped, it hands that on to the next.
+//! What a waker, a metrics recorder, or the queue's own copy of a key when it is dropped panics
+//! with goes no further. A getter whose waker panicked counts as woken; dropped, it hands that on
+//! to the next.
 //!
 //! # Cost
 //!
@@ -86,10 +93,10 @@
 //! | len | O(1) |
 //! | `shut_down` | O(w) |
 //!
-//! An entry takes 88 bytes with a key of 24 (a `String`, whose text comes on top), and about 8 in the shard's table; 32
-//! more while it is queued, about 50 more while it waits. A key that is neither dirty nor processed nor waiting takes
-//! nothing. The key is stored once, and cloned for each get. Room that was needed once is kept for the next keys until
-//! the queue is dropped.
+//! An entry takes 88 bytes with a key of 24 (a `String`, whose text comes on top), and about 8 in
+//! the shard's table; 32 more while it is queued, about 50 more while it waits. A key that is
+//! neither dirty nor processed nor waiting takes nothing. The key is stored once, and cloned for
+//! each get. Room that was needed once is kept for the next keys until the queue is dropped.
 
 mod builder;
 mod delays;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Options of [`add_with`](super::WorkQueue::add_with) (controller-runtime `AddOpts`): by default priority 0, at once.
+/// Options of [`add_with`](super::WorkQueue::add_with) (controller-runtime `AddOpts`): by default
+/// priority 0, at once.
 ///
 /// ```
 /// use deltafifo_informer::workqueue::AddOptions;

@@ -16,12 +16,13 @@ use super::options::AddOptions;
 use super::shared::{Shared, Taken};
 use crate::sleep::sleep_until_some;
 
-/// A queue of keys to be processed, each by one at a time (client-go `TypedRateLimitingInterface`, controller-runtime
-/// `PriorityQueue`). What it does with a key, how long a key may wait, and what everything costs is said in the docs of
-/// the [module](super).
+/// A queue of keys to be processed, each by one at a time (client-go `TypedRateLimitingInterface`,
+/// controller-runtime `PriorityQueue`). What it does with a key, how long a key may wait, and what
+/// everything costs is said in the docs of the [module](super).
 ///
-/// Every method takes `&self`, from any thread: share it by reference or `Arc`. Adds never block; the queue is bounded
-/// by the number of different keys. Dropped without [`shut_down`](Self::shut_down), it takes its task with it.
+/// Every method takes `&self`, from any thread: share it by reference or `Arc`. Adds never block;
+/// the queue is bounded by the number of different keys. Dropped without
+/// [`shut_down`](Self::shut_down), it takes its task with it.
 pub struct WorkQueue<K: Key> {
     pub(super) shared: Arc<Shared<K>>,
     pub(super) _keeper: Keeper,
@@ -33,15 +34,17 @@ impl<K: Key> WorkQueue<K> {
         Builder::new()
     }
 
-    /// Asks for a key to be processed, with priority 0 (client-go `Add`). A shut down queue ignores it.
+    /// Asks for a key to be processed, with priority 0 (client-go `Add`). A shut down queue
+    /// ignores it.
     pub fn add(&self, key: K) {
         self.add_with(key, AddOptions::new());
     }
 
-    /// The same, not before `delay` has passed (client-go `AddAfter`). A key waits once, for the earliest time that it was
-    /// asked for; [`add`](Self::add) makes an end of the waiting.
+    /// The same, not before `delay` has passed (client-go `AddAfter`). A key waits once, for the
+    /// earliest time that it was asked for; [`add`](Self::add) makes an end of the waiting.
     ///
-    /// Delays are kept to the millisecond, rounded up; one of more than 30 years is one of 30 years.
+    /// Delays are kept to the millisecond, rounded up; one of more than 30 years is one of 30
+    /// years.
     pub fn add_after(&self, key: K, delay: Duration) {
         self.add_with(key, AddOptions::new().after(delay));
     }
@@ -59,7 +62,8 @@ impl<K: Key> WorkQueue<K> {
         self.add_with(key, AddOptions::new().rate_limited());
     }
 
-    /// Asks for a key to be processed, with a priority, after a time, rate-limited (controller-runtime `AddWithOpts`).
+    /// Asks for a key to be processed, with a priority, after a time, rate-limited
+    /// (controller-runtime `AddWithOpts`).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -84,10 +88,11 @@ impl<K: Key> WorkQueue<K> {
         self.shared.add(key, options);
     }
 
-    /// Takes the next key; waits while there is none. `None`: the queue is shut down and empty (client-go `Get`).
+    /// Takes the next key; waits while there is none. `None`: the queue is shut down and empty
+    /// (client-go `Get`).
     ///
-    /// A key that is added while it is processed comes back after that also in a queue that is shut down: whoever
-    /// processes goes on getting until `None`.
+    /// A key that is added while it is processed comes back after that also in a queue that is
+    /// shut down: whoever processes goes on getting until `None`.
     ///
     /// Dropping the future loses neither a key nor a wake-up.
     pub async fn get(&self) -> Option<Item<K>> {
@@ -129,7 +134,8 @@ impl<K: Key> WorkQueue<K> {
         self.shared.limiter.num_requeues(key)
     }
 
-    /// How many keys can be taken now (client-go `Len`): not those that are processed or wait for a time.
+    /// How many keys can be taken now (client-go `Len`): not those that are processed or wait for
+    /// a time.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shared.len()
@@ -141,16 +147,18 @@ impl<K: Key> WorkQueue<K> {
         self.len() == 0
     }
 
-    /// Ends the queue (client-go `ShutDown`): adds are ignored, waiting keys forgotten. Everyone in
-    /// [`get`](Self::get) is woken, gets what is left, and then `None`. Ends the waiting for a drain, too.
+    /// Ends the queue (client-go `ShutDown`): adds are ignored, waiting keys forgotten. Everyone
+    /// in [`get`](Self::get) is woken, gets what is left, and then `None`. Ends the waiting for a
+    /// drain, too.
     pub fn shut_down(&self) {
         self.shared.end_with(Phase::ShutDown);
     }
 
-    /// Ends the queue at once, as [`shut_down`](Self::shut_down) does; the future ends when everything has been processed:
-    /// what is queued, what is being processed, and what was added meanwhile of the latter (client-go
-    /// `ShutDownWithDrain`). It needs somebody who goes on getting (client-go's returns
-    /// at once when nothing is being processed, whatever is queued); a later `shut_down` ends it in any case.
+    /// Ends the queue at once, as [`shut_down`](Self::shut_down) does; the future ends when
+    /// everything has been processed: what is queued, what is being processed, and what was added
+    /// meanwhile of the latter (client-go `ShutDownWithDrain`). It needs somebody who goes on
+    /// getting (client-go's returns at once when nothing is being processed, whatever is queued);
+    /// a later `shut_down` ends it in any case.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

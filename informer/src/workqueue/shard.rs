@@ -37,7 +37,8 @@ impl<K: Eq> Shard<K> {
         self.table.find(hash, |&slot| self.entries[slot].key == *key).copied()
     }
 
-    /// Makes an entry for a key that has none. Its hash is kept, so that no key is hashed again when the table grows.
+    /// Makes an entry for a key that has none. Its hash is kept, so that no key is hashed again
+    /// when the table grows.
     pub(super) fn insert(&mut self, hash: u64, key: K) -> u32 {
         let slot = self.entries.insert(Entry::new(key, hash));
         self.table.insert_unique(hash, slot, |&slot| self.entries[slot].hash);
@@ -70,7 +71,8 @@ impl<K> Shard<K> {
         (entry.key.clone(), priority, since)
     }
 
-    /// Ends a processing: also when it began, and the key if its entry is gone with it, to be dropped outside.
+    /// Ends a processing: also when it began, and the key if its entry is gone with it, to be
+    /// dropped outside.
     pub(super) fn end(&mut self, place: Place, schedule: &Schedule) -> (Ended, Option<Instant>, Option<K>) {
         let ended = self.entries[place.slot].end(place, schedule);
         let key = ended.idle.then(|| self.remove(place.slot));
@@ -95,7 +97,8 @@ impl<K> Shard<K> {
         self.closed
     }
 
-    /// Refuses what is added from now on, and lets no time come any more: entries that wait stay as they are.
+    /// Refuses what is added from now on, and lets no time come any more: entries that wait stay
+    /// as they are.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }

@@ -1,4 +1,5 @@
-//! One value behind many locks, chosen by a key's hash, so that threads with different keys seldom meet.
+//! One value behind many locks, chosen by a key's hash, so that threads with different keys seldom
+//! meet.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -26,7 +27,8 @@ impl<T: Default> Sharded<T> {
         self.hasher.hash_one(key)
     }
 
-    /// The number of the shard for a hash: of bits that a hash table uses neither for the bucket nor for its tag.
+    /// The number of the shard for a hash: of bits that a hash table uses neither for the bucket
+    /// nor for its tag.
     pub(super) fn number_of(hash: u64) -> u8 {
         hash.to_le_bytes()[6] % SHARDS
     }

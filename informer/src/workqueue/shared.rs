@@ -1,4 +1,5 @@
-//! What the queue, its items and its keeper have in common: each operation on a key, from the hash to the wake-up.
+//! What the queue, its items and its keeper have in common: each operation on a key, from the hash
+//! to the wake-up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,8 @@ const PIECE: usize = 256;
 pub(super) struct Shared<K> {
     pub(super) shards: Sharded<Shard<K>>,
     schedule: Schedule,
-    /// Where those sleep who want a key. Waking runs no stranger's code that could panic, see `sleep.rs`.
+    /// Where those sleep who want a key. Waking runs no stranger's code that could panic, see
+    /// `sleep.rs`.
     pub(super) ready: Notify,
     /// Where the keeper sleeps, whose waker is tokio's.
     pub(super) keeper: Notify,
@@ -121,8 +123,8 @@ impl<K: Key> Shared<K> {
             Next::Empty => return Taken::Empty,
             Next::ShutDown => return Taken::ShutDown,
         };
-        // Between the line and the shard the key counts as queued: an add is right to leave it at that, since who takes
-        // it has yet to begin.
+        // Between the line and the shard the key counts as queued: an add is right to leave it at
+        // that, since who takes it has yet to begin.
         let claim = Claim::new(Arc::clone(self), place);
         let now = self.stamp();
         let (key, priority, since) = self.shards.lock(place.shard).take(place.slot, now);
@@ -141,7 +143,8 @@ impl<K: Key> Shared<K> {
         if ended.drained {
             self.drained.notify_waiters();
         }
-        // Last: a stranger's drop may take its time. Unharmed: this may be a drop in a thread that unwinds.
+        // Last: a stranger's drop may take its time. Unharmed: this may be a drop in a thread that
+        // unwinds.
         unharmed(|| drop(key));
     }
 
@@ -169,8 +172,9 @@ impl<K: Key> Shared<K> {
         self.schedule.line.lock().phase() != Phase::Open
     }
 
-    /// Refuses every add that begins after this, and lets who finds nothing to take know that it stays so. First the
-    /// shards, then the line: whoever finds the line ended and empty has missed no add.
+    /// Refuses every add that begins after this, and lets who finds nothing to take know that it
+    /// stays so. First the shards, then the line: whoever finds the line ended and empty has
+    /// missed no add.
     pub(super) fn end_with(&self, phase: Phase) {
         self.shards.each().for_each(|mut shard| shard.close());
         self.schedule.delays.lock().clear();

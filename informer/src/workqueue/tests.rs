@@ -1,4 +1,5 @@
-//! What only shows when threads meet at one moment, and what is kept though nobody sees it. The rest is in `tests/`.
+//! What only shows when threads meet at one moment, and what is kept though nobody sees it. The
+//! rest is in `tests/`.
 
 use std::future::Future;
 use std::pin::pin;
@@ -64,7 +65,8 @@ fn a_key_has_one_time_at_most() {
     assert_eq!(add(Some(1)), (false, 0));
 }
 
-/// The keeper has taken a time out and is not at the shard yet, when the key is processed and waits again.
+/// The keeper has taken a time out and is not at the shard yet, when the key is processed and
+/// waits again.
 #[test]
 fn a_keeper_that_comes_late_ends_no_other_waiting() {
     let (schedule, now) = (schedule(), Instant::now());
@@ -136,8 +138,8 @@ fn an_end_forgets_the_times() {
     assert!(shared.next_due().is_none());
 }
 
-/// Else a getter could be told that there is nothing more, and a key be added after that which nobody takes. Somebody holds
-/// the last shard, so that the end stops there.
+/// Else a getter could be told that there is nothing more, and a key be added after that which
+/// nobody takes. Somebody holds the last shard, so that the end stops there.
 #[test]
 fn the_line_ends_only_when_every_shard_refuses_adds() {
     let shared = Shared::<&str>::new(Box::new(default_controller_rate_limiter()), None);

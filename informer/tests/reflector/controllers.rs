@@ -18,7 +18,8 @@ use super::rig::{event, list, map, queue, shown};
 
 type Told = mpsc::UnboundedReceiver<String>;
 
-/// Runs a controller whose handler answers with `answer`, the key and the attempt: what it was called with, its errors.
+/// Runs a controller whose handler answers with `answer`, the key and the attempt: what it was
+/// called with, its errors.
 fn run(
     script: Scripted,
     answer: impl Fn(&str, usize) -> Result<(), BoxError> + Send + Sync + Copy + 'static,
@@ -70,7 +71,8 @@ async fn next(told: &mut Told, count: usize) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn items_are_applied_and_then_told() {
-    // Each event comes when the one before was told: together they would be one item, and applied as one.
+    // Each event comes when the one before was told: together they would be one item, and applied
+    // as one.
     static TOLD: Notify = Notify::const_new();
     let events = [event(EventType::Modified, map("a", 5)), event(EventType::Deleted, map("a", 6))];
     let events = stream::iter(events).then(|event| async {
@@ -167,8 +169,8 @@ async fn objects_that_panic_when_they_are_dropped_are_reported_and_nothing_goes_
     let store = Indexer::builder(KeyFunc::meta_namespace(FragileMeta)).build().unwrap();
     store.replace(vec![Fragile::new("a", 1, "breaks"), Fragile::new("b", 1, "breaks")]).unwrap();
     let fifo = Arc::new(DeltaFifo::over(store).build());
-    // Replaced among the changes of its item, as its last change, or folded away: released with the item. The last one is
-    // released with its event.
+    // Replaced among the changes of its item, as its last change, or folded away: released with
+    // the item. The last one is released with its event.
     fifo.delete(Fragile::new("a", 2, CALM)).unwrap();
     fifo.add(Fragile::new("a", 3, CALM)).unwrap();
     fifo.update(Fragile::new("b", 2, CALM)).unwrap();

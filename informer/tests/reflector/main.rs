@@ -1,5 +1,6 @@
-//! The reflector against a scripted lister-watcher: what it asks, what it tells, and what it makes of every fault
-//! (client-go's `reflector_test.go` and `reflector_watchlist_test.go`). Clocks are paused, so waits take no time.
+//! The reflector against a scripted lister-watcher: what it asks, what it tells, and what it makes
+//! of every fault (client-go's `reflector_test.go` and `reflector_watchlist_test.go`). Clocks are
+//! paused, so waits take no time.
 
 mod controllers;
 mod endless;

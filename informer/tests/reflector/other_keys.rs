@@ -1,4 +1,5 @@
-//! Keys that are no names: what cannot be read, of which nothing but its name is known, is looked for.
+//! Keys that are no names: what cannot be read, of which nothing but its name is known, is looked
+//! for.
 
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
@@ -76,7 +77,8 @@ async fn under_keys_of_another_kind_what_is_only_queued_and_cannot_be_read_stays
     assert_eq!(fifo.store().list_keys(), ["#a"]);
 }
 
-/// Notes on which thread names are asked for: with keys of another kind that is only to find an object by its name.
+/// Notes on which thread names are asked for: with keys of another kind that is only to find an
+/// object by its name.
 #[derive(Clone, Default)]
 struct Noted(Arc<Mutex<Vec<ThreadId>>>);
 

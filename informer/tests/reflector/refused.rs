@@ -1,4 +1,5 @@
-//! What a transformer, or a key function, refuses: it is told of; what is listed stays as it is, and what is gone is deleted.
+//! What a transformer, or a key function, refuses: it is told of; what is listed stays as it is,
+//! and what is gone is deleted.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -38,7 +39,8 @@ fn keyed() -> Arc<Queue> {
     Arc::new(DeltaFifo::over(Indexer::builder(picky_keys()).build().unwrap()).build())
 }
 
-/// Feeds `target`, which `apply` empties, until so much was asked. The errors, but for the ends of watches.
+/// Feeds `target`, which `apply` empties, until so much was asked. The errors, but for the ends of
+/// watches.
 async fn feed(
     target: Arc<impl Target<ConfigMap>>,
     script: Scripted,

@@ -184,8 +184,8 @@ async fn an_object_that_cannot_be_read_is_found_under_a_key_of_another_kind() {
     assert_eq!(fifo.store().list_keys(), ["shop#a"]);
 }
 
-/// What an in-order queue that `transform`s tells, when only the first relist is handled before the source was asked so
-/// often, and the rest after that.
+/// What an in-order queue that `transform`s tells, when only the first relist is handled before
+/// the source was asked so often, and the rest after that.
 async fn told_late(
     script: Scripted,
     asked: usize,

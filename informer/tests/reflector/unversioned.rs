@@ -1,5 +1,5 @@
-//! Lists of version "0", as of some aggregated API servers: a watch from there sends all objects, and tells of no deletion that was
-//! before it.
+//! Lists of version "0", as of some aggregated API servers: a watch from there sends all objects,
+//! and tells of no deletion that was before it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,8 @@ fn broken_off() -> Event {
     Err(RequestError::Broken("reset by peer".into()))
 }
 
-/// The next deletion. What a watch from no version sends first is known from the list, and told again.
+/// The next deletion. What a watch from no version sends first is known from the list, and told
+/// again.
 async fn deletion(rig: &mut Rig) -> String {
     loop {
         let change = rig.changes(1).await.remove(0);

@@ -1,6 +1,6 @@
-//! In what spans user code of a controller runs. In a process of its own, and each test listens from its
-//! beginning: whether anybody listens to a span is kept for the whole process, so a test without a
-//! subscriber beside these could have it that nobody does.
+//! In what spans user code of a controller runs. In a process of its own, and each test listens
+//! from its beginning: whether anybody listens to a span is kept for the whole process, so a test
+//! without a subscriber beside these could have it that nobody does.
 
 #[allow(dead_code)] // Most of it is for the tests of controllers.
 #[path = "../runtime/rig.rs"]

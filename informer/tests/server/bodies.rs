@@ -76,7 +76,8 @@ fn with_one() -> ApiServer {
     server
 }
 
-/// A body of that many bytes is spoiled before each of them: that is told, and everything is read again.
+/// A body of that many bytes is spoiled before each of them: that is told, and everything is read
+/// again.
 async fn spoiled_at_any_place(bytes: usize, is_streamed: bool) {
     // With a quote, since in a string anything else would be text.
     let faults: [fn(After) -> Fault; 3] = [Fault::broken, Fault::cut, |after| Fault::garbage(after, "\"<html>")];

@@ -104,7 +104,8 @@ enum Way {
     Watch,
 }
 
-/// A source that brings these objects, the first by an event of a watch that was there before if it is that way, and then c@100.
+/// A source that brings these objects, the first by an event of a watch that was there before if
+/// it is that way, and then c@100.
 fn by(way: Way, objects: &[String], frame: usize) -> KubeListerWatcher {
     let added = objects.iter().map(|object| event("ADDED", object)).collect::<String>();
     let later = event("ADDED", &map("c", 100, 0)) + &bookmark(100, false);
@@ -262,7 +263,8 @@ async fn without_the_name_of_an_object_that_is_too_large_nothing_is_deleted_by_i
     }
 }
 
-/// A list with one object of 3 MiB, in frames of 64 KiB that are counted as they are read, and that stops for so long in its middle.
+/// A list with one object of 3 MiB, in frames of 64 KiB that are counted as they are read, and
+/// that stops for so long in its middle.
 fn counted(stops: Duration) -> (KubeListerWatcher, Arc<AtomicUsize>) {
     let (read, counts) = (Arc::new(AtomicUsize::new(0)), Arc::<AtomicUsize>::default());
     let counter = counts.clone();
@@ -408,7 +410,8 @@ async fn list_that_ends_at_an_object_that_is_too_large_deletes_nothing() {
 async fn object_on_its_way_is_no_silence_of_the_server() {
     let _shared = BUDGET.read().await;
     let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
-    // A list's item below a MiB, in two minutes; and a watch's event of 12 MiB, beyond the end of the watch.
+    // A list's item below a MiB, in two minutes; and a watch's event of 12 MiB, beyond the end of
+    // the watch.
     let item = slow(list(5, &[map("a", 5, MIB - 100)]), 8 << 10, second);
     let event = slow(event("MODIFIED", &map("a", 6, 12 * MIB)), 16 << 10, second);
     let (fifo, watch) = (applied(), event.chain(open(bookmark(7, false), MIB)).boxed());

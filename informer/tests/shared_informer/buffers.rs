@@ -72,7 +72,8 @@ async fn held_back_nothing_is_missed_and_the_informer_waits() {
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
-        // As many as it may, and what the one worker had in hand: of the queue by key perhaps all that was pending of a key.
+        // As many as it may, and what the one worker had in hand: of the queue by key perhaps all
+        // that was pending of a key.
         assert!((2..=11).contains(&all.registration().depth()), "{}", all.registration().depth());
         let told = next(&mut all, 10).await;
         for name in ["a", "b"] {

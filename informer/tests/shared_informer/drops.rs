@@ -1,4 +1,5 @@
-//! Objects whose drop panics, wherever an informer drops the last of one: in its store, in buffers, with a handler.
+//! Objects whose drop panics, wherever an informer drops the last of one: in its store, in
+//! buffers, with a handler.
 
 use std::time::Duration;
 

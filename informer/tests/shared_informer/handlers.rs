@@ -248,7 +248,8 @@ async fn an_object_at_which_a_filter_panics_does_not_match_and_what_follows_is_t
     }
 }
 
-/// Only what is of the value `matches` is told. The filter says what it looks at, and waits over some of it until it is let go.
+/// Only what is of the value `matches` is told. The filter says what it looks at, and waits over
+/// some of it until it is let go.
 fn gated_filter(waits: fn(&str) -> bool) -> (HandlerOptions<ConfigMap>, mpsc::UnboundedReceiver<String>, Sender<()>) {
     let (looks, looked) = mpsc::unbounded_channel();
     let (go, gate) = std::sync::mpsc::channel();
@@ -272,7 +273,8 @@ async fn what_a_filter_keeps_from_a_handler_is_over_at_once() {
     let (options, mut looked, go) = gated_filter(|_| true);
     let handle = rig.informer.add_event_handler_with(options, |_: Told| ()).unwrap();
     assert_eq!(looked.recv().await.unwrap(), "1");
-    // Behind it in the list of handlers: so by then the first one knows, too, that the informer has synced.
+    // Behind it in the list of handlers: so by then the first one knows, too, that the informer
+    // has synced.
     let other = rig.informer.add_async_handler(HandlerOptions::new(), |_| async {}).unwrap();
     other.wait_for_sync().await.unwrap();
     assert!(!handle.has_synced(), "its filter looks still");

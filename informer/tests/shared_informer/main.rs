@@ -1,5 +1,5 @@
-//! Informers against an API server in this process. Where time matters the clock is paused, and nobody sleeps on another. The likes of
-//! client-go's own tests are among them:
+//! Informers against an API server in this process. Where time matters the clock is paused, and
+//! nobody sleeps on another. The likes of client-go's own tests are among them:
 //!
 //! | client-go | here |
 //! | --- | --- |

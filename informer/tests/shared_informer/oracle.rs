@@ -1,4 +1,5 @@
-//! What a handler knows by what it was told, and whether that follows from what it knew before. Data are numbers that only rise.
+//! What a handler knows by what it was told, and whether that follows from what it knew before.
+//! Data are numbers that only rise.
 
 use std::collections::{BTreeMap, BTreeSet};
 

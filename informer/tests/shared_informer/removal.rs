@@ -1,4 +1,5 @@
-//! Handlers that are removed: by their handle, by themselves, with a call running or none, during a walk.
+//! Handlers that are removed: by their handle, by themselves, with a call running or none, during
+//! a walk.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -59,7 +59,8 @@ impl Rig {
         self.server.delete(&Resource::config_maps(), "shop", name).expect("it is there");
     }
 
-    /// All open watches are cut off, `meanwhile` happens, and is forgotten, so that only a list shows it.
+    /// All open watches are cut off, `meanwhile` happens, and is forgotten, so that only a list
+    /// shows it.
     pub fn missing(&self, meanwhile: impl FnOnce(&Self)) {
         self.server.error_watches(status::expired("cut off by the test"));
         meanwhile(self);
@@ -92,7 +93,8 @@ fn name(map: &ConfigMap) -> &str {
     map.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// `initial +a=1`, `watch a=1>2`, `watch -a=2`; of a tombstone `relist !a=2`; added in the initial list `initial *a=1`.
+/// `initial +a=1`, `watch a=1>2`, `watch -a=2`; of a tombstone `relist !a=2`; added in the initial
+/// list `initial *a=1`.
 pub fn shown(told: &Told) -> String {
     let because = |cause: &Cause| format!("{cause:?}").to_lowercase();
     match told {
@@ -163,7 +165,8 @@ impl Notes {
     }
 }
 
-/// A handler on a thread that stops at every notification until it is let go: who lets it go, and its notes.
+/// A handler on a thread that stops at every notification until it is let go: who lets it go, and
+/// its notes.
 pub fn gated() -> (impl FnMut(Told) + Send + 'static, mpsc::Sender<()>, Notes) {
     let (note, notes) = notes();
     let (go, gate) = mpsc::channel();

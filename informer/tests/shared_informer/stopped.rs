@@ -1,4 +1,5 @@
-//! Once an informer has stopped, nothing of it goes on: neither what is applied, nor what is decoded and transformed.
+//! Once an informer has stopped, nothing of it goes on: neither what is applied, nor what is
+//! decoded and transformed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};

@@ -1,5 +1,5 @@
-//! Handlers of every kind come and go, some slow, some panicking, while several threads write and the watch is cut off and lists
-//! follow. So many operations, on real threads.
+//! Handlers of every kind come and go, some slow, some panicking, while several threads write and
+//! the watch is cut off and lists follow. So many operations, on real threads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -44,7 +44,8 @@ async fn several_workers_tell_each_key_in_order_and_none_of_it_twice() {
     }
 }
 
-/// `HoldBack(n)`: when so many wait, each worker goes no further than to the end of what it has in hand.
+/// `HoldBack(n)`: when so many wait, each worker goes no further than to the end of what it has in
+/// hand.
 #[tokio::test(start_paused = true)]
 async fn held_back_the_bound_is_what_may_wait_and_what_workers_have_in_hand() {
     const MOST: usize = 3;

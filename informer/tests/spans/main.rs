@@ -1,5 +1,6 @@
-//! Under which spans things happen. In a process of its own: whether anybody listens to a span is kept for all of a process, so a
-//! test without a subscriber beside this one could have it that nobody does.
+//! Under which spans things happen. In a process of its own: whether anybody listens to a span is
+//! kept for all of a process, so a test without a subscriber beside this one could have it that
+//! nobody does.
 
 #[allow(dead_code)] // Most of it is for the tests of what handlers are told.
 #[path = "../shared_informer/rig.rs"]
@@ -18,7 +19,8 @@ use tracing_subscriber::registry::LookupSpan;
 
 use rig::{Rig, map, next, notes, server};
 
-/// Notes each new span, as `reflector name=test resource=configmaps.v1 namespace=`, behind those around it.
+/// Notes each new span, as `reflector name=test resource=configmaps.v1 namespace=`, behind those
+/// around it.
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<Vec<String>>>);
 

@@ -1,4 +1,5 @@
-//! Queues, and a clock that stands still: it goes on only when every task sleeps, to the next time that one sleeps for.
+//! Queues, and a clock that stands still: it goes on only when every task sleeps, to the next time
+//! that one sleeps for.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -137,7 +137,8 @@ impl std::hash::Hash for Heavy {
     fn hash<H: std::hash::Hasher>(&self, _state: &mut H) {}
 }
 
-/// The queue's own key panics in the first case, and the item's, too, in the second: then the one unwinds already.
+/// The queue's own key panics in the first case, and the item's, too, in the second: then the one
+/// unwinds already.
 #[tokio::test]
 async fn a_key_whose_drop_panics_ends_its_processing_and_the_drain() {
     for panics in [1, 2] {

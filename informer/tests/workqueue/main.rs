@@ -1,4 +1,5 @@
-//! The work queue's behaviour, a file for each side of it; client-go's and controller-runtime's own tests are among them.
+//! The work queue's behaviour, a file for each side of it; client-go's and controller-runtime's
+//! own tests are among them.
 
 mod common;
 mod delays;

@@ -1,5 +1,5 @@
-//! The queue against a plain serial model of it, by property tests: one thread, and a clock that stands still. The metrics
-//! tell the same, too.
+//! The queue against a plain serial model of it, by property tests: one thread, and a clock that
+//! stands still. The metrics tell the same, too.
 
 use deltafifo_informer::workqueue::WorkQueue;
 use deltafifo_oracle::strategy::{config, of_bytes};

@@ -110,8 +110,8 @@ async fn keys_that_wait_are_not_counted_until_their_time_has_come() {
     }
 }
 
-/// Five levels of a thousand keys: the old among the low ones have their turns, so it is each level's own order that holds,
-/// and that seven of eight are the highest.
+/// Five levels of a thousand keys: the old among the low ones have their turns, so it is each
+/// level's own order that holds, and that seven of eight are the highest.
 #[tokio::test(start_paused = true)]
 async fn many_keys_of_several_priorities_keep_the_order_of_their_level() {
     for after in [ms(0), ms(1000)] {
@@ -142,7 +142,8 @@ async fn of_eight_keys_at_least_one_is_the_oldest() {
         queue.add_with(key, prio(key));
         taken.push(queue.try_get().map(|item| *item.key()).unwrap());
     }
-    // Seven pass them over, the eighth turn is the oldest's; what was left over then goes on, highest first.
+    // Seven pass them over, the eighth turn is the oldest's; what was left over then goes on,
+    // highest first.
     let expected = [100, 101, 102, 103, 104, 105, 106, 0, 108, 109, 110, 111, 112, 113, 114, 1];
     assert_eq!(taken, expected);
 }

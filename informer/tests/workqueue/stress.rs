@@ -1,5 +1,5 @@
-//! Real threads, with an oracle: each key is processed at least once after its last add, never by two at once, and nothing
-//! is lost, though getters are dropped all the time.
+//! Real threads, with an oracle: each key is processed at least once after its last add, never by
+//! two at once, and nothing is lost, though getters are dropped all the time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

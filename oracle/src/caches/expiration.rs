@@ -15,7 +15,8 @@ use crate::{Hands, Obj, ObjMeta, key_func};
 pub enum Expires {
     /// When they are older than so many seconds; never, if that is zero.
     After(u32),
-    /// When they are older in seconds than their number, says a policy that may be told to do something else first.
+    /// When they are older in seconds than their number, says a policy that may be told to do
+    /// something else first.
     AsTheySay,
 }
 

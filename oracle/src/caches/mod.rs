@@ -1,4 +1,5 @@
-//! The queues of newest objects and the caches, each beside a plain one that is searched from end to end.
+//! The queues of newest objects and the caches, each beside a plain one that is searched from end
+//! to end.
 //!
 //! | file | what lives there |
 //! | --- | --- |
@@ -7,7 +8,8 @@
 //! | `expiration` | `ExpirationCache`, with a policy that panics and one that stores |
 //! | `mutation` | `MutationCache` over an indexer |
 //!
-//! Every operation is four bytes, so that a shrinking test leaves out whole ones and a fuzzer's change stays with one.
+//! Every operation is four bytes, so that a shrinking test leaves out whole ones and a fuzzer's
+//! change stays with one.
 
 pub mod expiration;
 pub mod mutation;
@@ -16,7 +18,8 @@ mod spelled;
 
 use crate::of_bytes;
 
-/// Lets the first byte of `bytes` choose what is tried and how it is built, and does what the others spell.
+/// Lets the first byte of `bytes` choose what is tried and how it is built, and does what the
+/// others spell.
 ///
 /// # Panics
 /// When it and the plain one differ.

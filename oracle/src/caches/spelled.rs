@@ -39,7 +39,8 @@ impl Spelled {
         Self(place(byte), u64::from(n % 9))
     }
 
-    /// Up to 14 of them: the keys whose bits are set, up or down, perhaps the first of them twice, perhaps one without a name.
+    /// Up to 14 of them: the keys whose bits are set, up or down, perhaps the first of them twice,
+    /// perhaps one without a name.
     pub(super) fn list([low, high, n]: [u8; 3]) -> Vec<Self> {
         let set = u16::from_le_bytes([low, high]);
         let mut places: Vec<_> = (0..COUNT).filter(|place| set >> place & 1 == 1).collect();
@@ -56,7 +57,8 @@ impl Spelled {
     }
 }
 
-/// Which key is meant, and how it is told: by an object, by itself, by a tombstone with or without an object.
+/// Which key is meant, and how it is told: by an object, by itself, by a tombstone with or without
+/// an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told(pub u8, pub How);
 

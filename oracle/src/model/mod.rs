@@ -1,6 +1,6 @@
-//! client-go's `DeltaFIFO` as plainly as it can be written: no locks, a map and a queue. What this project adds, for
-//! handlers that run outside any lock, is here as its rule says it: an operation on a key whose handler runs is written
-//! down, and done when the handler has ended.
+//! client-go's `DeltaFIFO` as plainly as it can be written: no locks, a map and a queue. What this
+//! project adds, for handlers that run outside any lock, is here as its rule says it: an operation
+//! on a key whose handler runs is written down, and done when the handler has ended.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -173,7 +173,8 @@ impl<T> Model<T> {
         self.mark(key, first);
     }
 
-    /// Queues a Sync of what is known and not pending. What is not known yet may be, when its handler has ended.
+    /// Queues a Sync of what is known and not pending. What is not known yet may be, when its
+    /// handler has ended.
     pub fn resync(&mut self) {
         let Some(known) = &self.known else { return };
         self.running.values_mut().for_each(|running| running.later.push(Later::Resynced));
@@ -260,7 +261,8 @@ impl<T> Model<T> {
         }
     }
 
-    /// A handler has ended. What it puts back goes in front of what came meanwhile; that is done now.
+    /// A handler has ended. What it puts back goes in front of what came meanwhile; that is done
+    /// now.
     pub fn end(&mut self, taken: Taken<T>, put_back: bool) {
         let Some(running) = self.running.remove(&taken.key) else { return };
         let key = taken.key.as_str();
@@ -368,7 +370,8 @@ impl<T> Model<T> {
         self.mark(key, first);
     }
 
-    /// client-go's `queueActionInternalLocked`: of two deletions at the end the older stays, unless it is a tombstone.
+    /// client-go's `queueActionInternalLocked`: of two deletions at the end the older stays,
+    /// unless it is a tombstone.
     fn append(&mut self, key: &str, delta: Delta<T>) {
         if !self.items.contains_key(key) {
             self.queue.push_back(key.to_owned());

@@ -1,5 +1,5 @@
-//! Relists of the model: one is current, a later begin supersedes it, and what was neither listed by it nor written while
-//! it was open is deleted when it is committed.
+//! Relists of the model: one is current, a later begin supersedes it, and what was neither listed
+//! by it nor written while it was open is deleted when it is committed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -142,7 +142,8 @@ impl<T> Model<T> {
         }
     }
 
-    /// Whether what the open relist lists is the initial population: only then is the queue in these phases.
+    /// Whether what the open relist lists is the initial population: only then is the queue in
+    /// these phases.
     fn lists_first(&self) -> bool {
         matches!(self.initial, Initial::Claimed | Initial::Touched)
     }

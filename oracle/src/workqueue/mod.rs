@@ -1,5 +1,5 @@
-//! The work queue of `deltafifo-informer` beside a plain one: one thread, and a clock that stands still. Getters sleep and are
-//! dropped, items end in every way.
+//! The work queue of `deltafifo-informer` beside a plain one: one thread, and a clock that stands
+//! still. Getters sleep and are dropped, items end in every way.
 //!
 //! | file | what lives there |
 //! | --- | --- |
@@ -26,7 +26,8 @@ use model::{BASE, MOST};
 pub use op::{Asked, Ending, Op};
 pub use wake::{Sleeper, poll};
 
-/// Builds a queue, does `ops` to it and to the model, and lets `compare` look at the model after each.
+/// Builds a queue, does `ops` to it and to the model, and lets `compare` look at the model after
+/// each.
 ///
 /// # Panics
 /// When the two differ.
@@ -60,7 +61,8 @@ struct Both<'q> {
     drains: Vec<Waits<'q, ()>>,
 }
 
-/// Polls a future until it ends or sleeps, and that only if it has to: tokio makes its own sleep to give others a turn.
+/// Polls a future until it ends or sleeps, and that only if it has to: tokio makes its own sleep
+/// to give others a turn.
 fn waits<'q, R>(future: impl Future<Output = R> + 'q) -> Result<Waits<'q, R>, R> {
     Sleeper::or_output(Box::pin(unconstrained(future)))
 }
@@ -154,7 +156,8 @@ impl Both<'_> {
         self.took(item);
     }
 
-    /// A getter looks again: only if it was woken, and then it does not sleep while there is something.
+    /// A getter looks again: only if it was woken, and then it does not sleep while there is
+    /// something.
     fn look(&mut self, which: usize) {
         let is_woken = self.getters[which].is_woken();
         match self.getters[which].poll() {

@@ -16,37 +16,43 @@ use deltafifo_bench::server::ClientName;
 #[cfg(not(feature = "peers"))]
 type ClientName = String;
 
-/// Measures relists of a million objects on deltafifo, on the classic designs and on the real client-go.
+/// Measures relists of a million objects on deltafifo, on the classic designs and on the real
+/// client-go.
 ///
 /// Without options it compares the main engines once, which takes a minute or so.
 #[derive(Parser)]
 #[command(name = "relist", version)]
 pub struct Cli {
-    /// How many objects: 1000000 otherwise, or 50000 with --input, since a decoded pod takes 50 kB and is in every list, or
-    /// 100000 with --server. Several, as in 10000,100000,1000000, show how the time grows
+    /// How many objects: 1000000 otherwise, or 50000 with --input, since a decoded pod takes 50 kB
+    /// and is in every list, or 100000 with --server. Several, as in 10000,100000,1000000, show
+    /// how the time grows
     #[arg(long, value_name = "N,M", value_delimiter = ',')]
     pub objects: Vec<NonZero<usize>>,
-    /// A LIST response of pods, JSON or gzipped JSON, repeated under new names up to N; generated objects otherwise [peers]
+    /// A LIST response of pods, JSON or gzipped JSON, repeated under new names up to N; generated
+    /// objects otherwise [peers]
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
-    /// Workloads, separated by commas: initial, relist, churn, events, stall, readers, queries, slow-handler, workqueue
-    /// [peers], memory, or all; initial and relist otherwise
+    /// Workloads, separated by commas: initial, relist, churn, events, stall, readers, queries,
+    /// slow-handler, workqueue [peers], memory, or all; initial and relist otherwise
     #[arg(long, value_name = "A,B", value_parser = workloads_named)]
     workload: Option<Named<Workload>>,
-    /// Engines, separated by commas: deltafifo, deltafifo-skip, deltafifo-1-thread, deltafifo-lane, deltafifo-single, mutex,
-    /// dashmap, floor, kube-writer [peers], kube-writer-arc [peers], client-go-deltafifo, client-go-realfifo,
-    /// client-go-informer; all that are there otherwise
+    /// Engines, separated by commas: deltafifo, deltafifo-skip, deltafifo-1-thread,
+    /// deltafifo-lane, deltafifo-single, mutex, dashmap, floor, kube-writer [peers],
+    /// kube-writer-arc [peers], client-go-deltafifo, client-go-realfifo, client-go-informer; all
+    /// that are there otherwise
     #[arg(long, value_name = "A,B", value_parser = engines_named)]
     engine: Option<Named<EngineName>>,
-    /// How often everything is measured: 3 times otherwise, or 5 with --server, or once without any option
+    /// How often everything is measured: 3 times otherwise, or 5 with --server, or once without
+    /// any option
     #[arg(long, value_name = "R", value_parser = value_parser!(u16).range(1..=1000))]
     rounds: Option<u16>,
     /// How long the stall workload offers, and readers read
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
     pub seconds: Duration,
-    /// Measure clients of a real API server instead: from their start until a handler was told of all config maps, and then
-    /// a relist of which 1 % has changed. The config maps, 1 kB each, are made in the namespace deltafifo-bench-N, if they
-    /// are not there, and stay; whose server it is must allow that [peers]
+    /// Measure clients of a real API server instead: from their start until a handler was told of
+    /// all config maps, and then a relist of which 1 % has changed. The config maps, 1 kB each,
+    /// are made in the namespace deltafifo-bench-N, if they are not there, and stay; whose server
+    /// it is must allow that [peers]
     #[arg(
         long,
         value_name = "KUBECONFIG",
@@ -71,7 +77,8 @@ pub struct Cli {
         conflicts_with_all = ["objects", "input", "workload", "engine", "rounds", "seconds"]
     )]
     pub from: Vec<PathBuf>,
-    /// Measure one engine here and print the protocol: what each engine's own process is started with
+    /// Measure one engine here and print the protocol: what each engine's own process is started
+    /// with
     #[arg(long, hide = true)]
     pub child: bool,
     /// Leave out the relist of lists that belong to the engine alone

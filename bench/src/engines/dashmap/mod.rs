@@ -1,15 +1,17 @@
-//! The design that people expect to win: a concurrent map of pending deltas, a lock-free queue of keys, a concurrent
-//! map as the store. Done as well as the parts allow:
+//! The design that people expect to win: a concurrent map of pending deltas, a lock-free queue of
+//! keys, a concurrent map as the store. Done as well as the parts allow:
 //!
-//! * foldhash everywhere; keys are shared `Arc<str>`s, which a relist takes from the store instead of allocating them
-//!   again.
-//! * A key is in the queue exactly while it has an entry in `pending`: the entry is the in-queue flag, and the shard's
-//!   lock makes the two one fact. A flag beside the entry would say the same twice.
-//! * A consumer holds the entry of its key while it applies the deltas, so no delta is lost or overtaken with any number
-//!   of producers and consumers, and handlers of one key never overlap.
+//! * foldhash everywhere; keys are shared `Arc<str>`s, which a relist takes from the store instead
+//!   of allocating them again.
+//! * A key is in the queue exactly while it has an entry in `pending`: the entry is the in-queue
+//!   flag, and the shard's lock makes the two one fact. A flag beside the entry would say the same
+//!   twice.
+//! * A consumer holds the entry of its key while it applies the deltas, so no delta is lost or
+//!   overtaken with any number of producers and consumers, and handlers of one key never overlap.
 //!
-//! What it does not promise: while a handler runs, offers to keys of the same shard wait, and a handler must not offer.
-//! A relist is no single moment for other producers. There is no requeue and no initial-list bookkeeping.
+//! What it does not promise: while a handler runs, offers to keys of the same shard wait, and a
+//! handler must not offer. A relist is no single moment for other producers. There is no requeue
+//! and no initial-list bookkeeping.
 
 mod index;
 
@@ -79,24 +81,28 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
         }
     }
 
-    /// Appends a delta; the first one of a key puts it in the queue. The generation is asked for with the entry locked: an
-    /// offer that had read it before a relist, and came after the relist listed its key, would be deleted at its end.
+    /// Appends a delta; the first one of a key puts it in the queue. The generation is asked for
+    /// with the entry locked: an offer that had read it before a relist, and came after the relist
+    /// listed its key, would be deleted at its end.
     fn push(&self, key: Key, kind: DeltaType, object: Arc<T>, generation: impl FnOnce() -> u64) {
         match self.pending.entry(key) {
             Entry::Occupied(mut entry) => entry.get_mut().push(kind, object, generation()),
             Entry::Vacant(entry) => {
                 let key = entry.key().clone();
                 let generation = generation();
-                // The entry stays locked over the push, so that keys stand in the queue in the order of their offers.
+                // The entry stays locked over the push, so that keys stand in the queue in the
+                // order of their offers.
                 let _entry = entry.insert(Pending { deltas: SmallVec::from_buf([(kind, object)]), generation });
                 self.ready.push(key);
             }
         }
     }
 
-    /// Deletes what the relist of this generation did not bring: of the store, and of what was pending before.
+    /// Deletes what the relist of this generation did not bring: of the store, and of what was
+    /// pending before.
     fn delete_unlisted(&self, generation: u64, pending_before: &[Key]) {
-        // Collected first: a consumer locks an entry and then the store, so nobody may do it the other way round.
+        // Collected first: a consumer locks an entry and then the store, so nobody may do it the
+        // other way round.
         let known: Vec<_> = self
             .store
             .iter()

@@ -1,4 +1,5 @@
-//! What all plots draw with. Sizes are those of a phone's width; the page draws them larger where there is room.
+//! What all plots draw with. Sizes are those of a phone's width; the page draws them larger where
+//! there is room.
 
 use std::io;
 

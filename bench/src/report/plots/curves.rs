@@ -1,6 +1,7 @@
-//! Distributions of times as an HDR plot has them: over the quantile, stretched so that each further nine has as much room
-//! as the one before. A row has its curve in `extra`, under `curve`: quantile, seconds, and the number of samples. It has
-//! the percentiles that its samples have, and the largest sample, which stands apart, since what lies between is not known.
+//! Distributions of times as an HDR plot has them: over the quantile, stretched so that each
+//! further nine has as much room as the one before. A row has its curve in `extra`, under `curve`:
+//! quantile, seconds, and the number of samples. It has the percentiles that its samples have, and
+//! the largest sample, which stands apart, since what lies between is not known.
 
 use serde_json::Value;
 

@@ -16,7 +16,8 @@ pub fn rates(rows: &[Summary], workload: &str) -> Drawn<Vec<Plot>> {
     alike(&largest(rows, |row| row.workload == workload && row.unit == "1/s"))
 }
 
-/// What a key takes: each plot from zero to its own largest, since no key and eight deltas are not compared.
+/// What a key takes: each plot from zero to its own largest, since no key and eight deltas are not
+/// compared.
 pub fn memory(rows: &[Summary]) -> Drawn<Vec<Plot>> {
     let rows = largest(rows, |row| row.workload == "memory" && row.unit == "B");
     groups(&rows).iter().map(|group| plot(group, &Scale::from_zero(values(group)))).collect()

@@ -1,5 +1,6 @@
-//! How an engine looks: a hue for its family and a mark of its own, so that no colour has to be told from another. What
-//! stands in the SVG files can be read on white and on black; the page, which knows which it is, makes it stronger.
+//! How an engine looks: a hue for its family and a mark of its own, so that no colour has to be
+//! told from another. What stands in the SVG files can be read on white and on black; the page,
+//! which knows which it is, makes it stronger.
 
 use std::fmt::Write;
 

@@ -97,8 +97,9 @@ pub(super) fn sections(report: &Report) -> Drawn<Vec<Section>> {
     Ok(all.into_iter().filter(|section| !section.plots.is_empty()).collect())
 }
 
-/// The wanted rows of one number of objects: the one that most engines have, and of those the largest. After an interrupt,
-/// or of a growth run that was joined, the largest of all may have a few engines only.
+/// The wanted rows of one number of objects: the one that most engines have, and of those the
+/// largest. After an interrupt, or of a growth run that was joined, the largest of all may have a
+/// few engines only.
 fn largest(rows: &[Summary], wanted: impl Fn(&Summary) -> bool) -> Vec<&Summary> {
     let rows: Vec<_> = rows.iter().filter(|row| wanted(row)).collect();
     let engines = |objects| distinct(rows.iter().filter(|row| row.objects == objects).map(|row| &row.engine)).len();

@@ -10,7 +10,8 @@ const LONGEST: usize = 100;
 pub struct Names(HashSet<String>);
 
 impl Names {
-    /// A plain and short name that no plot before has: what differs in other letters only gets a number.
+    /// A plain and short name that no plot before has: what differs in other letters only gets a
+    /// number.
     pub fn plain(&mut self, name: &str) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
         let plain: String = name.trim_end().chars().map(plain).take(LONGEST).collect();

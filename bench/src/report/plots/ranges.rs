@@ -1,5 +1,5 @@
-//! One line an engine: its mark at the median, a whisker from the smallest to the largest value, and the figure itself.
-//! What begins at zero gets a bar.
+//! One line an engine: its mark at the median, a whisker from the smallest to the largest value,
+//! and the figure itself. What begins at zero gets a bar.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;

@@ -44,7 +44,8 @@ impl Scale {
     pub fn from_zero(values: impl IntoIterator<Item = f64>) -> Self {
         let high = values.into_iter().filter(|value| value.is_finite()).fold(0.0, f64::max);
         let high = if high > 0.0 { high * 1.05 } else { 1.0 };
-        // The smallest of 1, 2 and 5 times a power of ten that leaves at most three labels beside zero.
+        // The smallest of 1, 2 and 5 times a power of ten that leaves at most three labels beside
+        // zero.
         let least = high / 4.0;
         let decade = 10_f64.powf(least.log10().floor());
         let step = [1.0, 2.0, 5.0].map(|step| step * decade).into_iter().find(|step| *step > least);

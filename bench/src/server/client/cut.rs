@@ -1,7 +1,9 @@
-//! A cut between a client and the server, for a relist that each client makes by its own means. What a watch would tell is
-//! held back while objects change, and then it ends as a server ends one whose version it does not know any more.
+//! A cut between a client and the server, for a relist that each client makes by its own means.
+//! What a watch would tell is held back while objects change, and then it ends as a server ends
+//! one whose version it does not know any more.
 //!
-//! It is above HTTP and below the client, and only in the way of watches: a relist comes from the server as it is.
+//! It is above HTTP and below the client, and only in the way of watches: a relist comes from the
+//! server as it is.
 
 use std::future::ready;
 use std::task::{Context, Poll};
@@ -39,7 +41,8 @@ enum Phase {
     #[default]
     Open,
     Held,
-    /// The end has come, and nobody was told of it: a watch that is just being opened, or the next, will be.
+    /// The end has come, and nobody was told of it: a watch that is just being opened, or the
+    /// next, will be.
     Expired,
     /// Nothing is cut any more.
     Told,

@@ -1,4 +1,5 @@
-//! kube-rs' watcher, and its reflector behind it; the handler, which counts, is told of every object that comes through.
+//! kube-rs' watcher, and its reflector behind it; the handler, which counts, is told of every
+//! object that comes through.
 
 use std::pin::pin;
 

@@ -1,4 +1,5 @@
-//! A client in a process of its own, which does what the lines of its standard input say, and answers each:
+//! A client in a process of its own, which does what the lines of its standard input say, and
+//! answers each:
 //!
 //! | line | what is done | answer |
 //! | --- | --- | --- |
@@ -6,8 +7,9 @@
 //! | `cut` | the watch tells nothing more | `cut` |
 //! | `relist N` | the watch ends, as one does whose version has expired; N objects have changed meanwhile | `there`, and the counts |
 //!
-//! `there` comes at once after the last call of the handler: then the parent looks at what the process has used. What it is
-//! to count takes its time after that. The client in Go, `peers/client-go/server`, does the same.
+//! `there` comes at once after the last call of the handler: then the parent looks at what the
+//! process has used. What it is to count takes its time after that. The client in Go,
+//! `peers/client-go/server`, does the same.
 
 mod cut;
 mod kube_rs;
@@ -55,7 +57,8 @@ trait Watching {
     /// Waits until its handler was told of everything there was at first.
     async fn first_list(&self) -> Result<(), BoxError>;
 
-    /// Ends the cut, and waits until everything is listed anew, and the handler told of as many changes.
+    /// Ends the cut, and waits until everything is listed anew, and the handler told of as many
+    /// changes.
     async fn relist(&self, cut: &Cut, changed: usize) -> Result<(), BoxError>;
 
     fn counted(&self) -> Counted;

@@ -53,7 +53,8 @@ impl Watching for Ours {
         self.tally.relist(changed);
         cut.expire();
         self.tally.until(Told::has_all_changes).await;
-        // The list goes on to its end, of which nobody is told. A look costs wake-ups, which count; a pause behind the end does not.
+        // The list goes on to its end, of which nobody is told. A look costs wake-ups, which
+        // count; a pause behind the end does not.
         while self.informer.last_sync_resource_version() == before {
             sleep(Duration::from_millis(20)).await;
         }

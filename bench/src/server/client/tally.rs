@@ -25,7 +25,8 @@ pub(super) struct Told {
 impl Tally {
     /// A call of the handler for this object.
     pub fn note(&self, map: &ConfigMap) {
-        // What has no version that is a number is told all the same, and cannot be found to have changed.
+        // What has no version that is a number is told all the same, and cannot be found to have
+        // changed.
         let version = map.metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
         self.0.send_if_modified(|told| told.note(version.unwrap_or(0)));
     }
@@ -40,7 +41,8 @@ impl Tally {
         self.0.send_modify(|told| *told = Told { calls: 0, lists: 0, is_relist: true, awaited: changed, ..*told });
     }
 
-    /// Waits until `holds`, which may look at `lists`, and at whether as many have changed as are waited for.
+    /// Waits until `holds`, which may look at `lists`, and at whether as many have changed as are
+    /// waited for.
     pub async fn until(&self, holds: impl FnMut(&Told) -> bool) {
         // It fails only when the sender is gone, which is here.
         let _ = self.0.subscribe().wait_for(holds).await;

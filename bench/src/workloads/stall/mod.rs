@@ -1,10 +1,10 @@
-//! How long an update and its handling take while relists go on back to back in the same queue, and then, as a control,
-//! in an idle twin beside it: that is what sharing two cores costs by itself. The control keeps the first queue's
-//! consumer, so that the machine has the same to do.
+//! How long an update and its handling take while relists go on back to back in the same queue,
+//! and then, as a control, in an idle twin beside it: that is what sharing two cores costs by
+//! itself. The control keeps the first queue's consumer, so that the machine has the same to do.
 //!
-//! How many offers and relists there are is up to the engine. So after both phases each queue is given its first list once
-//! more and drained: then all stores are to be the same, and each handler must have been told of every object of every
-//! list and of every offer.
+//! How many offers and relists there are is up to the engine. So after both phases each queue is
+//! given its first list once more and drained: then all stores are to be the same, and each
+//! handler must have been told of every object of every list and of every offer.
 
 mod offers;
 
@@ -101,7 +101,8 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
     Ok(())
 }
 
-/// Replaces back to back in one queue for as long as the offers to the target go on; says how many replaces were made.
+/// Replaces back to back in one queue for as long as the offers to the target go on; says how many
+/// replaces were made.
 fn offer_during_replaces<T: Send + Sync, E: QueueEngine<T>>(
     first: &E,
     lists: &[Vec<Arc<T>>; 2],

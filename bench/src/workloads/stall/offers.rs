@@ -1,5 +1,6 @@
-//! The updates of one phase of a stall run: made before, offered at fixed times whatever became of those before (an open
-//! loop), and recognised by the handler by their versions. All times are nanoseconds since the start.
+//! The updates of one phase of a stall run: made before, offered at fixed times whatever became of
+//! those before (an open loop), and recognised by the handler by their versions. All times are
+//! nanoseconds since the start.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -75,8 +76,8 @@ impl<T: Send + Sync> Offers<T> {
         self.replacing.store(false, Ordering::SeqCst);
     }
 
-    /// Makes the offers on time, or as soon after as can be. What was not offered when the time is over stays so: no
-    /// replace runs then, so that it would not count.
+    /// Makes the offers on time, or as soon after as can be. What was not offered when the time is
+    /// over stays so: no replace runs then, so that it would not count.
     pub fn offer(&self, target: &impl QueueEngine<T>, length: Duration) {
         let (start, length) = (self.clock(), nanoseconds(length));
         for (sequence, (object, offer)) in self.objects.iter().zip(&self.notes).enumerate() {
@@ -93,7 +94,8 @@ impl<T: Send + Sync> Offers<T> {
         }
     }
 
-    /// The handler's part. Only offers have a version that begins with an e: the API's and the generated ones are numbers.
+    /// The handler's part. Only offers have a version that begins with an e: the API's and the
+    /// generated ones are numbers.
     pub fn note_handled<S: Source<Object = T>>(&self, object: &Arc<T>) {
         let sequence = S::Meta::default().version(object).and_then(|version| version.strip_prefix('e')?.parse().ok());
         let sequence: Option<usize> = sequence;
@@ -116,8 +118,8 @@ impl<T: Send + Sync> Offers<T> {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// How long adds took, and handling from the intended time. An offer that was not handled has its time up to now in
-    /// the figures: it took at least that.
+    /// How long adds took, and handling from the intended time. An offer that was not handled has
+    /// its time up to now in the figures: it took at least that.
     pub fn figures(&self, extra: &mut Map<String, Value>) -> Result<[(&'static str, Latencies); 2], ChildError> {
         let (now, made) = (self.now(), self.made());
         let (mut adds, mut handled, mut unhandled) = (Latencies::new(), Latencies::new(), 0);

@@ -1,11 +1,12 @@
 //! `parking_lot`'s locks, with two additions.
 //!
-//! Debug builds count how many locks the current thread holds, so that they can assert that user code
-//! runs while none is held. User code is whatever the caller gave us: functions, wakers, subscribers to
-//! the log, and the `Drop` of objects and keys. It may call back into the queue or the store, so it
-//! would deadlock under a lock of ours. Release builds count nothing.
+//! Debug builds count how many locks the current thread holds, so that they can assert that user
+//! code runs while none is held. User code is whatever the caller gave us: functions, wakers,
+//! subscribers to the log, and the `Drop` of objects and keys. It may call back into the queue or
+//! the store, so it would deadlock under a lock of ours. Release builds count nothing.
 //!
-//! An [`UpgradableGuard`] publishes what was read under it, which `parking_lot` 0.12.5 does not always do.
+//! An [`UpgradableGuard`] publishes what was read under it, which `parking_lot` 0.12.5 does not
+//! always do.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{Ordering, fence};
@@ -59,8 +60,8 @@ impl<G: DerefMut> DerefMut for Guard<G> {
 /// The guard of [`RwLock::upgradable_read`].
 ///
 /// `parking_lot` 0.12.5 unlocks it by a Relaxed exchange if another thread is parked
-/// (`unlock_upgradable_slow`), so the reads under the guard would not happen before the writes of the
-/// next exclusive holder. The fence in its `Drop` restores that.
+/// (`unlock_upgradable_slow`), so the reads under the guard would not happen before the writes of
+/// the next exclusive holder. The fence in its `Drop` restores that.
 pub struct UpgradableGuard<'a, T>(Guard<parking_lot::RwLockUpgradableReadGuard<'a, T>>);
 
 impl<T> Deref for UpgradableGuard<'_, T> {

@@ -1,8 +1,8 @@
 //! Which relists are current, and the generation that offers stamp with.
 //!
-//! Either one relist of the whole queue is open at a time, or one for each of its scopes. Generations
-//! come from one counter, so a stamp by a later generation also protects a key from the commit of an
-//! earlier one: an offer stamps with the newest generation that is open.
+//! Either one relist of the whole queue is open at a time, or one for each of its scopes.
+//! Generations come from one counter, so a stamp by a later generation also protects a key from
+//! the commit of an earlier one: an offer stamps with the newest generation that is open.
 
 use crate::engine::sync::{AtomicU32, Mutex, Ordering, mutant};
 use crate::error::RelistError;
@@ -67,13 +67,13 @@ impl Relists {
         self.open.store(generation, Ordering::Release);
     }
 
-    /// Begins a relist of the whole queue; `claim` belongs to that step. Returns its generation, and
-    /// the result of `claim`.
+    /// Begins a relist of the whole queue; `claim` belongs to that step. Returns its generation,
+    /// and the result of `claim`.
     ///
-    /// `wait` waits for what the holders of the shards push. No relist is current until then, so that
-    /// nothing which an older relist still pushes comes after an offer that counts as listed by this
-    /// one. `ready` gets the generation of that relist, or 0, and this one's, just before this one is
-    /// current.
+    /// `wait` waits for what the holders of the shards push. No relist is current until then, so
+    /// that nothing which an older relist still pushes comes after an offer that counts as listed
+    /// by this one. `ready` gets the generation of that relist, or 0, and this one's, just before
+    /// this one is current.
     pub(super) fn begin<R>(
         &self,
         claim: impl FnOnce() -> R,
@@ -96,8 +96,8 @@ impl Relists {
         Ok((generation, claim()))
     }
 
-    /// Does the same for the relist of a scope. Returns its generation, whether its deltas are of the
-    /// initial population, and its keys.
+    /// Does the same for the relist of a scope. Returns its generation, whether its deltas are of
+    /// the initial population, and its keys.
     pub(super) fn begin_in(
         &self,
         scope: &ScopeId,
@@ -125,8 +125,8 @@ impl Relists {
         self.set_open(generation);
     }
 
-    /// Takes a scope out, and begins a relist that deletes its keys. Returns its generation, its keys,
-    /// and whether the initial population is complete by that.
+    /// Takes a scope out, and begins a relist that deletes its keys. Returns its generation, its
+    /// keys, and whether the initial population is complete by that.
     pub(super) fn remove(
         &self,
         scope: &ScopeId,

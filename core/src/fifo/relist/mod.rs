@@ -1,6 +1,9 @@
-//! Relists: begin, offer pages as they come, commit (deletions happen here) or abandon (nothing is deleted).
+//! Relists: begin, offer pages as they come, commit (deletions happen here) or abandon (nothing is
+//! deleted).
 //!
-//! What a relist lists is stamped with its generation; while it is open adds and updates stamp too. At commit, what holds an older stamp is deleted. One relist is current: a later begin supersedes.
+//! What a relist lists is stamped with its generation; while it is open adds and updates stamp
+//! too. At commit, what holds an older stamp is deleted. One relist is current: a later begin
+//! supersedes.
 
 //!
 //! | file | what lives there |
@@ -30,7 +33,8 @@ pub(super) use generations::Relists;
 use generations::{Last, NO_GENERATION, Unbegun};
 pub(super) use unchanged::Look;
 
-/// A server says how many objects are to come: beyond this it is not believed, and the table grows as they do.
+/// A server says how many objects are to come: beyond this it is not believed, and the table grows
+/// as they do.
 const MOST_EXPECTED: usize = 1 << 22;
 
 /// What a committed relist did.
@@ -41,14 +45,14 @@ pub struct Committed {
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Queues `Replaced` for every object of `list`, in order, and a deletion for every other key that is known or pending
-    /// (client-go `Replace`): a relist of one page, with the [commit](Relist::commit) that belongs to it. Pops proceed
-    /// meanwhile. O(list + known).
+    /// Queues `Replaced` for every object of `list`, in order, and a deletion for every other key
+    /// that is known or pending (client-go `Replace`): a relist of one page, with the
+    /// [commit](Relist::commit) that belongs to it. Pops proceed meanwhile. O(list + known).
     ///
     /// # Errors
     /// [`RelistError::Refused`]: what stood before the refused object is queued, nothing is deleted, and the queue is as
-    /// populated as before. [`RelistError::Superseded`]: another relist began meanwhile. [`RelistError::Exhausted`]:
-    /// nothing was done.
+    /// populated as before. [`RelistError::Superseded`]: another relist began meanwhile.
+    /// [`RelistError::Exhausted`]: nothing was done.
     pub fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<Committed, RelistError> {
         let mut list = OneByOne(list);
         let mut relist = self.begin_replace();
@@ -61,9 +65,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         relist.commit(version)
     }
 
-    /// Begins a relist in pieces; it supersedes one that is still open. The first relist of a queue that nothing has
-    /// populated claims the initial population. A queue can begin 2^32 - 1 relists in its life: of any later one each
-    /// call fails with [`RelistError::Exhausted`], and the queue stays as it is.
+    /// Begins a relist in pieces; it supersedes one that is still open. The first relist of a
+    /// queue that nothing has populated claims the initial population. A queue can begin 2^32 - 1
+    /// relists in its life: of any later one each call fails with [`RelistError::Exhausted`], and
+    /// the queue stays as it is.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -95,8 +100,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         begun.map(|(generation, marks, within)| Course { generation, marks, within: Some(within) })
     }
 
-    /// Takes a scope out of the queue, and begins the relist that deletes its keys. Returns whether the
-    /// initial population is complete by that, too.
+    /// Takes a scope out of the queue, and begins the relist that deletes its keys. Returns
+    /// whether the initial population is complete by that, too.
     pub(super) fn begin_removal(&self, scope: &ScopeId) -> Result<(Course, bool), RelistError> {
         let ready = |superseded, generation| self.note_begin(superseded, generation);
         let begun = self.relists.remove(scope, || self.pass_every_shard(), ready);
@@ -123,8 +128,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         begun.map(|(generation, marks)| Course { generation, marks, within: None })
     }
 
-    /// Passes through every shard's lock once: an older relist checks, with the lock held, whether it
-    /// is current.
+    /// Passes through every shard's lock once: an older relist checks, with the lock held, whether
+    /// it is current.
     fn pass_every_shard(&self) {
         mutant!(BeginPassesNoLock => return);
         self.core.table.shards().iter().for_each(|shard| drop(shard.write()));
@@ -137,7 +142,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Whether a list comes at a lower version than the last one, as after a restore of etcd. Version 0 names no state.
+    /// Whether a list comes at a lower version than the last one, as after a restore of etcd.
+    /// Version 0 names no state.
     fn is_of_another_history(&self, version: &str) -> bool {
         let (last, version) = (self.resource_version(), ResourceVersion::parse(version));
         let last = last.and_then(|last| ResourceVersion::parse(&last));
@@ -152,8 +158,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if last.scopes.is_empty() { last.version.clone() } else { last.scopes.least_version() }
     }
 
-    /// Queues `Added` for each object, as [`add`](Self::add) does, in one pass that brings their slots near ahead.
-    /// Across keys the order is the batch's, but not against other offers made meanwhile.
+    /// Queues `Added` for each object, as [`add`](Self::add) does, in one pass that brings their
+    /// slots near ahead. Across keys the order is the batch's, but not against other offers made
+    /// meanwhile.
     ///
     /// # Errors
     /// [`RelistError::Refused`]: those before the refused object are queued.
@@ -296,10 +303,10 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
 
     /// Queues a page, in order; consumers get it at once. O(page).
     ///
-    /// Objects that are refused come back with the reason, and the rest goes on. What the transformer refused is
-    /// [kept](Self::keep): not deleted by this relist, the last good object stays. What has no key cannot be: if it is known
-    /// under one, from when it had it, the commit deletes it, unless the caller knows that key and keeps it, or gives the
-    /// relist up.
+    /// Objects that are refused come back with the reason, and the rest goes on. What the
+    /// transformer refused is [kept](Self::keep): not deleted by this relist, the last good object
+    /// stays. What has no key cannot be: if it is known under one, from when it had it, the commit
+    /// deletes it, unless the caller knows that key and keeps it, or gives the relist up.
     ///
     /// # Errors
     /// [`RelistError::Superseded`]: what stood before is queued, nothing more is.
@@ -312,9 +319,9 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         self.fifo.join(&self.join(false), page.take())
     }
 
-    /// Queues the objects of a page whose keys belong to the scope, and refuses the others. Their keys
-    /// are made here, and made again by the join, so that relists of the whole queue do not pay for
-    /// the question.
+    /// Queues the objects of a page whose keys belong to the scope, and refuses the others. Their
+    /// keys are made here, and made again by the join, so that relists of the whole queue do not
+    /// pay for the question.
     fn offer_within(&self, within: &Within, page: Vec<Arc<T>>) -> Result<Vec<Refused>, RelistError> {
         let mut rest = Rest(page.into_iter().enumerate());
         let (mut inside, mut places) = (OneByOne(Vec::new()), Vec::new());
@@ -338,12 +345,14 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(refused)
     }
 
-    /// Returns for each (key, version) whether its object is needed, and counts every key as listed. An object is not
-    /// needed if it is known, idle and of an equal, non-empty version; a queue with
-    /// [`notify_unchanged`](crate::DeltaFifoBuilder::notify_unchanged) needs them all. [Offer](Self::offer) those that
-    /// are needed, or [keep](Self::keep) them if they cannot be had. So a relist need only decode what changed. O(keys).
+    /// Returns for each (key, version) whether its object is needed, and counts every key as
+    /// listed. An object is not needed if it is known, idle and of an equal, non-empty version; a
+    /// queue with [`notify_unchanged`](crate::DeltaFifoBuilder::notify_unchanged) needs them all.
+    /// [Offer](Self::offer) those that are needed, or [keep](Self::keep) them if they cannot be
+    /// had. So a relist need only decode what changed. O(keys).
     ///
-    /// The version compared is the stored one. Once a transformer has changed a version, everything is needed.
+    /// The version compared is the stored one. Once a transformer has changed a version,
+    /// everything is needed.
     ///
     /// # Errors
     /// [`RelistError::Superseded`].
@@ -378,7 +387,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         }
     }
 
-    /// Counts `key` as listed although its object cannot be had: it is not deleted, and the last good object stays.
+    /// Counts `key` as listed although its object cannot be had: it is not deleted, and the last
+    /// good object stays.
     ///
     /// # Errors
     /// [`RelistError::Superseded`].
@@ -390,23 +400,25 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(())
     }
 
-    /// Makes the relist take every object, also one of the version that is stored: the API server was restored from
-    /// a backup, and equal versions no longer mean equal objects. [`DeltaFifo::replace`] does so by itself for a list
-    /// at a lower version than the last one.
+    /// Makes the relist take every object, also one of the version that is stored: the API server
+    /// was restored from a backup, and equal versions no longer mean equal objects.
+    /// [`DeltaFifo::replace`] does so by itself for a list at a lower version than the last one.
     pub fn ignore_versions(&mut self) {
         self.choices.ignores_versions = true;
     }
 
-    /// Makes the commit delete nothing: an object is listed whose key cannot be had, so any key that is not listed may be its own.
+    /// Makes the commit delete nothing: an object is listed whose key cannot be had, so any key
+    /// that is not listed may be its own.
     pub fn keep_unlisted(&mut self) {
         self.choices.keeps_unlisted = true;
     }
 
-    /// Queues `Deleted` as [`DeltaFifo::delete`] does: a list that is streamed can say that something is gone again. It is of
-    /// this relist: it does not make the queue populated, and a first one is synced when its handler has ended, too. O(1).
+    /// Queues `Deleted` as [`DeltaFifo::delete`] does: a list that is streamed can say that
+    /// something is gone again. It is of this relist: it does not make the queue populated, and a
+    /// first one is synced when its handler has ended, too. O(1).
     ///
-    /// What the transformer refuses is deleted all the same: by a [`DeletedFinalStateUnknown`] with the newest object that is
-    /// pending or known.
+    /// What the transformer refuses is deleted all the same: by a [`DeletedFinalStateUnknown`]
+    /// with the newest object that is pending or known.
     ///
     /// # Errors
     /// [`StoreError::Relist`]: a newer relist has begun, which may list the object; nothing was queued.
@@ -420,11 +432,12 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         self.fifo.delete_in(*generation, marks, within.as_ref(), object.into())
     }
 
-    /// Ends the relist: queues a deletion for every key that is known or pending and was not listed, nor written since
-    /// the begin, unless [all are kept](Self::keep_unlisted). In a queue that [tracks what is applied](crate::DeltaFifoBuilder::track_applied) it is a
-    /// [`bookmark`](DeltaFifo::bookmark), too, if `version` is a decimal number; of any other version nobody can be told
-    /// that it is applied. Unlike a bookmark, it takes back a greater [applied version](DeltaFifo::applied_version).
-    /// O(known).
+    /// Ends the relist: queues a deletion for every key that is known or pending and was not
+    /// listed, nor written since the begin, unless [all are kept](Self::keep_unlisted). In a queue
+    /// that [tracks what is applied](crate::DeltaFifoBuilder::track_applied) it is a
+    /// [`bookmark`](DeltaFifo::bookmark), too, if `version` is a decimal number; of any other
+    /// version nobody can be told that it is applied. Unlike a bookmark, it takes back a greater
+    /// [applied version](DeltaFifo::applied_version). O(known).
     ///
     /// # Errors
     /// [`RelistError::Superseded`]: nothing is deleted, or nothing more when the newer relist began meanwhile.
@@ -447,8 +460,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
                 return completes && fifo.initial.commit();
             }
             last.version = Some(version.to_owned());
-            // Within the step, so that markers come in the order of the commits: of two, the later one's
-            // version is the truth, also when it is the lower.
+            // Within the step, so that markers come in the order of the commits: of two, the later
+            // one's version is the truth, also when it is the lower.
             mutant!(CommitMarksLate => return fifo.initial.commit());
             complete = fifo.mark_commit(version);
             fifo.initial.commit()
@@ -458,8 +471,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(Committed { deleted })
     }
 
-    /// Ends it, if it is still the current one. `step` belongs to that, and says whether the queue is
-    /// synced by it.
+    /// Ends it, if it is still the current one. `step` belongs to that, and says whether the queue
+    /// is synced by it.
     fn end(&self, step: impl FnOnce(&mut Last, Option<&ScopeId>) -> bool) -> Result<(), RelistError> {
         let Course { generation, within, .. } = &self.course;
         let scope = within.as_ref().map(|within| &within.scope);
@@ -473,8 +486,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(())
     }
 
-    /// Gives the relist up: what was offered stays queued, nothing is deleted, and a first relist leaves the queue as
-    /// unpopulated as it was. The same as a drop.
+    /// Gives the relist up: what was offered stays queued, nothing is deleted, and a first relist
+    /// leaves the queue as unpopulated as it was. The same as a drop.
     pub fn abandon(self) {}
 }
 

@@ -30,7 +30,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.sweep_slots(course) + self.sweep_elsewhere(course)
     }
 
-    /// Deletes the keys of the relist whose stamps are older, on as many threads as a relist may use.
+    /// Deletes the keys of the relist whose stamps are older, on as many threads as a relist may
+    /// use.
     fn sweep_slots(&self, course: &Course) -> usize {
         let shards = self.core.table.shards();
         let parts = shards.chunks(shards.len().div_ceil(self.relist_threads)).collect();
@@ -50,8 +51,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let within = mutant!(ScopeSweepsAll => None; course.within.as_ref());
         let mut swept = Swept { deleted: 0, skipped: 0, queued: Vec::new() };
         for shard in shards {
-            // Looked for with the lock shared, which keeps nobody waiting: stamps only grow, and a slot that is made after
-            // the look comes after the sweep.
+            // Looked for with the lock shared, which keeps nobody waiting: stamps only grow, and a
+            // slot that is made after the look comes after the sweep.
             let unlisted: Vec<String> = if let Some(within) = within {
                 unlisted_within(shard, generation, within)
             } else {
@@ -96,8 +97,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         swept.deleted += 1;
     }
 
-    /// Deletes what a store elsewhere knows and the relist did not list, after the sweep of the table. A key that the store
-    /// no longer knows when it is asked has been deleted meanwhile.
+    /// Deletes what a store elsewhere knows and the relist did not list, after the sweep of the
+    /// table. A key that the store no longer knows when it is asked has been deleted meanwhile.
     fn sweep_elsewhere(&self, course: &Course) -> usize {
         let Course { generation, marks, ref within } = *course;
         let Known::Elsewhere { objects, .. } = &self.known else { return 0 };
@@ -116,8 +117,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 continue;
             });
             let shard = table.shard(hash).write();
-            // While this lock is held that stays so: a newer relist's begin passes it before a key takes the place of what
-            // this one listed.
+            // While this lock is held that stays so: a newer relist's begin passes it before a key
+            // takes the place of what this one listed.
             if !self.relists.is_current(generation, within.as_ref()) {
                 break;
             }

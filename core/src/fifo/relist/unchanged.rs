@@ -16,7 +16,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         mutant!(NoteReadBeforeTheWord => if slot.is_noted(version.number()) {
             return if slot.state() == State::Idle { Look::Noted } else { Look::Needed };
         });
-        // The word first: what is known, or noted, while it says idle, or after, is at least as new.
+        // The word first: what is known, or noted, while it says idle, or after, is at least as
+        // new.
         if !matches!(self.known, Known::Fused) || slot.state() != State::Idle {
             return Look::Needed;
         }
@@ -26,8 +27,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         slot.known().map_or(Look::Needed, Look::Idle)
     }
 
-    /// Whether the object of that look is of `version`, as received, which is only asked for when the look does not say. Called
-    /// with no lock held: the accessor is user code.
+    /// Whether the object of that look is of `version`, as received, which is only asked for when
+    /// the look does not say. Called with no lock held: the accessor is user code.
     pub(in crate::fifo) fn is_unchanged<'v>(&self, look: Look<T>, version: impl FnOnce() -> Version<'v>) -> bool {
         !self.transform.alters_versions()
             && match look {
@@ -46,7 +47,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             }
     }
 
-    /// Notes in the slot the version of what it knows, so that a relist need not look at the object.
+    /// Notes in the slot the version of what it knows, so that a relist need not look at the
+    /// object.
     #[inline(never)] // Only queues that skip what is unchanged need it.
     pub(in crate::fifo) fn note_version(&self, running: &mut RunningSlot<T>) {
         let number = |known: &T| {

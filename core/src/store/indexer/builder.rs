@@ -19,8 +19,8 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
         Self { keys, indexers: Indexers::new(), transformer: None }
     }
 
-    /// Adds an index. Its function gives any number of values and must give the same ones for the same object; it runs
-    /// with no lock held. Later ones: [`IndexReader::add_indexers`].
+    /// Adds an index. Its function gives any number of values and must give the same ones for the
+    /// same object; it runs with no lock held. Later ones: [`IndexReader::add_indexers`].
     #[must_use]
     pub fn index(
         mut self,
@@ -31,9 +31,10 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
         self
     }
 
-    /// Changes objects before they are stored (client-go `WithTransformer`): to leave out what nobody reads. It must leave the
-    /// key as it is. An error, or a panic, keeps the object out. It runs with no lock held. A queue that takes the store takes
-    /// this too, and changes objects before they are queued.
+    /// Changes objects before they are stored (client-go `WithTransformer`): to leave out what
+    /// nobody reads. It must leave the key as it is. An error, or a panic, keeps the object out.
+    /// It runs with no lock held. A queue that takes the store takes this too, and changes objects
+    /// before they are queued.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -59,7 +60,8 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
     /// The store, empty.
     ///
     /// # Errors
-    /// [`IndexError::Conflict`] when a name is given twice or is [`NAMESPACE_INDEX`](crate::NAMESPACE_INDEX).
+    /// [`IndexError::Conflict`] when a name is given twice or is
+    /// [`NAMESPACE_INDEX`](crate::NAMESPACE_INDEX).
     pub fn build(self) -> Result<Indexer<T, M>, IndexError> {
         let core = Arc::new(Core::new(self.keys, self.indexers)?);
         let source = Source::of(&core.applied);

@@ -20,12 +20,14 @@ pub use builder::IndexerBuilder;
 
 /// A store with indexes (client-go `Indexer`). Dereferences to its [`IndexReader`].
 ///
-/// Alone it is written with [`add`](Self::add), [`update`](Self::update), [`delete`](Self::delete) and
-/// [`replace`](Self::replace), from any thread. Given to a queue ([`DeltaFifo::over`](crate::DeltaFifo::over)) it is
-/// written through popped items only: the queue takes it, and readers stay valid.
+/// Alone it is written with [`add`](Self::add), [`update`](Self::update), [`delete`](Self::delete)
+/// and [`replace`](Self::replace), from any thread. Given to a queue
+/// ([`DeltaFifo::over`](crate::DeltaFifo::over)) it is written through popped items only: the
+/// queue takes it, and readers stay valid.
 ///
-/// Writers of one key come one after another, and a writer waits for who reads an index that it changes
-/// ([`by_index`](IndexReader::by_index) of a large answer). Who reads a key waits for neither.
+/// Writers of one key come one after another, and a writer waits for who reads an index that it
+/// changes ([`by_index`](IndexReader::by_index) of a large answer). Who reads a key waits for
+/// neither.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -77,12 +79,14 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         (self.reader.core, self.source, self.transformer)
     }
 
-    /// Everything up to `version` has been written (client-go `Store.Bookmark`): the
-    /// [applied version](IndexReader::applied_version) rises to it at once, and who waits for it is told. A smaller one than
-    /// before changes nothing; only [`ReflectorStore::replace`](crate::ReflectorStore::replace) takes the version back. O(1).
+    /// Everything up to `version` has been written (client-go `Store.Bookmark`): the [applied
+    /// version](IndexReader::applied_version) rises to it at once, and who waits for it is told. A
+    /// smaller one than before changes nothing; only
+    /// [`ReflectorStore::replace`](crate::ReflectorStore::replace) takes the version back. O(1).
     ///
-    /// Writes do not move it. (client-go's do, each by the version of its object: here every writer would have to ask for that
-    /// and to change one counter that all of them share, and with several writers it could run ahead of what is written.)
+    /// Writes do not move it. (client-go's do, each by the version of its object: here every
+    /// writer would have to ask for that and to change one counter that all of them share, and
+    /// with several writers it could run ahead of what is written.)
     ///
     /// # Errors
     /// [`VersionError::NotANumber`].
@@ -90,8 +94,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         self.reached(version, Origin::Bookmark)
     }
 
-    /// Everything was replaced by a list of `version`, if that compares: unlike a bookmark, that takes a greater version
-    /// back.
+    /// Everything was replaced by a list of `version`, if that compares: unlike a bookmark, that
+    /// takes a greater version back.
     pub(crate) fn listed(&self, version: &str) {
         if self.reached(version, Origin::List).is_ok() {
             self.core.applied.announce();
@@ -107,8 +111,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// Stores `object` under its key, in place of what was there. O(1) and the index functions.
     ///
     /// # Errors
-    /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: the transformer or an index function failed. The
-    /// store is as it was.
+    /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: the transformer or
+    /// an index function failed. The store is as it was.
     pub fn add(&self, object: Arc<T>) -> Result<(), StoreError> {
         let mut key = KeyBuf::new();
         self.core.keys.write(&object, &mut key)?;
@@ -137,13 +141,15 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         self.write(&key, None).map(drop)
     }
 
-    /// Stores exactly `objects`; the later of two with one key. Atomic per key, not as a whole: readers go on meanwhile and
-    /// see each object as it was or as it is. O(objects + stored), each index function twice an object.
+    /// Stores exactly `objects`; the later of two with one key. Atomic per key, not as a whole:
+    /// readers go on meanwhile and see each object as it was or as it is. O(objects + stored),
+    /// each index function twice an object.
     ///
     /// # Errors
-    /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: nothing was changed. All objects are asked about
-    /// before the first is stored; an index function that fails only after that (it does not say the same twice, or
-    /// came meanwhile) keeps its object out, and all else is done. [`StoreError::Released`]: all is done.
+    /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: nothing was changed.
+    /// All objects are asked about before the first is stored; an index function that fails only
+    /// after that (it does not say the same twice, or came meanwhile) keeps its object out, and
+    /// all else is done. [`StoreError::Released`]: all is done.
     pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), StoreError> {
         let mut listed = OneByOne(objects);
         let keys = listed.iter().map(|object| self.core.keys.key(object)).collect::<Result<Vec<_>, KeyError>>()?;
@@ -167,9 +173,10 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         outcome
     }
 
-    /// The same with what can be had of a list: each of `kept` is listed, too, but has no object here; what is stored under
-    /// it stays as it is, and is not transformed again. What is refused comes back, and its key is kept as well; what has no
-    /// key cannot be. Of what is only [`Released`](StoreError::Released) nothing was refused. O(objects + stored), each index
+    /// The same with what can be had of a list: each of `kept` is listed, too, but has no object
+    /// here; what is stored under it stays as it is, and is not transformed again. What is refused
+    /// comes back, and its key is kept as well; what has no key cannot be. Of what is only
+    /// [`Released`](StoreError::Released) nothing was refused. O(objects + stored), each index
     /// function once an object.
     ///
     /// ```
@@ -213,8 +220,9 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         refused
     }
 
-    /// Makes many changes (client-go `Transaction`), in order; those that fail are left out, the others made. Atomic per key,
-    /// not as a whole: a reader of several keys may see part of it, and what an index has is never what the key no longer has.
+    /// Makes many changes (client-go `Transaction`), in order; those that fail are left out, the
+    /// others made. Atomic per key, not as a whole: a reader of several keys may see part of it,
+    /// and what an index has is never what the key no longer has.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -251,7 +259,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         transformer(object).map_err(|source| StoreError::Transform { key: key.to_owned(), version, source })
     }
 
-    /// One of many: should the object that it replaces panic when it is dropped, the others are written all the same.
+    /// One of many: should the object that it replaces panic when it is dropped, the others are
+    /// written all the same.
     fn put(&self, key: &str, new: Option<Arc<T>>) -> Result<(), StoreError> {
         let old = self.write(key.as_bytes(), new)?;
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(old)));
@@ -270,8 +279,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             if old.is_none() && new.is_none() {
                 return Ok(None);
             }
-            // User code: with nothing locked nor claimed, hence of an old object that may be another by the time it is
-            // swapped, and for indexes that may not be all by then.
+            // User code: with nothing locked nor claimed, hence of an old object that may be
+            // another by the time it is swapped, and for indexes that may not be all by then.
             let mut said = core.ask(&list, name, old.as_deref(), new.as_deref());
             if let Some(Failed { index, source }) = said.failed.take() {
                 let version = new.as_ref().and_then(|new| core.version_of(new));

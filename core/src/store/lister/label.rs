@@ -1,5 +1,5 @@
-//! Kubernetes' rules for labels. A key is a name of at most 63 characters, perhaps with a DNS subdomain of at most 253 and
-//! a `/` before it; a value is such a name, or empty.
+//! Kubernetes' rules for labels. A key is a name of at most 63 characters, perhaps with a DNS
+//! subdomain of at most 253 and a `/` before it; a value is such a name, or empty.
 
 use crate::SelectorError;
 
@@ -56,7 +56,8 @@ fn is_lower(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
 }
 
-/// Whether there is an `end` at both ends of `text`, and between them each is an `end` or an `inner`.
+/// Whether there is an `end` at both ends of `text`, and between them each is an `end` or an
+/// `inner`.
 fn is_made_of(text: &str, inner: impl Fn(u8) -> bool, end: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(|&byte| end(byte))

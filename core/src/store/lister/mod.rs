@@ -1,4 +1,5 @@
-//! Reading the store as a controller does: all objects, those of a namespace, those with certain labels.
+//! Reading the store as a controller does: all objects, those of a namespace, those with certain
+//! labels.
 //!
 //! | file | what lives there |
 //! | --- | --- |
@@ -15,7 +16,8 @@ use crate::engine::sync::Arc;
 use crate::{Labels, Meta};
 pub use selector::Selector;
 
-/// Lists and gets (client-go `Lister`, `GenericLister`). Cheap to clone, as the [`IndexReader`] that it is made of.
+/// Lists and gets (client-go `Lister`, `GenericLister`). Cheap to clone, as the [`IndexReader`]
+/// that it is made of.
 ///
 /// What is listed comes in no particular order, and as a read of several keys: see [`IndexReader`].
 ///
@@ -80,8 +82,9 @@ impl<T, M: Meta<T>> Lister<T, M> {
 }
 
 impl<T, M: Labels<T>> Lister<T, M> {
-    /// The objects that `selector` matches. O(objects): there is no index of labels; where one selector is asked often, an
-    /// [index](crate::IndexerBuilder::index) of its label saves the walk.
+    /// The objects that `selector` matches. O(objects): there is no index of labels; where one
+    /// selector is asked often, an [index](crate::IndexerBuilder::index) of its label saves the
+    /// walk.
     #[must_use]
     pub fn select(&self, selector: &Selector) -> Vec<Arc<T>> {
         self.matching(self.list(), selector)
@@ -110,8 +113,9 @@ impl<T, M: Meta<T>> NamespaceLister<'_, T, M> {
         self.indexed(self.namespace)
     }
 
-    /// The object of that name; where the namespace is `""`, the cluster-scoped one. O(1), or O(objects of the namespace)
-    /// when a [key function](crate::KeyFunc::custom) of your own says what keys are.
+    /// The object of that name; where the namespace is `""`, the cluster-scoped one. O(1), or
+    /// O(objects of the namespace) when a [key function](crate::KeyFunc::custom) of your own says
+    /// what keys are.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
         let reader = &self.lister.reader;

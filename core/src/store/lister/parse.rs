@@ -1,9 +1,11 @@
-//! From text to a selector. The grammar is Kubernetes': requirements joined by commas, blanks anywhere between tokens.
+//! From text to a selector. The grammar is Kubernetes': requirements joined by commas, blanks
+//! anywhere between tokens.
 
 use super::selector::{Requirement, Selector, Test};
 use crate::SelectorError;
 
-/// Signs that are tokens by themselves, the longer ones first. Anything else up to one of them or a blank is a word.
+/// Signs that are tokens by themselves, the longer ones first. Anything else up to one of them or
+/// a blank is a word.
 const SIGNS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
@@ -90,7 +92,8 @@ impl<'a> Tokens<'a> {
         Requirement::new(key, test)
     }
 
-    /// An operator and what it compares with. Here `in` and `notin` are operators; anywhere else they are words.
+    /// An operator and what it compares with. Here `in` and `notin` are operators; anywhere else
+    /// they are words.
     fn test(&mut self, key: &str) -> Result<Test, SelectorError> {
         let operator = self.next();
         Ok(match operator.text {

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use super::{label, parse};
 use crate::SelectorError;
 
-/// A label selector (Kubernetes' `labels.Selector`): requirements that an object's labels must all meet.
+/// A label selector (Kubernetes' `labels.Selector`): requirements that an object's labels must all
+/// meet.
 ///
 /// | text | an object matches if its label |
 /// | --- | --- |
@@ -18,8 +19,8 @@ use crate::SelectorError;
 /// | `!a` | is not there |
 /// | `a>5`, `a<5` | is there, and a whole number above or below |
 ///
-/// Joined by commas. Nothing at all matches everything. A value may be empty: `a=`, `a in (x,)`. As text it is written
-/// in one form, with the keys in order, whatever form it was parsed from.
+/// Joined by commas. Nothing at all matches everything. A value may be empty: `a=`, `a in (x,)`.
+/// As text it is written in one form, with the keys in order, whatever form it was parsed from.
 ///
 /// ```
 /// use deltafifo::Selector;
@@ -83,8 +84,8 @@ impl Requirement {
 }
 
 impl Selector {
-    /// The selector that all of `labels` are, with these values (client-go `SelectorFromSet`): what a Service's selector
-    /// means, for instance. Of none: everything matches.
+    /// The selector that all of `labels` are, with these values (client-go `SelectorFromSet`):
+    /// what a Service's selector means, for instance. Of none: everything matches.
     ///
     /// # Errors
     /// [`SelectorError::Key`], [`SelectorError::Value`]: no object has such a label.
@@ -100,7 +101,8 @@ impl Selector {
         Self { requirements }
     }
 
-    /// Whether labels meet it: `label` gives the value of a key, `None` when there is no such label.
+    /// Whether labels meet it: `label` gives the value of a key, `None` when there is no such
+    /// label.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(label(&requirement.key)))
     }

@@ -1,8 +1,10 @@
-//! One's own writes, read back at once: an overlay over a store that the watch brings up to date a moment later.
+//! One's own writes, read back at once: an overlay over a store that the watch brings up to date a
+//! moment later.
 //!
-//! An overlay is read before the store: a write that is gone from it is gone because the store had something as new by
-//! then, so that nobody is led back in time. Index functions and accessors are asked with no lock held; whatever was
-//! judged meanwhile has a version, and is taken out only if it is still that one.
+//! An overlay is read before the store: a write that is gone from it is gone because the store had
+//! something as new by then, so that nobody is led back in time. Index functions and accessors are
+//! asked with no lock held; whatever was judged meanwhile has a version, and is taken out only if
+//! it is still that one.
 
 mod recent;
 
@@ -21,17 +23,20 @@ use recent::Recent;
 const TTL: Duration = Duration::from_secs(5 * 60);
 const CAPACITY: usize = 100;
 
-/// What a client has just written, overlaid on a store until its watch has brought that, or something newer (client-go
-/// `MutationCache`): a controller that reads it does not act on a state from before its own write.
+/// What a client has just written, overlaid on a store until its watch has brought that, or
+/// something newer (client-go `MutationCache`): a controller that reads it does not act on a state
+/// from before its own write.
 ///
-/// [`mutation`](Self::mutation) takes what the API server answered to a write. Versions compare as decimal numbers; what
-/// has another is an error as soon as it is to be compared. It is a help, not a promise: an own write is forgotten after
-/// a [time](MutationCacheBuilder::ttl), or when there are [too many](MutationCacheBuilder::capacity).
+/// [`mutation`](Self::mutation) takes what the API server answered to a write. Versions compare as
+/// decimal numbers; what has another is an error as soon as it is to be compared. It is a help,
+/// not a promise: an own write is forgotten after a [time](MutationCacheBuilder::ttl), or when
+/// there are [too many](MutationCacheBuilder::capacity).
 ///
-/// Call [`on_add_or_update`](Self::on_add_or_update) and [`on_delete`](Self::on_delete) from the handlers of the store's
-/// changes: then writes are forgotten as soon as they are not needed, and a late answer to a write does not bring back what
-/// was deleted since. Whether an answer is of the very object that was deleted, its uid says: what has none is the same object as
-/// no other (client-go takes any two without a uid for the same).
+/// Call [`on_add_or_update`](Self::on_add_or_update) and [`on_delete`](Self::on_delete) from the
+/// handlers of the store's changes: then writes are forgotten as soon as they are not needed, and
+/// a late answer to a write does not bring back what was deleted since. Whether an answer is of
+/// the very object that was deleted, its uid says: what has none is the same object as no other
+/// (client-go takes any two without a uid for the same).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -66,7 +71,8 @@ pub struct MutationCache<T, M> {
 struct Own<T> {
     version: ResourceVersion,
     uid: Option<Box<str>>,
-    /// What was written. `None`: deleted, as the store has told; a later answer to an earlier write must not count.
+    /// What was written. `None`: deleted, as the store has told; a later answer to an earlier
+    /// write must not count.
     written: Option<Arc<T>>,
 }
 
@@ -87,15 +93,16 @@ impl<T, M: Meta<T>> MutationCacheBuilder<T, M> {
         self
     }
 
-    /// How many writes are kept: 100 by default, at least one. The one not asked for longest makes room.
+    /// How many writes are kept: 100 by default, at least one. The one not asked for longest makes
+    /// room.
     pub fn capacity(mut self, writes: usize) -> Self {
         self.capacity = writes.max(1);
         self
     }
 
-    /// Whether a write counts whose key the store does not have. Off by default: it cannot be told whether the store does not
-    /// have it yet or not any more. On, what is written and deleted in quick succession may be there until its time is
-    /// over.
+    /// Whether a write counts whose key the store does not have. Off by default: it cannot be told
+    /// whether the store does not have it yet or not any more. On, what is written and deleted in
+    /// quick succession may be there until its time is over.
     pub fn include_adds(mut self, include: bool) -> Self {
         self.include_adds = include;
         self
@@ -129,7 +136,8 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
     /// The object under `key`: the newer one of the store's and an own write. O(log writes).
     ///
     /// # Errors
-    /// [`MutationError::Version`] when the store's version cannot be compared with that of an own write.
+    /// [`MutationError::Version`] when the store's version cannot be compared with that of an own
+    /// write.
     pub fn get_by_key(&self, key: &str) -> Result<Option<Arc<T>>, MutationError> {
         let own = self.known(key);
         let stored = self.store.get_by_key(key);
@@ -139,9 +147,9 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         }
     }
 
-    /// Every object with `value` in index `name`: the newer ones of the store's and own writes. An own write counts under
-    /// the values that it has, whatever the store's object has; one whose index function fails has none. O(answers +
-    /// writes).
+    /// Every object with `value` in index `name`: the newer ones of the store's and own writes. An
+    /// own write counts under the values that it has, whatever the store's object has; one whose
+    /// index function fails has none. O(answers + writes).
     ///
     /// # Errors
     /// [`MutationError::Index`]: no such index. [`MutationError::Version`] as for [`get_by_key`](Self::get_by_key).
@@ -181,7 +189,8 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         }
     }
 
-    /// The newer one of the store's object and what is known beside it, which ends if it is not the newer.
+    /// The newer one of the store's object and what is known beside it, which ends if it is not
+    /// the newer.
     fn newer(&self, key: &str, stored: Option<Arc<T>>, own: &Arc<Own<T>>) -> Result<Option<Arc<T>>, MutationError> {
         let Some(stored) = stored else {
             return Ok(own.written.clone().filter(|_| self.include_adds));
@@ -193,8 +202,8 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         Ok(Some(own.written.clone().unwrap_or(stored)))
     }
 
-    /// Takes what the server answered to a write (client-go `Mutation`). Nothing, if something newer is known of its key, or
-    /// that the very object was deleted since. O(log writes).
+    /// Takes what the server answered to a write (client-go `Mutation`). Nothing, if something
+    /// newer is known of its key, or that the very object was deleted since. O(log writes).
     ///
     /// # Errors
     /// [`MutationError::Key`], [`MutationError::Version`]: it is not kept.
@@ -209,7 +218,8 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         Ok(())
     }
 
-    /// The store has this object now (client-go `OnAddOrUpdate`): an own write that is no newer is forgotten. O(log writes).
+    /// The store has this object now (client-go `OnAddOrUpdate`): an own write that is no newer is
+    /// forgotten. O(log writes).
     ///
     /// # Errors
     /// [`MutationError::Key`], [`MutationError::Version`]: nothing is forgotten.
@@ -223,8 +233,9 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         Ok(())
     }
 
-    /// The store has lost this object (client-go `OnDelete`): an own write of that very object, or one that is no newer, is
-    /// forgotten, and does not count if it comes late. Of a tombstone that holds no object nothing follows. O(log writes).
+    /// The store has lost this object (client-go `OnDelete`): an own write of that very object, or
+    /// one that is no newer, is forgotten, and does not count if it comes late. Of a tombstone
+    /// that holds no object nothing follows. O(log writes).
     ///
     /// # Errors
     /// As for [`on_add_or_update`](Self::on_add_or_update).
@@ -243,7 +254,8 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         self.own.lock().get(key, now, &mut released).cloned()
     }
 
-    /// Puts `own` in the place of what is known of `key`, if there is nothing or `counts` says so of the two.
+    /// Puts `own` in the place of what is known of `key`, if there is nothing or `counts` says so
+    /// of the two.
     fn note(&self, key: &str, own: Own<T>, counts: impl Fn(&Own<T>, &Own<T>) -> bool) {
         let (now, own) = ((self.clock)(), Arc::new(own));
         let mut released = OneByOne(Vec::new());

@@ -1,4 +1,5 @@
-//! Values by key, each for a time, at most so many of them: the one not used for longest makes room.
+//! Values by key, each for a time, at most so many of them: the one not used for longest makes
+//! room.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
@@ -31,7 +32,8 @@ impl<V> Recent<V> {
         Self { capacity, entries: OneByOne::default(), by_use: BTreeMap::new(), uses: 0 }
     }
 
-    /// The value of `key`, which is used by that. One whose time is over goes to `released`. O(log n).
+    /// The value of `key`, which is used by that. One whose time is over goes to `released`. O(log
+    /// n).
     pub(super) fn get(&mut self, key: &str, now: Instant, released: &mut Vec<V>) -> Option<&V> {
         if self.entries.get(key)?.is_over(now) {
             released.extend(self.remove(key));

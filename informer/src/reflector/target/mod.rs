@@ -17,19 +17,23 @@ pub use whole::Plain;
 
 /// Anything that a reflector can feed.
 ///
-/// A [`DeltaFifo`](deltafifo::DeltaFifo) gets a relist in pieces, so that nothing is decoded that did not change, and
-/// consumers have the first page while the last is on its way. Everything else gets it as a whole: an
-/// [`InOrderFifo`](deltafifo::InOrderFifo), and any [`Store`](deltafifo::Store) by [`Plain`].
+/// A [`DeltaFifo`](deltafifo::DeltaFifo) gets a relist in pieces, so that nothing is decoded that
+/// did not change, and consumers have the first page while the last is on its way. Everything else
+/// gets it as a whole: an [`InOrderFifo`](deltafifo::InOrderFifo), and any
+/// [`Store`](deltafifo::Store) by [`Plain`].
 ///
 /// # Keys of a function of yours
 ///
-/// Of an object that cannot be read, or that your function gives no key, nothing but its name is known. Where keys are names
-/// ([`KeyFunc::meta_namespace`](deltafifo::KeyFunc::meta_namespace)) that is its key, and what is known under it stays. Where they
-/// are not ([`KeyFunc::custom`](deltafifo::KeyFunc::custom)), the key is that of an object of this name: it is looked for once a
-/// relist, and for each deletion of a watch that cannot be read, by a look at all objects. A `DeltaFifo` looks at what is queued
-/// and at [its store](deltafifo::DeltaFifo::store), an `InOrderFifo` at its store only. What is in neither place is taken for
-/// gone by a relist, and for never known by a deletion: in an `InOrderFifo` what is still queued; in a `DeltaFifo` what a handler
-/// has in hand and has not applied, and, over known objects elsewhere, all that is not queued.
+/// Of an object that cannot be read, or that your function gives no key, nothing but its name is
+/// known. Where keys are names ([`KeyFunc::meta_namespace`](deltafifo::KeyFunc::meta_namespace))
+/// that is its key, and what is known under it stays. Where they are not
+/// ([`KeyFunc::custom`](deltafifo::KeyFunc::custom)), the key is that of an object of this name:
+/// it is looked for once a relist, and for each deletion of a watch that cannot be read, by a look
+/// at all objects. A `DeltaFifo` looks at what is queued and at [its
+/// store](deltafifo::DeltaFifo::store), an `InOrderFifo` at its store only. What is in neither
+/// place is taken for gone by a relist, and for never known by a deletion: in an `InOrderFifo`
+/// what is still queued; in a `DeltaFifo` what a handler has in hand and has not applied, and,
+/// over known objects elsewhere, all that is not queued.
 pub trait Target<K>: Send + Sync + 'static {
     /// Begins a relist.
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>>;
@@ -70,12 +74,13 @@ pub trait Target<K>: Send + Sync + 'static {
     /// Waits until nobody takes anything any more.
     fn closed(&self) -> BoxFuture<'_, Closed>;
 
-    /// The key of the object that is called `namespace/name`, or `name`: for one of which nothing but that can be read. None
-    /// when keys are not names, and no such object is found.
+    /// The key of the object that is called `namespace/name`, or `name`: for one of which nothing
+    /// but that can be read. None when keys are not names, and no such object is found.
     fn key_of_named<'a>(&self, name: &'a str) -> Option<Cow<'a, str>>;
 }
 
-/// A relist in progress. Dropped, it is abandoned: nothing is deleted. A name here is `namespace/name`, or `name`.
+/// A relist in progress. Dropped, it is abandoned: nothing is deleted. A name here is
+/// `namespace/name`, or `name`.
 pub trait Pieces<K>: Send + 'static {
     /// About how many objects are to come in all.
     fn expect(&mut self, objects: usize);
@@ -86,37 +91,42 @@ pub trait Pieces<K>: Send + 'static {
     /// [`RelistError::Superseded`].
     fn probe(&mut self, listed: &[(&str, &str)]) -> Result<Vec<bool>, RelistError>;
 
-    /// Takes the objects that were needed, in list order, with their names. What is refused comes back.
+    /// Takes the objects that were needed, in list order, with their names. What is refused comes
+    /// back.
     ///
     /// # Errors
     /// [`RelistError::Superseded`].
     fn offer(&mut self, names: &[&str], objects: Vec<Arc<K>>) -> Result<Vec<Refused>, RelistError>;
 
-    /// An object that was listed, perhaps, is gone again. None: of what is called `name` nothing but that can be read.
+    /// An object that was listed, perhaps, is gone again. None: of what is called `name` nothing
+    /// but that can be read.
     ///
     /// # Errors
-    /// [`StoreError::Relist`]. Any other says why the object was refused: what is called `name` is deleted all the same.
+    /// [`StoreError::Relist`]. Any other says why the object was refused: what is called `name` is
+    /// deleted all the same.
     fn delete(&mut self, name: &str, object: Option<DeltaObject<K>>) -> Result<(), StoreError>;
 
-    /// What is called `name` is listed, but its object cannot be had: what is known of it stays as it is.
+    /// What is called `name` is listed, but its object cannot be had: what is known of it stays as
+    /// it is.
     ///
     /// # Errors
     /// [`RelistError::Superseded`].
     fn keep(&mut self, name: &str) -> Result<(), RelistError>;
 
-    /// Makes the commit delete nothing: an object is listed whose name is not known, so that any object
-    /// that is not listed may be it. Returns whether this is possible; if not, which is the default, the
-    /// list is given up.
+    /// Makes the commit delete nothing: an object is listed whose name is not known, so that any
+    /// object that is not listed may be it. Returns whether this is possible; if not, which is the
+    /// default, the list is given up.
     fn keep_unlisted(&mut self) -> bool {
         false
     }
 
-    /// Makes the relist take every object, also one of the version that is stored: versions of before do not
-    /// compare with those of this list. A target that never skips an object has nothing to do.
+    /// Makes the relist take every object, also one of the version that is stored: versions of
+    /// before do not compare with those of this list. A target that never skips an object has
+    /// nothing to do.
     fn ignore_versions(&mut self) {}
 
-    /// Ends the relist: what was not listed is gone. Of what is refused only now the reasons come back; each says which
-    /// object it is about.
+    /// Ends the relist: what was not listed is gone. Of what is refused only now the reasons come
+    /// back; each says which object it is about.
     ///
     /// # Errors
     /// Nothing is deleted, or not everything is stored: the error says which.
@@ -126,7 +136,8 @@ pub trait Pieces<K>: Send + 'static {
 /// Names with their keys.
 type Named<'n> = Vec<(&'n str, Cow<'n, str>)>;
 
-/// The keys of objects that are called so. Where keys are not names, only those of `pending` and stored objects are found.
+/// The keys of objects that are called so. Where keys are not names, only those of `pending` and
+/// stored objects are found.
 fn keys_of_named<'n, K, M: Meta<K>>(
     names: impl IntoIterator<Item = &'n str>,
     pending: impl FnOnce() -> Vec<Arc<K>>,

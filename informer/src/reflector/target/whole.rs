@@ -48,11 +48,12 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
     }
 }
 
-/// Any [`Store`] as a target: an [`Indexer`](deltafifo::Indexer), an [`UndeltaStore`](deltafifo::UndeltaStore), a
-/// [`Fifo`](deltafifo::Fifo), …
+/// Any [`Store`] as a target: an [`Indexer`](deltafifo::Indexer), an
+/// [`UndeltaStore`](deltafifo::UndeltaStore), a [`Fifo`](deltafifo::Fifo), …
 ///
-/// Its keys are to be `namespace/name`, or `name`: with others an object that cannot be decoded is taken for gone. What it refuses of
-/// a list is told to the error handler and [kept](Store::replace_keeping): as it is stored, if it is.
+/// Its keys are to be `namespace/name`, or `name`: with others an object that cannot be decoded is
+/// taken for gone. What it refuses of a list is told to the error handler and
+/// [kept](Store::replace_keeping): as it is stored, if it is.
 pub struct Plain<S>(pub Arc<S>);
 
 impl<K: Send + Sync + 'static, S: Store<K> + 'static> Target<K> for Plain<S> {
@@ -95,10 +96,12 @@ impl<K: Send + Sync + 'static, S: Store<K> + 'static> Target<K> for Plain<S> {
 
 /// What takes a relist as a whole.
 trait TakesWhole<K>: Target<K> {
-    /// Why it would not find a key for `object`, where keys are not names: then only its name can be kept.
+    /// Why it would not find a key for `object`, where keys are not names: then only its name can
+    /// be kept.
     fn check_key(&self, object: &K) -> Result<(), KeyError>;
 
-    /// These are all objects, beside those called as in `kept`, which cannot be had. Why what is refused is comes back.
+    /// These are all objects, beside those called as in `kept`, which cannot be had. Why what is
+    /// refused is comes back.
     fn take(&self, list: Vec<Arc<K>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError>;
 
     /// Takes a list beside which everything known stays, but for what is called as in `gone`.
@@ -173,7 +176,8 @@ impl<K, S: ?Sized> Whole<K, S> {
     }
 }
 
-/// A relist that is given up is dropped by whoever waited for it, whom an object's drop must not end.
+/// A relist that is given up is dropped by whoever waited for it, whom an object's drop must not
+/// end.
 impl<K, S: ?Sized> Drop for Whole<K, S> {
     fn drop(&mut self) {
         // One by one: a second panic beside the first would end the process.

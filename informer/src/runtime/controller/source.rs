@@ -28,9 +28,9 @@ use crate::shared_informer::{
 };
 use crate::strangers::said;
 
-/// Outcome many notifications a controller's handler buffers. If the buffer is full, the watch waits:
-/// merging notifications would lose intermediate states, and one of these may be the only one
-/// that names an owner.
+/// Outcome many notifications a controller's handler buffers. If the buffer is full, the watch
+/// waits: merging notifications would lose intermediate states, and one of these may be the only
+/// one that names an owner.
 const MOST_WAITING: usize = 1_024;
 
 /// Decides whether an update triggers reconciles.

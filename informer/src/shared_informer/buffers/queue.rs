@@ -1,12 +1,13 @@
-//! A queue that moves little of what is in it when it grows: it grows behind a handler's lock, and whoever tells the handler has
-//! others to tell.
+//! A queue that moves little of what is in it when it grows: it grows behind a handler's lock, and
+//! whoever tells the handler has others to tell.
 
 use std::collections::VecDeque;
 
 /// So many stand together, and are moved together at most.
 const CHUNK: usize = 256;
 
-/// None of the chunks is empty, but it may be the only one: who keeps up with changes is to allocate nothing for each.
+/// None of the chunks is empty, but it may be the only one: who keeps up with changes is to
+/// allocate nothing for each.
 pub(super) struct Queue<T> {
     chunks: VecDeque<VecDeque<T>>,
     len: usize,

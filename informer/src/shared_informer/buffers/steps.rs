@@ -1,5 +1,6 @@
-//! Steps by key, in the order in which keys came in. A key leaves at once, wherever it stands: nothing is tidied up later, behind
-//! a handler's lock, while whoever tells the handler has others to tell.
+//! Steps by key, in the order in which keys came in. A key leaves at once, wherever it stands:
+//! nothing is tidied up later, behind a handler's lock, while whoever tells the handler has others
+//! to tell.
 
 use std::hash::BuildHasher;
 use std::ops::{Index, IndexMut};
@@ -10,7 +11,8 @@ use super::super::step::Step;
 use crate::slab::Slab;
 use crate::slab::list::{Links, List};
 
-/// One table of all stood still for up to 0.15 s when it grew at half a million keys (measured); each of these has a 256th of them.
+/// One table of all stood still for up to 0.15 s when it grew at half a million keys (measured);
+/// each of these has a 256th of them.
 const TABLES: usize = 1 << u8::BITS;
 
 struct Entry<K> {

@@ -65,8 +65,8 @@ impl Plain {
     }
 }
 
-/// The rules as they are said: what a key was told when it came in, the newest, the newest's cause (but a resync is no news),
-/// initial if any was.
+/// The rules as they are said: what a key was told when it came in, the newest, the newest's cause
+/// (but a resync is no news), initial if any was.
 fn compress(waiting: &mut Vec<Plain>, step: Plain) {
     match waiting.iter_mut().find(|one| one.key == step.key) {
         Some(one) => {

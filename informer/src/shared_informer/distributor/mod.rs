@@ -31,7 +31,8 @@ struct List<K> {
     feeds: Arc<Vec<Arc<Feed<K>>>>,
     has_synced: bool,
     is_closed: bool,
-    /// How it is with those who were told when it was closed, and with those who left before and had a call running.
+    /// How it is with those who were told when it was closed, and with those who left before and
+    /// had a call running.
     last: Vec<watch::Receiver<State>>,
 }
 
@@ -127,7 +128,8 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         list.is_closed && list.last.iter().all(|state| state.borrow().has_ended)
     }
 
-    /// Worker `number` is going to apply something to `key`, or to all there are, and to tell of it.
+    /// Worker `number` is going to apply something to `key`, or to all there are, and to tell of
+    /// it.
     pub(super) fn begin(&self, number: usize, key: Option<Arc<str>>) -> InHand<'_, K> {
         self.desks.begin(number, key.as_ref());
         mutant!(DeskIsClearedEarly => { self.desks.end(number); });

@@ -179,16 +179,19 @@ impl SharedInformerFactory {
         Self { client, scope: Scope::all(), resync: None, transform: None, name: String::new(), informers }
     }
 
-    /// The resync period of handlers that do not say theirs (client-go `defaultResync`); 0 is never. For informers made after it.
+    /// The resync period of handlers that do not say theirs (client-go `defaultResync`); 0 is
+    /// never. For informers made after it.
     #[must_use]
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// Changes the metadata of every object of whatever kind before it is stored (client-go `WithTransform`): to leave out what
-    /// nobody reads, such as managed fields. It must leave name and namespace as they are. What belongs to one kind only:
-    /// [`SharedInformerBuilder::transform`], which takes the place of this. For informers made after it.
+    /// Changes the metadata of every object of whatever kind before it is stored (client-go
+    /// `WithTransform`): to leave out what nobody reads, such as managed fields. It must leave
+    /// name and namespace as they are. What belongs to one kind only:
+    /// [`SharedInformerBuilder::transform`], which takes the place of this. For informers made
+    /// after it.
     ///
     /// ```
     /// # use deltafifo_informer::shared_informer::SharedInformerFactory;
@@ -202,15 +205,17 @@ impl SharedInformerFactory {
         self
     }
 
-    /// Names the informers, and gives them [metrics](crate::metrics) (client-go `WithInformerName`); to the name of one whose scope
-    /// has a query that is added, as `?labelSelector=app%3Dweb`. For informers made after it.
+    /// Names the informers, and gives them [metrics](crate::metrics) (client-go
+    /// `WithInformerName`); to the name of one whose scope has a query that is added, as
+    /// `?labelSelector=app%3Dweb`. For informers made after it.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Adds to the query of every list and watch (client-go `WithTweakListOptions`). For informers made after it.
+    /// Adds to the query of every list and watch (client-go `WithTweakListOptions`). For informers
+    /// made after it.
     #[must_use]
     pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.scope = self.scope.query(key, value);
@@ -234,12 +239,12 @@ impl SharedInformerFactory {
         self.informer_with(&(), scope, |builder| builder)
     }
 
-    /// The same of a kind that is known at run time only, and with what `choose` chooses if it is made now: indexes, a
-    /// transform, a queue, an error handler.
+    /// The same of a kind that is known at run time only, and with what `choose` chooses if it is
+    /// made now: indexes, a transform, a queue, an error handler.
     ///
     /// # Errors
-    /// [`FactoryError::ShutDown`]; [`FactoryError::Query`] if a parameter of the scope's and the factory's
-    /// query is refused; [`FactoryError::Build`] when an index's name is given twice.
+    /// [`FactoryError::ShutDown`]; [`FactoryError::Query`] if a parameter of the scope's and the
+    /// factory's query is refused; [`FactoryError::Build`] when an index's name is given twice.
     pub fn informer_with<K>(
         &self,
         types: &K::DynamicType,

@@ -47,8 +47,8 @@ impl Scope {
     }
 
     /// Adds a parameter to the query of every list and watch (client-go `TweakListOptions`).
-    /// Selectors apply together with those that are there. A factory refuses any other parameter with
-    /// two values, and those that a reflector sets, such as `limit`, with
+    /// Selectors apply together with those that are there. A factory refuses any other parameter
+    /// with two values, and those that a reflector sets, such as `limit`, with
     /// [`FactoryError::Query`](crate::shared_informer::FactoryError::Query).
     #[must_use]
     pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
@@ -93,7 +93,8 @@ impl Scope {
     }
 }
 
-/// What an informer of it is called in errors: `pods.v1`, `deployments.v1.apps in shop?labelSelector=app%3Dweb`.
+/// What an informer of it is called in errors: `pods.v1`,
+/// `deployments.v1.apps in shop?labelSelector=app%3Dweb`.
 pub(super) fn name<K: Resource>(types: &K::DynamicType, scope: &Scope) -> String {
     let mut name = resource::<K>(types);
     if let Some(namespace) = &scope.namespace {

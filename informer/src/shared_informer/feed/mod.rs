@@ -1,5 +1,5 @@
-//! A handler's feed: its intake behind a lock, who sleeps for it, and what can be seen from outside. Every way to be told ends
-//! in [`Feed::poll`]: a thread, a task, and a stream.
+//! A handler's feed: its intake behind a lock, who sleeps for it, and what can be seen from
+//! outside. Every way to be told ends in [`Feed::poll`]: a thread, a task, and a stream.
 
 mod told;
 
@@ -230,7 +230,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
 }
 
 impl<K: Send + Sync + 'static> Feed<K> {
-    /// Tells how it is. Nothing waits for a handler that has ended: that is told last, by this or by the end.
+    /// Tells how it is. Nothing waits for a handler that has ended: that is told last, by this or
+    /// by the end.
     pub(super) fn sample(&self) {
         self.tell_of_waiting();
         if self.behind.lock().has_ended {

@@ -19,7 +19,8 @@ pub(in super::super) struct Told<K> {
 }
 
 impl<K: Send + Sync + 'static> Feed<K> {
-    /// What the handler is to be told next. `None`: nothing any more. [`done`](Self::done) is to follow.
+    /// What the handler is to be told next. `None`: nothing any more. [`done`](Self::done) is to
+    /// follow.
     pub(in super::super) fn poll(&self, context: &Context<'_>) -> Poll<Option<Told<K>>> {
         let next = match self.next(None) {
             Poll::Pending => {
@@ -69,7 +70,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
         let step = match next {
             Next::ResyncBegins => return Told::only(Some(Notification::ResyncBegins)),
             Next::ResyncEnds => return Told::only(Some(Notification::ResyncEnds)),
-            // As if a filter kept it: whoever tells the handler goes on, after others had their turn.
+            // As if a filter kept it: whoever tells the handler goes on, after others had their
+            // turn.
             Next::Stride => return Told::only(None),
             Next::Step(step) => step,
         };
@@ -77,7 +79,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
         if let Some(now) = at {
             self.metrics.tell(|metrics| metrics.told(now, step.since));
         }
-        // Each call for itself: a panic that took the step with it would leave the handler with a history that never was.
+        // Each call for itself: a panic that took the step with it would leave the handler with a
+        // history that never was.
         let cares = |object: &K| {
             let matches = |matches: &Matches<K>| self.on_error.caught(|| matches(object)).unwrap_or(false);
             self.matches.as_deref().is_none_or(matches)

@@ -1,8 +1,9 @@
 //! How changes and walks meet: what a handler that comes while objects change is told, and by whom.
 //!
-//! A worker that applies a change to the store and then tells of it has something on its **desk**: from before the first to
-//! after the last, and while it has the key (or, for a list of an in-order queue, everything) for itself. A handler's
-//! **intake** is what is behind the handler's lock: what waits for it, and how far it has walked the store.
+//! A worker that applies a change to the store and then tells of it has something on its **desk**:
+//! from before the first to after the last, and while it has the key (or, for a list of an
+//! in-order queue, everything) for itself. A handler's **intake** is what is behind the handler's
+//! lock: what waits for it, and how far it has walked the store.
 //!
 //! ```text
 //!   worker:  desk = key | apply | tell every intake | desk = nothing | settle, if a walk passed over
@@ -11,16 +12,18 @@
 //!
 //! What a walk has not come to is left to it (`offer` drops it). What it comes to is
 //!
-//! * on no desk: then no change of it can have been stored and not told, or told and not stored, so what was read is what a
-//!   handler is told that heard of all changes before, and of none after. (A worker that begins between the read and the look
-//!   is seen on its desk. One that begins after the look tells what it does when the intake is unlocked, over what was read.)
-//! * on a desk: it may have been read as it was or as it is, or be gone already, and be told still or not. So what was read
-//!   is left, the key is noted as **passed**, and the next that the worker tells of it counts as the first; if it tells nothing
-//!   more, it settles the matter at the end, while it has the key still, by what is stored.
+//! * on no desk: then no change of it can have been stored and not told, or told and not stored,
+//!   so what was read is what a handler is told that heard of all changes before, and of none
+//!   after. (A worker that begins between the read and the look is seen on its desk. One that
+//!   begins after the look tells what it does when the intake is unlocked, over what was read.)
+//! * on a desk: it may have been read as it was or as it is, or be gone already, and be told still
+//!   or not. So what was read is left, the key is noted as **passed**, and the next that the
+//!   worker tells of it counts as the first; if it tells nothing more, it settles the matter at
+//!   the end, while it has the key still, by what is stored.
 //!
-//! With everything on a desk a walk waits for the end of that. So a handler's first word of a key is always the state after
-//! all that it was not told of, and the last is what is stored; what it is told of a key is in order because who tells it has
-//! the key.
+//! With everything on a desk a walk waits for the end of that. So a handler's first word of a key
+//! is always the state after all that it was not told of, and the last is what is stored; what it
+//! is told of a key is in order because who tells it has the key.
 //!
 //! | rule | because otherwise |
 //! | --- | --- |
@@ -30,8 +33,8 @@
 //! | a worker clears its desk before it settles | a walk in between would note a key that nobody settles any more |
 //! | it lets the key go only after that | another's change would be told before what is settled |
 //!
-//! Locks: an intake's, then one desk's or one shard's of the store. No user code runs under any of them: what is of no more
-//! use comes back to whoever called, to be dropped later.
+//! Locks: an intake's, then one desk's or one shard's of the store. No user code runs under any of
+//! them: what is of no more use comes back to whoever called, to be dropped later.
 
 mod desks;
 #[cfg(test)]
@@ -64,7 +67,8 @@ impl<K> Default for Spent<K> {
 }
 
 impl<K> Spent<K> {
-    /// Drops all of it. One by one: a second object whose drop panics, beside a first, would end the process.
+    /// Drops all of it. One by one: a second object whose drop panics, beside a first, would end
+    /// the process.
     pub(super) fn end(self) {
         let Self { steps, buffers, found } = self;
         let waiting = buffers.into_iter().flat_map(|mut buffer| std::iter::from_fn(move || buffer.pop()));

@@ -1,5 +1,6 @@
-//! The protocol in any order of its steps: workers that begin, store, tell one handler after the other and end; handlers that
-//! come, walk and take. Each step is what runs under one lock, so an order of steps is a schedule of threads.
+//! The protocol in any order of its steps: workers that begin, store, tell one handler after the
+//! other and end; handlers that come, walk and take. Each step is what runs under one lock, so an
+//! order of steps is a schedule of threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -261,8 +262,8 @@ proptest! {
     }
 }
 
-/// Who changes what it was told at once has always as much waiting: its walk has a turn for each stride of what it is told, no
-/// more and no fewer.
+/// Who changes what it was told at once has always as much waiting: its walk has a turn for each
+/// stride of what it is told, no more and no fewer.
 #[test]
 fn a_walk_takes_turns_with_what_waits() {
     const OBJECTS: usize = 2_000;

@@ -1,9 +1,10 @@
-//! The facade of the protocol: its locks are `parking_lot`'s, and shuttle's under `--cfg deltafifo_shuttle`, for the schedules of
-//! `loom-tests/src/handlers`. (tokio's `Notify` and `watch` stay what they are: all threads of a schedule are one thread of the
-//! system, so a call of theirs is one step.)
+//! The facade of the protocol: its locks are `parking_lot`'s, and shuttle's under
+//! `--cfg deltafifo_shuttle`, for the schedules of `loom-tests/src/handlers`. (tokio's `Notify`
+//! and `watch` stay what they are: all threads of a schedule are one thread of the system, so a
+//! call of theirs is one step.)
 //!
-//! A [`mutant!`] line stands where a deliberate defect would stand: it is nothing in a build that ships, and in schedules only
-//! what was chosen. Read over them.
+//! A [`mutant!`] line stands where a deliberate defect would stand: it is nothing in a build that
+//! ships, and in schedules only what was chosen. Read over them.
 
 #[cfg(deltafifo_shuttle)]
 pub mod mutants;

@@ -1,5 +1,6 @@
-//! Deliberate defects of the protocol, for `ci/shuttle.sh`: with each of them some schedule must fail. One of them, or none, is
-//! chosen when a program of schedules starts; this file and every `mutant!` line exist in schedules only.
+//! Deliberate defects of the protocol, for `ci/shuttle.sh`: with each of them some schedule must
+//! fail. One of them, or none, is chosen when a program of schedules starts; this file and every
+//! `mutant!` line exist in schedules only.
 
 deltafifo::mutants! {
     LooksBeforeItReads: "a walk looks at the desks and reads then",

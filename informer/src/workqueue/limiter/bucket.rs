@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::RateLimiter;
 
-/// A token bucket for all keys (client-go `TypedBucketRateLimiter`): who finds it empty has a token reserved, and waits
-/// for it. Failures are not counted.
+/// A token bucket for all keys (client-go `TypedBucketRateLimiter`): who finds it empty has a
+/// token reserved, and waits for it. Failures are not counted.
 pub struct BucketRateLimiter {
     /// What is missing in the bucket, as the time when it is full again.
     full_at: Mutex<Instant>,
@@ -17,8 +17,8 @@ pub struct BucketRateLimiter {
 }
 
 impl BucketRateLimiter {
-    /// A bucket of `burst` tokens, full, that gets one `every` so often: ten a second are one every 100 ms. One of 0
-    /// tokens makes each wait its turn.
+    /// A bucket of `burst` tokens, full, that gets one `every` so often: ten a second are one
+    /// every 100 ms. One of 0 tokens makes each wait its turn.
     #[must_use]
     pub fn new(every: Duration, burst: u32) -> Self {
         Self { full_at: Mutex::new(Instant::now()), every, burst: every.saturating_mul(burst) }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::RateLimiter;
 
-/// The longest delay of several limiters, each of which is asked (client-go `TypedMaxOfRateLimiter`).
+/// The longest delay of several limiters, each of which is asked (client-go
+/// `TypedMaxOfRateLimiter`).
 pub struct MaxOfRateLimiter<K>(Vec<Box<dyn RateLimiter<K>>>);
 
 impl<K> MaxOfRateLimiter<K> {
@@ -29,7 +30,8 @@ impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// Another limiter's delay, but never more than a maximum (client-go `TypedWithMaxWaitRateLimiter`).
+/// Another limiter's delay, but never more than a maximum (client-go
+/// `TypedWithMaxWaitRateLimiter`).
 pub struct WithMaxWaitRateLimiter<L> {
     limiter: L,
     max: Duration,
@@ -57,8 +59,8 @@ impl<K, L: RateLimiter<K>> RateLimiter<K> for WithMaxWaitRateLimiter<L> {
     }
 }
 
-/// Another limiter's delay and a random part of it more, so that keys that failed together do not come back together
-/// (as client-go's `wait.Jitter`).
+/// Another limiter's delay and a random part of it more, so that keys that failed together do not
+/// come back together (as client-go's `wait.Jitter`).
 pub struct JitteredRateLimiter<L> {
     limiter: L,
     percent: u32,

@@ -6,7 +6,8 @@ use super::super::Key;
 use super::RateLimiter;
 use super::failures::Failures;
 
-/// One delay for a key's first failures, another for those after (client-go `TypedItemFastSlowRateLimiter`).
+/// One delay for a key's first failures, another for those after (client-go
+/// `TypedItemFastSlowRateLimiter`).
 ///
 /// A key that failed takes room, O(1), until it is forgotten.
 pub struct ItemFastSlowRateLimiter<K> {

@@ -1,4 +1,5 @@
-//! How long a key waits that is added rate-limited: the trait, and client-go's limiters under client-go's names.
+//! How long a key waits that is added rate-limited: the trait, and client-go's limiters under
+//! client-go's names.
 
 mod bucket;
 mod combined;
@@ -28,8 +29,9 @@ pub trait RateLimiter<K>: Send + Sync {
     fn num_requeues(&self, key: &K) -> u32;
 }
 
-/// What client-go gives controllers (`DefaultTypedControllerRateLimiter`): the longer of 5 ms, doubled with each failure of
-/// the key up to 1000 s, and a bucket for all keys of 100 that gets 10 a second.
+/// What client-go gives controllers (`DefaultTypedControllerRateLimiter`): the longer of 5 ms,
+/// doubled with each failure of the key up to 1000 s, and a bucket for all keys of 100 that gets
+/// 10 a second.
 ///
 /// ```
 /// use deltafifo_informer::workqueue::{RateLimiter, default_controller_rate_limiter};
@@ -49,8 +51,8 @@ pub fn default_controller_rate_limiter<K: Key>() -> MaxOfRateLimiter<K> {
     ])
 }
 
-/// What client-go gives those who want no bucket beside it (`DefaultTypedItemBasedRateLimiter`): 1 ms, doubled with each
-/// failure of the key up to 1000 s.
+/// What client-go gives those who want no bucket beside it (`DefaultTypedItemBasedRateLimiter`): 1
+/// ms, doubled with each failure of the key up to 1000 s.
 ///
 /// ```
 /// use deltafifo_informer::workqueue::{RateLimiter, default_item_based_rate_limiter};

@@ -92,7 +92,8 @@ impl Plain {
         let (name, version) = (object.key()?, object.version()?);
         let counts = match self.ask(name) {
             None => true,
-            // A deletion ends all writes of that object, and those of another one that are no newer.
+            // A deletion ends all writes of that object, and those of another one that are no
+            // newer.
             Some(known) if known.is_gone => version > known.version && !object.is_same(&known.object),
             Some(known) => version >= known.version,
         };

@@ -1,5 +1,6 @@
-//! `Fifo` and `Heap` beside a list in the order in which keys came. A handler may take another key, so that several are in
-//! hand at once; what comes meanwhile, up to its end, is part of the same operations.
+//! `Fifo` and `Heap` beside a list in the order in which keys came. A handler may take another
+//! key, so that several are in hand at once; what comes meanwhile, up to its end, is part of the
+//! same operations.
 
 mod plain;
 

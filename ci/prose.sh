@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Checks the prose that a machine can check: the length of lines, how sentences begin, and names
+# that CONTRIBUTING.md rules out. Files in `ci/prose-exceptions.txt` are left out: they are still to
+# be rewritten. A file there without a violation is an error, so the list only shrinks.
+# `prose.sh --all` prints every violation, of files in the list too.
+#
+# What it does not prove: that a sentence is true, or easy to read.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# Prints `path:line:text` of every line of prose: comments of Rust and shell, and Markdown outside
+# code fences.
+prose() {
+  git ls-files '*.rs' '*.sh' .ci/run '*.md' | while IFS= read -r file; do
+    case $file in
+      *.rs) grep -HnE '^ *//|[^:"]// ' "$file" | sed -E 's|^([^:]*:[0-9]*:)( *)([^/].*)?(// .*)$|\1\4|' || true ;;
+      *.md) awk -v file="$file" '/^ *```/ { code = !code; next } !code { print file ":" FNR ":" $0 }' "$file" ;;
+      *) grep -HnE '^ *# ' "$file" || true ;;
+    esac
+  done
+}
+
+# Table rows, code and lines with an address are left out.
+long_lines() {
+  git ls-files '*.rs' '*.sh' .ci/run '*.md' | LC_ALL=C xargs awk '
+    FNR == 1 { code = 0 }
+    { is_comment = /^ *(\/\/|# )/; is_markdown = FILENAME ~ /\.md$/ }
+    !is_markdown && !is_comment { code = 0 }
+    (is_markdown || is_comment) && /^ *(\/\/[\/!]? *|# *)?```/ { code = !code; next }
+    !(is_markdown || is_comment) || code || /https?:/ || /^ *(\/\/[\/!])? *\|/ { next }
+    # Continuation bytes of UTF-8 take no column.
+    { text = $0; gsub(/[\200-\277]/, "", text)
+      if (length(text) > 100) print FILENAME ":" FNR ": longer than 100 columns" }'
+}
+
+patterns() {
+  local sentence='(^[^:]*:[0-9]+: *(//[/!]?|#|[-*]|[0-9]+\.)? *|[.:] )'
+  local text
+  text=$(prose)
+  find_in() { # message, pattern
+    grep -E "$2" <<<"$text" | sed -E "s|^([^:]*:[0-9]+):.*|\1: $1|" || true
+  }
+  find_in "a sentence begins with What, Who, The same or Again" \
+    "$sentence(What|Who|Whoever|Whose|The same|Again)\b[^?]*$"
+  find_in "\"who\" without a noun before it" \
+    '\b(of|by|for|to|with|and|or|from|but|than) who(ever)?\b'
+}
+
+names() {
+  git ls-files '*.rs' | xargs grep -nE \
+    '\b(struct|enum|trait|type|fn|mod|use) +([a-z_:]*::)?(Told|Taken|Spent|News|Said|Heard|strangers|unharmed)\b' |
+    sed -E 's|^([^:]*:[0-9]+):.*|\1: a name that CONTRIBUTING.md rules out|' || true
+}
+
+exceptions=ci/prose-exceptions.txt
+[[ ${1:-} == --all ]] && exceptions=/dev/null
+found=$({ long_lines; patterns; names; } | sort -t: -k1,1 -k2,2n)
+excepted=$(grep -v '^#' "$exceptions" || true)
+report=$(awk -F: -v list="$excepted" -v name="$exceptions" '
+  BEGIN { n = split(list, file, "\n"); for (i = 1; i <= n; i++) excepted[file[i]] = file[i] != "" }
+  excepted[$1] { used[$1] = 1; next }
+  $0 != "" { print }
+  END { for (i = 1; i <= n; i++) if (file[i] != "" && !used[file[i]])
+    print name ": " file[i] " has no violation: remove its line" }' <<<"$found")
+if [[ -n $report ]]; then
+  printf '%s\n' "$report"
+  exit 1
+fi
+echo "ok: prose, $(wc -l <<<"$excepted") exceptions"

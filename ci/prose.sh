@@ -4,7 +4,7 @@
 # be rewritten. A file there without a violation is an error, so the list only shrinks.
 # `prose.sh --all` prints every violation, of files in the list too.
 #
-# What it does not prove: that a sentence is true, or easy to read.
+# It does not prove that a sentence is true, or easy to read.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -29,16 +29,16 @@ pub struct Cli {
     #[arg(long, value_name = "N,M", value_delimiter = ',')]
     pub objects: Vec<NonZero<usize>>,
     /// A LIST response of pods, JSON or gzipped JSON, repeated under new names up to N; generated
-    /// objects otherwise [peers]
+    /// objects otherwise (needs peers)
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
     /// Workloads, separated by commas: initial, relist, churn, events, stall, readers, queries,
-    /// slow-handler, workqueue [peers], memory, or all; initial and relist otherwise
+    /// slow-handler, workqueue (needs peers), memory, or all; initial and relist otherwise
     #[arg(long, value_name = "A,B", value_parser = workloads_named)]
     workload: Option<Named<Workload>>,
     /// Engines, separated by commas: deltafifo, deltafifo-skip, deltafifo-1-thread,
-    /// deltafifo-lane, deltafifo-single, mutex, dashmap, floor, kube-writer [peers],
-    /// kube-writer-arc [peers], client-go-deltafifo, client-go-realfifo, client-go-informer; all
+    /// deltafifo-lane, deltafifo-single, mutex, dashmap, floor, kube-writer (needs peers),
+    /// kube-writer-arc (needs peers), client-go-deltafifo, client-go-realfifo, client-go-informer; all
     /// that are there otherwise
     #[arg(long, value_name = "A,B", value_parser = engines_named)]
     engine: Option<Named<EngineName>>,
@@ -52,20 +52,20 @@ pub struct Cli {
     /// Measure clients of a real API server instead: from their start until a handler was told of
     /// all config maps, and then a relist of which 1 % has changed. The config maps, 1 kB each,
     /// are made in the namespace deltafifo-bench-N, if they are not there, and stay; whose server
-    /// it is must allow that [peers]
+    /// it is must allow that (needs peers)
     #[arg(
         long,
         value_name = "KUBECONFIG",
         conflicts_with_all = ["input", "workload", "engine", "seconds", "from"]
     )]
     pub server: Option<PathBuf>,
-    /// Clients of the server, separated by commas; all that are there otherwise [peers]
+    /// Clients of the server, separated by commas; all that are there otherwise (needs peers)
     #[arg(long, value_name = "A,B", value_delimiter = ',', requires = "server")]
     pub client: Vec<ClientName>,
     /// Where to write the figures as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Where to write the report: a page with plots, index.html, and the plots as SVG files [peers]
+    /// Where to write the report: a page with plots, index.html, and the plots as SVG files (needs peers)
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
     /// Measure nothing, but take the figures that an earlier run wrote with --json

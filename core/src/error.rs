@@ -51,6 +51,12 @@ pub enum OfferError {
         /// The scope of the relist.
         scope: String,
     },
+    /// The queue is relisted scope by scope.
+    #[error(
+        "the queue has scopes, so it is not relisted as a whole, and the object was not queued: relist \
+         each scope, or remove them first"
+    )]
+    HasScopes,
 }
 
 /// A scope was not added to a queue.
@@ -320,7 +326,9 @@ impl From<OfferError> for StoreError {
     fn from(error: OfferError) -> Self {
         match error {
             OfferError::Key(error) => Self::Key(error),
-            error @ (OfferError::Transform { .. } | OfferError::OutOfScope { .. }) => Self::Refused(error),
+            error @ (OfferError::Transform { .. } | OfferError::OutOfScope { .. } | OfferError::HasScopes) => {
+                Self::Refused(error)
+            }
         }
     }
 }

@@ -77,9 +77,11 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     ) -> Result<(), StoreError> {
         let listed = list.iter().map(|(key, _)| key).chain(list.kept());
         let unlisted = if list.keeps_unlisted() { Vec::new() } else { self.core.unlisted(listed) };
+        // Released here, with nothing locked: what a relist of a scope says nothing about.
+        let unlisted = unlisted.into_iter().filter(|(key, _)| list.covers(key));
         self.core.table.reserve(list.len());
         let mut writer = Writer::new(&self.core);
-        let deletions = unlisted.into_iter().map(|(key, object)| {
+        let deletions = unlisted.map(|(key, object)| {
             let old = writer.write(&key, None);
             (DeletedFinalStateUnknown { key, obj: Some(object) }, old)
         });

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::Delta;
 use crate::engine::release::OneByOne;
 use crate::engine::sync::Arc;
+use crate::scope::Within;
 
 /// One event of an [`InOrderFifo`](crate::InOrderFifo): what an offer brought, as it came.
 #[non_exhaustive]
@@ -61,11 +62,13 @@ pub struct ReplacedAll<T> {
     objects: OneByOne<Vec<Arc<T>>>,
     kept: Vec<Box<str>>,
     keeps_unlisted: bool,
+    /// The keys that it is about; `None`: all.
+    within: Option<Within>,
 }
 
 impl<T> ReplacedAll<T> {
     pub(super) fn new(version: &str, keys: Keys, objects: OneByOne<Vec<Arc<T>>>, kept: Vec<Box<str>>) -> Self {
-        Self { version: version.into(), keys, objects, kept, keeps_unlisted: false }
+        Self { version: version.into(), keys, objects, kept, keeps_unlisted: false, within: None }
     }
 
     /// The list's version.
@@ -104,6 +107,18 @@ impl<T> ReplacedAll<T> {
     #[must_use]
     pub fn keeps_unlisted(&self) -> bool {
         self.keeps_unlisted
+    }
+
+    /// Whether a key that is known and not listed is gone by this relist. False for every key outside
+    /// of the scope, if this is the relist of one (see
+    /// [`add_scope`](crate::InOrderFifo::add_scope)). May run the predicate of a scope.
+    #[must_use]
+    pub fn covers(&self, key: &str) -> bool {
+        !self.keeps_unlisted && self.within.as_ref().is_none_or(|within| within.contains(key))
+    }
+
+    pub(super) fn within(self, within: Within) -> Self {
+        Self { within: Some(within), ..self }
     }
 
     pub(super) fn keeping_unlisted(self) -> Self {

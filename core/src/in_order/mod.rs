@@ -7,6 +7,7 @@
 //! | `log` | the order of events, and whose turn it is |
 //! | `pop`, `turn` | taking a turn, and its guard |
 //! | `apply` | an event's way into the fused store |
+//! | `scope` | parts of the queue that are relisted each for itself |
 //! | `roles` | the queue behind the traits |
 //!
 //! Of the queue by key it shares the store's slots, `has_synced` and the depth gauge
@@ -18,12 +19,14 @@ mod log;
 mod offer;
 mod pop;
 mod roles;
+mod scope;
 mod turn;
 
 use crate::engine::release::release;
-use crate::engine::sync::Arc;
+use crate::engine::sync::{Arc, Mutex};
 use crate::error::{BoxError, Closed, KeyError};
 use crate::fifo::{Depth, Initial};
+use crate::scope::Scopes;
 use crate::store::transform::Transform;
 use crate::store::{Core, Transformer};
 use crate::{IndexReader, Indexer, KeyFunc, KeySource, Meta};
@@ -98,6 +101,7 @@ pub struct InOrderFifo<T, M> {
     /// Whether the core's slots hold a store.
     is_fused: bool,
     log: Log<T>,
+    scopes: Mutex<Scopes>,
     initial: Initial,
     depth: Depth,
     transform: Transform<T>,
@@ -226,6 +230,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
                 core,
                 is_fused,
                 log: Log::new(),
+                scopes: Mutex::new(Scopes::default()),
                 initial: Initial::new(),
                 depth: Depth::new(None),
                 transform: Transform::new(transformer),

@@ -7,6 +7,7 @@ use crate::engine::release::{OneByOne, Rest};
 use crate::engine::sync::{Arc, mutant};
 use crate::error::{OfferError, RelistError};
 use crate::key::{KeyBuf, as_str};
+use crate::scope::Within;
 use crate::{Delta, DeltaObject, DeltaType, KeySource, Meta, Refused};
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
@@ -61,17 +62,29 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// [`RelistError::RefusedWhole`]: an object has no key, or the transformer failed for it. Nothing was queued, and an
     /// unpopulated queue stays so.
     pub fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), RelistError> {
+        self.check_no_scopes()?;
+        self.push_all(self.all_or_none(list, None, version)?);
+        Ok(())
+    }
+
+    /// A list that is refused whole if one of its objects is.
+    pub(super) fn all_or_none(
+        &self,
+        list: Vec<Arc<T>>,
+        within: Option<&Within>,
+        version: &str,
+    ) -> Result<ReplacedAll<T>, RelistError> {
         let mut keys = Keys::with_capacity(list.len());
         let mut objects = OneByOne(Vec::with_capacity(list.len()));
         let mut list = Rest(list.into_iter());
         for object in list.0.by_ref() {
             let index = objects.len();
             let keyed = keys.add(|text| self.core.keys.write(&object, text)).map_err(OfferError::from);
+            let keyed = keyed.and_then(|key| check_scope(within, key).map(|()| key));
             let transformed = keyed.and_then(|key| self.transform(key, object));
             objects.push(transformed.map_err(|source| RelistError::RefusedWhole { index, source })?);
         }
-        self.push_all(ReplacedAll::new(version, keys, objects, Vec::new()));
-        Ok(())
+        Ok(ReplacedAll::new(version, keys, objects, Vec::new()))
     }
 
     /// The same with what can be had of a list: each of `kept` is listed, too, but has no object
@@ -106,7 +119,11 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         kept: impl IntoIterator<Item = &'k str>,
         version: &str,
     ) -> Vec<Refused> {
-        let (all, refused) = self.all_but_refused(list, kept.into_iter().map(Box::from).collect(), version);
+        let kept = kept.into_iter().map(Box::from).collect();
+        if self.check_no_scopes().is_err() {
+            return all_refused(list);
+        }
+        let (all, refused) = self.all_but_refused(list, kept, None, version);
         self.push_all(all);
         refused
     }
@@ -115,34 +132,45 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// nothing: any key that is not listed may be its own. A handler with a store of its own finds
     /// that out by [`ReplacedAll::keeps_unlisted`]. Returns the objects that were refused.
     pub fn replace_keeping_unlisted(&self, list: Vec<Arc<T>>, version: &str) -> Vec<Refused> {
-        let (all, refused) = self.all_but_refused(list, Vec::new(), version);
+        if self.check_no_scopes().is_err() {
+            return all_refused(list);
+        }
+        let (all, refused) = self.all_but_refused(list, Vec::new(), None, version);
         self.push_all(all.keeping_unlisted());
         refused
     }
 
     /// A list without what is refused, whose keys are kept if it has any.
-    fn all_but_refused(
+    pub(super) fn all_but_refused(
         &self,
         list: Vec<Arc<T>>,
         mut kept: Vec<Box<str>>,
+        within: Option<&Within>,
         version: &str,
     ) -> (ReplacedAll<T>, Vec<Refused>) {
         let (mut keys, mut objects, mut refused) = (Keys::with_capacity(list.len()), OneByOne(Vec::new()), Vec::new());
         let mut list = Rest(list.into_iter().enumerate());
         for (index, object) in list.0.by_ref() {
-            let source = match keys.add(|text| self.core.keys.write(&object, text)) {
-                Ok(key) => match self.transform(key, object) {
-                    Ok(object) => {
-                        objects.push(object);
-                        continue;
-                    }
-                    Err(source) => {
-                        kept.push(key.into());
+            let keyed = keys.add(|text| self.core.keys.write(&object, text));
+            let source = match keyed.map_err(OfferError::from) {
+                Ok(key) => match check_scope(within, key) {
+                    Ok(()) => match self.transform(key, object) {
+                        Ok(object) => {
+                            objects.push(object);
+                            continue;
+                        }
+                        Err(source) => {
+                            kept.push(key.into());
+                            keys.pop();
+                            source
+                        }
+                    },
+                    Err(outside) => {
                         keys.pop();
-                        source
+                        outside
                     }
                 },
-                Err(source) => source.into(),
+                Err(source) => source,
             };
             refused.push(Refused { index, source });
         }
@@ -180,8 +208,25 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.transform.apply(&self.core.keys, key.as_bytes(), object)
     }
 
-    fn push(&self, entry: Entry<T>) {
+    pub(super) fn push(&self, entry: Entry<T>) {
         self.depth.add(entry.weight());
         self.log.push(entry);
     }
+}
+
+/// Fails for a key that does not belong to the scope of a relist.
+fn check_scope(within: Option<&Within>, key: &str) -> Result<(), OfferError> {
+    match within {
+        Some(within) if !within.contains(key) => {
+            let scope = within.scope.name().to_owned();
+            Err(OfferError::OutOfScope { key: key.to_owned(), scope })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The answer to a relist of the whole queue where that has scopes.
+fn all_refused<T>(list: Vec<Arc<T>>) -> Vec<Refused> {
+    let list = OneByOne(list);
+    (0..list.len()).map(|index| Refused { index, source: OfferError::HasScopes }).collect()
 }

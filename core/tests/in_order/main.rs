@@ -9,6 +9,7 @@ mod offers;
 mod real_fifo;
 mod relists;
 mod rig;
+mod scopes;
 mod stress;
 mod synced;
 mod turns;

@@ -1,0 +1,164 @@
+//! Scopes of the in-order queue: each has relists of its own.
+
+use super::InOrderFifo;
+use super::event::{Entry, Event, Keys, ReplacedAll};
+use crate::engine::release::OneByOne;
+use crate::engine::sync::Arc;
+use crate::error::{RelistError, ScopeError};
+use crate::scope::{KeyScope, ScopeId, Within, check_common_keys};
+use crate::{Meta, Refused};
+
+impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
+    /// Adds a scope, which is then relisted by itself with [`replace_in`](Self::replace_in): as
+    /// [`DeltaFifo::add_scope`](crate::DeltaFifo::add_scope), but that relists queue one after
+    /// another, so none is superseded, and that a predicate is asked about stored keys only, and not
+    /// about queued ones.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deltafifo::{InOrderFifo, Indexer, KeyFunc, KeyScope, NoMeta};
+    ///
+    /// let keys = KeyFunc::custom(NoMeta, |key: &String| Ok(key.clone()));
+    /// let fifo = InOrderFifo::over(Indexer::builder(keys).build()?).build();
+    /// let blue = fifo.add_scope(KeyScope::keys("blue", |key| key.starts_with("blue/")))?;
+    /// let green = fifo.add_scope(KeyScope::keys("green", |key| key.starts_with("green/")))?;
+    /// let objects = |keys: &[&str]| keys.iter().map(|key| Arc::new((*key).to_owned())).collect();
+    /// fifo.replace_in(&green, objects(&["green/a"]), "1")?;
+    /// fifo.replace_in(&blue, objects(&["blue/a", "blue/b"]), "1")?;
+    /// fifo.replace_in(&blue, objects(&["blue/b"]), "2")?;
+    /// while let Some(mut turn) = fifo.try_pop() {
+    ///     turn.apply(|_, _| ())?;
+    /// }
+    /// let mut stored = fifo.store().list_keys();
+    /// stored.sort();
+    /// assert_eq!(stored, ["blue/b", "green/a"]);
+    /// assert!(fifo.has_synced());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ScopeError`], as there. Nothing was changed.
+    ///
+    /// # Panics
+    /// If the predicate of a scope panics.
+    pub fn add_scope(&self, scope: KeyScope) -> Result<ScopeId, ScopeError> {
+        if scope.is_namespace() && !self.core.keys.is_meta_namespace() {
+            return Err(ScopeError::NeedsNames { scope: scope.name().to_owned() });
+        }
+        let rivals = self.scopes.lock().rivals(&scope);
+        if !rivals.is_empty() {
+            check_common_keys(&scope, &rivals, self.core.known().map(|(key, _)| key))?;
+        }
+        self.scopes.lock().add(scope, || self.initial.claim())
+    }
+
+    /// Queues a relist of a scope as one event: these are all objects of the scope, as of `version`.
+    /// See [`replace`](Self::replace).
+    ///
+    /// # Errors
+    /// [`RelistError::RefusedWhole`]: an object has no key or one outside of the scope, or the
+    /// transformer failed for it. [`RelistError::UnknownScope`]: the scope was removed, or is another
+    /// queue's. Nothing was queued.
+    pub fn replace_in(&self, scope: &ScopeId, list: Vec<Arc<T>>, version: &str) -> Result<(), RelistError> {
+        let mut list = OneByOne(list);
+        let within = self.within(scope)?;
+        let all = self.all_or_none(list.take(), Some(&within), version)?;
+        self.push_within(within, all)
+    }
+
+    /// Does the same with what can be had of a list: see [`replace_keeping`](Self::replace_keeping).
+    /// Returns the objects that were refused, those outside of the scope among them.
+    ///
+    /// # Errors
+    /// [`RelistError::UnknownScope`]: nothing was queued.
+    pub fn replace_keeping_in<'k>(
+        &self,
+        scope: &ScopeId,
+        list: Vec<Arc<T>>,
+        kept: impl IntoIterator<Item = &'k str>,
+        version: &str,
+    ) -> Result<Vec<Refused>, RelistError> {
+        let mut list = OneByOne(list);
+        let within = self.within(scope)?;
+        let kept = kept.into_iter().map(Box::from).collect();
+        let (all, refused) = self.all_but_refused(list.take(), kept, Some(&within), version);
+        self.push_within(within, all)?;
+        Ok(refused)
+    }
+
+    /// Does the same, and deletes nothing: see
+    /// [`replace_keeping_unlisted`](Self::replace_keeping_unlisted).
+    ///
+    /// # Errors
+    /// [`RelistError::UnknownScope`]: nothing was queued.
+    pub fn replace_keeping_unlisted_in(
+        &self,
+        scope: &ScopeId,
+        list: Vec<Arc<T>>,
+        version: &str,
+    ) -> Result<Vec<Refused>, RelistError> {
+        let mut list = OneByOne(list);
+        let within = self.within(scope)?;
+        let (all, refused) = self.all_but_refused(list.take(), Vec::new(), Some(&within), version);
+        self.push_within(within, all.keeping_unlisted())?;
+        Ok(refused)
+    }
+
+    /// Ends the wait of the initial population for the first list of `scope`. O(scopes).
+    pub fn waive_initial(&self, scope: &ScopeId) {
+        let synced = self.scopes.lock().waive(scope) && self.initial.commit();
+        if synced {
+            self.initial.announce();
+        }
+    }
+
+    /// Removes a scope: a relist of it without objects is queued, so in its turn the scope's keys are
+    /// deleted. Stop what feeds the scope first: a key that is offered later stays. O(scopes).
+    ///
+    /// # Errors
+    /// [`RelistError::UnknownScope`] if it was removed before.
+    pub fn remove_scope(&self, scope: &ScopeId) -> Result<(), RelistError> {
+        let mut scopes = self.scopes.lock();
+        let within = scopes.within(scope).ok_or_else(|| unknown(scope))?;
+        let synced = scopes.remove(scope) && self.initial.commit();
+        drop(scopes);
+        let none = ReplacedAll::new("", Keys::with_capacity(0), OneByOne::default(), Vec::new());
+        self.push(Entry { event: Event::ReplacedAll(Box::new(none.within(within))), hash: None, marks: 0 });
+        if synced {
+            self.initial.announce();
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_no_scopes(&self) -> Result<(), RelistError> {
+        if self.scopes.lock().is_empty() { Ok(()) } else { Err(RelistError::HasScopes) }
+    }
+
+    fn within(&self, scope: &ScopeId) -> Result<Within, RelistError> {
+        self.scopes.lock().within(scope).ok_or_else(|| unknown(scope))
+    }
+
+    fn push_within(&self, within: Within, list: ReplacedAll<T>) -> Result<(), RelistError> {
+        let mut scopes = self.scopes.lock();
+        let scope = within.scope.clone();
+        if scopes.within(&scope).is_none() {
+            return Err(unknown(&scope));
+        }
+        let marks = usize::from(scopes.is_awaited(&scope));
+        self.initial.marked(marks);
+        // Before anybody can take it: what is taken behind the last first list is to find the initial
+        // population ended.
+        let synced = scopes.listed(&scope, list.version()) && self.initial.commit();
+        drop(scopes);
+        let event = Event::ReplacedAll(Box::new(list.within(within)));
+        self.push(Entry { event, hash: None, marks });
+        if synced {
+            self.initial.announce();
+        }
+        Ok(())
+    }
+}
+
+fn unknown(scope: &ScopeId) -> RelistError {
+    RelistError::UnknownScope { scope: scope.name().to_owned() }
+}

@@ -1,6 +1,6 @@
 //! Scopes: parts of a queue that are relisted each for itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
@@ -387,4 +387,90 @@ fn scopes_over_a_store_elsewhere_delete_what_each_did_not_list() {
     assert_eq!(fifo.remove_scope(&blue).unwrap().deleted, 2);
     handle();
     assert_eq!(known.list_keys(), ["green/a"]);
+}
+
+/// A plain model of a queue with scopes: what is stored once everything is handled.
+#[derive(Default)]
+struct Model {
+    stored: HashMap<String, u64>,
+    /// Per scope the keys that the open relist has listed, or that were written since it began.
+    open: HashMap<usize, HashSet<String>>,
+}
+
+impl Model {
+    fn write(&mut self, scope: usize, key: &str, version: u64) {
+        self.stored.insert(key.to_owned(), version);
+        if let Some(listed) = self.open.get_mut(&scope) {
+            listed.insert(key.to_owned());
+        }
+    }
+
+    fn commit(&mut self, scope: usize) {
+        let listed = self.open.remove(&scope).expect("it is open");
+        let prefix = format!("{}/", NAMESPACES[scope]);
+        self.stored.retain(|key, _| !key.starts_with(&prefix) || listed.contains(key));
+    }
+}
+
+const NAMESPACES: [&str; 3] = ["blue", "green", "red"];
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+#[test]
+fn random_histories_of_three_scopes_end_as_the_model_says() {
+    for seed in 1..=if cfg!(miri) { 2 } else { 300 } {
+        let mut state = seed;
+        let mut random = move |below: u64| {
+            state = u64::wrapping_mul(state, 6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from((state >> 33) % below).unwrap()
+        };
+        let fifo = fused();
+        let scopes = NAMESPACES.map(|name| fifo.add_scope(KeyScope::namespace(name)).unwrap());
+        let mut relists: [Option<_>; 3] = [None, None, None];
+        let mut model = Model::default();
+        for version in 1..120 {
+            let (scope, name) = (random(3), NAMES[random(5)]);
+            let key = format!("{}/{name}", NAMESPACES[scope]);
+            match random(10) {
+                0 | 1 => {
+                    // Supersedes the one that is open, whose listed keys no longer count.
+                    relists[scope] = Some(fifo.begin_replace_in(&scopes[scope]));
+                    model.open.insert(scope, HashSet::new());
+                }
+                2 | 3 => {
+                    if let Some(relist) = &mut relists[scope] {
+                        assert!(relist.offer(vec![object(NAMESPACES[scope], name, version)]).unwrap().is_empty());
+                        model.write(scope, &key, version);
+                    }
+                }
+                4 => {
+                    if let Some(relist) = relists[scope].take() {
+                        relist.commit(&version.to_string()).unwrap();
+                        model.commit(scope);
+                    }
+                }
+                5 => {
+                    if relists[scope].take().is_some() {
+                        model.open.remove(&scope);
+                    }
+                }
+                6 | 7 => {
+                    fifo.update(object(NAMESPACES[scope], name, version)).unwrap();
+                    model.write(scope, &key, version);
+                }
+                8 => {
+                    fifo.delete(object(NAMESPACES[scope], name, version)).unwrap();
+                    model.stored.remove(&key);
+                }
+                _ => drain(&fifo),
+            }
+        }
+        drop(relists);
+        drain(&fifo);
+        let stored = fifo.store().list();
+        let stored: HashMap<_, _> = stored
+            .iter()
+            .map(|object| (format!("{}/{}", object.namespace, object.name), object.version.parse::<u64>().unwrap()))
+            .collect();
+        assert_eq!(stored, model.stored, "seed {seed}");
+    }
 }

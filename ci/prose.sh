@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 # Prints `path:line:text` of every line of prose: comments of Rust and shell, and Markdown outside
 # code fences.
 prose() {
-  git ls-files '*.rs' '*.sh' .ci/run '*.md' | while IFS= read -r file; do
+  git ls-files -co --exclude-standard '*.rs' '*.sh' .ci/run '*.md' | while IFS= read -r file; do
     case $file in
       *.rs) grep -HnE '^ *//|[^:"]// ' "$file" | sed -E 's|^([^:]*:[0-9]*:)( *)([^/].*)?(// .*)$|\1\4|' || true ;;
       *.md) awk -v file="$file" '/^ *```/ { code = !code; next } !code { print file ":" FNR ":" $0 }' "$file" ;;
@@ -22,7 +22,7 @@ prose() {
 
 # Table rows, code and lines with an address are left out.
 long_lines() {
-  git ls-files '*.rs' '*.sh' .ci/run '*.md' | LC_ALL=C xargs awk '
+  git ls-files -co --exclude-standard '*.rs' '*.sh' .ci/run '*.md' | LC_ALL=C xargs awk '
     FNR == 1 { code = 0 }
     { is_comment = /^ *(\/\/|# )/; is_markdown = FILENAME ~ /\.md$/ }
     !is_markdown && !is_comment { code = 0 }
@@ -47,7 +47,7 @@ patterns() {
 }
 
 names() {
-  git ls-files '*.rs' | xargs grep -nE \
+  git ls-files -co --exclude-standard '*.rs' | xargs grep -nE \
     '\b(struct|enum|trait|type|fn|mod|use) +([a-z_:]*::)?(Told|Taken|Spent|News|Said|Heard|strangers|unharmed)\b' |
     sed -E 's|^([^:]*:[0-9]+):.*|\1: a name that CONTRIBUTING.md rules out|' || true
 }

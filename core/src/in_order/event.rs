@@ -109,8 +109,8 @@ impl<T> ReplacedAll<T> {
         self.keeps_unlisted
     }
 
-    /// Whether a key that is known and not listed is gone by this relist. False for every key outside
-    /// of the scope, if this is the relist of one (see
+    /// Whether a key that is known and not listed is gone by this relist. False for every key
+    /// outside of the scope, if this is the relist of one (see
     /// [`add_scope`](crate::InOrderFifo::add_scope)). May run the predicate of a scope.
     #[must_use]
     pub fn covers(&self, key: &str) -> bool {

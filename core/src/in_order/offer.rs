@@ -14,8 +14,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// Queues `Added` (client-go `Add`). Never waits; O(1).
     ///
     /// # Errors
-    /// [`OfferError`]: no key, or the transformer failed; nothing was queued. As in client-go the queue counts as
-    /// populated all the same.
+    /// [`OfferError`]: no key, or the transformer failed; nothing was queued. As in client-go the
+    /// queue counts as populated all the same.
     pub fn add(&self, object: Arc<T>) -> Result<(), OfferError> {
         self.offer(DeltaType::Added, object.into())
     }
@@ -59,8 +59,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// ended the list, with its keys, is held beside what is known. Never waits; O(listed).
     ///
     /// # Errors
-    /// [`RelistError::RefusedWhole`]: an object has no key, or the transformer failed for it. Nothing was queued, and an
-    /// unpopulated queue stays so.
+    /// [`RelistError::RefusedWhole`]: an object has no key, or the transformer failed for it.
+    /// Nothing was queued, and an unpopulated queue stays so.
     pub fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), RelistError> {
         self.check_no_scopes()?;
         self.push_all(self.all_or_none(list, None, version)?);

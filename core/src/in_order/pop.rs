@@ -68,7 +68,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// key.
     ///
     /// # Errors
-    /// [`ProcessError`]: the queue is closed and empty, or the handler failed or panicked. A panic goes no further.
+    /// [`ProcessError`]: the queue is closed and empty, or the handler failed or panicked. A panic
+    /// goes no further.
     pub fn process<R, E>(
         &self,
         handler: impl FnOnce(&mut Turn<'_, T, M>) -> Result<R, E>,

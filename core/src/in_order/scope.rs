@@ -11,8 +11,8 @@ use crate::{Meta, Refused};
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// Adds a scope, which is then relisted by itself with [`replace_in`](Self::replace_in): as
     /// [`DeltaFifo::add_scope`](crate::DeltaFifo::add_scope), but that relists queue one after
-    /// another, so none is superseded, and that a predicate is asked about stored keys only, and not
-    /// about queued ones.
+    /// another, so none is superseded, and that a predicate is asked about stored keys only, and
+    /// not about queued ones.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -52,13 +52,13 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.scopes.lock().add(scope, || self.initial.claim())
     }
 
-    /// Queues a relist of a scope as one event: these are all objects of the scope, as of `version`.
-    /// See [`replace`](Self::replace).
+    /// Queues a relist of a scope as one event: these are all objects of the scope, as of
+    /// `version`. See [`replace`](Self::replace).
     ///
     /// # Errors
     /// [`RelistError::RefusedWhole`]: an object has no key or one outside of the scope, or the
-    /// transformer failed for it. [`RelistError::UnknownScope`]: the scope was removed, or is another
-    /// queue's. Nothing was queued.
+    /// transformer failed for it. [`RelistError::UnknownScope`]: the scope was removed, or is
+    /// another queue's. Nothing was queued.
     pub fn replace_in(&self, scope: &ScopeId, list: Vec<Arc<T>>, version: &str) -> Result<(), RelistError> {
         let mut list = OneByOne(list);
         let within = self.within(scope)?;
@@ -66,8 +66,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.push_within(within, all)
     }
 
-    /// Does the same with what can be had of a list: see [`replace_keeping`](Self::replace_keeping).
-    /// Returns the objects that were refused, those outside of the scope among them.
+    /// Does the same with what can be had of a list: see
+    /// [`replace_keeping`](Self::replace_keeping). Returns the objects that were refused, those
+    /// outside of the scope among them.
     ///
     /// # Errors
     /// [`RelistError::UnknownScope`]: nothing was queued.
@@ -112,8 +113,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         }
     }
 
-    /// Removes a scope: a relist of it without objects is queued, so in its turn the scope's keys are
-    /// deleted. Stop what feeds the scope first: a key that is offered later stays. O(scopes).
+    /// Removes a scope: a relist of it without objects is queued, so in its turn the scope's keys
+    /// are deleted. Stop what feeds the scope first: a key that is offered later stays. O(scopes).
     ///
     /// # Errors
     /// [`RelistError::UnknownScope`] if it was removed before.
@@ -146,8 +147,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         }
         let marks = usize::from(scopes.is_awaited(&scope));
         self.initial.marked(marks);
-        // Before anybody can take it: what is taken behind the last first list is to find the initial
-        // population ended.
+        // Before anybody can take it: what is taken behind the last first list is to find the
+        // initial population ended.
         let synced = scopes.listed(&scope, list.version()) && self.initial.commit();
         drop(scopes);
         let event = Event::ReplacedAll(Box::new(list.within(within)));

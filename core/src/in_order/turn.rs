@@ -131,8 +131,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
     /// resync; and the index functions.
     ///
     /// # Errors
-    /// [`StoreError::NoStore`]: nothing was applied, the event is still in hand. [`StoreError::NotIndexed`]: everything
-    /// was; the last index error.
+    /// [`StoreError::NoStore`]: nothing was applied, the event is still in hand.
+    /// [`StoreError::NotIndexed`]: everything was; the last index error.
     pub fn apply(&mut self, handler: impl FnMut(&str, Change<'_, T>)) -> Result<(), StoreError> {
         if !self.fifo.is_fused {
             let key = self.event().and_then(Event::key).unwrap_or(ALL);

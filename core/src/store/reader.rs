@@ -52,8 +52,9 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// ```
     ///
     /// # Errors
-    /// [`IndexError::Conflict`]: a name is given twice, or there is such an index. [`IndexError::Build`]: a function failed
-    /// for a stored object. None of them is added then, and the store is as it was.
+    /// [`IndexError::Conflict`]: a name is given twice, or there is such an index.
+    /// [`IndexError::Build`]: a function failed for a stored object. None of them is added then,
+    /// and the store is as it was.
     pub fn add_indexers(&self, indexers: Indexers<T>) -> Result<(), IndexError> {
         self.core.add_indexers(indexers)
     }
@@ -264,10 +265,11 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// ```
     ///
     /// # Errors
-    /// [`WaitError::Version`]: it is no decimal number, or the queue over this store does not track what is applied.
-    /// [`WaitError::Rewound`]: a list at a lower version was committed during the wait.
-    /// [`WaitError::Closed`]: the queue is closed and has no marker so great, or whoever wrote the store is gone. (While a
-    /// closed queue has one, what is left is waited for: it is still popped.)
+    /// [`WaitError::Version`]: it is no decimal number, or the queue over this store does not
+    /// track what is applied. [`WaitError::Rewound`]: a list at a lower version was committed
+    /// during the wait. [`WaitError::Closed`]: the queue is closed and has no marker so great, or
+    /// whoever wrote the store is gone. (While a closed queue has one, what is left is waited for:
+    /// it is still popped.)
     pub fn wait_for_resource_version(&self, version: &str) -> Result<(), WaitError> {
         self.core.applied.wait(version)
     }

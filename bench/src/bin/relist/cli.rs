@@ -38,8 +38,8 @@ pub struct Cli {
     workload: Option<Named<Workload>>,
     /// Engines, separated by commas: deltafifo, deltafifo-skip, deltafifo-1-thread,
     /// deltafifo-lane, deltafifo-single, mutex, dashmap, floor, kube-writer (needs peers),
-    /// kube-writer-arc (needs peers), client-go-deltafifo, client-go-realfifo, client-go-informer; all
-    /// that are there otherwise
+    /// kube-writer-arc (needs peers), client-go-deltafifo, client-go-realfifo, client-go-informer;
+    /// all that are there otherwise
     #[arg(long, value_name = "A,B", value_parser = engines_named)]
     engine: Option<Named<EngineName>>,
     /// How often everything is measured: 3 times otherwise, or 5 with --server, or once without
@@ -65,7 +65,8 @@ pub struct Cli {
     /// Where to write the figures as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Where to write the report: a page with plots, index.html, and the plots as SVG files (needs peers)
+    /// Where to write the report: a page with plots, index.html, and the plots as SVG files (needs
+    /// peers)
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
     /// Measure nothing, but take the figures that an earlier run wrote with --json

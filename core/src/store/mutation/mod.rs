@@ -152,7 +152,8 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
     /// index function fails has none. O(answers + writes).
     ///
     /// # Errors
-    /// [`MutationError::Index`]: no such index. [`MutationError::Version`] as for [`get_by_key`](Self::get_by_key).
+    /// [`MutationError::Index`]: no such index. [`MutationError::Version`] as for
+    /// [`get_by_key`](Self::get_by_key).
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, MutationError> {
         let now = (self.clock)();
         let own: Vec<(String, Arc<Own<T>>)> = {

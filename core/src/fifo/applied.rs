@@ -1,9 +1,11 @@
-//! Bookmarks, and who holds the applied version back until what came before them is handled.
+//! Bookmarks, and the holds that keep the applied version back until everything before a bookmark
+//! is handled.
 //!
-//! A version is applied when everything offered before its marker is handled, whether that
-//! succeeded, failed or panicked. What is in the queue is before the marker or after it; what is
-//! out of it, or not in it yet, has a [`Hold`] (`engine/ready_queue/tracked.rs` has the cases).
-//! Where that is not tracked there are no holds, and nothing is paid but a look.
+//! A version is applied when everything that was offered before its marker is handled, whether the
+//! handlers succeeded, failed or panicked. A slot in the queue is before or behind the marker; a
+//! slot that is out of the queue, or not in it yet, has a [`Hold`]
+//! (`engine/ready_queue/tracked.rs` has the cases). A queue that does not track has no holds, and
+//! pays one check.
 
 use std::collections::VecDeque;
 
@@ -18,17 +20,17 @@ use crate::scope::{ScopeId, Scopes};
 use crate::store::applied::{Origin, Point, parse};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Everything up to `version` has been offered (client-go `Bookmark`). A marker goes through
-    /// the queue: when everything that was offered before this call is handled, the [applied
-    /// version](Self::applied_version) is `version`, and who
-    /// [waits](Self::wait_for_resource_version) for it is told. It is no offer: it populates
-    /// nothing and wakes no consumer. O(1).
+    /// Declares that everything up to `version` has been offered (client-go `Bookmark`). A marker
+    /// goes through the queue: when everything that was offered before this call is handled, the
+    /// [applied version](Self::applied_version) becomes `version`, and callers that
+    /// [wait](Self::wait_for_resource_version) for it wake. A bookmark is not an offer: it
+    /// populates nothing and wakes no consumer. O(1).
     ///
-    /// Handled is what a handler has ended for, whether it succeeded, failed or panicked; what was
-    /// put back, or whose guard was dropped without a verdict, is not. A version that is smaller
-    /// than one applied before changes nothing. What other threads offer meanwhile may be waited
-    /// for, too. So is a [`Popped`](crate::Popped) or a [`Batch`](crate::Batch) that is forgotten
-    /// (`mem::forget`): for ever.
+    /// A delta is handled when its handler has ended, whether it succeeded, failed or panicked. A
+    /// delta that was put back, or whose guard was dropped without a verdict, is not. A version
+    /// that is smaller than the applied one changes nothing. The version may also wait for deltas
+    /// that other threads offer during the call. It waits for ever for a [`Popped`](crate::Popped)
+    /// or a [`Batch`](crate::Batch) that is leaked (`mem::forget`).
     ///
     /// ```
     /// use std::sync::Arc;
@@ -51,27 +53,25 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ///
     /// # Errors
     /// [`VersionError::NotANumber`]; [`VersionError::NotTracked`] without
-    /// [`track_applied`](crate::DeltaFifoBuilder::track_applied). Then there is no marker.
+    /// [`track_applied`](crate::DeltaFifoBuilder::track_applied). No marker is queued then.
     pub fn bookmark(&self, version: &str) -> Result<(), VersionError> {
         let point = self.core.applied.expect(parse(version)?, Origin::Bookmark)?;
         self.reached(self.queue.mark(point));
         Ok(())
     }
 
-    /// The greatest version up to which everything that was offered is handled, as the
-    /// [`bookmark`](Self::bookmark)s and commits so far tell (client-go
-    /// `LastStoreSyncResourceVersion`). It rises, until a list at a lower version is committed.
-    /// The same as [`IndexReader::applied_version`](crate::IndexReader::applied_version), which
-    /// has the details.
+    /// Returns the greatest version of a [`bookmark`](Self::bookmark) or commit up to which
+    /// everything offered is handled (client-go `LastStoreSyncResourceVersion`). It rises until a
+    /// list at a lower version is committed. See
+    /// [`IndexReader::applied_version`](crate::IndexReader::applied_version) for the details.
     #[must_use]
     pub fn applied_version(&self) -> Option<String> {
         self.core.applied.version()
     }
 
-    /// Blocks until the [applied version](Self::applied_version) is `version` or greater. The same
-    /// as
+    /// Blocks until the [applied version](Self::applied_version) is `version` or greater. See
     /// [`IndexReader::wait_for_resource_version`](crate::IndexReader::wait_for_resource_version),
-    /// which outlives the queue.
+    /// whose handle outlives the queue.
     ///
     /// # Errors
     /// As there.
@@ -79,7 +79,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.core.applied.wait(version)
     }
 
-    /// The same for async callers.
+    /// Waits for a version without blocking the thread.
     ///
     /// # Errors
     /// As for
@@ -90,7 +90,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// [`try_pop`](Self::try_pop) in a queue that tracks what is applied.
+    /// [`try_pop`](Self::try_pop) in a queue that tracks the applied version.
     #[cold] // Others do not pay for the code of it.
     pub(super) fn try_pop_held(&self) -> Option<Popped<'_, T, M>> {
         loop {
@@ -104,7 +104,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Takes what is pending in `slot`, with the hold of its place, or its own if it was parked.
+    /// Takes the pending deltas of `slot`, with the hold of its place in the queue, or with its
+    /// own hold if it was parked.
     #[cold]
     pub(super) fn take_held<'f>(&'f self, slot: QueuedSlot<T>, place: Held<'f, T, M>) -> (Popped<'f, T, M>, usize) {
         let held = self.queue.unpark(&slot).map_or(place, |epoch| Arc::new(Hold { fifo: self, epoch }));
@@ -116,16 +117,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 }
 
 impl<T, M> DeltaFifo<T, M> {
-    /// What is complete now, if anything. Tells who waits: with no lock held.
+    /// Records a point that is complete, if there is one, and wakes waiters. Called with no lock
+    /// held.
     fn reached(&self, point: Option<Point>) {
         if let Some(point) = point {
             self.core.applied.raise(point);
         }
     }
 
-    /// Queues the marker of a relist of `version`, where there can be one. What is complete by
-    /// that, if anything; the caller passes it to [`committed`](Self::committed) once no lock is
-    /// held.
+    /// Queues the marker of a relist at `version`, if the queue tracks and the version is a
+    /// number. Returns the point that is complete by that, if any; the caller passes it to
+    /// [`committed`](Self::committed) once no lock is held.
     pub(super) fn mark_commit(&self, version: &str) -> Option<Point> {
         if !self.queue.is_tracked() {
             return None;
@@ -169,12 +171,13 @@ impl<T, M> DeltaFifo<T, M> {
         self.reached(complete);
         if self.queue.is_tracked() {
             mutant!(RewindTellsNobody => return);
-            // The list may have begun another history, which ends the waits of the older one.
+            // The list may have begun another history, which ends waits for versions of the former
+            // one.
             self.core.applied.announce();
         }
     }
 
-    /// A hold from now on, for what is about to be pushed.
+    /// Takes a hold for deltas that are about to be pushed.
     #[inline(never)] // Other queues do not pay for the code of it.
     pub(super) fn hold(&self) -> Option<Hold<'_, T, M>> {
         self.held(self.queue.hold())
@@ -184,8 +187,8 @@ impl<T, M> DeltaFifo<T, M> {
         epoch.map(|epoch| Hold { fifo: self, epoch })
     }
 
-    /// Parks a slot that was taken out of the queue, or is not in it yet, so that it can go where
-    /// it belongs although a marker was there before. None: it went another way.
+    /// Parks a slot that was taken out of the queue, or is not in it yet, so that it can be queued
+    /// behind a marker that it came before. Returns `None` if the slot's entry is stale.
     pub(super) fn park(&self, ticket: Ticket<T>, since: Epoch) -> Option<Ticket<T>> {
         let lane = Lane::of(&ticket);
         let slot = self.redeem(ticket)?;
@@ -193,14 +196,14 @@ impl<T, M> DeltaFifo<T, M> {
         self.queue.ticket_of(lane, slot)
     }
 
-    /// Queues a run of slots that were pushed since the caller has a hold on `since`.
+    /// Queues a run of slots that were pushed while the caller has a hold on `since`.
     pub(super) fn push_run(&self, lane: Lane, run: Vec<Ticket<T>>, since: Option<Epoch>) {
         let (Err(run), Some(since)) = (self.queue.push_run_since(lane, run, since), since) else { return };
         self.queue.push_run(lane, run.into_iter().filter_map(|ticket| self.park(ticket, since)).collect());
     }
 }
 
-/// Keeps the applied version below the marker of its epoch until it is dropped.
+/// A hold: keeps the applied version below the marker of its epoch until it is dropped.
 pub(super) struct Hold<'f, T, M> {
     fifo: &'f DeltaFifo<T, M>,
     epoch: Epoch,
@@ -219,10 +222,11 @@ impl<T, M> Drop for Hold<'_, T, M> {
     }
 }
 
-/// The hold of one item, or of those of a batch that are of its epoch: one lock for all of them.
+/// The hold of one item, or of all items of a batch that are of its epoch, which need one lock
+/// together.
 pub(super) type Held<'f, T, M> = Arc<Hold<'f, T, M>>;
 
-/// The holds of what a batch has not handed out yet.
+/// The holds of the keys that a batch has not handed out yet.
 pub(super) struct Stretches<'f, T, M>(VecDeque<(Held<'f, T, M>, usize)>);
 
 impl<'f, T, M> Stretches<'f, T, M> {
@@ -231,13 +235,13 @@ impl<'f, T, M> Stretches<'f, T, M> {
         Self(stretches.into_iter().map(held).collect())
     }
 
-    /// Whether there are none: at the end of the batch, or in a queue that does not track.
+    /// Returns whether there are none: at the end of the batch, or in a queue that does not track.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The hold of the next slot. The last one of a stretch takes the batch's part in it along, so
-    /// that the hold ends with the handlers and not with the batch.
+    /// Returns the hold of the next slot. The last slot of a stretch takes over the batch's share
+    /// of the hold, so that the hold ends with the handlers and not with the batch.
     #[inline]
     pub(super) fn next(&mut self) -> Option<Held<'f, T, M>> {
         let (hold, slots) = self.0.front_mut()?;

@@ -1,5 +1,4 @@
-//! Taking many keys at once: one turn at the queue's head for all of them, one reading of the
-//! clock.
+//! Takes many keys at once, with one lock of the queue's head and one reading of the clock.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,19 +14,19 @@ use crate::engine::slot::Ticket;
 use crate::engine::sync::{Arc, mutant};
 use crate::error::{Closed, ProcessError, panic_message};
 
-/// How many slots ahead of the one in hand the slot's line is brought near, and the counts of its
-/// known object.
+/// How many slots ahead the batch prefetches the slot, and the reference count of its known
+/// object.
 const SLOT_AHEAD: usize = 8;
 const KNOWN_AHEAD: usize = 4;
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Takes up to `max` keys in order; blocks while the queue is empty and open. A `max` of 0
+    /// Takes up to `max` keys in order. Blocks while the queue is empty and open. A `max` of 0
     /// counts as 1.
     ///
-    /// Each key's deltas are taken just before its handler, so until then it counts as pending,
-    /// for itself and for others; but no other consumer gets it before this batch is dropped,
-    /// unless it came from a relist and something live is offered for it in a queue with a lane
-    /// for that.
+    /// The deltas of a key are taken just before its handler; until then the key counts as
+    /// pending. No other consumer gets it before this batch is dropped, except in a queue with a
+    /// [live lane](crate::DeltaFifoBuilder::live_lane), if the key came from a relist and a live
+    /// event is offered for it.
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
@@ -35,7 +34,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.queue.wait(|| self.try_pop_batch(max))
     }
 
-    /// The same when there is something. Never waits.
+    /// Takes up to `max` keys if there are any. Does not wait.
     pub fn try_pop_batch(&self, max: usize) -> Option<Batch<'_, T, M>> {
         let (slots, stretches) = self.queue.try_pop_batch(max.max(1));
         let held = Stretches::of(self, stretches);
@@ -47,7 +46,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Some(Batch { fifo: self, slots, held, marks: None, weight: 0, started: Started::now(), depth, first })
     }
 
-    /// The same for async callers. Dropping the future takes nothing.
+    /// Waits for keys and takes up to `max` of them. A future that is dropped takes nothing.
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
@@ -87,58 +86,58 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 }
 
-/// What became of a [`process_batch`](DeltaFifo::process_batch).
+/// The result of a [`process_batch`](DeltaFifo::process_batch).
 #[derive(Debug)]
 pub struct BatchReport<E> {
     /// How many handlers succeeded.
     pub handled: usize,
-    /// The others, with their keys.
+    /// The handlers that failed or panicked, with their keys.
     pub failures: Vec<Failure<E>>,
 }
 
 /// A handler of a batch that failed or panicked.
 pub type Failure<E> = ProcessError<E>;
 
-/// Keys taken together; each becomes a [`Popped`] in its turn. Dropped, it gives those not yet
-/// taken back to the front of the queue.
+/// Keys that were taken together. Each becomes a [`Popped`] in its turn. A batch that is dropped
+/// returns the keys not yet taken to the front of the queue.
 ///
 /// A batch settles for its items together, because consumers that change the queue's counters item
 /// by item slow each other down. So if it is leaked (`mem::forget`), the keys not yet taken stay
 /// pending for ever and are handed out to nobody, what it has taken stays in
 /// [`pending_deltas`](DeltaFifo::pending_deltas) (with a high-water mark
 /// [`ready`](DeltaFifo::ready) may then wait for ever), and [`has_synced`](DeltaFifo::has_synced)
-/// stays false if any of its keys belongs to the initial population. Other keys are handled on.
+/// stays false if any of its keys belongs to the initial population. Other keys are not affected.
 #[must_use = "a dropped batch goes back to the queue"]
 pub struct Batch<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,
     slots: VecDeque<Ticket<T>>,
-    /// Keeps the applied version back, where that is tracked.
+    /// Holds the applied version back, in a queue that tracks it.
     held: Stretches<'f, T, M>,
-    /// Shared by the items of a stretch of the initial population, and given up at its end, so
-    /// that the population ends with its handlers and not with this guard.
+    /// Shared by the items of a run of the initial population, and released at its end, so that
+    /// the population ends with its handlers and not with this guard.
     marks: Option<Arc<Marks<'f>>>,
     weight: usize,
     started: Option<Started>,
-    /// What was pending then, its own keys too.
+    /// How many deltas were pending when the batch was taken, those of its own keys included.
     depth: usize,
     first: String,
 }
 
 impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
-    /// How many keys are left, at most: with a lane for live events one may have been handed out
-    /// already.
+    /// Returns how many keys are left, at most: with a live lane another consumer may have got
+    /// one.
     #[must_use]
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether none is left.
+    /// Returns whether no key is left.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// The next key, its deltas taken now.
+    /// Takes the deltas of the next key, and returns its guard.
     #[allow(clippy::should_implement_trait)] // An iterator could be collected, which would take all keys at once.
     #[inline]
     pub fn next(&mut self) -> Option<Popped<'f, T, M>> {
@@ -161,7 +160,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         Some(popped)
     }
 
-    /// The same in a queue that tracks what is applied.
+    /// Does the same in a queue that tracks the applied version.
     #[cold] // Others do not pay for the code of it.
     fn next_held(&mut self) -> Option<Popped<'f, T, M>> {
         while let (Some(ticket), Some(place)) = (self.slots.pop_front(), self.held.next()) {
@@ -186,7 +185,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         }
     }
 
-    /// Counts what is handed out, and has its marks settled with the others.
+    /// Counts an item that is handed out, and leaves its marks to the batch.
     #[allow(clippy::inline_always)] // As `DeltaFifo::take`.
     #[inline(always)]
     fn hand_out(&mut self, popped: &mut Popped<'f, T, M>, weight: usize) {
@@ -215,8 +214,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Batch<'_, T, M> {
     fn drop(&mut self) {
         let mut slots = std::mem::take(&mut self.slots);
         if !self.held.is_empty() {
-            // They will stand in front of markers again, but at a head that has gone past their
-            // own.
+            // They go in front of markers again, but the head has passed their own markers.
             slots = slots.into_iter().filter_map(|slot| self.give_back(slot)).collect();
         }
         let given = self.fifo.queue.give_back(slots);

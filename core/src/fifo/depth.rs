@@ -1,4 +1,4 @@
-//! How many deltas are pending, and the wait until they are fewer than the high-water mark.
+//! The gauge of pending deltas, and the wait until it is below the high-water mark.
 
 use crossbeam::utils::CachePadded;
 
@@ -7,7 +7,7 @@ use crate::engine::wait::{wait_async, wait_until, wait_until_async};
 use crate::error::Closed;
 
 pub(crate) struct Depth {
-    /// Signed, since a take may be counted before the push that it took.
+    /// Signed, because a take may be counted before the push that it took.
     pending: CachePadded<AtomicI64>,
     high_water: i64,
     below: Event,
@@ -24,14 +24,15 @@ impl Depth {
         self.pending.fetch_add(count(deltas), Ordering::Relaxed);
     }
 
-    /// Whether it fell below the mark by this, which the caller [`announce`](Self::announce)s.
+    /// Returns whether the gauge fell below the mark by this; the caller then calls
+    /// [`announce`](Self::announce).
     #[must_use]
     #[inline]
     pub(crate) fn subtract(&self, deltas: usize) -> bool {
         if deltas == 0 {
             return false;
         }
-        // AcqRel, so that the crossing of the mark and the waiters' second look have an order.
+        // AcqRel, so that the crossing of the mark and the second check of a waiter are ordered.
         let before = self.pending.fetch_sub(count(deltas), Ordering::AcqRel);
         before >= self.high_water && before - count(deltas) < self.high_water
     }
@@ -50,12 +51,12 @@ impl Depth {
         self.below.notify(usize::MAX.additional());
     }
 
-    /// Waits until the depth is below the mark; an error once the queue is `closed` before.
+    /// Blocks until the gauge is below the mark. Fails if the queue is `closed` before.
     pub(crate) fn wait(&self, closed: impl Fn() -> bool) -> Result<(), Closed> {
         wait_until(&self.below, || self.is_ready(), closed)
     }
 
-    /// The same for async callers.
+    /// Waits as `wait` does, without blocking the thread.
     pub(crate) async fn wait_async(&self, closed: impl Fn() -> bool) -> Result<(), Closed> {
         wait_until_async(&self.below, || self.is_ready(), closed).await
     }

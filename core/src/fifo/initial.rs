@@ -1,5 +1,5 @@
-//! The initial population: `has_synced` and `is_in_initial_list`, exact although pops proceed
-//! during a replace.
+//! The initial population: `has_synced` and `is_in_initial_list`, which are exact although pops
+//! proceed during a replace.
 //!
 //! | phase | meaning | left by |
 //! | --- | --- | --- |
@@ -10,8 +10,9 @@
 //! | `SYNCED` | done, for ever | nobody |
 //!
 //! A delta of the initial population carries a mark; `outstanding` counts the marks until their
-//! handlers have ended. It is exact and never reset, also over abandoned relists; it only decides
-//! in `DRAINING`.
+//! handlers have ended. The count is exact and never reset, not even by an abandoned relist; it
+//! matters in `DRAINING` only. In a queue with scopes the first scope claims the population, and
+//! the commit of the last first list begins `DRAINING`.
 
 use crossbeam::utils::CachePadded;
 
@@ -40,13 +41,13 @@ impl Initial {
         }
     }
 
-    /// One step of the phase: `step` names the next one, or `None` to leave it. Whether it is
-    /// SYNCED by this step: then the caller announces it, with no lock held, since that may run
-    /// wakers.
+    /// Moves to the phase that `step` returns for the current one; `None` keeps it. Returns
+    /// whether the phase becomes SYNCED by this. The caller then calls
+    /// [`announce`](Self::announce), with no lock held, because wakers are user code.
     #[must_use]
     fn advance(&self, step: impl Fn(u8) -> Option<u8>) -> bool {
-        // Relaxed on the guess; the exchange is AcqRel, paired with every other step and with
-        // `phase`.
+        // Relaxed for the first guess. The exchange is AcqRel, paired with every other step and
+        // with `phase`.
         let mut seen = self.phase.load(Ordering::Relaxed);
         while let Some(next) = step(seen) {
             match self.phase.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
@@ -58,14 +59,14 @@ impl Initial {
     }
 
     fn phase(&self) -> u8 {
-        // Acquire, paired with `advance`: who sees SYNCED sees what the initial handlers did.
+        // Acquire, paired with `advance`: a thread that sees SYNCED sees the effects of the
+        // initial handlers.
         self.phase.load(Ordering::Acquire)
     }
 
-    /// Something other than a relist was offered: an unpopulated queue is populated, and synced,
-    /// by it.
+    /// Records an offer that is not part of a relist. It populates and syncs an unpopulated queue.
     pub(crate) fn touch(&self) {
-        // Relaxed: a late view only takes the slow way.
+        // Relaxed: an outdated value only leads to the slow path.
         if self.phase.load(Ordering::Relaxed) < DRAINING
             && self.advance(|phase| match phase {
                 UNPOPULATED => Some(SYNCED),
@@ -77,14 +78,14 @@ impl Initial {
         }
     }
 
-    /// A relist begins. Whether what it offers is the initial population.
+    /// Records the begin of a relist. Returns whether its deltas are the initial population.
     pub(crate) fn claim(&self) -> bool {
         let synced = self.advance(|phase| (phase == UNPOPULATED).then_some(CLAIMED));
         debug_assert!(!synced, "a claim never syncs");
         matches!(self.phase(), CLAIMED | TOUCHED)
     }
 
-    /// The current relist is committed, all its marks counted. Whether to
+    /// Records the commit of the current relist, whose marks are all counted. Returns whether to
     /// [`announce`](Self::announce).
     #[must_use]
     pub(crate) fn commit(&self) -> bool {
@@ -93,7 +94,7 @@ impl Initial {
         self.is_drained() && self.finish()
     }
 
-    /// The current relist is abandoned: as if it had never begun. Whether to
+    /// Undoes the begin of the current relist, which is abandoned. Returns whether to
     /// [`announce`](Self::announce).
     #[must_use]
     pub(crate) fn abandon(&self) -> bool {
@@ -104,8 +105,8 @@ impl Initial {
         })
     }
 
-    /// `marks` deltas of the initial population were pushed. Counted before the commit that makes
-    /// it count.
+    /// Adds the marks of deltas that are about to be pushed. The commit that makes them matter
+    /// comes later.
     pub(crate) fn marked(&self, marks: usize) {
         if marks > 0 {
             // AcqRel: see `commit`.
@@ -113,7 +114,7 @@ impl Initial {
         }
     }
 
-    /// The handlers of `marks` of them have ended, whatever the end was. Whether to
+    /// Subtracts the marks of deltas whose handlers have ended, in any way. Returns whether to
     /// [`announce`](Self::announce).
     #[must_use]
     #[inline]
@@ -121,7 +122,7 @@ impl Initial {
         if marks == 0 {
             return false;
         }
-        // AcqRel: Release hands on what the handler did, Acquire pairs with `commit`.
+        // AcqRel: Release publishes the effects of the handler, Acquire pairs with `commit`.
         let order = mutant!(MarksHandNothingOn => Ordering::Acquire; Ordering::AcqRel);
         let before = self.outstanding.fetch_sub(count(marks), order);
         mutant!(MarksEndBeforeCommit => if before == count(marks) {
@@ -130,13 +131,13 @@ impl Initial {
         before == count(marks) && self.phase() == DRAINING && self.is_drained() && self.finish()
     }
 
-    /// Whether no mark is left, asked in DRAINING, in which none is added any more. Whoever took
-    /// the last one before that phase has to ask again: a page may have come, and the commit,
-    /// between its two looks.
+    /// Returns whether no mark is left. Called in DRAINING, in which no mark is added. A thread
+    /// that subtracted the last mark before that phase has to ask again: a page and the commit may
+    /// have come between its two checks.
     fn is_drained(&self) -> bool {
         mutant!(DrainedIsAskedOnce => return true);
-        // A read-modify-write, so that it has an order with those in `settled`: either it sees the
-        // last mark gone, or that one's `settled` sees DRAINING.
+        // A read-modify-write, so that it is ordered with those in `settled`: either it sees that
+        // the last mark is gone, or the `settled` of that mark sees DRAINING.
         self.outstanding.fetch_add(0, Ordering::AcqRel) == 0
     }
 
@@ -144,7 +145,7 @@ impl Initial {
         self.advance(|phase| (phase == DRAINING).then_some(SYNCED))
     }
 
-    /// Whether an item taken now, with or without marks, belongs to the initial list.
+    /// Returns whether an item that is taken now, with so many marks, belongs to the initial list.
     pub(crate) fn is_initial(&self, marks: usize) -> bool {
         match self.phase() {
             UNPOPULATED | CLAIMED => true,
@@ -157,12 +158,12 @@ impl Initial {
         self.phase() == SYNCED
     }
 
-    /// Waits until the population is synced; an error once the queue is `closed` before.
+    /// Blocks until the population is synced. Fails if the queue is `closed` before.
     pub(crate) fn wait(&self, closed: impl Fn() -> bool) -> Result<(), Closed> {
         wait_until(&self.synced, || self.has_synced(), closed)
     }
 
-    /// The same for async callers.
+    /// Waits as `wait` does, without blocking the thread.
     pub(crate) async fn wait_async(&self, closed: impl Fn() -> bool) -> Result<(), Closed> {
         wait_until_async(&self.synced, || self.has_synced(), closed).await
     }
@@ -172,9 +173,9 @@ impl Initial {
     }
 }
 
-/// The marks of a batch, settled together by whoever is the last to hold it. Settled one by one
-/// they would send the counter's line back and forth between consumers (a drain of an initial
-/// million on two threads: 170 ms, and 70 so).
+/// The marks of a batch, which its last holder settles together. If items settled them one by one,
+/// the cache line of the counter would go back and forth between consumers (a drain of an initial
+/// million on two threads: 170 ms, and 70 ms together).
 pub(crate) struct Marks<'f> {
     initial: &'f Initial,
     taken: AtomicUsize,
@@ -186,14 +187,14 @@ impl<'f> Marks<'f> {
     }
 
     pub(crate) fn take(&self, marks: usize) {
-        // Relaxed: the drop comes after it by the `Arc` that this is held in.
+        // Relaxed: the `Arc` that holds this orders the drop after it.
         self.taken.fetch_add(marks, Ordering::Relaxed);
     }
 }
 
 impl Drop for Marks<'_> {
     fn drop(&mut self) {
-        // Relaxed: nobody else holds it any more.
+        // Relaxed: no other thread holds it any more.
         if self.initial.settled(self.taken.load(Ordering::Relaxed)) {
             self.initial.announce();
         }

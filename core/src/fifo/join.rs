@@ -1,19 +1,19 @@
-//! A page of objects meets the table: a hash join. The page is the probe side, the table the build
-//! side.
+//! Joins a page of objects with the table: a hash join, in which the page is the probe side and
+//! the table the build side.
 //!
-//! In strides of the page, on as many threads as the user allows:
+//! The page is processed in strides, on as many threads as the user allows:
 //!
 //! 1. **Key.** Each thread takes a piece of the stride, in list order: key and hash of every
 //!    object, transformer. All user code runs here, before anything of the stride is pushed. A
-//!    refused object ends the page before itself, or, in a relist in pieces, is left out and its
-//!    key counted as listed.
+//!    refused object ends the page before itself; in a relist in pieces it is left out, and its
+//!    key counts as listed.
 //! 2. **Join.** The shards are divided among the threads; each goes through its own, shard by
-//!    shard: find or insert, stamp, push. A shard's lock is held shared, for a group of slots at a
-//!    time, with the next slots brought near; keys without a slot are inserted after, under the
-//!    exclusive lock. One thread has all objects of a key, in list order.
+//!    shard: find or insert, stamp, push. The lock of a shard is held shared for a group of slots
+//!    at a time, while the next slots are prefetched. Keys without a slot are inserted afterwards,
+//!    under the exclusive lock. One thread handles all objects of a key, in list order.
 //! 3. **Publish.** The slots that have become pending join the queue in list order, as runs.
 //!
-//! A page of a few hundred objects takes the same way on one thread; it only shares no locks.
+//! A page of a few hundred objects takes the same steps on one thread.
 
 use std::panic::resume_unwind;
 use std::thread;
@@ -33,23 +33,23 @@ use crate::error::{OfferError, RelistError};
 use crate::scope::Within;
 use crate::{DeltaType, Meta};
 
-/// Objects that one thread takes on at a time: their keys then still lie in its cache when they
-/// are joined. (Under an interpreter so few that small tests have several pieces and threads.)
+/// The number of objects that one thread processes at a time: few enough that their keys are still
+/// in its cache when they are joined. (Under an interpreter so few that small tests have several
+/// pieces and threads.)
 const PIECE: usize = if cfg!(miri) { 32 } else { 16_384 };
-/// Bytes of a key that room is made for.
+/// Bytes that are reserved for each key.
 const USUAL_KEY: usize = 40;
-/// A page smaller than this is not worth a thread.
+/// The least objects of a page that more than one thread joins.
 const WORTH_THREADS: usize = PIECE / 2;
-/// How far ahead of the object in hand its line is brought near, its strings, its bucket and its
-/// slot.
+/// How many objects ahead the join prefetches the object, its strings, its bucket and its slot.
 const OBJECT_AHEAD: usize = 16;
 const STRING_AHEAD: usize = 8;
 const BUCKET_AHEAD: usize = 20;
 const SLOT_AHEAD: usize = 10;
-/// And of the known object, where that is looked at.
+/// How many objects ahead the join prefetches the known object, if its version is compared.
 const KNOWN_AHEAD: usize = 5;
 
-/// What is done with a page.
+/// How a page is joined.
 pub(super) struct Join<'r> {
     pub(super) kind: DeltaType,
     /// The relist's generation; 0 for a batch of single offers, which stamp with the open one.
@@ -58,55 +58,56 @@ pub(super) struct Join<'r> {
     /// The keys of a relist of a scope.
     pub(super) within: Option<&'r Within>,
     pub(super) skip_unchanged: bool,
-    /// Whether the page ends before the first refused object, or goes on without it.
+    /// Whether the page ends before the first refused object, instead of continuing without it.
     pub(super) stops_at_refused: bool,
 }
 
 /// One object on its way to its slot.
 struct Entry<T> {
     hash: u64,
-    /// Only `None` once pushed.
+    /// `None` only after the push.
     object: Option<Arc<T>>,
-    /// Its place in the stride.
+    /// Its index in the stride.
     index: u32,
-    /// Where its piece's arena holds the key, and right after it the version if unchanged objects
-    /// are skipped.
+    /// The position of the key in the arena of the piece. The version follows it if unchanged
+    /// objects are skipped.
     at: u32,
     len: u32,
     version: u32,
 }
 
-/// A piece of a stride: what one thread takes through the first step. The buffers are kept from
-/// stride to stride, since fresh memory costs more than the work done in it.
+/// The part of a stride that one thread takes through the first step. The buffers are kept from
+/// stride to stride, because fresh memory costs more than the work in it.
 struct Piece<T> {
     /// In list order; empty after the first step.
     objects: OneByOne<Vec<Arc<T>>>,
-    /// Place of the first object in the stride.
+    /// The index of the first object in the stride.
     first: usize,
     /// The keys, one after another.
     arena: String,
     /// Per joining thread, in list order.
     entries: Vec<OneByOne<Vec<Entry<T>>>>,
-    /// What was refused, by its place in the stride. Where the page stops at it, it is the last
-    /// that was looked at.
+    /// The refused objects, by their index in the stride. If the page stops at a refused object,
+    /// no later one was processed.
     refused: Vec<(usize, OfferError)>,
 }
 
-/// What one thread takes through the second step: its part of every piece.
+/// The entries that one thread takes through the second step: its part of every piece.
 struct Share<'f, T: Send + Sync, M: Meta<T>> {
     /// Per piece, in list order.
     entries: Vec<OneByOne<Vec<Entry<T>>>>,
-    /// Places in `entries`, shard by shard.
+    /// Indices of `entries`, shard by shard.
     order: Vec<u32>,
     queued: Unpublished<'f, T, M>,
 }
 
-/// Slots that are pending and not yet in the queue, with their places in the stride. However the
-/// thread ends, they get there.
+/// Slots that are pending and not yet in the queue, with their indices in the stride. The drop
+/// queues them, so they are queued however the thread ends.
 struct Unpublished<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,
     lane: Lane,
-    /// There is a hold on this epoch while there are any, if that is tracked.
+    /// The epoch on which there is a hold while there are any, in a queue that tracks the applied
+    /// version.
     since: Option<Epoch>,
     slots: Vec<(u32, Ticket<T>)>,
 }
@@ -174,13 +175,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Ok(left_out)
     }
 
-    /// On how many threads a page is joined, and how much of it at a time.
+    /// Returns on how many threads a page is joined, and how many objects at a time.
     fn scale_of(&self, page: usize) -> (usize, usize) {
         let threads = if page < WORTH_THREADS { 1 } else { self.relist_threads };
         (threads, PIECE * threads)
     }
 
-    /// The first step: keys, hashes, transformer; the entries divided by whose shard they are.
+    /// The first step: computes keys and hashes, runs the transformer, and divides the entries by
+    /// the thread of their shard.
     fn key_piece(&self, join: &Join<'_>, piece: &mut Piece<T>) {
         let (keys, table) = (&self.core.keys, &self.core.table);
         let Piece { objects, first, arena, entries, refused } = piece;
@@ -224,8 +226,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let (hash, len) = (table.hash(key), key.len());
             let mut version = 0;
             if join.skip_unchanged {
-                // Written down here, where the object is at hand, so that the join need not come
-                // back to its strings.
+                // Copied here, while the object is in the cache, so that the join need not read
+                // its strings again.
                 arena.push_str(keys.meta().version(&object).unwrap_or_default());
                 version = narrow(arena.len() - at - len);
             }
@@ -258,7 +260,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// A group of objects of one shard.
+    /// Joins a group of objects of one shard.
     fn join_group(
         &self,
         join: &Join<'_>,
@@ -275,13 +277,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             group
         };
         let table = &self.core.table;
-        // Asked once: slots cannot keep stamps where the store is elsewhere.
+        // Checked once: over a store elsewhere, slots do not keep the stamps.
         let lists = matches!(self.known, Known::Elsewhere { .. });
         let Some(&first) = group.first() else { return };
         let lock = table.shard(entries[first as usize].hash);
         let (lane, since, mut absent, mut joins) = (join.lane(), self.queue.now(), Vec::new(), false);
-        // Counted first, so that the depth never seems less than what is queued. (Marks decide
-        // nothing before the commit.)
+        // Counted before the push, so that the gauge is never below what is queued. (Marks have no
+        // effect before the commit.)
         self.counted(objects_left(entries, group), join.marks);
 
         let shard = lock.read();
@@ -311,15 +313,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
         drop(shard);
         if joins && since.is_some() {
-            // The offer that made a slot pending may not have queued it yet. It has when it lets
-            // other offers in.
+            // The offer that made a slot pending may not have queued it yet. It has queued it when
+            // it releases the shard to other offers.
             mutant!(JoinedAheadOfItsPlace => (); drop(lock.upgradable_read()));
         }
 
         if !absent.is_empty() {
             let mut shard = lock.write();
-            // Read again: a relist may have begun since, and must not sweep what a batch inserts
-            // now.
+            // Read again: a relist may have begun since, and must not sweep the keys that a batch
+            // inserts now.
             let Some(generation) = self.generation_of(join) else {
                 drop(shard);
                 return self.leave_out(join, entries, &absent);
@@ -342,7 +344,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Notes a key, for a store elsewhere.
+    /// Records a key that is joined, for a store elsewhere.
     #[cold]
     fn list_joined(&self, join: &Join<'_>, generation: u32, key: &[u8]) {
         if join.generation == 0 {
@@ -352,8 +354,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// What to stamp with. `None` when the relist is no longer the current one. Asked with the
-    /// shard's lock held.
+    /// Returns the generation to stamp with, or `None` if the relist is no longer current. Called
+    /// with the shard's lock held.
     fn generation_of(&self, join: &Join<'_>) -> Option<u32> {
         mutant!(OldPageGoesOn => if join.generation != 0 { return Some(join.generation); });
         match join.generation {
@@ -362,15 +364,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Takes the objects of a group that are not pushed after all out of the counts.
+    /// Subtracts the objects of a group that were counted and not pushed.
     fn leave_out(&self, join: &Join<'_>, entries: &[Entry<T>], group: &[u32]) {
         self.tell(&self.uncounted(objects_left(entries, group), join.marks));
     }
 
-    /// What is left of the group without what is known, idle and of an equal version, once that is
-    /// stamped. The versions are compared with no lock held. What is left out stays in its entry
-    /// until the next stride, and so is freed in list order, in which it was made: freed shard by
-    /// shard it costs twice as much.
+    /// Stamps the slots of a group, and returns the entries that are not known, idle and of an
+    /// equal version. The versions are compared with no lock held. An unchanged object stays in
+    /// its entry until the next stride, so it is freed in list order, in which it was allocated:
+    /// freeing shard by shard costs twice as much.
     fn skip_unchanged(&self, join: &Join<'_>, entries: &[Entry<T>], group: &[u32], arena: &str) -> Vec<u32> {
         let Some(&first) = group.first() else { return Vec::new() };
         let shard = self.core.table.shard(entries[first as usize].hash).read();
@@ -387,7 +389,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 slot.stamp(join.generation);
                 self.look(slot, entry.version(arena))
             });
-            // Either all of a kind have room for a note, or many have not.
+            // Either all objects of a kind have room for a noted version, or many have not.
             is_noted &= !matches!(look, Look::Idle(_));
             looks.push(look);
         }
@@ -402,7 +404,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let mut changed = Vec::new();
         for (&number, look) in group.iter().zip(looks) {
             let entry = &entries[number as usize];
-            // A key that is listed twice, first changed, is about to be pending.
+            // If a key is listed twice and the first object is changed, the key is about to be
+            // pending.
             let is_listed_changed = || changed.iter().any(|&other: &u32| entries[other as usize].hash == entry.hash);
             if !self.is_unchanged(look, || entry.version(arena)) || is_listed_changed() {
                 changed.push(number);
@@ -411,7 +414,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         changed
     }
 
-    /// The third step.
+    /// The third step: queues the slots that have become pending, in list order.
     fn publish_in_order(
         &self,
         lane: Lane,
@@ -427,7 +430,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.publish(lane, since, in_order.iter_mut().filter_map(Option::take));
     }
 
-    /// Queues slots that were pushed since there is a hold on `since`.
+    /// Queues slots that were pushed while there is a hold on `since`.
     fn publish(&self, lane: Lane, since: Option<Epoch>, slots: impl Iterator<Item = Ticket<T>>) {
         let mut slots = slots.peekable();
         let mut count = 0;
@@ -437,12 +440,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             self.push_run(lane, run, since);
         }
         mutant!(RunWakesOne => return self.queue.wake(count.min(1)));
-        // After all of them: a waker runs what its task does next.
+        // After all of them, because a waker may run user code.
         self.queue.wake(count);
     }
 }
 
-/// Empties it. The counts of what was left out as unchanged are brought near before they go down.
+/// Empties `entries`, and prefetches the reference counts of unchanged objects before they are
+/// decremented.
 fn clear_near<T>(entries: &mut Vec<Entry<T>>) {
     let mut place = 0;
     release(std::iter::from_fn(|| {
@@ -456,12 +460,12 @@ fn clear_near<T>(entries: &mut Vec<Entry<T>>) {
     entries.clear();
 }
 
-/// How many objects of a group are still to be pushed.
+/// Returns how many objects of a group are still to be pushed.
 fn objects_left<T>(entries: &[Entry<T>], group: &[u32]) -> usize {
     group.iter().filter(|&&place| entries[place as usize].object.is_some()).count()
 }
 
-/// Brings near what the first objects of a group will touch.
+/// Prefetches the memory of the first objects of a group.
 fn bring_first_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], arena: &str) {
     for &number in group.iter().take(BUCKET_AHEAD) {
         shard.prefetch_bucket(entries[number as usize].hash);
@@ -471,7 +475,7 @@ fn bring_first_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], ar
     }
 }
 
-/// Brings near what the objects some steps after `place` will touch: first the bucket, a few steps
+/// Prefetches the memory of the objects some steps after `place`: first the bucket, a few steps
 /// later slot and key.
 #[inline]
 fn bring_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], arena: &str, place: usize) {
@@ -483,8 +487,8 @@ fn bring_near<T>(shard: &Shard<T>, entries: &[Entry<T>], group: &[u32], arena: &
     }
 }
 
-/// Brings near what an accessor will probably read of an object. Where its metadata lies is the
-/// compiler's choice: all of a small object, the beginning of a large one.
+/// Prefetches what an accessor will probably read of an object. The compiler chooses the place of
+/// its metadata, so this is the whole of a small object, and the beginning of a large one.
 fn bring_object_near<T>(object: &Arc<T>) {
     const LINE: usize = 64;
     const MOST: usize = 4 * LINE;
@@ -523,8 +527,8 @@ impl<T> Entry<T> {
     }
 }
 
-/// Makes `order` the entries' places, shard by shard, within a shard in list order: a counting
-/// sort.
+/// Sorts the indices of the entries into `order`, by shard, and within a shard in list order: a
+/// counting sort.
 fn sort_by_shard<T>(entries: &[Entry<T>], order: &mut Vec<u32>) {
     let mut next = [0; SHARDS + 1];
     for entry in entries {
@@ -542,8 +546,8 @@ fn sort_by_shard<T>(entries: &[Entry<T>], order: &mut Vec<u32>) {
 }
 
 impl<T> Piece<T> {
-    /// Room for `size` objects is made here, by the caller's thread: others live for one step
-    /// only, and what they allocate comes from fresh memory.
+    /// Reserves room for `size` objects here, on the caller's thread: other threads live for one
+    /// step only, and would allocate from fresh memory.
     fn new(size: usize, threads: usize) -> Self {
         let entries = (0..threads).map(|_| OneByOne(Vec::with_capacity(with_slack(size / threads)))).collect();
         let arena = String::with_capacity(size * USUAL_KEY);
@@ -559,20 +563,20 @@ impl<'f, T: Send + Sync, M: Meta<T>> Share<'f, T, M> {
     }
 }
 
-/// Shards are not filled evenly, nor are parts of a page.
+/// Reserved on top, because shards and parts of a page are not filled evenly.
 fn with_slack(size: usize) -> usize {
     size + size / 8
 }
 
-/// Numbers of a stride fit in 32 bits: a stride is bounded, and so is what its keys can take in
-/// memory.
+/// Converts a number of a stride, which fits in 32 bits: a stride is bounded, and so is the memory
+/// of its keys.
 fn narrow(number: usize) -> u32 {
     u32::try_from(number).unwrap_or_else(|_| unreachable!("a stride has fewer than 2^32 bytes of keys"))
 }
 
-/// Runs `work` on every item, each on a thread of its own but the last, which the caller does. A
-/// thread that cannot be had is no error: the caller does its work too. A panic goes on in the
-/// caller once all have ended.
+/// Runs `work` on every item. Each item has a thread of its own, except the last, which the caller
+/// processes. If a thread cannot be started, the caller does its work too. A panic is resumed in
+/// the caller when all threads have ended.
 pub(super) fn on_threads<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
     if items.len() == 1 {
         return items.into_iter().map(work).collect();

@@ -1,10 +1,10 @@
-//! The queue: [`DeltaFifo`], its builder, and what it is made of.
+//! The queue by key: [`DeltaFifo`], its builder, and its parts.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! | --- | --- |
 //! | `offer` | add, update, delete, `add_if_not_present`: one key, with its shard held against other offers |
 //! | `relist`, `join` | replace and relists in pieces; the join of a page with the table |
-//! | `listed` | what a relist listed, for a store elsewhere |
+//! | `listed` | the keys that open relists have listed, for a store elsewhere |
 //! | `scope` | parts of the queue that are relisted each for itself |
 //! | `resync` | Sync for what is known and idle |
 //! | `pop`, `batch` | the guards: taking, applying, verdicts |
@@ -12,7 +12,7 @@
 //! | `resolve` | from pushes to client-go's deltas |
 //! | `peek` | get and list of what is pending |
 //! | `initial`, `depth` | `has_synced` and friends; the gauge and the high-water mark |
-//! | `applied` | bookmarks, and what holds the applied version back |
+//! | `applied` | bookmarks, and the holds that keep the applied version back |
 
 mod applied;
 mod batch;
@@ -49,16 +49,17 @@ pub(crate) use pop::{SLOW, report_slow};
 use relist::Relists;
 pub use relist::{Committed, Refused, Relist};
 
-/// Where known objects are.
+/// The place of the known objects.
 enum Known<T> {
-    /// In the slots: the store is fused with the queue.
+    /// In the slots, because the store is fused with the queue.
     Fused,
-    /// Nowhere: only what is pending exists.
+    /// Nowhere: a key exists only while it is pending.
     Nowhere,
     /// In a store that the queue consults.
     Elsewhere {
         objects: UserCode<Arc<dyn KnownObjects<T>>>,
-        /// What slots cannot keep here, since they retire once handled.
+        /// The keys that open relists have listed. Slots cannot keep stamps here, because they
+        /// retire when they are handled.
         listed: Listed,
     },
 }
@@ -70,14 +71,15 @@ enum Known<T> {
 /// first, and the key's next pop comes after its handler. Handlers of different keys run in
 /// parallel on several consumers, with no lock held.
 ///
-/// Every method takes `&self`: share it by reference or `Arc`. Unbounded unless
-/// [`high_water`](DeltaFifoBuilder::high_water) is honoured by the producers.
+/// Every method takes `&self`: share it by reference or `Arc`. The queue is unbounded unless
+/// producers wait for [`ready`](Self::ready) at the [`high_water`](DeltaFifoBuilder::high_water)
+/// mark.
 ///
 /// # This one or the in-order queue
-/// Take this one to handle different keys in parallel, to get all that happened to a key in one
-/// item, and for relists that take no memory beside what is known. Take an
-/// [`InOrderFifo`](crate::InOrderFifo) where the order across keys matters, or a relist must come
-/// as one event.
+/// Use this queue to handle different keys in parallel, to get all deltas of a key in one item,
+/// and for relists that need no memory besides the known objects. Use an
+/// [`InOrderFifo`](crate::InOrderFifo) if the order across keys matters, or if a relist must
+/// arrive as one event.
 ///
 /// # Key order
 /// Across keys the order is that of the single offers. It is not promised against a relist or
@@ -85,7 +87,7 @@ enum Known<T> {
 /// events](DeltaFifoBuilder::live_lane).
 pub struct DeltaFifo<T, M> {
     core: Arc<Core<T, M>>,
-    /// Dropped, it tells who waits for a version.
+    /// Held for its `Drop`, which wakes callers of `wait_for_resource_version`.
     _source: Source,
     known: Known<T>,
     queue: ReadyQueue<T>,
@@ -107,28 +109,28 @@ pub struct DeltaFifoBuilder<T, M> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// A queue without a store: a deletion counts only for what is pending, or what
-    /// [`known_objects`](DeltaFifoBuilder::known_objects) says.
+    /// Starts a queue without a store. A deletion has an effect only if the key is pending, or if
+    /// the [`known_objects`](DeltaFifoBuilder::known_objects) have it.
     pub fn builder(keys: KeyFunc<T, M>) -> DeltaFifoBuilder<T, M> {
         let core = Arc::new(Core::bare(keys));
         let source = Source::of(&core.applied);
         DeltaFifoBuilder::new((core, source, None), Known::Nowhere)
     }
 
-    /// A queue fused with `store`: they share one slot per key, and popped items
-    /// [apply](Popped::apply) themselves. From here on that is the only way to write the store;
-    /// read it through [`store`](Self::store) or an [`IndexReader`] made before.
+    /// Starts a queue fused with `store`: they share one slot per key, and popped items
+    /// [apply](Popped::apply) themselves. This is then the only way to write the store. Read it
+    /// through [`store`](Self::store), or through an [`IndexReader`] that was made before.
     pub fn over(store: Indexer<T, M>) -> DeltaFifoBuilder<T, M> {
         DeltaFifoBuilder::new(store.into_parts(), Known::Fused)
     }
 
-    /// A handle for reading the fused store. (Of a queue without one it is empty.)
+    /// Returns a handle for reading the fused store. Empty if the queue has no store.
     #[must_use]
     pub fn store(&self) -> IndexReader<T, M> {
         IndexReader { core: self.core.clone() }
     }
 
-    /// The key of an object, a tombstone, deltas or an explicit key (client-go `KeyOf`).
+    /// Returns the key of an object, a tombstone, deltas or an explicit key (client-go `KeyOf`).
     ///
     /// # Errors
     /// [`KeyError`]: no name, empty deltas, or a failing key function.
@@ -139,9 +141,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.core.keys.key_of(&of.into())
     }
 
-    /// Whether the initial population has been handled: the first relist is committed and the
-    /// handlers of all its items have ended, or something else populated the queue first. Once
-    /// true it stays true.
+    /// Returns whether the initial population has been handled: the first relist is committed and
+    /// the handlers of all its items have ended, or another offer populated the queue first. In a
+    /// queue with [scopes](Self::add_scope) that is the first relist of each of them. Once true,
+    /// it stays true.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.initial.has_synced()
@@ -150,58 +153,59 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Blocks until [`has_synced`](Self::has_synced).
     ///
     /// # Errors
-    /// [`Closed`] when the queue is closed before.
+    /// [`Closed`] if the queue is closed before.
     pub fn wait_for_sync(&self) -> Result<(), Closed> {
         self.initial.wait(|| self.is_closed())
     }
 
-    /// The same for async callers.
+    /// Waits until [`has_synced`](Self::has_synced), without blocking the thread.
     ///
     /// # Errors
-    /// [`Closed`] when the queue is closed before.
+    /// [`Closed`] if the queue is closed before.
     pub async fn wait_for_sync_async(&self) -> Result<(), Closed> {
         self.initial.wait_async(|| self.is_closed()).await
     }
 
-    /// Deltas pending now: a gauge. A batch's takes are subtracted when the batch ends.
+    /// Returns how many deltas are pending. A gauge: the deltas that a batch takes are subtracted
+    /// when the batch ends.
     #[must_use]
     pub fn pending_deltas(&self) -> usize {
         self.depth.pending()
     }
 
-    /// Blocks until fewer deltas are pending than the high-water mark (at once when there is
-    /// none). What a [`Batch`] has taken counts until the batch is dropped. Offers never wait by
-    /// themselves: a producer that wants memory bounded calls this before it offers more.
+    /// Blocks until fewer deltas are pending than the high-water mark. Returns at once if there is
+    /// no mark. Deltas that a [`Batch`] has taken count until the batch is dropped. Offers do not
+    /// wait by themselves: a producer that wants to bound memory calls this before each offer.
     ///
     /// # Errors
-    /// [`Closed`] when the queue is closed before.
+    /// [`Closed`] if the queue is closed before.
     pub fn ready(&self) -> Result<(), Closed> {
         self.depth.wait(|| self.is_closed())
     }
 
-    /// The same for async callers.
+    /// Waits as [`ready`](Self::ready) does, without blocking the thread.
     ///
     /// # Errors
-    /// [`Closed`] when the queue is closed before.
+    /// [`Closed`] if the queue is closed before.
     pub async fn ready_async(&self) -> Result<(), Closed> {
         self.depth.wait_async(|| self.is_closed()).await
     }
 
-    /// Whether the transformer has changed the version of an object: from then on two objects of
-    /// equal versions need not be equal, and nothing is [taken for
-    /// unchanged](DeltaFifoBuilder::skip_unchanged) any more.
+    /// Returns whether the transformer has changed the version of an object. From then on two
+    /// objects of equal versions need not be equal, and no object is [skipped as
+    /// unchanged](DeltaFifoBuilder::skip_unchanged).
     #[must_use]
     pub fn versions_altered(&self) -> bool {
         self.transform.alters_versions()
     }
 
-    /// Whether items apply themselves to a store.
+    /// Returns whether items apply themselves to a store.
     pub(crate) fn is_fused(&self) -> bool {
         matches!(self.known, Known::Fused)
     }
 
-    /// Closes the queue: every waiting pop wakes, what is queued is still popped, then pops say
-    /// [`Closed`]. As in client-go an offer after close still queues.
+    /// Closes the queue. Every waiting pop wakes; queued deltas are still popped; then pops return
+    /// [`Closed`]. As in client-go, an offer after the close still queues.
     pub fn close(&self) {
         mutant!(CloseIsToldFirst => {
             self.initial.announce();
@@ -214,26 +218,26 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.depth.announce();
     }
 
-    /// Waits until [`close`](Self::close) is called: for a producer that has nothing to offer, and
-    /// so would not find out.
+    /// Waits until [`close`](Self::close) is called. For a producer that has nothing to offer, and
+    /// would otherwise not notice.
     pub async fn closed_async(&self) -> Closed {
         self.depth.wait_closed_async(|| self.is_closed()).await
     }
 
-    /// Whether [`close`](Self::close) was called.
+    /// Returns whether [`close`](Self::close) was called.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.queue.is_closed()
     }
 
-    /// Queues slots whose pushes are over, in key order if walks are to be ordered; they were made
-    /// with a hold on `since`. The caller wakes so many.
+    /// Queues slots that were pushed with a hold on `since`, in key order if walks are ordered.
+    /// Returns how many consumers the caller has to wake.
     fn push_walk(&self, mut slots: Vec<Ticket<T>>, since: Option<Epoch>) -> usize {
         if self.ordered_walks {
             slots.sort_unstable_by(|a, b| a.key().cmp(b.key()));
         }
         let count = slots.len();
-        // In runs: the queue keeps the memory of the last one.
+        // In runs, because the queue keeps the memory of the last one.
         let mut slots = slots.into_iter();
         while slots.len() > 0 {
             self.push_run(Lane::Backlog, slots.by_ref().take(RUN).collect(), since);
@@ -263,8 +267,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
         }
     }
 
-    /// Known objects in a store that the queue does not own. Has no effect over a fused store,
-    /// which knows better.
+    /// Sets the known objects, in a store that the queue does not own. Has no effect over a fused
+    /// store.
     pub fn known_objects(mut self, objects: Arc<dyn KnownObjects<T>>) -> Self {
         if !matches!(self.fifo.known, Known::Fused) {
             self.fifo.known = Known::Elsewhere { objects: UserCode::new(objects), listed: Listed::new() };
@@ -272,9 +276,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
         self
     }
 
-    /// Changes objects before they are queued (not tombstones, nor Sync). An error, or a panic,
-    /// refuses that offer. It runs with no lock held. It takes the place of the fused store's, if
-    /// that has one.
+    /// Sets a function that changes objects before they are queued; it does not see tombstones or
+    /// Syncs. An error or a panic of it refuses that offer. It runs with no lock held, and
+    /// replaces the transformer of the fused store.
     pub fn transformer(
         mut self,
         transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,
@@ -283,56 +287,56 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
         self
     }
 
-    /// Whether a relist queues `Replaced` (the default) or `Sync`, as client-go's
-    /// `EmitDeltaTypeReplaced`.
+    /// Sets whether a relist queues `Replaced` (the default) or `Sync` (client-go
+    /// `EmitDeltaTypeReplaced`).
     pub fn emit_replaced(mut self, emit: bool) -> Self {
         self.fifo.replaced_as = if emit { crate::DeltaType::Replaced } else { crate::DeltaType::Sync };
         self
     }
 
-    /// Whether deletions of a relist and Syncs of a resync are queued in key order rather than
-    /// table order, which differs from run to run. Costs a sort; for tests, replays, and whoever
-    /// wants runs to repeat.
+    /// Sets whether deletions of a relist and Syncs of a resync are queued in key order, and not
+    /// in the order of the table, which differs from run to run. Costs a sort. For tests and
+    /// replays.
     pub fn ordered_walks(mut self, ordered: bool) -> Self {
         self.fifo.ordered_walks = ordered;
         self
     }
 
-    /// Whether live events (offers, batches of them, and what goes back after a handler) pass what
-    /// relists and resyncs have queued: a key that waits in that backlog joins the live keys when
-    /// something is offered for it, and is handed out in their order with all that is pending for
-    /// it, oldest first. Of eight pops in a row at least one is the backlog's while it has any.
+    /// Sets whether live events (offers, batches of them, and deltas that are put back) pass the
+    /// backlog of relists and resyncs. A key that waits in the backlog joins the live keys when an
+    /// event is offered for it, and is handed out in their order with all of its pending deltas,
+    /// oldest first. Of eight pops in a row at least one takes from the backlog while it has keys.
     /// Off by default: then keys are handed out first in, first out, as in client-go, and an
-    /// update offered after a relist of a million waits for it.
+    /// update that is offered after a relist of a million objects waits for all of them.
     ///
-    /// An update that meets the very push of a relist on its key, or the end of its handler, may
-    /// wait with the backlog all the same. Where very many live keys wait, one that was next in
-    /// the backlog comes later by joining them.
+    /// An update that meets the push of a relist on its key, or the end of the key's handler, may
+    /// still wait with the backlog. If very many live keys wait, a key that was next in the
+    /// backlog is handed out later because it joins them.
     pub fn live_lane(mut self, live: bool) -> Self {
         self.fifo.queue.set_lane(live);
         self
     }
 
-    /// On how many threads a large relist joins its pages with the table: 1 by default, at most
-    /// one a shard (256).
+    /// Sets on how many threads a large relist joins its pages with the table. 1 by default, at
+    /// most one per shard (256).
     pub fn relist_threads(mut self, threads: usize) -> Self {
         self.fifo.relist_threads = threads.clamp(1, SHARDS);
         self
     }
 
-    /// Whether a relist queues nothing for an object that is known, idle and of an equal,
-    /// non-empty version. Off by default, as in client-go. Needs a fused store.
+    /// Sets whether a relist skips an object that is known, idle and of an equal, non-empty
+    /// version. Off by default, as in client-go. Needs a fused store.
     ///
-    /// [`Popped::apply`] then notes versions beside the keys, so that a relist, or a probe, need
-    /// not touch the known objects: numbers of up to 16 digits, as Kubernetes has them, for keys
-    /// of up to 32 or more than 39 bytes. For all others the accessor is asked for the version of
+    /// [`Popped::apply`] then notes versions beside the keys, so that a relist or a probe need not
+    /// read the known objects. It notes numbers of up to 16 digits, as Kubernetes has them, for
+    /// keys of up to 32 bytes or more than 39. For all others the accessor returns the version of
     /// the known object.
     pub fn skip_unchanged(mut self, skip: bool) -> Self {
         self.fifo.skip_unchanged = skip;
         self
     }
 
-    /// Whether a relist queues every object that it lists, whatever its version: client-go's
+    /// Sets whether a relist queues every object that it lists, whatever its version: client-go's
     /// behaviour (an update for every object). [`Relist::probe`] then reports all of them as
     /// needed, and [`skip_unchanged`](Self::skip_unchanged) has no effect, so that an object which
     /// changed without changing its version is stored and delivered as listed. Off by default.
@@ -341,27 +345,27 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
         self
     }
 
-    /// [`ready`](DeltaFifo::ready) waits while `deltas` or more are pending. Without it the queue
-    /// is unbounded: a key whose handler is stuck grows by one delta an offer. A mark of 0 counts
-    /// as 1.
+    /// [`ready`](DeltaFifo::ready) waits while `deltas` or more are pending. Without a mark the
+    /// queue is unbounded: a key whose handler is stuck grows by one delta per offer. A mark of 0
+    /// counts as 1.
     pub fn high_water(mut self, deltas: usize) -> Self {
         self.fifo.depth = Depth::new(Some(deltas));
         self
     }
 
-    /// Whether the queue keeps track of what is [applied](DeltaFifo::applied_version). Off by
-    /// default: then there are no [`bookmark`](DeltaFifo::bookmark)s. Those and commits move the
-    /// version, events alone do not: with several producers the greatest version offered does not
-    /// say that all before it were. Who feeds the queue from one watch bookmarks the last event's
-    /// version whenever nothing more is ready. It costs one short lock and one allocation for a
-    /// batch, or for an item popped alone, and one more lock when its handlers have ended. While a
-    /// handler runs, each bookmark that comes meanwhile is kept, some 40 bytes.
+    /// Sets whether the queue tracks the [applied version](DeltaFifo::applied_version). Off by
+    /// default: then [`bookmark`](DeltaFifo::bookmark) is an error. Bookmarks and commits move the
+    /// version. Events alone do not, because with several producers the greatest offered version
+    /// does not imply that all earlier ones were offered. A producer that feeds the queue from one
+    /// watch bookmarks the version of the last event whenever no further event is ready. Costs one
+    /// short lock and one allocation per batch, or per single item, and one more lock when its
+    /// handlers have ended. Each bookmark that arrives while a handler runs takes some 40 bytes.
     pub fn track_applied(mut self, track: bool) -> Self {
         self.fifo.queue.track(track);
         self
     }
 
-    /// The queue.
+    /// Builds the queue.
     pub fn build(self) -> DeltaFifo<T, M> {
         if !self.fifo.queue.is_tracked() {
             self.fifo.core.applied.untracked();
@@ -371,7 +375,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
 }
 
 impl<T, M> DeltaFifo<T, M> {
-    /// The slot whose turn in the queue has come; none when it went another way (`slot/lane.rs`).
+    /// Returns the slot of a queue entry, or `None` if the entry is stale (`engine/slot/lane.rs`).
     #[inline]
     fn redeem(&self, ticket: Ticket<T>) -> Option<QueuedSlot<T>> {
         ticket.redeem().map_or_else(|stale| self.give_up(stale), Some)
@@ -387,11 +391,11 @@ impl<T, M> DeltaFifo<T, M> {
 }
 
 impl<T, M> Drop for DeltaFifo<T, M> {
-    /// Releases what is pending, so that the slots can be freed with the table. (A forgotten
+    /// Releases pending deltas, so that the slots can be freed with the table. (A leaked
     /// [`Popped`] leaks its key.)
     fn drop(&mut self) {
         mutant!(DroppedQueueForgets => return);
-        // One object's drop that panics must not keep the others.
+        // A panicking destructor must not keep other objects from being released.
         let mut panic = FirstPanic::default();
         while let Some(ticket) = self.queue.pop_unhandled() {
             let Some(slot) = self.redeem(ticket) else { continue };

@@ -1,17 +1,16 @@
-//! What others are told when a step is over: sleeping consumers of keys, and who waits for room or
-//! for the initial population of its end. Telling runs wakers, which are user code. So all of it
-//! comes last, with everything counted and queued and no lock held. (What a waker panics with ends
-//! in `sync/event.rs`.)
+//! Wake-ups to deliver once a step is complete: consumers waiting for keys, producers waiting for
+//! room, callers waiting for the initial sync. Wakers are user code, so they run last, with
+//! everything counted and queued and no lock held. (`engine/sync/event.rs` catches their panics.)
 
 use super::DeltaFifo;
 use crate::Meta;
 
-/// See the module.
+/// The wake-ups of one step.
 #[must_use = "somebody may be waiting for it"]
 pub(super) struct News {
-    /// Keys that were queued.
+    /// The number of keys that were queued.
     pub(super) queued: usize,
-    /// Whether the depth fell below the mark.
+    /// Whether the gauge of pending deltas fell below the high-water mark.
     pub(super) room: bool,
     /// Whether the initial population ended.
     pub(super) synced: bool,

@@ -1,8 +1,8 @@
-//! Offers of one object: each pushes with its shard held against other offers, so a slot has one
-//! such pusher at a time, and joins the queue before the shard is released, so the order across
-//! keys is that of the offers. A relist's pages, batches and readers may be in the shard
-//! meanwhile. User code (key function, transformer, known objects, the objects' drop) runs before
-//! or after that.
+//! Offers of one object. An offer pushes while it holds its shard against other offers, so a slot
+//! has one such pusher at a time. The slot joins the ready queue before the shard is released, so
+//! the order across keys is that of the offers. Pages of a relist, batches and readers may use the
+//! shard at the same time. User code (key function, transformer, known objects, destructors) runs
+//! before or after that.
 
 use std::ops::{Deref, DerefMut};
 
@@ -20,8 +20,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Queues `Added` (client-go `Add`). Never blocks on a handler; O(1).
     ///
     /// # Errors
-    /// [`OfferError`]: no key, or the transformer failed; nothing was queued. As in client-go the queue counts as
-    /// populated all the same.
+    /// [`OfferError`]: no key, or the transformer failed; nothing was queued. As in client-go, the
+    /// queue still counts as populated.
     pub fn add(&self, object: Arc<T>) -> Result<(), OfferError> {
         self.offer(DeltaType::Added, object)
     }
@@ -44,12 +44,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Queues `Deleted` (client-go `Delete`) for an object, or for a [`DeletedFinalStateUnknown`]
-    /// when its last state was not seen. Ignored when the key is neither pending nor known, nor is
-    /// being handled: a delete during a handler counts as if it came just after it. O(1).
+    /// when its last state was not seen. Ignored if the key is neither pending nor known, and no
+    /// handler of it runs: a deletion during a handler counts as if it came just after it. O(1).
     ///
     /// # Errors
-    /// [`OfferError`]: no key, or the transformer failed; nothing was queued, as in client-go. It does not see tombstones: one
-    /// of the key that [`OfferError::Transform`] says deletes it all the same.
+    /// [`OfferError`]: no key, or the transformer failed; nothing was queued, as in client-go. The
+    /// transformer does not see tombstones: a tombstone of the key in [`OfferError::Transform`]
+    /// still deletes the object.
     ///
     /// [`DeletedFinalStateUnknown`]: crate::DeletedFinalStateUnknown
     pub fn delete(&self, object: impl Into<DeltaObject<T>>) -> Result<(), OfferError> {
@@ -62,7 +63,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Ok(())
     }
 
-    /// What the deletion of `object`, whose key this is, queues, if it can count.
+    /// Returns the pending deletion of `object`, which has this key. `None` if it cannot have an
+    /// effect.
     fn deletion(&self, object: DeltaObject<T>, key: &[u8]) -> Result<Option<Pending<T>>, OfferError> {
         Ok(Some(Pending::new(match object {
             DeltaObject::Object(object) => {
@@ -75,9 +77,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         })))
     }
 
-    /// The same as [`delete`](Self::delete) by the relist of that generation, while it is the
-    /// current one. It is of that relist: like what that lists, it populates nothing by itself,
-    /// and if it `marks`, it is of the initial population.
+    /// Deletes as [`delete`](Self::delete) does, for the relist of that generation, while that is
+    /// current. The deletion is part of the relist: it does not populate the queue by itself, and
+    /// if `marks` is set, it is of the initial population.
     pub(super) fn delete_in(
         &self,
         generation: u32,
@@ -94,13 +96,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let (deletion, done) = match self.deletion(object, &key) {
             Ok(None) => return Ok(()),
             Ok(Some(deletion)) => (deletion, Ok(())),
-            // It is gone all the same, and no commit would find out if it was listed before.
+            // The object is deleted nevertheless, and no commit would find that out if it was
+            // listed before.
             Err(refused) => (Pending::new(What::Swept(None)), Err(refused.into())),
         };
         let (hash, missing) = (self.core.table.hash(&key), self.missing());
         let shard = self.core.table.shard(hash).write();
-        // While this lock is held that stays so: a newer relist's begin passes it before it lists
-        // anything.
+        // That holds while this lock is held: the begin of a newer relist passes through the lock
+        // before it lists anything.
         if !mutant!(OldDeleteCounts => true; self.relists.is_current(generation, within)) {
             return Err(RelistError::Superseded.into());
         }
@@ -111,9 +114,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         done
     }
 
-    /// Whether a deletion of `key` can count: the transformer sees only such. A key without a
-    /// slot, or whose slot only waits for its entry in a backlog, has no handler, so what the
-    /// store elsewhere says after that look was true at some time since.
+    /// Returns whether a deletion of `key` can have an effect. The transformer sees only such
+    /// deletions. A key without a slot, or whose slot only waits for its entry in a backlog, has
+    /// no handler, so a later answer of a store elsewhere was true at some time since this check.
     fn may_exist(&self, key: &[u8]) -> bool {
         let hash = self.core.table.hash(key);
         let exists = |slot: &Slot<T>| slot.state() != State::Idle || slot.is_known();
@@ -121,7 +124,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             return true;
         }
         match &self.known {
-            // A look-up that fails counts as known: a deletion that is dropped could not be mended.
+            // A lookup that fails counts as known, because a lost deletion could not be made up
+            // for.
             Known::Elsewhere { objects, .. } => {
                 assert_none_held();
                 !matches!(objects.get_by_key(as_str(key)), Ok(None))
@@ -130,7 +134,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// What an offer that depends on what is known does when its key has no slot.
+    /// Returns what an offer that depends on the known object does if its key has no slot.
     fn missing(&self) -> Missing {
         match self.known {
             Known::Elsewhere { .. } => Missing::Ask,
@@ -138,8 +142,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Queues `deltas` as they are, unless the key is pending (client-go `AddIfNotPresent`). They
-    /// are never folded into one another.
+    /// Queues `deltas` as they are, unless the key is pending (client-go `AddIfNotPresent`). The
+    /// deltas are not folded.
     ///
     /// # Errors
     /// [`KeyError`]: the deltas are empty, or their newest object has no key.
@@ -156,12 +160,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.transform.apply(&self.core.keys, key, object)
     }
 
-    /// The one way of a single delta onto its slot.
+    /// Pushes a single delta onto its slot. Every offer of one object ends here.
     pub(super) fn push(&self, key: &[u8], pending: Pending<T>, rule: Rule, missing: Missing) {
         let hash = self.core.table.hash(key);
         let lock = self.core.table.shard(hash);
-        // Not exclusively: a relist's thread that lost its core with the shard in its hands would
-        // keep offers waiting.
+        // Not exclusive: otherwise a thread of a relist that lost its core while it holds the
+        // shard would delay offers.
         let shard = lock.upgradable_read();
         if let Some(place) = shard.place_of(hash, key) {
             self.push_at(shard, place, key, pending, rule, missing);
@@ -173,8 +177,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// The same, whether the key has a slot or not, with the shard held exclusively; it is
-    /// released.
+    /// Does the same with the shard held exclusively, whether or not the key has a slot. Releases
+    /// the shard.
     pub(super) fn push_or_insert(
         &self,
         mut shard: impl DerefMut<Target = Shard<T>>,
@@ -188,8 +192,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.push_at(shard, place, key, pending, rule, missing)
     }
 
-    /// The same for a slot of a shard that is held against other offers; it is released. Whether
-    /// the delta counts, as far as is known by then.
+    /// Does the same for a slot of a shard that is held against other offers. Releases the shard.
+    /// Returns whether the delta has an effect, as far as that is known by then.
     fn push_at(
         &self,
         shard: impl Deref<Target = Shard<T>>,
@@ -207,7 +211,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if open != 0 {
             slot.stamp(open);
         }
-        // A hold as a handler has one, for what others push meanwhile. Given up last.
+        // A hold as a handler has one, for what other threads push meanwhile. It is released last.
         let asks = missing == Missing::Ask;
         let held = if asks { mutant!(ClaimHoldsNothing => None; self.hold()) } else { None };
         let asking = if asks { slot.claim() } else { None };
@@ -242,8 +246,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         true
     }
 
-    /// What an offer stamps with, 0 for nothing: a key that is written while a relist is open is
-    /// not swept by it; any other only if it was listed before. Asked with the shard's lock held.
+    /// Returns the generation that an offer stamps with, or 0 for none. A key that is written
+    /// while a relist is open is not swept by it; any other offer protects its key only if the key
+    /// was listed. Called with the shard's lock held.
     fn stamp_of_offer(&self, key: &[u8], rule: Rule) -> u32 {
         mutant!(OffersDoNotStamp => return 0);
         mutant!(DeltasDoNotStamp => if rule == Rule::IfAbsent { return 0 });
@@ -252,15 +257,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if writes || open != 0 && self.is_listed_by_any(key) { open } else { 0 }
     }
 
-    /// Notes a key that a relist lists, for a store elsewhere: its slot does not live long enough
-    /// to carry the stamp.
+    /// Records a key that a relist lists, for a store elsewhere: the slot does not live long
+    /// enough to carry the stamp.
     pub(super) fn list_elsewhere(&self, generation: u32, key: &[u8]) {
         if let Known::Elsewhere { listed, .. } = &self.known {
             listed.insert(generation, as_str(key));
         }
     }
 
-    /// Notes a key that is written while relists are open, none of which is to sweep it.
+    /// Records a key that is written while relists are open, so that none of them sweeps it.
     pub(super) fn list_offered(&self, open: u32, key: &[u8]) {
         if open != 0
             && let Known::Elsewhere { listed, .. } = &self.known
@@ -269,26 +274,26 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Whether an open relist of a store elsewhere has listed `key`.
+    /// Returns whether any open relist has listed `key`, for a store elsewhere.
     fn is_listed_by_any(&self, key: &[u8]) -> bool {
         matches!(&self.known, Known::Elsewhere { listed, .. } if listed.any_contains(as_str(key)))
     }
 
-    /// Whether that was noted for `key`.
+    /// Returns whether the relist of that generation has listed `key`, for a store elsewhere.
     pub(super) fn is_listed_elsewhere(&self, generation: u32, key: &[u8]) -> bool {
         matches!(&self.known, Known::Elsewhere { listed, .. } if listed.contains(generation, as_str(key)))
     }
 }
 
-/// What a push does when its key has no slot.
+/// The action of a push if its key has no slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// Makes one: the key need not be known.
+    /// Creates a slot: the key need not be known.
     Insert,
-    /// Nothing: the offer is ignored.
+    /// Ignores the offer.
     Ignore,
-    /// Asks the store elsewhere: with a slot made for that, held as a handler would, so that no
-    /// handler changes the answer before it counts. Settle asks and decides, as it does after a
+    /// Asks the store elsewhere. A slot is created for that and held as a handler holds one, so
+    /// that no handler changes the answer before it counts. Settle asks and decides, as after a
     /// handler.
     Ask,
 }

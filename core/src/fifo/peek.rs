@@ -1,6 +1,5 @@
-//! Looking at what is pending without taking it. Each look takes a shard's exclusive lock for as
-//! long as its slots are copied; a taker that meets a slot being copied waits those few
-//! instructions.
+//! Copies pending deltas without taking them. A copy holds the shard exclusively while its slots
+//! are copied; a taker that meets a slot being copied waits for these few instructions.
 
 use super::DeltaFifo;
 use super::resolve::resolve;
@@ -11,11 +10,11 @@ use crate::key::{KeyBuf, as_str};
 use crate::{Delta, Deltas, KeySource, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// A copy of the deltas pending for the key of `of`, `None` when there are none (client-go
-    /// `Get`). What a handler has in hand is not pending. O(deltas).
+    /// Returns a copy of the deltas that are pending for the key of `of`, or `None` (client-go
+    /// `Get`). Deltas that a handler has taken are not pending. O(deltas).
     ///
     /// # Errors
-    /// [`KeyError`] when it has no key.
+    /// [`KeyError`] if `of` has no key.
     pub fn get<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<Option<Deltas<T>>, KeyError>
     where
         T: 'a,
@@ -25,19 +24,21 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Ok(self.peek(&key))
     }
 
-    /// A copy of the deltas pending for `key` (client-go `GetByKey`), with those that came over a
-    /// running handler and count only if it leaves something behind. O(deltas).
+    /// Returns a copy of the deltas that are pending for `key` (client-go `GetByKey`). It includes
+    /// deltas that were offered during a running handler and have an effect only if the handler
+    /// leaves an object behind. O(deltas).
     pub fn get_by_key(&self, key: &str) -> Option<Deltas<T>> {
         self.peek(key.as_bytes())
     }
 
-    /// The newest delta of every pending key, in no particular order (client-go `List`). O(pending
-    /// deltas).
+    /// Returns the newest delta of every pending key, in no particular order (client-go `List`).
+    /// O(pending deltas).
     pub fn list(&self) -> Vec<Delta<T>> {
         self.peek_all(|_, deltas| deltas.newest().cloned())
     }
 
-    /// Every pending key, in no particular order (client-go `ListKeys`). O(pending deltas).
+    /// Returns every pending key, in no particular order (client-go `ListKeys`). O(pending
+    /// deltas).
     pub fn list_keys(&self) -> Vec<String> {
         self.peek_all(|key, _| Some(key.to_owned()))
     }
@@ -64,8 +65,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 }
 
-/// A slot's list, copied under the lock. Resolved and released after it: a copy may be the last to
-/// hold an object.
+/// A slot's list, copied under the lock. It is resolved and released after the lock, because a
+/// copy may hold the last reference to an object.
 struct Copied<T> {
     list: Vec<Pending<T>>,
     known: Option<Arc<T>>,
@@ -77,12 +78,12 @@ impl<T> Copied<T> {
         Some(Self { list, known })
     }
 
-    /// `None`: all of it stands for the newest state, and there is none. A Sync over a handler
-    /// that has deleted its key is like that, until the handler ends and it is dropped.
+    /// Returns `None` if all deltas mean "the newest state" and there is none. An example is a
+    /// Sync that was offered over a handler that has deleted its key, until the handler ends.
     ///
-    /// What came over a running handler and counts only when nothing else is pending (a Sync,
-    /// `add_if_not_present`) is not shown behind something: it will not count, and a Sync would
-    /// show an object older than what stands before it.
+    /// A delta that was offered over a running handler and has an effect only if nothing else is
+    /// pending (a Sync, `add_if_not_present`) is not shown behind other deltas: it will have no
+    /// effect, and a Sync would show an object that is older than the one before it.
     fn resolve(self, key: &str) -> Option<Deltas<T>> {
         let mut list: Vec<Pending<T>> = Vec::with_capacity(self.list.len());
         for pending in self.list {

@@ -1,10 +1,10 @@
 //! Taking one key: the guard [`Popped`], and the closures that wrap it.
 //!
-//! How a handler can end: success or error settles the slot. A panic is reported, the slot
-//! settled, its deltas not put back. A guard dropped without a verdict (a cancelled future) puts
-//! them back, in front. A guard that is leaked (`mem::forget`) never ends: its key stays in
-//! flight, and what waits for that handler waits for ever (see [`Popped`]). Other keys are handled
-//! on.
+//! How a handler can end: success and error settle the slot. A panic is reported and settles the
+//! slot, and its deltas are not put back. A guard that is dropped without a verdict (a cancelled
+//! future) puts its deltas back, in front. A guard that is leaked (`mem::forget`) never ends: its
+//! key is not handed out again, and waits for that handler never end (see [`Popped`]). Other keys
+//! are not affected.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,13 +21,13 @@ use crate::engine::sync::{Arc, assert_none_held, mutant};
 use crate::error::{Closed, PopError, ProcessError, StoreError, panic_message, unharmed};
 use crate::{Delta, DeltaObject, DeltaType, Deltas, Meta};
 
-/// A handler slower than this, with more than [`SLOW_DEPTH`] deltas waiting, is reported
+/// A handler that takes longer than this while more than [`SLOW_DEPTH`] deltas wait is reported
 /// (client-go's thresholds).
 pub(crate) const SLOW: Duration = Duration::from_millis(100);
 pub(super) const SLOW_DEPTH: usize = 10;
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Takes the next key with all its deltas; blocks while the queue is empty and open.
+    /// Takes the next key with all its deltas. Blocks while the queue is empty and open.
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
@@ -35,7 +35,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.queue.wait(|| self.try_pop())
     }
 
-    /// The same, until `deadline`.
+    /// Takes the next key as [`pop`](Self::pop) does, but waits until `deadline` only.
     ///
     /// # Errors
     /// [`PopError::TimedOut`], or [`PopError::Closed`].
@@ -43,7 +43,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.queue.wait_deadline(deadline, || self.try_pop())
     }
 
-    /// Takes the next key if there is one. Never waits.
+    /// Takes the next key if there is one. Does not wait.
     pub fn try_pop(&self) -> Option<Popped<'_, T, M>> {
         if self.queue.is_tracked() {
             return self.try_pop_held();
@@ -58,7 +58,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Some(popped)
     }
 
-    /// Counts what is handed out alone, and looks at the clock.
+    /// Subtracts a single item from the depth gauge, and starts its clock.
     #[allow(clippy::inline_always)] // As `take`.
     #[inline(always)]
     pub(super) fn hand_out(&self, popped: &mut Popped<'_, T, M>, weight: usize) {
@@ -68,7 +68,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         popped.started = Started::now();
     }
 
-    /// Takes the next key when there is one, for async callers. Dropping the future takes nothing.
+    /// Waits for the next key and takes it. A future that is dropped takes nothing.
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
@@ -77,11 +77,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     /// Takes the next key and calls `handler` with it (client-go `Pop`). The key is settled when
-    /// it returns: its deltas are gone, also after an error, unless the handler asked for them to
-    /// be put back ([`Popped::retry`]).
+    /// the handler returns: its deltas are dropped, also after an error, unless the handler called
+    /// [`Popped::retry`].
     ///
     /// # Errors
-    /// [`ProcessError`]: the queue is closed and empty, or the handler failed or panicked. A panic goes no further.
+    /// [`ProcessError`]: the queue is closed and empty, or the handler failed or panicked. The
+    /// panic is caught.
     pub fn process<R, E>(
         &self,
         handler: impl FnOnce(&mut Popped<'_, T, M>) -> Result<R, E>,
@@ -101,7 +102,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         result
     }
 
-    /// Takes what is pending in `slot`; the second value is what leaves the depth gauge.
+    /// Takes the pending deltas of `slot`. The second value is their weight in the depth gauge.
     #[allow(clippy::inline_always)] // Else the copy for queues that track what is applied keeps it out of line.
     #[inline(always)]
     pub(super) fn take(&self, slot: QueuedSlot<T>) -> (Popped<'_, T, M>, usize) {
@@ -136,35 +137,36 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 /// How a handler ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// Not yet: dropped like this, the item was cancelled.
+    /// The handler has not ended. An item that is dropped in this state was cancelled.
     None,
     Handled,
     PutBack,
 }
 
-/// One popped key with its deltas: a guard. While it lives no other consumer gets the key.
+/// A guard of one popped key and its deltas. No other consumer gets the key while the guard
+/// exists.
 ///
 /// End it with [`done`](Self::done), [`requeue`](Self::requeue) or, over a fused store,
-/// [`apply`](Self::apply). Dropped without a verdict it puts its deltas back in front of what came
-/// meanwhile; dropped while the thread unwinds, whatever the cause, it counts as panicked and does
-/// not.
+/// [`apply`](Self::apply). A guard that is dropped without a verdict puts its deltas back, in
+/// front of newer ones. A guard that is dropped while its thread unwinds counts as panicked, and
+/// drops its deltas.
 ///
-/// If it is leaked (`mem::forget`), its handler never ends: its key is never handed out again,
-/// [`has_synced`](DeltaFifo::has_synced) stays false if the item belongs to the initial
+/// If the guard is leaked (`mem::forget`), its handler never ends: the key is never handed out
+/// again, [`has_synced`](DeltaFifo::has_synced) stays false if the item belongs to the initial
 /// population, and the [applied version](DeltaFifo::applied_version) never passes it. Other keys
-/// are handled on.
+/// are not affected.
 #[must_use = "a dropped item goes back to the queue: end it with done, apply or requeue"]
 pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     fifo: &'f DeltaFifo<T, M>,
-    /// Only `None` once settled.
+    /// `None` only after the slot is settled.
     slot: Option<RunningSlot<T>>,
     deltas: Deltas<T>,
     is_initial: bool,
     /// Marks of the initial population that end with this item.
     marks: usize,
-    /// Instead of `marks`, for an item of a batch.
+    /// The marks of the whole batch, which an item of a batch has instead of `marks`.
     batch: Option<Arc<Marks<'f>>>,
-    /// Keeps the applied version back, where that is tracked.
+    /// Holds the applied version back, in a queue that tracks it.
     pub(super) held: Option<Held<'f, T, M>>,
     verdict: Verdict,
     was_panicking: bool,
@@ -172,16 +174,16 @@ pub struct Popped<'f, T: Send + Sync, M: Meta<T>> {
     spent: Spent<T>,
 }
 
-/// Objects that are in no delta any more, nor known. Released last: should that panic, the key is
-/// settled, and all of it told.
+/// Replaced objects, which no delta and no slot holds any more. They are released last, so that a
+/// panicking destructor finds the key settled and all changes delivered.
 struct Spent<T> {
-    /// Replaced last. Most items have no other.
+    /// The object that was replaced last. Most items have only this one.
     replaced: Option<Arc<T>>,
     others: Vec<DeltaObject<T>>,
 }
 
 impl<T> Spent<T> {
-    /// Keeps what was replaced.
+    /// Adds a replaced object.
     #[inline]
     fn replaced(&mut self, old: Option<Arc<T>>) -> Option<&Arc<T>> {
         if let Some(before) = self.replaced.take() {
@@ -191,7 +193,7 @@ impl<T> Spent<T> {
         self.replaced.as_ref()
     }
 
-    /// Releases each, whatever another does.
+    /// Releases all objects, even if a destructor panics.
     #[cold]
     fn release(&mut self) {
         let others = std::mem::take(&mut self.others);
@@ -208,11 +210,11 @@ impl<T> Drop for Spent<T> {
     }
 }
 
-/// What applying one delta did to the store: what a handler is told.
+/// The change of the store by one delta, as the handler receives it.
 pub enum Change<'a, T> {
     /// The key was not stored before (`OnAdd`).
     Added {
-        /// The object, stored now.
+        /// The object, which is stored now.
         new: &'a Arc<T>,
         /// The delta's type.
         kind: DeltaType,
@@ -226,30 +228,30 @@ pub enum Change<'a, T> {
         /// The delta's type.
         kind: DeltaType,
     },
-    /// The key is gone (`OnDelete`).
+    /// The key was deleted (`OnDelete`).
     Deleted {
         /// The last state, or the tombstone.
         last: &'a DeltaObject<T>,
-        /// The object stored before, if it was.
+        /// The object stored before, if there was one.
         old: Option<&'a Arc<T>>,
     },
 }
 
 impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
-    /// Whether marks of the initial population end with it.
+    /// Whether marks of the initial population end with this item.
     #[inline]
     pub(super) fn is_marked(&self) -> bool {
         self.marks > 0
     }
 
-    /// Leaves the item's marks to its batch.
+    /// Moves the item's marks to its batch.
     #[inline]
     pub(super) fn settle_with(&mut self, batch: &Arc<Marks<'f>>) {
         batch.take(std::mem::take(&mut self.marks));
         self.batch = Some(batch.clone());
     }
 
-    /// What is put back.
+    /// The deltas that go back to the queue.
     #[cold]
     fn front(&mut self) -> Option<Pending<T>> {
         let deltas = std::mem::take(&mut self.deltas);
@@ -257,18 +259,19 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         (!deltas.is_empty()).then(|| Pending::new(What::Sealed(Box::new(deltas))).since(since))
     }
 
-    /// Ends the handler while a panic is under way: its own, or one from before it began.
+    /// Ends the handler while the thread unwinds, because of the handler's panic or of an earlier
+    /// one.
     #[cold]
     #[inline(never)]
     fn end_in_panic(&mut self, running: RunningSlot<T>) {
         self.settle(running, !self.was_panicking);
-        // A second panic at a time would be an abort.
+        // A second panic would abort the process.
         self.deltas.release();
         self.spent.release();
     }
 
-    /// Settles the slot. What is not put back is dropped with the fields, last: should an object's
-    /// drop panic, its key is settled.
+    /// Settles the slot. Deltas that do not go back are dropped with the fields, last, so that a
+    /// panicking destructor finds the key settled.
     #[allow(clippy::inline_always)] // Two copies: handlers that do not panic do not pay for the code of the other.
     #[inline(always)]
     fn settle(&mut self, running: RunningSlot<T>, panicked: bool) {
@@ -306,7 +309,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         self.running().key()
     }
 
-    /// What happened to it, oldest first. Empty once applied.
+    /// The deltas of the key, oldest first. Empty after [`apply`](Self::apply).
     #[must_use]
     pub fn deltas(&self) -> &Deltas<T> {
         &self.deltas
@@ -318,15 +321,15 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         self.is_initial
     }
 
-    /// Applies the deltas to the fused store, oldest first, and tells `handler` of each what it
-    /// changed. The item is handled by that: after it a drop does not put it back.
+    /// Applies the deltas to the fused store, oldest first, and calls `handler` with the change of
+    /// each. The item is then handled: a drop does not put it back.
     ///
-    /// Old objects come without a look-up, and are released with the item. Should `handler` panic,
-    /// the deltas after that one are applied all the same, untold, so that the store does not fall
-    /// behind.
+    /// Old objects need no lookup, and are released with the item. If `handler` panics, the later
+    /// deltas are still applied, without a call, so that the store does not fall behind.
     ///
     /// # Errors
-    /// [`StoreError::NoStore`]: nothing was applied. [`StoreError::NotIndexed`]: everything was; the last index error.
+    /// [`StoreError::NoStore`]: nothing was applied. [`StoreError::NotIndexed`]: all deltas were
+    /// applied; this is the last index error.
     #[inline]
     pub fn apply(&mut self, handler: impl FnMut(Change<'_, T>)) -> Result<(), StoreError> {
         if !self.fifo.is_fused() {
@@ -343,8 +346,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         applying.error.take().map_or(Ok(()), Err)
     }
 
-    /// Asks that the deltas be put back when the handler has ended, in front of what came
-    /// meanwhile (client-go `ErrRequeue`). Has no effect once they are applied.
+    /// Puts the deltas back when the handler has ended, in front of newer ones (client-go
+    /// `ErrRequeue`). Has no effect after [`apply`](Self::apply).
     pub fn retry(&mut self) {
         self.verdict = Verdict::PutBack;
     }
@@ -354,21 +357,20 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
         self.end();
     }
 
-    /// Puts the deltas back, in front of what came meanwhile. The key goes to the tail of the
-    /// queue.
+    /// Puts the deltas back, in front of newer ones. The key joins the tail of the queue.
     pub fn requeue(mut self) {
         self.retry();
         self.end();
     }
 
-    /// The verdict is in.
+    /// Ends the item with this verdict.
     pub(super) fn end(mut self) {
         if self.verdict == Verdict::None {
             self.verdict = Verdict::Handled;
         }
     }
 
-    /// The handler panicked, and the panic was caught.
+    /// Ends the item after a panic of the handler that was caught.
     pub(super) fn panicked(mut self) {
         unharmed(|| tracing::error!(key = self.key(), "a handler panicked; its deltas are not put back"));
         self.verdict = Verdict::Handled;
@@ -387,7 +389,7 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Popped<'_, T, M> {
     }
 }
 
-/// Deltas on their way into the store; what is left when a handler panics is applied by the drop.
+/// Deltas that are being applied. If a handler panics, the drop applies the rest.
 struct Applying<'a, T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> {
     fifo: &'a DeltaFifo<T, M>,
     running: &'a mut RunningSlot<T>,
@@ -399,7 +401,7 @@ struct Applying<'a, T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> {
 }
 
 impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> {
-    /// Applies the next delta, and tells the handler if `tell`.
+    /// Applies the next delta, and calls the handler if `tell` is set.
     #[inline]
     fn next(&mut self, tell: bool) {
         assert_none_held();
@@ -438,8 +440,8 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Applying<'_, T, M, F> 
 impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Drop for Applying<'_, T, M, F> {
     fn drop(&mut self) {
         while !self.rest.is_empty() {
-            // Perhaps a panic is under way already: another one, of user code, must not become an
-            // abort.
+            // The thread may be unwinding already: another panic of user code would abort the
+            // process.
             unharmed(|| self.next(false));
         }
     }

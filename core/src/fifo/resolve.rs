@@ -1,23 +1,23 @@
-//! From what was pushed to what client-go would hand out: the fold over a taken list.
+//! Folds a taken list into the deltas that client-go would hand out.
 
 use crate::engine::slot::{Pending, What};
 use crate::engine::sync::Arc;
 use crate::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 
-/// A taken list, resolved.
+/// The result of a fold.
 pub(super) struct Resolved<T> {
     pub(super) deltas: Deltas<T>,
-    /// Marks of the initial population among them.
+    /// The number of marks of the initial population among the deltas.
     pub(super) marks: usize,
-    /// What they weighed in the depth gauge.
+    /// The weight of the list in the depth gauge.
     pub(super) weight: usize,
-    /// What is in no delta any more: to be released when its key has a guard, since that may panic.
+    /// Objects that no delta holds any more. The caller releases them when the key has a guard,
+    /// because a destructor may panic.
     pub(super) folded: Vec<DeltaObject<T>>,
 }
 
-/// Folds `list`, oldest first: deletions in a row become one, and deltas that stand for the newest
-/// state get it: the newest object before them in the list, else the one `known` now, else the one
-/// they brought.
+/// Folds `list`, oldest first: deletions in a row become one, and deltas that mean "the newest
+/// state" get it: the newest object before them in the list, else the `known` one, else their own.
 pub(super) fn resolve<T>(key: &str, list: Vec<Pending<T>>, known: impl Fn() -> Option<Arc<T>>) -> Resolved<T> {
     let mut resolved = Resolved { deltas: Deltas::new(), marks: 0, weight: 0, folded: Vec::new() };
     let deltas = &mut resolved.deltas;
@@ -54,7 +54,7 @@ pub(super) fn resolve<T>(key: &str, list: Vec<Pending<T>>, known: impl Fn() -> O
     resolved
 }
 
-/// The first, or else the second; and what is not used of them.
+/// Returns the first object, or else the second one, and the unused one.
 fn either<T>(first: Option<T>, second: Option<T>) -> (Option<T>, Option<T>) {
     if first.is_some() { (first, second) } else { (second, None) }
 }

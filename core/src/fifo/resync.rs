@@ -1,4 +1,4 @@
-//! Resync: a Sync for every key that is known and has nothing pending.
+//! Queues a Sync for every key that is known and has nothing pending.
 
 use std::collections::HashSet;
 
@@ -12,8 +12,8 @@ use crate::{DeltaType, KnownObjects, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Queues `Sync`, with the known object, for every known key without pending deltas (client-go
-    /// `Resync`). Without known objects it does nothing. A key whose handler runs is decided when
-    /// that ends. O(known).
+    /// `Resync`). Without known objects it does nothing. For a key whose handler runs, the end of
+    /// the handler decides. O(known).
     pub fn resync(&self) {
         match &self.known {
             Known::Nowhere => {}
@@ -22,10 +22,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// `running`: told of the keys whose handlers run.
+    /// `running` is called with the keys whose handlers run.
     fn resync_slots(&self, mut running: impl FnMut(&str)) {
         let mut idle = Vec::new();
-        // For those that are queued at the end.
+        // Covers the keys that are queued at the end.
         let held = if self.ordered_walks { self.hold() } else { None };
         for shard in self.core.table.shards() {
             let shard = shard.write();
@@ -44,8 +44,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             if self.ordered_walks {
                 continue;
             }
-            // In the queue before the lock is released, so that what is offered to this shard next
-            // stands behind.
+            // The slot joins the queue before the lock is released, so that the next offer to this
+            // shard comes behind it.
             let count = idle.len();
             mutant!(ResyncQueuesAfterUnlock => {
                 drop(shard);
@@ -64,8 +64,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 
     fn resync_elsewhere(&self, objects: &dyn KnownObjects<T>) {
-        // Here no idle slot knows anything, so this reaches only keys whose handlers run: of those
-        // the store may know one only when its first handler has ended.
+        // No idle slot has a known object here, so this reaches only keys whose handlers run. The
+        // store may know such a key only after its first handler has ended.
         let mut running = HashSet::new();
         self.resync_slots(|key| {
             running.insert(key.to_owned());

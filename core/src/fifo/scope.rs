@@ -46,9 +46,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// ```
     ///
     /// # Errors
-    /// [`ScopeError`]: the scope has a name or a key in common with another one, it is a namespace and
-    /// the keys are those of a function, or a relist is open that it could overlap with. Nothing
-    /// was changed.
+    /// [`ScopeError`]: the scope has a name or a key in common with another one, it is a namespace
+    /// and the keys are those of a function, or a relist is open that it could overlap with.
+    /// Nothing was changed.
     ///
     /// # Panics
     /// If the predicate of a scope panics.

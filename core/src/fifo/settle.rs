@@ -1,9 +1,9 @@
 //! The end of a handler: the slot goes idle, goes back to the queue, or is retired.
 //!
-//! Deltas that were pushed while the handler ran under a rule that depends on what it leaves
-//! behind (a deletion, a Sync, `add_if_not_present`) are decided here, as if they had come just
-//! after the handler. Decided at the next take instead, there would be empty pops. A slot that
-//! ends with nothing known is retired by its owner, still running: after EMPTY another consumer
+//! Some deltas that are pushed while the handler runs depend on what it leaves behind: a deletion,
+//! a Sync, `add_if_not_present`. They are decided here, as if they had come just after the
+//! handler. If the next take decided them, there would be empty pops. A slot that ends with
+//! nothing known is retired by its owner while it is still RUNNING: from EMPTY another consumer
 //! could push, take and free it in between.
 
 use super::news::News;
@@ -20,8 +20,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.settle_behind(Vec::new(), running, marks)
     }
 
-    /// The same, and `front` goes back in front of what came meanwhile. The caller has a hold on
-    /// the epoch that it is of.
+    /// Does the same, and puts `front` back in front of newer deltas. The caller has a hold on the
+    /// epoch of `front`.
     #[cold]
     pub(super) fn put_back(&self, front: Pending<T>, running: RunningSlot<T>, marks: usize) -> Settled<T> {
         self.depth.add(front.weight());
@@ -42,8 +42,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Settled { is_queued: queued.is_some(), _left_out: left_out }
     }
 
-    /// Ends `running`, with `kept` in front of what was pushed over it. If the slot is queued
-    /// again, for how many consumers that is news.
+    /// Ends `running`, with `kept` in front of what was pushed over it. Returns how many consumers
+    /// to wake if the slot is queued again.
     #[inline]
     fn end(
         &self,
@@ -70,8 +70,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Queues `running` with `kept`, and says for how many consumers that is news; both come back
-    /// when more was pushed over it.
+    /// Queues `running` with `kept`, and returns how many consumers to wake. Returns both
+    /// arguments if more was pushed over it.
     #[inline(never)] // Most handlers end with nothing pushed over them, and do not pay for the code of it.
     fn queue_again(
         &self,
@@ -83,7 +83,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let oldest = now.and_then(|now| kept.iter().map(|pending| pending.since?.epoch(now)).min().flatten());
         let since = mutant!(PushedOverCountsFromTheEnd => now; oldest);
         let slot = running.requeue(kept)?;
-        // Before it is queued: markers stand where it goes that it was offered before.
+        // Before it is queued: it goes behind markers that came after its offer.
         mutant!(QueuedAgainIsNotParked => (); self.queue.park(&slot, since));
         let Some(ticket) = self.queue.ticket_of(lane, slot) else { return Ok(0) };
         self.queue.push(lane, ticket);
@@ -91,7 +91,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Ok(1)
     }
 
-    /// Appends to `kept` what of `pushed` counts.
+    /// Appends those of `pushed` that have an effect to `kept`.
     #[inline(never)] // As `queue_again`.
     fn decide(
         &self,
@@ -122,9 +122,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// Whether the key is known now that its handler has ended. A store elsewhere is asked, and
-    /// what it says becomes the object of `pending` where that stands for the newest state; when
-    /// it fails, `otherwise`.
+    /// Returns whether the key is known now that its handler has ended. A store elsewhere is
+    /// asked; its object becomes that of `pending` if `pending` means "the newest state". If the
+    /// store fails, returns `otherwise`.
     fn is_known_after(
         &self,
         running: &RunningSlot<T>,
@@ -137,7 +137,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             Known::Nowhere => return false,
             Known::Elsewhere { objects, .. } => objects,
         };
-        // A slot is settled in destructors too: a panic of the store's must not become an abort.
+        // Destructors settle slots too: there a panic of the store would abort the process.
         let found = unharmed(|| objects.get_by_key(running.key()));
         let Some(Ok(found)) = found else {
             unharmed(|| tracing::error!(key = running.key(), "known objects failed while a handler's end was settled"));
@@ -155,18 +155,18 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 }
 
-/// What a settle came to.
+/// The result of a settle.
 #[must_use = "its objects are released when it is dropped: last"]
 pub(super) struct Settled<T> {
     /// Whether the slot is queued again.
     pub(super) is_queued: bool,
-    /// Of most there is none, and room for it in every settled slot would cost them some forty
+    /// Boxed, because most settles have none, and room for it would cost each of them some forty
     /// instructions.
     _left_out: Option<Box<LeftOut<T>>>,
 }
 
-/// What the decisions took out of the counts, and the objects that are not needed any more. Should
-/// the drop of one panic, its key is settled already.
+/// The counts that the decisions released, and the objects that are not needed any more. Their
+/// destructors may panic, when the key is settled already.
 struct LeftOut<T> {
     weight: usize,
     marks: usize,

@@ -1,12 +1,12 @@
 //! Relists: begin, offer pages as they come, commit (deletions happen here) or abandon (nothing is
 //! deleted).
 //!
-//! What a relist lists is stamped with its generation; while it is open adds and updates stamp
-//! too. At commit, what holds an older stamp is deleted. One relist is current: a later begin
-//! supersedes.
+//! A relist stamps the slots of listed keys with its generation; while it is open, adds and
+//! updates stamp too. The commit deletes the keys with older stamps. One relist is current, of the
+//! whole queue or of each scope: a later begin supersedes it.
 
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! | --- | --- |
 //! | `generations` | which relist is current, and what offers stamp with |
 //! | `unchanged` | which objects need not be queued |
@@ -33,11 +33,11 @@ pub(super) use generations::Relists;
 use generations::{Last, NO_GENERATION, Unbegun};
 pub(super) use unchanged::Look;
 
-/// A server says how many objects are to come: beyond this it is not believed, and the table grows
-/// as they do.
+/// The most objects that room is made for ahead. A server says how many are to come; beyond this
+/// number the table grows as they come.
 const MOST_EXPECTED: usize = 1 << 22;
 
-/// What a committed relist did.
+/// The result of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
     /// Keys that were known or pending, and not listed: a deletion was queued for each.
@@ -47,12 +47,13 @@ pub struct Committed {
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Queues `Replaced` for every object of `list`, in order, and a deletion for every other key
     /// that is known or pending (client-go `Replace`): a relist of one page, with the
-    /// [commit](Relist::commit) that belongs to it. Pops proceed meanwhile. O(list + known).
+    /// [commit](Relist::commit) that belongs to it. Pops proceed while it runs. O(list + known).
     ///
     /// # Errors
-    /// [`RelistError::Refused`]: what stood before the refused object is queued, nothing is deleted, and the queue is as
-    /// populated as before. [`RelistError::Superseded`]: another relist began meanwhile.
-    /// [`RelistError::Exhausted`]: nothing was done.
+    /// [`RelistError::Refused`]: the objects before the refused one are queued, nothing is
+    /// deleted, and the queue is as populated as before. [`RelistError::Superseded`]: another
+    /// relist began before this one ended. [`RelistError::Exhausted`], [`RelistError::HasScopes`]:
+    /// nothing was done.
     pub fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<Committed, RelistError> {
         let mut list = OneByOne(list);
         let mut relist = self.begin_replace();
@@ -65,10 +66,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         relist.commit(version)
     }
 
-    /// Begins a relist in pieces; it supersedes one that is still open. The first relist of a
-    /// queue that nothing has populated claims the initial population. A queue can begin 2^32 - 1
-    /// relists in its life: of any later one each call fails with [`RelistError::Exhausted`], and
-    /// the queue stays as it is.
+    /// Begins a relist in pieces. It supersedes one that is still open. The first relist of an
+    /// unpopulated queue claims the initial population. A queue can begin 2^32 - 1 relists: each
+    /// call of a later one fails with [`RelistError::Exhausted`]. In a queue with
+    /// [scopes](Self::add_scope) each call fails with [`RelistError::HasScopes`]. A relist that
+    /// fails changes nothing.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -88,7 +90,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         Relist::borrowed(self, self.begin_relist())
     }
 
-    /// The same, and the relist keeps the queue alive: for one that goes from thread to thread.
+    /// Begins a relist that keeps the queue alive, so that it can go from thread to thread.
     pub fn begin_replace_owned(this: &Arc<Self>) -> Relist<'static, T, M> {
         Relist::shared(Arc::clone(this), this.begin_relist())
     }
@@ -135,15 +137,15 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         self.core.table.shards().iter().for_each(|shard| drop(shard.write()));
     }
 
-    /// A relist is about to begin.
+    /// Starts the list of a relist's keys, which is about to begin, for a store elsewhere.
     fn note_begin(&self, superseded: u32, generation: u32) {
         if let Known::Elsewhere { listed, .. } = &self.known {
             listed.begin(superseded, generation);
         }
     }
 
-    /// Whether a list comes at a lower version than the last one, as after a restore of etcd.
-    /// Version 0 names no state.
+    /// Returns whether a list comes at a lower version than the last one, as after a restore of
+    /// etcd. Version 0 names no state.
     fn is_of_another_history(&self, version: &str) -> bool {
         let (last, version) = (self.resource_version(), ResourceVersion::parse(version));
         let last = last.and_then(|last| ResourceVersion::parse(&last));
@@ -158,12 +160,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         if last.scopes.is_empty() { last.version.clone() } else { last.scopes.least_version() }
     }
 
-    /// Queues `Added` for each object, as [`add`](Self::add) does, in one pass that brings their
-    /// slots near ahead. Across keys the order is the batch's, but not against other offers made
-    /// meanwhile.
+    /// Queues `Added` for each object, as [`add`](Self::add) does, in one pass that prefetches
+    /// their slots. Across keys the order is that of the batch; it is not ordered with concurrent
+    /// offers.
     ///
     /// # Errors
-    /// [`RelistError::Refused`]: those before the refused object are queued.
+    /// [`RelistError::Refused`]: the objects before the refused one are queued.
     pub fn add_batch(&self, objects: Vec<Arc<T>>) -> Result<(), RelistError> {
         self.offer_batch(DeltaType::Added, objects)
     }
@@ -187,17 +189,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 }
 
-/// An object that a relist could not take; the rest of its page is queued.
+/// An object that a relist refused. The rest of its page is queued.
 #[derive(Debug, thiserror::Error)]
 #[error("object {index} of the page was refused, the others are queued: {source}")]
 pub struct Refused {
-    /// Its place in the page, from 0.
+    /// The index of the object in the page, from 0.
     pub index: usize,
-    /// Why; says key and version where there are any.
+    /// The reason, with key and version if there are any.
     pub source: OfferError,
 }
 
-/// A relist's queue.
+/// The queue of a relist.
 enum Owner<'f, T, M> {
     Borrowed(&'f DeltaFifo<T, M>),
     Shared(Arc<DeltaFifo<T, M>>),
@@ -214,27 +216,28 @@ impl<T, M> Deref for Owner<'_, T, M> {
     }
 }
 
-/// What the caller knows of a list.
+/// The choices of the caller for one list.
 #[derive(Default)]
 struct Choices {
-    /// Whether nothing is deleted by it.
+    /// Whether the commit deletes nothing.
     keeps_unlisted: bool,
-    /// Whether an object of an equal version counts as changed, too.
+    /// Whether an object of an equal version counts as changed.
     ignores_versions: bool,
 }
 
-/// A relist in progress; made by [`DeltaFifo::begin_replace`]. Dropped, it is abandoned.
+/// A relist in progress, made by [`DeltaFifo::begin_replace`]. A relist that is dropped is
+/// abandoned.
 #[must_use = "a dropped relist is abandoned: offer its pages and commit it"]
 pub struct Relist<'f, T: Send + Sync, M: Meta<T>> {
     fifo: Owner<'f, T, M>,
     course: Course,
-    /// Why it has not begun.
+    /// The reason why it has not begun, if it has not.
     unbegun: Option<Unbegun>,
     choices: Choices,
     over: bool,
 }
 
-/// What a relist is about.
+/// The generation and the keys of a relist.
 pub(super) struct Course {
     generation: u32,
     /// Whether its deltas are of the initial population.
@@ -282,7 +285,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         }
     }
 
-    /// Makes room for about `objects` keys in all (a LIST's `remainingItemCount` tells). A hint.
+    /// Makes room for about `objects` keys in all, as a hint (see `remainingItemCount` of a LIST).
     pub fn expect(&mut self, objects: usize) {
         self.fifo.core.table.reserve(objects.min(MOST_EXPECTED));
     }
@@ -301,15 +304,16 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         }
     }
 
-    /// Queues a page, in order; consumers get it at once. O(page).
+    /// Queues a page, in order. Consumers get its objects at once. O(page).
     ///
-    /// Objects that are refused come back with the reason, and the rest goes on. What the
-    /// transformer refused is [kept](Self::keep): not deleted by this relist, the last good object
-    /// stays. What has no key cannot be: if it is known under one, from when it had it, the commit
-    /// deletes it, unless the caller knows that key and keeps it, or gives the relist up.
+    /// Returns the refused objects with the reasons; the rest of the page is queued. An object
+    /// that the transformer refuses is [kept](Self::keep): this relist does not delete it, and the
+    /// last good object stays. An object without a key cannot be kept: if it is known under an
+    /// earlier key, the commit deletes that, unless the caller knows the key and keeps it, or
+    /// abandons the relist.
     ///
     /// # Errors
-    /// [`RelistError::Superseded`]: what stood before is queued, nothing more is.
+    /// [`RelistError::Superseded`]: the objects before are queued, and no others.
     pub fn offer(&mut self, page: Vec<Arc<T>>) -> Result<Vec<Refused>, RelistError> {
         let mut page = OneByOne(page);
         self.check_current()?;
@@ -328,7 +332,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         let mut refused = Vec::new();
         for (index, object) in rest.0.by_ref() {
             let mut key = KeyBuf::new();
-            // What has no key is refused by the join.
+            // The join refuses objects without a key.
             let has_key = self.fifo.core.keys.write(&object, &mut key).is_ok();
             if has_key && !within.contains(as_str(&key)) {
                 let (key, scope) = (as_str(&key).to_owned(), within.scope.name().to_owned());
@@ -348,11 +352,11 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// Returns for each (key, version) whether its object is needed, and counts every key as
     /// listed. An object is not needed if it is known, idle and of an equal, non-empty version; a
     /// queue with [`notify_unchanged`](crate::DeltaFifoBuilder::notify_unchanged) needs them all.
-    /// [Offer](Self::offer) those that are needed, or [keep](Self::keep) them if they cannot be
-    /// had. So a relist need only decode what changed. O(keys).
+    /// [Offer](Self::offer) the needed objects, or [keep](Self::keep) the keys of those that
+    /// cannot be had. So a relist decodes changed objects only. O(keys).
     ///
-    /// The version compared is the stored one. Once a transformer has changed a version,
-    /// everything is needed.
+    /// The version is compared with the stored one. Once a transformer has changed a version,
+    /// every object is needed.
     ///
     /// # Errors
     /// [`RelistError::Superseded`].
@@ -400,29 +404,30 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(())
     }
 
-    /// Makes the relist take every object, also one of the version that is stored: the API server
-    /// was restored from a backup, and equal versions no longer mean equal objects.
+    /// Makes the relist take every object, even one of the stored version. For a list after the
+    /// API server was restored from a backup, when equal versions no longer mean equal objects.
     /// [`DeltaFifo::replace`] does so by itself for a list at a lower version than the last one.
     pub fn ignore_versions(&mut self) {
         self.choices.ignores_versions = true;
     }
 
-    /// Makes the commit delete nothing: an object is listed whose key cannot be had, so any key
+    /// Makes the commit delete nothing. For a list with an object whose key cannot be had: any key
     /// that is not listed may be its own.
     pub fn keep_unlisted(&mut self) {
         self.choices.keeps_unlisted = true;
     }
 
-    /// Queues `Deleted` as [`DeltaFifo::delete`] does: a list that is streamed can say that
-    /// something is gone again. It is of this relist: it does not make the queue populated, and a
-    /// first one is synced when its handler has ended, too. O(1).
+    /// Queues `Deleted` as [`DeltaFifo::delete`] does. For a streamed list, which can report that
+    /// a listed object was deleted again. The deletion is part of this relist: it does not
+    /// populate the queue, and the initial population waits for its handler. O(1).
     ///
-    /// What the transformer refuses is deleted all the same: by a [`DeletedFinalStateUnknown`]
+    /// An object that the transformer refuses is still deleted, by a [`DeletedFinalStateUnknown`]
     /// with the newest object that is pending or known.
     ///
     /// # Errors
-    /// [`StoreError::Relist`]: a newer relist has begun, which may list the object; nothing was queued.
-    /// [`StoreError::Refused`]: what the transformer said; the deletion is queued. [`StoreError::Key`]: nothing was queued.
+    /// [`StoreError::Relist`]: a newer relist has begun, which may list the object; nothing was
+    /// queued. [`StoreError::Refused`]: the transformer failed; the deletion is queued.
+    /// [`StoreError::Key`]: nothing was queued.
     ///
     /// [`DeletedFinalStateUnknown`]: crate::DeletedFinalStateUnknown
     pub fn delete(&mut self, object: impl Into<DeltaObject<T>>) -> Result<(), StoreError> {
@@ -432,15 +437,15 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         self.fifo.delete_in(*generation, marks, within.as_ref(), object.into())
     }
 
-    /// Ends the relist: queues a deletion for every key that is known or pending and was not
-    /// listed, nor written since the begin, unless [all are kept](Self::keep_unlisted). In a queue
-    /// that [tracks what is applied](crate::DeltaFifoBuilder::track_applied) it is a
-    /// [`bookmark`](DeltaFifo::bookmark), too, if `version` is a decimal number; of any other
-    /// version nobody can be told that it is applied. Unlike a bookmark, it takes back a greater
-    /// [applied version](DeltaFifo::applied_version). O(known).
+    /// Ends the relist: queues a deletion for every key that is known or pending, and was neither
+    /// listed nor written since the begin, unless [all are kept](Self::keep_unlisted). In a queue
+    /// that [tracks the applied version](crate::DeltaFifoBuilder::track_applied) the commit is
+    /// also a [`bookmark`](DeltaFifo::bookmark), if `version` is a decimal number. Unlike a
+    /// bookmark, it takes back a greater [applied version](DeltaFifo::applied_version). O(known).
     ///
     /// # Errors
-    /// [`RelistError::Superseded`]: nothing is deleted, or nothing more when the newer relist began meanwhile.
+    /// [`RelistError::Superseded`]: nothing is deleted, or nothing more after the newer relist
+    /// began.
     pub fn commit(mut self, version: &str) -> Result<Committed, RelistError> {
         self.check_current()?;
         let fifo = &*self.fifo;
@@ -448,7 +453,7 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         if !self.choices.keeps_unlisted {
             deleted += fifo.sweep(&self.course);
         }
-        // Not before: should the store elsewhere panic, the relist is abandoned.
+        // Not earlier: if the store elsewhere panics, the relist is abandoned.
         self.over = true;
         mutant!(CommitIsMarkedFirst => fifo.committed(fifo.mark_commit(version)));
         let mut complete = None;
@@ -471,8 +476,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(Committed { deleted })
     }
 
-    /// Ends it, if it is still the current one. `step` belongs to that, and says whether the queue
-    /// is synced by it.
+    /// Ends the relist if it is still current. `step` belongs to that, and returns whether the
+    /// queue is synced by it.
     fn end(&self, step: impl FnOnce(&mut Last, Option<&ScopeId>) -> bool) -> Result<(), RelistError> {
         let Course { generation, within, .. } = &self.course;
         let scope = within.as_ref().map(|within| &within.scope);
@@ -486,15 +491,15 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
         Ok(())
     }
 
-    /// Gives the relist up: what was offered stays queued, nothing is deleted, and a first relist
-    /// leaves the queue as unpopulated as it was. The same as a drop.
+    /// Abandons the relist, as a drop does: offered objects stay queued, nothing is deleted, and a
+    /// first relist leaves the queue unpopulated.
     pub fn abandon(self) {}
 }
 
 impl<T: Send + Sync, M: Meta<T>> Drop for Relist<'_, T, M> {
     fn drop(&mut self) {
         if !self.over && self.unbegun.is_none() {
-            // Superseded: then there is nothing to end. A scope's first list is still awaited.
+            // A superseded relist has nothing to end. The first list of a scope is still awaited.
             let _ = self.end(|_, scope| scope.is_none() && self.fifo.initial.abandon());
         }
     }

@@ -1,4 +1,4 @@
-//! The deletions of a commit: what is known or pending and holds an older stamp.
+//! The deletions of a commit: keys that are known or pending and hold an older stamp.
 
 use crossbeam::utils::CachePadded;
 
@@ -15,17 +15,17 @@ use crate::engine::slot::{Pending, Pushed, Rule, Ticket, What};
 use crate::engine::sync::{GROUP, RwLock, assert_none_held, mutant};
 use crate::scope::Within;
 
-/// What the sweep of some shards came to.
+/// The result of the sweep of some shards.
 struct Swept<T> {
     deleted: usize,
-    /// Counted, and not deleted: the key was neither pending nor known.
+    /// Keys that were counted and not deleted, because they were neither pending nor known.
     skipped: usize,
-    /// To be queued.
+    /// The slots to queue.
     queued: Vec<Ticket<T>>,
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// Deletes what the relist did not list, in the slots and in a store elsewhere.
+    /// Deletes the keys that the relist did not list, in the slots and in a store elsewhere.
     pub(in crate::fifo) fn sweep(&self, course: &Course) -> usize {
         self.sweep_slots(course) + self.sweep_elsewhere(course)
     }
@@ -45,14 +45,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         deleted
     }
 
-    /// Deletes in some of the shards.
+    /// Deletes keys of some of the shards.
     fn sweep_shards(&self, shards: &[CachePadded<RwLock<Shard<T>>>], course: &Course) -> Swept<T> {
         let generation = course.generation;
         let within = mutant!(ScopeSweepsAll => None; course.within.as_ref());
         let mut swept = Swept { deleted: 0, skipped: 0, queued: Vec::new() };
         for shard in shards {
-            // Looked for with the lock shared, which keeps nobody waiting: stamps only grow, and a
-            // slot that is made after the look comes after the sweep.
+            // Searched with the lock shared, which delays no reader. Stamps only grow, and a slot
+            // that is made after the search comes after the sweep.
             let unlisted: Vec<String> = if let Some(within) = within {
                 unlisted_within(shard, generation, within)
             } else {
@@ -60,7 +60,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 let unlisted = shard.slots_near().filter(|slot| slot.stamped() < generation);
                 unlisted.map(|slot| slot.key().to_owned()).collect()
             };
-            // A reader of this shard waits for a few of them at most.
+            // In groups, so that a reader of this shard waits for a few keys at most.
             for group in unlisted.chunks(GROUP) {
                 let shard = shard.write();
                 let is_current = self.relists.is_current(generation, course.within.as_ref());
@@ -92,13 +92,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
         swept.queued.extend(self.queue.ticket(Lane::Backlog, slot, pushed));
         slot.stamp(generation);
-        // Else a store elsewhere that still knows the key would have it deleted once more.
+        // Otherwise a store elsewhere that still knows the key would have it deleted again.
         self.list_elsewhere(generation, slot.key().as_bytes());
         swept.deleted += 1;
     }
 
-    /// Deletes what a store elsewhere knows and the relist did not list, after the sweep of the
-    /// table. A key that the store no longer knows when it is asked has been deleted meanwhile.
+    /// Deletes the keys that a store elsewhere knows and the relist did not list, after the sweep
+    /// of the table. A key that the store no longer knows when it is asked was deleted in between.
     fn sweep_elsewhere(&self, course: &Course) -> usize {
         let Course { generation, marks, ref within } = *course;
         let Known::Elsewhere { objects, .. } = &self.known else { return 0 };
@@ -117,8 +117,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
                 continue;
             });
             let shard = table.shard(hash).write();
-            // While this lock is held that stays so: a newer relist's begin passes it before a key
-            // takes the place of what this one listed.
+            // That holds while this lock is held: the begin of a newer relist passes through it
+            // before it lists keys.
             if !self.relists.is_current(generation, within.as_ref()) {
                 break;
             }
@@ -141,14 +141,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// A relist is over.
+    /// Drops the list of keys of a relist that is over.
     pub(super) fn forget_listed(&self, generation: u32) {
         if let Known::Elsewhere { listed, .. } = &self.known {
             listed.clear(generation);
         }
     }
 
-    /// `deltas` are about to be pushed by a relist.
+    /// Counts deltas that a relist is about to push.
     pub(in crate::fifo) fn counted(&self, deltas: usize, marks: bool) {
         if deltas > 0 {
             self.depth.add(deltas);
@@ -156,7 +156,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
     }
 
-    /// `deltas` of those counted were not pushed after all.
+    /// Subtracts deltas that were counted and not pushed.
     pub(in crate::fifo) fn uncounted(&self, deltas: usize, marks: bool) -> News {
         let room = self.depth.subtract(deltas);
         News { queued: 0, room, synced: self.initial.settled(if marks { deltas } else { 0 }) }

@@ -6,7 +6,7 @@ use crate::engine::slot::{RunningSlot, Slot, State, Version};
 use crate::engine::sync::{Arc, mutant};
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    /// A look, with the shard's lock held, at a slot whose object was listed with `version`.
+    /// Checks a slot whose object was listed with `version`, with the shard's lock held.
     pub(in crate::fifo) fn look(&self, slot: &Slot<T>, version: Version<'_>) -> Look<T> {
         mutant!(SkipIgnoresTheHandler => return slot.known().map_or(Look::Needed, Look::Idle));
         mutant!(KnownReadBeforeTheWord => {
@@ -16,8 +16,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         mutant!(NoteReadBeforeTheWord => if slot.is_noted(version.number()) {
             return if slot.state() == State::Idle { Look::Noted } else { Look::Needed };
         });
-        // The word first: what is known, or noted, while it says idle, or after, is at least as
-        // new.
+        // The word is read first: an object or a note that is read while the word says idle, or
+        // later, is at least as new.
         if !matches!(self.known, Known::Fused) || slot.state() != State::Idle {
             return Look::Needed;
         }
@@ -27,8 +27,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         slot.known().map_or(Look::Needed, Look::Idle)
     }
 
-    /// Whether the object of that look is of `version`, as received, which is only asked for when
-    /// the look does not say. Called with no lock held: the accessor is user code.
+    /// Returns whether the checked object has this version, which is computed only if it is
+    /// needed. Called with no lock held, because the accessor is user code.
     pub(in crate::fifo) fn is_unchanged<'v>(&self, look: Look<T>, version: impl FnOnce() -> Version<'v>) -> bool {
         !self.transform.alters_versions()
             && match look {
@@ -47,7 +47,7 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             }
     }
 
-    /// Notes in the slot the version of what it knows, so that a relist need not look at the
+    /// Notes the version of the known object in the slot, so that a relist need not read the
     /// object.
     #[inline(never)] // Only queues that skip what is unchanged need it.
     pub(in crate::fifo) fn note_version(&self, running: &mut RunningSlot<T>) {
@@ -59,12 +59,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     }
 }
 
-/// What a relist that skips what is unchanged finds under a key.
+/// The state of a key, for a relist that skips unchanged objects.
 pub(in crate::fifo) enum Look<T> {
-    /// An idle slot, which knows an object that is noted to be of that version.
+    /// The slot is idle, and its note has the listed version.
     Noted,
-    /// An idle slot, and what it knows.
+    /// The slot is idle, and has this known object.
     Idle(Arc<T>),
-    /// Nothing that can be skipped.
+    /// The object cannot be skipped.
     Needed,
 }

@@ -1,8 +1,8 @@
-//! An event on its way into the fused store. All of it is written first, then all of it is told:
-//! so a handler finds the store as of its event, also within a relist.
+//! Applies an event to the fused store. First all of it is written, then the handler is called for
+//! all of it. So a handler finds the store in the state of its event, even within a relist.
 //!
-//! Only whoever has the turn writes the store, so what a relist finds missing when it begins is
-//! missing until it ends.
+//! Only the consumer that has the turn writes the store, so a key that is not listed when a relist
+//! begins stays unlisted until it ends.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -15,11 +15,11 @@ use crate::error::{StoreError, discard};
 use crate::store::Core;
 use crate::{Change, DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Meta};
 
-/// Where a panic of user code leaves the key that it was about.
+/// The key that a panic of user code was about.
 type Told = Option<Box<str>>;
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
-    /// Applies `event`, then tells `handler` of every change.
+    /// Applies `event`, and then calls `handler` with every change.
     pub(super) fn apply(
         &self,
         event: &Event<T>,
@@ -28,7 +28,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     ) -> Result<(), StoreError> {
         let mut tell = |key: &str, change: Change<'_, T>, told: &mut Told| {
             assert_none_held();
-            // A panic within a relist is to name its key.
+            // So that a panic within a relist is reported with its key.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| handler(key, change))) {
                 *told = Some(key.into());
                 resume_unwind(panic);
@@ -77,7 +77,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     ) -> Result<(), StoreError> {
         let listed = list.iter().map(|(key, _)| key).chain(list.kept());
         let unlisted = if list.keeps_unlisted() { Vec::new() } else { self.core.unlisted(listed) };
-        // Released here, with nothing locked: what a relist of a scope says nothing about.
+        // A relist of a scope says nothing about other keys. They are released here, with no lock
+        // held.
         let unlisted = unlisted.into_iter().filter(|(key, _)| list.covers(key));
         self.core.table.reserve(list.len());
         let mut writer = Writer::new(&self.core);
@@ -85,7 +86,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             let old = writer.write(&key, None);
             (DeletedFinalStateUnknown { key, obj: Some(object) }, old)
         });
-        // Released when all of it is told, or a handler has panicked.
+        // Released when all changes are delivered, or a handler has panicked.
         let deletions: OneByOne<Vec<_>> = OneByOne(deletions.collect());
         let olds: OneByOne<Vec<_>> =
             OneByOne(list.iter().map(|(key, new)| writer.write(key, Some(new.clone()))).collect());
@@ -101,7 +102,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     }
 }
 
-/// What it is to put `new` in the place of `old`.
+/// Returns the change from `old` to `new`.
 fn put<'a, T>(old: Option<&'a Arc<T>>, new: &'a Arc<T>, kind: DeltaType) -> Change<'a, T> {
     match old {
         None => Change::Added { new, kind },
@@ -109,7 +110,8 @@ fn put<'a, T>(old: Option<&'a Arc<T>>, new: &'a Arc<T>, kind: DeltaType) -> Chan
     }
 }
 
-/// Writes key after key, whatever user code does meanwhile: the store does not fall behind.
+/// Writes key after key, even if user code panics in between, so that the store does not fall
+/// behind.
 struct Writer<'c, T, M: Meta<T>> {
     core: &'c Core<T, M>,
     error: Option<StoreError>,
@@ -122,7 +124,7 @@ impl<'c, T, M: Meta<T>> Writer<'c, T, M> {
         Self { core, error: None, panic: None }
     }
 
-    /// Makes `new` what is known and hands back what was.
+    /// Stores `new` under `key`, and returns the former object.
     fn write(&mut self, key: &str, new: Option<Arc<T>>) -> Option<Arc<T>> {
         match catch_unwind(AssertUnwindSafe(|| self.core.write(key, new))) {
             Ok((old, error)) => {
@@ -140,7 +142,7 @@ impl<'c, T, M: Meta<T>> Writer<'c, T, M> {
         }
     }
 
-    /// The last error. Goes on with the panic, if there was one.
+    /// Returns the last error, or resumes the panic if there was one.
     fn end(self, told: &mut Told) -> Result<(), StoreError> {
         if let Some((key, panic)) = self.panic {
             *told = Some(key);

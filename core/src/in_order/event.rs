@@ -1,4 +1,4 @@
-//! What the log holds and hands out: an [`Event`], and the list of a relist.
+//! The events of the log: [`Event`], and the list of a relist.
 
 use std::fmt;
 
@@ -7,25 +7,25 @@ use crate::engine::release::OneByOne;
 use crate::engine::sync::Arc;
 use crate::scope::Within;
 
-/// One event of an [`InOrderFifo`](crate::InOrderFifo): what an offer brought, as it came.
+/// An event of an [`InOrderFifo`](crate::InOrderFifo), as it was offered.
 #[non_exhaustive]
 pub enum Event<T> {
-    /// Something happened to one key.
+    /// A delta of one key.
     Delta {
         /// The key.
         key: Box<str>,
-        /// What happened to it.
+        /// The delta.
         delta: Delta<T>,
     },
-    /// These are all objects there are, and whatever else is known is gone (client-go
+    /// A relist: the list has all objects, and every other known object is gone (client-go
     /// `ReplacedAll`).
     ReplacedAll(Box<ReplacedAll<T>>),
-    /// Everything known is told of once more (client-go `SyncAll`).
+    /// A resync: the handler is called for every known object (client-go `SyncAll`).
     SyncAll,
 }
 
 impl<T> Event<T> {
-    /// The key, if it is about one.
+    /// Returns the key, if the event is about one key.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         match self {
@@ -34,7 +34,7 @@ impl<T> Event<T> {
         }
     }
 
-    /// The delta, if it is about one key.
+    /// Returns the delta, if the event is about one key.
     #[must_use]
     pub fn delta(&self) -> Option<&Delta<T>> {
         match self {
@@ -62,7 +62,7 @@ pub struct ReplacedAll<T> {
     objects: OneByOne<Vec<Arc<T>>>,
     kept: Vec<Box<str>>,
     keeps_unlisted: bool,
-    /// The keys that it is about; `None`: all.
+    /// The keys of the scope; `None` for the whole queue.
     within: Option<Within>,
 }
 
@@ -71,46 +71,47 @@ impl<T> ReplacedAll<T> {
         Self { version: version.into(), keys, objects, kept, keeps_unlisted: false, within: None }
     }
 
-    /// The list's version.
+    /// Returns the version of the list.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// How many objects are listed. A key that is listed twice counts twice.
+    /// Returns how many objects are listed. A key that is listed twice counts twice.
     #[must_use]
     pub fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// Whether nothing is listed.
+    /// Returns whether no object is listed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// Every object with its key, in list order. Of a key that is listed twice the last one counts.
+    /// Iterates over all objects with their keys, in list order. If a key is listed twice, the
+    /// last object is stored.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Arc<T>)> {
         self.keys.iter().zip(&*self.objects)
     }
 
-    /// Keys that are listed, too, but without an object: what is known under them stays as it is.
-    /// See [`replace_keeping`](crate::InOrderFifo::replace_keeping).
+    /// Iterates over the keys that are listed without an object. Their known objects stay. See
+    /// [`replace_keeping`](crate::InOrderFifo::replace_keeping).
     #[must_use]
     pub fn kept(&self) -> impl ExactSizeIterator<Item = &str> {
         self.kept.iter().map(|key| &**key)
     }
 
-    /// Whether everything known stays, listed or not: an object is listed whose key could not be
+    /// Returns whether all known objects stay, because an object is listed whose key could not be
     /// had. See [`replace_keeping_unlisted`](crate::InOrderFifo::replace_keeping_unlisted).
     #[must_use]
     pub fn keeps_unlisted(&self) -> bool {
         self.keeps_unlisted
     }
 
-    /// Whether a key that is known and not listed is gone by this relist. False for every key
-    /// outside of the scope, if this is the relist of one (see
+    /// Returns whether this relist deletes `key` if it is known and not listed. False for every
+    /// key outside of the scope, if this is the relist of one (see
     /// [`add_scope`](crate::InOrderFifo::add_scope)). May run the predicate of a scope.
     #[must_use]
     pub fn covers(&self, key: &str) -> bool {
@@ -133,10 +134,11 @@ impl<T: fmt::Debug> fmt::Debug for ReplacedAll<T> {
     }
 }
 
-/// The keys of a list, in one piece of text: a `String` each would cost as much as the work.
+/// The keys of a list, in one string. A `String` per key would cost as much as the rest of the
+/// work.
 pub(super) struct Keys {
     text: String,
-    /// Where each of them ends.
+    /// The end of each key.
     ends: Vec<usize>,
 }
 
@@ -145,7 +147,7 @@ impl Keys {
         Self { text: String::new(), ends: Vec::with_capacity(keys) }
     }
 
-    /// Adds what `write` appends, and gives it back. Nothing when that fails.
+    /// Adds the key that `write` appends, and returns it. Adds nothing if `write` fails.
     pub(super) fn add<E>(&mut self, write: impl FnOnce(&mut String) -> Result<(), E>) -> Result<&str, E> {
         let start = self.text.len();
         if let Err(error) = write(&mut self.text) {
@@ -156,7 +158,7 @@ impl Keys {
         Ok(&self.text[start..])
     }
 
-    /// Takes the last one out again.
+    /// Removes the last key.
     pub(super) fn pop(&mut self) {
         self.ends.pop();
         self.text.truncate(self.ends.last().copied().unwrap_or_default());
@@ -171,14 +173,15 @@ impl Keys {
 /// An event in the log.
 pub(super) struct Entry<T> {
     pub(super) event: Event<T>,
-    /// The hash of a delta's key, by which a batch keeps keys apart; none: the event goes alone.
+    /// The hash of a delta's key, by which a batch tells keys apart. `None` for an event that is
+    /// taken alone.
     pub(super) hash: Option<u64>,
     /// Marks of the initial population that end with it.
     pub(super) marks: usize,
 }
 
 impl<T> Entry<T> {
-    /// What it weighs in the depth gauge.
+    /// Returns the weight of the event in the depth gauge.
     pub(super) fn weight(&self) -> usize {
         match &self.event {
             Event::ReplacedAll(list) => list.len().max(1),

@@ -1,14 +1,14 @@
-//! The log: the order of events, and whose turn it is.
+//! The log: the order of events, and the turn.
 //!
-//! Producers append to a `SegQueue` without a lock. Whoever pops has a *turn*: from the take until
-//! its guard is dropped nobody else takes anything, so that handlers run one after another, in the
+//! Producers append to a `SegQueue` without a lock. A consumer that pops has the *turn*: until its
+//! guard is dropped no other consumer takes an event, so handlers run one after another, in the
 //! order of arrival. A turn is a flag, not a lock that is held: a short mutex guards it while
 //! events are taken or given back, and never while a handler runs.
 //!
-//! Sleeping: a consumer registers, looks again, then sleeps. An appended event wakes one consumer.
-//! During a turn it wakes one in vain, which finds the turn taken and sleeps again; so the end of
-//! a turn wakes one for each event that is left. All are `additional` notifications: a consumer
-//! that was notified may be a future that nobody polls, and must not keep later events from the
+//! Sleeping: a consumer registers, checks again, and then sleeps. An appended event wakes one
+//! consumer. During a turn that consumer finds the turn taken and sleeps again, so the end of a
+//! turn wakes one consumer for each event that is left. All are `additional` notifications: a
+//! consumer that was woken may be a future that nobody polls, and must not keep later events from
 //! others.
 
 use std::collections::{HashSet, VecDeque};
@@ -25,16 +25,16 @@ pub(super) struct Log<T> {
     ready: Event,
 }
 
-/// What the consumers share.
+/// The state that consumers share.
 struct Head<T> {
-    /// What was given back, and what did not fit into a batch: it comes before the tail.
+    /// Events that were given back, or did not fit into a batch. They come before the tail.
     front: VecDeque<Entry<T>>,
-    /// Whether somebody has a turn.
+    /// Whether a consumer has the turn.
     is_taken: bool,
     is_closed: bool,
 }
 
-/// What a turn begins with.
+/// The events of a new turn.
 pub(super) struct Taken<T> {
     pub(super) first: Entry<T>,
     pub(super) rest: VecDeque<Entry<T>>,
@@ -46,7 +46,7 @@ impl<T> Log<T> {
         Self { tail: SegQueue::new(), head: CachePadded::new(Mutex::new(head)), ready: Event::new() }
     }
 
-    /// Appends an event. With no lock held: it may run a waker.
+    /// Appends an event. Called with no lock held, because it may run a waker.
     pub(super) fn push(&self, entry: Entry<T>) {
         self.tail.push(entry);
         mutant!(AppendWakesNobody => return);
@@ -54,8 +54,8 @@ impl<T> Log<T> {
         self.ready.notify(1_usize.additional());
     }
 
-    /// Begins a turn with up to `max` events. `None`: there is none now, or somebody has a turn,
-    /// who may give events back.
+    /// Begins a turn with up to `max` events. Returns `None` if there is no event, or if another
+    /// consumer has the turn, which may give events back.
     pub(super) fn take(&self, max: usize) -> Option<Result<Taken<T>, Closed>> {
         let mut head = self.head.lock();
         if mutant!(TurnsOverlap => false; head.is_taken) {
@@ -72,8 +72,9 @@ impl<T> Log<T> {
         head.front.pop_front().or_else(|| self.tail.pop())
     }
 
-    /// Up to `room` more events for a batch that begins with `first`: deltas of keys that it has
-    /// not yet. (Should the hashes of two keys be equal, the batch is shorter than it might be.)
+    /// Takes up to `room` more events for a batch that begins with `first`: deltas of keys that it
+    /// does not have. (If the hashes of two keys are equal, the batch is shorter than it might
+    /// be.)
     fn fitting(&self, head: &mut Head<T>, first: &Entry<T>, room: usize) -> VecDeque<Entry<T>> {
         let mut rest = VecDeque::new();
         let Some(first) = first.hash.filter(|_| room > 0) else { return rest };
@@ -91,8 +92,8 @@ impl<T> Log<T> {
         rest
     }
 
-    /// Ends a turn. What is `left` of it comes first again, in its order. With no lock held: it
-    /// may run a waker.
+    /// Ends a turn. The events that are `left` come first again, in their order. Called with no
+    /// lock held, because it may run a waker.
     pub(super) fn release(&self, left: impl DoubleEndedIterator<Item = Entry<T>>) {
         let mut head = self.head.lock();
         for entry in left.rev() {
@@ -107,12 +108,12 @@ impl<T> Log<T> {
             self.ready.notify(events_left.additional());
         } else if is_closed {
             mutant!(LastTurnTellsNobody => return);
-            // Whoever waits learns that there is nothing to wait for.
+            // Waiting consumers learn that there is nothing to wait for.
             self.ready.notify(usize::MAX);
         }
     }
 
-    /// What is told when there is something to take, or nothing to wait for.
+    /// Notified when there is an event to take, or nothing to wait for.
     pub(super) fn ready(&self) -> &Event {
         &self.ready
     }
@@ -126,7 +127,7 @@ impl<T> Log<T> {
         self.head.lock().is_closed
     }
 
-    /// What is left, when nobody else is about.
+    /// Takes all events that are left, when no other thread uses the log.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Entry<T>> {
         std::iter::from_fn(|| self.next(&mut self.head.lock()))
     }

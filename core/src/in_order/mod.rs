@@ -1,17 +1,17 @@
-//! The in-order queue: [`InOrderFifo`], its builder, and what it is made of.
+//! The in-order queue: [`InOrderFifo`], its builder, and its parts.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! | --- | --- |
-//! | `event` | what is queued and handed out: deltas, relists, resyncs |
+//! | `event` | the events: deltas, relists, resyncs |
 //! | `offer` | add, update, delete, replace, resync: an event each, appended to the log |
-//! | `log` | the order of events, and whose turn it is |
+//! | `log` | the order of events, and the turn |
 //! | `pop`, `turn` | taking a turn, and its guard |
 //! | `apply` | an event's way into the fused store |
 //! | `scope` | parts of the queue that are relisted each for itself |
 //! | `roles` | the queue behind the traits |
 //!
-//! Of the queue by key it shares the store's slots, `has_synced` and the depth gauge
-//! (`fifo/initial.rs`, `fifo/depth.rs`); nothing is ever pushed onto a slot here.
+//! It shares the store's slots, `has_synced` and the depth gauge with the queue by key
+//! (`fifo/initial.rs`, `fifo/depth.rs`). Nothing is pushed onto a slot here.
 
 mod apply;
 mod event;
@@ -35,42 +35,42 @@ use log::Log;
 pub use turn::Turn;
 
 /// A queue of events in the order of their arrival, across keys (client-go `RealFIFO`, which its
-/// informers use by default since 1.33, here with atomic events): for any number of producers, and
+/// informers use by default since 1.33, here with atomic events), for any number of producers, and
 /// one consumer at a time.
 ///
-/// Every delta is handed out, one by one: none is folded into another, and a deletion of what
-/// nobody knows is told too. A relist and a resync are one event each. Whoever pops has the
-/// [turn](Turn) until its guard is dropped; other consumers wait for it. So handlers never
-/// overlap, and each finds the store as of its event. No lock is held while a handler runs: offers
-/// and readers go on meanwhile.
+/// Every delta is handed out by itself: none is folded into another, and the deletion of an
+/// unknown key is handed out too. A relist and a resync are one event each. A consumer that pops
+/// has the [turn](Turn) until it drops the guard; other consumers wait. So handlers never overlap,
+/// and each finds the store in the state of its event. No lock is held while a handler runs:
+/// offers and readers proceed.
 ///
 /// # This one or the queue by key
 /// | | [`DeltaFifo`](crate::DeltaFifo) | `InOrderFifo` |
 /// | --- | --- | --- |
 /// | order | per key; keys in the order of their first pending delta | of arrival, across keys |
 /// | handlers | in parallel for different keys | one at a time |
-/// | an item | all that is pending for a key, deletions in a row folded | one delta, or a batch of different keys |
+/// | an item | all pending deltas of a key, deletions in a row folded | one delta, or a batch of different keys |
 /// | a key that waits | once in the queue | once for every delta |
-/// | a deletion of what is not known | ignored | told |
-/// | a relist | page by page, from several threads; unchanged objects can be skipped | one event, which nothing comes between |
+/// | a deletion of an unknown key | ignored | handed out |
+/// | a relist | page by page, from several threads; unchanged objects can be skipped | one event |
 /// | the [applied version](crate::DeltaFifo::applied_version) | with [`track_applied`](crate::DeltaFifoBuilder::track_applied) | not tracked: waiting for one is an [error](crate::VersionError::NotTracked) |
-/// | a relist's memory | a page | the whole list with its keys, beside what is known, until it is handled |
+/// | a relist's memory | a page | the whole list with its keys, besides the known objects, until it is handled |
 ///
-/// Take this one where the order across keys matters (objects that refer to each other, a log of
-/// everything), or where a relist must be seen as a whole. Both share the store, one slot a key,
-/// and the traits.
+/// Use this queue if the order across keys matters (objects that refer to each other, a log of all
+/// events), or if a relist must arrive as a whole. Both queues share the store, with one slot per
+/// key, and the traits.
 ///
-/// # A relist
-/// waits in the queue as the list. In its turn all of it is applied, then its handler is told of
-/// all of it, before anything else is handled: it is atomic for handlers. For readers of the store
-/// it is so per key: they can see part of it (in client-go all or none). In a queue without a
+/// # Relists
+/// A relist waits in the queue as the list. In its turn all of it is applied, and then the handler
+/// is called for all of it, before the next event is handled: a relist is atomic for handlers.
+/// Readers of the store may see a part of it (in client-go all or nothing). In a queue without a
 /// store the event itself is handed out.
 ///
 /// # Bounds
-/// An offer is O(1) and one allocation for its key; it takes no lock, and touches no slot. The
-/// queue is unbounded unless [`high_water`](InOrderFifoBuilder::high_water) is honoured by the
-/// producers. (client-go's bounds it by keeping its lock while a handler runs, once 2,000 events
-/// wait.)
+/// An offer is O(1), with one allocation for its key; it takes no lock and accesses no slot. The
+/// queue is unbounded unless producers wait for [`ready`](Self::ready) at the
+/// [`high_water`](InOrderFifoBuilder::high_water) mark. (client-go bounds its queue by holding its
+/// lock while a handler runs, once 2,000 events wait.)
 ///
 /// ```
 /// use std::sync::Arc;
@@ -114,26 +114,26 @@ pub struct InOrderFifoBuilder<T, M> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
-    /// A queue without a store, which hands out events for a handler that keeps its own.
+    /// Starts a queue without a store, which hands out events for a handler that has its own.
     pub fn builder(keys: KeyFunc<T, M>) -> InOrderFifoBuilder<T, M> {
         InOrderFifoBuilder::new(Arc::new(Core::bare(keys)), None, false)
     }
 
-    /// A queue fused with `store`: events [apply](Turn::apply) themselves. From here on that is
-    /// the only way to write the store; read it through [`store`](Self::store) or an
-    /// [`IndexReader`] made before.
+    /// Starts a queue fused with `store`: events [apply](Turn::apply) themselves. This is then the
+    /// only way to write the store. Read it through [`store`](Self::store), or through an
+    /// [`IndexReader`] that was made before.
     pub fn over(store: Indexer<T, M>) -> InOrderFifoBuilder<T, M> {
         let (core, _, transformer) = store.into_parts();
         InOrderFifoBuilder::new(core, transformer, true)
     }
 
-    /// A handle for reading the fused store. (Of a queue without one it is empty.)
+    /// Returns a handle for reading the fused store. Empty if the queue has no store.
     #[must_use]
     pub fn store(&self) -> IndexReader<T, M> {
         IndexReader { core: self.core.clone() }
     }
 
-    /// The key of an object, a tombstone, deltas or an explicit key (client-go `KeyOf`).
+    /// Returns the key of an object, a tombstone, deltas or an explicit key (client-go `KeyOf`).
     ///
     /// # Errors
     /// [`KeyError`]: no name, empty deltas, or a failing key function.
@@ -144,8 +144,10 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.core.keys.key_of(&of.into())
     }
 
-    /// Whether the initial population has been handled: the turn with the first relist has ended,
-    /// or something else populated the queue first. Once true it stays true.
+    /// Returns whether the initial population has been handled: the turn with the first relist has
+    /// ended, or another offer populated the queue first. In a queue with
+    /// [scopes](Self::add_scope) that is the first relist of each of them. Once true, it stays
+    /// true.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.initial.has_synced()
@@ -154,67 +156,67 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// Blocks until [`has_synced`](Self::has_synced).
     ///
     /// # Errors
-    /// [`Closed`] when the queue is closed before.
+    /// [`Closed`] if the queue is closed before.
     pub fn wait_for_sync(&self) -> Result<(), Closed> {
         self.initial.wait(|| self.is_closed())
     }
 
-    /// The same for async callers.
+    /// Waits until [`has_synced`](Self::has_synced), without blocking the thread.
     ///
     /// # Errors
-    /// [`Closed`] when the queue is closed before.
+    /// [`Closed`] if the queue is closed before.
     pub async fn wait_for_sync_async(&self) -> Result<(), Closed> {
         self.initial.wait_async(|| self.is_closed()).await
     }
 
-    /// How much is pending: a delta or a resync counts one, a relist as much as it lists, but one
-    /// at least. What a turn has in hand counts until that ends. A gauge.
+    /// Returns how much is pending, as a gauge: a delta or a resync counts one, a relist its
+    /// number of objects, but at least one. The events of a turn count until it ends.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.depth.pending()
     }
 
-    /// Blocks until less is [pending](Self::pending) than the high-water mark (at once when there
-    /// is none). Offers never wait by themselves: a producer that wants memory bounded calls this
-    /// before it offers more. Not within a handler: what that has in hand is pending until it
-    /// ends, so it might wait for itself.
+    /// Blocks until less is [pending](Self::pending) than the high-water mark. Returns at once if
+    /// there is no mark. Offers do not wait by themselves: a producer that wants to bound memory
+    /// calls this before each offer. Do not call it within a handler, whose event is pending until
+    /// it ends: it may wait for itself.
     ///
     /// # Errors
-    /// [`Closed`] when the queue is closed before.
+    /// [`Closed`] if the queue is closed before.
     pub fn ready(&self) -> Result<(), Closed> {
         self.depth.wait(|| self.is_closed())
     }
 
-    /// The same for async callers.
+    /// Waits as [`ready`](Self::ready) does, without blocking the thread.
     ///
     /// # Errors
-    /// [`Closed`] when the queue is closed before.
+    /// [`Closed`] if the queue is closed before.
     pub async fn ready_async(&self) -> Result<(), Closed> {
         self.depth.wait_async(|| self.is_closed()).await
     }
 
-    /// Whether the transformer has changed the version of an object: from then on two objects of
-    /// equal versions need not be equal.
+    /// Returns whether the transformer has changed the version of an object. From then on two
+    /// objects of equal versions need not be equal.
     #[must_use]
     pub fn versions_altered(&self) -> bool {
         self.transform.alters_versions()
     }
 
-    /// Closes the queue: every waiting pop wakes, what is queued is still popped, then pops say
-    /// [`Closed`]. As in client-go an offer after close still queues.
+    /// Closes the queue. Every waiting pop wakes; queued events are still popped; then pops return
+    /// [`Closed`]. As in client-go, an offer after the close still queues.
     pub fn close(&self) {
         self.log.close();
         self.initial.announce();
         self.depth.announce();
     }
 
-    /// Waits until [`close`](Self::close) is called: for a producer that has nothing to offer, and
-    /// so would not find out.
+    /// Waits until [`close`](Self::close) is called. For a producer that has nothing to offer, and
+    /// would otherwise not notice.
     pub async fn closed_async(&self) -> Closed {
         self.depth.wait_closed_async(|| self.is_closed()).await
     }
 
-    /// Whether [`close`](Self::close) was called.
+    /// Returns whether [`close`](Self::close) was called.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.log.is_closed()
@@ -223,7 +225,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
     fn new(core: Arc<Core<T, M>>, transformer: Option<Transformer<T>>, is_fused: bool) -> Self {
-        // So that who waits for a version is told, instead of sleeping for ever.
+        // So that a wait for a version fails, instead of lasting for ever.
         core.applied.untracked();
         Self {
             fifo: InOrderFifo {
@@ -238,8 +240,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
         }
     }
 
-    /// Changes objects before they are queued (not tombstones). An error, or a panic, refuses that
-    /// offer. It runs with no lock held. It takes the place of the fused store's, if that has one.
+    /// Sets a function that changes objects before they are queued; it does not see tombstones. An
+    /// error or a panic of it refuses that offer. It runs with no lock held, and replaces the
+    /// transformer of the fused store.
     pub fn transformer(
         mut self,
         transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,
@@ -248,21 +251,22 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifoBuilder<T, M> {
         self
     }
 
-    /// [`ready`](InOrderFifo::ready) waits while so much or more is
-    /// [pending](InOrderFifo::pending). Without it the queue is unbounded. A mark of 0 counts as 1.
+    /// [`ready`](InOrderFifo::ready) waits while this much or more is
+    /// [pending](InOrderFifo::pending). Without a mark the queue is unbounded. A mark of 0 counts
+    /// as 1.
     pub fn high_water(mut self, mark: usize) -> Self {
         self.fifo.depth = Depth::new(Some(mark));
         self
     }
 
-    /// The queue.
+    /// Builds the queue.
     pub fn build(self) -> InOrderFifo<T, M> {
         self.fifo
     }
 }
 
 impl<T, M> Drop for InOrderFifo<T, M> {
-    /// Releases what is pending: one object's drop that panics must not keep the others.
+    /// Releases pending events one by one, because a destructor may panic.
     fn drop(&mut self) {
         release(self.log.drain());
     }

@@ -1,5 +1,5 @@
-//! Offers: one event each, appended to the log. The key and the transformer come first, so that an
-//! offer that is refused has queued nothing.
+//! Offers: each appends one event to the log. Key function and transformer run first, so a refused
+//! offer has queued nothing.
 
 use super::InOrderFifo;
 use super::event::{Entry, Event, Keys, ReplacedAll};
@@ -11,16 +11,16 @@ use crate::scope::Within;
 use crate::{Delta, DeltaObject, DeltaType, KeySource, Meta, Refused};
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
-    /// Queues `Added` (client-go `Add`). Never waits; O(1).
+    /// Queues `Added` (client-go `Add`). Does not wait. O(1).
     ///
     /// # Errors
-    /// [`OfferError`]: no key, or the transformer failed; nothing was queued. As in client-go the
-    /// queue counts as populated all the same.
+    /// [`OfferError`]: no key, or the transformer failed; nothing was queued. As in client-go, the
+    /// queue still counts as populated.
     pub fn add(&self, object: Arc<T>) -> Result<(), OfferError> {
         self.offer(DeltaType::Added, object.into())
     }
 
-    /// Queues `Updated` (client-go `Update`). Never waits; O(1).
+    /// Queues `Updated` (client-go `Update`). Does not wait. O(1).
     ///
     /// # Errors
     /// As for [`add`](Self::add).
@@ -29,8 +29,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     }
 
     /// Queues `Deleted` (client-go `Delete`) for an object, or for a [`DeletedFinalStateUnknown`]
-    /// when its last state was not seen. It is told whether the key is known or not. Never waits;
-    /// O(1).
+    /// when its last state was not seen. The deletion is queued whether or not the key is known.
+    /// Does not wait. O(1).
     ///
     /// # Errors
     /// As for [`add`](Self::add). The transformer does not see tombstones.
@@ -54,20 +54,21 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         Ok(())
     }
 
-    /// Queues a relist as one event (client-go `Replace`): these are all objects there are, as of
-    /// `version`. A key that is listed twice has the later object in the end. Until its turn has
-    /// ended the list, with its keys, is held beside what is known. Never waits; O(listed).
+    /// Queues a relist as one event (client-go `Replace`): `list` has all objects, as of
+    /// `version`. If a key is listed twice, the later object is stored. The list, with its keys,
+    /// is held besides the known objects until its turn has ended. Does not wait. O(listed).
     ///
     /// # Errors
     /// [`RelistError::RefusedWhole`]: an object has no key, or the transformer failed for it.
-    /// Nothing was queued, and an unpopulated queue stays so.
+    /// Nothing was queued, and an unpopulated queue stays so. [`RelistError::HasScopes`]:
+    /// likewise.
     pub fn replace(&self, list: Vec<Arc<T>>, version: &str) -> Result<(), RelistError> {
         self.check_no_scopes()?;
         self.push_all(self.all_or_none(list, None, version)?);
         Ok(())
     }
 
-    /// A list that is refused whole if one of its objects is.
+    /// Keys and transforms a list, which is refused whole if one of its objects is.
     pub(super) fn all_or_none(
         &self,
         list: Vec<Arc<T>>,
@@ -87,13 +88,14 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         Ok(ReplacedAll::new(version, keys, objects, Vec::new()))
     }
 
-    /// The same with what can be had of a list: each of `kept` is listed, too, but has no object
-    /// here. What the transformer refuses is kept as well; what has no key cannot be, and is left
-    /// out. Both come back with the reason.
+    /// Queues a relist of which some objects cannot be had: the keys of `kept` are listed without
+    /// an object. An object that the transformer refuses is kept as well; one without a key is
+    /// left out. Returns both kinds with the reasons. In a queue with [scopes](Self::add_scope)
+    /// all objects are refused.
     ///
-    /// Of a kept key nothing is told, and what is known in the relist's turn stays: so it is what
-    /// the events before it made of that key, whether they are handled by now or not. A handler
-    /// with a store of its own finds these keys in [`ReplacedAll::kept`].
+    /// The handler is not called for a kept key, and the object that is known in the relist's turn
+    /// stays, as the events before the relist have left it. A handler with its own store finds
+    /// these keys in [`ReplacedAll::kept`].
     ///
     /// ```
     /// use std::sync::Arc;
@@ -128,9 +130,10 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         refused
     }
 
-    /// Replaces everything by a list that has an object whose key is not known, and deletes
-    /// nothing: any key that is not listed may be its own. A handler with a store of its own finds
-    /// that out by [`ReplacedAll::keeps_unlisted`]. Returns the objects that were refused.
+    /// Queues a relist with an object whose key is not known. It deletes nothing, because any key
+    /// that is not listed may be that object's. A handler with its own store checks
+    /// [`ReplacedAll::keeps_unlisted`]. Returns the refused objects; in a queue with
+    /// [scopes](Self::add_scope), all.
     pub fn replace_keeping_unlisted(&self, list: Vec<Arc<T>>, version: &str) -> Vec<Refused> {
         if self.check_no_scopes().is_err() {
             return all_refused(list);
@@ -140,7 +143,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         refused
     }
 
-    /// A list without what is refused, whose keys are kept if it has any.
+    /// Keys and transforms a list without its refused objects, whose keys are kept if they have
+    /// any.
     pub(super) fn all_but_refused(
         &self,
         list: Vec<Arc<T>>,
@@ -186,7 +190,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             self.commit();
             return;
         });
-        // Before anybody can take it: what is taken behind it is to find the initial population
+        // Before any consumer can take it: an event behind it must find the initial population
         // ended.
         self.commit();
         self.push(entry);
@@ -198,8 +202,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         }
     }
 
-    /// Queues a resync as one event (client-go `Resync`): in its turn everything known then is
-    /// told once more, also what has events pending. O(1).
+    /// Queues a resync as one event (client-go `Resync`): in its turn the handler is called for
+    /// every object that is known then, even if events are pending for it. O(1).
     pub fn resync(&self) {
         self.push(Entry { event: Event::SyncAll, hash: None, marks: 0 });
     }
@@ -225,7 +229,7 @@ fn check_scope(within: Option<&Within>, key: &str) -> Result<(), OfferError> {
     }
 }
 
-/// The answer to a relist of the whole queue where that has scopes.
+/// Refuses all objects of a relist of the whole queue, because the queue has scopes.
 fn all_refused<T>(list: Vec<Arc<T>>) -> Vec<Refused> {
     let list = OneByOne(list);
     (0..list.len()).map(|index| Refused { index, source: OfferError::HasScopes }).collect()

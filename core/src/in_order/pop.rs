@@ -1,4 +1,4 @@
-//! Taking a turn, and the closures that wrap it.
+//! Takes a turn, and wraps it in closures.
 
 use std::time::Instant;
 
@@ -8,8 +8,8 @@ use crate::error::{Closed, PopError, ProcessError};
 use crate::{BatchReport, Meta};
 
 impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
-    /// Takes the next event; blocks while there is none and the queue is open, and while another
-    /// consumer has the turn. (If that is this very thread, for ever.)
+    /// Takes the next event. Blocks while there is none and the queue is open, and while another
+    /// consumer has the turn: for ever, if that is the same thread.
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
@@ -17,7 +17,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.pop_batch(1)
     }
 
-    /// The same, until `deadline`.
+    /// Takes the next event as [`pop`](Self::pop) does, but waits until `deadline` only.
     ///
     /// # Errors
     /// [`PopError::TimedOut`], or [`PopError::Closed`].
@@ -26,13 +26,12 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         Ok(found.ok_or(PopError::TimedOut)??)
     }
 
-    /// Takes the next event if there is one and nobody has the turn. Never waits.
+    /// Takes the next event if there is one and no consumer has the turn. Does not wait.
     pub fn try_pop(&self) -> Option<Turn<'_, T, M>> {
         self.try_pop_batch(1)
     }
 
-    /// Takes the next event when there is one, for async callers. Dropping the future takes
-    /// nothing.
+    /// Waits for the next event and takes it. A future that is dropped takes nothing.
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
@@ -40,9 +39,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         self.pop_batch_async(1).await
     }
 
-    /// Takes up to `max` events in order, deltas of different keys, or one relist or resync by
-    /// itself (client-go `PopBatch`, whose `max` is 1,000). What does not fit stays first in line.
-    /// Waits as [`pop`](Self::pop) does. A `max` of 0 counts as 1. O(max).
+    /// Takes up to `max` events in order: deltas of different keys, or one relist or resync by
+    /// itself (client-go `PopBatch`, whose `max` is 1,000). An event that does not fit stays
+    /// first. Waits as [`pop`](Self::pop) does. A `max` of 0 counts as 1. O(max).
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
@@ -50,12 +49,12 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         wait(self.log.ready(), || self.look(max))
     }
 
-    /// The same if there is something to take and nobody has the turn. Never waits.
+    /// Takes a batch if there is an event and no consumer has the turn. Does not wait.
     pub fn try_pop_batch(&self, max: usize) -> Option<Turn<'_, T, M>> {
         self.look(max)?.ok()
     }
 
-    /// The same for async callers. Dropping the future takes nothing.
+    /// Waits for events and takes a batch. A future that is dropped takes nothing.
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.
@@ -63,13 +62,13 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         wait_async(self.log.ready(), || self.look(max)).await
     }
 
-    /// Takes the next event and calls `handler` with its turn (client-go `Pop`). When that
-    /// returns, or fails, or panics, the event is gone, applied or not; a failure is told with its
-    /// key.
+    /// Takes the next event and calls `handler` with its turn (client-go `Pop`). When the handler
+    /// returns, fails or panics, the event is handled, whether or not it was applied. A failure is
+    /// reported with its key.
     ///
     /// # Errors
-    /// [`ProcessError`]: the queue is closed and empty, or the handler failed or panicked. A panic
-    /// goes no further.
+    /// [`ProcessError`]: the queue is closed and empty, or the handler failed or panicked. The
+    /// panic is caught.
     pub fn process<R, E>(
         &self,
         handler: impl FnOnce(&mut Turn<'_, T, M>) -> Result<R, E>,
@@ -79,8 +78,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
 
     /// Takes up to `max` events, as [`pop_batch`](Self::pop_batch) does, and calls `handler` for
     /// each in its turn, as [`process`](Self::process) does for one. A handler that fails or
-    /// panics does not stop the batch. One that [applies](Turn::apply) or [passes](Turn::advance)
-    /// more than the event in hand has handled those too.
+    /// panics does not stop the batch. A handler that [applies](Turn::apply) or
+    /// [passes](Turn::advance) more than its own event has handled those too.
     ///
     /// # Errors
     /// [`Closed`] once the queue is closed and empty.

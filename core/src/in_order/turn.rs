@@ -1,9 +1,9 @@
-//! The guard of whoever has the turn.
+//! The guard of the consumer that has the turn.
 //!
-//! How an event can end: applied or passed, by a handler that succeeds or fails. A panic is
-//! reported, and its event is gone: a panic out of what is told by [`Turn::apply`] when all of it
-//! is applied, any other one with nothing applied, as if the handler had passed it. What was not
-//! handled when the guard is dropped (a cancelled future) comes first again.
+//! How an event can end: a handler that succeeds or fails has applied or passed it. A panic is
+//! reported, and its event is handled: after a panic out of the handler of [`Turn::apply`] all of
+//! the event is applied; after any other panic nothing is, as if the handler had passed it. Events
+//! that are not handled when the guard is dropped (a cancelled future) come first again.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,18 +19,18 @@ use crate::error::{ProcessError, StoreError, panic_message, unharmed};
 use crate::fifo::{SLOW, report_slow};
 use crate::{Change, Meta};
 
-/// What stands for the key of an event that is about all of them.
+/// The key in reports of an event that is about all keys.
 const ALL: &str = "*";
 
-/// A consumer's turn with an [`InOrderFifo`]: one event, or a batch of them, handled one after
-/// another. While it lives nobody else takes anything from the queue, so a turn that is forgotten
-/// (`mem::forget`) stops it for ever; offers and readers go on.
+/// The turn of a consumer with an [`InOrderFifo`]: one event, or a batch of events that are
+/// handled one after another. While the guard exists, no other consumer takes an event. If it is
+/// leaked (`mem::forget`), the queue stops for ever; offers and readers proceed.
 ///
 /// The first event is *in hand*. [`apply`](Self::apply) applies it to the fused store,
 /// [`advance`](Self::advance) passes it; either way it is handled, and the next one is in hand.
-/// [`done`](Self::done) passes all of them. Dropped, the turn gives what was not handled back: it
-/// comes first again, in its order. Dropped while the thread unwinds, the event in hand counts as
-/// panicked and does not come again.
+/// [`done`](Self::done) passes all of them. A turn that is dropped gives the events back that are
+/// not handled: they come first again, in their order. If it is dropped while the thread unwinds,
+/// the event in hand counts as panicked, and does not come again.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -56,19 +56,20 @@ pub struct Turn<'f, T: Send + Sync, M: Meta<T>> {
     first: Option<Entry<T>>,
     rest: VecDeque<Entry<T>>,
     is_initial: bool,
-    /// What ends with what was handled: marks of the initial population, and weight in the depth
-    /// gauge.
+    /// The marks of the initial population, and the weight in the depth gauge, of the handled
+    /// events.
     marks: usize,
     weight: usize,
-    /// The key of the event that was applied last; of a relist or resync only if a handler
-    /// panicked over it.
+    /// The key of the event that was applied last. For a relist or resync, only if a handler
+    /// panicked at it.
     told: Option<Box<str>>,
-    /// Whether a panic came out of the last apply: its event is gone, and the one in hand has
-    /// nothing to do with it.
+    /// Whether the last apply panicked: its event is handled, and the one in hand was not
+    /// involved.
     broke: bool,
     was_panicking: bool,
     started: Option<Started>,
-    /// Passed. Released last, when the turn is over: that may panic.
+    /// The passed events. They are released last, when the turn is over, because a destructor may
+    /// panic.
     passed: OneByOne<Vec<Entry<T>>>,
 }
 
@@ -89,50 +90,50 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         }
     }
 
-    /// The event in hand; `None` when all are handled.
+    /// Returns the event in hand, or `None` if all are handled.
     #[must_use]
     pub fn event(&self) -> Option<&Event<T>> {
         self.first.as_ref().map(|entry| &entry.event)
     }
 
-    /// All events that are not handled yet, the one in hand first.
+    /// Iterates over the events that are not handled yet, the one in hand first.
     pub fn events(&self) -> impl Iterator<Item = &Event<T>> {
         self.first.iter().chain(&self.rest).map(|entry| &entry.event)
     }
 
-    /// How many there are.
+    /// Returns how many events are not handled yet.
     #[must_use]
     pub fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.rest.len()
     }
 
-    /// Whether all are handled.
+    /// Returns whether all events are handled.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.first.is_none()
     }
 
-    /// Whether its events belong to the initial population (client-go `isInInitialList`).
+    /// Returns whether the events belong to the initial population (client-go `isInInitialList`).
     #[must_use]
     pub fn is_in_initial_list(&self) -> bool {
         self.is_initial
     }
 
-    /// Applies the event in hand to the fused store and tells `handler` of each change that makes,
-    /// with its key. A delta is one change. A relist is first the deletions of what is known and
-    /// not listed, in the order of keys and with tombstones, then an addition or update for each
-    /// listed object, in list order. A resync is an update for everything known, by what is known,
-    /// in no particular order. All changes of the event are made before the first is told, as in
-    /// client-go; readers see one key of a relist after another change.
+    /// Applies the event in hand to the fused store, and calls `handler` with each change and its
+    /// key. A delta is one change. A relist is first the deletions of known objects that are not
+    /// listed, in key order and with tombstones, and then an addition or update for each listed
+    /// object, in list order. A resync is an update of every known object to itself, in no
+    /// particular order. All changes of the event are made before the first call, as in client-go;
+    /// readers see the keys of a relist change one after another.
     ///
-    /// Old objects are released when all of the event is told, with no lock held; those of a
-    /// relist are kept until then, at 8 bytes a listed object. Should `handler` panic, the rest of
-    /// the event stays untold. O(1) for a delta, O(listed + known) for a relist, O(known) for a
-    /// resync; and the index functions.
+    /// Old objects are released after the last call, with no lock held; a relist keeps them until
+    /// then, with 8 bytes per listed object. If `handler` panics, it is not called for the rest of
+    /// the event. O(1) for a delta, O(listed + known) for a relist, O(known) for a resync; and the
+    /// index functions.
     ///
     /// # Errors
     /// [`StoreError::NoStore`]: nothing was applied, the event is still in hand.
-    /// [`StoreError::NotIndexed`]: everything was; the last index error.
+    /// [`StoreError::NotIndexed`]: all of it was applied; this is the last index error.
     pub fn apply(&mut self, handler: impl FnMut(&str, Change<'_, T>)) -> Result<(), StoreError> {
         if !self.fifo.is_fused {
             let key = self.event().and_then(Event::key).unwrap_or(ALL);
@@ -150,8 +151,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         outcome
     }
 
-    /// Applies the event in hand, which stays in hand, where there is a store. Untold, since it is
-    /// told as it is.
+    /// Applies the event in hand, which stays in hand, if there is a store. No handler is called,
+    /// because it receives the event itself.
     pub(super) fn store(&mut self) -> Result<(), StoreError> {
         match &self.first {
             Some(entry) if self.fifo.is_fused => self.fifo.apply(&entry.event, |_, _| (), &mut self.told),
@@ -159,21 +160,21 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         }
     }
 
-    /// Passes the event in hand: it is handled without being applied.
+    /// Passes the event in hand, which counts as handled and is not applied.
     pub fn advance(&mut self) {
         let passed = self.take();
         self.passed.extend(passed);
         self.told = None;
     }
 
-    /// Passes all that is left.
+    /// Passes all events that are left.
     pub fn done(mut self) {
         while !self.is_empty() {
             self.advance();
         }
     }
 
-    /// Takes the event in hand, to be handled; the next one is in hand.
+    /// Takes the event in hand, which is then handled. The next one is in hand.
     fn take(&mut self) -> Option<Entry<T>> {
         let entry = std::mem::replace(&mut self.first, self.rest.pop_front())?;
         self.broke = false;
@@ -182,7 +183,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         Some(entry)
     }
 
-    /// Calls `handler` for the event in hand, which is handled then, whatever comes of it.
+    /// Calls `handler` for the event in hand, which is handled after that, even if the handler
+    /// fails.
     pub(super) fn handle<R, E>(
         &mut self,
         handler: impl FnOnce(&mut Self) -> Result<R, E>,
@@ -203,7 +205,7 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         }
     }
 
-    /// The key of what was handled last.
+    /// Returns the key of the event that was handled last.
     fn last_key(&self) -> &str {
         self.told.as_deref().or_else(|| self.passed.last()?.event.key()).unwrap_or(ALL)
     }
@@ -221,7 +223,8 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Turn<'_, T, M> {
             }
             self.report_panic();
         }
-        // While the turn lasts: who takes the next event is to find the initial population ended.
+        // Before the turn ends: the consumer of the next event must find the initial population
+        // ended.
         let synced = self.fifo.initial.settled(mutant!(SyncedAfterTheTurn => 0; self.marks));
         let room = self.fifo.depth.subtract(self.weight);
         self.fifo.log.release(self.first.take().into_iter().chain(std::mem::take(&mut self.rest)));

@@ -10,17 +10,17 @@ use crate::error::Altered;
 
 type Snapshot<T, S> = UserCode<Box<dyn Fn(&T) -> S + Send + Sync>>;
 
-/// client-go's.
+/// The period of client-go.
 const RETAINED: Duration = Duration::from_secs(2 * 60);
 
-/// For tests: watches objects that a store shares, and says when one was changed in place
-/// (client-go `MutationDetector`). In Rust that takes interior mutability (a `Mutex`, a `Cell`, an
-/// atomic) behind the `Arc`, which nothing forbids.
+/// Watches shared objects of a store, and reports one that was changed in place (client-go
+/// `MutationDetector`). For tests. In Rust such a change needs interior mutability (a `Mutex`, a
+/// `Cell`, an atomic) behind the `Arc`.
 ///
-/// It keeps each object with a snapshot of your making: a copy, a digest, the fields that count.
-/// What is given to it is watched for 2 to 4 minutes, as in client-go, and kept for as long:
-/// costly, and not for production. Whoever runs it [compares](Self::compare_objects) every second
-/// or so, and fails by the error.
+/// It keeps each object with a snapshot that the caller defines: a copy, a digest, the relevant
+/// fields. An object is watched, and kept, for 2 to 4 minutes, as in client-go, which is too
+/// costly for production. The caller [compares](Self::compare_objects) every second or so, and
+/// fails with the error.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -46,17 +46,17 @@ struct Pair<T, S> {
     snapshot: OneByOne<Option<S>>,
 }
 
-/// Two generations: the older one ends when the newer has its age.
+/// Two generations of objects. The older one is dropped when the newer one has its age.
 struct Watched<T, S> {
     newer: OneByOne<Vec<Arc<Pair<T, S>>>>,
     older: OneByOne<Vec<Arc<Pair<T, S>>>>,
-    /// When the newer one began.
+    /// The time when the newer one began.
     since: Option<Instant>,
 }
 
 impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
-    /// A detector that watches nothing yet. `cache` is its name in messages; `snapshot` is
-    /// compared with later ones of the same object, and runs with no lock held.
+    /// Creates a detector that watches nothing. `cache` is its name in messages. The result of
+    /// `snapshot` is compared with later ones of the same object; it runs with no lock held.
     pub fn new(cache: &str, snapshot: impl Fn(&T) -> S + Send + Sync + 'static) -> Self {
         let watched = Watched { newer: OneByOne::default(), older: OneByOne::default(), since: None };
         Self {
@@ -67,14 +67,14 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
         }
     }
 
-    /// Takes the time from `clock`, for tests.
+    /// Sets the clock, for tests.
     #[must_use]
     pub fn clock(mut self, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
         self.clock = Box::new(clock);
         self
     }
 
-    /// Watches `object`, as it is now. O(1) and the snapshot.
+    /// Starts to watch `object` in its present state. O(1), and the snapshot.
     pub fn add_object(&self, object: Arc<T>) {
         assert_none_held();
         let snapshot = (self.snapshot)(&object);
@@ -82,10 +82,11 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
         self.watched.lock().newer.push(Arc::new(pair));
     }
 
-    /// Compares all objects watched with what they were. O(watched), and as many snapshots.
+    /// Compares all watched objects with their snapshots. O(watched), and as many snapshots.
     ///
     /// # Errors
-    /// [`Altered`]: some were changed. They stay so, hence the next comparison says it again.
+    /// [`Altered`]: some objects were changed. They stay so, and the next comparison reports them
+    /// again.
     pub fn compare_objects(&self) -> Result<(), Altered> {
         let watched = self.watched();
         let mut changes = watched.iter().filter_map(|watched| {
@@ -100,7 +101,7 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
         }
     }
 
-    /// All that is watched; what has been for long enough ends.
+    /// Returns all watched objects, after dropping those that were watched for long enough.
     fn watched(&self) -> OneByOne<Vec<Arc<Pair<T, S>>>> {
         let now = (self.clock)();
         let mut released = OneByOne(Vec::new());

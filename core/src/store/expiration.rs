@@ -1,8 +1,7 @@
-//! A store whose objects expire, lazily: whoever comes to one that has expired takes it out.
+//! A store whose objects expire lazily: a read removes the expired objects that it finds.
 //!
-//! The policy is a user's code, asked with no lock held. By the time it has answered another
-//! object may stand under the key: each has a number of its own, and only the one that was judged
-//! is taken out.
+//! The policy is user code, and runs with no lock held. Another object may be stored under the key
+//! by the time it returns, so each object has a number, and only the checked one is removed.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -15,11 +14,12 @@ use crate::{DeltaObject, KeyFunc, KeySource, Meta, ReflectorStore, Store};
 
 type Policy<T> = UserCode<Box<dyn Fn(&T, Duration) -> bool + Send + Sync>>;
 
-/// A store whose objects expire (client-go `ExpirationCache`): what has expired is not given any
-/// more, and removed by the read that comes to it.
+/// A store whose objects expire (client-go `ExpirationCache`). A read does not return an expired
+/// object, and removes it.
 ///
-/// What nobody reads stays, and [`list_keys`](Self::list_keys) names it: a list now and then
-/// removes all of it. Storing an object again makes it new. One lock for all; reads take it, too.
+/// An expired object stays until it is read, and [`list_keys`](Self::list_keys) includes its key;
+/// a `list` removes all of them. Storing an object again renews it. One lock guards the store,
+/// also for reads.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -68,7 +68,7 @@ impl<T> Stored<T> {
         self.entries.insert(key, Entry { object, since, number: self.numbers })
     }
 
-    /// Takes out what is under `key`, if it is still that one.
+    /// Removes the entry under `key` if it has this number.
     fn take_out(&mut self, key: &str, number: u64) -> Option<Entry<T>> {
         let is_that_one = self.entries.get(key).is_some_and(|entry| entry.number == number);
         if is_that_one { self.entries.remove(key) } else { None }
@@ -76,27 +76,27 @@ impl<T> Stored<T> {
 }
 
 impl<T, M: Meta<T>> ExpirationCache<T, M> {
-    /// A store, empty. `expired` says of an object and its age whether it has expired; it runs
-    /// with no lock held.
+    /// Creates an empty store. `expired` returns for an object and its age whether it has expired;
+    /// it runs with no lock held.
     pub fn new(keys: KeyFunc<T, M>, expired: impl Fn(&T, Duration) -> bool + Send + Sync + 'static) -> Self {
         let stored = Stored { entries: OneByOne::default(), numbers: 0 };
         Self { keys, policy: UserCode::new(Box::new(expired)), clock: system(), stored: Mutex::new(stored) }
     }
 
-    /// A store whose objects expire when they are older than `ttl` (client-go `NewTTLStore`);
-    /// never, if that is zero.
+    /// Creates a store whose objects expire when they are older than `ttl` (client-go
+    /// `NewTTLStore`), or never if that is zero.
     pub fn with_ttl(keys: KeyFunc<T, M>, ttl: Duration) -> Self {
         Self::new(keys, move |_, age| !ttl.is_zero() && age > ttl)
     }
 
-    /// Takes the time from `clock`, for tests.
+    /// Sets the clock, for tests.
     #[must_use]
     pub fn clock(mut self, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
         self.clock = Box::new(clock);
         self
     }
 
-    /// Stores `object` under its key, as of now, in place of what was there. O(1).
+    /// Stores `object` under its key, with the present time, in place of the former object. O(1).
     ///
     /// # Errors
     /// [`KeyError`]: nothing was stored.
@@ -107,7 +107,7 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
         Ok(())
     }
 
-    /// The same as [`add`](Self::add) (as in client-go): the object is new again.
+    /// Stores `object` as [`add`](Self::add) does (as in client-go), which renews it.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
@@ -115,10 +115,10 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
         self.add(object)
     }
 
-    /// Removes what is stored under the key of `of`. O(1).
+    /// Removes the object that is stored under the key of `of`. O(1).
     ///
     /// # Errors
-    /// [`KeyError`] when it has no key.
+    /// [`KeyError`] if it has no key.
     pub fn delete<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<(), KeyError>
     where
         T: 'a,
@@ -129,7 +129,7 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
         Ok(())
     }
 
-    /// Stores exactly `objects`, all as of now. O(objects + stored).
+    /// Stores exactly `objects`, with the present time. O(objects + stored).
     ///
     /// # Errors
     /// [`KeyError`]: nothing was changed.
@@ -146,10 +146,11 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
         Ok(())
     }
 
-    /// The object stored under the key of `of`, unless it has expired; then it is removed. O(1).
+    /// Returns the object that is stored under the key of `of`. If it has expired, removes it and
+    /// returns `None`. O(1).
     ///
     /// # Errors
-    /// [`KeyError`] when it has no key.
+    /// [`KeyError`] if it has no key.
     pub fn get<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<Option<Arc<T>>, KeyError>
     where
         T: 'a,
@@ -157,14 +158,15 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
         Ok(self.get_by_key(&self.keys.key_of(&of.into())?))
     }
 
-    /// The object stored under `key`, unless it has expired; then it is removed. O(1).
+    /// Returns the object that is stored under `key`. If it has expired, removes it and returns
+    /// `None`. O(1).
     pub fn get_by_key(&self, key: &str) -> Option<Arc<T>> {
         loop {
             let entry = self.stored.lock().entries.get(key).cloned()?;
             if !self.has_expired(&entry, (self.clock)()) {
                 return Some(entry.object);
             }
-            // Another one, if it is not there any more.
+            // Tries again if another object is stored now.
             let removed = self.stored.lock().take_out(key, entry.number);
             if removed.is_some() {
                 return None;
@@ -172,7 +174,7 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
         }
     }
 
-    /// All objects that have not expired, in no particular order; those that have are removed.
+    /// Returns all objects that have not expired, in no particular order, and removes the others.
     /// O(stored).
     pub fn list(&self) -> Vec<Arc<T>> {
         let entries: Vec<_> =
@@ -184,8 +186,8 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
         entries.into_iter().filter_map(live).collect()
     }
 
-    /// All keys, also of what has expired and was not read since, in no particular order.
-    /// O(stored).
+    /// Returns all keys in no particular order, including those of expired objects that were not
+    /// read since. O(stored).
     pub fn list_keys(&self) -> Vec<String> {
         self.stored.lock().entries.keys().cloned().collect()
     }

@@ -1,11 +1,11 @@
-//! The store: what is known under each key, and the indexes over it. It shares the queue's slots
-//! and does not know the queue.
+//! The store: the known object of each key, and the indexes over them. It shares its slots with
+//! the queue, and does not know the queue.
 //!
-//! Who writes: alone, the [`Indexer`] does, each write with its key's slot claimed (`sole.rs`).
-//! Attached to a queue (which takes the `Indexer`), only popped items do, each for the one key
-//! whose handler it is. Either way one writer per key at a time, so an index never holds an object
-//! under two states' values; and no lock of the table is held while a writer waits for who reads
-//! an index. Index functions are user code and run before any lock.
+//! A store without a queue is written by its [`Indexer`]; each write claims the slot of its key
+//! (`sole.rs`). A store that was given to a queue is written by popped items only, each for its
+//! own key. So a key has one writer at a time, and an index never has an object under the values
+//! of two states. No lock of the table is held while a writer waits for readers of an index. Index
+//! functions are user code, and run before any lock is taken.
 
 pub(crate) mod applied;
 mod apply;
@@ -49,14 +49,14 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 /// Changes an object before it is queued or stored.
 pub(crate) type Transformer<T> = UserCode<Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync>>;
 
-/// The user's `transformer`, which may fail in any way.
+/// Wraps the user's `transformer`, whose panic becomes an error.
 pub(crate) fn transformer<T>(
     transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,
 ) -> Transformer<T> {
     UserCode::new(Box::new(move |object| fallible(|| transformer(object))))
 }
 
-/// What queue and store share.
+/// The parts that queue and store share.
 pub(crate) struct Core<T, M> {
     // Dropped in this order: a slot that an index still holds a token of is not freed with its
     // table.
@@ -73,13 +73,13 @@ impl<T, M: Meta<T>> Core<T, M> {
         Ok(Self { namespaces: Values::new(), indexes: Indexes::new(indexers)?, table: Table::new(), keys, applied })
     }
 
-    /// A core whose table serves a queue alone.
+    /// Creates a core for a queue without a store.
     pub(crate) fn bare(keys: KeyFunc<T, M>) -> Self {
         let applied = Arc::new(Applied::new());
         Self { namespaces: Values::new(), indexes: Indexes::none_yet(), table: Table::new(), keys, applied }
     }
 
-    /// What an index has, if there is one of that name.
+    /// Calls `of` with the values of the index of that name, if there is one.
     fn values<R>(&self, name: &str, of: impl FnOnce(&Values<T>) -> R) -> Result<R, IndexError> {
         if name == NAMESPACE_INDEX {
             return Ok(of(&self.namespaces));
@@ -87,7 +87,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         self.indexes.with(name, |index| of(&index.values))
     }
 
-    /// Whether every index function can say the values of `object`.
+    /// Fails if an index function fails for `object`.
     fn check_indexes(&self, key: &str, object: &T) -> Result<(), StoreError> {
         self.indexes.load().iter().try_for_each(|index| {
             let failed = |source| StoreError::Index {
@@ -100,12 +100,12 @@ impl<T, M: Meta<T>> Core<T, M> {
         })
     }
 
-    /// The version that `object` has, for what is told of it.
+    /// Returns the version of `object`, for error messages.
     fn version_of(&self, object: &T) -> Option<String> {
         self.keys.meta().version(object).map(str::to_owned)
     }
 
-    /// The values that an index has for `object`, stored or not.
+    /// Returns the values of an index for `object`, which need not be stored.
     fn values_of(&self, name: &str, object: &T) -> Result<Vec<String>, IndexError> {
         if name == NAMESPACE_INDEX {
             return Ok(vec![self.keys.meta().namespace(object).unwrap_or_default().to_owned()]);

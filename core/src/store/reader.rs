@@ -1,4 +1,4 @@
-//! Reading the store: a handle that can be cloned and outlives the queue.
+//! The reading handle of a store, which can be cloned and outlives the queue.
 
 use std::collections::HashSet;
 
@@ -28,16 +28,15 @@ impl<T, M> Clone for IndexReader<T, M> {
 }
 
 impl<T, M: Meta<T>> IndexReader<T, M> {
-    /// The key function.
+    /// Returns the key function.
     #[must_use]
     pub fn keys(&self) -> &KeyFunc<T, M> {
         &self.core.keys
     }
 
     /// Adds indexes (client-go `AddIndexers`), at any time: while the store is filled, written and
-    /// read. Readers find them when this returns. O(objects), each index function once an object;
-    /// memory for 64 of them at a time. Meanwhile who writes objects waits for 64 insertions at
-    /// most.
+    /// read. Readers find the indexes when this returns. O(objects), with memory for 64 of them at
+    /// a time; index functions run once per object. Writers wait for 64 insertions at most.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -52,18 +51,17 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// ```
     ///
     /// # Errors
-    /// [`IndexError::Conflict`]: a name is given twice, or there is such an index.
-    /// [`IndexError::Build`]: a function failed for a stored object. None of them is added then,
-    /// and the store is as it was.
+    /// [`IndexError::Conflict`]: a name is given twice, or an index has it. [`IndexError::Build`]:
+    /// a function failed for a stored object. No index is added then, and the store is as it was.
     pub fn add_indexers(&self, indexers: Indexers<T>) -> Result<(), IndexError> {
         self.core.add_indexers(indexers)
     }
 
-    /// The object stored under the key of `of` (an object, tombstone or
+    /// Returns the object that is stored under the key of `of` (an object, tombstone or
     /// [`ExplicitKey`](crate::ExplicitKey)). O(1).
     ///
     /// # Errors
-    /// [`KeyError`] when it has no key.
+    /// [`KeyError`] if it has no key.
     pub fn get<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<Option<Arc<T>>, KeyError>
     where
         T: 'a,
@@ -73,8 +71,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         Ok(self.get_by_bytes(&key))
     }
 
-    /// The object stored under `key`. O(1); waits for a relist's group of 64 slots at most, and
-    /// for a resync's pass over a shard of the table (a 256th of the keys).
+    /// Returns the object that is stored under `key`. O(1). Waits for a relist's group of 64 slots
+    /// at most, or for a resync's pass over a shard of the table (a 256th of the keys).
     #[must_use]
     pub fn get_by_key(&self, key: &str) -> Option<Arc<T>> {
         self.get_by_bytes(key.as_bytes())
@@ -87,7 +85,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         shard.find(hash, key)?.known()
     }
 
-    /// All objects, in no particular order. O(n).
+    /// Returns all objects, in no particular order. O(n).
     #[must_use]
     pub fn list(&self) -> Vec<Arc<T>> {
         let mut objects = Vec::with_capacity(self.len());
@@ -97,7 +95,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         objects
     }
 
-    /// All keys, in no particular order. O(n).
+    /// Returns all keys, in no particular order. O(n).
     #[must_use]
     pub fn list_keys(&self) -> Vec<String> {
         let mut keys = Vec::with_capacity(self.len());
@@ -109,9 +107,9 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     }
 
     /// Visits every object, in no particular order, without collecting them (client-go has no such
-    /// call). O(n) in steps of at most some 64 objects: between the steps nothing is locked, and
-    /// `visit` runs then. An object that is stored all the while is visited once, one that comes
-    /// or goes meanwhile perhaps.
+    /// call). O(n), in steps of some 64 objects; `visit` runs between the steps, when nothing is
+    /// locked. An object that is stored throughout is visited once; one that is added or deleted
+    /// during the walk may be visited.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -136,24 +134,23 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         }
     }
 
-    /// How many objects are stored. O(namespaces).
+    /// Returns how many objects are stored. O(namespaces).
     #[must_use]
     pub fn len(&self) -> usize {
         self.core.namespaces.len()
     }
 
-    /// Whether nothing is stored.
+    /// Returns whether no object is stored.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Every stored object that shares a value of index `name` with `object`, each key once: as it
-    /// is when the first of the values is looked up that it is found under. O(answers of each
-    /// value).
+    /// Returns every stored object that shares a value of index `name` with `object`. Each key is
+    /// returned once, with the object of the first lookup that finds it. O(answers of each value).
     ///
     /// # Errors
-    /// [`IndexError`] when there is no such index, or its function fails for `object`.
+    /// [`IndexError`]: there is no such index, or its function fails for `object`.
     pub fn index(&self, name: &str, object: &T) -> Result<Vec<Arc<T>>, IndexError> {
         let values = self.core.values_of(name, object)?;
         if let [value] = &values[..] {
@@ -168,8 +165,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
             self.core.values(name, |values| {
                 values.for_each(value, |slot| found.extend(slot.known().map(|object| (Box::from(slot.key()), object))));
             })?;
-            // With no lock held: an object that is found again may have been replaced meanwhile,
-            // and is released here.
+            // With no lock held: an object that is found again may have been replaced in between,
+            // and is then released here.
             objects.extend(
                 found.into_iter().filter_map(|(key, object): (Box<str>, _)| seen.insert(key).then_some(object)),
             );
@@ -177,7 +174,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         Ok(objects)
     }
 
-    /// Every stored object with `value` in index `name`. O(answers).
+    /// Returns every stored object with `value` in index `name`. O(answers).
     ///
     /// # Errors
     /// [`IndexError::Unknown`].
@@ -186,7 +183,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     }
 
     /// Visits the objects with `value` in index `name` as [`for_each`](Self::for_each) does all of
-    /// them. One that leaves the value meanwhile and comes back may be visited twice, or not.
+    /// them. An object that leaves the value during the walk and comes back may be visited twice,
+    /// or not at all.
     ///
     /// # Errors
     /// [`IndexError::Unknown`].
@@ -201,7 +199,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         Ok(())
     }
 
-    /// The keys of the objects with `value` in index `name`, sorted.
+    /// Returns the keys of the objects with `value` in index `name`, sorted.
     ///
     /// # Errors
     /// [`IndexError::Unknown`].
@@ -209,7 +207,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         self.core.values(name, |values| values.keys(value))
     }
 
-    /// The names of all indexes, that of the namespaces first (client-go `GetIndexers`).
+    /// Returns the names of all indexes, the namespace index first (client-go `GetIndexers`).
     #[must_use]
     pub fn index_names(&self) -> Vec<String> {
         let mut names = vec![super::NAMESPACE_INDEX.to_owned()];
@@ -217,7 +215,7 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         names
     }
 
-    /// All values that index `name` has now, sorted.
+    /// Returns all values of index `name`, sorted.
     ///
     /// # Errors
     /// [`IndexError::Unknown`].
@@ -225,25 +223,24 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         self.core.values(name, Values::values)
     }
 
-    /// The applied version (client-go `LastStoreSyncResourceVersion`): the greatest of which it is
-    /// known that everything up to it is in the store, by a
-    /// [`DeltaFifo::bookmark`](crate::DeltaFifo::bookmark) whose marker came through the queue, or
-    /// an [`Indexer::bookmark`](crate::Indexer::bookmark). `None` before the first.
+    /// Returns the applied version (client-go `LastStoreSyncResourceVersion`): the greatest
+    /// version up to which everything is known to be in the store. A
+    /// [`DeltaFifo::bookmark`](crate::DeltaFifo::bookmark) moves it when its marker has passed the
+    /// queue, an [`Indexer::bookmark`](crate::Indexer::bookmark) at once. `None` before the first.
     ///
-    /// It rises, with one exception: a complete list is the truth, so one that is committed at a
-    /// lower version than any bookmark or list before it takes the version back. The API server
-    /// was then restored from a backup, and the same number means another state. The version is
-    /// `None` until that list is handled, and rises from the list's version on. A list at version
-    /// 0 takes nothing back: some aggregated API servers list everything so.
+    /// It rises, with one exception: a complete list that is committed at a lower version than an
+    /// earlier bookmark or list takes it back. The API server was then restored from a backup, and
+    /// the same number means another state. The version is `None` until that list is handled, and
+    /// rises from the version of the list. A list at version 0 takes nothing back: some aggregated
+    /// API servers list everything at version 0.
     #[must_use]
     pub fn applied_version(&self) -> Option<String> {
         self.core.applied.version()
     }
 
-    /// Blocks until the [applied version](Self::applied_version) is `version` or greater: until
-    /// reads of this store are at least so fresh. Versions compare as decimal numbers, and
-    /// `version` is taken to be of the API server's present history, as the store knows it at this
-    /// call.
+    /// Blocks until the [applied version](Self::applied_version) is `version` or greater, so that
+    /// reads of this store are at least that fresh. Versions compare as decimal numbers. `version`
+    /// belongs to the API server's present history, as the store knows it at this call.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -265,16 +262,17 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// ```
     ///
     /// # Errors
-    /// [`WaitError::Version`]: it is no decimal number, or the queue over this store does not
-    /// track what is applied. [`WaitError::Rewound`]: a list at a lower version was committed
-    /// during the wait. [`WaitError::Closed`]: the queue is closed and has no marker so great, or
-    /// whoever wrote the store is gone. (While a closed queue has one, what is left is waited for:
-    /// it is still popped.)
+    /// [`WaitError::Version`]: it is not a decimal number, or the queue over this store does not
+    /// track the applied version. [`WaitError::Rewound`]: a list at a lower version was committed
+    /// during the wait. [`WaitError::Closed`]: the queue is closed without a marker of that
+    /// version, or the queue or indexer that wrote the store was dropped. (While a closed queue
+    /// has such a marker, the wait goes on, because queued deltas are still popped.)
     pub fn wait_for_resource_version(&self, version: &str) -> Result<(), WaitError> {
         self.core.applied.wait(version)
     }
 
-    /// The same for async callers.
+    /// Waits as [`wait_for_resource_version`](Self::wait_for_resource_version) does, without
+    /// blocking the thread.
     ///
     /// # Errors
     /// As for [`wait_for_resource_version`](Self::wait_for_resource_version).

@@ -1,8 +1,7 @@
-//! A store that tells of its whole state after every change.
+//! A store that pushes its whole state after every change.
 //!
-//! Who changes it pushes the state, or leaves that to whoever is pushing just then: pushes come
-//! one after another, each with what the store holds when its turn has come, and none of them
-//! under a lock.
+//! A thread that changes the store pushes the state, or leaves that to a thread that is pushing.
+//! Pushes come one after another, each with the state at its time, and none of them under a lock.
 
 use crate::engine::release::UserCode;
 use crate::engine::sync::{Arc, Mutex, assert_none_held};
@@ -11,14 +10,14 @@ use crate::{DeltaObject, ReflectorStore, Store};
 
 type Push<T> = UserCode<Box<dyn Fn(Vec<Arc<T>>) + Send + Sync>>;
 
-/// A store that hands its whole state to a function after every change (client-go `UndeltaStore`):
-/// from a stream of changes back to states.
+/// A store that passes its whole state to a function after every change (client-go
+/// `UndeltaStore`). It turns a stream of changes back into states.
 ///
 /// Every change that succeeds is followed by one push, with the state at that time or a later one;
-/// the last push has the last state. They come one at a time: while one thread pushes, it pushes
-/// for the others, too, whose calls return at once. Reads, bookmarks and resyncs push nothing. A
-/// push costs O(stored). One that panics is followed by those that are due; then whoever pushed
-/// gets the panic, the first if there are several: its own change is made all the same.
+/// the last push has the last state. Pushes come one at a time: a thread that pushes does so for
+/// other threads, too, whose calls return at once. Reads, bookmarks and resyncs push nothing. A
+/// push costs O(stored). If a push panics, the pushes that are due still follow; then the pushing
+/// thread gets the first panic. Its own change is made.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -42,12 +41,12 @@ pub struct UndeltaStore<T, S> {
 struct Turns {
     /// Pushes still to come.
     due: usize,
-    /// Whether a thread is at it.
+    /// Whether a thread is pushing.
     pushing: bool,
 }
 
 impl Turns {
-    /// Whether there is one more push to make, for who is at it.
+    /// Returns whether the pushing thread has one more push to make.
     fn next(&mut self) -> bool {
         self.pushing = self.due > 0;
         self.due = self.due.saturating_sub(1);
@@ -56,18 +55,18 @@ impl Turns {
 }
 
 impl<T, S: Store<T>> UndeltaStore<T, S> {
-    /// Over `store`, which from here on is to be changed through this only. `push` gets all
-    /// objects, in no particular order; it runs with no lock held.
+    /// Creates a store over `store`, which must be changed through this one only from then on.
+    /// `push` gets all objects, in no particular order, and runs with no lock held.
     pub fn new(store: S, push: impl Fn(Vec<Arc<T>>) + Send + Sync + 'static) -> Self {
         Self { store, push: UserCode::new(Box::new(push)), turns: Mutex::new(Turns { due: 0, pushing: false }) }
     }
 
-    /// The store beneath, for reading.
+    /// Returns the underlying store, for reading.
     pub fn store(&self) -> &S {
         &self.store
     }
 
-    /// Pushes, if `changed` says that something was changed.
+    /// Pushes the state if `changed` is a success.
     fn told<R>(&self, changed: Result<R, StoreError>) -> Result<R, StoreError> {
         if changed.is_ok() {
             let mut turns = self.turns.lock();

@@ -1,5 +1,5 @@
-//! A walk over the store in the hands of who makes it: step by step, with what was visited told
-//! apart from what was not.
+//! A walk over the store that the caller makes step by step, and that tells for each key whether
+//! it was visited.
 
 use super::IndexReader;
 use crate::Meta;
@@ -20,9 +20,9 @@ pub struct WalkPosition {
 
 /// A step of a [walk](IndexReader::walk).
 pub struct WalkStep<T> {
-    /// What it came by, with the keys.
+    /// The visited objects, with their keys.
     pub objects: Vec<(Box<str>, Arc<T>)>,
-    /// Where to go on; `None` at the end.
+    /// The position of the next step; `None` at the end.
     pub next: Option<WalkPosition>,
 }
 
@@ -32,9 +32,9 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     /// call). An object that is stored from the beginning of the walk to its end is visited
     /// exactly once. O(`most`); O(objects) in all. Nothing is locked between steps.
     ///
-    /// [`has_walked`](Self::has_walked) says of every key, stored or not, on which side of the
-    /// walk it is: so whoever is told of changes meanwhile can leave those of keys to come to the
-    /// walk.
+    /// [`has_walked`](Self::has_walked) tells for every key, stored or not, on which side of the
+    /// walk it is. So a caller that is notified of changes during the walk can leave changes of
+    /// later keys to the walk.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -75,8 +75,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         WalkStep { objects, next: (at.shard < table.shards().len()).then_some(at) }
     }
 
-    /// Whether a walk that goes on at `position` has been where `key` belongs. O(1), nothing is
-    /// locked.
+    /// Returns whether a walk that continues at `position` has passed the place of `key`. O(1),
+    /// nothing is locked.
     #[must_use]
     pub fn has_walked(&self, position: WalkPosition, key: &str) -> bool {
         let hash = self.core.table.hash(key.as_bytes());
@@ -140,7 +140,7 @@ mod tests {
                 *visits.entry(**object).or_insert(0) += 1;
             }
             at = step.next;
-            // Who asks before every step is answered as the visits are.
+            // The answers agree with the visits.
             for number in (0..came).step_by(37) {
                 let walked = at.is_none_or(|at| store.has_walked(at, &number.to_string()));
                 if number < stay || !walked {

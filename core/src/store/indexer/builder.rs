@@ -1,4 +1,4 @@
-//! What can be chosen of a store.
+//! The builder of a store.
 
 use super::super::{Core, IndexReader, Indexers, Transformer};
 use super::Indexer;
@@ -19,8 +19,9 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
         Self { keys, indexers: Indexers::new(), transformer: None }
     }
 
-    /// Adds an index. Its function gives any number of values and must give the same ones for the
-    /// same object; it runs with no lock held. Later ones: [`IndexReader::add_indexers`].
+    /// Adds an index. Its function returns any number of values, and must return the same ones for
+    /// the same object. It runs with no lock held. [`IndexReader::add_indexers`] adds indexes
+    /// later.
     #[must_use]
     pub fn index(
         mut self,
@@ -31,10 +32,10 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
         self
     }
 
-    /// Changes objects before they are stored (client-go `WithTransformer`): to leave out what
-    /// nobody reads. It must leave the key as it is. An error, or a panic, keeps the object out.
-    /// It runs with no lock held. A queue that takes the store takes this too, and changes objects
-    /// before they are queued.
+    /// Sets a function that changes objects before they are stored (client-go `WithTransformer`),
+    /// for example to drop unused fields. It must not change the key. If it fails or panics, the
+    /// object is not stored. It runs with no lock held. A queue that takes the store takes the
+    /// function too, and calls it before objects are queued.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -57,10 +58,10 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
         self
     }
 
-    /// The store, empty.
+    /// Builds an empty store.
     ///
     /// # Errors
-    /// [`IndexError::Conflict`] when a name is given twice or is
+    /// [`IndexError::Conflict`] if a name is given twice or is
     /// [`NAMESPACE_INDEX`](crate::NAMESPACE_INDEX).
     pub fn build(self) -> Result<Indexer<T, M>, IndexError> {
         let core = Arc::new(Core::new(self.keys, self.indexers)?);

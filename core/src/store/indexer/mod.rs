@@ -1,4 +1,4 @@
-//! Writing the store alone, without a queue.
+//! The store without a queue, and its writes.
 
 mod builder;
 
@@ -20,13 +20,13 @@ pub use builder::IndexerBuilder;
 
 /// A store with indexes (client-go `Indexer`). Dereferences to its [`IndexReader`].
 ///
-/// Alone it is written with [`add`](Self::add), [`update`](Self::update), [`delete`](Self::delete)
-/// and [`replace`](Self::replace), from any thread. Given to a queue
-/// ([`DeltaFifo::over`](crate::DeltaFifo::over)) it is written through popped items only: the
-/// queue takes it, and readers stay valid.
+/// Without a queue it is written with [`add`](Self::add), [`update`](Self::update),
+/// [`delete`](Self::delete) and [`replace`](Self::replace), from any thread. A queue that takes it
+/// ([`DeltaFifo::over`](crate::DeltaFifo::over)) writes it through popped items only; readers stay
+/// valid.
 ///
-/// Writers of one key come one after another, and a writer waits for who reads an index that it
-/// changes ([`by_index`](IndexReader::by_index) of a large answer). Who reads a key waits for
+/// Writers of one key wait for each other, and a writer waits for readers of an index that it
+/// changes ([`by_index`](IndexReader::by_index) with a large answer). A reader of a key waits for
 /// neither.
 ///
 /// ```
@@ -45,7 +45,7 @@ pub struct Indexer<T, M> {
     reader: IndexReader<T, M>,
     source: Source,
     transformer: Option<Transformer<T>>,
-    /// Somebody has ended a write, and with it a claim of a slot.
+    /// Notified when a write, and its claim of a slot, has ended.
     ended: Event,
 }
 
@@ -56,11 +56,11 @@ pub enum Transaction<T> {
     Add(Arc<T>),
     /// A changed object.
     Update(Arc<T>),
-    /// An object is gone, or its tombstone. That of a key which is not there is no error.
+    /// A deletion, by an object or a tombstone. A key that is not stored is no error.
     Delete(DeltaObject<T>),
 }
 
-/// What a store is made of, as a queue takes it over.
+/// The parts of a store that a queue takes over.
 pub(crate) type Parts<T, M> = (Arc<Core<T, M>>, Source, Option<Transformer<T>>);
 
 impl<T, M: Meta<T>> Indexer<T, M> {
@@ -69,7 +69,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         IndexerBuilder::new(keys)
     }
 
-    /// A handle for reading.
+    /// Returns a handle for reading.
     #[must_use]
     pub fn reader(&self) -> IndexReader<T, M> {
         self.reader.clone()
@@ -79,14 +79,14 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         (self.reader.core, self.source, self.transformer)
     }
 
-    /// Everything up to `version` has been written (client-go `Store.Bookmark`): the [applied
-    /// version](IndexReader::applied_version) rises to it at once, and who waits for it is told. A
-    /// smaller one than before changes nothing; only
+    /// Declares that everything up to `version` has been written (client-go `Store.Bookmark`). The
+    /// [applied version](IndexReader::applied_version) rises to it at once, and callers that wait
+    /// for it wake. A smaller version changes nothing; only
     /// [`ReflectorStore::replace`](crate::ReflectorStore::replace) takes the version back. O(1).
     ///
-    /// Writes do not move it. (client-go's do, each by the version of its object: here every
-    /// writer would have to ask for that and to change one counter that all of them share, and
-    /// with several writers it could run ahead of what is written.)
+    /// Writes do not move the version. (client-go's do, by the version of the object. Here every
+    /// writer would have to read it and to change one shared counter, and with several writers the
+    /// counter could run ahead of the writes.)
     ///
     /// # Errors
     /// [`VersionError::NotANumber`].
@@ -94,8 +94,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         self.reached(version, Origin::Bookmark)
     }
 
-    /// Everything was replaced by a list of `version`, if that compares: unlike a bookmark, that
-    /// takes a greater version back.
+    /// Records that a list at `version` has replaced everything, if the version is a number.
+    /// Unlike a bookmark, this takes a greater version back.
     pub(crate) fn listed(&self, version: &str) {
         if self.reached(version, Origin::List).is_ok() {
             self.core.applied.announce();
@@ -108,7 +108,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         Ok(())
     }
 
-    /// Stores `object` under its key, in place of what was there. O(1) and the index functions.
+    /// Stores `object` under its key, in place of the former object. O(1), and the index
+    /// functions.
     ///
     /// # Errors
     /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: the transformer or
@@ -120,7 +121,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         self.write(&key, Some(object)).map(drop)
     }
 
-    /// The same as [`add`](Self::add) (as in client-go).
+    /// Stores `object` as [`add`](Self::add) does (as in client-go).
     ///
     /// # Errors
     /// As for [`add`](Self::add).
@@ -128,10 +129,10 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         self.add(object)
     }
 
-    /// Removes what is stored under the key of `of`. O(1) and the index functions.
+    /// Removes the object that is stored under the key of `of`. O(1), and the index functions.
     ///
     /// # Errors
-    /// [`StoreError::Key`] when it has no key.
+    /// [`StoreError::Key`] if it has no key.
     pub fn delete<'a>(&self, of: impl Into<KeySource<'a, T>>) -> Result<(), StoreError>
     where
         T: 'a,
@@ -141,15 +142,15 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         self.write(&key, None).map(drop)
     }
 
-    /// Stores exactly `objects`; the later of two with one key. Atomic per key, not as a whole:
-    /// readers go on meanwhile and see each object as it was or as it is. O(objects + stored),
-    /// each index function twice an object.
+    /// Stores exactly `objects`; of two with one key, the later one. Atomic per key, not as a
+    /// whole: readers proceed, and see each object as it was or as it is. O(objects + stored);
+    /// index functions run twice per object.
     ///
     /// # Errors
     /// [`StoreError::Key`], [`StoreError::Transform`], [`StoreError::Index`]: nothing was changed.
-    /// All objects are asked about before the first is stored; an index function that fails only
-    /// after that (it does not say the same twice, or came meanwhile) keeps its object out, and
-    /// all else is done. [`StoreError::Released`]: all is done.
+    /// The functions run for all objects before the first is stored. If an index function fails
+    /// only after that (it is not pure, or the index was added in between), its object is not
+    /// stored, and everything else is. [`StoreError::Released`]: everything is stored.
     pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), StoreError> {
         let mut listed = OneByOne(objects);
         let keys = listed.iter().map(|object| self.core.keys.key(object)).collect::<Result<Vec<_>, KeyError>>()?;
@@ -173,11 +174,10 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         outcome
     }
 
-    /// The same with what can be had of a list: each of `kept` is listed, too, but has no object
-    /// here; what is stored under it stays as it is, and is not transformed again. What is refused
-    /// comes back, and its key is kept as well; what has no key cannot be. Of what is only
-    /// [`Released`](StoreError::Released) nothing was refused. O(objects + stored), each index
-    /// function once an object.
+    /// Stores a list of which some objects cannot be had: the keys of `kept` are listed without an
+    /// object, and their stored objects stay. Returns an error for each refused object, whose key
+    /// is kept as well if it has one. [`Released`](StoreError::Released) refuses nothing.
+    /// O(objects + stored); index functions run once per object.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -220,9 +220,9 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         refused
     }
 
-    /// Makes many changes (client-go `Transaction`), in order; those that fail are left out, the
-    /// others made. Atomic per key, not as a whole: a reader of several keys may see part of it,
-    /// and what an index has is never what the key no longer has.
+    /// Makes many changes in order (client-go `Transaction`). A change that fails is left out, and
+    /// the others are made. Atomic per key, not as a whole: a reader of several keys may see a
+    /// part of it. An index never returns an object that the key no longer has.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -259,18 +259,19 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         transformer(object).map_err(|source| StoreError::Transform { key: key.to_owned(), version, source })
     }
 
-    /// One of many: should the object that it replaces panic when it is dropped, the others are
-    /// written all the same.
+    /// Writes one of many objects. If the destructor of the replaced object panics, the others are
+    /// still written.
     fn put(&self, key: &str, new: Option<Arc<T>>) -> Result<(), StoreError> {
         let old = self.write(key.as_bytes(), new)?;
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(old)));
         dropped.map_err(|panic| StoreError::Released { key: key.to_owned(), message: panic_message(panic) })
     }
 
-    /// What it replaces.
+    /// Stores `new` under `key`, or removes the object for `None`. Returns the replaced object.
     fn write(&self, key: &[u8], new: Option<Arc<T>>) -> Result<Option<Arc<T>>, StoreError> {
         let core = &self.core;
-        // Another writer may have replaced what this one holds, whose destructors then run here.
+        // Another writer may replace the objects that this one holds; their destructors then run
+        // here.
         let mut new = OneByOne(new);
         let (hash, name) = (core.table.hash(key), crate::key::as_str(key));
         loop {
@@ -279,8 +280,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
             if old.is_none() && new.is_none() {
                 return Ok(None);
             }
-            // User code: with nothing locked nor claimed, hence of an old object that may be
-            // another by the time it is swapped, and for indexes that may not be all by then.
+            // User code runs with nothing locked or claimed. By the time of the swap there may be
+            // another old object, or more indexes.
             let mut said = core.ask(&list, name, old.as_deref(), new.as_deref());
             if let Some(Failed { index, source }) = said.failed.take() {
                 let version = new.as_ref().and_then(|new| core.version_of(new));
@@ -306,7 +307,7 @@ impl<T, M: Meta<T>> Indexer<T, M> {
         }
     }
 
-    /// Wakes who waits to write the same key; which key that is, is not known.
+    /// Wakes writers that wait for a slot. The key that each waits for is not known.
     fn tell_ended(&self) {
         mutant!(WriteEndsUnheard => return);
         self.ended.notify(usize::MAX.additional());
@@ -340,7 +341,7 @@ mod tests {
         let lock = core.table.shard(hash);
         thread::scope(|scope| {
             let read = |_: &_| {
-                // The writer is to take the key out of what is read here.
+                // The writer removes the key from the value that is read here.
                 scope.spawn(|| store.add(Arc::new(2)).unwrap());
                 loop {
                     let shard = lock.try_read().expect("the writer holds the shard while it waits");

@@ -235,7 +235,7 @@ impl Scopes {
     }
 }
 
-/// What a mutant does instead (`engine/sync/mutants.rs`).
+/// The behaviour of a mutant (`engine/sync/mutants.rs`).
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 impl Scopes {
     /// `GreatestScopeApplies`.

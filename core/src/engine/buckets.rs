@@ -1,29 +1,28 @@
 //! A hash map in buckets of one cache line, each with seven entries of a pointer's size and their
 //! tags.
 //!
-//! Why not hashbrown: its tags, its entries and our slots are three misses in a row, and only the
-//! last address can be known ahead from outside. Here tags and entries share a line whose address
-//! follows from the hash, so a join brings it near long before it looks (measured on a relist of a
-//! million: ARCHITECTURE.md). And it can be walked in steps between which it changes.
+//! Why not hashbrown: its tags, its entries and our slots are three cache misses in a row, and
+//! only the last address can be prefetched from outside. Here tags and entries share a line whose
+//! address follows from the hash, so a join prefetches it long before it reads it (measured in
+//! docs/design/decisions.md). And this map can be walked in steps between which it changes.
 //!
 //! An entry lies in its home bucket, or in the first one after it that had room. A bucket counts
-//! the entries that passed it (`passed`), which ends look-ups for what is not there without
-//! tombstones.
+//! the entries that passed it (`passed`), which ends lookups of absent entries without tombstones.
 
 use crate::engine::release::release;
 use crate::engine::slot::prefetch;
 
 const WIDTH: usize = 7;
-/// A bucket that so many entries passed no longer counts: its look-ups go on until the map is
-/// rebuilt.
+/// A bucket that so many entries have passed no longer counts: lookups continue beyond it until
+/// the map is rebuilt.
 const UNCOUNTED: u8 = u8::MAX;
 const EMPTY: u8 = 0;
-/// A map of so few buckets does not shrink.
+/// A map with so few buckets does not shrink.
 const LEAST_BUCKETS: usize = 8;
 
 #[repr(align(64))]
 struct Bucket<E> {
-    /// Seven bits and one that is always set, from the top of the hash; 0 where there is no entry.
+    /// Seven bits from the top of the hash, and one that is always set. 0 if there is no entry.
     tags: [u8; WIDTH],
     passed: u8,
     entries: [Option<E>; WIDTH],
@@ -35,32 +34,33 @@ pub(crate) struct Buckets<E> {
     len: usize,
 }
 
-/// What lies in a bucket: a pointer.
+/// The entry of a bucket: a pointer.
 pub(crate) trait Entry {
-    /// Brings near what will be read when the map grows and asks for the hash again.
+    /// Prefetches the memory that is read for the hash when the map is rebuilt.
     fn prefetch(&self);
 }
 
-/// Where an entry lies, for as long as nothing is put in or taken out.
+/// The place of an entry, valid until an entry is added or removed.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     bucket: usize,
     entry: usize,
 }
 
-/// Where a walk goes on: the number of a home.
+/// The position of a walk: the number of a home bucket.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Cursor(usize);
 
 impl Cursor {
-    /// The next number of the same bits backwards: the highest of `last`'s bits is the first to be
-    /// added to.
+    /// Returns the next number in the order of reversed bits, for a map whose last bucket is
+    /// `last`.
     fn next(self, last: usize) -> Option<Self> {
         let backwards = (self.0 | !last).reverse_bits().wrapping_add(1);
         (backwards != 0).then(|| Self(backwards.reverse_bits()))
     }
 
-    /// Whether a walk that goes on here has been at the home of this hash, in however many buckets.
+    /// Returns whether a walk that continues here has passed the home of this hash, whatever the
+    /// size of the map was.
     #[allow(clippy::cast_possible_truncation)] // As for `home`.
     pub(crate) fn is_past(self, hash: u64) -> bool {
         (hash as usize).reverse_bits() < self.0.reverse_bits()
@@ -77,14 +77,14 @@ impl<E: Entry> Bucket<E> {
         Self { tags: [EMPTY; WIDTH], passed: 0, entries: [const { None }; WIDTH] }
     }
 
-    /// Places whose tag is `tag`, and perhaps a few more.
+    /// Returns the places whose tag is `tag`, and perhaps a few others.
     fn places(&self, tag: u8) -> impl Iterator<Item = usize> {
         const ONES: u64 = u64::from_le_bytes([1; 8]);
         const HIGHS: u64 = u64::from_le_bytes([128, 128, 128, 128, 128, 128, 128, 0]);
         let mut bytes = [0; 8];
         bytes[..WIDTH].copy_from_slice(&self.tags);
         // Bytes that equal the tag become 0; the classic test then sets their high bits. The
-        // eighth is left out.
+        // eighth byte is masked out.
         let same = u64::from_le_bytes(bytes) ^ (ONES * u64::from(tag));
         let mut found = same.wrapping_sub(ONES) & !same & HIGHS;
         std::iter::from_fn(move || {
@@ -94,7 +94,7 @@ impl<E: Entry> Bucket<E> {
         })
     }
 
-    /// Brings near what its entries point to.
+    /// Prefetches the memory that the entries point to.
     fn prefetch(&self) {
         self.entries.iter().flatten().for_each(Entry::prefetch);
     }
@@ -120,14 +120,14 @@ impl<E: Entry> Buckets<E> {
     }
 
     fn home(&self, hash: u64) -> usize {
-        // The low bits, of which a 32-bit machine would have enough too.
+        // The low bits; a 32-bit machine would have enough of them, too.
         #[allow(clippy::cast_possible_truncation)]
         let low = hash as usize;
         low & (self.buckets.len() - 1)
     }
 
-    /// The place of what `is` accepts among the entries with this hash's tag. Other entries may be
-    /// asked about, too.
+    /// Returns the place of the entry that `is` accepts, among those with this hash's tag. `is`
+    /// may be called with other entries, too.
     #[inline]
     pub(crate) fn locate(&self, hash: u64, is: impl Fn(&E) -> bool) -> Option<Place> {
         if self.buckets.is_empty() {
@@ -154,7 +154,8 @@ impl<E: Entry> Buckets<E> {
         entry.unwrap_or_else(|| unreachable!("a place is of an entry that is there"))
     }
 
-    /// Puts in what is not there yet. `rehash` gives the hash of an entry when the map has to grow.
+    /// Adds an entry that is not in the map. `rehash` returns the hash of an entry when the map
+    /// grows.
     pub(crate) fn insert(&mut self, hash: u64, entry: E, rehash: impl Fn(&E) -> u64) -> Place {
         self.reserve(1, rehash);
         self.put(hash, entry)
@@ -228,7 +229,7 @@ impl<E: Entry> Buckets<E> {
         std::mem::swap(self, &mut old);
         let mut ahead = 0;
         for number in 0..old.buckets.len() {
-            // Every entry may be read for its hash: bring those of the next buckets near.
+            // `rehash` may read every entry: prefetch those of the next buckets.
             while ahead < old.buckets.len().min(number + 3) {
                 old.buckets[ahead].prefetch();
                 ahead += 1;
@@ -241,7 +242,7 @@ impl<E: Entry> Buckets<E> {
         }
     }
 
-    /// Brings near the bucket that `locate` will look at first.
+    /// Prefetches the bucket that `locate` reads first.
     pub(crate) fn prefetch_bucket(&self, hash: u64) {
         if !self.buckets.is_empty() {
             prefetch(&raw const self.buckets[self.home(hash)]);
@@ -294,10 +295,11 @@ impl<E: Entry> Buckets<E> {
         self.buckets.iter().flat_map(|bucket| bucket.entries.iter().flatten())
     }
 
-    /// The same; what an entry points to is brought near a few buckets before.
+    /// Iterates over all entries, and prefetches the memory that they point to a few buckets
+    /// ahead.
     pub(crate) fn iter_near(&self) -> impl Iterator<Item = &E> {
         const AHEAD: usize = 3;
-        // By buckets: a second walk over the entries, ahead of this one, takes as many
+        // By buckets: a second iterator over the entries, ahead of this one, would take as many
         // instructions again.
         let (first, mut ahead) = (self.buckets.iter().take(AHEAD), self.buckets.iter().skip(AHEAD));
         first.for_each(Bucket::prefetch);

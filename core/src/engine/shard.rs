@@ -9,7 +9,7 @@ pub(crate) struct Shard<T> {
 }
 
 impl<T> Entry for SlotOwner<T> {
-    /// The hash is that of the key, in the slot.
+    /// The hash is computed from the key, in the slot.
     fn prefetch(&self) {
         prefetch::<Slot<T>>(&raw const **self);
     }
@@ -20,7 +20,7 @@ impl<T> Shard<T> {
         Self { slots: Buckets::new() }
     }
 
-    /// The place of `key`'s slot.
+    /// Returns the place of the slot of `key`.
     #[inline]
     pub(crate) fn place_of(&self, hash: u64, key: &[u8]) -> Option<Place> {
         self.slots.locate(hash, |slot| slot.key().as_bytes() == key)
@@ -36,8 +36,7 @@ impl<T> Shard<T> {
         self.place_of(hash, key).map(|place| &**self.at(place))
     }
 
-    /// Puts a slot in that is not there yet. `rehash` gives the hash of a slot when the map has to
-    /// grow.
+    /// Adds a slot that is not in the map. `rehash` returns the hash of a slot when the map grows.
     pub(crate) fn insert(&mut self, hash: u64, slot: SlotOwner<T>, rehash: impl Fn(&Slot<T>) -> u64) -> Place {
         self.slots.insert(hash, slot, |slot| rehash(slot))
     }
@@ -47,9 +46,9 @@ impl<T> Shard<T> {
         self.slots.expect(slots, |slot| rehash(slot));
     }
 
-    /// Takes a running slot that knows nothing out of the map; the caller drops the owner after the
-    /// lock. Returns `None` if the slot stays, idle, until the consumer that reaches its entry in a
-    /// backlog retires it. `rehash` returns the hash of a slot when the map shrinks.
+    /// Removes a running slot without a known object from the map; the caller drops the owner
+    /// after the lock. Returns `None` if the slot stays, idle, until the consumer that reaches its
+    /// entry in a backlog retires it. `rehash` returns the hash of a slot when the map shrinks.
     pub(crate) fn retire(
         &mut self,
         hash: u64,
@@ -66,32 +65,32 @@ impl<T> Shard<T> {
         Ok(Some(self.slots.take(hash, place, |slot| rehash(slot))))
     }
 
-    /// Brings near the bucket that `find` will look at first.
+    /// Prefetches the bucket that `find` reads first.
     pub(crate) fn prefetch_bucket(&self, hash: u64) {
         self.slots.prefetch_bucket(hash);
     }
 
-    /// The slot that `find` will probably look at.
+    /// Returns the slot that `find` probably reads.
     fn likely(&self, hash: u64) -> Option<&Slot<T>> {
         self.slots.locate(hash, |_| true).map(|place| &**self.at(place))
     }
 
-    /// Brings near the slot that `find` will probably look at. Worth it when the bucket already is.
+    /// Prefetches the slot that `find` probably reads. Useful when the bucket is in the cache.
     pub(crate) fn prefetch_slot(&self, hash: u64) {
         if let Some(slot) = self.likely(hash) {
             prefetch::<Slot<T>>(slot);
         }
     }
 
-    /// Brings near the known object of that slot, if it will be asked for its version. Worth it
-    /// when the slot already is.
+    /// Prefetches the known object of that slot, if its version will be read. Useful when the slot
+    /// is in the cache.
     pub(crate) fn prefetch_unnoted(&self, hash: u64) {
         if let Some(slot) = self.likely(hash).filter(|slot| !slot.has_noted()) {
             slot.prefetch_known();
         }
     }
 
-    /// A step of a walk over the slots: see [`Buckets::walk`].
+    /// Makes a step of a walk over the slots: see [`Buckets::walk`].
     pub(crate) fn walk(
         &self,
         from: Cursor,
@@ -102,7 +101,7 @@ impl<T> Shard<T> {
         self.slots.walk(from, max, |slot| rehash(slot), |slot, hash| visit(slot, hash))
     }
 
-    /// Every slot, brought near a few buckets before it is visited.
+    /// Iterates over all slots, and prefetches them a few buckets ahead.
     pub(crate) fn slots_near(&self) -> impl Iterator<Item = &Slot<T>> {
         self.slots.iter_near().map(|owner| &**owner)
     }

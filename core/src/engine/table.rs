@@ -1,16 +1,16 @@
-//! Which slot belongs to a key: a sharded hash table that says that a slot exists, and nothing
-//! else about it.
+//! Maps keys to slots: a sharded hash table that records which slots exist, and nothing else about
+//! them.
 //!
 //! One hash serves the choice of the shard, the bucket (low bits) and the tag (top bits). It is
-//! seeded at random, since names are chosen by strangers. A shard's lock protects which slots
-//! exist and, through the borrow rules, their lifetime: a `&Slot` borrows the shard that is held.
-//! No user code ever runs under it. It is held in three ways:
+//! seeded at random, because users of the cluster choose the names. A shard's lock protects which
+//! slots exist and, through the borrow rules, their lifetime: a `&Slot` borrows the shard that is
+//! held. No user code ever runs under it. It is held in three ways:
 //!
-//! | held | by | beside it |
+//! | held | by | together with |
 //! | --- | --- | --- |
-//! | `read` | readers of the store, a relist's pages, batches of offers | any number of them, one offer |
+//! | `read` | readers of the store, pages of a relist, batches of offers | any number of them, and one offer |
 //! | `upgradable_read` | an offer of a key that has a slot | those, but no other offer: their order is the queue's |
-//! | `write` | who makes or frees a slot, deletes what was not listed, or copies what is pending | nobody |
+//! | `write` | creation and freeing of a slot, the deletions of a commit, copies of pending deltas | nothing |
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -21,8 +21,8 @@ use crate::engine::shard::Shard;
 use crate::engine::slot::{Left, QueuedSlot, RunningSlot, Slot, SlotOwner, StaleSlot};
 use crate::engine::sync::{RandomState, RwLock, SHARDS, mutant};
 
-/// Where in the hash the shard's number lies: above the bits that choose a bucket, below those of
-/// the tag.
+/// The position of the shard's number in the hash: above the bits that choose a bucket, below
+/// those of the tag.
 const SHARD_BITS_FROM: u32 = 40;
 
 pub(crate) struct Table<T> {
@@ -42,7 +42,7 @@ impl<T> Table<T> {
         hasher.finish()
     }
 
-    /// The number of a hash's shard.
+    /// Returns the number of the shard of a hash.
     pub(crate) fn shard_of(hash: u64) -> usize {
         (hash >> SHARD_BITS_FROM) as usize % SHARDS
     }
@@ -55,14 +55,15 @@ impl<T> Table<T> {
         &self.shards
     }
 
-    /// Finds the slot of `key` or makes one. The shard must be the hash's.
+    /// Finds the slot of `key`, or creates one. The shard must be that of the hash.
     pub(crate) fn find_or_insert(&self, shard: &mut Shard<T>, hash: u64, key: &str) -> Place {
         shard
             .place_of(hash, key.as_bytes())
             .unwrap_or_else(|| shard.insert(hash, SlotOwner::new(key), |slot| self.hash(slot.key().as_bytes())))
     }
 
-    /// A step of a walk over a shard, which is held shared for it: see [`Shard::walk`].
+    /// Makes a step of a walk over a shard, which is held shared for the step: see
+    /// [`Shard::walk`].
     pub(crate) fn walk(
         &self,
         shard: usize,
@@ -73,17 +74,17 @@ impl<T> Table<T> {
         self.shards[shard].read().walk(from, max, |slot| self.hash(slot.key().as_bytes()), visit)
     }
 
-    /// Makes room for `objects` slots in all, spread evenly.
+    /// Makes room for `objects` slots in all, evenly over the shards.
     pub(crate) fn reserve(&self, objects: usize) {
-        // An eighth on top: shards are not filled evenly.
+        // An eighth on top, because shards are not filled evenly.
         let each = (objects + objects / 8) / SHARDS;
         for shard in self.shards() {
             shard.write().expect(each, |slot| self.hash(slot.key().as_bytes()));
         }
     }
 
-    /// Retires a running slot that knows nothing: unlinks and frees it, unless something was
-    /// pushed meanwhile.
+    /// Retires a running slot without a known object: removes and frees it, unless deltas were
+    /// pushed onto it.
     pub(crate) fn retire(&self, running: RunningSlot<T>) -> Result<(), RunningSlot<T>> {
         let hash = self.hash(running.key().as_bytes());
         let settling = mutant!(RetireFromEmpty => match running.through_empty()? {
@@ -97,7 +98,8 @@ impl<T> Table<T> {
         Ok(())
     }
 
-    /// Gives up a backlog's stale entry. The slot, if a relist made the entry its own again.
+    /// Leaves a stale entry of the backlog. Returns the slot if a relist has made the entry valid
+    /// again.
     pub(crate) fn leave(&self, stale: StaleSlot<T>) -> Option<QueuedSlot<T>> {
         let hash = self.hash(stale.key().as_bytes());
         let mut shard = self.shard(hash).write();

@@ -1,5 +1,5 @@
-//! One object for another, with its indexes: what user code says is asked before any lock, planned
-//! and carried out by who alone may write the key.
+//! Replaces an object and its index entries. User code runs before any lock is taken; then the one
+//! writer of the key makes a plan and carries it out.
 
 use std::borrow::Cow;
 
@@ -12,14 +12,14 @@ use crate::engine::sync::{Arc, mutant};
 use crate::error::{BoxError, StoreError, unharmed};
 use crate::key::namespace_of;
 
-/// What user code says of one object and of the one that is to take its place.
+/// The answers of user code for an object and the one that is to replace it.
 pub(super) struct Said<'a> {
     before: Option<Cow<'a, str>>,
     after: Option<Cow<'a, str>>,
-    /// Per index the values of the old object. `None`: the function fails, and may not have failed
-    /// when the object joined.
+    /// The values of the old object, per index. `None` if the function fails now; it may not have
+    /// failed when the object joined.
     leaves: Vec<Option<Vec<String>>>,
-    /// Per index the values of the new object.
+    /// The values of the new object, per index.
     joins: Vec<Vec<String>>,
     /// The last index whose function failed for the new object.
     pub(super) failed: Option<Failed>,
@@ -28,9 +28,10 @@ pub(super) struct Said<'a> {
 /// How the indexes of one key are to change.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// Namespace to leave and namespace to join.
+    /// The namespace to leave, and the one to join.
     namespace: (Option<String>, Option<String>),
-    /// Per user index that changes: its place, values to leave, values to join.
+    /// For each user index that changes: its position, the values to leave, and the values to
+    /// join.
     values: Vec<(usize, Leave, Vec<String>)>,
 }
 
@@ -40,10 +41,11 @@ pub(super) struct Failed {
     pub(super) source: BoxError,
 }
 
-/// What an object leaves of an index.
+/// The values of an index that an object leaves.
 pub(super) enum Leave {
     Values(Vec<String>),
-    /// Wherever it stands: its function did not say today what it said when the object joined.
+    /// All values that have the object: the function does not return what it returned when the
+    /// object joined.
     Everything,
 }
 
@@ -55,7 +57,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         self.keys.meta().namespace(object).unwrap_or_default().into()
     }
 
-    /// Asks all user code. No lock may be held.
+    /// Calls all user code. No lock may be held.
     pub(super) fn ask<'a>(&self, list: &List<T>, key: &'a str, old: Option<&'a T>, new: Option<&'a T>) -> Said<'a> {
         let before = old.map(|old| self.namespace(key, old));
         let after = new.map(|new| self.namespace(key, new));
@@ -73,17 +75,17 @@ impl<T, M: Meta<T>> Core<T, M> {
         Said { before, after, leaves, joins, failed }
     }
 
-    /// `slot` is the writer's alone, and knows the old object: so all the places of indexes where
-    /// it stands are that one's.
+    /// Plans the change. Only the writer may change `slot`, whose known object is the old one, so
+    /// all index entries of the slot belong to that object.
     pub(super) fn plan(&self, list: &Arc<List<T>>, key: &str, said: Said<'_>, slot: &Slot<T>) -> Plan {
         let mut plan = Plan::default();
         let Said { before, after, leaves, joins, .. } = said;
         let entries = slot.index_entries();
         let expected = usize::from(before.is_some()) + leaves.iter().flatten().map(Vec::len).sum::<usize>();
         let all_said = leaves.iter().all(Option::is_some);
-        // While an index is being built the old object may stand there or not yet.
+        // While an index is being built, it may have the old object or not yet.
         let counts = (!all_said || entries != expected) && !list.is_building() && self.indexes.is_current(list);
-        // Where all entries are found, the object stands in no index whose function fails: it
+        // If all entries are found, no index whose function fails has the object: the function
         // failed then, too.
         let failed_then = counts && entries == expected && {
             let mut found = list.iter().zip(&leaves).filter_map(|(index, leave)| Some((index, leave.as_ref()?)));
@@ -119,10 +121,10 @@ impl<T, M: Meta<T>> Core<T, M> {
         plan
     }
 
-    /// Leaves old values, swaps the object, joins new values: in between the object is missing
-    /// from an index, never found under a value that it does not have. `Err`: nothing was changed,
-    /// every index has the old object where it had it, and the writer is to heed who has noticed
-    /// what is known, and to plan anew.
+    /// Leaves old values, swaps the object, and joins new values. In between, an index may miss
+    /// the object, but never returns it under a value that it does not have. On `Err` nothing was
+    /// changed, and every index has the old object as before; an index was added in between, so
+    /// the writer has to plan again.
     pub(super) fn carry_out(
         &self,
         list: &List<T>,
@@ -136,7 +138,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         if let Some(namespace) = left {
             self.namespaces.remove(namespace, running.slot());
         }
-        // What a search takes out nobody can name afterwards, if the swap is refused.
+        // The values that only a search finds are kept, in case the swap is refused.
         let (mut found, mut found_namespaces) = (Vec::new(), Vec::new());
         for (place, leave, _) in &plan.values {
             let values = list.at(*place).values.leave(leave, running.slot());
@@ -145,7 +147,7 @@ impl<T, M: Meta<T>> Core<T, M> {
             }
         }
         if new.is_none() && running.slot().index_entries() > 0 {
-            // A function says of this object now what it did not say when it joined.
+            // A function returns other values for this object than when it joined.
             found_namespaces = self.namespaces.remove_everywhere(running.slot());
             for (place, index) in list.iter().enumerate() {
                 found.push((place, index.values.remove_everywhere(running.slot())));
@@ -179,16 +181,15 @@ impl<T, M: Meta<T>> Core<T, M> {
         }
     }
 
-    /// Makes `new` what is known under the running key and hands back what was. No lock may be
-    /// held. What a watch has brought is true whatever an index function says of it, so it is
-    /// stored all the same.
+    /// Stores `new` under the running key, and returns the former object. No lock may be held. An
+    /// object of a watch is stored even if an index function fails for it.
     pub(crate) fn apply(
         &self,
         running: &mut RunningSlot<T>,
         mut new: Option<Arc<T>>,
     ) -> (Option<Arc<T>>, Option<StoreError>) {
         if self.indexes.none() && self.keys.is_meta_namespace() && new.is_some() {
-            // The frequent case: the key says the namespace, so an update changes no index.
+            // The frequent case: the key contains the namespace, so an update changes no index.
             let is_new = !running.is_known();
             match running.swap_known(new) {
                 Ok(old) => {
@@ -200,7 +201,7 @@ impl<T, M: Meta<T>> Core<T, M> {
                 Err(again) => new = again,
             }
         }
-        // The accessor may panic, and so may the destructor of what was to be stored.
+        // The accessor may panic, and so may the destructor of the new object.
         let mut new = OneByOne(new);
         loop {
             running.heed();
@@ -229,7 +230,7 @@ mod tests {
     use crate::error::BoxError;
     use crate::{Indexers, KeyFunc, NoMeta};
 
-    /// Searched, it would cost as much as the index has values, with every update.
+    /// A search would cost O(values of the index) with every update.
     #[test]
     fn an_index_whose_function_always_fails_for_an_object_is_not_searched_for_it() {
         let by_name =
@@ -250,12 +251,13 @@ mod tests {
         assert!(
             matches!(&plan("")[..], [Leave::Values(none), Leave::Values(length)] if none.is_empty() && length == &["0"])
         );
-        // Of one that did not fail when the object joined it is not known where that stands.
+        // If the function did not fail when the object joined, the values of the object are not
+        // known.
         core.write("a", Some(Arc::new("old".to_owned())));
         assert!(matches!(&plan("")[..], [Leave::Everything, Leave::Values(_)]));
     }
 
-    /// The writer plans anew, perhaps with other answers of an index function, or gives up.
+    /// The writer plans again, perhaps with other answers of an index function, or gives up.
     #[test]
     fn refused_write_leaves_every_index_as_it_was() {
         let by_length = Indexers::new().index("length", |name: &String| Ok(vec![name.len().to_string()]));
@@ -278,14 +280,14 @@ mod tests {
     }
 }
 
-/// What a mutant does instead (`sync/mutants.rs`).
+/// The behaviour of a mutant (`engine/sync/mutants.rs`).
 #[cfg(any(deltafifo_loom, deltafifo_shuttle))]
 mod defects {
     use super::{Arc, Core, List, Meta, Plan, RunningSlot, Swapped};
 
     impl<T, M: Meta<T>> Core<T, M> {
-        /// `OldValuesLeftLate`: for a moment the new object is found under values that it does not
-        /// have.
+        /// `OldValuesLeftLate`: for a moment an index returns the new object under values that it
+        /// does not have.
         pub(super) fn carry_out_late(
             &self,
             list: &List<T>,

@@ -1,15 +1,16 @@
-//! An index that comes to a filled store, while consumers write it and readers read on.
+//! Adds an index to a filled store, while consumers write and readers read.
 //!
-//! 1. It is put into the list: whoever loads the list from here on puts into it what they write.
-//! 2. Every slot is visited, a few at a time, with its shard shared. The visit reads what is known
-//!    and leaves a notice of it ([`Slot::notice`](crate::engine::slot::Slot::notice)): a writer
-//!    who loaded the list before, and has not swapped its object yet, finds its swap refused, and
-//!    begins again with the new list. So nobody comes late. A slot that is made later is made
-//!    under a lock that this walk has held.
-//! 3. Index functions run with no lock held. Then, with the turn taken that every writer takes
-//!    while an index is being built, what is still known goes in; what is not any more is asked
-//!    again.
-//! 4. When all slots have been visited, readers find it.
+//! 1. The index is put into the list. A writer that loads the list from then on updates the index,
+//!    too.
+//! 2. Every slot is visited, a few at a time, with its shard shared. The visit reads the known
+//!    object and leaves a notice ([`Slot::notice`](crate::engine::slot::Slot::notice)). A writer
+//!    that loaded the list before, and has not swapped its object yet, finds its swap refused and
+//!    begins again with the new list. So no writer misses the index. A slot that is created later
+//!    is created under a lock that this walk has held.
+//! 3. Index functions run with no lock held. Then, in the turn that every writer takes while an
+//!    index is being built, the objects that are still known join the index; for the others the
+//!    functions run again.
+//! 4. When all slots have been visited, readers find the index.
 
 use std::ops::Range;
 
@@ -21,7 +22,7 @@ use crate::engine::buckets::Cursor;
 use crate::engine::sync::{Arc, GROUP, mutant};
 use crate::error::IndexError;
 
-/// Objects found in one shard, and their keys.
+/// The objects of one shard, with their keys.
 struct Found<T> {
     keys: String,
     objects: Vec<(Range<usize>, u64, Arc<T>)>,
@@ -35,7 +36,7 @@ impl<T> Found<T> {
     }
 }
 
-/// Indexes that are being built. Dropped unfinished, they go.
+/// Indexes that are being built. If this is dropped before they are finished, they are removed.
 struct Build<'c, T, M: Meta<T>> {
     core: &'c Core<T, M>,
     new: Vec<Arc<Index<T>>>,
@@ -72,7 +73,7 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
         Ok(())
     }
 
-    /// Puts in what was found; what is known instead by now, if anything is.
+    /// Adds the objects that were found, or the ones that are known now instead.
     fn put(&self, number: usize, found: &Found<T>) -> Result<Found<T>, IndexError> {
         let mut values = Vec::with_capacity(found.objects.len());
         for (key, _, object) in &found.objects {
@@ -86,7 +87,7 @@ impl<T, M: Meta<T>> Build<'_, T, M> {
             values.push(of_object.collect::<Result<Vec<_>, _>>()?);
         }
         let mut again = Found { keys: String::new(), objects: Vec::new() };
-        // Released after the locks, like what was found.
+        // Released after the locks, like the objects that were found.
         let mut seen = Vec::with_capacity(found.objects.len());
         let shard = self.core.table.shards()[number].read();
         let turn = mutant!(BuiltOutOfTurn => None; Some(self.core.indexes.turn.lock()));
@@ -117,7 +118,7 @@ impl<T, M: Meta<T>> Drop for Build<'_, T, M> {
         let turn = self.core.indexes.turn.lock();
         self.new.iter().for_each(|index| index.give_up());
         drop(turn);
-        // Out of turn: what is in it takes long to go, and writers go on.
+        // Out of turn, so that writers proceed: clearing a large index takes long.
         self.new.iter().for_each(|index| index.values.clear());
         self.core.indexes.withdraw(&self.new);
     }
@@ -129,8 +130,8 @@ mod tests {
     use crate::engine::sync::Arc;
     use crate::{Indexers, KeyFunc, NoMeta};
 
-    /// It would keep the slot from being freed, and the writer's next plan from finding its
-    /// entries.
+    /// An entry that stays would keep the slot from being freed, and the writer's next plan from
+    /// finding its entries.
     #[test]
     fn a_writer_puts_nothing_into_an_index_that_could_not_be_built() {
         let core = Core::new(KeyFunc::custom(NoMeta, |_: &u32| Ok("a".to_owned())), Indexers::new()).unwrap();

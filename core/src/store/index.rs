@@ -1,4 +1,4 @@
-//! One index: which slots have which value.
+//! One index: the slots of each value.
 
 use std::hash::BuildHasher;
 
@@ -21,7 +21,7 @@ pub(crate) struct Index<T> {
     pub(super) name: String,
     function: IndexFn<T>,
     pub(super) values: Values<T>,
-    /// It could not be built, and is to have no entries any more.
+    /// Whether the build has failed: the index must get no more entries.
     given_up: AtomicBool,
 }
 
@@ -30,15 +30,16 @@ impl<T> Index<T> {
         Self { name, function, values: Values::new(), given_up: AtomicBool::new(false) }
     }
 
-    /// Ends it: nothing more goes in. In turn, as who puts something in while it is being built.
+    /// Ends the index: nothing more is added. Called in turn, like additions while the index is
+    /// being built.
     pub(super) fn give_up(&self) {
-        // Relaxed: whoever asks has the turn, too.
+        // Relaxed: a thread that reads it has the turn, too.
         self.given_up.store(true, Ordering::Relaxed);
     }
 
-    /// Puts the slot in under `values`.
+    /// Adds the slot under `values`.
     pub(super) fn join(&self, values: &[String], slot: &Slot<T>) {
-        // Relaxed: as in `give_up`. Of an index that is built it is false anyway.
+        // Relaxed: as in `give_up`. It is false for an index that is built.
         if !self.given_up.load(Ordering::Relaxed) {
             for value in values {
                 self.values.insert(value, slot);
@@ -46,8 +47,8 @@ impl<T> Index<T> {
         }
     }
 
-    /// The same, for who builds the index: a writer may have put the slot in under some of them.
-    /// In turn, so that none does meanwhile.
+    /// Adds the slot for the builder of the index: a writer may have added it under some of the
+    /// values already. Called in turn, so that no writer does so at the same time.
     pub(super) fn join_once(&self, values: &[String], slot: &Slot<T>) {
         for value in values {
             if !self.values.has(value, slot) {
@@ -56,7 +57,7 @@ impl<T> Index<T> {
         }
     }
 
-    /// The values of `object`, sorted, each once.
+    /// Returns the values of `object`, sorted, each once.
     pub(super) fn values_of(&self, object: &T) -> Result<Vec<String>, BoxError> {
         let mut values = fallible(|| (self.function)(object))?;
         values.sort_unstable();
@@ -65,17 +66,17 @@ impl<T> Index<T> {
     }
 }
 
-/// For so many values a shard keeps room, however few it has.
+/// A shard keeps room for at least so many values.
 const LEAST_ROOM: usize = 64;
 
 type Shard<T> = CachePadded<RwLock<HashTable<Members<T>>>>;
 
-/// Slots by value. An empty set is removed with its value.
+/// The slots of each value. An empty set is removed with its value.
 ///
-/// The slots of one value are spread over several shards by the thread that puts them in:
-/// consumers of a list work on neighbours, which often have the same value, and would wait for
-/// each other at one lock, or send its line back and forth. Who takes one out looks through them
-/// until it is found, its own first.
+/// The slots of one value are spread over several shards, by the thread that adds them: consumers
+/// of a list handle neighbours, which often have the same value, and would otherwise wait for each
+/// other at one lock, or send its cache line back and forth. A removal searches these shards until
+/// the slot is found, its own one first.
 pub(crate) struct Values<T> {
     hasher: RandomState,
     shards: Box<[Shard<T>]>,
@@ -94,14 +95,14 @@ impl<T> Members<T> {
 }
 
 impl<T> Entry for IndexedSlot<T> {
-    /// The hash is that of the address.
+    /// Does nothing: the hash is that of the address.
     fn prefetch(&self) {}
 }
 
-/// Where a walk over the slots of a value goes on.
+/// The position of a walk over the slots of a value.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Position {
-    /// Which of the value's shards.
+    /// The index of one of the value's shards.
     shard: usize,
     cursor: Cursor,
 }
@@ -112,7 +113,7 @@ impl<T> Values<T> {
         Self { hasher: RandomState::default(), shards }
     }
 
-    /// The shards of a value.
+    /// Returns the shards of a value.
     fn spread(&self, of_value: u64) -> &[Shard<T>] {
         let first = (of_value >> 32) as usize % (SHARDS / SPREAD) * SPREAD;
         &self.shards[first..first + SPREAD]
@@ -134,7 +135,7 @@ impl<T> Values<T> {
         }
     }
 
-    /// Takes the slot out, and returns the values that only a search has found.
+    /// Removes the slot, and returns the values that only a search has found.
     pub(super) fn leave(&self, leave: &Leave, slot: &Slot<T>) -> Vec<String> {
         match leave {
             Leave::Values(values) => {
@@ -147,7 +148,7 @@ impl<T> Values<T> {
         }
     }
 
-    /// Takes the slot out of every value, and returns those that it had. O(values).
+    /// Removes the slot from every value, and returns its values. O(values).
     pub(super) fn remove_everywhere(&self, slot: &Slot<T>) -> Vec<String> {
         let of_slot = self.hasher.hash_one(slot.address());
         let mut found = Vec::new();
@@ -165,7 +166,7 @@ impl<T> Values<T> {
         found
     }
 
-    /// Takes the slot out of a value. It is in one of its shards, if in any.
+    /// Removes the slot from a value. At most one of the value's shards has it.
     pub(super) fn remove(&self, value: &str, slot: &Slot<T>) {
         let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
         let (before, own_first) = self.spread(of_value).split_at(sync::thread_number() % SPREAD);
@@ -183,16 +184,16 @@ impl<T> Values<T> {
         }
     }
 
-    /// Gives memory back when values have left a shard: it keeps room for eight times the values
-    /// that it has, and for [`LEAST_ROOM`]. What is moved for that was paid for by as many
-    /// removals.
+    /// Frees memory when values have left a shard: it keeps room for eight times the values that
+    /// it has, and for [`LEAST_ROOM`]. At least as many removals come before each rebuild as it
+    /// moves values.
     fn shrink(&self, shard: &mut HashTable<Members<T>>) {
         if shard.capacity() > LEAST_ROOM && shard.len() < shard.capacity() / 8 {
             shard.shrink_to(2 * shard.len(), |members| self.hasher.hash_one(&*members.value));
         }
     }
 
-    /// Whether the slot is there, whoever has put it in.
+    /// Returns whether the value has the slot, in any of its shards.
     pub(super) fn has(&self, value: &str, slot: &Slot<T>) -> bool {
         let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
         self.spread(of_value).iter().any(|shard| {
@@ -202,12 +203,12 @@ impl<T> Values<T> {
         })
     }
 
-    /// Takes everything out, shard by shard.
+    /// Removes everything, shard by shard.
     pub(super) fn clear(&self) {
         self.shards.iter().for_each(|shard| *shard.write() = HashTable::new());
     }
 
-    /// Every slot of `value`, each while its shard is locked: afterwards slots may be freed.
+    /// Visits every slot of `value` while its shard is locked: afterwards slots may be freed.
     pub(super) fn for_each(&self, value: &str, mut visit: impl FnMut(&IndexedSlot<T>)) {
         let of_value = self.hasher.hash_one(value);
         mutant!(IndexReadByShards => {
@@ -218,8 +219,8 @@ impl<T> Values<T> {
             }
             return;
         });
-        // All of them at once: a slot that leaves the value and joins it again may move from one
-        // to another.
+        // All shards are locked at once: a slot that leaves the value and joins it again may move
+        // from one to another.
         let shards: Vec<_> = self.spread(of_value).iter().map(|shard| shard.read()).collect();
         for shard in &shards {
             if let Some(members) = shard.find(of_value, |members| *members.value == *value) {
@@ -228,8 +229,8 @@ impl<T> Values<T> {
         }
     }
 
-    /// Visits some of the objects known under `value`, from `position` on: one shard is locked,
-    /// for [`GROUP`] of them at most and a few more. `None` at the end.
+    /// Visits some of the objects of `value`, from `position` on, and returns the next position,
+    /// or `None` at the end. One shard is locked, for about [`GROUP`] objects.
     pub(super) fn walk(&self, value: &str, position: Position, mut visit: impl FnMut(Arc<T>)) -> Option<Position> {
         let of_value = self.hasher.hash_one(value);
         let Position { shard: number, cursor } = position;
@@ -244,14 +245,14 @@ impl<T> Values<T> {
         })
     }
 
-    /// The objects known under `value`.
+    /// Returns the objects of `value`.
     pub(super) fn objects(&self, value: &str) -> Vec<Arc<T>> {
         let mut objects = Vec::new();
         self.for_each(value, |slot| objects.extend(slot.known()));
         objects
     }
 
-    /// The keys known under `value`, sorted.
+    /// Returns the keys of `value`, sorted.
     pub(super) fn keys(&self, value: &str) -> Vec<String> {
         let mut keys = Vec::new();
         self.for_each(value, |slot| keys.push(slot.key().to_owned()));
@@ -259,7 +260,7 @@ impl<T> Values<T> {
         keys
     }
 
-    /// All values, sorted.
+    /// Returns all values, sorted.
     pub(super) fn values(&self) -> Vec<String> {
         let mut values = Vec::new();
         for shard in &self.shards {
@@ -270,7 +271,7 @@ impl<T> Values<T> {
         values
     }
 
-    /// How many entries there are: for an index of one value an object, how many objects.
+    /// Returns how many entries there are. That is the number of objects if each has one value.
     pub(super) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.read().iter().map(|members| members.slots.len()).sum::<usize>()).sum()
     }

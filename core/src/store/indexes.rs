@@ -1,9 +1,8 @@
-//! Which indexes there are besides the built-in one, while some come and objects are read and
-//! written.
+//! The indexes besides the built-in one. They can be added while objects are read and written.
 //!
-//! The list is never changed, only replaced: who reads or writes an object goes by the list that
-//! it loaded. A writer with a list from before may not swap an object that an index has been built
-//! from: see `build`.
+//! The list is replaced, and never changed: a reader or writer of an object uses the list that it
+//! loaded. A writer with an older list cannot swap an object that an index has been built from:
+//! see `build`.
 
 use std::ops::Deref;
 
@@ -26,14 +25,14 @@ impl<T> Default for Indexers<T> {
 }
 
 impl<T> Indexers<T> {
-    /// None yet.
+    /// Creates an empty list.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an index. Its function gives any number of values and must give the same ones for the
-    /// same object; it runs with no lock held.
+    /// Adds an index. Its function returns any number of values, and must return the same ones for
+    /// the same object. It runs with no lock held.
     #[must_use]
     pub fn index(
         mut self,
@@ -46,13 +45,13 @@ impl<T> Indexers<T> {
 }
 
 pub(super) struct Indexes<T> {
-    /// Whether there ever was one: what is frequent looks here alone.
+    /// Whether there ever was an index. Frequent operations check only this.
     any: AtomicBool,
     list: ArcSwap<List<T>>,
-    /// Held by who replaces the list.
+    /// Held while the list is replaced.
     changing: Mutex<()>,
-    /// Held by who changes what an index has that is being built, and before that looks at what
-    /// the slot knows.
+    /// Serialises changes to an index under construction. Acquire it *before* reading the slot's
+    /// known object.
     pub(super) turn: Mutex<()>,
 }
 
@@ -63,7 +62,7 @@ pub(super) struct List<T> {
 
 struct Entry<T> {
     index: Arc<Index<T>>,
-    /// Readers find it; until then it is being built.
+    /// Whether readers find it. Before that it is being built.
     built: bool,
 }
 
@@ -82,12 +81,12 @@ impl<T> List<T> {
         &self.entries[place].index
     }
 
-    /// The index of that name, if it is built.
+    /// Returns the index of that name, if it is built.
     fn find(&self, name: &str) -> Option<&Index<T>> {
         self.entries.iter().find(|entry| entry.built && entry.index.name == name).map(|entry| &*entry.index)
     }
 
-    /// Whether one is being built.
+    /// Returns whether an index is being built.
     pub(super) fn is_building(&self) -> bool {
         self.entries.iter().any(|entry| !entry.built)
     }
@@ -103,7 +102,7 @@ impl<T> Indexes<T> {
         }
     }
 
-    /// Those of a store that is empty.
+    /// Creates the indexes of an empty store.
     pub(super) fn new(indexers: Indexers<T>) -> Result<Self, IndexError> {
         let all = Self::none_yet();
         let new = all.begin(indexers)?;
@@ -111,11 +110,11 @@ impl<T> Indexes<T> {
         Ok(all)
     }
 
-    /// Whether there is none, as far as this thread has seen.
+    /// Returns whether there is no index, as far as this thread has seen.
     #[inline]
     pub(super) fn none(&self) -> bool {
-        // Relaxed: who may not miss an index finds a notice in the slot, and has an order to it by
-        // that (`build`).
+        // Relaxed: a writer that must not miss an index finds a notice in the slot, which orders
+        // it after this store (`build`).
         !self.any.load(Ordering::Relaxed)
     }
 
@@ -123,22 +122,22 @@ impl<T> Indexes<T> {
         self.list.load()
     }
 
-    /// What `of` says of the index of that name, if it is built.
+    /// Calls `of` with the index of that name, if it is built.
     pub(super) fn with<R>(&self, name: &str, of: impl FnOnce(&Index<T>) -> R) -> Result<R, IndexError> {
         self.load().find(name).map(of).ok_or_else(|| IndexError::Unknown(name.to_owned()))
     }
 
-    /// Those that are built, in the order in which they came.
+    /// Returns the names of the indexes that are built, in the order of their addition.
     pub(super) fn names(&self) -> Vec<String> {
         self.load().entries.iter().filter(|entry| entry.built).map(|entry| entry.index.name.clone()).collect()
     }
 
-    /// Whether `list` is the newest.
+    /// Returns whether `list` is the newest list.
     pub(super) fn is_current(&self, list: &Arc<List<T>>) -> bool {
         Arc::ptr_eq(list, &self.load())
     }
 
-    /// Adds indexes that are to be built: from here on writers put into them what they write.
+    /// Adds indexes that are to be built. From then on writers update them.
     pub(super) fn begin(&self, indexers: Indexers<T>) -> Result<Vec<Arc<Index<T>>>, IndexError> {
         let changing = self.changing.lock();
         let mut entries = self.load().entries.clone();
@@ -159,7 +158,7 @@ impl<T> Indexes<T> {
         Ok(new)
     }
 
-    /// Readers find them from here on.
+    /// Makes the indexes visible to readers.
     pub(super) fn finish(&self, new: &[Arc<Index<T>>]) {
         self.replace(|entry| {
             let built = entry.built || is_among(new, entry);
@@ -167,7 +166,7 @@ impl<T> Indexes<T> {
         });
     }
 
-    /// Takes them away again. None of them has an entry, nor will have.
+    /// Removes indexes that have no entry, and will get none.
     pub(super) fn withdraw(&self, new: &[Arc<Index<T>>]) {
         self.replace(|entry| (!is_among(new, entry)).then(|| entry.clone()));
     }

@@ -1,9 +1,9 @@
-//! What is written without a queue. Nothing is ever pushed onto such a store's slots: one is
-//! claimed for the length of one write, with no lock of the table held, so that readers of its key
-//! go on meanwhile; and is idle or gone after it.
+//! Writes without a queue. Nothing is pushed onto the slots of such a store: a write claims the
+//! slot of its key, with no lock of the table held, so that readers of the key proceed. After the
+//! write the slot is idle or gone.
 //!
-//! And what a sole writer does: who alone writes the store, one key after another, and may look at
-//! all of it in between.
+//! Also the operations of a sole writer, which writes one key after another, and may read the
+//! whole store in between.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -13,25 +13,25 @@ use crate::engine::slot::{RunningSlot, SlotOwner};
 use crate::engine::sync::Arc;
 use crate::error::StoreError;
 
-/// Another writer has the slot.
+/// Another writer has claimed the slot.
 pub(super) struct Claimed;
 
 impl<T, M: Meta<T>> Core<T, M> {
-    /// Makes `new` what is known under `key` and hands back what was. No lock may be held, and
-    /// nobody else may write. O(1) and the index functions.
+    /// Stores `new` under `key`, and returns the former object. No lock may be held, and no other
+    /// thread may write. O(1), and the index functions.
     pub(crate) fn write(&self, key: &str, new: Option<Arc<T>>) -> (Option<Arc<T>>, Option<StoreError>) {
         let hash = self.table.hash(key.as_bytes());
         let Ok(claimed) = self.claim(hash, key, new.is_some()) else {
             unreachable!("a sole writer leaves every slot idle")
         };
         let Some(mut running) = claimed else { return (None, None) };
-        // The accessor is user code, and may panic: the slot must not stay claimed.
+        // The accessor is user code and may panic. The slot must not stay claimed.
         let outcome = catch_unwind(AssertUnwindSafe(|| self.apply(&mut running, new)));
         self.unclaim(running);
         outcome.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// The slot of `key`, made if there is none and `insert`.
+    /// Claims the slot of `key`, which is created if there is none and `insert` is set.
     pub(super) fn claim(&self, hash: u64, key: &str, insert: bool) -> Result<Option<RunningSlot<T>>, Claimed> {
         let lock = self.table.shard(hash);
         let claim = |slot: &SlotOwner<T>| slot.claim().map(Some).ok_or(Claimed);
@@ -54,10 +54,10 @@ impl<T, M: Meta<T>> Core<T, M> {
         debug_assert!(ended.is_ok(), "nobody pushes");
     }
 
-    /// Returns what is known and not `listed`, by key, in order. O(listed + known), and no memory
-    /// but for the answer: the slots of what is listed are stamped, and every stamp is taken off
-    /// again, so that there is no count of lists which could come to an end. (The caller has the
-    /// right to write, with which the stamps of the writer before it came.)
+    /// Returns the known objects that are not `listed`, in key order. O(listed + known), with
+    /// memory for the answer only: the slots of listed keys are stamped, and every stamp is
+    /// removed again, so that no counter of lists can overflow. (The caller has the right to
+    /// write, which also gives it the stamps of the writer before it.)
     pub(crate) fn unlisted<'k>(&self, listed: impl Iterator<Item = &'k str>) -> Vec<(Box<str>, Arc<T>)> {
         for key in listed {
             let hash = self.table.hash(key.as_bytes());
@@ -75,7 +75,7 @@ impl<T, M: Meta<T>> Core<T, M> {
         unlisted
     }
 
-    /// All that is known, in no particular order, copied shard by shard.
+    /// Iterates over all known objects, in no particular order, copied shard by shard.
     pub(crate) fn known(&self) -> impl Iterator<Item = (String, Arc<T>)> {
         self.table.shards().iter().flat_map(|shard| {
             let shard = shard.read();

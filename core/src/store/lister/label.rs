@@ -6,7 +6,7 @@ use crate::SelectorError;
 const LONGEST_NAME: usize = 63;
 const LONGEST_PREFIX: usize = 253;
 
-/// Whether `key` may be a label's key.
+/// Checks whether `key` may be the key of a label.
 pub(super) fn check_key(key: &str) -> Result<(), SelectorError> {
     let faulty = |fault| Err(SelectorError::Key { key: key.to_owned(), fault });
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
@@ -33,7 +33,7 @@ pub(super) fn check_key(key: &str) -> Result<(), SelectorError> {
     }
 }
 
-/// Whether `value` may be the value of label `key`.
+/// Checks whether `value` may be the value of label `key`.
 pub(super) fn check_value(key: &str, value: &str) -> Result<(), SelectorError> {
     match name_fault(value) {
         Some(fault) if !value.is_empty() => {
@@ -43,7 +43,7 @@ pub(super) fn check_value(key: &str, value: &str) -> Result<(), SelectorError> {
     }
 }
 
-/// What is wrong with the name part of a key, or with a value.
+/// Returns the fault of the name part of a key, or of a value.
 fn name_fault(name: &str) -> Option<&'static str> {
     if name.len() > LONGEST_NAME {
         return Some("has more than 63 characters: shorten it");
@@ -56,7 +56,7 @@ fn is_lower(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
 }
 
-/// Whether there is an `end` at both ends of `text`, and between them each is an `end` or an
+/// Returns whether `text` begins and ends with an `end`, and every byte between is an `end` or an
 /// `inner`.
 fn is_made_of(text: &str, inner: impl Fn(u8) -> bool, end: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();

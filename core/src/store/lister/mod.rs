@@ -1,5 +1,4 @@
-//! Reading the store as a controller does: all objects, those of a namespace, those with certain
-//! labels.
+//! Reads of a controller: all objects, those of a namespace, those with certain labels.
 //!
 //! | file | what lives there |
 //! | --- | --- |
@@ -19,7 +18,7 @@ pub use selector::Selector;
 /// Lists and gets (client-go `Lister`, `GenericLister`). Cheap to clone, as the [`IndexReader`]
 /// that it is made of.
 ///
-/// What is listed comes in no particular order, and as a read of several keys: see [`IndexReader`].
+/// A list comes in no particular order, and is a read of several keys: see [`IndexReader`].
 ///
 /// ```
 /// # use std::collections::BTreeMap;
@@ -56,25 +55,25 @@ impl<T, M> Clone for Lister<T, M> {
 }
 
 impl<T, M: Meta<T>> Lister<T, M> {
-    /// A lister of what `reader` reads.
+    /// Creates a lister of the store of `reader`.
     #[must_use]
     pub fn new(reader: IndexReader<T, M>) -> Self {
         Self { reader }
     }
 
-    /// All objects. O(objects).
+    /// Returns all objects. O(objects).
     #[must_use]
     pub fn list(&self) -> Vec<Arc<T>> {
         self.reader.list()
     }
 
-    /// The object of `key`; of a cluster-scoped one that is its name. O(1).
+    /// Returns the object of `key`, which is the name for a cluster-scoped object. O(1).
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Arc<T>> {
         self.reader.get_by_key(key)
     }
 
-    /// The same for one namespace; `""` is all of them together (client-go `NamespaceAll`).
+    /// Returns a lister of one namespace; `""` means all of them (client-go `NamespaceAll`).
     #[must_use]
     pub fn namespace<'a>(&'a self, namespace: &'a str) -> NamespaceLister<'a, T, M> {
         NamespaceLister { lister: self, namespace }
@@ -82,9 +81,9 @@ impl<T, M: Meta<T>> Lister<T, M> {
 }
 
 impl<T, M: Labels<T>> Lister<T, M> {
-    /// The objects that `selector` matches. O(objects): there is no index of labels; where one
-    /// selector is asked often, an [index](crate::IndexerBuilder::index) of its label saves the
-    /// walk.
+    /// Returns the objects that `selector` matches. O(objects): labels are not indexed. For a
+    /// selector that is used often, an [index](crate::IndexerBuilder::index) of its label avoids
+    /// the scan.
     #[must_use]
     pub fn select(&self, selector: &Selector) -> Vec<Arc<T>> {
         self.matching(self.list(), selector)
@@ -104,7 +103,7 @@ pub struct NamespaceLister<'a, T, M> {
 }
 
 impl<T, M: Meta<T>> NamespaceLister<'_, T, M> {
-    /// All objects of the namespace. O(answers), by the namespace index.
+    /// Returns all objects of the namespace. O(answers), by the namespace index.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<T>> {
         if self.namespace.is_empty() {
@@ -113,9 +112,8 @@ impl<T, M: Meta<T>> NamespaceLister<'_, T, M> {
         self.indexed(self.namespace)
     }
 
-    /// The object of that name; where the namespace is `""`, the cluster-scoped one. O(1), or
-    /// O(objects of the namespace) when a [key function](crate::KeyFunc::custom) of your own says
-    /// what keys are.
+    /// Returns the object of that name; if the namespace is `""`, the cluster-scoped one. O(1), or
+    /// O(objects of the namespace) with a [custom key function](crate::KeyFunc::custom).
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
         let reader = &self.lister.reader;
@@ -129,14 +127,14 @@ impl<T, M: Meta<T>> NamespaceLister<'_, T, M> {
         reader.get_by_key(&format!("{}/{name}", self.namespace))
     }
 
-    /// The objects of a namespace in the index, in which `""` is cluster scope.
+    /// Returns the objects of a namespace in the index, in which `""` is cluster scope.
     fn indexed(&self, namespace: &str) -> Vec<Arc<T>> {
         self.lister.reader.by_index(NAMESPACE_INDEX, namespace).unwrap_or_default()
     }
 }
 
 impl<T, M: Labels<T>> NamespaceLister<'_, T, M> {
-    /// The objects of the namespace that `selector` matches. O(objects of the namespace).
+    /// Returns the objects of the namespace that `selector` matches. O(objects of the namespace).
     #[must_use]
     pub fn select(&self, selector: &Selector) -> Vec<Arc<T>> {
         self.lister.matching(self.list(), selector)

@@ -1,4 +1,4 @@
-//! From text to a selector. The grammar is Kubernetes': requirements joined by commas, blanks
+//! Parses selectors. The grammar is that of Kubernetes: requirements joined by commas, blanks
 //! anywhere between tokens.
 
 use super::selector::{Requirement, Selector, Test};
@@ -26,9 +26,9 @@ pub(super) fn selector(text: &str) -> Result<Selector, SelectorError> {
     }
 }
 
-/// A word, a sign, or at the end nothing.
+/// A word, a sign, or the empty token at the end.
 struct Token<'a> {
-    /// Its first byte's place.
+    /// The position of its first byte.
     at: usize,
     text: &'a str,
 }
@@ -45,7 +45,7 @@ impl Token<'_> {
 
 struct Tokens<'a> {
     text: &'a str,
-    /// What comes before this byte is read.
+    /// The position of the next byte to read.
     at: usize,
 }
 
@@ -92,8 +92,8 @@ impl<'a> Tokens<'a> {
         Requirement::new(key, test)
     }
 
-    /// An operator and what it compares with. Here `in` and `notin` are operators; anywhere else
-    /// they are words.
+    /// Reads an operator and its operands. Here `in` and `notin` are operators; anywhere else they
+    /// are words.
     fn test(&mut self, key: &str) -> Result<Test, SelectorError> {
         let operator = self.next();
         Ok(match operator.text {
@@ -107,7 +107,7 @@ impl<'a> Tokens<'a> {
         })
     }
 
-    /// One value, perhaps an empty one.
+    /// Reads one value, which may be empty.
     fn value(&mut self) -> Result<String, SelectorError> {
         match self.peek().text {
             "" | "," => Ok(String::new()),
@@ -115,7 +115,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Values between parentheses. Between two commas there is an empty one.
+    /// Reads values between parentheses. Between two commas there is an empty one.
     fn values(&mut self) -> Result<Vec<String>, SelectorError> {
         let opening = self.next();
         if opening.text != "(" {
@@ -136,7 +136,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// A whole number, of digits alone since it must be a label's value, too.
+    /// Reads a whole number, of digits only, because it must be valid as a label's value, too.
     fn number(&mut self, key: &str) -> Result<i64, SelectorError> {
         let value = self.value()?;
         super::label::check_value(key, &value)?;

@@ -1,4 +1,4 @@
-//! Which labels a selector matches, and how it is written.
+//! Label selectors: matching and text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,8 +19,9 @@ use crate::SelectorError;
 /// | `!a` | is not there |
 /// | `a>5`, `a<5` | is there, and a whole number above or below |
 ///
-/// Joined by commas. Nothing at all matches everything. A value may be empty: `a=`, `a in (x,)`.
-/// As text it is written in one form, with the keys in order, whatever form it was parsed from.
+/// Requirements are joined by commas. The empty selector matches everything. A value may be empty:
+/// `a=`, `a in (x,)`. A selector is displayed in one form, with the keys in order, whatever it was
+/// parsed from.
 ///
 /// ```
 /// use deltafifo::Selector;
@@ -39,7 +40,7 @@ pub struct Selector {
     requirements: Vec<Requirement>,
 }
 
-/// What one label must be.
+/// The requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Requirement {
     key: String,
@@ -48,9 +49,9 @@ pub(super) struct Requirement {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Test {
-    /// One of these; sorted, each once.
+    /// The label has one of these values; sorted, each once.
     In(Vec<String>),
-    /// There, and one of these, is what it must not be; the same.
+    /// The label is absent, or has none of these values; sorted, each once.
     NotIn(Vec<String>),
     Exists,
     Absent,
@@ -84,8 +85,9 @@ impl Requirement {
 }
 
 impl Selector {
-    /// The selector that all of `labels` are, with these values (client-go `SelectorFromSet`):
-    /// what a Service's selector means, for instance. Of none: everything matches.
+    /// Creates a selector that requires all of `labels` with these values (client-go
+    /// `SelectorFromSet`), as the selector of a Service does. Without labels it matches
+    /// everything.
     ///
     /// # Errors
     /// [`SelectorError::Key`], [`SelectorError::Value`]: no object has such a label.
@@ -101,8 +103,8 @@ impl Selector {
         Self { requirements }
     }
 
-    /// Whether labels meet it: `label` gives the value of a key, `None` when there is no such
-    /// label.
+    /// Returns whether labels match. `label` returns the value of a key, or `None` if there is no
+    /// such label.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(label(&requirement.key)))
     }

@@ -1,10 +1,8 @@
-//! One's own writes, read back at once: an overlay over a store that the watch brings up to date a
-//! moment later.
+//! An overlay of a client's own writes over a store, which the watch updates a moment later.
 //!
-//! An overlay is read before the store: a write that is gone from it is gone because the store had
-//! something as new by then, so that nobody is led back in time. Index functions and accessors are
-//! asked with no lock held; whatever was judged meanwhile has a version, and is taken out only if
-//! it is still that one.
+//! The overlay is read before the store. A write leaves it only when the store has an object that
+//! is as new, so no reader goes back in time. Index functions and accessors run with no lock held;
+//! a checked entry has a version, and is removed only if it still has that version.
 
 mod recent;
 
@@ -19,24 +17,24 @@ use crate::version::ResourceVersion;
 use crate::{DeltaObject, IndexReader, KeySource, Meta};
 use recent::Recent;
 
-/// client-go's defaults.
+/// The defaults of client-go.
 const TTL: Duration = Duration::from_secs(5 * 60);
 const CAPACITY: usize = 100;
 
-/// What a client has just written, overlaid on a store until its watch has brought that, or
-/// something newer (client-go `MutationCache`): a controller that reads it does not act on a state
+/// The recent writes of a client, overlaid on a store until its watch has brought them, or newer
+/// objects (client-go `MutationCache`). A controller that reads this cache does not act on a state
 /// from before its own write.
 ///
-/// [`mutation`](Self::mutation) takes what the API server answered to a write. Versions compare as
-/// decimal numbers; what has another is an error as soon as it is to be compared. It is a help,
-/// not a promise: an own write is forgotten after a [time](MutationCacheBuilder::ttl), or when
-/// there are [too many](MutationCacheBuilder::capacity).
+/// [`mutation`](Self::mutation) takes the API server's answer to a write. Versions compare as
+/// decimal numbers; any other version is an error when it is compared. The cache gives no
+/// guarantee: a write is dropped after a [time](MutationCacheBuilder::ttl), or when there are [too
+/// many](MutationCacheBuilder::capacity).
 ///
 /// Call [`on_add_or_update`](Self::on_add_or_update) and [`on_delete`](Self::on_delete) from the
-/// handlers of the store's changes: then writes are forgotten as soon as they are not needed, and
-/// a late answer to a write does not bring back what was deleted since. Whether an answer is of
-/// the very object that was deleted, its uid says: what has none is the same object as no other
-/// (client-go takes any two without a uid for the same).
+/// handlers of the store's changes. Then writes are dropped as soon as they are not needed, and a
+/// late answer to a write does not bring a deleted object back. The uid tells whether an answer is
+/// of the deleted object. An object without a uid equals no other (in client-go any two without a
+/// uid are the same).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -67,12 +65,12 @@ pub struct MutationCache<T, M> {
     clock: Clock,
 }
 
-/// What is known of a key beside the store.
+/// The entry of a key in the overlay.
 struct Own<T> {
     version: ResourceVersion,
     uid: Option<Box<str>>,
-    /// What was written. `None`: deleted, as the store has told; a later answer to an earlier
-    /// write must not count.
+    /// The written object. `None` if the store has reported a deletion, after which a late answer
+    /// to an earlier write has no effect.
     written: Option<Arc<T>>,
 }
 
@@ -87,34 +85,34 @@ pub struct MutationCacheBuilder<T, M> {
 }
 
 impl<T, M: Meta<T>> MutationCacheBuilder<T, M> {
-    /// How long a write is kept: 5 minutes by default.
+    /// Sets how long a write is kept: 5 minutes by default.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
     }
 
-    /// How many writes are kept: 100 by default, at least one. The one not asked for longest makes
-    /// room.
+    /// Sets how many writes are kept: 100 by default, at least one. The least recently read one is
+    /// dropped.
     pub fn capacity(mut self, writes: usize) -> Self {
         self.capacity = writes.max(1);
         self
     }
 
-    /// Whether a write counts whose key the store does not have. Off by default: it cannot be told
-    /// whether the store does not have it yet or not any more. On, what is written and deleted in
-    /// quick succession may be there until its time is over.
+    /// Sets whether a write is returned if the store does not have its key. Off by default,
+    /// because the store may not have the key yet, or not any more. If it is on, an object that is
+    /// written and soon deleted may be returned until its time is over.
     pub fn include_adds(mut self, include: bool) -> Self {
         self.include_adds = include;
         self
     }
 
-    /// Takes the time from `clock`, for tests.
+    /// Sets the clock, for tests.
     pub fn clock(mut self, clock: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
         self.clock = Box::new(clock);
         self
     }
 
-    /// The cache.
+    /// Builds the cache.
     #[must_use]
     pub fn build(self) -> MutationCache<T, M> {
         MutationCache {
@@ -128,16 +126,17 @@ impl<T, M: Meta<T>> MutationCacheBuilder<T, M> {
 }
 
 impl<T, M: Meta<T>> MutationCache<T, M> {
-    /// Starts a cache over what `store` reads.
+    /// Starts a cache over `store`.
     pub fn builder(store: IndexReader<T, M>) -> MutationCacheBuilder<T, M> {
         MutationCacheBuilder { store, ttl: TTL, capacity: CAPACITY, include_adds: false, clock: system() }
     }
 
-    /// The object under `key`: the newer one of the store's and an own write. O(log writes).
+    /// Returns the object under `key`: the newer one of the store's and an own write. O(log
+    /// writes).
     ///
     /// # Errors
-    /// [`MutationError::Version`] when the store's version cannot be compared with that of an own
-    /// write.
+    /// [`MutationError::Version`] if the versions of the store's object and of an own write do not
+    /// compare.
     pub fn get_by_key(&self, key: &str) -> Result<Option<Arc<T>>, MutationError> {
         let own = self.known(key);
         let stored = self.store.get_by_key(key);
@@ -147,9 +146,9 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         }
     }
 
-    /// Every object with `value` in index `name`: the newer ones of the store's and own writes. An
-    /// own write counts under the values that it has, whatever the store's object has; one whose
-    /// index function fails has none. O(answers + writes).
+    /// Returns every object with `value` in index `name`: the newer ones of the store's and own
+    /// writes. An own write has its own values, whatever those of the store's object; it has none
+    /// if the index function fails for it. O(answers + writes).
     ///
     /// # Errors
     /// [`MutationError::Index`]: no such index. [`MutationError::Version`] as for
@@ -190,8 +189,8 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         }
     }
 
-    /// The newer one of the store's object and what is known beside it, which ends if it is not
-    /// the newer.
+    /// Returns the newer one of the store's object and the entry, which is dropped if it is not
+    /// newer.
     fn newer(&self, key: &str, stored: Option<Arc<T>>, own: &Arc<Own<T>>) -> Result<Option<Arc<T>>, MutationError> {
         let Some(stored) = stored else {
             return Ok(own.written.clone().filter(|_| self.include_adds));
@@ -203,8 +202,8 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         Ok(Some(own.written.clone().unwrap_or(stored)))
     }
 
-    /// Takes what the server answered to a write (client-go `Mutation`). Nothing, if something
-    /// newer is known of its key, or that the very object was deleted since. O(log writes).
+    /// Takes the server's answer to a write (client-go `Mutation`). Does nothing if a newer entry
+    /// has the key, or if the same object was deleted since. O(log writes).
     ///
     /// # Errors
     /// [`MutationError::Key`], [`MutationError::Version`]: it is not kept.
@@ -219,11 +218,11 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         Ok(())
     }
 
-    /// The store has this object now (client-go `OnAddOrUpdate`): an own write that is no newer is
-    /// forgotten. O(log writes).
+    /// Records that the store has this object (client-go `OnAddOrUpdate`), and drops an own write
+    /// that is not newer. O(log writes).
     ///
     /// # Errors
-    /// [`MutationError::Key`], [`MutationError::Version`]: nothing is forgotten.
+    /// [`MutationError::Key`], [`MutationError::Version`]: nothing is dropped.
     pub fn on_add_or_update(&self, object: &T) -> Result<(), MutationError> {
         let key = self.store.core.keys.key(object)?;
         if let Some(known) = self.known(&key)
@@ -234,9 +233,9 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         Ok(())
     }
 
-    /// The store has lost this object (client-go `OnDelete`): an own write of that very object, or
-    /// one that is no newer, is forgotten, and does not count if it comes late. Of a tombstone
-    /// that holds no object nothing follows. O(log writes).
+    /// Records that the store has lost this object (client-go `OnDelete`). Drops an own write of
+    /// the same object, or one that is not newer; a late answer to it has no effect. A tombstone
+    /// without an object changes nothing. O(log writes).
     ///
     /// # Errors
     /// As for [`on_add_or_update`](Self::on_add_or_update).
@@ -248,15 +247,14 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         Ok(())
     }
 
-    /// What is known of `key` beside the store.
+    /// Returns the entry of `key`.
     fn known(&self, key: &str) -> Option<Arc<Own<T>>> {
         let now = (self.clock)();
         let mut released = OneByOne(Vec::new());
         self.own.lock().get(key, now, &mut released).cloned()
     }
 
-    /// Puts `own` in the place of what is known of `key`, if there is nothing or `counts` says so
-    /// of the two.
+    /// Replaces the entry of `key` by `own`, if there is none or `counts` accepts the two.
     fn note(&self, key: &str, own: Own<T>, counts: impl Fn(&Own<T>, &Own<T>) -> bool) {
         let (now, own) = ((self.clock)(), Arc::new(own));
         let mut released = OneByOne(Vec::new());
@@ -266,7 +264,7 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         }
     }
 
-    /// Forgets what is known of `key`, if it is still that.
+    /// Drops the entry of `key`, if it is still this one.
     fn forget(&self, key: &str, known: &Arc<Own<T>>) {
         let now = (self.clock)();
         let mut released = OneByOne(Vec::new());
@@ -289,7 +287,8 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
 }
 
 impl<T> Own<T> {
-    /// Whether both are states of one object, and not of two that had the key one after the other.
+    /// Returns whether both are states of one object, and not of two objects that had the key one
+    /// after the other.
     fn is_same_object(&self, other: &Self) -> bool {
         self.uid.is_some() && self.uid == other.uid
     }

@@ -1,5 +1,5 @@
-//! Values by key, each for a time, at most so many of them: the one not used for longest makes
-//! room.
+//! Values by key, each for a limited time, and at most so many: the least recently used one is
+//! dropped.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
@@ -16,7 +16,7 @@ pub(super) struct Recent<V> {
 
 struct Entry<V> {
     value: V,
-    /// `None`: for ever.
+    /// `None` for no limit.
     until: Option<Instant>,
     last_use: u64,
 }
@@ -32,8 +32,8 @@ impl<V> Recent<V> {
         Self { capacity, entries: OneByOne::default(), by_use: BTreeMap::new(), uses: 0 }
     }
 
-    /// The value of `key`, which is used by that. One whose time is over goes to `released`. O(log
-    /// n).
+    /// Returns the value of `key`, and counts as its use. A value whose time is over goes to
+    /// `released`. O(log n).
     pub(super) fn get(&mut self, key: &str, now: Instant, released: &mut Vec<V>) -> Option<&V> {
         if self.entries.get(key)?.is_over(now) {
             released.extend(self.remove(key));
@@ -46,7 +46,7 @@ impl<V> Recent<V> {
         Some(&entry.value)
     }
 
-    /// Puts a value in, until a time; what it displaces goes to `released`. O(log n).
+    /// Adds a value until a time. The values that it displaces go to `released`. O(log n).
     pub(super) fn put(&mut self, key: &str, value: V, until: Option<Instant>, released: &mut Vec<V>) {
         released.extend(self.remove(key));
         if self.entries.len() >= self.capacity
@@ -66,7 +66,7 @@ impl<V> Recent<V> {
         Some(entry.value)
     }
 
-    /// What is there now, used last last. Uses none of it. O(n).
+    /// Returns all values, the most recently used one last, without using them. O(n).
     pub(super) fn iter(&self, now: Instant) -> impl Iterator<Item = (&str, &V)> {
         let entries = self.by_use.values().filter_map(|key| self.entries.get_key_value(key));
         entries.filter(move |(_, entry)| !entry.is_over(now)).map(|(key, entry)| (key.as_str(), &entry.value))

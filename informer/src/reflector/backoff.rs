@@ -1,5 +1,5 @@
-//! How long to wait before the next attempt (client-go's reflector: 0.8 s, doubled up to 30 s,
-//! each up to as much again at random, and from the beginning after two quiet minutes).
+//! The wait before the next attempt (as in client-go's reflector: 0.8 s, doubled up to 30 s, each
+//! up to twice as long at random, and from the beginning after two quiet minutes).
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::time::FAR;
 
-/// Times between attempts that fail.
+/// The waits between attempts that fail.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     first: Duration,
@@ -24,15 +24,15 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// From `first`, doubled up to `most`, and from the beginning when the last wait was asked for
-    /// `quiet` ago.
+    /// Creates a back-off that begins with `first`, doubles up to `most`, and begins again when
+    /// the last wait was longer than `quiet` ago.
     #[must_use]
     pub fn new(first: Duration, most: Duration, quiet: Duration) -> Self {
         let (first, most) = (first.min(FAR), most.min(FAR));
         Self { first, most, quiet, next: first, last: None }
     }
 
-    /// How long to wait now. What the server asks for is waited for at least.
+    /// Returns the next wait, which is at least what the server asks for.
     pub(crate) fn next(&mut self, retry_after: Option<Duration>) -> Duration {
         let now = Instant::now();
         if self.last.replace(now).is_some_and(|last| now.duration_since(last) > self.quiet) {
@@ -44,7 +44,7 @@ impl Backoff {
     }
 }
 
-/// A server that asks for more is asked again all the same.
+/// The longest wait that a server can ask for.
 const MOST_ASKED: Duration = Duration::from_secs(300);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What can be chosen of a reflector.
+//! The builder of a reflector.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,24 +60,24 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
-    /// How long to wait before asking again after a failure (client-go's times otherwise).
+    /// Sets the back-off after failures. Client-go's times by default.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
         self
     }
 
-    /// Whether objects are asked for as the first events of a watch, with a list where a server
-    /// refuses that, or failed to do it three times in a row; otherwise always by lists
-    /// (client-go's feature `WatchListClient`). On unless said. A server that sends initial
-    /// events, but not [in time](Self::watch_list_timeout) the bookmark that ends them, is asked
-    /// for lists for an hour.
+    /// Sets whether the objects are requested as the first events of a watch (client-go's feature
+    /// `WatchListClient`), and by a list only if the server refuses that, or failed three times in
+    /// a row. If off, they are always requested by a list. On by default. A server that sends
+    /// initial events, but not [in time](Self::watch_list_timeout) the bookmark that ends them, is
+    /// asked for lists for an hour.
     pub fn watch_list(mut self, watch_list: bool) -> Self {
         self.watch_list = watch_list;
         self
     }
 
     /// Bounds the time for all initial events of a watch, from the first attempt to the bookmark
-    /// that ends them: 10 minutes unless said. After that, a list is asked for. Time in which the
+    /// that ends them: 10 minutes by default. After that, a list is requested. Time in which the
     /// target has no room does not count. (client-go waits for ever:
     /// kubernetes/kubernetes#140890.)
     pub fn watch_list_timeout(mut self, timeout: Duration) -> Self {
@@ -85,30 +85,30 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
-    /// Whether the first list has to be the newest that there is, and not any that the server has
-    /// in its cache (client-go takes any). Later ones are never older than what is known. Not
-    /// unless said.
+    /// Sets whether the first list must be the newest one, and not any that the server has in its
+    /// cache (client-go accepts any). Later lists are never older than the known objects. Off by
+    /// default.
     pub fn newest(mut self, newest: bool) -> Self {
         self.newest = newest;
         self
     }
 
-    /// Objects a page, where a list has pages (client-go `WatchListPageSize`): at most 500 unless
-    /// said; 0 for one page.
+    /// Sets the number of objects per page, if a list has pages (client-go `WatchListPageSize`):
+    /// at most 500 by default; 0 for one page.
     pub fn page_size(mut self, objects: u32) -> Self {
         self.page_size = objects;
         self
     }
 
-    /// How long a watch lasts at least, if nothing happens to it; at most twice as long. 5 minutes
-    /// unless said. One that begins with a list may last longer until that is complete.
+    /// Sets how long a watch lasts: at least this long, and at most twice as long. 5 minutes by
+    /// default. A watch that begins with a list may last longer, until the list is complete.
     pub fn least_watch(mut self, least: Duration) -> Self {
         self.least_watch = least.min(FAR);
         self
     }
 
-    /// After how long an answer that does not begin, or a list that does not go on, is given up.
-    /// 90 seconds unless said. A watch may be silent for as long as it was to last.
+    /// Sets after how long an answer that does not begin, or a list that does not continue, fails.
+    /// 90 seconds by default. A watch may be silent for its whole length.
     pub fn silence(mut self, most: Duration) -> Self {
         self.silence = most;
         self
@@ -132,20 +132,19 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
-    /// Has the target tell of everything it knows `every` so often, if `should_resync` then says
-    /// so (client-go `ShouldResync`). Not unless said; 0 is never.
+    /// Resyncs the target each `every`, if `should_resync` returns true then (client-go
+    /// `ShouldResync`). No resyncs by default, or with 0.
     pub fn resync(mut self, every: Duration, should_resync: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.resync = period(every).map(|period| (period, Box::new(should_resync) as Box<ShouldResync>));
         self
     }
 
-    /// Leaves out a member of every object while it is decoded, which is cheaper than a transform
-    /// (client-go has no such thing): what nobody reads takes no memory, and no time but to be
-    /// passed over. Said again, another one, too. The names on the way to it begin at the object,
-    /// and lead through structs, and maps whose keys are strings, but through no enum with names
-    /// for its variants. What the key is made of, the version, and what the type requires must
-    /// stay: else no object can be decoded. Into arrays no path leads: there it leaves out
-    /// nothing.
+    /// Drops a member of every object while it is decoded, which is cheaper than a transform
+    /// (client-go has no such thing): the member takes no memory, and only the time to skip it.
+    /// Each call adds a path. A path begins at the object, and leads through structs and through
+    /// maps with string keys, but not through arrays or enums with named variants. The members of
+    /// the key, the version, and all that the type requires must stay, or no object can be
+    /// decoded.
     ///
     /// ```
     /// # use deltafifo_informer::SharedInformer;
@@ -162,14 +161,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
         self
     }
 
-    /// Is told of everything that goes wrong (client-go `WatchErrorHandler`). Otherwise it is
-    /// logged.
+    /// Sets the handler of all errors (client-go `WatchErrorHandler`). By default they are logged.
     pub fn on_error(mut self, handler: impl Fn(&ReflectorError) + Send + Sync + 'static) -> Self {
         self.on_error = Box::new(handler);
         self
     }
 
-    /// The reflector. It does nothing until it [runs](Reflector::run).
+    /// Builds the reflector. It does nothing until it [runs](Reflector::run).
     #[must_use]
     pub fn build(self) -> Reflector<K> {
         let decoder = Arc::new(Decoder::new(self.source.types(), self.prune));

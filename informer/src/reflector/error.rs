@@ -1,4 +1,4 @@
-//! What a reflector tells of.
+//! The errors of a reflector.
 
 use deltafifo::{BoxError, Closed, OfferError, StoreError};
 #[cfg(feature = "runtime")]
@@ -10,71 +10,67 @@ use crate::lister_watcher::{RequestError, TooLarge};
 use crate::strangers;
 use crate::wire::Head;
 
-/// Something that a reflector met. It goes on by itself after each of them; this is for a log, a
-/// metric, or a person.
+/// An error that a reflector reports. The reflector goes on by itself after each of them.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReflectorError {
-    /// A list failed, at once or in the middle: nothing is deleted by it, and it is asked for
-    /// again.
+    /// A list failed, at once or in the middle. It deletes nothing, and is requested again.
     #[error("a list failed, what is known stays, and it is tried again: {0}")]
     List(#[source] RequestError),
-    /// A watch failed or could not be opened: it is opened again, or everything listed anew.
+    /// A watch failed or could not be opened. It is opened again, or everything is listed again.
     #[error("a watch failed, what is known stays, and it is tried again: {0}")]
     Watch(#[source] RequestError),
-    /// An object cannot be decoded. This state of it is left out: an earlier one that is stored
-    /// stays. A deletion counts all the same, as a tombstone. One that does not say its name keeps
-    /// its list, and the next after a watch that had it, from deleting anything.
+    /// An object could not be decoded. This state of it is skipped, and an earlier stored one
+    /// stays. A deletion counts, as a tombstone. If the object has no name, its list deletes
+    /// nothing, and neither does the next list after a watch with it.
     #[error(
         "object {key:?} of version {version:?} cannot be read and is left out, an earlier state that is stored stays, \
          a deletion counts: {source}"
     )]
     Decode {
-        /// Its key, as its metadata has it.
+        /// The key, as the metadata has it.
         key: String,
-        /// Its version.
+        /// The version of the object.
         version: String,
-        /// What the decoder said.
+        /// The error of the decoder.
         source: BoxError,
     },
     /// An object has more bytes of JSON than
     /// [`max_object_size`](super::ReflectorBuilder::max_object_size) allows. This state of it is
-    /// left out: an earlier one that is stored stays. A deletion counts all the same, as a
-    /// tombstone.
+    /// skipped, and an earlier stored one stays. A deletion counts, as a tombstone.
     ///
-    /// Without a key nothing says which object it is: by a list that has such an object, and by
-    /// the next list after a watch that had one, nothing is deleted.
+    /// Without a key the object is not known: a list with such an object deletes nothing, and
+    /// neither does the next list after a watch with one.
     #[error("{}", too_large(key.as_deref(), *size, *limit))]
     TooLarge {
-        /// Its key, as its metadata has it; none if it does not say its name.
+        /// The key, as the metadata has it, or `None` if the object has no name.
         key: Option<String>,
-        /// Its bytes.
+        /// The size of the object in bytes.
         size: usize,
-        /// How many it may have.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// The queue refused an object, or it has no key.
+    /// The queue refused an object, or the object has no key.
     #[error(transparent)]
     Refused(#[from] OfferError),
     /// The queue or store failed, or a store refused an object.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An accessor, key function, `should_resync`, or a store of yours panicked. A list is given
-    /// up by that, and a reflector asks for it again; an event or bookmark is left out. A decoder,
-    /// transformer or index function that panics has failed, and that is an error of its object.
+    /// An accessor, a key function, `should_resync` or a custom store panicked. A list is
+    /// abandoned by that, and requested again; an event or bookmark is skipped. If a decoder,
+    /// transformer or index function panics, that is an error of its object.
     #[error("a function of yours panicked, a list is given up by that, an event left out: {message}")]
     Panicked {
-        /// What it said.
+        /// The message of the panic.
         message: String,
     },
-    /// A watcher of kube's that [feeds](crate::runtime::reflector::feed) in the place of a
-    /// reflector says so. It goes on by itself.
+    /// An error of a watcher of kube's that [feeds](crate::runtime::reflector::feed) the target
+    /// instead of a reflector. The watcher goes on by itself.
     #[cfg(feature = "runtime")]
     #[error("kube's watcher goes on, and what is known stays: {0}")]
     Watcher(#[source] Box<kube::runtime::watcher::Error>),
-    /// A list of such a watcher has come to its end, and nothing is deleted by it: its beginning
-    /// was not in the stream, or it was given up for the error that was told before. What it
-    /// showed may not be known.
+    /// A list of such a watcher has ended without deleting anything: its beginning was not in the
+    /// stream, or it was abandoned because of the error before. Its objects may not be known.
     #[cfg(feature = "runtime")]
     #[error(
         "nothing is deleted by this list of kube's watcher: it was given up for the error before, or its beginning was not seen; \
@@ -92,23 +88,23 @@ fn too_large(key: Option<&str>, size: usize, limit: usize) -> String {
     format!("{stays}: it has {size} bytes, and max_object_size is {limit}")
 }
 
-/// Why [`run`](super::Reflector::run) returned.
+/// The reason why [`run`](super::Reflector::run) returned.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The queue was closed: nobody takes anything any more.
+    /// The queue was closed.
     #[error("the reflector has ended: {0}")]
     Closed(#[from] Closed),
-    /// It runs already.
+    /// The reflector runs already.
     #[error("this reflector runs already: build another one for another queue")]
     Running,
 }
 
-/// Why an attempt to list and watch ended.
+/// The reason why an attempt to list and watch ended.
 pub(super) enum Stop {
     Closed(Closed),
     Failed(ReflectorError),
-    /// A watch has ended, and there is no version from which another would go on.
+    /// A watch has ended, and there is no version from which another one could continue.
     CannotResume,
 }
 
@@ -124,7 +120,7 @@ impl From<ReflectorError> for Stop {
     }
 }
 
-/// Why everything could not be had.
+/// The reason why a list failed.
 pub(super) enum Failed {
     Request(RequestError),
     Stop(Stop),
@@ -142,7 +138,7 @@ impl ReflectorError {
         Self::Decode { key, version, source }
     }
 
-    /// Whether an object was left out, unread.
+    /// Returns whether an object was skipped.
     pub(super) fn is_unread(&self) -> bool {
         matches!(self, Self::Decode { .. } | Self::TooLarge { .. })
     }
@@ -151,8 +147,8 @@ impl ReflectorError {
         Self::TooLarge { key: large.key(), size: large.size, limit: large.limit }
     }
 
-    /// Whether the server does not have the resource (404), or does not allow it to be listed and
-    /// watched (403).
+    /// Returns whether the server does not have the resource (404), or forbids to list or watch it
+    /// (403).
     pub(crate) fn is_unavailable(&self) -> bool {
         match self {
             Self::List(error) | Self::Watch(error) => error.is_unavailable(),
@@ -167,7 +163,7 @@ impl ReflectorError {
         }
     }
 
-    /// Of an object that a target did not take.
+    /// Creates the error of an object that a target refused.
     pub(super) fn refused(error: StoreError) -> Self {
         match error {
             StoreError::Key(error) => Self::Refused(error.into()),
@@ -177,7 +173,7 @@ impl ReflectorError {
     }
 }
 
-/// Calls what may run user code.
+/// Calls a function that may run user code, and catches its panic.
 pub(super) fn caught<R>(work: impl FnOnce() -> R) -> Result<R, ReflectorError> {
     strangers::caught(work).map_err(|message| ReflectorError::Panicked { message })
 }

@@ -1,17 +1,17 @@
-//! The reflector: brings a cluster's objects into a queue or a store, and keeps them there as they
-//! change (client-go `Reflector`).
+//! The reflector: copies a cluster's objects into a queue or a store, and keeps them up to date
+//! (client-go `Reflector`).
 //!
-//! * `list.rs`: everything, page by page, or at once.
-//! * `watch_list.rs`: everything, as the first events of a watch.
-//! * `watch.rs`: what changes from then on.
-//! * `intake.rs`: a relist on its way in, of which only what changed is decoded.
+//! * `list.rs`: all objects, page by page or at once.
+//! * `watch_list.rs`: all objects, as the first events of a watch.
+//! * `watch.rs`: the changes from then on.
+//! * `intake.rs`: takes a relist in, and decodes changed objects only.
 //! * `limits.rs`: how long a list may take.
-//! * `metrics.rs`: what it tells of itself.
-//! * `status.rs`: how the watch is, for users and for metrics.
-//! * `threads.rs`: where that, and user code, runs.
-//! * `versions.rs`: from which version to ask.
-//! * `target/`: what is fed.
-//! * `watcher_events.rs`: the same fed by a watcher of kube's, in the place of a reflector.
+//! * `metrics.rs`: its metrics.
+//! * `status.rs`: the state of the watch, for users and for metrics.
+//! * `threads.rs`: the threads of decoding and of user code.
+//! * `versions.rs`: the versions that requests ask for.
+//! * `target/`: the queue or store that it writes to.
+//! * `watcher_events.rs`: a target fed by a watcher of kube's instead of a reflector.
 
 mod alarm;
 mod backoff;
@@ -60,14 +60,13 @@ use versions::{Newest, Versions};
 type OnError = dyn Fn(&ReflectorError) + Send + Sync;
 type ShouldResync = dyn Fn() -> bool + Send + Sync;
 
-/// Lists and watches one kind of object, and feeds what it learns to a [`Target`] (client-go
+/// Lists and watches one kind of object, and writes the changes to a [`Target`] (client-go
 /// `Reflector`).
 ///
-/// A queue or store has one reflector. What a list does not have is gone: of two that feed the
-/// same target each would delete what the other brings, and a list of one ends the other's that is
-/// on its way, which is then asked for again. Several places are one source by
-/// [`Merged`](crate::lister_watcher::Merged). What becomes of objects that cannot be read under
-/// keys of your own stands at [`Target`].
+/// A queue or store has one reflector. An object that is not in a list is deleted: two reflectors
+/// of one target would delete each other's objects, and a list of one would supersede a list of
+/// the other. [`Merged`](crate::lister_watcher::Merged) makes several places one source. For
+/// objects that cannot be decoded under custom keys see [`Target`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -102,12 +101,13 @@ pub struct Reflector<K> {
     decoder: Arc<Decoder>,
     threads: Threads,
     versions: Mutex<Versions>,
-    /// Held by the one that runs.
+    /// Held by the run.
     running: tokio::sync::Mutex<()>,
     backoff: Backoff,
     watch_list: bool,
     watch_list_timeout: Duration,
-    /// Until then lists are not streamed: the server did not bring the last to its end.
+    /// Lists are not streamed before this time, because the server did not complete the last
+    /// streamed list.
     unstreamed_until: Mutex<Option<Instant>>,
     page_size: u32,
     least_watch: Duration,
@@ -118,17 +118,17 @@ pub struct Reflector<K> {
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
-    /// One that lists and watches `source`, and feeds `target`.
+    /// Starts a reflector that lists and watches `source`, and writes to `target`.
     pub fn builder(source: impl ListerWatcher, target: Arc<impl Target<K>>) -> ReflectorBuilder<K> {
         ReflectorBuilder::new(Box::new(source), target)
     }
 
-    /// Runs until the queue is closed. Dropped, it stops: a relist in progress is abandoned, and
-    /// nothing is deleted by it. Only what a thread has in hand goes on to its end, a batch of a
-    /// relist or what ends it; the next run waits for that.
+    /// Runs until the queue is closed. A run that is dropped stops: a relist in progress is
+    /// abandoned, and deletes nothing. Only the work of a thread runs to its end, such as a batch
+    /// or the commit of a relist; the next run waits for that.
     ///
-    /// Whatever goes wrong meanwhile is told to the error handler, and tried again. It says why it
-    /// returned: [`RunError::Closed`], or [`RunError::Running`] when it runs already.
+    /// Errors are reported to the error handler, and the request is repeated. Returns the reason
+    /// of its end: [`RunError::Closed`], or [`RunError::Running`] if the reflector runs already.
     pub async fn run(&self) -> RunError {
         let Ok(_running) = self.running.try_lock() else { return RunError::Running };
         let _runs = self.runs();
@@ -145,7 +145,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         running.instrument(self.span()).await
     }
 
-    /// Lists and watches, again and again.
+    /// Lists and watches in a loop.
     async fn list_and_watch_on(&self) -> Closed {
         let mut backoff = self.backoff.clone();
         loop {
@@ -161,21 +161,21 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// The version up to which everything was told to the target (client-go
-    /// `LastSyncResourceVersion`). None before the first list is complete.
+    /// Returns the version up to which everything was written to the target (client-go
+    /// `LastSyncResourceVersion`). `None` before the first list is complete.
     #[must_use]
     pub fn last_sync_resource_version(&self) -> Option<String> {
         self.versions.lock().last().map(str::to_owned)
     }
 
     /// Returns whether a watch is open, when something came last, and the last error, for a probe
-    /// or a status page. Cheap: it reads what is noted anyway.
+    /// or a status page. Cheap: it reads recorded values.
     #[must_use]
     pub fn watch_status(&self) -> WatchStatus {
         self.status.get()
     }
 
-    /// Everything once, and then what changes, until everything is to be asked for again.
+    /// Lists all objects once, and then watches, until a relist is needed.
     async fn list_and_watch(&self, backoff: &mut Backoff) -> Result<Infallible, Stop> {
         let events = if self.watch_list { self.list_by_watch(backoff).await? } else { None };
         if events.is_none() {
@@ -187,7 +187,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// Has the target tell everything again, now and then.
+    /// Resyncs the target periodically.
     async fn resync(&self) -> Infallible {
         let Some((period, should_resync)) = &self.resync else { return std::future::pending().await };
         loop {
@@ -210,24 +210,24 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
 
     fn report(&self, error: &ReflectorError) {
         self.metrics.tell(|metrics| metrics.failed(error));
-        // An object's decoder may have made the text.
+        // The text may come from the decoder of an object.
         if let Ok(message) = caught(|| error.to_string()) {
             self.status.failed(message);
         }
-        // It is user code, and the reflector goes on.
+        // The error handler is user code: its panic is caught.
         if caught(|| (self.on_error)(error)).is_err() {
             tracing::error!(%error, "the error handler of a reflector panicked");
         }
     }
 
-    /// Waits before a request is made again, and tells why.
+    /// Reports the error, and waits before the request is repeated.
     async fn again(&self, error: RequestError, backoff: &mut Backoff) {
         let wait = backoff.next(error.retry_after());
         self.report(&ReflectorError::Watch(error));
         sleep(wait).await;
     }
 
-    /// A request's answer; an error when none comes for too long.
+    /// Waits for the answer to a request. Fails if none comes for too long.
     async fn answer<R>(&self, request: impl Future<Output = Result<R, RequestError>>) -> Result<R, RequestError> {
         let answer = timeout(self.silence, request).await;
         answer.unwrap_or(Err(RequestError::Silent { after: self.silence }))
@@ -235,7 +235,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
 }
 
 impl<K> Reflector<K> {
-    /// Held by what goes on when its run is dropped.
+    /// Held by work that goes on when its run is dropped.
     pub(crate) fn shares(&self) -> &Shares {
         &self.threads.shares
     }
@@ -248,16 +248,16 @@ fn retry_after(error: &ReflectorError) -> Option<Duration> {
     }
 }
 
-/// Events, and until when they may come.
+/// An open watch: its events, and the time of its end.
 struct Watch {
     events: WatchStream,
     until: Instant,
-    /// The server was asked to end it later than `until`: it sends a list first, which may take
-    /// longer than a watch lasts.
+    /// Whether the server was asked to end the watch later than `until`, because it sends a list
+    /// first, which may take longer than a watch lasts.
     ends_here: bool,
-    /// It is from no version, so it sends all objects first, in any order of versions. The newest
-    /// of those that have come; `None` once another event shows that they have all come, and in
-    /// any other watch.
+    /// The newest version of the first objects of a watch without a version, which sends all
+    /// objects first, in any order. `None` in any other watch, and once another event shows that
+    /// all of them have come.
     first_objects: Option<Newest>,
     _open: Open,
 }

@@ -1,4 +1,4 @@
-//! What a reflector knows of its watch, for users and for metrics.
+//! The state of a reflector's watch, for users and for metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,21 +6,21 @@ use std::time::Duration;
 use deltafifo::locks::Mutex;
 use tokio::time::Instant;
 
-/// How the watch of a reflector or informer is, as of now.
+/// The present state of the watch of a reflector or informer.
 ///
 /// Times are those of tokio's clock: `last_event.elapsed()` is the age of an event, also in a test
 /// that pauses the clock.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WatchStatus {
-    /// Whether a watch is open: the server has accepted it and has not ended it. A connection that
-    /// is dead counts as open until that shows. It is false for a moment between two watches, and
-    /// while objects are listed by another request.
+    /// Whether a watch is open: the server has accepted it and has not ended it. A dead connection
+    /// counts as open until that is noticed. False for a moment between two watches, and while
+    /// objects are listed by another request.
     pub is_open: bool,
-    /// When the last event, bookmark or end of a list came. `None` if nothing has come yet.
+    /// The time of the last event, bookmark or end of a list. `None` before the first.
     pub last_event: Option<Instant>,
-    /// The last error that was reported. It stays when everything is well again: compare its time
-    /// with `last_event`. `None` if there was none.
+    /// The last reported error, or `None`. It stays after a recovery: compare its time with
+    /// `last_event`.
     pub last_error: Option<LastError>,
 }
 
@@ -28,17 +28,17 @@ pub struct WatchStatus {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LastError {
-    /// Its text.
+    /// The text of the error.
     pub message: String,
-    /// When it was reported.
+    /// The time of the report.
     pub at: Instant,
 }
 
-/// The status as it changes.
+/// The status, which the reflector updates.
 #[derive(Default)]
 pub(crate) struct Status {
     now: Mutex<WatchStatus>,
-    /// When the last run began.
+    /// The time when the last run began.
     began: Mutex<Option<Instant>>,
 }
 
@@ -47,37 +47,37 @@ impl Status {
         self.now.lock().clone()
     }
 
-    /// A run begins.
+    /// Records the begin of a run.
     pub(crate) fn begins(&self) {
         *self.began.lock() = Some(Instant::now());
     }
 
-    /// An event, a bookmark or the end of a list has come. Returns the time.
+    /// Records an event, a bookmark or the end of a list. Returns the time.
     pub(crate) fn heard(&self) -> Instant {
         let now = Instant::now();
         self.now.lock().last_event = Some(now);
         now
     }
 
-    /// An error is reported.
+    /// Records an error.
     pub(crate) fn failed(&self, message: String) {
         self.now.lock().last_error = Some(LastError { message, at: Instant::now() });
     }
 
-    /// A watch is open for as long as the guard lives.
+    /// Records an open watch, for the lifetime of the guard.
     pub(crate) fn open(self: &Arc<Self>) -> Open {
         self.now.lock().is_open = true;
         Open(Arc::clone(self))
     }
 
-    /// How long ago something came, or this run began if nothing has come in it.
+    /// Returns how long ago something came, or this run began if nothing has come in it.
     pub(crate) fn age(&self) -> Option<Duration> {
         let last = self.now.lock().last_event.max(*self.began.lock());
         last.map(|last| last.elapsed())
     }
 }
 
-/// An open watch.
+/// The guard of an open watch.
 pub(crate) struct Open(Arc<Status>);
 
 impl Drop for Open {

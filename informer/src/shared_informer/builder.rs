@@ -1,4 +1,4 @@
-//! What can be chosen of an informer.
+//! The builder of an informer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::{Inner, SharedInformer};
 use crate::reflector::{ReflectorBuilder, Target};
 use crate::shares::Shares;
 
-/// Deltas that may wait in a queue before the reflector does.
+/// The number of pending deltas at which the reflector waits.
 const MOST_PENDING: usize = 100_000;
 
 /// Builds a [`SharedInformer`].
@@ -55,29 +55,30 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
         self
     }
 
-    /// A queue by key between watch and store, a [`DeltaFifo`]: order per key, relists page by
-    /// page, in which what is unchanged is not even decoded. It is so unless said.
+    /// Uses a queue by key between watch and store, a [`DeltaFifo`]: order per key, and relists
+    /// page by page, in which unchanged objects are not decoded. The default.
     pub fn delta(mut self) -> Self {
         self.in_order = false;
         self
     }
 
-    /// A queue in the order of events, an [`InOrderFifo`], as client-go's informers have it: with
-    /// [`HoldBack`](super::Buffer::HoldBack) handlers are told in that order, across keys. A
+    /// Uses a queue in the order of events, an [`InOrderFifo`], as client-go's informers do. With
+    /// [`HoldBack`](super::Buffer::HoldBack) handlers are notified in that order, across keys. A
     /// relist is one event.
     pub fn in_order(mut self) -> Self {
         self.in_order = true;
         self
     }
 
-    /// How many apply and tell at a time, of different keys: 1 unless said. In order it is always
-    /// one.
+    /// Sets how many workers apply and deliver changes, of different keys: 1 by default. With an
+    /// in-order queue there is always one.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers.max(1);
         self
     }
 
-    /// Adds an index to the store, as [`IndexerBuilder::index`]; later: [`SharedInformer::store`].
+    /// Adds an index to the store, as [`IndexerBuilder::index`] does. Indexes can be added later
+    /// through [`SharedInformer::store`].
     pub fn index(
         mut self,
         name: &str,
@@ -87,15 +88,15 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
         self
     }
 
-    /// Changes objects before they are stored (client-go `SetTransform`): to leave out what nobody
-    /// reads. It must leave the key as it is. An error, or a panic, keeps the object out and is
-    /// told.
+    /// Sets a function that changes objects before they are stored (client-go `SetTransform`), for
+    /// example to drop unused fields. It must not change the key. If it fails or panics, the
+    /// object is not stored, and the error is reported.
     pub fn transform(mut self, transform: impl Fn(Arc<K>) -> Result<Arc<K>, BoxError> + Send + Sync + 'static) -> Self {
         self.store = self.store.transformer(transform);
         self
     }
 
-    /// Whether a relist decodes, stores and delivers every object (client-go's behaviour for
+    /// Sets whether a relist decodes, stores and delivers every object (client-go's behaviour for
     /// handlers without a resync period), and not only those whose version has changed. Off by
     /// default. Needed only if objects can change without changing their version, or if relists
     /// serve as an unplanned resync: each relist then costs what the first list did.
@@ -104,15 +105,16 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
         self
     }
 
-    /// The resync period of handlers that do not say theirs (client-go
-    /// `defaultEventHandlerResyncPeriod`). Never unless said; 0 is never.
+    /// Sets the resync period of handlers that do not set their own (client-go
+    /// `defaultEventHandlerResyncPeriod`). No resyncs by default, or with 0.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// Chooses for the reflector: backoff, page size, whether lists are streamed. Again it chooses
-    /// besides. Its errors come to [`on_error`](Self::on_error) all the same.
+    /// Configures the reflector: back-off, page size, streamed lists. Calls compose: each closure
+    /// receives the result of the previous one. An error handler that is set here is replaced by
+    /// [`on_error`](Self::on_error).
     pub fn reflector(
         mut self,
         choose: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync + 'static,
@@ -121,17 +123,17 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
         self
     }
 
-    /// Is told of everything that goes wrong (client-go `SetWatchErrorHandler`). Otherwise it is
+    /// Sets the handler of all errors (client-go `SetWatchErrorHandler`). By default they are
     /// logged.
     pub fn on_error(mut self, handler: impl Fn(&InformerError<'_>) + Send + Sync + 'static) -> Self {
         self.on_error = OnError(Arc::new(handler));
         self
     }
 
-    /// The informer. It does nothing until it [runs](SharedInformer::run).
+    /// Builds the informer. It does nothing until it [runs](SharedInformer::run).
     ///
     /// # Errors
-    /// [`BuildError`] when an index's name is given twice or is reserved.
+    /// [`BuildError`] if the name of an index is given twice or is reserved.
     pub fn build(self) -> Result<SharedInformer<K, M>, BuildError> {
         let (resource, namespace) = self.source.scope();
         let identity = Identity { name: self.name.clone(), resource, namespace };

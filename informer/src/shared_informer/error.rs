@@ -1,4 +1,4 @@
-//! What can go wrong, and who is told.
+//! Errors of informers, and the error handler.
 
 use std::any::Any;
 use std::io;
@@ -10,32 +10,31 @@ use crate::ReflectorError;
 use crate::lister_watcher::QueryError;
 use crate::strangers::{caught, said};
 
-/// Something that an informer met. It goes on.
+/// An error of an informer, which goes on after it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InformerError<'e> {
-    /// Of the lists and watches.
+    /// An error of lists and watches.
     #[error("{0}")]
     Reflector(&'e ReflectorError),
-    /// The store took an object only in part: an index function failed. The object is stored and
-    /// told.
+    /// An index function failed: the object is stored and delivered, and missing from that index.
     #[error("{0}")]
     Store(&'e StoreError),
-    /// A handler panicked: it has been told, and is told what comes next. Or its filter did, or an
-    /// accessor of the metadata.
+    /// A handler, its filter or an accessor of the metadata panicked. The notification is not
+    /// redelivered, and the next one follows.
     #[error("a handler panicked, what it was told is not told again: {message}")]
     Panicked {
-        /// What it said.
+        /// The message of the panic.
         message: String,
     },
 }
 
-/// Whoever wants to know.
+/// The error handler of an informer.
 #[derive(Clone)]
 pub(super) struct OnError(pub(super) Arc<dyn Fn(&InformerError<'_>) + Send + Sync>);
 
 impl OnError {
-    /// It is user code, and whoever tells it goes on.
+    /// The error handler is user code: its panic is caught.
     pub(super) fn tell(&self, error: &InformerError<'_>) {
         if caught(|| (self.0)(error)).is_err() {
             tracing::error!(%error, "the error handler of an informer panicked");
@@ -50,65 +49,65 @@ impl OnError {
         self.tell(&InformerError::Panicked { message });
     }
 
-    /// Calls what may run user code; its panic is told. `None` then.
+    /// Calls a function that may run user code. Reports its panic, and then returns `None`.
     pub(super) fn caught<R>(&self, call: impl FnOnce() -> R) -> Option<R> {
         caught(call).map_err(|message| self.tell_said(message)).ok()
     }
 }
 
-/// An informer could not be made.
+/// An informer was not built.
 #[derive(Debug, thiserror::Error)]
 #[error("the informer's store cannot be made: {0}")]
 pub struct BuildError(#[from] pub(super) IndexError);
 
-/// A handler could not be added.
+/// A handler was not added.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddHandlerError {
-    /// It would never be told of anything.
+    /// The informer has stopped, so the handler would never be notified.
     #[error("the informer has stopped: add the handler to one that has not")]
     Stopped,
-    /// The system has no thread for it.
+    /// The system could not start a thread for the handler.
     #[error("there is no thread for the handler, add an asynchronous one instead: {0}")]
     Thread(#[from] io::Error),
-    /// An asynchronous handler runs in a task.
+    /// There is no tokio runtime for the task of an asynchronous handler.
     #[error("an asynchronous handler is to be added within a tokio runtime")]
     NoRuntime,
 }
 
-/// The handler is no more.
+/// The handler was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the handler was removed, or its informer stopped, before it was told everything")]
 pub struct Removed;
 
-/// The informer is no more.
+/// The informer has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the informer has stopped")]
 pub struct Stopped;
 
-/// Why [`run`](super::SharedInformer::run) did nothing.
+/// The reason why [`run`](super::SharedInformer::run) did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// It runs already.
+    /// The informer runs already.
     #[error("the informer runs already")]
     Running,
-    /// It was stopped.
+    /// The informer was stopped.
     #[error("the informer has stopped: build another one")]
     Stopped,
 }
 
-/// A factory has no informer for this.
+/// A factory did not return an informer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FactoryError {
-    /// It was shut down.
+    /// The factory was shut down.
     #[error("the informer factory was shut down: make another one")]
     ShutDown,
     /// A query parameter is refused: of the scope, the factory, or both together.
     #[error(transparent)]
     Query(#[from] QueryError),
-    /// The informer could not be made.
+    /// The informer was not built.
     #[error(transparent)]
     Build(#[from] BuildError),
 }

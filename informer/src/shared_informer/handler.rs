@@ -1,4 +1,4 @@
-//! Handlers: the trait, and how one is to be told.
+//! Handlers: the trait, and the options of a handler.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use super::buffers::Buffer;
 use super::feed::Matches;
 use super::notification::Notification;
 
-/// Is told of objects (client-go `ResourceEventHandler`). Each handler has a thread of its own, so
-/// it may block, and only it waits for itself. A closure that takes a [`Notification`] is one,
-/// too.
+/// Is notified of changes of objects (client-go `ResourceEventHandler`). Each handler has a thread
+/// of its own, so it may block without delaying others. A closure that takes a [`Notification`] is
+/// a handler, too.
 ///
-/// A panic goes no further than the notification that caused it: it is reported, and the next one
-/// follows.
+/// A panic is reported, and the next notification follows. The notification that caused it is not
+/// redelivered.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -28,8 +28,8 @@ use super::notification::Notification;
 /// }
 /// ```
 pub trait EventHandler<K>: Send + 'static {
-    /// Is told of whatever it is. By default calls the others; a handler that asks for
-    /// [causes](super::Cause), or must know of resyncs, has this one for itself.
+    /// Receives every notification. The default calls the other methods; a handler that needs the
+    /// [cause](super::Cause), or must know of resyncs, implements this one.
     fn on_notification(&mut self, notification: Notification<K>) {
         match notification {
             Notification::Added { new, is_in_initial_list, .. } => self.on_add(new, is_in_initial_list),
@@ -39,17 +39,17 @@ pub trait EventHandler<K>: Send + 'static {
         }
     }
 
-    /// There is an object that it was not told of.
+    /// Receives an object that the handler was not notified of before.
     fn on_add(&mut self, object: Arc<K>, is_in_initial_list: bool) {
         let _ = (object, is_in_initial_list);
     }
 
-    /// An object has changed; or not, when a resync tells of it.
+    /// Receives an object that has changed, or that a resync delivers again.
     fn on_update(&mut self, old: Arc<K>, new: Arc<K>) {
         let _ = (old, new);
     }
 
-    /// An object is gone: its last state, or a tombstone if nobody saw that.
+    /// Receives the last state of a deleted object, or a tombstone if it was not seen.
     fn on_delete(&mut self, last: DeltaObject<K>) {
         let _ = last;
     }
@@ -61,7 +61,7 @@ impl<K, F: FnMut(Notification<K>) + Send + 'static> EventHandler<K> for F {
     }
 }
 
-/// When everything is to be told again.
+/// The resync period of a handler.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Resync {
     AsInformer,
@@ -79,8 +79,8 @@ impl Resync {
     }
 }
 
-/// How a handler is to be told. The default: changes compressed per key, the informer's resync
-/// period, of all objects.
+/// The options of a handler. By default changes are compressed per key, the resync period is the
+/// informer's, and no object is filtered.
 #[must_use]
 pub struct HandlerOptions<K> {
     pub(super) name: String,
@@ -96,7 +96,7 @@ impl<K> Default for HandlerOptions<K> {
 }
 
 impl<K> HandlerOptions<K> {
-    /// The default ones.
+    /// Creates the default options.
     pub fn new() -> Self {
         Self::default()
     }
@@ -108,25 +108,26 @@ impl<K> HandlerOptions<K> {
         self
     }
 
-    /// What becomes of changes that the handler has no time for.
+    /// Sets the policy for changes that the handler is too slow for.
     pub fn buffer(mut self, buffer: Buffer) -> Self {
         self.buffer = buffer;
         self
     }
 
-    /// Every `period` it is told everything that is stored as an update to itself, with
-    /// [`Cause::Resync`](super::Cause::Resync) (client-go `AddEventHandlerWithResyncPeriod`). At
-    /// least every second; `None`, or 0, for never. By a walk, as for a late handler: nobody else
-    /// notices anything.
+    /// Sets a period after which the handler is notified of every stored object, as an update to
+    /// itself with [`Cause::Resync`](super::Cause::Resync) (client-go
+    /// `AddEventHandlerWithResyncPeriod`). The shortest period is a second; `None` or 0 means
+    /// never. A resync is a walk, as for a late handler, and does not affect other handlers.
     pub fn resync(mut self, period: Option<Duration>) -> Self {
         self.resync = period.map_or(Resync::Never, Resync::Every);
         self
     }
 
-    /// It is told only of objects that match (client-go `FilteringResourceEventHandler`): one that
-    /// begins to is added, one that ceases to is deleted, and `old` is the last state that did. By
-    /// what it was told last and what is now, whatever came between. An object at which it panics
-    /// does not match, and the panic is reported.
+    /// Sets a filter: the handler is notified only of objects that match (client-go
+    /// `FilteringResourceEventHandler`). An object that begins to match is added, and one that
+    /// ceases to match is deleted; `old` is the last state that matched. The filter compares the
+    /// state that the handler was last notified of with the newest one, and not states between. If
+    /// the filter panics, the object does not match, and the panic is reported.
     pub fn filter(mut self, matches: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
         self.matches = Some(Box::new(matches));
         self

@@ -1,4 +1,4 @@
-//! An informer's life: new, running, over; and stopped, when its handlers have ended, too.
+//! The life of an informer: new, running, over, and stopped when its handlers have ended, too.
 
 use std::future::{pending, poll_fn};
 use std::task::Poll;
@@ -20,17 +20,18 @@ use crate::sleep::soundly;
 pub(super) enum Phase {
     New,
     Running,
-    /// Nothing begins any more. What was begun may go on to its end, and so may the last calls of
-    /// handlers.
+    /// Nothing begins any more. Work that has begun, and the last calls of handlers, may still run
+    /// to their end.
     Over,
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
-    /// Runs until the informer is [stopped](Self::stop), and then for as long as that waits.
-    /// Dropped, it stops the informer, but waits for nobody: that is [`stop`](Self::stop)'s.
+    /// Runs the informer until it is [stopped](Self::stop), and until the work that `stop` waits
+    /// for has ended. A run that is dropped stops the informer, without waiting; use
+    /// [`stop`](Self::stop) to wait.
     ///
     /// # Errors
-    /// [`RunError`]: it runs already, or was stopped.
+    /// [`RunError`]: the informer runs already, or was stopped.
     pub async fn run(&self) -> Result<(), RunError> {
         let inner = &self.inner;
         // Whatever takes a share takes it while there is another, or while it runs, so they are
@@ -77,8 +78,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         self.inner.queue.has_synced()
     }
 
-    /// Waits until the informer [has synced](Self::has_synced). Does not end as long as nobody
-    /// [runs](Self::run) the informer.
+    /// Waits until the informer [has synced](Self::has_synced). Does not end while the informer
+    /// does not [run](Self::run).
     ///
     /// # Errors
     /// [`Stopped`]: the informer stopped before.
@@ -86,7 +87,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         self.inner.queue.wait_for_sync().await.map_err(|_closed| Stopped)
     }
 
-    /// Stops it, for good, and waits for nobody.
+    /// Stops the informer for good, without waiting.
     #[cfg(feature = "runtime")]
     pub(crate) fn close(&self) {
         self.inner.close();
@@ -107,13 +108,12 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         *self.inner.phase.borrow() == Phase::Over
     }
 
-    /// Stops it, for good, and waits until no handler is called any more. What waits for handlers
-    /// is dropped. It waits for a list that is being applied or decoded, too, as far as a thread
-    /// has that in hand: from then on no transform, index function or accessor is called, and the
-    /// store stays as it is. Do not wait for it within any of these, or within a handler.
+    /// Stops the informer for good, and waits until no handler is called any more. Notifications
+    /// that wait for handlers are dropped. It also waits for a thread that is applying or decoding
+    /// a list. When it returns, no transform, index function or accessor is called any more, and
+    /// the store no longer changes. Do not await it within any of these, or within a handler.
     ///
-    /// It waits for [`run`](Self::run) only while that is being polled, so both may be in the
-    /// hands of one task.
+    /// It waits for [`run`](Self::run) only while that is being polled, so one task may hold both.
     pub async fn stop(&self) {
         self.inner.end().await;
     }

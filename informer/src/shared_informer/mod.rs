@@ -11,32 +11,33 @@
 //!                         a thread, a task, or who polls a stream     runner.rs
 //! ```
 //!
-//! In the place of the reflector may be a watcher of kube's ([`SharedInformer::for_stream`],
+//! A watcher of kube's may take the place of the reflector ([`SharedInformer::for_stream`],
 //! `source.rs`, `stream.rs`).
 //!
-//! * **Order.** A worker tells all handlers of a change from within the queue's exclusion of its
-//!   key, so what a handler's buffer gets of a key is in order, whoever else is told what. Across
-//!   keys there is an order only of an in-order queue, with [`Buffer::HoldBack`].
-//! * **One handler, one feed.** Telling is a push into a buffer under a lock of the handler's own;
-//!   whoever tells the handler takes it out again. So a slow one, one that fails and one that
-//!   panics harm no other. What a buffer does when it is behind is its [policy](Buffer), where the
-//!   bounds stand.
-//! * **A late handler walks.** It is told what is stored by a walk in steps of 64, each taken when
-//!   there is little in its buffer: a million known objects are never copied, and the walk goes as
-//!   fast as the handler. What happens to a key that the walk has not come to is left to the walk.
-//!   Every handler begins so, the first ones over an empty store. A resync, and the beginning anew
-//!   after a buffer ran over, are walks, too.
-//! * **User code runs with nothing locked**: handlers, filters, accessors, wakers, and the drop of
-//!   objects, which leave a buffer with whoever has its lock and are dropped after that.
-//! * **The runtime is not blocked**: handlers that may block have a thread, a whole list of an
-//!   in-order queue is applied where it may block, and a worker yields like every task.
+//! * **Order.** A worker delivers a change to all handlers while it owns the key in the queue, so
+//!   the changes of a key reach each handler's buffer in order. Across keys there is an order only
+//!   with an in-order queue and [`Buffer::HoldBack`].
+//! * **One handler, one feed.** A delivery is a push into the handler's buffer, under a lock of
+//!   its own; the thread, task or stream of the handler takes it out again. So a handler that is
+//!   slow, fails or panics does not affect others. The [policy](Buffer) of a buffer says what
+//!   happens when the handler is behind, and bounds the memory.
+//! * **A late handler walks.** It is notified of the stored objects by a walk in steps of 64, each
+//!   taken when its buffer is nearly empty: a million known objects are never copied, and the walk
+//!   is as fast as the handler. Changes of a key that the walk has not reached are left to the
+//!   walk. Every handler begins with a walk, the first ones over an empty store. A resync is a
+//!   walk, too, and so is the new start after a buffer ran over.
+//! * **User code runs with nothing locked**: handlers, filters, accessors, wakers, and destructors
+//!   of objects, which are dropped after the lock of their buffer is released.
+//! * **The runtime is not blocked**: a handler that may block has a thread, a whole list of an
+//!   in-order queue is applied on a thread that may block, and a worker yields like every task.
 //!
-//! What an informer and its handlers tell of themselves: [`metrics`](crate::metrics).
+//! The metrics and spans of informers and handlers are listed in [`metrics`](crate::metrics).
 //!
-//! Where it differs from client-go: what waits for a handler is bounded; a period of resync is
-//! each handler's own, not a multiple of a common one, and its resync passes by queue and other
-//! handlers; an update never is from one uid to another; a deletion of what the handler was not
-//! told of is not told; a panic takes nothing down.
+//! Differences from client-go: the changes that wait for a handler are bounded. Each handler has
+//! its own resync period, which need not be a multiple of a common one, and its resync does not
+//! involve the queue or other handlers. An update never goes from one uid to another. A handler is
+//! not notified of the deletion of an object that it was never notified of. A panic affects
+//! nothing else.
 
 mod buffers;
 mod builder;
@@ -99,9 +100,9 @@ use source::{Feeder, Source};
 pub use sync::mutants;
 use worker::Queue;
 
-/// One watch of one kind of object, a store with indexes that is kept equal to it, and handlers
-/// that are told what changes (client-go `SharedIndexInformer`). Cheap to clone: all clones are
-/// the same informer.
+/// One watch of one kind of object, a store with indexes that follows it, and handlers that are
+/// notified of changes (client-go `SharedIndexInformer`). Cheap to clone: all clones are the same
+/// informer.
 ///
 /// ```
 /// use deltafifo_informer::lister_watcher::{Listed, PageMeta, Scripted};
@@ -144,36 +145,36 @@ struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
     feeder: Feeder<K>,
     workers: usize,
     notify_unchanged: bool,
-    /// Of handlers that do not say theirs.
+    /// The resync period of handlers that do not set their own.
     resync: Option<Duration>,
     on_error: OnError,
     phase: watch::Sender<Phase>,
     /// The workers of a run.
     working: Mutex<Vec<AbortHandle>>,
-    /// Of who polls a run, and of its workers; what feeds them has its own.
+    /// Held by the task that polls a run, and by its workers; the feeder has its own.
     shares: Shares,
     #[cfg(feature = "runtime")]
     availability: watch::Sender<Availability>,
 }
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
-    /// An informer of what `source` lists and watches, of Kubernetes' own types, with keys
-    /// `namespace/name` or `name`.
+    /// Builds an informer of the objects that `source` lists and watches. For types with
+    /// Kubernetes metadata, with keys `namespace/name` or `name`.
     pub fn builder(source: impl ListerWatcher) -> SharedInformerBuilder<K, KubeMeta> {
         Self::with_keys(source, KeyFunc::meta_namespace(KubeMeta))
     }
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
-    /// The same with keys, and an accessor, of your own.
+    /// Builds an informer with a custom key function and accessor.
     pub fn with_keys(source: impl ListerWatcher, keys: KeyFunc<K, M>) -> SharedInformerBuilder<K, M> {
         SharedInformerBuilder::new(Source::lists(source), keys)
     }
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
-    /// Adds a handler with default options (client-go `AddEventHandler`), at any time: one that
-    /// comes late is told everything that is known first. It gets a thread of its own.
+    /// Adds a handler with default options (client-go `AddEventHandler`), at any time. A late
+    /// handler is first notified of every known object. It gets a thread of its own.
     ///
     /// # Errors
     /// [`AddHandlerError`]: the informer has stopped, or there is no thread.
@@ -181,7 +182,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         self.add_event_handler_with(HandlerOptions::new(), handler)
     }
 
-    /// The same with options.
+    /// Adds a handler with options.
     ///
     /// # Errors
     /// As for [`add_event_handler`](Self::add_event_handler).
@@ -199,9 +200,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         self.add_batch_handler(options, 1, one_by_one)
     }
 
-    /// Adds a handler that is told all that waits at once, but for two at most `most` (client-go
-    /// has none), on a thread of its own; it does not wait for many that a filter rejects. Of a
-    /// batch that panics nothing is told again.
+    /// Adds a handler that receives all waiting notifications at once, about `most` at most, on a
+    /// thread of its own (client-go has no such call). A batch does not wait for changes that a
+    /// filter rejects. If the handler panics, its batch is not redelivered.
     ///
     /// # Errors
     /// As for [`add_event_handler`](Self::add_event_handler).
@@ -217,7 +218,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         Ok(registration)
     }
 
-    /// Adds a handler that is called in a task, for one notification after the other. It must not
+    /// Adds a handler that is called in a task, with one notification after the other. It must not
     /// block.
     ///
     /// # Errors
@@ -233,8 +234,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         Ok(registration)
     }
 
-    /// Returns what a handler would be notified of as a stream. It yields nothing before somebody
-    /// [runs](Self::run) the informer.
+    /// Returns what a handler would be notified of as a stream. It yields nothing before the
+    /// informer [runs](Self::run).
     ///
     /// # Errors
     /// [`AddHandlerError::Stopped`].
@@ -254,14 +255,14 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         Ok(Registration::new(feed, distributor))
     }
 
-    /// A handle for reading the store (client-go `GetStore`, `GetIndexer`), which outlives the
-    /// informer. Indexes can be [added](IndexReader::add_indexers) at any time.
+    /// Returns a handle for reading the store (client-go `GetStore`, `GetIndexer`), which outlives
+    /// the informer. Indexes can be [added](IndexReader::add_indexers) at any time.
     #[must_use]
     pub fn store(&self) -> IndexReader<K, M> {
         self.inner.store.clone()
     }
 
-    /// A lister of it.
+    /// Returns a lister of the store.
     #[must_use]
     pub fn lister(&self) -> Lister<K, M> {
         Lister::new(self.store())
@@ -269,15 +270,17 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
-    /// The version up to which everything was brought (client-go `LastSyncResourceVersion`).
+    /// Returns the version up to which everything was offered to the queue (client-go
+    /// `LastSyncResourceVersion`).
     #[must_use]
     pub fn last_sync_resource_version(&self) -> Option<String> {
         self.inner.feeder.last_version()
     }
 
     /// Returns whether a watch is open, when an event, a bookmark or the end of a list came last,
-    /// and the last error of lists and watches: for a probe or a status page. Of an informer [over
-    /// a stream](Self::for_stream), whether the stream is being read, and what came from it.
+    /// and the last error of lists and watches: for a probe or a status page. For an informer
+    /// [over a stream](Self::for_stream): whether the stream is being read, and the times and
+    /// errors of its events.
     ///
     /// Together with [`has_synced`](Self::has_synced) it says whether the store can be relied on:
     ///

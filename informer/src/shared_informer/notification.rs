@@ -1,25 +1,25 @@
-//! What a handler is told.
+//! Notifications of handlers.
 
 use std::sync::Arc;
 
 use deltafifo::{Change, DeltaObject, DeltaType};
 
-/// Why a handler is told.
+/// The cause of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// It is of the first list, or was known when the walk by which the handler began came to it.
+    /// The object is of the first list, or was known when the handler's first walk reached it.
     Initial,
-    /// A watch said so.
+    /// An event of a watch.
     Watch,
-    /// A list shows what the watch has missed.
+    /// A list has shown a change that the watch missed.
     Relist,
-    /// Nothing has happened: the handler's resync period is over, or its buffer was.
+    /// No change: a resync of the handler, or the new start after its buffer ran over.
     Resync,
 }
 
 impl Cause {
-    /// What a watch said of an object of the first list before that was told is the watch's all
-    /// the same.
+    /// A change by a watch counts as such even if the object's first list was not delivered
+    /// before.
     pub(super) fn of<K>(change: &Change<'_, K>, is_in_initial_list: bool) -> Self {
         let listed = if is_in_initial_list { Self::Initial } else { Self::Relist };
         match change {
@@ -28,52 +28,53 @@ impl Cause {
                 DeltaType::Sync => Self::Resync,
                 DeltaType::Added | DeltaType::Updated | DeltaType::Deleted => Self::Watch,
             },
-            // One without an object is a watch's, whose last state could not be read.
+            // A tombstone without an object is from a watch, and its last state could not be read.
             Change::Deleted { last: DeltaObject::Tombstone(tombstone), .. } if tombstone.obj.is_some() => listed,
             Change::Deleted { .. } => Self::Watch,
         }
     }
 }
 
-/// What a handler is told, once (client-go `addNotification`, `updateNotification`,
+/// One notification of a handler (client-go `addNotification`, `updateNotification`,
 /// `deleteNotification`).
 #[derive(Debug)]
 pub enum Notification<K> {
-    /// There is an object that this handler was not told of (client-go `OnAdd`).
+    /// An object that this handler was not notified of before (client-go `OnAdd`).
     Added {
-        /// It.
+        /// The object.
         new: Arc<K>,
-        /// Whether it is of the informer's first list, or was known when the walk by which the
-        /// handler began came to it. (client-go: when the handler came.)
+        /// Whether the object is of the informer's first list, or was known when the handler's
+        /// first walk reached it. (client-go: when the handler was added.)
         is_in_initial_list: bool,
-        /// Why.
+        /// The cause.
         cause: Cause,
     },
-    /// An object has changed, or a resync tells of it once more (client-go `OnUpdate`). The uid is
-    /// the same.
+    /// An object that has changed, or that a resync delivers again (client-go `OnUpdate`). Both
+    /// states have the same uid.
     Updated {
-        /// What this handler was told last.
+        /// The state that this handler was last notified of.
         old: Arc<K>,
-        /// What it is now.
+        /// The newest state.
         new: Arc<K>,
-        /// Why.
+        /// The cause.
         cause: Cause,
     },
-    /// An object is gone (client-go `OnDelete`).
+    /// An object that was deleted (client-go `OnDelete`).
     Deleted {
-        /// What this handler was told last: it may differ from the last state, and is there of
-        /// every tombstone.
+        /// The state that this handler was last notified of. It may differ from the last state,
+        /// and is present for every tombstone, too.
         old: Arc<K>,
-        /// Its last state, or a tombstone: nobody saw the deletion, and what is in it may be stale.
+        /// The last state, or a tombstone if the deletion was not seen, whose object may be stale.
         last: DeltaObject<K>,
-        /// Why.
+        /// The cause.
         cause: Cause,
     },
-    /// This handler was too slow, and changes were dropped. Everything that is stored follows as
-    /// [`Added`](Self::Added). Too slow for that as well, it is told so again, without an end in
-    /// between, and everything from the beginning.
+    /// This handler was too slow, and changes were dropped. Every stored object follows as
+    /// [`Added`](Self::Added). If the handler is too slow for that, too, this notification comes
+    /// again without an end in between, and all objects from the beginning.
     ResyncBegins,
-    /// That was everything. What the handler knows and was not told of since is gone.
+    /// The end of the stored objects. An object that the handler knows and was not notified of
+    /// since the begin is gone.
     ResyncEnds,
 }
 

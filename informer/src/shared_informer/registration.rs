@@ -1,4 +1,4 @@
-//! A handler's handle.
+//! The handle of a handler.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -9,8 +9,8 @@ use super::error::Removed;
 use super::feed::Feed;
 use crate::sleep::soundly;
 
-/// A handler's handle (client-go `ResourceEventHandlerRegistration`). Cheap to clone; dropped, the
-/// handler stays. As long as there is one there is what the informer has stored, too.
+/// The handle of a handler (client-go `ResourceEventHandlerRegistration`). Cheap to clone.
+/// Dropping it does not remove the handler. It keeps the informer's store alive.
 pub struct Registration<K: Send + Sync + 'static> {
     feed: Arc<Feed<K>>,
     distributor: Weak<Distributor<K>>,
@@ -25,19 +25,19 @@ impl<K: Send + Sync + 'static> Registration<K> {
         &self.feed
     }
 
-    /// Whether the handler has been told of all that is initial: the informer's first list, and
-    /// what was known when it came (client-go `HasSynced`). A call that panicked has told it, too.
-    /// Once true it stays true.
+    /// Returns whether the handler has been notified of every initial object: those of the
+    /// informer's first list, and those that were known when it was added (client-go `HasSynced`).
+    /// A call that panicked counts. Once true, it stays true.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.feed.state().borrow().has_synced
     }
 
-    /// Waits until the handler [has synced](Self::has_synced). Does not end as long as nobody runs
-    /// the informer.
+    /// Waits until the handler [has synced](Self::has_synced). Does not end while the informer
+    /// does not run.
     ///
     /// # Errors
-    /// [`Removed`]: the handler was removed, or the informer stopped, before.
+    /// [`Removed`]: the handler was removed, or the informer stopped, before that.
     pub async fn wait_for_sync(&self) -> Result<(), Removed> {
         let mut state = self.feed.state();
         match soundly(state.wait_for(|state| state.has_synced || state.is_removed)).await {
@@ -47,18 +47,18 @@ impl<K: Send + Sync + 'static> Registration<K> {
     }
 
     /// Removes the handler, and waits until a running call has ended (client-go
-    /// `ShutDownEventHandler`). What waits for it is dropped. Again, or after the informer has
-    /// stopped, it does nothing. Do not wait for it within the handler: that would be to wait for
-    /// itself; [`detach`](Self::detach) does not.
+    /// `ShutDownEventHandler`). Waiting notifications are dropped. Does nothing if the handler was
+    /// removed, or the informer has stopped. Do not await it within the handler, which would wait
+    /// for itself; use [`detach`](Self::detach) there.
     pub async fn remove(&self) {
         self.detach();
         self.ended().await;
     }
 
-    /// Removes the handler: it takes nothing any more, and what it has taken it is told yet
-    /// (client-go `RemoveEventHandler`): a call that runs, a change that its filter looks at. That
-    /// an object has another in its place is two notifications, a deletion and an addition, taken
-    /// at once.
+    /// Removes the handler, without waiting (client-go `RemoveEventHandler`). It takes no more
+    /// changes; a change that it has taken is still delivered, such as a running call, or a change
+    /// that its filter checks. The replacement of an object by another is two notifications, a
+    /// deletion and an addition, that are taken at once.
     pub fn detach(&self) {
         self.feed.remove();
         if let Some(distributor) = self.distributor.upgrade() {
@@ -66,25 +66,25 @@ impl<K: Send + Sync + 'static> Registration<K> {
         }
     }
 
-    /// Waits until the handler is removed, or its informer stopped, and no call runs any more. Of a
-    /// [`Subscription`](super::Subscription), which runs no calls, only the first.
+    /// Waits until the handler is removed, or its informer stopped, and no call runs. For a
+    /// [`Subscription`](super::Subscription), which has no calls, it waits for the removal only.
     pub async fn ended(&self) {
         self.feed.ended().await;
     }
 
-    /// How many changes wait for the handler now: a gauge.
+    /// Returns how many changes wait for the handler, as a gauge.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.feed.depth()
     }
 
-    /// How many waited for it at most, ever.
+    /// Returns the largest number of changes that ever waited for the handler.
     #[must_use]
     pub fn high_water(&self) -> usize {
         self.feed.high_water()
     }
 
-    /// For how long the oldest of them waits.
+    /// Returns for how long the oldest waiting change has waited.
     #[must_use]
     pub fn age(&self) -> Option<Duration> {
         self.feed.age()

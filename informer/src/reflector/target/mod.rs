@@ -1,7 +1,7 @@
-//! What a reflector feeds, behind one trait.
+//! The queue or store that a reflector writes to, behind one trait.
 //!
 //! * `pieces.rs`: a queue of deltas, which takes a relist in pieces.
-//! * `whole.rs`: everything else takes it as a whole.
+//! * `whole.rs`: all other targets, which take a relist as a whole.
 
 mod pieces;
 mod whole;
@@ -15,51 +15,52 @@ use futures_util::future::BoxFuture;
 
 pub use whole::Plain;
 
-/// Anything that a reflector can feed.
+/// A queue or store that a reflector can write to.
 ///
-/// A [`DeltaFifo`](deltafifo::DeltaFifo) gets a relist in pieces, so that nothing is decoded that
-/// did not change, and consumers have the first page while the last is on its way. Everything else
-/// gets it as a whole: an [`InOrderFifo`](deltafifo::InOrderFifo), and any
+/// A [`DeltaFifo`](deltafifo::DeltaFifo) gets a relist in pieces, so that unchanged objects are
+/// not decoded, and consumers have the first page before the last one has come. All other targets
+/// get it as a whole: an [`InOrderFifo`](deltafifo::InOrderFifo), and any
 /// [`Store`](deltafifo::Store) by [`Plain`].
 ///
 /// # Keys of a function of yours
 ///
-/// Of an object that cannot be read, or that your function gives no key, nothing but its name is
-/// known. Where keys are names ([`KeyFunc::meta_namespace`](deltafifo::KeyFunc::meta_namespace))
-/// that is its key, and what is known under it stays. Where they are not
-/// ([`KeyFunc::custom`](deltafifo::KeyFunc::custom)), the key is that of an object of this name:
-/// it is looked for once a relist, and for each deletion of a watch that cannot be read, by a look
-/// at all objects. A `DeltaFifo` looks at what is queued and at [its
-/// store](deltafifo::DeltaFifo::store), an `InOrderFifo` at its store only. What is in neither
-/// place is taken for gone by a relist, and for never known by a deletion: in an `InOrderFifo`
-/// what is still queued; in a `DeltaFifo` what a handler has in hand and has not applied, and,
-/// over known objects elsewhere, all that is not queued.
+/// Only the name is known of an object that cannot be decoded, or for which the key function
+/// fails. If keys are names ([`KeyFunc::meta_namespace`](deltafifo::KeyFunc::meta_namespace)), the
+/// name is the key, and the known object stays. With custom keys
+/// ([`KeyFunc::custom`](deltafifo::KeyFunc::custom)) the key is that of a known object of this
+/// name. It is searched among all objects, once per relist, and for each deletion of a watch that
+/// cannot be decoded. A `DeltaFifo` searches the queued objects and [its
+/// store](deltafifo::DeltaFifo::store), an `InOrderFifo` its store only. An object that is in
+/// neither place is deleted by a relist, and counts as unknown for a deletion. In an `InOrderFifo`
+/// these are objects that are still queued; in a `DeltaFifo` objects that a handler has taken and
+/// not applied, and, over known objects elsewhere, all that are not queued.
 pub trait Target<K>: Send + Sync + 'static {
     /// Begins a relist.
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>>;
 
-    /// A new object.
+    /// Offers a new object.
     ///
     /// # Errors
-    /// It was not stored, or not completely: see [`ReflectorStore`](deltafifo::ReflectorStore).
+    /// The object was not stored, or only in part: see
+    /// [`ReflectorStore`](deltafifo::ReflectorStore).
     fn add(&self, object: Arc<K>) -> Result<(), StoreError>;
 
-    /// A changed object.
+    /// Offers a changed object.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
     fn update(&self, object: Arc<K>) -> Result<(), StoreError>;
 
-    /// An object is gone.
+    /// Offers a deletion.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
     fn delete(&self, object: DeltaObject<K>) -> Result<(), StoreError>;
 
-    /// Everything up to `version` has been told.
+    /// Declares that everything up to `version` has been offered.
     fn bookmark(&self, version: &str);
 
-    /// Tells of everything known once more.
+    /// Resyncs every known object.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
@@ -68,76 +69,73 @@ pub trait Target<K>: Send + Sync + 'static {
     /// Waits until there is room.
     ///
     /// # Errors
-    /// [`Closed`]: nobody takes anything any more.
+    /// [`Closed`]: the queue is closed.
     fn ready(&self) -> BoxFuture<'_, Result<(), Closed>>;
 
-    /// Waits until nobody takes anything any more.
+    /// Waits until the queue is closed.
     fn closed(&self) -> BoxFuture<'_, Closed>;
 
-    /// The key of the object that is called `namespace/name`, or `name`: for one of which nothing
-    /// but that can be read. None when keys are not names, and no such object is found.
+    /// Returns the key of the object named `namespace/name`, or `name`, of which nothing else can
+    /// be decoded. `None` if keys are not names, and no such object is found.
     fn key_of_named<'a>(&self, name: &'a str) -> Option<Cow<'a, str>>;
 }
 
-/// A relist in progress. Dropped, it is abandoned: nothing is deleted. A name here is
+/// A relist in progress. If it is dropped, it is abandoned, and deletes nothing. A name here is
 /// `namespace/name`, or `name`.
 pub trait Pieces<K>: Send + 'static {
-    /// About how many objects are to come in all.
+    /// Announces about how many objects come in all.
     fn expect(&mut self, objects: usize);
 
-    /// Of each listed (name, version), whether the object is needed.
+    /// Returns for each listed (name, version) whether the object is needed.
     ///
     /// # Errors
     /// [`RelistError::Superseded`].
     fn probe(&mut self, listed: &[(&str, &str)]) -> Result<Vec<bool>, RelistError>;
 
-    /// Takes the objects that were needed, in list order, with their names. What is refused comes
-    /// back.
+    /// Takes the needed objects, in list order, with their names. Returns the refused ones.
     ///
     /// # Errors
     /// [`RelistError::Superseded`].
     fn offer(&mut self, names: &[&str], objects: Vec<Arc<K>>) -> Result<Vec<Refused>, RelistError>;
 
-    /// An object that was listed, perhaps, is gone again. None: of what is called `name` nothing
-    /// but that can be read.
+    /// Deletes an object that may have been listed. `None` if nothing but the name can be decoded.
     ///
     /// # Errors
-    /// [`StoreError::Relist`]. Any other says why the object was refused: what is called `name` is
-    /// deleted all the same.
+    /// [`StoreError::Relist`]. With any other error the object was refused, and is still deleted
+    /// by its name.
     fn delete(&mut self, name: &str, object: Option<DeltaObject<K>>) -> Result<(), StoreError>;
 
-    /// What is called `name` is listed, but its object cannot be had: what is known of it stays as
-    /// it is.
+    /// Keeps the known object of `name`, which is listed, but cannot be had.
     ///
     /// # Errors
     /// [`RelistError::Superseded`].
     fn keep(&mut self, name: &str) -> Result<(), RelistError>;
 
-    /// Makes the commit delete nothing: an object is listed whose name is not known, so that any
-    /// object that is not listed may be it. Returns whether this is possible; if not, which is the
-    /// default, the list is given up.
+    /// Makes the commit delete nothing, because an object is listed whose name is not known, and
+    /// any object that is not listed may be it. Returns whether the target can do this; if not,
+    /// which is the default, the list is abandoned.
     fn keep_unlisted(&mut self) -> bool {
         false
     }
 
-    /// Makes the relist take every object, also one of the version that is stored: versions of
-    /// before do not compare with those of this list. A target that never skips an object has
-    /// nothing to do.
+    /// Makes the relist take every object, even one of the stored version, because earlier
+    /// versions do not compare with those of this list. A target that never skips objects does
+    /// nothing.
     fn ignore_versions(&mut self) {}
 
-    /// Ends the relist: what was not listed is gone. Of what is refused only now the reasons come
-    /// back; each says which object it is about.
+    /// Ends the relist, and deletes objects that were not listed. Returns the errors of objects
+    /// that are refused only now; each names its object.
     ///
     /// # Errors
-    /// Nothing is deleted, or not everything is stored: the error says which.
+    /// Nothing was deleted, or not everything was stored, as the error says.
     fn commit(self: Box<Self>, version: &str) -> Result<Vec<StoreError>, StoreError>;
 }
 
 /// Names with their keys.
 type Named<'n> = Vec<(&'n str, Cow<'n, str>)>;
 
-/// The keys of objects that are called so. Where keys are not names, only those of `pending` and
-/// stored objects are found.
+/// Returns the keys of objects with these names. If keys are not names, only `pending` and stored
+/// objects are found.
 fn keys_of_named<'n, K, M: Meta<K>>(
     names: impl IntoIterator<Item = &'n str>,
     pending: impl FnOnce() -> Vec<Arc<K>>,
@@ -152,7 +150,7 @@ fn keys_of_named<'n, K, M: Meta<K>>(
     if names.is_empty() {
         return Vec::new();
     }
-    // Keys of a function of yours: only a look at every object tells, but one look for all names.
+    // Custom keys are found by a scan of all objects, one for all names.
     let mut found = Named::new();
     let mut look = |object: &K| {
         let (namespace, name) = (keys.meta().namespace(object), keys.meta().name(object).unwrap_or_default());
@@ -162,7 +160,7 @@ fn keys_of_named<'n, K, M: Meta<K>>(
         };
         found.extend(name.and_then(|name| Some((*name, keys.key(object).ok()?.into()))));
     };
-    // In this order: what is pending may be stored meanwhile.
+    // In this order, because a pending object may be stored in between.
     for object in pending() {
         look(&object);
     }
@@ -170,12 +168,12 @@ fn keys_of_named<'n, K, M: Meta<K>>(
     found
 }
 
-/// The deletion of what is under `key`, of which nothing else can be read.
+/// Creates the deletion of an object of which only the key is known.
 pub(super) fn tombstone<K>(key: &str) -> DeltaObject<K> {
     DeltaObject::from(DeletedFinalStateUnknown { key: key.into(), obj: None })
 }
 
-/// The deletion of what is called so, of which nothing else can be read.
+/// Creates the deletion of an object of which only the name is known.
 pub(super) fn gone<K: 'static>(target: &dyn Target<K>, name: &str) -> Option<DeltaObject<K>> {
     target.key_of_named(name).map(|key| tombstone(&key))
 }

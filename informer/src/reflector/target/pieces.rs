@@ -28,7 +28,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for DeltaFifo<K, M> {
     }
 
     fn bookmark(&self, version: &str) {
-        // Not tracked, or not a number: then nobody waits for it.
+        // The queue does not track, or the version is not a number: then no caller waits for it.
         let _ = self.bookmark(version);
     }
 
@@ -50,7 +50,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for DeltaFifo<K, M> {
     }
 }
 
-/// The newest object of each pending key.
+/// Returns the newest object of each pending key.
 fn queued<K: Send + Sync, M: Meta<K>>(fifo: &DeltaFifo<K, M>) -> Vec<Arc<K>> {
     fifo.list().into_iter().filter_map(|newest| newest.object.object().cloned()).collect()
 }
@@ -58,9 +58,9 @@ fn queued<K: Send + Sync, M: Meta<K>>(fifo: &DeltaFifo<K, M>) -> Vec<Arc<K>> {
 struct InPieces<K: Send + Sync + 'static, M: Meta<K>> {
     relist: Relist<'static, K, M>,
     fifo: Arc<DeltaFifo<K, M>>,
-    /// Names of what is listed, and cannot be had.
+    /// The names of listed objects that cannot be had.
     kept: HashSet<Box<str>>,
-    /// Names of what is gone again, and whose keys are to be found.
+    /// The names of deleted objects whose keys have to be searched.
     gone: HashSet<Box<str>>,
 }
 

@@ -1,4 +1,4 @@
-//! Targets that take a relist as a whole: it is put together here.
+//! Targets that take a relist as a whole, which is collected here.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -27,7 +27,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
         Ok(self.delete(object)?)
     }
 
-    /// A bookmark tells nobody anything here.
+    /// Does nothing: an in-order queue does not track the applied version.
     fn bookmark(&self, _version: &str) {}
 
     fn resync(&self) -> Result<(), StoreError> {
@@ -51,9 +51,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
 /// Any [`Store`] as a target: an [`Indexer`](deltafifo::Indexer), an
 /// [`UndeltaStore`](deltafifo::UndeltaStore), a [`Fifo`](deltafifo::Fifo), …
 ///
-/// Its keys are to be `namespace/name`, or `name`: with others an object that cannot be decoded is
-/// taken for gone. What it refuses of a list is told to the error handler and
-/// [kept](Store::replace_keeping): as it is stored, if it is.
+/// Its keys must be `namespace/name`, or `name`; with other keys an object that cannot be decoded
+/// counts as deleted. An object of a list that the store refuses is reported, and
+/// [kept](Store::replace_keeping) as it is stored.
 pub struct Plain<S>(pub Arc<S>);
 
 impl<K: Send + Sync + 'static, S: Store<K> + 'static> Target<K> for Plain<S> {
@@ -94,17 +94,16 @@ impl<K: Send + Sync + 'static, S: Store<K> + 'static> Target<K> for Plain<S> {
     }
 }
 
-/// What takes a relist as a whole.
+/// A target that takes a relist as a whole.
 trait TakesWhole<K>: Target<K> {
-    /// Why it would not find a key for `object`, where keys are not names: then only its name can
-    /// be kept.
+    /// Fails if `object` has no key, where keys are not names. Then only its name can be kept.
     fn check_key(&self, object: &K) -> Result<(), KeyError>;
 
-    /// These are all objects, beside those called as in `kept`, which cannot be had. Why what is
-    /// refused is comes back.
+    /// Takes all objects, besides those named in `kept`, which cannot be had. Returns the errors
+    /// of refused objects.
     fn take(&self, list: Vec<Arc<K>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError>;
 
-    /// Takes a list beside which everything known stays, but for what is called as in `gone`.
+    /// Takes a list that deletes only the objects named in `gone`.
     fn take_keeping_unlisted(
         &self,
         list: Vec<Arc<K>>,
@@ -160,11 +159,11 @@ impl<K: Send + Sync + 'static, S: Store<K> + 'static> TakesWhole<K> for Plain<S>
     }
 }
 
-/// A relist that is put together.
+/// A relist that is being collected.
 struct Whole<K, S: ?Sized> {
-    /// Names, and their objects; without one it is kept.
+    /// The names with their objects. A name without an object is kept.
     list: Vec<(Box<str>, Option<Arc<K>>)>,
-    /// What was gone again, when the list was as long as that.
+    /// The deleted objects, each with the length of the list at the time.
     gone: HashMap<Box<str>, usize>,
     keeps_unlisted: bool,
     target: Arc<S>,
@@ -176,11 +175,11 @@ impl<K, S: ?Sized> Whole<K, S> {
     }
 }
 
-/// A relist that is given up is dropped by whoever waited for it, whom an object's drop must not
-/// end.
+/// An abandoned relist is dropped by the task that waited for it, which a panicking destructor
+/// must not end.
 impl<K, S: ?Sized> Drop for Whole<K, S> {
     fn drop(&mut self) {
-        // One by one: a second panic beside the first would end the process.
+        // One by one, because a second panic during the first would abort the process.
         for (_, object) in self.list.drain(..) {
             unharmed(|| drop(object));
         }
@@ -189,7 +188,7 @@ impl<K, S: ?Sized> Drop for Whole<K, S> {
 
 impl<K: Send + Sync + 'static, S: TakesWhole<K> + ?Sized> Pieces<K> for Whole<K, S> {
     fn expect(&mut self, objects: usize) {
-        // A server says so: beyond this it is not believed.
+        // The most objects that room is made for on the word of a server.
         self.list.reserve(objects.min(1 << 20).saturating_sub(self.list.len()));
     }
 

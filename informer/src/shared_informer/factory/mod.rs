@@ -24,11 +24,10 @@ use crate::{KubeListerWatcher, KubeMeta};
 pub use scope::Scope;
 use scope::name;
 
-/// What an informer is called in errors.
+/// The name of an informer in errors.
 type Name = String;
 
-/// One informer for each kind and [`Scope`], whoever asks for it, over one client. Cheap to
-/// clone.
+/// Holds one informer for each kind and [`Scope`], over one client. Cheap to clone.
 ///
 /// Informers that the factory has started run until they are stopped or [removed](Self::remove),
 /// or the factory is [shut down](Self::shutdown), also when it is dropped. A stopped informer is
@@ -61,7 +60,7 @@ pub struct SharedInformerFactory {
     informers: Arc<Mutex<Informers>>,
 }
 
-/// What is made of every object's metadata.
+/// The transform of the metadata of every object.
 type Transform = dyn Fn(&mut ObjectMeta) + Send + Sync;
 
 #[derive(Default)]
@@ -172,26 +171,25 @@ where
 }
 
 impl SharedInformerFactory {
-    /// A factory over `client`, of all namespaces, whose handlers want no resyncs.
+    /// Creates a factory over `client`, of all namespaces, without resyncs.
     #[must_use]
     pub fn new(client: Client) -> Self {
         let informers = Arc::default();
         Self { client, scope: Scope::all(), resync: None, transform: None, name: String::new(), informers }
     }
 
-    /// The resync period of handlers that do not say theirs (client-go `defaultResync`); 0 is
-    /// never. For informers made after it.
+    /// Sets the resync period of handlers that do not set their own (client-go `defaultResync`); 0
+    /// means never. Applies to informers that are made later.
     #[must_use]
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// Changes the metadata of every object of whatever kind before it is stored (client-go
-    /// `WithTransform`): to leave out what nobody reads, such as managed fields. It must leave
-    /// name and namespace as they are. What belongs to one kind only:
-    /// [`SharedInformerBuilder::transform`], which takes the place of this. For informers made
-    /// after it.
+    /// Sets a function that changes the metadata of every object of any kind before it is stored
+    /// (client-go `WithTransform`), for example to drop managed fields. It must not change name
+    /// and namespace. For one kind only, use [`SharedInformerBuilder::transform`], which replaces
+    /// this. Applies to informers that are made later.
     ///
     /// ```
     /// # use deltafifo_informer::shared_informer::SharedInformerFactory;
@@ -206,16 +204,16 @@ impl SharedInformerFactory {
     }
 
     /// Names the informers, and gives them [metrics](crate::metrics) (client-go
-    /// `WithInformerName`); to the name of one whose scope has a query that is added, as
-    /// `?labelSelector=app%3Dweb`. For informers made after it.
+    /// `WithInformerName`). If a scope has a query, it is appended to the name, as
+    /// `?labelSelector=app%3Dweb`. Applies to informers that are made later.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Adds to the query of every list and watch (client-go `WithTweakListOptions`). For informers
-    /// made after it.
+    /// Adds to the query of every list and watch (client-go `WithTweakListOptions`). Applies to
+    /// informers that are made later.
     #[must_use]
     pub fn query(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.scope = self.scope.query(key, value);
@@ -239,12 +237,12 @@ impl SharedInformerFactory {
         self.informer_with(&(), scope, |builder| builder)
     }
 
-    /// The same of a kind that is known at run time only, and with what `choose` chooses if it is
-    /// made now: indexes, a transform, a queue, an error handler.
+    /// Returns the informer of a kind that is known at run time only. If this call makes it,
+    /// `choose` configures it: indexes, a transform, a queue, an error handler.
     ///
     /// # Errors
     /// [`FactoryError::ShutDown`]; [`FactoryError::Query`] if a parameter of the scope's and the
-    /// factory's query is refused; [`FactoryError::Build`] when an index's name is given twice.
+    /// factory's query is refused; [`FactoryError::Build`] if the name of an index is given twice.
     pub fn informer_with<K>(
         &self,
         types: &K::DynamicType,
@@ -270,7 +268,7 @@ impl SharedInformerFactory {
         }
         if let Some(transform) = self.transform.clone() {
             builder = builder.transform(move |mut object| {
-                // Nobody else has it yet.
+                // No other thread has it yet.
                 transform(Arc::make_mut(&mut object).meta_mut());
                 Ok(object)
             });
@@ -278,7 +276,7 @@ impl SharedInformerFactory {
         if !self.name.is_empty() {
             builder = builder.name(informers_name);
         }
-        // With nothing locked: it is user code that chooses.
+        // With nothing locked: `choose` is user code.
         let informer = choose(builder).build()?;
         let made = Made { informer: Box::new(informer.clone()), runs: Arc::new(informer.clone()), task: None };
         let mut informers = self.informers.lock();
@@ -305,7 +303,8 @@ impl SharedInformerFactory {
         ((TypeId::of::<K>(), name::<K>(types, &scope)), scope)
     }
 
-    /// A lister of a kind and scope, of the informer that [`informer`](Self::informer) gives.
+    /// Returns a lister of the informer that [`informer`](Self::informer) returns for the kind and
+    /// scope.
     ///
     /// # Errors
     /// As for [`informer`](Self::informer).
@@ -316,9 +315,9 @@ impl SharedInformerFactory {
         Ok(self.informer(scope)?.lister())
     }
 
-    /// Runs what does not run yet, each in a task (client-go `Start`). Informers that are made
-    /// later, also in the place of stopped ones, need another call. After a
-    /// [shutdown](Self::shutdown) it does nothing.
+    /// Runs each informer that does not run yet in a task (client-go `Start`). Informers that are
+    /// made later, also in the place of stopped ones, need another call. Does nothing after a
+    /// [shutdown](Self::shutdown).
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -333,9 +332,9 @@ impl SharedInformerFactory {
     /// Removes the informer of a kind and scope, stops it, and waits until none of its handlers
     /// is called any more. Returns whether there was one (client-go has none).
     ///
-    /// Everybody who shares the informer loses it: its handlers end, controllers over it shut
-    /// down, its listers stay as they are. Its store is freed with the last handle of it; its
-    /// gauges are 0. The next call of [`informer`](Self::informer) makes a new one.
+    /// All users of the informer lose it: its handlers end, controllers over it shut down, and its
+    /// listers no longer change. Its store is freed with its last handle; its gauges become 0. The
+    /// next call of [`informer`](Self::informer) makes a new one.
     ///
     /// Nothing happens before the future is polled. If it is dropped after that the informer is
     /// removed, and stops without being waited for. As with [`SharedInformer::stop`] do not wait

@@ -7,6 +7,7 @@ use crate::engine::sync::{Arc, AtomicU32, Ordering, assert_none_held, mutant};
 use crate::error::ScopeError;
 use crate::store::applied::Point;
 use crate::version::ResourceVersion;
+use crate::{KeyFunc, Meta};
 
 type Contains = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
@@ -40,8 +41,16 @@ impl KeyScope {
         &self.name
     }
 
-    pub(crate) fn is_namespace(&self) -> bool {
+    fn is_namespace(&self) -> bool {
         self.contains.is_none()
+    }
+
+    /// Fails if the scope is a namespace, and the keys of the queue do not tell it.
+    pub(crate) fn check_keys<T, M: Meta<T>>(&self, keys: &KeyFunc<T, M>) -> Result<(), ScopeError> {
+        if self.is_namespace() && !keys.is_meta_namespace() {
+            return Err(ScopeError::NeedsNames { scope: self.name.to_string() });
+        }
+        Ok(())
     }
 
     fn contains(&self, key: &str) -> bool {
@@ -111,6 +120,15 @@ impl Within {
     pub(crate) fn contains(&self, key: &str) -> bool {
         let lies_in = |scope: &ScopeId| scope.0.scope.contains(key);
         lies_in(&self.scope) && !self.rivals.iter().any(lies_in)
+    }
+
+    /// Fails for a key that a relist of the scope must not list, with the error that `refused`
+    /// makes of the key and the name of the scope.
+    pub(crate) fn check<E>(&self, key: &str, refused: impl FnOnce(String, String) -> E) -> Result<(), E> {
+        if self.contains(key) {
+            return Ok(());
+        }
+        Err(refused(key.to_owned(), self.scope.name().to_owned()))
     }
 
     /// Whether no predicate has to be asked.

@@ -89,9 +89,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ) -> Result<(), StoreError> {
         let mut key = KeyBuf::new();
         self.core.keys.write_source(&KeySource::from(&object), &mut key)?;
-        if let Some(within) = within.filter(|within| !within.contains(as_str(&key))) {
-            let (key, scope) = (as_str(&key).to_owned(), within.scope.name().to_owned());
-            return Err(RelistError::OutOfScope { key, scope }.into());
+        if let Some(within) = within {
+            within.check(as_str(&key), |key, scope| RelistError::OutOfScope { key, scope })?;
         }
         let (deletion, done) = match self.deletion(object, &key) {
             Ok(None) => return Ok(()),

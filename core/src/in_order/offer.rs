@@ -220,13 +220,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
 
 /// Fails for a key that does not belong to the scope of a relist.
 fn check_scope(within: Option<&Within>, key: &str) -> Result<(), OfferError> {
-    match within {
-        Some(within) if !within.contains(key) => {
-            let scope = within.scope.name().to_owned();
-            Err(OfferError::OutOfScope { key: key.to_owned(), scope })
-        }
-        _ => Ok(()),
-    }
+    let Some(within) = within else { return Ok(()) };
+    within.check(key, |key, scope| OfferError::OutOfScope { key, scope })
 }
 
 /// Refuses all objects of a relist of the whole queue, because the queue has scopes.

@@ -42,9 +42,7 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// # Panics
     /// If the predicate of a scope panics.
     pub fn add_scope(&self, scope: KeyScope) -> Result<ScopeId, ScopeError> {
-        if scope.is_namespace() && !self.core.keys.is_meta_namespace() {
-            return Err(ScopeError::NeedsNames { scope: scope.name().to_owned() });
-        }
+        scope.check_keys(&self.core.keys)?;
         let rivals = self.scopes.lock().rivals(&scope);
         if !rivals.is_empty() {
             check_common_keys(&scope, &rivals, self.core.known().map(|(key, _)| key))?;

@@ -47,6 +47,13 @@ impl Last {
         self.generation = self.generation.checked_add(1).ok_or(Unbegun::Exhausted)?;
         Ok(self.generation)
     }
+
+    /// The keys and the generation of the next relist of a scope.
+    fn next_of(&mut self, scope: &ScopeId) -> Result<(Within, u32), Unbegun> {
+        let unknown = || Unbegun::UnknownScope(scope.name().to_owned());
+        let within = self.scopes.within(scope).ok_or_else(unknown)?;
+        Ok((within, self.next_generation()?))
+    }
 }
 
 impl Relists {
@@ -105,9 +112,7 @@ impl Relists {
         ready: impl FnOnce(u32, u32),
     ) -> Result<(u32, bool, Within), Unbegun> {
         let mut last = self.last.lock();
-        let unknown = || Unbegun::UnknownScope(scope.name().to_owned());
-        let within = last.scopes.within(scope).ok_or_else(unknown)?;
-        let generation = last.next_generation()?;
+        let (within, generation) = last.next_of(scope)?;
         self.supersede(scope, generation, wait, ready);
         Ok((generation, last.scopes.is_awaited(scope), within))
     }
@@ -134,9 +139,7 @@ impl Relists {
         ready: impl FnOnce(u32, u32),
     ) -> Result<(u32, Within, bool), Unbegun> {
         let mut last = self.last.lock();
-        let unknown = || Unbegun::UnknownScope(scope.name().to_owned());
-        let within = last.scopes.within(scope).ok_or_else(unknown)?;
-        let generation = last.next_generation()?;
+        let (within, generation) = last.next_of(scope)?;
         let completes = last.scopes.remove(scope);
         self.supersede(scope, generation, wait, ready);
         Ok((generation, within, completes))

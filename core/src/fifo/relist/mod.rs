@@ -276,13 +276,8 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
 
     /// Fails for a key that does not belong to the scope of this relist.
     fn check_scope(&self, key: &str) -> Result<(), RelistError> {
-        match &self.course.within {
-            Some(within) if !within.contains(key) => {
-                let scope = within.scope.name().to_owned();
-                Err(RelistError::OutOfScope { key: key.to_owned(), scope })
-            }
-            _ => Ok(()),
-        }
+        let Some(within) = &self.course.within else { return Ok(()) };
+        within.check(key, |key, scope| RelistError::OutOfScope { key, scope })
     }
 
     /// Makes room for about `objects` keys in all, as a hint (see `remainingItemCount` of a LIST).
@@ -334,9 +329,9 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
             let mut key = KeyBuf::new();
             // The join refuses objects without a key.
             let has_key = self.fifo.core.keys.write(&object, &mut key).is_ok();
-            if has_key && !within.contains(as_str(&key)) {
-                let (key, scope) = (as_str(&key).to_owned(), within.scope.name().to_owned());
-                refused.push(Refused { index, source: OfferError::OutOfScope { key, scope } });
+            let outside = |key, scope| OfferError::OutOfScope { key, scope };
+            if has_key && let Err(source) = within.check(as_str(&key), outside) {
+                refused.push(Refused { index, source });
                 continue;
             }
             inside.push(object);

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use criterion::measurement::WallTime;
-use criterion::{Bencher, BenchmarkGroup, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use criterion::{
+    Bencher, BenchmarkGroup, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
+};
 use deltafifo_bench::data::{Generated, Object, ObjectAccess, Plan, build};
 use deltafifo_bench::engines::dashmap::DashMapEngine;
 use deltafifo_bench::engines::deltafifo::DeltaFifoEngine;
@@ -143,8 +145,18 @@ fn measure<E: ListEngine<Object, List = Vec<Arc<Object>>>>(
 }
 
 fn one_key(criterion: &mut Criterion) {
-    compare(&mut rounds_of(criterion, "update, known and idle"), update_idle, update_idle, update_idle);
-    compare(&mut rounds_of(criterion, "update, pending"), update_pending, update_pending, update_pending);
+    compare(
+        &mut rounds_of(criterion, "update, known and idle"),
+        update_idle,
+        update_idle,
+        update_idle,
+    );
+    compare(
+        &mut rounds_of(criterion, "update, pending"),
+        update_pending,
+        update_pending,
+        update_pending,
+    );
     compare(&mut rounds_of(criterion, "pop and apply, one by one"), pop, pop, pop);
 }
 
@@ -157,13 +169,26 @@ fn rounds_of<'a>(criterion: &'a mut Criterion, operation: &str) -> BenchmarkGrou
 fn whole_list(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("relist of 100,000 known objects");
     // Flat, since an iteration is long.
-    group.throughput(Throughput::Elements(KNOWN as u64)).sampling_mode(SamplingMode::Flat).sample_size(20);
+    group
+        .throughput(Throughput::Elements(KNOWN as u64))
+        .sampling_mode(SamplingMode::Flat)
+        .sample_size(20);
     compare(&mut group, relist, relist, relist);
     let skip = DeltaFifoEngine::<_, _, true>::new(ObjectAccess);
     measure(&mut group, EngineName::DeltaFifoSkip.name(), &skip, relist);
-    measure(&mut group, EngineName::DeltaFifoOneThread.name(), &DeltaFifo::one_thread(ObjectAccess), relist);
+    measure(
+        &mut group,
+        EngineName::DeltaFifoOneThread.name(),
+        &DeltaFifo::one_thread(ObjectAccess),
+        relist,
+    );
     measure(&mut group, "floor, in order", &Floor::<_, _, InOrder>::new(ObjectAccess), relist);
-    measure(&mut group, "floor, partitioned", &Floor::<_, _, Partitioned>::new(ObjectAccess), relist);
+    measure(
+        &mut group,
+        "floor, partitioned",
+        &Floor::<_, _, Partitioned>::new(ObjectAccess),
+        relist,
+    );
 }
 
 criterion_group!(benches, one_key, whole_list);

@@ -43,7 +43,9 @@ fn keys() -> Vec<String> {
 }
 
 fn idle() -> Filled {
-    let store = Indexer::builder(KeyFunc::meta_namespace(ObjectAccess)).build().expect("no index is given twice");
+    let store = Indexer::builder(KeyFunc::meta_namespace(ObjectAccess))
+        .build()
+        .expect("no index is given twice");
     let filled = Filled { fifo: DeltaFifo::over(store).build(), known: objects() };
     filled.fifo.replace(filled.known.clone(), "1").expect("every object has a name");
     filled.pop_batches();

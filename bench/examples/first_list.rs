@@ -77,14 +77,19 @@ fn measure(way: Way, objects: u64) -> Result<(), Box<dyn Error>> {
     let known = fifo.store().list_keys().len();
     let mib = peak() >> 20;
     let name = way.to_possible_value().ok_or("a way has a name")?;
-    println!("{:<8} {known} pods known, peak {mib} MiB, {:.1} s", name.get_name(), from.elapsed().as_secs_f64());
+    println!(
+        "{:<8} {known} pods known, peak {mib} MiB, {:.1} s",
+        name.get_name(),
+        from.elapsed().as_secs_f64()
+    );
     Ok(())
 }
 
 fn direct(server: &ApiServer, fifo: &Queue, objects: u64) -> Result<(), Box<dyn Error>> {
     for number in 0..objects {
         let (namespace, name) = name(number);
-        let pod = server.get(&Resource::pods(), &namespace, &name).ok_or("a pod that was generated")?;
+        let pod =
+            server.get(&Resource::pods(), &namespace, &name).ok_or("a pod that was generated")?;
         fifo.add(Arc::new(serde_json::from_slice(&serde_json::to_vec(&pod)?)?))?;
         fifo.pop()?.apply(|_| ())?;
     }
@@ -92,7 +97,11 @@ fn direct(server: &ApiServer, fifo: &Queue, objects: u64) -> Result<(), Box<dyn 
 }
 
 #[tokio::main]
-async fn reflected(server: &ApiServer, fifo: &Arc<Queue>, streamed: bool) -> Result<(), Box<dyn Error>> {
+async fn reflected(
+    server: &ApiServer,
+    fifo: &Arc<Queue>,
+    streamed: bool,
+) -> Result<(), Box<dyn Error>> {
     let source = KubeListerWatcher::new::<Pod>(server.client(), &(), None);
     let reflector = Reflector::builder(source, fifo.clone()).watch_list(streamed).build();
     tokio::spawn(async move { reflector.run().await });

@@ -16,7 +16,9 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: Cap<MiMalloc> = Cap::new(MiMalloc, usize::MAX);
 
 fn keys() -> KeyFunc<u64, NoMeta> {
-    KeyFunc::custom(NoMeta, |number: &u64| Ok(format!("namespace-{}/object-{number}", number % 500)))
+    KeyFunc::custom(NoMeta, |number: &u64| {
+        Ok(format!("namespace-{}/object-{number}", number % 500))
+    })
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,13 +27,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("| | stored | after the deletions | empty store |");
     println!("| --- | --- | --- | --- |");
     row("namespace index (one value)", objects, Indexer::builder(keys()))?;
-    let by_node = Indexer::builder(keys()).index("node", |number: &u64| Ok(vec![(number % 1000).to_string()]));
+    let by_node = Indexer::builder(keys())
+        .index("node", |number: &u64| Ok(vec![(number % 1000).to_string()]));
     row("and an index of 1,000 values", objects, by_node)?;
     let unique = Indexer::builder(keys()).index("uid", |number: &u64| Ok(vec![number.to_string()]));
     row("and an index of unique values", objects, unique)
 }
 
-fn row(name: &str, objects: u64, store: IndexerBuilder<u64, NoMeta>) -> Result<(), Box<dyn std::error::Error>> {
+fn row(
+    name: &str,
+    objects: u64,
+    store: IndexerBuilder<u64, NoMeta>,
+) -> Result<(), Box<dyn std::error::Error>> {
     let before = ALLOCATOR.allocated();
     let fifo = DeltaFifo::over(store.build()?).build();
     let empty = in_use_since(before);

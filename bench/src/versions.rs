@@ -7,7 +7,9 @@ const LOCK: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.l
 #[must_use]
 pub fn locked(dependency: &str) -> &'static str {
     let own = package("deltafifo-bench").find_map(|package| {
-        let line = package.lines().find_map(|line| line.trim().strip_prefix(&format!("\"{dependency} ")))?;
+        let line = package
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(&format!("\"{dependency} ")))?;
         line.split(['"', ' ']).next()
     });
     own.or_else(|| package(dependency).find_map(version)).unwrap_or("of unknown version")

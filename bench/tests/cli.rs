@@ -27,7 +27,8 @@ fn a_small_run_ends_with_tables_and_json() {
         "--objects 2000 --rounds 2 --seconds 0.2 --workload all --engine {engines} --json {}",
         json.display()
     ));
-    let (stdout, stderr) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert!(run.status.success(), "{stderr}");
     for word in [
         "mimalloc",
@@ -48,10 +49,15 @@ fn a_small_run_ends_with_tables_and_json() {
     for word in ["workqueue turns-1,", "workqueue backlog-4,", "workqueue workers-8x8,"] {
         assert_eq!(stdout.contains(word), cfg!(feature = "peers"), "{word:?} in {stdout}");
     }
-    let report: Value = serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
+    let report: Value =
+        serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
     let rows = report["rows"].as_array().expect("rows");
     for (workload, variants) in [("initial", 5), ("relist", 5 + 4), ("churn", 5)] {
-        assert_eq!(rows.iter().filter(|row| row["workload"] == workload).count(), variants, "{workload}");
+        assert_eq!(
+            rows.iter().filter(|row| row["workload"] == workload).count(),
+            variants,
+            "{workload}"
+        );
     }
     assert_eq!(rows.iter().filter(|row| row["workload"] == "events").count(), 4 * 12);
     assert_eq!(rows.iter().filter(|row| row["workload"] == "stall").count(), 4 * 16);
@@ -62,15 +68,25 @@ fn a_small_run_ends_with_tables_and_json() {
     assert_eq!(rows.iter().filter(|row| row["workload"] == "slow-handler").count(), 4 * 30);
     let taken: Vec<_> = rows.iter().filter(|row| row["workload"] == "workqueue").collect();
     let variants = if cfg!(feature = "peers") { 9 } else { 0 };
-    assert_eq!(taken.len(), 2 * variants, "deltafifo and mutex, by three shapes and three numbers of threads");
+    assert_eq!(
+        taken.len(),
+        2 * variants,
+        "deltafifo and mutex, by three shapes and three numbers of threads"
+    );
     assert!(taken.iter().all(|row| row["extra"]["taken"] == 2000), "{taken:?}");
     assert_eq!(rows.iter().filter(|row| row["workload"] == "memory").count(), 4 * 5);
     // To the largest sample, whichever percentiles there are.
     let curves = rows.iter().filter(|row| {
-        row["extra"]["curve"].as_array().is_some_and(|curve| curve.last().is_some_and(|last| last[0] == 1.0))
+        row["extra"]["curve"]
+            .as_array()
+            .is_some_and(|curve| curve.last().is_some_and(|last| last[0] == 1.0))
     });
     let distributions = 4 * (4 + 4 + 6) + 3 * 2;
-    assert_eq!(curves.count(), distributions, "one for each of stall, readers, slow-handler and queries");
+    assert_eq!(
+        curves.count(),
+        distributions,
+        "one for each of stall, readers, slow-handler and queries"
+    );
     assert!(rows.iter().all(|row| row["min"].as_f64() <= row["median"].as_f64()), "{rows:?}");
     assert!(report["machine"]["cores"].as_u64() > Some(0));
 }
@@ -87,9 +103,11 @@ fn a_store_without_a_queue_does_what_it_can() {
     let stderr = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{stderr}");
     assert!(stderr.contains("skipping floor"), "{stderr}");
-    let report: Value = serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
+    let report: Value =
+        serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
     let rows = report["rows"].as_array().expect("rows");
-    let memory: Vec<_> = rows.iter().filter(|row| row["workload"] == "memory").map(|row| &row["variant"]).collect();
+    let memory: Vec<_> =
+        rows.iter().filter(|row| row["workload"] == "memory").map(|row| &row["variant"]).collect();
     assert_eq!(memory, ["idle", "relist-peak"]);
     assert_eq!(rows.iter().filter(|row| row["workload"] == "readers").count(), 14);
     assert_eq!(rows.len(), 16);
@@ -99,8 +117,12 @@ fn a_store_without_a_queue_does_what_it_can() {
 #[test]
 fn child_without_owned_measures_the_plain_relist_only() {
     for (option, variants) in [("", 2), ("--without-owned", 1)] {
-        let run = relist(&format!("--child --engine mutex --workload relist --objects 100 {option}"));
-        let rows = String::from_utf8_lossy(&run.stdout).lines().filter(|line| line.starts_with("{\"row\"")).count();
+        let run =
+            relist(&format!("--child --engine mutex --workload relist --objects 100 {option}"));
+        let rows = String::from_utf8_lossy(&run.stdout)
+            .lines()
+            .filter(|line| line.starts_with("{\"row\""))
+            .count();
         assert_eq!(rows, variants, "{option}");
     }
 }
@@ -119,14 +141,20 @@ fn what_cannot_be_done_is_said() {
             "--engine abacus",
             "deltafifo-skip, deltafifo-1-thread, deltafifo-lane, deltafifo-single, mutex, dashmap, floor",
         ),
-        ("--workload nap", "initial, relist, churn, events, stall, readers, queries, slow-handler, workqueue, memory"),
+        (
+            "--workload nap",
+            "initial, relist, churn, events, stall, readers, queries, slow-handler, workqueue, memory",
+        ),
         ("--objects 0", "--objects"),
         ("--rounds 0", "--rounds"),
         ("--rounds 1000000000", "1..=1000"),
         ("--workload all,nap", "nap"),
         ("--engine floor --objects 1000000000000", "pass --objects"),
         ("--seconds 0", "--seconds"),
-        ("--engine floor --objects 10 --json no/such/directory.json --rounds 1", "no/such/directory.json"),
+        (
+            "--engine floor --objects 10 --json no/such/directory.json --rounds 1",
+            "no/such/directory.json",
+        ),
         ("--child", "--engine"),
         ("--from no-such-file --json no/such.json", "no-such-file"),
         ("--from some.json --rounds 2", "--rounds"),
@@ -173,7 +201,11 @@ fn options_that_need_peers_are_refused_in_one_line() {
         let stderr = String::from_utf8_lossy(&run.stderr);
         let (name, value) = option.split_once(' ').expect("an option and its value");
         let value = value.rsplit(',').next().expect("the last one needs peers");
-        let what = if matches!(name, "--workload" | "--engine") { format!("{name} {value}") } else { name.to_owned() };
+        let what = if matches!(name, "--workload" | "--engine") {
+            format!("{name} {value}")
+        } else {
+            name.to_owned()
+        };
         assert_eq!(stderr, format!("relist: {what} needs the feature `peers`: {command}\n"));
         assert_eq!(run.status.code(), Some(1), "{option}");
     }
@@ -189,11 +221,25 @@ fn a_report_is_the_same_when_it_is_made_again_from_its_rows() {
     ));
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let stdout = String::from_utf8_lossy(&run.stdout).into_owned();
-    assert!(stdout.contains("relist, 300 objects") && stdout.contains("initial, 500 objects"), "{stdout}");
-    let from = relist(&format!("--from {} --report {}", first.join("rows.json").display(), again.display()));
+    assert!(
+        stdout.contains("relist, 300 objects") && stdout.contains("initial, 500 objects"),
+        "{stdout}"
+    );
+    let from = relist(&format!(
+        "--from {} --report {}",
+        first.join("rows.json").display(),
+        again.display()
+    ));
     assert!(from.status.success(), "{}", String::from_utf8_lossy(&from.stderr));
     assert_eq!(String::from_utf8_lossy(&from.stdout), stdout);
-    for file in ["index.html", "rows.json", "relist.svg", "initial.svg", "growth-relist.svg", "growth-initial.svg"] {
+    for file in [
+        "index.html",
+        "rows.json",
+        "relist.svg",
+        "initial.svg",
+        "growth-relist.svg",
+        "growth-initial.svg",
+    ] {
         let read = |directory: &Path| fs::read_to_string(directory.join(file)).expect(file);
         assert_eq!(read(&first), read(&again), "{file}");
     }
@@ -204,7 +250,10 @@ fn a_report_is_the_same_when_it_is_made_again_from_its_rows() {
 fn where_a_report_cannot_be_written_nothing_is_measured() {
     let file = scratch("a-file");
     fs::write(&file, "").expect("it can be written");
-    let run = relist(&format!("--objects 10 --rounds 1 --engine floor --report {}", file.join("report").display()));
+    let run = relist(&format!(
+        "--objects 10 --rounds 1 --engine floor --report {}",
+        file.join("report").display()
+    ));
     let stderr = String::from_utf8_lossy(&run.stderr);
     assert!(!run.status.success() && stderr.contains("a-file/report"), "{stderr}");
     assert!(!stderr.contains("round 1/1"), "{stderr}");
@@ -216,7 +265,9 @@ fn what_was_measured_before_an_interrupt_is_written() {
     for of_a_terminal in [false, true] {
         let json = scratch("interrupted.json");
         let mut command = Command::new(env!("CARGO_BIN_EXE_relist"));
-        command.args("--objects 500 --rounds 1000 --engine floor,deltafifo --workload relist".split(' '));
+        command.args(
+            "--objects 500 --rounds 1000 --engine floor,deltafifo --workload relist".split(' '),
+        );
         command.arg("--json").arg(&json);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().expect("the tool starts");
@@ -225,7 +276,8 @@ fn what_was_measured_before_an_interrupt_is_written() {
         let begins = |line: &String| line.starts_with("round 1/1000: deltafifo");
         stderr.by_ref().map_while(Result::ok).find(begins).expect("a second turn");
         let to = if of_a_terminal { format!("-{}", child.id()) } else { child.id().to_string() };
-        let sent = Command::new("kill").args(["-INT", "--", &to]).status().expect("there is a kill");
+        let sent =
+            Command::new("kill").args(["-INT", "--", &to]).status().expect("there is a kill");
         assert!(sent.success());
         let said = stderr.map_while(Result::ok).collect::<Vec<_>>().join("\n");
         let mut stdout = String::new();
@@ -235,12 +287,24 @@ fn what_was_measured_before_an_interrupt_is_written() {
         assert_eq!(status.code(), Some(130), "{said}");
         assert!(said.contains("interrupted"), "{said}");
         assert!(stdout.contains("relist, 500 objects"), "{stdout}");
-        let written: Value = serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
-        assert!(written["rows"].as_array().is_some_and(|rows| rows.iter().any(|row| row["engine"] == "floor")));
+        let written: Value =
+            serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
+        assert!(
+            written["rows"]
+                .as_array()
+                .is_some_and(|rows| rows.iter().any(|row| row["engine"] == "floor"))
+        );
         assert_eq!(written["runs"][0]["complete"], false);
         let not_run = written["runs"][0]["not_run"].as_array().expect("turns");
-        assert!(not_run.iter().any(|turn| turn["engine"] == "deltafifo" && turn["workloads"][0] == "relist"));
-        assert!(stdout.contains("rounds") && stdout.contains("ended before it was complete"), "{stdout}");
+        assert!(
+            not_run
+                .iter()
+                .any(|turn| turn["engine"] == "deltafifo" && turn["workloads"][0] == "relist")
+        );
+        assert!(
+            stdout.contains("rounds") && stdout.contains("ended before it was complete"),
+            "{stdout}"
+        );
     }
 }
 
@@ -249,23 +313,34 @@ fn what_was_measured_before_an_interrupt_is_written() {
 fn a_child_that_is_killed_costs_its_turn_only() {
     let json = scratch("killed.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_relist"));
-    command.args("--objects 500 --rounds 1 --seconds 60 --engine deltafifo,floor --workload relist,stall".split(' '));
+    command.args(
+        "--objects 500 --rounds 1 --seconds 60 --engine deltafifo,floor --workload relist,stall"
+            .split(' '),
+    );
     command.arg("--json").arg(&json);
-    let tool = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the tool starts");
-    let stalling = iter::repeat_with(thread::yield_now).find_map(|()| stalling(tool.id())).expect("a child");
+    let tool =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the tool starts");
+    let stalling =
+        iter::repeat_with(thread::yield_now).find_map(|()| stalling(tool.id())).expect("a child");
     let sent = Command::new("kill").args(["-KILL", &stalling]).status().expect("there is a kill");
     assert!(sent.success());
     let run = tool.wait_with_output().expect("it ends");
 
-    let (stdout, stderr) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert_eq!(run.status.code(), Some(1), "{stderr}");
-    for said in ["FAILED: round 1/1: deltafifo, 500 objects: deltafifo was killed", "turns that failed: 1"] {
+    for said in
+        ["FAILED: round 1/1: deltafifo, 500 objects: deltafifo was killed", "turns that failed: 1"]
+    {
         assert!(stderr.contains(said), "{stderr}");
     }
     assert!(stdout.contains("A turn failed: round 1/1: deltafifo"), "{stdout}");
-    let written: Value = serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
+    let written: Value =
+        serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
     let rows = written["rows"].as_array().expect("rows");
-    let relist = |engine: &str| rows.iter().any(|row| row["engine"] == engine && row["workload"] == "relist");
+    let relist = |engine: &str| {
+        rows.iter().any(|row| row["engine"] == engine && row["workload"] == "relist")
+    };
     assert!(relist("floor"), "the other engine had its turn");
     assert!(relist("deltafifo"), "what it had told was complete");
     assert_eq!(written["runs"][0]["failed"].as_array().map(Vec::len), Some(1));
@@ -283,26 +358,44 @@ fn stalling(tool: u32) -> Option<String> {
 fn two_runs_become_one_report() {
     let [few, many, both] = ["few.json", "many.json", "joined.json"].map(scratch);
     for (objects, json) in [(300, &few), (600, &many)] {
-        let run = relist(&format!("--objects {objects} --rounds 1 --engine deltafifo,floor --json {}", json.display()));
+        let run = relist(&format!(
+            "--objects {objects} --rounds 1 --engine deltafifo,floor --json {}",
+            json.display()
+        ));
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     }
-    let joined = relist(&format!("--from {} --from {} --json {}", many.display(), few.display(), both.display()));
+    let joined = relist(&format!(
+        "--from {} --from {} --json {}",
+        many.display(),
+        few.display(),
+        both.display()
+    ));
     let stdout = String::from_utf8_lossy(&joined.stdout);
     assert!(joined.status.success(), "{}", String::from_utf8_lossy(&joined.stderr));
-    assert!(stdout.contains("relist, 300 objects") && stdout.contains("relist, 600 objects"), "{stdout}");
+    assert!(
+        stdout.contains("relist, 300 objects") && stdout.contains("relist, 600 objects"),
+        "{stdout}"
+    );
     assert!(!stdout.contains("WARNING"), "{stdout}");
 
     // What has been joined can be joined again, and nothing twice.
     assert!(relist(&format!("--from {}", both.display())).status.success());
     let twice = relist(&format!("--from {} {}", both.display(), few.display()));
     let stderr = String::from_utf8_lossy(&twice.stderr);
-    assert!(!twice.status.success() && stderr.contains("300 objects") && stderr.contains("few.json"), "{stderr}");
+    assert!(
+        !twice.status.success() && stderr.contains("300 objects") && stderr.contains("few.json"),
+        "{stderr}"
+    );
 
-    let other = fs::read_to_string(&few).expect("it was written").replace("\"cores\": ", "\"cores\": 99");
+    let other =
+        fs::read_to_string(&few).expect("it was written").replace("\"cores\": ", "\"cores\": 99");
     fs::write(&few, other).expect("it can be written");
     let unlike = relist(&format!("--from {} --from {}", many.display(), few.display()));
     let stdout = String::from_utf8_lossy(&unlike.stdout);
-    assert!(unlike.status.success() && stdout.contains("not measured alike: the number of cores"), "{stdout}");
+    assert!(
+        unlike.status.success() && stdout.contains("not measured alike: the number of cores"),
+        "{stdout}"
+    );
 }
 
 #[test]
@@ -311,15 +404,23 @@ fn the_files_are_written_whoever_reads_the_terminal() {
     let to = |stdout: &str| {
         let _ = fs::remove_file(&json); // of the case before
         let mut command = Command::new("sh");
-        command.arg("-c").arg(format!("\"$0\" --objects 100 --rounds 1 --engine floor --json \"$1\" {stdout}"));
+        command
+            .arg("-c")
+            .arg(format!("\"$0\" --objects 100 --rounds 1 --engine floor --json \"$1\" {stdout}"));
         command.arg(env!("CARGO_BIN_EXE_relist")).arg(&json).output().expect("there is a shell")
     };
     let closed = to("| true");
     let stderr = String::from_utf8_lossy(&closed.stderr);
-    assert!(json.exists() && !stderr.contains("panicked") && !stderr.contains("Broken pipe"), "{stderr}");
+    assert!(
+        json.exists() && !stderr.contains("panicked") && !stderr.contains("Broken pipe"),
+        "{stderr}"
+    );
     let full = to("> /dev/full");
     let stderr = String::from_utf8_lossy(&full.stderr);
-    assert!(json.exists() && !full.status.success() && stderr.contains("standard output"), "{stderr}");
+    assert!(
+        json.exists() && !full.status.success() && stderr.contains("standard output"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -327,12 +428,18 @@ fn an_interrupt_before_there_is_anything_keeps_what_was_there() {
     let json = scratch("kept.json");
     fs::write(&json, "of an earlier run").expect("it can be written");
     let mut command = Command::new(env!("CARGO_BIN_EXE_relist"));
-    command.args("--objects 500 --rounds 1 --seconds 60 --engine deltafifo --workload stall".split(' '));
-    let mut tool = command.arg("--json").arg(&json).stderr(Stdio::piped()).spawn().expect("the tool starts");
+    command.args(
+        "--objects 500 --rounds 1 --seconds 60 --engine deltafifo --workload stall".split(' '),
+    );
+    let mut tool =
+        command.arg("--json").arg(&json).stderr(Stdio::piped()).spawn().expect("the tool starts");
     let mut stderr = BufReader::new(tool.stderr.take().expect("it is piped")).lines();
     let begins = |line: &String| line.starts_with("round 1/1: deltafifo");
     stderr.by_ref().map_while(Result::ok).find(begins).expect("a turn");
-    let sent = Command::new("kill").args(["-INT", &tool.id().to_string()]).status().expect("there is a kill");
+    let sent = Command::new("kill")
+        .args(["-INT", &tool.id().to_string()])
+        .status()
+        .expect("there is a kill");
     assert!(sent.success());
     assert_eq!(tool.wait().expect("it ends").code(), Some(130));
     assert_eq!(fs::read_to_string(&json).expect("it is there"), "of an earlier run");
@@ -351,7 +458,10 @@ fn all_workloads_take_in_the_others_and_the_tool_says_its_version() {
 #[test]
 fn what_no_run_has_written_is_refused_with_what_to_do() {
     let json = scratch("one.json");
-    let run = relist(&format!("--objects 200 --rounds 1 --engine deltafifo,floor --json {}", json.display()));
+    let run = relist(&format!(
+        "--objects 200 --rounds 1 --engine deltafifo,floor --json {}",
+        json.display()
+    ));
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let text = fs::read_to_string(&json).expect("it was written");
     let whole: Value = serde_json::from_str(&text).expect("it is JSON");
@@ -375,7 +485,12 @@ fn what_no_run_has_written_is_refused_with_what_to_do() {
             "of before",
             "measure again",
         ),
-        ("later", changed(&|whole| whole["format"] = 99.into()), "format 99", "the version that wrote it"),
+        (
+            "later",
+            changed(&|whole| whole["format"] = 99.into()),
+            "format 99",
+            "the version that wrote it",
+        ),
         ("twice", twice, "twice", "measure again"),
         (
             "other",
@@ -389,7 +504,10 @@ fn what_no_run_has_written_is_refused_with_what_to_do() {
         fs::write(&file, text).expect("it can be written");
         let run = relist(&format!("--from {}", file.display()));
         let stderr = String::from_utf8_lossy(&run.stderr);
-        assert!(!run.status.success() && stderr.contains(what) && stderr.contains(advice), "{name}: {stderr}");
+        assert!(
+            !run.status.success() && stderr.contains(what) && stderr.contains(advice),
+            "{name}: {stderr}"
+        );
     }
     let directory = relist(&format!("--from {}", scratch("").display()));
     let stderr = String::from_utf8_lossy(&directory.stderr);
@@ -402,6 +520,12 @@ fn the_command_is_recorded_without_the_paths_of_the_machine() {
     let run = relist(&format!("--objects 100 --rounds 1 --engine floor --json={}", json.display()));
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let text = fs::read_to_string(&json).expect("it was written");
-    assert!(text.contains("relist --objects 100 --rounds 1 --engine floor --json=plain.json"), "{text}");
-    assert!(!text.contains(env!("CARGO_TARGET_TMPDIR")) && !text.contains(env!("CARGO_MANIFEST_DIR")), "{text}");
+    assert!(
+        text.contains("relist --objects 100 --rounds 1 --engine floor --json=plain.json"),
+        "{text}"
+    );
+    assert!(
+        !text.contains(env!("CARGO_TARGET_TMPDIR")) && !text.contains(env!("CARGO_MANIFEST_DIR")),
+        "{text}"
+    );
 }

@@ -38,7 +38,10 @@ fn lists_are_joined<E: ListEngine<Object>>(engine: &E) {
     let skips = E::SKIPS_UNCHANGED;
     for (list, counts) in [
         (same.clone(), Counts { adds: 1000, updates: 0, deletes: 0 }),
-        (self::list(&Plan::same(OBJECTS)), Counts { adds: 0, updates: if skips { 0 } else { 1000 }, deletes: 0 }),
+        (
+            self::list(&Plan::same(OBJECTS)),
+            Counts { adds: 0, updates: if skips { 0 } else { 1000 }, deletes: 0 },
+        ),
         (churn.clone(), Counts { adds: 10, updates: if skips { 100 } else { 990 }, deletes: 10 }),
         // Whatever was there before, a list of a few leaves those few.
         (churn[..3].to_vec(), Counts { adds: 0, updates: if skips { 0 } else { 3 }, deletes: 997 }),
@@ -79,10 +82,16 @@ fn indexes_follow_the_store<E: IndexEngine<Object>>(engine: &E) {
     for known in [&[][..], &same, &churn, &churn[..3]] {
         engine.replace(E::List::from(known), "1");
         engine.drain();
-        let with = |has: &dyn Fn(&Object) -> bool| digest(known.iter().map(|object| &**object).filter(|o| has(o)));
+        let with = |has: &dyn Fn(&Object) -> bool| {
+            digest(known.iter().map(|object| &**object).filter(|o| has(o)))
+        };
         for value in &nodes {
             let found = engine.by_node(value);
-            assert_eq!(digest(found.iter().map(|object| &**object)), with(&|object| node(object) == *value), "{value}");
+            assert_eq!(
+                digest(found.iter().map(|object| &**object)),
+                with(&|object| node(object) == *value),
+                "{value}"
+            );
         }
         for value in &namespaces {
             let found = engine.by_namespace(value);
@@ -159,10 +168,15 @@ fn events_arrive_in_order(engine: &impl QueueEngine<Object>, burst: usize) {
         }
         assert_eq!(counts, Counts { adds: 0, updates: rounds * OBJECTS, deletes: 0 });
     });
-    assert_eq!(stored(engine), digest(events[events.len() - OBJECTS..].iter().map(|object| &**object)));
+    assert_eq!(
+        stored(engine),
+        digest(events[events.len() - OBJECTS..].iter().map(|object| &**object))
+    );
 }
 
-fn a_queue_does_everything<E: QueueEngine<Object> + StoreEngine<Object>>(new: impl Fn(ObjectAccess) -> E) {
+fn a_queue_does_everything<E: QueueEngine<Object> + StoreEngine<Object>>(
+    new: impl Fn(ObjectAccess) -> E,
+) {
     gets_give_what_is_known(&new(ObjectAccess));
     lists_are_joined(&new(ObjectAccess));
     lists_meet_what_is_pending(&new(ObjectAccess));

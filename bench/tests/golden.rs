@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use deltafifo_bench::data::{Generated, ObjectAccess, Plan, Source, Zipf, build, splitmix64, uniform_key};
+use deltafifo_bench::data::{
+    Generated, ObjectAccess, Plan, Source, Zipf, build, splitmix64, uniform_key,
+};
 use deltafifo_bench::digest::Digest;
 use serde_json::{Value, json};
 
@@ -39,7 +41,8 @@ fn the_golden_file_is_met() {
         "uniform_keys_of_1000": uniform,
         "zipf_keys_of_1000": zipf,
     });
-    let golden: Value = serde_json::from_str(include_str!("../peers/client-go/golden.json")).expect("it is JSON");
+    let golden: Value =
+        serde_json::from_str(include_str!("../peers/client-go/golden.json")).expect("it is JSON");
     assert_eq!(made, golden);
 }
 

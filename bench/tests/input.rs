@@ -33,10 +33,14 @@ fn pods_repeat_under_new_names() {
         let made = (0..5).map(|index| {
             let pod = pods.make(index, (index == 4).then(|| "2000004".to_owned()));
             let [namespace, name, version] =
-                [KubeMeta.namespace(&pod), KubeMeta.name(&pod), KubeMeta.version(&pod)].map(Option::unwrap_or_default);
+                [KubeMeta.namespace(&pod), KubeMeta.name(&pod), KubeMeta.version(&pod)]
+                    .map(Option::unwrap_or_default);
             format!("{namespace}/{name}@{version}")
         });
-        assert_eq!(made.collect::<Vec<_>>(), ["x/a@3", "x/b@4", "x/a-r1@3", "x/b-r1@4", "x/a-r2@2000004"]);
+        assert_eq!(
+            made.collect::<Vec<_>>(),
+            ["x/a@3", "x/b@4", "x/a-r1@3", "x/b-r1@4", "x/a-r2@2000004"]
+        );
     }
 }
 
@@ -47,7 +51,11 @@ fn the_real_list_is_read() {
     let first = pods.make(0, None);
     assert!(KubeMeta.name(&first).is_some() && KubeMeta.uid(&first).is_some());
     assert!(first.spec.is_some(), "whole pods, not their metadata");
-    assert_eq!(pods.make(1500, None).metadata.name, first.metadata.name.map(|name| name + "-r1"), "1500 pods");
+    assert_eq!(
+        pods.make(1500, None).metadata.name,
+        first.metadata.name.map(|name| name + "-r1"),
+        "1500 pods"
+    );
 }
 
 #[test]

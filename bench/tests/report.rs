@@ -12,9 +12,17 @@ use deltafifo_bench::names::Workload;
 use serde_json::{Value, json};
 
 /// Quantiles that rows with a distribution have.
-const QUANTILES: [f64; 13] = [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
+const QUANTILES: [f64; 13] =
+    [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
 
-fn row(workload: &str, variant: &str, engine: &str, objects: usize, unit: &str, value: f64) -> Value {
+fn row(
+    workload: &str,
+    variant: &str,
+    engine: &str,
+    objects: usize,
+    unit: &str,
+    value: f64,
+) -> Value {
     json!({
         "workload": workload, "variant": variant, "engine": engine, "objects": objects, "unit": unit,
         "min": value / 2.0, "median": value, "max": value * 2.0, "rounds": [value, value * 2.0], "extra": { "start_bytes": 1_000_000, "peak_bytes": 8_000_000 }
@@ -22,7 +30,8 @@ fn row(workload: &str, variant: &str, engine: &str, objects: usize, unit: &str, 
 }
 
 fn with_curve(mut row: Value, from: f64) -> Value {
-    row["extra"]["curve"] = QUANTILES.map(|quantile| json!([quantile, from * (1.0 + 100.0 * quantile)])).into();
+    row["extra"]["curve"] =
+        QUANTILES.map(|quantile| json!([quantile, from * (1.0 + 100.0 * quantile)])).into();
     row
 }
 
@@ -41,7 +50,10 @@ fn report(rows: &[Value]) -> Report {
 fn write(name: &str, rows: &[Value]) -> (String, Vec<(String, String)>) {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reports").join(name);
     let _ = fs::remove_dir_all(&path); // of an earlier run
-    Directory::make(&path).expect("it can be made").write(&report(rows)).expect("it can be written");
+    Directory::make(&path)
+        .expect("it can be made")
+        .write(&report(rows))
+        .expect("it can be written");
     let mut plots = Vec::new();
     for entry in fs::read_dir(&path).expect("it is there") {
         let file = entry.expect("it can be read").path();
@@ -55,7 +67,10 @@ fn write(name: &str, rows: &[Value]) -> (String, Vec<(String, String)>) {
     plots.sort();
     let page = fs::read_to_string(path.join("index.html")).expect("text");
     for text in plots.iter().map(|(_, text)| text).chain([&page]) {
-        assert!(!text.contains("NaN") && !text.contains(">inf") && !text.contains("\"inf"), "{name}: {text}");
+        assert!(
+            !text.contains("NaN") && !text.contains(">inf") && !text.contains("\"inf"),
+            "{name}: {text}"
+        );
     }
     assert_eq!(plots.len(), page.matches("<svg").count(), "{name}: each plot is on the page");
     (page, plots)
@@ -77,11 +92,20 @@ fn the_page_has_every_engine_and_every_figure() {
             row("memory", "idle", engine, 1_000_000, "B", value * 64.0),
             with_curve(row("stall", "add-p50", engine, 1_000_000, "s", value / 1e6), value / 1e6),
             row("stall", "add-p99", engine, 1_000_000, "s", value / 1e3),
-            with_curve(row("readers", "idle-1-thread-p50", engine, 1_000_000, "s", value / 1e7), value / 1e7),
+            with_curve(
+                row("readers", "idle-1-thread-p50", engine, 1_000_000, "s", value / 1e7),
+                value / 1e7,
+            ),
             row("readers", "4-thread-p99.9", engine, 1_000_000, "s", value / 1e6),
-            with_curve(row("queries", "by-index-p50", engine, 1_000_000, "s", value / 1e4), value / 1e4),
+            with_curve(
+                row("queries", "by-index-p50", engine, 1_000_000, "s", value / 1e4),
+                value / 1e4,
+            ),
             row("workqueue", "turns-4", engine, 1_000_000, "1/s", value * 1e6),
-            with_curve(row("slow-handler", "10us-4-consumers-add-p50", engine, 1_000_000, "s", value), value),
+            with_curve(
+                row("slow-handler", "10us-4-consumers-add-p50", engine, 1_000_000, "s", value),
+                value,
+            ),
         ]);
     }
     let (page, plots) = write("every", &rows);
@@ -103,14 +127,29 @@ fn the_page_has_every_engine_and_every_figure() {
         }
     }
     // The least, the median and the most of one row each, as text.
-    let figures =
-        ["5.00 ms", "10.00 ms", "20.00 ms", "3.000 M/s", "576.0 B", "9.00 ms", "200.0 ns", "7 MB", "1,000,000"];
+    let figures = [
+        "5.00 ms",
+        "10.00 ms",
+        "20.00 ms",
+        "3.000 M/s",
+        "576.0 B",
+        "9.00 ms",
+        "200.0 ns",
+        "7 MB",
+        "1,000,000",
+    ];
     for figure in figures {
         assert!(page.contains(&format!(">{figure}<")), "no {figure}");
     }
     // Of deltafifo, the first, in its slowest round.
     assert!(page.contains("a get of deltafifo takes 2.0 µs at 4-thread-p99.9"));
-    for text in ["A &lt;CPU&gt; &amp; more", "relist --json 'a b'", "2026-11-21", "deltafifo 0.1 of today", "one 1.2"] {
+    for text in [
+        "A &lt;CPU&gt; &amp; more",
+        "relist --json 'a b'",
+        "2026-11-21",
+        "deltafifo 0.1 of today",
+        "one 1.2",
+    ] {
         assert!(page.contains(text), "no {text}");
     }
     assert!(page.contains("name=\"viewport\"") && page.contains("prefers-color-scheme"));
@@ -157,7 +196,9 @@ fn what_is_not_known_is_shown_as_it_is() {
     ];
     let (page, plots) = write("unknown", &rows);
     assert_eq!(names(&plots), ["relist-..-up"]);
-    assert!(page.contains("3 naps") && page.contains("&lt;b&gt;") && page.contains("engine &amp; sons"));
+    assert!(
+        page.contains("3 naps") && page.contains("&lt;b&gt;") && page.contains("engine &amp; sons")
+    );
 }
 
 #[test]
@@ -170,7 +211,11 @@ fn a_new_report_takes_the_place_of_an_old_one() {
     };
     let long = write(&[row("relist", "", "mutex", 5, "s", 1.0)]);
     assert!(Directory::make(&path).is_ok());
-    assert_eq!(fs::read_to_string(path.join("index.html")).expect("text"), long, "until it is written");
+    assert_eq!(
+        fs::read_to_string(path.join("index.html")).expect("text"),
+        long,
+        "until it is written"
+    );
     assert!(!write(&[]).contains("mutex"));
 }
 
@@ -225,7 +270,10 @@ fn distribution(engine: EngineName, samples: u64, at: impl Fn(f64) -> f64) -> Ve
         row.extra.insert("samples".into(), samples.into());
         row.extra.insert("largest".into(), at(1.0).into());
         if variant == "add-p50" {
-            row.extra.insert("curve".into(), QUANTILES.map(|quantile| json!([quantile, at(quantile)])).into());
+            row.extra.insert(
+                "curve".into(),
+                QUANTILES.map(|quantile| json!([quantile, at(quantile)])).into(),
+            );
         }
         Measured { engine, objects: 1000, row }
     };
@@ -236,11 +284,14 @@ fn distribution(engine: EngineName, samples: u64, at: impl Fn(f64) -> f64) -> Ve
 fn a_plot_draws_the_round_that_the_rows_show_and_no_percentile_of_few_samples() {
     // The one is the worse at the median, the other at the end.
     let even = distribution(EngineName::DeltaFifo, 50_000, |quantile| 0.5 + quantile);
-    let steep = distribution(EngineName::DeltaFifo, 50_000, |quantile| 0.1 + 9.0 * quantile.powi(20));
+    let steep =
+        distribution(EngineName::DeltaFifo, 50_000, |quantile| 0.1 + 9.0 * quantile.powi(20));
     let few = distribution(EngineName::Mutex, 35, |quantile| 2.0 + quantile);
     let rows = Summary::of(&[even, steep, few].concat(), 2);
     let row = |engine: EngineName, variant: &str| {
-        rows.iter().find(|row| row.engine == engine.name() && row.variant == variant).expect("a row")
+        rows.iter()
+            .find(|row| row.engine == engine.name() && row.variant == variant)
+            .expect("a row")
     };
     let place = |engine, quantile: f64| {
         let curve = row(engine, "add-p50").extra["curve"].as_array().expect("a curve");
@@ -248,7 +299,9 @@ fn a_plot_draws_the_round_that_the_rows_show_and_no_percentile_of_few_samples() 
     };
     assert_eq!(place(EngineName::DeltaFifo, 0.5), Some(1.0));
     assert!(row(EngineName::DeltaFifo, "add-p99").median > 5.0);
-    for (variant, quantile) in [("add-p50", 0.5), ("add-p99", 0.99), ("add-p99.9", 0.999), ("add-max", 1.0)] {
+    for (variant, quantile) in
+        [("add-p50", 0.5), ("add-p99", 0.99), ("add-p99.9", 0.999), ("add-max", 1.0)]
+    {
         let shown = row(EngineName::DeltaFifo, variant);
         assert_eq!(place(EngineName::DeltaFifo, quantile), Some(shown.median), "{variant}");
     }
@@ -260,7 +313,11 @@ fn a_plot_draws_the_round_that_the_rows_show_and_no_percentile_of_few_samples() 
         );
         assert_eq!(place(EngineName::Mutex, quantile).is_some(), quantile >= 1.0, "{variant}");
     }
-    assert_eq!(place(EngineName::Mutex, 0.5), Some(row(EngineName::Mutex, "add-p50").median), "17 samples lie beyond");
+    assert_eq!(
+        place(EngineName::Mutex, 0.5),
+        Some(row(EngineName::Mutex, "add-p50").median),
+        "17 samples lie beyond"
+    );
     assert_eq!(place(EngineName::DeltaFifo, 0.9999), None, "five of 50,000 samples lie beyond");
 
     let rows: Vec<_> = rows.iter().map(|row| serde_json::to_value(row).expect("JSON")).collect();
@@ -273,18 +330,29 @@ fn a_plot_draws_the_round_that_the_rows_show_and_no_percentile_of_few_samples() 
 
 #[test]
 fn an_engine_whose_turn_failed_is_said_beside_the_figures() {
-    let mut report = report(&[row("stall", "add-max", "mutex", 10, "s", 1.0), row("churn", "", "mutex", 10, "s", 1.0)]);
-    let of = |engine: &str, said: &str| Missed::new(engine.to_owned(), 10, vec!["stall".to_owned()], said);
+    let mut report = report(&[
+        row("stall", "add-max", "mutex", 10, "s", 1.0),
+        row("churn", "", "mutex", 10, "s", 1.0),
+    ]);
+    let of = |engine: &str, said: &str| {
+        Missed::new(engine.to_owned(), 10, vec!["stall".to_owned()], said)
+    };
     report.runs[0].failed.push(of("dashmap", "round 1/1: dashmap: /a/b/relist does not start"));
     report.runs[0].not_run.push(of("deltafifo", "round 1/1: deltafifo"));
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reports/failed");
     Directory::make(&path).expect("it can be made").write(&report).expect("it can be written");
     let page = fs::read_to_string(path.join("index.html")).expect("text");
     assert_eq!(page.matches("NOT MEASURED").count(), 2, "of stall, and not of churn");
-    assert!(page.contains("A turn failed: round 1/1: dashmap: relist does not start"), "without the path");
+    assert!(
+        page.contains("A turn failed: round 1/1: dashmap: relist does not start"),
+        "without the path"
+    );
     let text = print(&report);
     for engine in ["dashmap", "deltafifo"] {
-        assert!(text.lines().any(|line| line.contains(engine) && line.contains("NOT MEASURED")), "{text}");
+        assert!(
+            text.lines().any(|line| line.contains(engine) && line.contains("NOT MEASURED")),
+            "{text}"
+        );
     }
 }
 

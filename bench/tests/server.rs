@@ -68,13 +68,23 @@ async fn every_client_has_all_objects_and_is_told_of_all_changes() {
     let kubeconfig = kubeconfig("all.kubeconfig", server()).await;
     let json = Path::new(env!("CARGO_TARGET_TMPDIR")).join("server.json");
     let (clients, file) = (CLIENTS.join(","), json.display());
-    let run = relist(&kubeconfig, &format!("--objects {objects} --rounds 1 --client {clients} --json {file}")).await;
+    let run = relist(
+        &kubeconfig,
+        &format!("--objects {objects} --rounds 1 --client {clients} --json {file}"),
+    )
+    .await;
     assert!(run.status.success(), "{}", stderr(&run));
     let stdout = String::from_utf8_lossy(&run.stdout);
-    for said in ["server list, 620 objects", "server relist-cpu, 620 objects", "kube-runtime 5.", "checked: "] {
+    for said in [
+        "server list, 620 objects",
+        "server relist-cpu, 620 objects",
+        "kube-runtime 5.",
+        "checked: ",
+    ] {
         assert!(stdout.contains(said), "no {said:?} in {stdout}");
     }
-    let report: Value = serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
+    let report: Value =
+        serde_json::from_slice(&fs::read(json).expect("it was written")).expect("it is JSON");
     for client in CLIENTS {
         let row = |variant: &str| {
             let of = |row: &&Value| row["engine"] == client && row["variant"] == variant;
@@ -87,8 +97,14 @@ async fn every_client_has_all_objects_and_is_told_of_all_changes() {
         // kube-rs cannot tell what has changed.
         let told = if client.starts_with("deltafifo") { changed } else { objects };
         for variant in ["relist-cpu", "relist-peak"] {
-            let Value::Object(extra) = &row(variant)["extra"] else { panic!("{client}: no extra of {variant}") };
-            assert_eq!((&extra["told"], &extra["changed"]), (&json!(told), &json!(changed)), "{client}: {variant}");
+            let Value::Object(extra) = &row(variant)["extra"] else {
+                panic!("{client}: no extra of {variant}")
+            };
+            assert_eq!(
+                (&extra["told"], &extra["changed"]),
+                (&json!(told), &json!(changed)),
+                "{client}: {variant}"
+            );
             assert_eq!(extra["store_len"], objects, "{client}: {variant}");
         }
     }
@@ -98,19 +114,33 @@ async fn every_client_has_all_objects_and_is_told_of_all_changes() {
 async fn objects_that_should_not_be_there_are_said() {
     let server = server();
     for number in 0..5 {
-        let metadata = json!({ "namespace": "deltafifo-bench-3", "name": format!("other-{number}") });
-        server.apply(json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata })).expect("it is one");
+        let metadata =
+            json!({ "namespace": "deltafifo-bench-3", "name": format!("other-{number}") });
+        server
+            .apply(json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata }))
+            .expect("it is one");
     }
-    let run = relist(&kubeconfig("other.kubeconfig", server).await, "--objects 3 --client deltafifo").await;
+    let run =
+        relist(&kubeconfig("other.kubeconfig", server).await, "--objects 3 --client deltafifo")
+            .await;
     let said = stderr(&run);
-    assert!(!run.status.success() && said.contains("deltafifo-bench-3 has 5 config maps"), "{said}");
+    assert!(
+        !run.status.success() && said.contains("deltafifo-bench-3 has 5 config maps"),
+        "{said}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_does_not_allow_it_is_said() {
     let without_namespaces = ApiServer::builder().resource(Resource::config_maps()).build();
-    let run =
-        relist(&kubeconfig("refuses.kubeconfig", without_namespaces).await, "--objects 3 --client deltafifo").await;
+    let run = relist(
+        &kubeconfig("refuses.kubeconfig", without_namespaces).await,
+        "--objects 3 --client deltafifo",
+    )
+    .await;
     let said = stderr(&run);
-    assert!(!run.status.success() && said.contains("make the namespace deltafifo-bench-3"), "{said}");
+    assert!(
+        !run.status.success() && said.contains("make the namespace deltafifo-bench-3"),
+        "{said}"
+    );
 }

@@ -96,7 +96,8 @@ fn those_who_wait_share_what_comes<Q: WorkEngine>(queue: &Q) {
 }
 
 fn a_queue_does_everything<Q: WorkEngine>(new: impl Fn() -> Q) {
-    let runtime = Builder::new_multi_thread().worker_threads(1).enable_time().build().expect("a runtime");
+    let runtime =
+        Builder::new_multi_thread().worker_threads(1).enable_time().build().expect("a runtime");
     let _entered = runtime.enter();
     a_key_is_taken_once_however_often_it_is_added(&new());
     a_key_that_is_added_while_it_is_processed_comes_again_after_that(&new());

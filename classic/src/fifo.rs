@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use deltafifo::{
-    DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas, ExplicitKey, KeyError, KeyFunc, KeySource, Meta,
-    OfferError, RelistError,
+    DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas, ExplicitKey, KeyError,
+    KeyFunc, KeySource, Meta, OfferError, RelistError,
 };
 use parking_lot::{Condvar, Mutex};
 
@@ -77,10 +77,9 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         let keys: Vec<_> = objects.iter().map(|object| self.keys.key(object)).collect();
         let mut state = self.state.lock();
         state.populated = true;
-        let pushed = keys
-            .into_iter()
-            .zip(objects)
-            .try_for_each(|(key, object)| self.push_object(&mut state, &key?, DeltaType::Updated, object));
+        let pushed = keys.into_iter().zip(objects).try_for_each(|(key, object)| {
+            self.push_object(&mut state, &key?, DeltaType::Updated, object)
+        });
         drop(state);
         self.changed.notify_all();
         pushed
@@ -103,9 +102,13 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
             return Ok(());
         }
         match object {
-            DeltaObject::Object(object) => self.push_object(&mut state, &key, DeltaType::Deleted, object)?,
+            DeltaObject::Object(object) => {
+                self.push_object(&mut state, &key, DeltaType::Deleted, object)?;
+            }
             // Its object went through the transformer when it was alive.
-            tombstone @ DeltaObject::Tombstone(_) => state.push(&key, Delta::new(DeltaType::Deleted, tombstone)),
+            tombstone @ DeltaObject::Tombstone(_) => {
+                state.push(&key, Delta::new(DeltaType::Deleted, tombstone));
+            }
         }
         drop(state);
         self.changed.notify_one();
@@ -129,7 +132,8 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
     fn replace_locked(&self, state: &mut State<T>, list: Vec<Arc<T>>) -> Result<(), RelistError> {
         state.reserve(list.len());
         self.known.reserve(list.len());
-        let mut listed = Listed::with_capacity_and_hasher(list.len(), foldhash::fast::RandomState::default());
+        let mut listed =
+            Listed::with_capacity_and_hasher(list.len(), foldhash::fast::RandomState::default());
         for (index, object) in list.into_iter().enumerate() {
             let refused = |source| RelistError::Refused { index, source };
             let key = self.keys.key(&object).map_err(|error| refused(error.into()))?;
@@ -188,7 +192,10 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
     ///
     /// # Errors
     /// When it has no key.
-    pub fn get<'a>(&self, source: impl Into<KeySource<'a, T>>) -> Result<Option<Deltas<T>>, KeyError>
+    pub fn get<'a>(
+        &self,
+        source: impl Into<KeySource<'a, T>>,
+    ) -> Result<Option<Deltas<T>>, KeyError>
     where
         T: 'a,
     {
@@ -233,10 +240,12 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
             KeySource::Object(object) => self.keys.key(object),
             KeySource::Tombstone(tombstone) => Ok(tombstone.key.to_string()),
             KeySource::Explicit(ExplicitKey(key)) => Ok(key.to_owned()),
-            KeySource::Deltas(deltas) => match &deltas.newest().ok_or(KeyError::ZeroLengthDeltas)?.object {
-                DeltaObject::Object(object) => self.keys.key(object),
-                DeltaObject::Tombstone(tombstone) => Ok(tombstone.key.to_string()),
-            },
+            KeySource::Deltas(deltas) => {
+                match &deltas.newest().ok_or(KeyError::ZeroLengthDeltas)?.object {
+                    DeltaObject::Object(object) => self.keys.key(object),
+                    DeltaObject::Tombstone(tombstone) => Ok(tombstone.key.to_string()),
+                }
+            }
         }
     }
 
@@ -249,7 +258,13 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
     }
 
     /// Queues an object as the transformer leaves it.
-    fn push_object(&self, state: &mut State<T>, key: &str, kind: DeltaType, object: Arc<T>) -> Result<(), OfferError> {
+    fn push_object(
+        &self,
+        state: &mut State<T>,
+        key: &str,
+        kind: DeltaType,
+        object: Arc<T>,
+    ) -> Result<(), OfferError> {
         let object = match &self.transformer {
             None => object,
             Some(transform) => transform(object).map_err(|source| OfferError::Transform {

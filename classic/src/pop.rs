@@ -53,7 +53,10 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
     ///
     /// # Errors
     /// When the queue is closed and empty, or the handler's error.
-    pub fn pop<E>(&self, handler: impl FnOnce(&Popped<T>) -> Verdict<E>) -> Result<(), ProcessError<E>> {
+    pub fn pop<E>(
+        &self,
+        handler: impl FnOnce(&Popped<T>) -> Verdict<E>,
+    ) -> Result<(), ProcessError<E>> {
         let mut state = self.state.lock();
         let item = loop {
             if let Some(item) = state.take() {
@@ -68,7 +71,10 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
     }
 
     /// The same without waiting: `None` when nothing is pending.
-    pub fn try_pop<E>(&self, handler: impl FnOnce(&Popped<T>) -> Verdict<E>) -> Option<Result<(), ProcessError<E>>> {
+    pub fn try_pop<E>(
+        &self,
+        handler: impl FnOnce(&Popped<T>) -> Verdict<E>,
+    ) -> Option<Result<(), ProcessError<E>>> {
         let mut state = self.state.lock();
         let item = state.take()?;
         Some(self.handle(state, item, handler))

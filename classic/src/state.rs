@@ -33,7 +33,13 @@ pub(super) struct State<T> {
 
 impl<T> State<T> {
     pub(super) fn new() -> Self {
-        Self { pending: HashMap::default(), queue: VecDeque::new(), populated: false, initial: 0, closed: false }
+        Self {
+            pending: HashMap::default(),
+            queue: VecDeque::new(),
+            populated: false,
+            initial: 0,
+            closed: false,
+        }
     }
 
     /// Makes room for a relist, so that it does not rehash the table on its way.

@@ -68,7 +68,10 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
 
     /// An empty store with an index by the value that the function has for each object.
     #[must_use]
-    pub fn indexed(keys: KeyFunc<T, M>, value: impl Fn(&T) -> String + Send + Sync + 'static) -> Self {
+    pub fn indexed(
+        keys: KeyFunc<T, M>,
+        value: impl Fn(&T) -> String + Send + Sync + 'static,
+    ) -> Self {
         Self::with(keys, Some(Box::new(value)))
     }
 
@@ -102,7 +105,10 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
                 (kind, DeltaObject::Object(new)) if kind != DeltaType::Deleted => {
                     match self.put(&item.key, new.clone()) {
                         Some(old) => handler(Change::Updated { old: &old, new }),
-                        None => handler(Change::Added { new, is_in_initial_list: item.is_in_initial_list }),
+                        None => handler(Change::Added {
+                            new,
+                            is_in_initial_list: item.is_in_initial_list,
+                        }),
                     }
                 }
                 // A tombstone of another kind, which only a caller of add_if_not_present can make,

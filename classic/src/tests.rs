@@ -39,7 +39,9 @@ fn waiting_pops_share_what_comes_and_end_with_close() {
                 loop {
                     match fifo.pop(done) {
                         Ok(()) => handled.fetch_add(1, Ordering::Relaxed),
-                        Err(error) => return assert!(matches!(error, ProcessError::Closed(Closed))),
+                        Err(error) => {
+                            return assert!(matches!(error, ProcessError::Closed(Closed)));
+                        }
                     };
                 }
             });
@@ -100,7 +102,8 @@ impl KnownObjects<Obj> for Broken {
 
 #[test]
 fn a_look_up_that_fails_hides_no_deletion() {
-    let fifo = MutexFifo::builder(KeyFunc::meta_namespace(Pair)).known_objects(Arc::new(Broken)).build();
+    let fifo =
+        MutexFifo::builder(KeyFunc::meta_namespace(Pair)).known_objects(Arc::new(Broken)).build();
     fifo.resync();
     assert!(fifo.list_keys().is_empty());
     fifo.delete(Arc::new(("b", "y"))).unwrap();
@@ -135,6 +138,9 @@ fn the_indexes_follow_an_object_that_moves() {
         });
         Verdict::<()>::Done
     });
-    assert_eq!(told, [("added", true, [1, 0]), ("updated", true, [0, 1]), ("deleted", true, [0, 0])]);
+    assert_eq!(
+        told,
+        [("added", true, [1, 0]), ("updated", true, [0, 1]), ("deleted", true, [0, 0])]
+    );
     assert!(store.is_empty());
 }

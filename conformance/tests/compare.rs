@@ -33,7 +33,9 @@ fn a_tombstone_of_another_kind_deletes_on_every_engine() -> Result<(), BoxError>
         r#"{"op":"resync","want":{}}"#.to_owned(),
     ];
     let config = r#"{"known":"store","emit_replaced":true}"#;
-    let case: Case =
-        serde_json::from_str(&format!(r#"{{"name":"","config":{config},"steps":[{}]}}"#, steps.join(",")))?;
+    let case: Case = serde_json::from_str(&format!(
+        r#"{{"name":"","config":{config},"steps":[{}]}}"#,
+        steps.join(",")
+    ))?;
     compare(&case.config, &case.steps.into_iter().map(|step| step.op).collect::<Vec<_>>())
 }

@@ -34,7 +34,12 @@ fn replay(name: &str, engine: Engine) -> Result<Tally> {
 fn demand_no_mismatch(name: &str, engine: Engine, cases: usize, steps: usize) -> Result {
     let tally = replay(name, engine)?;
     let first: Vec<_> = tally.first.iter().map(ToString::to_string).collect();
-    assert_eq!((tally.cases, tally.steps, tally.mismatches), (cases, steps, 0), "{}", first.join("\n"));
+    assert_eq!(
+        (tally.cases, tally.steps, tally.mismatches),
+        (cases, steps, 0),
+        "{}",
+        first.join("\n")
+    );
     Ok(())
 }
 
@@ -70,7 +75,8 @@ fn documented_differences_appear_as_documented_on_every_engine() -> Result {
 #[test]
 fn documented_difference_that_is_gone_or_another_is_a_mismatch() -> Result {
     let text = case_wanting(RIGHT);
-    let marked = |ours: &str| text.replace(r#""want":{"value":true}"#, &format!(r#""want":{ours}"#));
+    let marked =
+        |ours: &str| text.replace(r#""want":{"value":true}"#, &format!(r#""want":{ours}"#));
     let cases = [
         (r#"{"value":false},"ours":{"value":true}"#, 0, 2),
         // The answer is client-go's after all.
@@ -84,9 +90,11 @@ fn documented_difference_that_is_gone_or_another_is_a_mismatch() -> Result {
         tally.replay(&case, Engine::Deltafifo)?;
         assert_eq!((tally.mismatches, tally.differences), (mismatches, differences), "{ours}");
     }
-    let gone = scratch("gone.jsonl", marked(r#"{"value":true},"ours":{"value":false}"#).as_bytes())?;
+    let gone =
+        scratch("gone.jsonl", marked(r#"{"value":true},"ours":{"value":false}"#).as_bytes())?;
     demand(&gone, 1, "ours {\"value\":false}, documented as a difference")?;
-    let seen = scratch("seen.jsonl", marked(r#"{"value":false},"ours":{"value":true}"#).as_bytes())?;
+    let seen =
+        scratch("seen.jsonl", marked(r#"{"value":false},"ours":{"value":true}"#).as_bytes())?;
     demand(&seen, 0, "as ARCHITECTURE.md says\n1 cases, 4 steps, 0 mismatches\n")
 }
 

@@ -18,7 +18,8 @@ fn pod(name: &'static str, value: i32) -> Arc<Pod> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let fifo = DeltaFifo::builder(KeyFunc::custom(NoMeta, |pod: &Pod| Ok(pod.name.to_owned()))).build();
+    let fifo =
+        DeltaFifo::builder(KeyFunc::custom(NoMeta, |pod: &Pod| Ok(pod.name.to_owned()))).build();
 
     fifo.add(pod("pod1", 1))?;
     fifo.add(pod("pod2", 2))?;

@@ -42,7 +42,9 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
             while !turn.is_empty() {
                 turn.apply(|key, change| match change {
                     Change::Added { new, .. } => println!("  {key} is new: {}", new.state),
-                    Change::Updated { old, new, .. } => println!("  {key}: {}, was {}", new.state, old.state),
+                    Change::Updated { old, new, .. } => {
+                        println!("  {key}: {}, was {}", new.state, old.state);
+                    }
                     Change::Deleted { last, .. } => {
                         let state = last.object().map_or("unknown", |thing| thing.state);
                         println!("  {key} is gone: {state}, when it was last seen");

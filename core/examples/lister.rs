@@ -36,12 +36,23 @@ impl Labels<Pod> for PodMeta {
     }
 }
 
-fn pod(namespace: &'static str, name: &'static str, version: &'static str, tier: &'static str) -> Arc<Pod> {
-    Arc::new(Pod { namespace, name, version, labels: BTreeMap::from([("app", name), ("tier", tier)]) })
+fn pod(
+    namespace: &'static str,
+    name: &'static str,
+    version: &'static str,
+    tier: &'static str,
+) -> Arc<Pod> {
+    Arc::new(Pod {
+        namespace,
+        name,
+        version,
+        labels: BTreeMap::from([("app", name), ("tier", tier)]),
+    })
 }
 
 fn print(what: &str, pods: &[Arc<Pod>]) {
-    let mut names: Vec<_> = pods.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+    let mut names: Vec<_> =
+        pods.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
     names.sort();
     println!("{what:32} {}", names.join(", "));
 }
@@ -66,7 +77,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let fresh = MutationCache::builder(store.reader()).build();
     fresh.mutation(pod("shop", "web", "4", "front"))?;
     let version = |pod: Option<Arc<Pod>>| pod.map_or("none", |pod| pod.version);
-    println!("\nshop/web, just written at version 4: the store has {}", version(pods.namespace("shop").get("web")));
+    println!(
+        "\nshop/web, just written at version 4: the store has {}",
+        version(pods.namespace("shop").get("web"))
+    );
     println!("with own writes over it:             {}", version(fresh.get_by_key("shop/web")?));
     Ok(())
 }

@@ -48,8 +48,12 @@ fn tell(consumer: &str, item: &mut Popped<'_, Pod, PodMeta>) -> Result<(), delta
     item.apply(|change| {
         let what = match change {
             Change::Added { new, kind } => format!("is new at version {} ({kind})", new.version),
-            Change::Updated { old, new, kind } => format!("went from {} to {} ({kind})", old.version, new.version),
-            Change::Deleted { last, .. } if last.is_tombstone() => "is gone, and nobody saw it go".to_owned(),
+            Change::Updated { old, new, kind } => {
+                format!("went from {} to {} ({kind})", old.version, new.version)
+            }
+            Change::Deleted { last, .. } if last.is_tombstone() => {
+                "is gone, and nobody saw it go".to_owned()
+            }
             Change::Deleted { .. } => "is gone".to_owned(),
         };
         println!("  consumer {consumer}: {key} {what}");
@@ -83,7 +87,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     fifo.update(pod("web", 2))?;
     fifo.update(pod("web", 3))?;
     fifo.add(pod("mail", 3))?;
-    settle(&fifo, "\nThe watch: web changed twice, mail is new. Each change is told, web's in one pop:");
+    settle(
+        &fifo,
+        "\nThe watch: web changed twice, mail is new. Each change is told, web's in one pop:",
+    );
 
     println!(
         "\nThe watch breaks. Unseen, cart is deleted and web changes. The relist comes in two pages; consumers need"
@@ -105,6 +112,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut known = fifo.store().list_keys();
     known.sort();
-    println!("\nKnown at version {}: {}", fifo.resource_version().unwrap_or_default(), known.join(", "));
+    println!(
+        "\nKnown at version {}: {}",
+        fifo.resource_version().unwrap_or_default(),
+        known.join(", ")
+    );
     Ok(())
 }

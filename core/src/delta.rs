@@ -54,7 +54,10 @@ impl<T> Clone for DeletedFinalStateUnknown<T> {
 
 impl<T: fmt::Debug> fmt::Debug for DeletedFinalStateUnknown<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeletedFinalStateUnknown").field("key", &self.key).field("obj", &self.obj).finish()
+        f.debug_struct("DeletedFinalStateUnknown")
+            .field("key", &self.key)
+            .field("obj", &self.obj)
+            .finish()
     }
 }
 
@@ -208,7 +211,11 @@ impl<T> Deltas<T> {
     pub(crate) fn push_deduplicated(&mut self, delta: Delta<T>) -> Option<Delta<T>> {
         match self.0.last_mut() {
             Some(last) if last.kind == DeltaType::Deleted && delta.kind == DeltaType::Deleted => {
-                Some(if last.object.is_tombstone() { std::mem::replace(last, delta) } else { delta })
+                Some(if last.object.is_tombstone() {
+                    std::mem::replace(last, delta)
+                } else {
+                    delta
+                })
             }
             _ => {
                 self.0.push(delta);

@@ -13,7 +13,9 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[non_exhaustive]
 pub enum KeyError {
     /// The object has no name, which `MetaNamespaceKey` requires.
-    #[error("the object has no name, so it has no key: give it a name, or the queue another key function")]
+    #[error(
+        "the object has no name, so it has no key: give it a name, or the queue another key function"
+    )]
     NoName,
     /// Empty deltas have no newest object (client-go `ErrZeroLengthDeltasObject`).
     #[error("zero-length Deltas have no key: pass at least one delta")]
@@ -92,7 +94,9 @@ pub enum ScopeError {
         scope: String,
     },
     /// A relist of the whole queue is open.
-    #[error("a relist of the whole queue is open: commit or abandon it before scope {scope:?} is added")]
+    #[error(
+        "a relist of the whole queue is open: commit or abandon it before scope {scope:?} is added"
+    )]
     RelistOpen {
         /// The scope that was to be added.
         scope: String,
@@ -125,7 +129,9 @@ pub enum RelistError {
         source: OfferError,
     },
     /// A newer relist has begun.
-    #[error("relist was superseded by a newer one: what it queued before stays, and it does nothing more")]
+    #[error(
+        "relist was superseded by a newer one: what it queued before stays, and it does nothing more"
+    )]
     Superseded,
     /// The queue is relisted scope by scope.
     #[error(
@@ -143,7 +149,9 @@ pub enum RelistError {
         scope: String,
     },
     /// A key does not belong to the scope of the relist.
-    #[error("key {key:?} does not belong to scope {scope:?}, or not to it alone: its relist ignores the key")]
+    #[error(
+        "key {key:?} does not belong to scope {scope:?}, or not to it alone: its relist ignores the key"
+    )]
     OutOfScope {
         /// The key.
         key: String,
@@ -286,7 +294,9 @@ pub enum StoreError {
     },
     /// An index function failed for an object of a watch. The object is stored and in all other
     /// indexes, but not in this one.
-    #[error("index {index:?} failed for key {key:?}, which is stored but not in that index: {source}")]
+    #[error(
+        "index {index:?} failed for key {key:?}, which is stored but not in that index: {source}"
+    )]
     NotIndexed {
         /// The name of the index.
         index: String,
@@ -296,7 +306,9 @@ pub enum StoreError {
         source: BoxError,
     },
     /// The drop of a replaced or deleted object panicked. The new state is stored.
-    #[error("drop of the old object of key {key:?} panicked, and the new state is stored: {message}")]
+    #[error(
+        "drop of the old object of key {key:?} panicked, and the new state is stored: {message}"
+    )]
     Released {
         /// The key of the object.
         key: String,
@@ -304,7 +316,9 @@ pub enum StoreError {
         message: String,
     },
     /// The item's queue is not fused with a store.
-    #[error("key {key:?} cannot be applied: its queue has no fused store, build the queue with over(indexer)")]
+    #[error(
+        "key {key:?} cannot be applied: its queue has no fused store, build the queue with over(indexer)"
+    )]
     NoStore {
         /// The key of the item.
         key: String,
@@ -326,9 +340,9 @@ impl From<OfferError> for StoreError {
     fn from(error: OfferError) -> Self {
         match error {
             OfferError::Key(error) => Self::Key(error),
-            error @ (OfferError::Transform { .. } | OfferError::OutOfScope { .. } | OfferError::HasScopes) => {
-                Self::Refused(error)
-            }
+            error @ (OfferError::Transform { .. }
+            | OfferError::OutOfScope { .. }
+            | OfferError::HasScopes) => Self::Refused(error),
         }
     }
 }
@@ -353,7 +367,9 @@ pub enum HeapError {
     #[error("heap is closed and accepts no objects: stop adding, or create another heap")]
     Closed,
     /// The object to delete is not in the heap.
-    #[error("key {key:?} is not in the heap and was not deleted: it was never added, or was already popped")]
+    #[error(
+        "key {key:?} is not in the heap and was not deleted: it was never added, or was already popped"
+    )]
     NotFound {
         /// The key of the object.
         key: String,
@@ -438,7 +454,9 @@ pub enum SelectorError {
         fault: &'static str,
     },
     /// An operand of `>` or `<` is not an integer.
-    #[error("label {key:?} is compared with {value:?}: after > or < write a whole number of at most 64 bits")]
+    #[error(
+        "label {key:?} is compared with {value:?}: after > or < write a whole number of at most 64 bits"
+    )]
     Number {
         /// The label key.
         key: String,
@@ -475,7 +493,9 @@ pub enum IndexError {
     #[error("index {0:?} is defined twice or exists already: choose another name")]
     Conflict(String),
     /// The function of a new index failed for a stored object. No index was added.
-    #[error("index {index:?} failed for the object stored under key {key:?}, so no index was added: {source}")]
+    #[error(
+        "index {index:?} failed for the object stored under key {key:?}, so no index was added: {source}"
+    )]
     Build {
         /// The name of the index.
         index: String,

@@ -87,7 +87,10 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
     /// The closure needs the object. If an object cannot be decoded and only its namespace and
     /// name are known, a reflector has to search for its key among the known objects, and may not
     /// find it (see `Target` of `deltafifo-informer`).
-    pub fn custom(meta: M, key: impl Fn(&T) -> Result<String, BoxError> + Send + Sync + 'static) -> Self {
+    pub fn custom(
+        meta: M,
+        key: impl Fn(&T) -> Result<String, BoxError> + Send + Sync + 'static,
+    ) -> Self {
         Self { meta, custom: Some(UserCode::new(Box::new(key))) }
     }
 
@@ -119,8 +122,11 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
             buffer.put(&custom(object).map_err(KeyError::Function)?);
             return Ok(());
         }
-        let name = self.meta.name(object).filter(|name| !name.is_empty()).ok_or(KeyError::NoName)?;
-        if let Some(namespace) = self.meta.namespace(object).filter(|namespace| !namespace.is_empty()) {
+        let name =
+            self.meta.name(object).filter(|name| !name.is_empty()).ok_or(KeyError::NoName)?;
+        if let Some(namespace) =
+            self.meta.namespace(object).filter(|namespace| !namespace.is_empty())
+        {
             buffer.put(namespace);
             buffer.put("/");
         }
@@ -135,7 +141,11 @@ impl<T, M: Meta<T>> KeyFunc<T, M> {
         Ok(as_str(&buffer).to_owned())
     }
 
-    pub(crate) fn write_source(&self, source: &KeySource<'_, T>, buffer: &mut KeyBuf) -> Result<(), KeyError> {
+    pub(crate) fn write_source(
+        &self,
+        source: &KeySource<'_, T>,
+        buffer: &mut KeyBuf,
+    ) -> Result<(), KeyError> {
         match source {
             KeySource::Object(object) => self.write(object, buffer)?,
             KeySource::Tombstone(tombstone) => buffer.put(&tombstone.key),

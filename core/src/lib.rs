@@ -78,10 +78,14 @@ pub use engine::sync::mutants;
 
 pub use delta::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 pub use error::{
-    Altered, BoxError, Closed, HandlerError, HeapError, IndexError, KeyError, MutationError, OfferError, PopError,
-    ProcessError, RelistError, ScopeError, SelectorError, StoreError, TransactionError, VersionError, WaitError,
+    Altered, BoxError, Closed, HandlerError, HeapError, IndexError, KeyError, MutationError,
+    OfferError, PopError, ProcessError, RelistError, ScopeError, SelectorError, StoreError,
+    TransactionError, VersionError, WaitError,
 };
-pub use fifo::{Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Failure, Popped, Refused, Relist};
+pub use fifo::{
+    Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Failure, Popped, Refused,
+    Relist,
+};
 pub use in_order::{Event, InOrderFifo, InOrderFifoBuilder, ReplacedAll, Turn};
 pub use key::{ExplicitKey, KeyFunc, KeySource};
 pub use meta::{Labels, Meta, NoMeta};
@@ -89,8 +93,8 @@ pub use plain::{Fifo, Heap, KeyedQueue};
 pub use roles::{ItemHandler, KnownObjects, Queue, ReflectorStore, Store};
 pub use scope::{KeyScope, ScopeId};
 pub use store::{
-    CacheMutationDetector, ExpirationCache, IndexReader, Indexer, IndexerBuilder, Indexers, Lister, MutationCache,
-    MutationCacheBuilder, NAMESPACE_INDEX, NamespaceLister, Selector, Transaction, UndeltaStore, WalkPosition,
-    WalkStep,
+    CacheMutationDetector, ExpirationCache, IndexReader, Indexer, IndexerBuilder, Indexers, Lister,
+    MutationCache, MutationCacheBuilder, NAMESPACE_INDEX, NamespaceLister, Selector, Transaction,
+    UndeltaStore, WalkPosition, WalkStep,
 };
 pub use version::ResourceVersion;

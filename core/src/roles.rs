@@ -105,7 +105,12 @@ pub trait Store<T>: ReflectorStore<T> {
     ///
     /// # Errors
     /// As for [`replace`](ReflectorStore::replace). Refused objects are no error.
-    fn replace_keeping(&self, list: Vec<Arc<T>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError> {
+    fn replace_keeping(
+        &self,
+        list: Vec<Arc<T>>,
+        kept: &[&str],
+        version: &str,
+    ) -> Result<Vec<StoreError>, StoreError> {
         let mut refused = Vec::new();
         // The kept objects come first: if a key is also listed with an object, the later object
         // wins.
@@ -155,7 +160,10 @@ pub trait Queue<T>: ReflectorStore<T> {
     /// # Errors
     /// [`ProcessError`] if the queue is closed and empty, if the handler failed or panicked, or
     /// if an index function of the store failed.
-    fn process(&self, handler: &mut ItemHandler<'_, Self::Item>) -> Result<(), ProcessError<HandlerError>>;
+    fn process(
+        &self,
+        handler: &mut ItemHandler<'_, Self::Item>,
+    ) -> Result<(), ProcessError<HandlerError>>;
 
     /// Closes the queue. Queued items can still be popped; after that pops return [`Closed`].
     fn close(&self);
@@ -219,7 +227,12 @@ impl<T: Send + Sync, M: Meta<T>> Store<T> for Indexer<T, M> {
         self.reader().get_by_key(key)
     }
 
-    fn replace_keeping(&self, list: Vec<Arc<T>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError> {
+    fn replace_keeping(
+        &self,
+        list: Vec<Arc<T>>,
+        kept: &[&str],
+        version: &str,
+    ) -> Result<Vec<StoreError>, StoreError> {
         let refused = self.replace_keeping(list, kept.iter().copied());
         self.listed(version);
         Ok(refused)
@@ -258,7 +271,10 @@ impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for DeltaFifo<T, M> {
 impl<T: Send + Sync, M: Meta<T>> Queue<T> for DeltaFifo<T, M> {
     type Item = Deltas<T>;
 
-    fn process(&self, handler: &mut ItemHandler<'_, Deltas<T>>) -> Result<(), ProcessError<HandlerError>> {
+    fn process(
+        &self,
+        handler: &mut ItemHandler<'_, Deltas<T>>,
+    ) -> Result<(), ProcessError<HandlerError>> {
         self.process(|item| {
             let initial = item.is_in_initial_list();
             if !self.is_fused() {

@@ -32,7 +32,10 @@ impl KeyScope {
     /// The keys that `contains` accepts. It must give the same answer for the same key; it runs
     /// with no lock held. `name` identifies the scope in errors, and two scopes of a queue have
     /// different names.
-    pub fn keys(name: impl Into<String>, contains: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+    pub fn keys(
+        name: impl Into<String>,
+        contains: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> Self {
         let contains: Contains = Box::new(contains);
         Self { name: name.into().into(), contains: Some(UserCode::new(contains)) }
     }
@@ -64,7 +67,9 @@ impl KeyScope {
 
 impl fmt::Debug for KeyScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple(if self.is_namespace() { "namespace" } else { "keys" }).field(&self.name).finish()
+        f.debug_tuple(if self.is_namespace() { "namespace" } else { "keys" })
+            .field(&self.name)
+            .finish()
     }
 }
 
@@ -124,7 +129,11 @@ impl Within {
 
     /// Fails for a key that a relist of the scope must not list, with the error that `refused`
     /// makes of the key and the name of the scope.
-    pub(crate) fn check<E>(&self, key: &str, refused: impl FnOnce(String, String) -> E) -> Result<(), E> {
+    pub(crate) fn check<E>(
+        &self,
+        key: &str,
+        refused: impl FnOnce(String, String) -> E,
+    ) -> Result<(), E> {
         if self.contains(key) {
             return Ok(());
         }
@@ -159,12 +168,22 @@ impl Scopes {
     }
 
     /// Adds a scope. `claim` says whether the initial population is to wait for it.
-    pub(crate) fn add(&mut self, scope: KeyScope, claim: impl FnOnce() -> bool) -> Result<ScopeId, ScopeError> {
+    pub(crate) fn add(
+        &mut self,
+        scope: KeyScope,
+        claim: impl FnOnce() -> bool,
+    ) -> Result<ScopeId, ScopeError> {
         if self.0.iter().any(|entry| entry.id.name() == scope.name()) {
             return Err(ScopeError::Overlaps { scope: scope.name.into() });
         }
         let id = ScopeId(Arc::new(Registered { scope, current: AtomicU32::new(0) }));
-        self.0.push(Entry { id: id.clone(), is_awaited: claim(), is_waived: false, reached: None, version: None });
+        self.0.push(Entry {
+            id: id.clone(),
+            is_awaited: claim(),
+            is_waived: false,
+            reached: None,
+            version: None,
+        });
         Ok(id)
     }
 

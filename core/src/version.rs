@@ -61,7 +61,10 @@ mod tests {
         let version = |text: &str| ResourceVersion::parse(text).unwrap();
         assert!(version("9") < version("10"));
         assert!(version("0") < version("1"));
-        assert!(version("18446744073709551616") > version("18446744073709551615"), "more than 64 bits");
+        assert!(
+            version("18446744073709551616") > version("18446744073709551615"),
+            "more than 64 bits"
+        );
         assert_eq!(version("007"), version("7"));
         assert_eq!(version("000"), version("0"));
     }

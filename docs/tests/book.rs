@@ -54,8 +54,10 @@ fn every_relative_link_has_a_target() {
         let own = text(&file);
         for link in prose(&own).flat_map(links).filter(|link| !link.contains("://")) {
             let (path, heading) = link.split_once('#').unwrap_or((link, ""));
-            let target = if path.is_empty() { file.clone() } else { file.parent().unwrap().join(path) };
-            let exists = target.exists() && (heading.is_empty() || anchors(&text(&target)).contains(heading));
+            let target =
+                if path.is_empty() { file.clone() } else { file.parent().unwrap().join(path) };
+            let exists = target.exists()
+                && (heading.is_empty() || anchors(&text(&target)).contains(heading));
             // mdbook copies only the chapters, so a link out of their directory breaks in the book.
             let leaves_book = file.starts_with(root().join("docs/src")) && link.starts_with("..");
             if !exists || leaves_book {
@@ -70,7 +72,8 @@ fn every_relative_link_has_a_target() {
 
 #[test]
 fn every_chapter_is_in_summary_and_compiled() {
-    let (summary, compiled) = (text(&root().join("docs/src/SUMMARY.md")), text(&root().join("docs/lib.rs")));
+    let (summary, compiled) =
+        (text(&root().join("docs/src/SUMMARY.md")), text(&root().join("docs/lib.rs")));
     for file in markdown_in(&root().join("docs/src")) {
         let name = file.file_name().unwrap().to_str().unwrap();
         if name != "SUMMARY.md" {
@@ -84,8 +87,10 @@ fn every_chapter_is_in_summary_and_compiled() {
 fn every_metric_named_in_guide_exists() {
     let chapter = text(&root().join("docs/src/metrics.md"));
     let known: HashSet<_> = ALL.iter().map(|metric| metric.name).collect();
-    let words = prose(&chapter).flat_map(|line| line.split(|c: char| !c.is_ascii_lowercase() && c != '_'));
-    let named = words.filter(|word| word.starts_with("reflector_") || word.starts_with("informer_"));
+    let words =
+        prose(&chapter).flat_map(|line| line.split(|c: char| !c.is_ascii_lowercase() && c != '_'));
+    let named =
+        words.filter(|word| word.starts_with("reflector_") || word.starts_with("informer_"));
     let (exist, unknown): (Vec<_>, Vec<_>) = named.partition(|name| known.contains(name));
     assert!(unknown.is_empty(), "{unknown:?}");
     assert!(exist.len() > 10, "only these metrics were found: {exist:?}");
@@ -95,14 +100,21 @@ fn every_metric_named_in_guide_exists() {
 fn version_table_ends_with_current_versions() {
     let manifest = text(&root().join("Cargo.toml"));
     let wanted = |name: &str| {
-        let line = manifest.lines().find_map(|line| line.strip_prefix(&format!("{name} = {{ version = \"")));
-        line.and_then(|line| line.split('"').next()).expect("the workspace has a version for it").to_owned()
+        let line = manifest
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("{name} = {{ version = \"")));
+        line.and_then(|line| line.split('"').next())
+            .expect("the workspace has a version for it")
+            .to_owned()
     };
     let (version, rust) = (env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_RUST_VERSION"));
     let (this, _patch) = version.rsplit_once('.').unwrap();
     let row = format!("//! | {this} | {} | {} | {rust} |", wanted("kube"), wanted("k8s-openapi"));
     let docs = text(&root().join("informer/src/lib.rs"));
-    let rows = docs.lines().skip_while(|line| !line.contains("| k8s-openapi |")).take_while(|line| line.contains('|'));
+    let rows = docs
+        .lines()
+        .skip_while(|line| !line.contains("| k8s-openapi |"))
+        .take_while(|line| line.contains('|'));
     assert_eq!(rows.last(), Some(row.as_str()));
 }
 
@@ -110,7 +122,8 @@ fn version_table_ends_with_current_versions() {
 fn readme_below(heading: &str) -> Vec<String> {
     let readme = text(&root().join("README.md"));
     let below = readme.lines().skip_while(|line| *line != heading).skip(1);
-    let below: Vec<_> = below.take_while(|line| !line.starts_with("## ")).map(str::to_owned).collect();
+    let below: Vec<_> =
+        below.take_while(|line| !line.starts_with("## ")).map(str::to_owned).collect();
     assert!(!below.is_empty(), "README has no {heading:?}");
     below
 }
@@ -118,10 +131,15 @@ fn readme_below(heading: &str) -> Vec<String> {
 #[test]
 fn each_row_about_kubes_store_names_a_test() {
     let below = readme_below("### What kube's store loses");
-    let rows = below.iter().filter_map(|line| line.strip_suffix("` |")).filter_map(|row| row.rsplit('`').next());
+    let rows = below
+        .iter()
+        .filter_map(|line| line.strip_suffix("` |"))
+        .filter_map(|row| row.rsplit('`').next());
     let tests = text(&root().join("informer/tests/runtime/kubes_store.rs"));
-    let tests =
-        tests.split("#[tokio::test(start_paused = true)]\nasync fn ").skip(1).filter_map(|test| test.split('(').next());
+    let tests = tests
+        .split("#[tokio::test(start_paused = true)]\nasync fn ")
+        .skip(1)
+        .filter_map(|test| test.split('(').next());
     let (rows, tests): (Vec<_>, Vec<_>) = (rows.collect(), tests.collect());
     assert_eq!(rows, tests);
     assert!(rows.len() >= 6, "only these rows were found: {rows:?}");

@@ -21,7 +21,10 @@ impl From<&deltafifo::Change<'_, ConfigMap>> for Change {
 
 impl From<&DeltaObject<ConfigMap>> for Change {
     fn from(last: &DeltaObject<ConfigMap>) -> Self {
-        Self::Deleted { last: last.object().map(|last| state(&last.metadata)), is_tombstone: last.is_tombstone() }
+        Self::Deleted {
+            last: last.object().map(|last| state(&last.metadata)),
+            is_tombstone: last.is_tombstone(),
+        }
     }
 }
 
@@ -34,11 +37,15 @@ impl HandlerLog {
                 self.record(&key(&new.metadata), Change::Added { new: state(&new.metadata) });
             }
             Notification::Updated { old, new, .. } => {
-                let (key, old, new) = (key(&new.metadata), state(&old.metadata), state(&new.metadata));
+                let (key, old, new) =
+                    (key(&new.metadata), state(&old.metadata), state(&new.metadata));
                 // client-go may update one object to another. Our informers must notify of a
                 // deletion and an addition instead.
                 if old.uid != new.uid {
-                    self.fault(format!("{key} was updated from {} to {}, another object", old.uid, new.uid));
+                    self.fault(format!(
+                        "{key} was updated from {} to {}, another object",
+                        old.uid, new.uid
+                    ));
                 }
                 self.record(&key, Change::Updated { old, new });
             }

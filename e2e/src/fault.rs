@@ -27,9 +27,9 @@ impl Fault {
             _ if error.is_expired() => Self::Expired,
             _ if error.is_too_large_version() => Self::TooLarge,
             RequestError::Status { status, .. } => Self::Status(status.code),
-            RequestError::Unreachable(_) | RequestError::Broken(_) | RequestError::Wire(WireError::CutShort { .. }) => {
-                Self::Cut
-            }
+            RequestError::Unreachable(_)
+            | RequestError::Broken(_)
+            | RequestError::Wire(WireError::CutShort { .. }) => Self::Cut,
             RequestError::VeryShort => Self::Short,
             _ => Self::Other,
         }

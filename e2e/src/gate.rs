@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use deltafifo_informer::KubeListerWatcher;
 use deltafifo_informer::lister_watcher::{
-    Asked, ListRequest, ListStream, Listed, ListerWatcher, PageMeta, RequestError, WatchRequest, WatchStream,
+    Asked, ListRequest, ListStream, Listed, ListerWatcher, PageMeta, RequestError, WatchRequest,
+    WatchStream,
 };
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -125,7 +126,8 @@ impl Gate {
         &self,
         parts: BoxStream<'static, Result<T, RequestError>>,
     ) -> BoxStream<'static, Result<T, RequestError>> {
-        let (seen, mut mode, after) = (self.seen.clone(), self.mode.subscribe(), self.mode.subscribe());
+        let (seen, mut mode, after) =
+            (self.seen.clone(), self.mode.subscribe(), self.mode.subscribe());
         let closed = async move {
             let _ = mode.wait_for(|mode| *mode == Mode::Nothing).await;
         };
@@ -157,7 +159,8 @@ impl ListerWatcher for Gate {
             if !is_next_page {
                 request.resource_version = self.ahead_of(request.resource_version);
             }
-            let list = self.source.list(request).await.inspect_err(|error| record(&self.seen, error))?;
+            let list =
+                self.source.list(request).await.inspect_err(|error| record(&self.seen, error))?;
             let seen = self.seen.clone();
             let list = list.inspect(move |part| {
                 if let Ok(Listed::Meta(meta)) = part {
@@ -174,7 +177,8 @@ impl ListerWatcher for Gate {
             if request.send_initial_events {
                 request.resource_version = self.ahead_of(request.resource_version);
             }
-            let events = self.source.watch(request).await.inspect_err(|error| record(&self.seen, error))?;
+            let events =
+                self.source.watch(request).await.inspect_err(|error| record(&self.seen, error))?;
             Ok(self.cuttable(events))
         })
     }

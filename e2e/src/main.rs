@@ -75,7 +75,8 @@ async fn main() -> ExitCode {
 }
 
 async fn shutdown_signal() -> io::Result<()> {
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let (mut interrupt, mut terminate) =
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
@@ -116,7 +117,11 @@ async fn run(cli: &Cli) -> ExitCode {
                 ("FAILED", error.to_string())
             }
         };
-        println!("{:<20} {what:<8} {:>6.1} s  {summary}", scenario.name(), from.elapsed().as_secs_f64());
+        println!(
+            "{:<20} {what:<8} {:>6.1} s  {summary}",
+            scenario.name(),
+            from.elapsed().as_secs_f64()
+        );
     }
     let verdict = if failed == 0 { "ok" } else { "failed" };
     println!("{verdict}: {held} scenarios held, {skipped} were skipped, {failed} failed");
@@ -134,7 +139,8 @@ async fn try_one(cli: &Cli, scenario: Scenario) -> Result<Outcome, BoxError> {
         objects: cli.objects.map(|objects| objects as usize),
         etcd34: env::var_os("DELTAFIFO_ETCD34").filter(|path| !path.is_empty()).map(PathBuf::from),
     };
-    let ended = AssertUnwindSafe(timeout(scenario.limit(), scenario.run(&setting))).catch_unwind().await;
+    let ended =
+        AssertUnwindSafe(timeout(scenario.limit(), scenario.run(&setting))).catch_unwind().await;
     let outcome = match ended {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(_)) => Err(format!("the scenario did not end within {:?}", scenario.limit()).into()),

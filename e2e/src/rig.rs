@@ -41,23 +41,34 @@ impl Rig {
         gate: Gate,
         choose: impl FnOnce(ReflectorBuilder<ConfigMap>) -> ReflectorBuilder<ConfigMap>,
     ) -> Result<Self, BoxError> {
-        let (gate, log, reported) =
-            (Arc::new(gate), Arc::<Mutex<HandlerLog>>::default(), Arc::<Mutex<Vec<ReportedError>>>::default());
+        let (gate, log, reported) = (
+            Arc::new(gate),
+            Arc::<Mutex<HandlerLog>>::default(),
+            Arc::<Mutex<Vec<ReportedError>>>::default(),
+        );
         let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build()?;
         let fifo: Arc<Queue> = Arc::new(DeltaFifo::over(store).build());
         let errors = reported.clone();
         let builder = Reflector::builder(gate.clone(), fifo.clone())
-            .backoff(Backoff::new(Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(120)))
+            .backoff(Backoff::new(
+                Duration::from_millis(100),
+                Duration::from_secs(1),
+                Duration::from_secs(120),
+            ))
             .on_error(move |error: &ReflectorError| errors.lock().push(ReportedError::of(error)));
         let reflector = Arc::new(choose(builder).build());
-        let tasks =
-            [tokio::spawn(run(reflector.clone(), log.clone())), tokio::spawn(consume(fifo.clone(), log.clone()))];
+        let tasks = [
+            tokio::spawn(run(reflector.clone(), log.clone())),
+            tokio::spawn(consume(fifo.clone(), log.clone())),
+        ];
         Ok(Self { gate, reflector, fifo, log, reported, tasks })
     }
 
     /// Starts two rigs: one with streamed lists, one with plain ones.
     pub fn both(servers: &Servers) -> Result<[Self; 2], BoxError> {
-        let start = |streamed| Self::start(Gate::new(servers.client()), |builder| builder.watch_list(streamed));
+        let start = |streamed| {
+            Self::start(Gate::new(servers.client()), |builder| builder.watch_list(streamed))
+        };
         Ok([start(true)?, start(false)?])
     }
 
@@ -90,14 +101,18 @@ impl Rig {
     /// Waits until this many more changes have been delivered.
     pub async fn received_more(&self, changes: usize) -> Result<(), BoxError> {
         let wanted = self.counts().all() + changes;
-        until(&format!("receiving {changes} more changes"), LEARNING, || self.counts().all() >= wanted).await
+        until(&format!("receiving {changes} more changes"), LEARNING, || {
+            self.counts().all() >= wanted
+        })
+        .await
     }
 
     /// Waits until the reflector, the handlers and the store have what the server has, and judges
     /// all changes delivered on the way.
     pub async fn settled(&self, writer: &Writer) -> Result<(), BoxError> {
         let fresh = agreed(writer, LEARNING, |fresh| self.differs(fresh)).await?;
-        let stored: States = self.fifo.store().list().iter().map(|map| keyed(&map.metadata)).collect();
+        let stored: States =
+            self.fifo.store().list().iter().map(|map| keyed(&map.metadata)).collect();
         if let Some(difference) = difference(&stored, &fresh) {
             return Err(format!("the store differs from what handlers know: {difference}").into());
         }
@@ -108,7 +123,9 @@ impl Rig {
         let newest = fresh.values().map(|state| &state.version).max().cloned().flatten();
         // A relist delivers its changes before it ends, so the reflector's version may lag behind
         // the handlers.
-        let behind = || (self.version() < newest).then(|| format!("the reflector is at {:?}", self.version()));
+        let behind = || {
+            (self.version() < newest).then(|| format!("the reflector is at {:?}", self.version()))
+        };
         difference(self.log.lock().live(), fresh).or_else(behind)
     }
 
@@ -126,7 +143,8 @@ impl Rig {
         for reported in self.reported.lock().iter() {
             *times.entry(reported.fault).or_default() += 1;
         }
-        let mut times: Vec<_> = times.into_iter().map(|(fault, times)| format!("{times} {fault:?}")).collect();
+        let mut times: Vec<_> =
+            times.into_iter().map(|(fault, times)| format!("{times} {fault:?}")).collect();
         times.sort();
         let reported = if times.is_empty() { "nothing".to_owned() } else { times.join(", ") };
         format!("received {}, reported errors: {reported}", self.counts())

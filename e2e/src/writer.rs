@@ -90,9 +90,15 @@ impl Writer {
     }
 
     /// Applies `what` to the objects of these names, several at a time.
-    pub async fn each(&self, what: Write, names: impl Iterator<Item = String>) -> Result<(), Error> {
+    pub async fn each(
+        &self,
+        what: Write,
+        names: impl Iterator<Item = String>,
+    ) -> Result<(), Error> {
         let names = stream::iter(names).map(Ok);
-        names.try_for_each_concurrent(AT_ONCE, |name| async move { self.write(what, &name).await }).await
+        names
+            .try_for_each_concurrent(AT_ONCE, |name| async move { self.write(what, &name).await })
+            .await
     }
 
     /// Returns a consistent list of the current objects.

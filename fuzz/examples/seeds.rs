@@ -174,8 +174,12 @@ fn indexer(number: usize, setup: Setup, ops: &[oracle::Op]) -> Vec<u8> {
     bytes.extend(setup.known_places().flat_map(|place| [0, place.0, next()]));
     for op in ops {
         match op {
-            oracle::Op::Add(place) | oracle::Op::Update(place) => bytes.extend([0, place.0, next()]),
-            oracle::Op::Delete(place) | oracle::Op::DeleteTombstone(place, _) => bytes.extend([4, place.0, next()]),
+            oracle::Op::Add(place) | oracle::Op::Update(place) => {
+                bytes.extend([0, place.0, next()])
+            }
+            oracle::Op::Delete(place) | oracle::Op::DeleteTombstone(place, _) => {
+                bytes.extend([4, place.0, next()])
+            }
             oracle::Op::Replace(places) => {
                 let places: Vec<Place> = places.iter().copied().take(5).collect();
                 bytes.extend([6, 0, next(), u8::try_from(places.len()).unwrap_or_default()]);
@@ -190,11 +194,15 @@ fn indexer(number: usize, setup: Setup, ops: &[oracle::Op]) -> Vec<u8> {
 /// Returns the namespaces and names of a case's objects, each with its length before it.
 fn keys(case: &Case) -> Vec<u8> {
     let added = case.steps.iter().filter_map(|step| match &step.op {
-        Op::Add { item: Listed::Obj(object) } | Op::Delete { item: Item::Obj(object) } => Some(object),
+        Op::Add { item: Listed::Obj(object) } | Op::Delete { item: Item::Obj(object) } => {
+            Some(object)
+        }
         _ => None,
     });
     let texts = |object: &Obj| [object.ns.clone(), object.name.clone()];
-    let spelled = |text: String| [vec![u8::try_from(text.len()).unwrap_or_default()], text.into_bytes()].concat();
+    let spelled = |text: String| {
+        [vec![u8::try_from(text.len()).unwrap_or_default()], text.into_bytes()].concat()
+    };
     case.config.known_objects.iter().chain(added).flat_map(texts).flat_map(spelled).collect()
 }
 
@@ -209,7 +217,9 @@ fn caches(number: usize, ops: &[oracle::Op]) -> Vec<u8> {
             oracle::Op::Add(place) => ([0, 0, 4], [place.0, n, 0]),
             oracle::Op::Update(place) => ([4, 3, 0], [place.0, n, 1]),
             oracle::Op::Delete(place) => ([7, 4, 8], [place.0, 0, 0]),
-            oracle::Op::DeleteTombstone(place, with) => ([7, 4, 9], [place.0, 2 + u8::from(*with), 0x40]),
+            oracle::Op::DeleteTombstone(place, with) => {
+                ([7, 4, 9], [place.0, 2 + u8::from(*with), 0x40])
+            }
             oracle::Op::Batch(places) => ([6, 5, 7], list(places, n)),
             oracle::Op::Replace(places) => ([240, 5, 7], list(places, n)),
             oracle::Op::AddIfNotPresent(place, _) => ([5, 11, 0], [place.0, n, 0]),
@@ -227,7 +237,10 @@ fn caches(number: usize, ops: &[oracle::Op]) -> Vec<u8> {
 
 /// Encodes a list of objects in three bytes.
 fn list(places: &[Place], n: u8) -> [u8; 3] {
-    let bits = places.iter().filter(|place| place.key().is_some()).fold(0, |bits, place| bits | 1 << place.0);
+    let bits = places
+        .iter()
+        .filter(|place| place.key().is_some())
+        .fold(0, |bits, place| bits | 1 << place.0);
     [bits, if places.contains(&Place::NAMELESS) { 0xc0 } else { 0 }, n]
 }
 

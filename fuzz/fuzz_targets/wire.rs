@@ -7,7 +7,8 @@ use std::convert::Infallible;
 
 use bytes::Bytes;
 use deltafifo_informer::lister_watcher::{
-    EventType, KubeListerWatcher, ListRequest, Listed, ListerWatcher, ObjectLimit, RequestError, WatchRequest,
+    EventType, KubeListerWatcher, ListRequest, Listed, ListerWatcher, ObjectLimit, RequestError,
+    WatchRequest,
 };
 use futures_util::{StreamExt, stream};
 use http::{Request, Response};
@@ -63,11 +64,15 @@ struct Line<'a> {
 fuzz_target!(|input: &[u8]| {
     let [frame, body @ ..] = input else { return };
     let body = Bytes::copy_from_slice(body);
-    let frames = body.chunks(usize::from(*frame).max(1)).map(|frame| body.slice_ref(frame)).collect::<Vec<_>>();
+    let frames = body
+        .chunks(usize::from(*frame).max(1))
+        .map(|frame| body.slice_ref(frame))
+        .collect::<Vec<_>>();
     RUNTIME.with(|runtime| {
         runtime.block_on(async {
             let none = ObjectLimit::new(usize::MAX);
-            let (list, watch) = (list(vec![body.clone()], &none).await, watch(vec![body.clone()], &none).await);
+            let (list, watch) =
+                (list(vec![body.clone()], &none).await, watch(vec![body.clone()], &none).await);
             let cut = self::list(frames.clone(), &none).await;
             // For an invalid list, the items before the error may have been returned or not.
             let before = cut.0.len().min(list.0.len());
@@ -79,14 +84,28 @@ fuzz_target!(|input: &[u8]| {
             assert!(!list.1 || cut == list, "a good one is handed out whole");
             assert_eq!(self::watch(frames.clone(), &none).await, watch, "nor does a watch");
             let limit = ObjectLimit::new(usize::from(*frame));
-            let (whole, cut) = (self::list(vec![body.clone()], &limit).await, self::list(frames.clone(), &limit).await);
+            let (whole, cut) = (
+                self::list(vec![body.clone()], &limit).await,
+                self::list(frames.clone(), &limit).await,
+            );
             let before = cut.0.len().min(whole.0.len());
-            assert_eq!((cut.1, &cut.0[..before]), (whole.1, &whole.0[..before]), "nor does a list with a limit");
+            assert_eq!(
+                (cut.1, &cut.0[..before]),
+                (whole.1, &whole.0[..before]),
+                "nor does a list with a limit"
+            );
             // The list's own metadata may exceed the limit.
-            assert!(!whole.1 || whole.0 == limited(&list.0, limit.bytes()), "a limit counts an item's own length");
-            let (whole, cut) = (self::watch(vec![body.clone()], &limit).await, self::watch(frames, &limit).await);
+            assert!(
+                !whole.1 || whole.0 == limited(&list.0, limit.bytes()),
+                "a limit counts an item's own length"
+            );
+            let (whole, cut) =
+                (self::watch(vec![body.clone()], &limit).await, self::watch(frames, &limit).await);
             assert_eq!(cut, whole, "nor does a watch with a limit");
-            assert!(!list.1 || !is_none(&body), "what does not say its items or its version is no list");
+            assert!(
+                !list.1 || !is_none(&body),
+                "what does not say its items or its version is no list"
+            );
             if let Some(items) = items(&body) {
                 assert_eq!(list, (items, true), "a list is read as it is written");
             }
@@ -100,7 +119,8 @@ fuzz_target!(|input: &[u8]| {
 /// Returns a source whose every answer is this body.
 fn source(frames: Vec<Bytes>) -> KubeListerWatcher {
     let answer = move |_: Request<Body>| {
-        let frames = frames.clone().into_iter().map(|frame| Ok::<_, Infallible>(Frame::data(frame)));
+        let frames =
+            frames.clone().into_iter().map(|frame| Ok::<_, Infallible>(Frame::data(frame)));
         async { Ok::<_, Infallible>(Response::new(StreamBody::new(stream::iter(frames)))) }
     };
     KubeListerWatcher::new::<Pod>(Client::new(service_fn(answer), "default"), &(), None)
@@ -108,7 +128,10 @@ fn source(frames: Vec<Bytes>) -> KubeListerWatcher {
 
 async fn list(frames: Vec<Bytes>, limit: &ObjectLimit) -> Read {
     let (mut items, mut metas) = (Vec::new(), 0);
-    let mut list = source(frames).list_within(ListRequest::default(), limit.clone()).await.expect("an answer that is 200");
+    let mut list = source(frames)
+        .list_within(ListRequest::default(), limit.clone())
+        .await
+        .expect("an answer that is 200");
     while let Some(listed) = list.next().await {
         match listed {
             Ok(Listed::Meta(_)) => metas += 1,
@@ -123,7 +146,10 @@ async fn list(frames: Vec<Bytes>, limit: &ObjectLimit) -> Read {
 
 async fn watch(frames: Vec<Bytes>, limit: &ObjectLimit) -> Read {
     let mut events = Vec::new();
-    let mut watch = source(frames).watch_within(WatchRequest::default(), limit.clone()).await.expect("an answer that is 200");
+    let mut watch = source(frames)
+        .watch_within(WatchRequest::default(), limit.clone())
+        .await
+        .expect("an answer that is 200");
     while let Some(event) = watch.next().await {
         match event {
             Ok(event) => events.push(described(event.kind, &event.object)),
@@ -141,7 +167,10 @@ fn too_large(size: usize) -> Bytes {
 
 /// Returns the items of a list that is read with a limit.
 fn limited(items: &[Bytes], limit: usize) -> Vec<Bytes> {
-    items.iter().map(|item| if item.len() > limit { too_large(item.len()) } else { item.clone() }).collect()
+    items
+        .iter()
+        .map(|item| if item.len() > limit { too_large(item.len()) } else { item.clone() })
+        .collect()
 }
 
 fn described(kind: EventType, object: &[u8]) -> Bytes {
@@ -154,8 +183,9 @@ fn items(body: &[u8]) -> Option<Vec<Bytes>> {
     let _ = (list.metadata.r#continue, list.metadata.remaining_item_count);
     let items = list.items.unwrap_or_default();
     let has_version = list.metadata.resource_version.is_some_and(|version| !version.is_empty());
-    let whole =
-        has_version && list.kind.get().ends_with("List\"") && items.iter().all(|item| item.get().starts_with('{'));
+    let whole = has_version
+        && list.kind.get().ends_with("List\"")
+        && items.iter().all(|item| item.get().starts_with('{'));
     whole.then(|| items.iter().map(|item| Bytes::copy_from_slice(item.get().as_bytes())).collect())
 }
 
@@ -166,14 +196,18 @@ fn is_none(body: &[u8]) -> bool {
     let Ok(list) = serde_json::from_slice::<Value>(body) else { return false };
     let has_items = list.get("items").is_none_or(|items| items.is_array() || items.is_null());
     let metadata = list.get("metadata");
-    let has_version = metadata.is_some_and(|metadata| metadata.is_array() || metadata["resourceVersion"].is_string());
+    let has_version = metadata
+        .is_some_and(|metadata| metadata.is_array() || metadata["resourceVersion"].is_string());
     !(has_items && has_version)
 }
 
 /// Returns the complete lines.
 fn lines(body: &[u8]) -> impl Iterator<Item = &[u8]> {
     let whole = body.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    body[..whole].split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end).filter(|line| !line.is_empty())
+    body[..whole]
+        .split(|byte| *byte == b'\n')
+        .map(<[u8]>::trim_ascii_end)
+        .filter(|line| !line.is_empty())
 }
 
 /// Returns the events up to the first line that is an error or that a JSON parser rejects. An

@@ -71,7 +71,10 @@ async fn reconcile(map: Arc<ConfigMap>, context: Arc<Context>) -> Result<Action,
     let pods = context.pods.by_index(ROSTER, &ObjectRef::from_obj(&*map).to_string())?;
     let roster: BTreeMap<_, _> = pods.iter().map(|pod| (pod.name_any(), phase(pod))).collect();
     if !map.data.iter().flatten().eq(&roster) {
-        let maps = Api::<ConfigMap>::namespaced(context.client.clone(), &map.namespace().unwrap_or_default());
+        let maps = Api::<ConfigMap>::namespaced(
+            context.client.clone(),
+            &map.namespace().unwrap_or_default(),
+        );
         // It says the version that was read: over a newer one the server takes nothing, and it is
         // tried again.
         let wanted = ConfigMap { data: Some(roster), ..ConfigMap::clone(&map) };
@@ -88,10 +91,12 @@ async fn control(
 ) -> Result<(), Box<dyn Error>> {
     let (factory, labelled) = (SharedInformerFactory::new(client.clone()), scope.labels(ROSTER));
     let on_error = |error: &InformerError<'_>| eprintln!("{error}");
-    let maps = factory.informer_with::<ConfigMap>(&(), &labelled, |maps| maps.on_error(on_error))?;
+    let maps =
+        factory.informer_with::<ConfigMap>(&(), &labelled, |maps| maps.on_error(on_error))?;
     let pods = factory.informer_with::<Pod>(&(), &labelled, |pods| {
-        pods.on_error(on_error)
-            .index(ROSTER, |pod| Ok(roster_of(pod).into_iter().map(|roster| roster.to_string()).collect()))
+        pods.on_error(on_error).index(ROSTER, |pod| {
+            Ok(roster_of(pod).into_iter().map(|roster| roster.to_string()).collect())
+        })
     })?;
     factory.start();
     let context = Arc::new(Context { client, pods: pods.store() });
@@ -117,7 +122,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 pub(crate) async fn run(Args { cluster }: Args) -> Result<(), Box<dyn Error>> {
-    let made_up = ApiServer::builder().resource(Resource::config_maps()).resource(Resource::pods()).build();
+    let made_up =
+        ApiServer::builder().resource(Resource::config_maps()).resource(Resource::pods()).build();
     let client = cluster.client().await?;
     let is_made_up = client.is_none();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -169,7 +175,11 @@ fn pod(name: &str, roster: &str, phase: &str) -> Value {
 }
 
 /// Waits until a roster has these pods, and no others.
-async fn lists(maps: &Api<ConfigMap>, roster: &str, pods: &[(&str, &str)]) -> Result<(), Box<dyn Error>> {
+async fn lists(
+    maps: &Api<ConfigMap>,
+    roster: &str,
+    pods: &[(&str, &str)],
+) -> Result<(), Box<dyn Error>> {
     let in_step = |map: Option<&ConfigMap>| {
         let data = map.and_then(|map| map.data.as_ref()).into_iter().flatten();
         data.map(|(pod, phase)| (pod.as_str(), phase.as_str())).eq(pods.iter().copied())

@@ -48,7 +48,9 @@ impl EventHandler<Deployment> for Printer {
     fn on_delete(&mut self, last: DeltaObject<Deployment>) {
         match last {
             DeltaObject::Object(last) => println!("delete  {}", shown(&last)),
-            DeltaObject::Tombstone(tombstone) => println!("delete  {}, and nobody saw it", tombstone.key),
+            DeltaObject::Tombstone(tombstone) => {
+                println!("delete  {}, and nobody saw it", tombstone.key);
+            }
         }
     }
 }
@@ -86,7 +88,8 @@ pub(crate) async fn run(Args { cluster }: Args) -> Result<(), Box<dyn Error>> {
 
 /// Prints what the store has of a namespace.
 fn list(lister: &Lister<Deployment, KubeMeta>, namespace: &str) {
-    let mut all: Vec<_> = lister.namespace(namespace).list().iter().map(|deployment| shown(deployment)).collect();
+    let mut all: Vec<_> =
+        lister.namespace(namespace).list().iter().map(|deployment| shown(deployment)).collect();
     all.sort();
     println!("list    {} deployments in {namespace}: {}", all.len(), all.join("; "));
 }
@@ -100,7 +103,8 @@ fn shown(deployment: &Deployment) -> String {
 
 /// Available replicas, of those wanted.
 fn available(deployment: &Deployment) -> String {
-    let available = deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
+    let available =
+        deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
     let wanted = deployment.spec.replicas.unwrap_or(1);
     format!("{available}/{wanted}")
 }

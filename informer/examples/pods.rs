@@ -37,7 +37,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = match &args.kubeconfig {
         Some(file) => {
             let options = KubeConfigOptions::default();
-            let config = Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, &options).await?;
+            let config =
+                Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, &options).await?;
             Client::try_from(config)?
         }
         None => made_up(),
@@ -45,7 +46,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let source = KubeListerWatcher::new::<Pod>(client, &(), args.namespace.as_deref());
     let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build()?;
     let fifo = Arc::new(DeltaFifo::over(store).build());
-    let reflector = Reflector::builder(source, fifo.clone()).on_error(|error| eprintln!("{error}")).build();
+    let reflector =
+        Reflector::builder(source, fifo.clone()).on_error(|error| eprintln!("{error}")).build();
     tokio::select! {
         ended = reflector.run() => println!("{ended}"),
         () = print(&fifo) => {}
@@ -64,7 +66,9 @@ async fn print(fifo: &DeltaFifo<Pod, KubeMeta>) {
     while let Ok(mut item) = fifo.pop_async().await {
         for delta in item.deltas() {
             let phase = match &delta.object {
-                DeltaObject::Object(pod) => pod.status.as_ref().and_then(|status| status.phase.as_deref()),
+                DeltaObject::Object(pod) => {
+                    pod.status.as_ref().and_then(|status| status.phase.as_deref())
+                }
                 DeltaObject::Tombstone(_) => Some("gone, and the deletion was missed"),
             };
             println!("Type:{:?}: Name:{} {}", delta.kind, item.key(), phase.unwrap_or_default());
@@ -92,8 +96,9 @@ fn made_up() -> Client {
             seconds.tick().await;
             let written = [(number, "Pending"), (number.saturating_sub(1), "Running")]
                 .map(|(number, phase)| server.apply(pod(number, phase)));
-            let deleted =
-                number.checked_sub(4).map(|old| server.delete(&Resource::pods(), "shop", &format!("web-{old}")));
+            let deleted = number
+                .checked_sub(4)
+                .map(|old| server.delete(&Resource::pods(), "shop", &format!("web-{old}")));
             if let Some(error) = written.into_iter().chain(deleted).find_map(Result::err) {
                 eprintln!("the made-up cluster: {error}");
             }

@@ -10,7 +10,11 @@ use deltafifo_informer::workqueue::{AddOptions, Item, WorkQueue};
 
 /// Fails for `job` the first two times.
 fn reconcile(queue: &WorkQueue<String>, item: &Item<String>) -> Result<(), &'static str> {
-    if item.key() == "shop/job" && queue.num_requeues(item.key()) < 2 { Err("not yet") } else { Ok(()) }
+    if item.key() == "shop/job" && queue.num_requeues(item.key()) < 2 {
+        Err("not yet")
+    } else {
+        Ok(())
+    }
 }
 
 async fn work(worker: u32, queue: Arc<WorkQueue<String>>) {
@@ -41,7 +45,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("{} keys to do", queue.len());
 
-    let workers: Vec<_> = (1..=2).map(|worker| tokio::spawn(work(worker, Arc::clone(&queue)))).collect();
+    let workers: Vec<_> =
+        (1..=2).map(|worker| tokio::spawn(work(worker, Arc::clone(&queue)))).collect();
     // A drain does not wait for what is to come later: the job's second retry comes after 5 and 10
     // ms.
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;

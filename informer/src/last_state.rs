@@ -9,7 +9,8 @@ use deltafifo::{DeletedFinalStateUnknown, DeltaObject};
 pub(crate) fn last_state<K>(last: &DeltaObject<K>, stored: Option<&Arc<K>>) -> DeltaObject<K> {
     match (last, stored) {
         (DeltaObject::Tombstone(tombstone), Some(stored)) if tombstone.obj.is_none() => {
-            DeletedFinalStateUnknown { key: tombstone.key.clone(), obj: Some(Arc::clone(stored)) }.into()
+            DeletedFinalStateUnknown { key: tombstone.key.clone(), obj: Some(Arc::clone(stored)) }
+                .into()
         }
         (last, _) => last.clone(),
     }

@@ -76,8 +76,8 @@
 use std::time::Duration;
 
 use metrics::{
-    Counter, Gauge, Histogram, Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
-    histogram,
+    Counter, Gauge, Histogram, Label, Unit, counter, describe_counter, describe_gauge,
+    describe_histogram, gauge, histogram,
 };
 use tokio::time::Instant;
 
@@ -138,11 +138,16 @@ pub(crate) const LIST_DURATION: Metric = Metric::histogram(
     "reflector_list_duration_seconds",
     "From when a list is asked for until all of it is with the queue; of those that came to their end",
 );
-pub(crate) const ITEMS_PER_LIST: Metric = Metric::histogram("reflector_items_per_list", "Objects in a list");
-pub(crate) const DECODED: Metric =
-    Metric::counter("reflector_items_decoded_total", "Objects of lists and events that were decoded");
-pub(crate) const SKIPPED: Metric =
-    Metric::counter("reflector_items_skipped_total", "Objects of lists that have not changed, and so were not decoded");
+pub(crate) const ITEMS_PER_LIST: Metric =
+    Metric::histogram("reflector_items_per_list", "Objects in a list");
+pub(crate) const DECODED: Metric = Metric::counter(
+    "reflector_items_decoded_total",
+    "Objects of lists and events that were decoded",
+);
+pub(crate) const SKIPPED: Metric = Metric::counter(
+    "reflector_items_skipped_total",
+    "Objects of lists that have not changed, and so were not decoded",
+);
 pub(crate) const WATCHES: Metric = Metric::counter(
     "reflector_watches_total",
     "Watches that began; one that sends a list first counts once that is whole",
@@ -183,7 +188,8 @@ pub(crate) const STORE_VERSION: Metric = Metric::gauge(
     "informer_store_resource_version",
     "The version up to which everything is stored and on its way to the handlers: its last 15 digits; not in order",
 );
-pub(crate) const QUEUED: Metric = Metric::gauge("informer_queued_items", "Changes between the watch and the store");
+pub(crate) const QUEUED: Metric =
+    Metric::gauge("informer_queued_items", "Changes between the watch and the store");
 pub(crate) const PROCESSING: Metric = Metric::histogram(
     "informer_processing_latency_seconds",
     "From when a key, or an event in order, is taken from the queue until it is stored and on its way to all handlers",
@@ -192,10 +198,14 @@ pub(crate) const DEPTH: Metric = Metric::gauge(
     "informer_handler_depth",
     "Changes that wait for the handler, and objects of a walk on their way to it",
 );
-pub(crate) const HIGH_WATER: Metric =
-    Metric::gauge("informer_handler_depth_high_water", "The most that ever waited for it at a time");
-pub(crate) const OLDEST_AGE: Metric =
-    Metric::gauge("informer_handler_oldest_age_seconds", "How long the oldest of those that wait has been waiting");
+pub(crate) const HIGH_WATER: Metric = Metric::gauge(
+    "informer_handler_depth_high_water",
+    "The most that ever waited for it at a time",
+);
+pub(crate) const OLDEST_AGE: Metric = Metric::gauge(
+    "informer_handler_oldest_age_seconds",
+    "How long the oldest of those that wait has been waiting",
+);
 pub(crate) const TOLD: Metric = Metric::counter(
     "informer_handler_told_total",
     "Steps that the handler was told of, or its filter kept from it: changes, and objects of a walk",
@@ -208,8 +218,10 @@ pub(crate) const WORK_DURATION: Metric = Metric::histogram(
     "informer_handler_work_duration_seconds",
     "From when the handler is told until it asks for the next; of a batch, each change in it",
 );
-pub(crate) const OVERRUNS: Metric =
-    Metric::counter("informer_handler_overruns_total", "How often a buffer that drops and resyncs was full");
+pub(crate) const OVERRUNS: Metric = Metric::counter(
+    "informer_handler_overruns_total",
+    "How often a buffer that drops and resyncs was full",
+);
 
 /// All metrics, in the order of the table above.
 pub const ALL: &[Metric] = &[
@@ -323,15 +335,19 @@ mod tests {
     /// The table above, from which dashboards are made, is [`ALL`].
     #[test]
     fn the_table_has_every_metric_with_its_kind_and_what_it_says() {
-        let table = include_str!("metrics.rs").lines().filter_map(|line| line.strip_prefix("//! | `"));
-        let rows: Vec<_> = table.filter(|row| row.starts_with("reflector_") || row.starts_with("informer_")).collect();
+        let table =
+            include_str!("metrics.rs").lines().filter_map(|line| line.strip_prefix("//! | `"));
+        let rows: Vec<_> = table
+            .filter(|row| row.starts_with("reflector_") || row.starts_with("informer_"))
+            .collect();
         let kind = |kind| match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
             Kind::Histogram => "histogram",
         };
-        let of =
-            |metric: &super::Metric| format!("{}` | {} | {} |", metric.name, kind(metric.kind), metric.description);
+        let of = |metric: &super::Metric| {
+            format!("{}` | {} | {} |", metric.name, kind(metric.kind), metric.description)
+        };
         assert_eq!(rows, ALL.iter().map(of).collect::<Vec<_>>());
     }
 
@@ -339,6 +355,9 @@ mod tests {
     fn a_version_is_shown_by_its_last_fifteen_digits() {
         assert_eq!(version("7"), Some(7.0));
         assert_eq!(version("1234567890123456789"), Some(567_890_123_456_789.0));
-        assert_eq!((version(""), version("v7"), version("-7"), version("1é")), (None, None, None, None));
+        assert_eq!(
+            (version(""), version("v7"), version("-7"), version("1é")),
+            (None, None, None, None)
+        );
     }
 }

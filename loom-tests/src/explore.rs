@@ -45,7 +45,8 @@ const NO_END: &str = "it has no end";
 
 /// loom's messages when a model breaks a rule; the last one appears when an `Arc` is made from a
 /// pointer to a freed object. Any other panic inside loom is a failure of loom.
-const REPORTS: [&str; 5] = ["deadlock", "Causality violation", "leaked", "oncurrent", "no entry found for key"];
+const REPORTS: [&str; 5] =
+    ["deadlock", "Causality violation", "leaked", "oncurrent", "no entry found for key"];
 
 /// Why a model does not hold.
 enum Failure {
@@ -70,8 +71,11 @@ static FIRST_PANIC: Mutex<Option<String>> = Mutex::new(None);
 /// Installs a panic hook that prints the message of a panic in one line and records the first.
 fn record_panics() {
     std::panic::set_hook(Box::new(|panic| {
-        let message = panic.payload_as_str().unwrap_or("no text").lines().collect::<Vec<_>>().join(" ");
-        let place = panic.location().map_or_else(String::new, |place| format!("{}:{}", place.file(), place.line()));
+        let message =
+            panic.payload_as_str().unwrap_or("no text").lines().collect::<Vec<_>>().join(" ");
+        let place = panic
+            .location()
+            .map_or_else(String::new, |place| format!("{}:{}", place.file(), place.line()));
         let line = format!("{message} ({place})");
         eprintln!("{PANICKED}{line}");
         FIRST_PANIC.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(line);
@@ -80,7 +84,8 @@ fn record_panics() {
 
 /// Returns whether a panic comes from the model, and not from loom itself.
 pub fn is_model_failure(message: &str) -> bool {
-    let of_loom = message.contains("/loom-0.") && !REPORTS.iter().any(|report| message.contains(report));
+    let of_loom =
+        message.contains("/loom-0.") && !REPORTS.iter().any(|report| message.contains(report));
     !of_loom && !message.starts_with(NO_END)
 }
 
@@ -94,9 +99,11 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         return ExitCode::from(2);
     }
     mutants::choose(chosen.flatten());
-    let matches =
-        |model: &Model, name: &str| if arguments.exact { model.name == name } else { model.name.contains(name) };
-    let is_selected = |model: &&Model| names.is_empty() || names.iter().any(|name| matches(model, name));
+    let matches = |model: &Model, name: &str| {
+        if arguments.exact { model.name == name } else { model.name.contains(name) }
+    };
+    let is_selected =
+        |model: &&Model| names.is_empty() || names.iter().any(|name| matches(model, name));
     let models: Vec<_> = models::all().into_iter().filter(is_selected).collect();
     match models.as_slice() {
         [] => ExitCode::from(2),
@@ -128,7 +135,10 @@ fn run_each(models: &[&Model], arguments: &Arguments) -> ExitCode {
         // Relaxed: a counter that is read when the threads have ended.
         held.fetch_add(usize::from(output.status.success()), Ordering::Relaxed);
         let mut stdout = stdout.lock().unwrap();
-        io::stderr().write_all(&output.stderr).and_then(|()| stdout.write_all(&output.stdout)).unwrap();
+        io::stderr()
+            .write_all(&output.stderr)
+            .and_then(|()| stdout.write_all(&output.stdout))
+            .unwrap();
     });
     let held = held.into_inner();
     println!("{held} of {} models hold", models.len());
@@ -152,27 +162,42 @@ fn explore(model: &'static Model, unbounded: bool) -> Result<(), Failure> {
         let count = counted.fetch_add(1, Ordering::Relaxed);
         assert!(count < 3 * model.at_least + ENDLESS, "{NO_END}");
         let outcome = (model.body)();
-        assert!(model.outcomes.contains(&outcome.as_str()), "{outcome:?} is not an outcome of this model");
+        assert!(
+            model.outcomes.contains(&outcome.as_str()),
+            "{outcome:?} is not an outcome of this model"
+        );
         outcomes.lock().unwrap().insert(outcome);
     };
     *FIRST_PANIC.lock().unwrap() = None;
     if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| builder.check(check))).is_err() {
         let message = FIRST_PANIC.lock().unwrap().take().unwrap_or_default();
         let why = format!("schedule {}: {message}", iterations.load(Ordering::Relaxed));
-        return Err(if is_model_failure(&message) { Failure::Broken(why) } else { Failure::NoVerdict(why) });
+        return Err(if is_model_failure(&message) {
+            Failure::Broken(why)
+        } else {
+            Failure::NoVerdict(why)
+        });
     }
 
     let iterations = iterations.load(Ordering::Relaxed);
     let bound = bound.map_or("none".to_owned(), |bound| bound.to_string());
-    println!("{:44} {iterations:8} iterations, bound {bound:4}, {:6.1} s", model.name, start.elapsed().as_secs_f64());
+    println!(
+        "{:44} {iterations:8} iterations, bound {bound:4}, {:6.1} s",
+        model.name,
+        start.elapsed().as_secs_f64()
+    );
     let seen = std::mem::take(&mut *seen.lock().unwrap());
-    let expected: BTreeSet<_> = model.outcomes.iter().map(|outcome| (*outcome).to_owned()).collect();
+    let expected: BTreeSet<_> =
+        model.outcomes.iter().map(|outcome| (*outcome).to_owned()).collect();
     let missing: Vec<_> = expected.difference(&seen).collect();
     if !missing.is_empty() {
         return Err(Failure::Broken(format!("outcomes that no schedule had: {missing:?}")));
     }
     if iterations < model.at_least {
-        return Err(Failure::NoVerdict(format!("at least {} iterations were expected", model.at_least)));
+        return Err(Failure::NoVerdict(format!(
+            "at least {} iterations were expected",
+            model.at_least
+        )));
     }
     Ok(())
 }

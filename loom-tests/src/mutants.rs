@@ -35,7 +35,9 @@ pub fn run() -> ExitCode {
     for ((mutant, what), killer) in ALL.iter().zip(&killers) {
         println!("{mutant:?}: {what}");
         match killer {
-            Some((name, why)) => println!("    {name}: {}", why.chars().take(LONGEST_REASON).collect::<String>()),
+            Some((name, why)) => {
+                println!("    {name}: {}", why.chars().take(LONGEST_REASON).collect::<String>())
+            }
             None => println!("    {SURVIVED}"),
         }
     }
@@ -59,7 +61,9 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
     match mutant {
         Mutant::WordWithoutRelease | Mutant::WordWithoutAcquire => &["two_consumers", "push_take"],
         Mutant::WordLooksRelaxed => &["running", "two_consumers"],
-        Mutant::KnownWithoutRelease | Mutant::KnownWithoutAcquire | Mutant::KnownReadUnlocked => &["store"],
+        Mutant::KnownWithoutRelease | Mutant::KnownWithoutAcquire | Mutant::KnownReadUnlocked => {
+            &["store"]
+        }
         Mutant::StampIsStored
         | Mutant::OldPageGoesOn
         | Mutant::BegunBeforeItWaits
@@ -82,7 +86,9 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::RunningIsDecidedAtOnce => &["running::delete_while_it_adds"],
         Mutant::RetireFromEmpty => &["retire::two_consumers"],
         Mutant::PutBackBehind | Mutant::CancelledIsLost => &["requeue"],
-        Mutant::OffersLetOffersIn | Mutant::QueuedAfterUnlock | Mutant::ResyncQueuesAfterUnlock => &["order"],
+        Mutant::OffersLetOffersIn | Mutant::QueuedAfterUnlock | Mutant::ResyncQueuesAfterUnlock => {
+            &["order"]
+        }
         Mutant::CloseIsToldFirst => &["waiting"],
         Mutant::MarksHandNothingOn => &["waiting::two_handlers"],
         Mutant::WalkWakesOne => &["sleep::sweep"],
@@ -110,9 +116,10 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         Mutant::GivenBackWakesNobody | Mutant::GivenBackBehind => &["batch"],
         Mutant::SweepLooksUnlocked => &["elsewhere::commit_superseded"],
         Mutant::OlderListWins => &["elsewhere"],
-        Mutant::ScopeEndsAll | Mutant::ScopeSweepsAll | Mutant::GreatestScopeApplies | Mutant::FirstScopeSyncs => {
-            &["scopes"]
-        }
+        Mutant::ScopeEndsAll
+        | Mutant::ScopeSweepsAll
+        | Mutant::GreatestScopeApplies
+        | Mutant::FirstScopeSyncs => &["scopes"],
         Mutant::PassLeavesTheEntry
         | Mutant::StaleIsTaken
         | Mutant::StaleIsLeftThere
@@ -120,9 +127,10 @@ fn seen_by(mutant: Mutant) -> &'static [&'static str] {
         | Mutant::NoteOutlivesTheObject
         | Mutant::PassWakesNobody
         | Mutant::RevivedTwice => &["lane"],
-        Mutant::NoticeLeavesNothing | Mutant::BuiltOutOfTurn | Mutant::WrittenOutOfTurn | Mutant::BuiltFromWhatWas => {
-            &["build"]
-        }
+        Mutant::NoticeLeavesNothing
+        | Mutant::BuiltOutOfTurn
+        | Mutant::WrittenOutOfTurn
+        | Mutant::BuiltFromWhatWas => &["build"],
         Mutant::HandlersHoldNothing
         | Mutant::QueuedAgainIsNotParked
         | Mutant::PushedOverCountsFromTheEnd
@@ -163,7 +171,8 @@ fn defect(model: &Model, mutant: Mutant) -> Option<String> {
         .output()
         .expect("this program can be started");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let after = |text: String, mark: &str| Some(text.split_once(mark)?.1.lines().next()?.to_owned());
+    let after =
+        |text: String, mark: &str| Some(text.split_once(mark)?.1.lines().next()?.to_owned());
     match output.status.code() {
         Some(code) if code == i32::from(BROKEN) => after(text(&output.stdout), FAILED),
         // A panic during another panic's unwinding aborts the process; the first panic has

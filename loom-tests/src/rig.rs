@@ -13,7 +13,8 @@ use crate::checker::sync::Arc;
 use crate::checker::sync::atomic::{AtomicUsize, Ordering};
 use crate::checker::thread::{self, JoinHandle};
 use deltafifo::{
-    Change, Closed, DeltaFifo, DeltaFifoBuilder, DeltaType, Deltas, Indexer, KeyFunc, Meta, Popped, mutants,
+    Change, Closed, DeltaFifo, DeltaFifoBuilder, DeltaType, Deltas, Indexer, KeyFunc, Meta, Popped,
+    mutants,
 };
 
 pub const VERSIONS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
@@ -35,7 +36,11 @@ impl Object {
 
     /// Returns the number. Fails if this thread cannot see the whole object.
     pub fn read(&self) -> usize {
-        assert_eq!(self.finished.load(Ordering::Relaxed), 1, "an object is visible before it is completely written");
+        assert_eq!(
+            self.finished.load(Ordering::Relaxed),
+            1,
+            "an object is visible before it is completely written"
+        );
         self.number
     }
 }
@@ -74,7 +79,8 @@ pub fn indexed_with(
     options: impl FnOnce(DeltaFifoBuilder<Object, Access>) -> DeltaFifoBuilder<Object, Access>,
 ) -> Fifo {
     let store = Indexer::builder(KeyFunc::meta_namespace(Access));
-    let store = store.index(PARITY, |object: &Object| Ok(vec![parity(object).to_owned()])).build().unwrap();
+    let store =
+        store.index(PARITY, |object: &Object| Ok(vec![parity(object).to_owned()])).build().unwrap();
     options(DeltaFifo::over(store)).build()
 }
 
@@ -128,7 +134,8 @@ pub fn show(deltas: &Deltas<Object>, key: &str) -> String {
     let shown: Vec<_> = deltas
         .iter()
         .map(|delta| {
-            let number = delta.object.object().map_or("?".to_owned(), |object| object.read().to_string());
+            let number =
+                delta.object.object().map_or("?".to_owned(), |object| object.read().to_string());
             format!("{}{key}{number}", sign(delta.kind))
         })
         .collect();
@@ -171,10 +178,17 @@ pub struct Exclusive {
 
 impl Exclusive {
     pub fn handle(&self, handler: impl FnOnce()) {
-        assert!(!std::mem::replace(&mut *self.running.lock().unwrap(), true), "two handlers of one key overlap");
+        assert!(
+            !std::mem::replace(&mut *self.running.lock().unwrap(), true),
+            "two handlers of one key overlap"
+        );
         // Relaxed: the slot's word must make the last handler's work visible.
         let before = self.handled.load(Ordering::Relaxed);
-        assert_eq!(before, *self.truth.lock().unwrap(), "a handler does not see the work of the previous one");
+        assert_eq!(
+            before,
+            *self.truth.lock().unwrap(),
+            "a handler does not see the work of the previous one"
+        );
         handler();
         self.handled.store(before + 1, Ordering::Relaxed);
         *self.truth.lock().unwrap() += 1;
@@ -252,7 +266,8 @@ pub fn stored(fifo: &Fifo) -> String {
 
 /// Formats objects, sorted. Reads every object.
 pub fn show_all(objects: &[Arc<Object>]) -> String {
-    let mut shown: Vec<_> = objects.iter().map(|object| format!("{}{}", object.key, object.read())).collect();
+    let mut shown: Vec<_> =
+        objects.iter().map(|object| format!("{}{}", object.key, object.read())).collect();
     shown.sort_unstable();
     shown.join(" ")
 }

@@ -69,7 +69,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         let schedules = if name == "random" {
             Runner::new(RandomScheduler::new(arguments.schedules), config.clone()).run(everything)
         } else {
-            Runner::new(PctScheduler::new(DEPTH, arguments.schedules), config.clone()).run(everything)
+            Runner::new(PctScheduler::new(DEPTH, arguments.schedules), config.clone())
+                .run(everything)
         };
         println!("{name}: {schedules} schedules hold, {:.0} s", start.elapsed().as_secs_f64());
     }
@@ -79,7 +80,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 /// Chooses a mutant. Returns whether it exists.
 fn choose(subject: Subject, name: &str) -> bool {
     match subject {
-        Subject::Queue => rig::mutant(name).inspect(|mutant| deltafifo::mutants::choose(Some(*mutant))).is_some(),
+        Subject::Queue => {
+            rig::mutant(name).inspect(|mutant| deltafifo::mutants::choose(Some(*mutant))).is_some()
+        }
         Subject::Handlers => {
             let found = of_handlers::ALL.iter().find(|(mutant, _)| format!("{mutant:?}") == name);
             found.inspect(|(mutant, _)| of_handlers::choose(Some(*mutant))).is_some()
@@ -97,7 +100,10 @@ fn try_mutants(schedules: usize) -> ExitCode {
         let seconds = began.elapsed().as_secs_f64();
         let mut found = found.lock().unwrap();
         *found += usize::from(report.is_some());
-        println!("{mutant:?}: {what}\n    {}, {seconds:.1} s", report.as_deref().unwrap_or("NOT FOUND"));
+        println!(
+            "{mutant:?}: {what}\n    {}, {seconds:.1} s",
+            report.as_deref().unwrap_or("NOT FOUND")
+        );
     });
     let found = found.into_inner().unwrap();
     println!("{found} of {} mutants found", of_handlers::ALL.len());
@@ -107,10 +113,12 @@ fn try_mutants(schedules: usize) -> ExitCode {
 /// Returns the message of the failing schedule. A schedule that does not end is not counted.
 fn report(mutant: &str, schedules: usize) -> Option<String> {
     let schedules = schedules.to_string();
-    let output = this_program().args(["handlers", "--mutant", mutant, "--schedules", &schedules]).output();
+    let output =
+        this_program().args(["handlers", "--mutant", mutant, "--schedules", &schedules]).output();
     let output = output.expect("this program can be started");
     let stderr = String::from_utf8_lossy(&output.stderr);
     let (_, after) = stderr.split_once("panicked at ")?;
     let why = after.lines().nth(1)?.chars().take(160).collect::<String>();
-    (!output.status.success() && stderr.contains("failing schedule") && !why.contains("max_steps")).then_some(why)
+    (!output.status.success() && stderr.contains("failing schedule") && !why.contains("max_steps"))
+        .then_some(why)
 }

@@ -11,13 +11,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc as StdArc, Mutex as StdMutex};
 
 use deltafifo::{
-    BoxError, DeltaFifo, DeltaFifoBuilder, DeltaType, KeyFunc, KnownObjects, Relist, RelistError, mutants,
+    BoxError, DeltaFifo, DeltaFifoBuilder, DeltaType, KeyFunc, KnownObjects, Relist, RelistError,
+    mutants,
 };
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::sync::Arc;
 use shuttle::thread;
 
-use crate::rig::{Access, Exclusive, Fifo, Item, Object, PARITY, VERSIONS, indexed_with, parity, show_all};
+use crate::rig::{
+    Access, Exclusive, Fifo, Item, Object, PARITY, VERSIONS, indexed_with, parity, show_all,
+};
 
 /// The keys of the producers, two each, in different shards (relists list the second, too); then
 /// the keys of the relists.
@@ -88,9 +91,10 @@ impl World {
         };
         let outside = (kind == 0).then(StdArc::<Outside>::default);
         let fifo = match &outside {
-            Some(outside) => {
-                options(DeltaFifo::builder(KeyFunc::meta_namespace(Access)).known_objects(outside.clone())).build()
-            }
+            Some(outside) => options(
+                DeltaFifo::builder(KeyFunc::meta_namespace(Access)).known_objects(outside.clone()),
+            )
+            .build(),
             None => indexed_with(options),
         };
         Self { fifo, outside, keys }
@@ -151,7 +155,12 @@ pub fn everything() {
     assert!(fifo.has_synced());
     for (key, steps) in world.keys.lock().unwrap().iter().filter(|(key, _)| !LISTED.contains(key)) {
         let explained = if SHARED.contains(key) { explains_shared } else { explains };
-        assert!(explained(&steps.offered, &steps.handled), "{key}: {:?} was {:?}", steps.offered, steps.handled);
+        assert!(
+            explained(&steps.offered, &steps.handled),
+            "{key}: {:?} was {:?}",
+            steps.offered,
+            steps.handled
+        );
     }
     assert_eq!(world.stored(), expected.join(" "));
     let known = if world.outside.is_none() { expected.len() } else { 0 };
@@ -163,7 +172,14 @@ pub fn everything() {
 /// and so deletes what only relists have brought.
 fn last(world: &World) -> Vec<String> {
     let left = |(key, notes): (&&'static str, &Key)| (*key, notes.offered.last().copied());
-    let left: Vec<_> = world.keys.lock().unwrap().iter().map(left).filter(|(key, _)| !LISTED.contains(key)).collect();
+    let left: Vec<_> = world
+        .keys
+        .lock()
+        .unwrap()
+        .iter()
+        .map(left)
+        .filter(|(key, _)| !LISTED.contains(key))
+        .collect();
     let (mut relist, mut page) = (world.fifo.begin_replace(), vec![Object::new("x", 1)]);
     let mut expected = vec!["x1".to_owned()];
     for (key, last) in left {
@@ -205,7 +221,8 @@ fn relist(world: &World, relister: usize) {
     for number in 0..RELISTS {
         let relist = world.fifo.begin_replace();
         // Sometimes use the version that is already known.
-        let number = if thread_rng().gen_bool(0.7) { number } else { 100 * (1 + relister) + number };
+        let number =
+            if thread_rng().gen_bool(0.7) { number } else { 100 * (1 + relister) + number };
         // An error means superseded; then the other relist's commit is still to come.
         let _ = offer(relist, number);
         world.fifo.resync();
@@ -227,8 +244,13 @@ fn offer(mut relist: Relist<'_, Object, Access>, number: usize) -> Result<(), Re
     for page in listed.chunks(4) {
         let version = VERSIONS.get(number).copied().unwrap_or_default();
         let asked: Vec<_> = page.iter().map(|key| (*key, version)).collect();
-        let needed = if thread_rng().gen_bool(0.3) { relist.probe(&asked)? } else { vec![true; page.len()] };
-        let page = page.iter().zip(needed).filter(|(_, needed)| *needed).map(|(key, _)| Object::new(key, number));
+        let needed =
+            if thread_rng().gen_bool(0.3) { relist.probe(&asked)? } else { vec![true; page.len()] };
+        let page = page
+            .iter()
+            .zip(needed)
+            .filter(|(_, needed)| *needed)
+            .map(|(key, _)| Object::new(key, number));
         relist.offer(page.collect())?;
     }
     if thread_rng().gen_bool(0.8) {
@@ -241,7 +263,11 @@ fn read(world: &World) {
     let (fifo, store) = (&world.fifo, world.fifo.store());
     for _ in 0..LOOKS {
         for value in ["even", "odd"] {
-            for object in if world.outside.is_none() { store.by_index(PARITY, value).unwrap() } else { Vec::new() } {
+            for object in if world.outside.is_none() {
+                store.by_index(PARITY, value).unwrap()
+            } else {
+                Vec::new()
+            } {
                 object.read();
                 assert_eq!(parity(&object), value, "an object under a value that it does not have");
             }
@@ -282,7 +308,8 @@ fn handle(item: Item<'_>, world: &World) {
 }
 
 fn handled(mut item: Item<'_>, world: &World) {
-    let key = OWNED.iter().flatten().chain(&LISTED).copied().find(|key| *key == item.key()).unwrap();
+    let key =
+        OWNED.iter().flatten().chain(&LISTED).copied().find(|key| *key == item.key()).unwrap();
     let exclusive = world.keys.lock().unwrap()[key].exclusive.clone();
     exclusive.handle(|| {
         assert!(!item.deltas().is_empty(), "a pop returned no deltas");
@@ -296,7 +323,9 @@ fn handled(mut item: Item<'_>, world: &World) {
             };
             match delta.kind {
                 DeltaType::Sync => assert_eq!(Some(step), known, "a stale Sync of {key}"),
-                DeltaType::Replaced => assert!(LISTED.contains(&key) || SHARED.contains(&key), "{key} was not listed"),
+                DeltaType::Replaced => {
+                    assert!(LISTED.contains(&key) || SHARED.contains(&key), "{key} was not listed")
+                }
                 _ => notes.handled.push(step),
             }
             notes.last = Some(step);
@@ -312,11 +341,15 @@ fn handled(mut item: Item<'_>, world: &World) {
 /// relist's own.
 fn explains_shared(offered: &[Step], handled: &[Step]) -> bool {
     let explained = |handled: &[Step]| {
-        let first = |steps: &[Step]| steps.iter().take_while(|step| **step == Step::Deleted).count();
+        let first =
+            |steps: &[Step]| steps.iter().take_while(|step| **step == Step::Deleted).count();
         let (before, seen) = (first(offered), first(handled));
         seen <= before && explains(&offered[before..], &handled[seen..])
     };
-    explained(handled) || handled.split_last().is_some_and(|(last, rest)| *last == Step::Deleted && explained(rest))
+    explained(handled)
+        || handled
+            .split_last()
+            .is_some_and(|(last, rest)| *last == Step::Deleted && explained(rest))
 }
 
 /// Returns whether handlers may have seen `handled` for a key whose only producer made `offered`:

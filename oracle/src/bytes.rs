@@ -85,7 +85,10 @@ impl<'a> Bytes<'a> {
             9 => {
                 let place = self.keyed()?;
                 let length = usize::from(self.next()?) % (LONGEST + 1);
-                Op::AddIfNotPresent(place, (0..length).map(|_| Some(self.next()? % 6)).collect::<Option<_>>()?)
+                Op::AddIfNotPresent(
+                    place,
+                    (0..length).map(|_| Some(self.next()? % 6)).collect::<Option<_>>()?,
+                )
             }
             10 => Op::Close,
             11 => Op::Pop(self.verdict()?),
@@ -117,7 +120,8 @@ pub fn read(bytes: &[u8]) -> Option<(Setup, Vec<Op>)> {
         8..10 => TransformKind::Tag,
         place => TransformKind::Fail(Place((place - 10) % COUNT)),
     };
-    let known = [Known::None, Known::Static, Known::Store, Known::Store][usize::from(shape >> 1 & 3)];
+    let known =
+        [Known::None, Known::Static, Known::Store, Known::Store][usize::from(shape >> 1 & 3)];
     let known_places = bytes.next()?;
     let setup = Setup {
         known,

@@ -6,8 +6,8 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use deltafifo::{
-    BoxError, DeltaFifo, ExplicitKey, IndexError, IndexReader, Indexer, Indexers, KeyFunc, NAMESPACE_INDEX, StoreError,
-    Transaction,
+    BoxError, DeltaFifo, ExplicitKey, IndexError, IndexReader, Indexer, Indexers, KeyFunc,
+    NAMESPACE_INDEX, StoreError, Transaction,
 };
 
 use crate::{Bytes, Fifo, KEYS, Obj, ObjMeta, key_func, tombstone};
@@ -48,7 +48,8 @@ fn bits(object: &Obj) -> Result<Vec<String>, BoxError> {
         14 => resume_unwind(Box::new("expected by this test")),
         _ => {}
     }
-    let mut values: Vec<_> = (0..3).filter(|bit| object.n >> bit & 1 == 1).map(|bit| bit.to_string()).collect();
+    let mut values: Vec<_> =
+        (0..3).filter(|bit| object.n >> bit & 1 == 1).map(|bit| bit.to_string()).collect();
     if object.n & 8 != 0 {
         values.extend(values.clone().into_iter().rev());
     }
@@ -71,7 +72,9 @@ fn values(index: &str, object: &Obj) -> Option<BTreeSet<String>> {
         TENS => Some(BTreeSet::from([tens(object)])),
         THIRDS => (object.n % 32 != 5).then(|| BTreeSet::from([(object.n % 3).to_string()])),
         _ if matches!(object.n % 16, 13 | 14) => None,
-        _ => Some((0..3).filter(|bit| object.n >> bit & 1 == 1).map(|bit| bit.to_string()).collect()),
+        _ => {
+            Some((0..3).filter(|bit| object.n >> bit & 1 == 1).map(|bit| bit.to_string()).collect())
+        }
     }
 }
 
@@ -92,19 +95,36 @@ struct Both {
 
 impl Both {
     fn new(fused: bool, moves: bool) -> Self {
-        let keys = if moves { KeyFunc::custom(ObjMeta, |object: &Obj| Ok(object.name.clone())) } else { key_func() };
-        let builder = Indexer::builder(keys).index(BITS, bits).index(TENS, |object| Ok(vec![tens(object)]));
+        let keys = if moves {
+            KeyFunc::custom(ObjMeta, |object: &Obj| Ok(object.name.clone()))
+        } else {
+            key_func()
+        };
+        let builder =
+            Indexer::builder(keys).index(BITS, bits).index(TENS, |object| Ok(vec![tens(object)]));
         let store = builder.build().expect("the names differ");
         let reader = store.reader();
-        let store = if fused { Store::Fused(Box::new(DeltaFifo::over(store).build())) } else { Store::Alone(store) };
-        Self { store, reader, map: BTreeMap::new(), indexes: vec![BITS, TENS, NAMESPACE_INDEX], moves }
+        let store = if fused {
+            Store::Fused(Box::new(DeltaFifo::over(store).build()))
+        } else {
+            Store::Alone(store)
+        };
+        Self {
+            store,
+            reader,
+            map: BTreeMap::new(),
+            indexes: vec![BITS, TENS, NAMESPACE_INDEX],
+            moves,
+        }
     }
 
     fn object(&self, bytes: &mut Bytes<'_>) -> Option<Arc<Obj>> {
         let (place, n) = (bytes.next()?, u64::from(bytes.next()?));
         let key = KEYS[usize::from(place) % KEYS.len()];
         let (ns, name) = match key.split_once('/') {
-            _ if self.moves => (NAMESPACES[usize::from(place) / KEYS.len() % NAMESPACES.len()], key),
+            _ if self.moves => {
+                (NAMESPACES[usize::from(place) / KEYS.len() % NAMESPACES.len()], key)
+            }
             Some((ns, name)) => (ns, name),
             None => ("", key),
         };
@@ -126,9 +146,10 @@ impl Both {
                 let indexed = match &self.store {
                     Store::Alone(store) if kind == 0 => store.add(object.clone()),
                     Store::Alone(store) => store.update(object.clone()),
-                    Store::Fused(fifo) => {
-                        fifo.add(object.clone()).map_err(|_| unreachable!()).and_then(|()| drain(fifo))
-                    }
+                    Store::Fused(fifo) => fifo
+                        .add(object.clone())
+                        .map_err(|_| unreachable!())
+                        .and_then(|()| drain(fifo)),
                 };
                 self.check_indexed(&indexed, [&object]);
                 if self.counts(&indexed) {
@@ -140,11 +161,15 @@ impl Both {
                     (Store::Alone(store), 3) => store.delete(&*object),
                     (Store::Alone(store), 4) => store.delete(ExplicitKey(&key)),
                     (Store::Alone(store), _) => store.delete(&tombstone(&key, None)),
-                    (Store::Fused(fifo), _) => {
-                        fifo.delete(object.clone()).map_err(|_| unreachable!()).and_then(|()| drain(fifo))
-                    }
+                    (Store::Fused(fifo), _) => fifo
+                        .delete(object.clone())
+                        .map_err(|_| unreachable!())
+                        .and_then(|()| drain(fifo)),
                 };
-                assert!(deleted.is_ok(), "a deletion asks for the values of what was stored, and puts in none");
+                assert!(
+                    deleted.is_ok(),
+                    "a deletion asks for the values of what was stored, and puts in none"
+                );
                 self.map.remove(&key);
             }
             6 => {
@@ -211,7 +236,11 @@ impl Both {
     }
 
     /// An index function that failed is told of, and nothing else.
-    fn check_indexed<'a>(&self, indexed: &Result<(), StoreError>, new: impl IntoIterator<Item = &'a Arc<Obj>>) {
+    fn check_indexed<'a>(
+        &self,
+        indexed: &Result<(), StoreError>,
+        new: impl IntoIterator<Item = &'a Arc<Obj>>,
+    ) {
         let can_be_told = new.into_iter().all(|object| self.can_be_told(object));
         match indexed {
             Ok(()) => assert!(can_be_told, "an index function failed and nobody was told"),
@@ -245,22 +274,39 @@ impl Both {
                 }
             }
             let known = reader.list_index_func_values(index).expect("there is such an index");
-            assert!(known.iter().eq(by_value.keys()), "{index}: {known:?}, not {:?}", by_value.keys());
+            assert!(
+                known.iter().eq(by_value.keys()),
+                "{index}: {known:?}, not {:?}",
+                by_value.keys()
+            );
             for (value, entries) in &by_value {
                 let keys = reader.index_keys(index, value).expect("there is such an index");
-                assert!(keys.iter().eq(entries.iter().map(|(key, _)| *key)), "{index} {value}: {keys:?}");
+                assert!(
+                    keys.iter().eq(entries.iter().map(|(key, _)| *key)),
+                    "{index} {value}: {keys:?}"
+                );
                 let objects = sorted(entries.iter().map(|(_, object)| (*object).clone()).collect());
-                assert_eq!(sorted(reader.by_index(index, value).expect("there is such an index")), objects);
+                assert_eq!(
+                    sorted(reader.by_index(index, value).expect("there is such an index")),
+                    objects
+                );
                 let mut visited = Vec::new();
-                let visits = reader.for_each_by_index(index, value, |object| visited.push(object.clone()));
+                let visits =
+                    reader.for_each_by_index(index, value, |object| visited.push(object.clone()));
                 assert!(visits.is_ok() && sorted(visited) == objects, "{index} {value}");
             }
-            assert!(reader.by_index(index, "no such value").is_ok_and(|objects| objects.is_empty()));
+            assert!(
+                reader.by_index(index, "no such value").is_ok_and(|objects| objects.is_empty())
+            );
             match (reader.index(index, asked), values(index, asked)) {
                 (Ok(objects), Some(asked)) => {
-                    let shares =
-                        |object: &&Arc<Obj>| values(index, object).is_some_and(|values| !values.is_disjoint(&asked));
-                    assert_eq!(sorted(objects), sorted(map.values().filter(shares).cloned().collect()));
+                    let shares = |object: &&Arc<Obj>| {
+                        values(index, object).is_some_and(|values| !values.is_disjoint(&asked))
+                    };
+                    assert_eq!(
+                        sorted(objects),
+                        sorted(map.values().filter(shares).cloned().collect())
+                    );
                 }
                 (Err(IndexError::Function { .. }), None) => {}
                 (answer, values) => panic!("{answer:?}, and the values are {values:?}"),

@@ -70,7 +70,8 @@ fn sources(fifo: &Fifo, object: &Arc<Obj>) {
 }
 
 fn queue(keys: KeyFunc<Obj, ObjMeta>, objects: &[Arc<Obj>], key: impl Fn(&Obj) -> Option<String>) {
-    let fifo: Fifo = DeltaFifo::over(Indexer::builder(keys).build().expect("no index twice")).build();
+    let fifo: Fifo =
+        DeltaFifo::over(Indexer::builder(keys).build().expect("no index twice")).build();
     let (mut newest, mut order) = (BTreeMap::new(), Vec::new());
     for object in objects {
         let key = key(object);
@@ -110,7 +111,10 @@ fn queue(keys: KeyFunc<Obj, ObjMeta>, objects: &[Arc<Obj>], key: impl Fn(&Obj) -
     }
     for key in &order {
         fifo.delete(tombstone(key, None)).expect("a tombstone has a key");
-        fifo.try_pop().expect("the key was known").apply(|_| ()).expect("there is no index that could fail");
+        fifo.try_pop()
+            .expect("the key was known")
+            .apply(|_| ())
+            .expect("there is no index that could fail");
     }
     assert!(store.is_empty() && store.list_keys().is_empty());
 }

@@ -37,7 +37,8 @@ pub use bytes::{Bytes, of_bytes, read, write};
 pub use clock::Hands;
 pub use model::{Model, Taken, Unchanged};
 pub use object::{
-    Obj, ObjMeta, abort_if_locked, deltas, key_func, nameless, obj, show, show_one, tombstone, versioned,
+    Obj, ObjMeta, abort_if_locked, deltas, key_func, nameless, obj, show, show_one, tombstone,
+    versioned,
 };
 pub use op::{KEYS, Known, Op, Place, Setup, Step, TransformKind, Verdict};
 pub use pair::run;

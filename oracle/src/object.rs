@@ -30,7 +30,10 @@ pub fn abort_if_locked(user_code: &str) {
     if held > 0 {
         let trace = std::backtrace::Backtrace::force_capture();
         // Not with `eprintln`, whose output the test runner keeps until the test has ended.
-        let _ = writeln!(std::io::stderr(), "{user_code} runs while its thread holds {held} locks\n{trace}");
+        let _ = writeln!(
+            std::io::stderr(),
+            "{user_code} runs while its thread holds {held} locks\n{trace}"
+        );
         std::process::abort();
     }
 }
@@ -96,7 +99,10 @@ pub fn show_one(delta: &Delta<Obj>) -> String {
     match &delta.object {
         DeltaObject::Object(object) => format!("{kind}{}", object.n),
         DeltaObject::Tombstone(tombstone) => {
-            format!("{kind}({})", tombstone.obj.as_ref().map_or(String::new(), |object| object.n.to_string()))
+            format!(
+                "{kind}({})",
+                tombstone.obj.as_ref().map_or(String::new(), |object| object.n.to_string())
+            )
         }
     }
 }

@@ -6,8 +6,14 @@ use std::sync::Arc;
 use crate::{Obj, nameless, obj};
 
 /// The keys: of cluster scope, of a namespace, and one too long for the cache line of its slot.
-pub const KEYS: [&str; 6] =
-    ["a", "b", "ns/c", "ns/d", "a-key-that-is-too-long-for-the-line/of-its-slot", "other-namespace/e"];
+pub const KEYS: [&str; 6] = [
+    "a",
+    "b",
+    "ns/c",
+    "ns/d",
+    "a-key-that-is-too-long-for-the-line/of-its-slot",
+    "other-namespace/e",
+];
 
 /// How many they are.
 pub(crate) const COUNT: u8 = {

@@ -9,8 +9,8 @@ use std::sync::{Arc, Weak};
 use deltafifo::{Batch, BoxError, Delta, DeltaFifoBuilder, DeltaType, ProcessError, Relist};
 
 use crate::{
-    Guard, KEYS, Mode, Model, Obj, ObjMeta, Op, Place, Rig, Setup, Step, Taken, TransformKind, Unchanged, Verdict,
-    show, show_one, tombstone, versioned,
+    Guard, KEYS, Mode, Model, Obj, ObjMeta, Op, Place, Rig, Setup, Step, Taken, TransformKind,
+    Unchanged, Verdict, show, show_one, tombstone, versioned,
 };
 
 /// Runs `ops` on a queue of `mode` and on the model.
@@ -19,7 +19,8 @@ use crate::{
 /// When the two differ.
 pub fn run(mode: Mode, setup: Setup, relist_threads: usize, ops: &[Op]) {
     let known: Vec<_> = setup.known_places().map(|place| place.object(0)).collect();
-    let rig = Rig::knowing(mode, &known, |builder| build(builder, setup).relist_threads(relist_threads));
+    let rig =
+        Rig::knowing(mode, &known, |builder| build(builder, setup).relist_threads(relist_threads));
     let mut pair = Pair {
         rig: &rig,
         model: model(mode, setup, known),
@@ -56,7 +57,8 @@ fn build(builder: DeltaFifoBuilder<Obj, ObjMeta>, setup: Setup) -> DeltaFifoBuil
 }
 
 fn model(mode: Mode, setup: Setup, known: Vec<Arc<Obj>>) -> Model<Obj> {
-    let mut model = Model::new(key_of, (mode != Mode::Nowhere).then_some(known), setup.emit_replaced);
+    let mut model =
+        Model::new(key_of, (mode != Mode::Nowhere).then_some(known), setup.emit_replaced);
     if mode == Mode::Fused {
         model = model.unchanged(Unchanged {
             version: |object| &object.version,
@@ -87,7 +89,11 @@ fn key_of(object: &Obj) -> Option<String> {
     if object.name.is_empty() {
         return None;
     }
-    Some(if object.ns.is_empty() { object.name.clone() } else { format!("{}/{}", object.ns, object.name) })
+    Some(if object.ns.is_empty() {
+        object.name.clone()
+    } else {
+        format!("{}/{}", object.ns, object.name)
+    })
 }
 
 struct Pair<'f> {
@@ -112,7 +118,8 @@ impl<'f> Pair<'f> {
     fn object(&mut self, place: Place) -> Arc<Obj> {
         self.n += 1;
         // Few versions, so that some objects are listed unchanged; one in four has none.
-        let version = if self.n.is_multiple_of(4) { String::new() } else { (self.n % 4).to_string() };
+        let version =
+            if self.n.is_multiple_of(4) { String::new() } else { (self.n % 4).to_string() };
         let object = versioned(place.key().unwrap_or_default(), self.n, &version);
         self.made.push(Arc::downgrade(&object));
         object
@@ -140,7 +147,10 @@ impl<'f> Pair<'f> {
             Op::DeleteTombstone(place, with) => {
                 let object = with.then(|| self.object(*place));
                 let tombstone = tombstone(place.key().unwrap_or_default(), object);
-                assert_eq!(fifo.delete(tombstone.clone()).is_ok(), self.model.delete(tombstone).is_ok());
+                assert_eq!(
+                    fifo.delete(tombstone.clone()).is_ok(),
+                    self.model.delete(tombstone).is_ok()
+                );
             }
             Op::Batch(places) => {
                 let objects = self.list(places);
@@ -150,12 +160,16 @@ impl<'f> Pair<'f> {
                 if !objects.is_empty() {
                     let _ = self.model.update(crate::nameless());
                 }
-                let sound = objects.into_iter().map_while(|object| self.model.update(object).ok()).count();
+                let sound =
+                    objects.into_iter().map_while(|object| self.model.update(object).ok()).count();
                 assert_eq!(offered.is_ok(), sound == places.len());
             }
             Op::Replace(places) => {
                 let list = self.list(places);
-                assert_eq!(fifo.replace(list.clone(), "1").ok(), self.model.replace(list, "1").ok());
+                assert_eq!(
+                    fifo.replace(list.clone(), "1").ok(),
+                    self.model.replace(list, "1").ok()
+                );
             }
             Op::Relist(step) => self.relist(0, step),
             Op::OldRelist(step) => self.relist(1, step),
@@ -166,7 +180,10 @@ impl<'f> Pair<'f> {
             Op::AddIfNotPresent(place, kinds) => {
                 let offered: Vec<_> = kinds.iter().map(|&kind| self.delta(*place, kind)).collect();
                 let added = fifo.add_if_not_present(offered.iter().cloned().collect());
-                assert_eq!(added.is_ok(), self.model.add_if_not_present(offered.into_iter().collect()).is_ok());
+                assert_eq!(
+                    added.is_ok(),
+                    self.model.add_if_not_present(offered.into_iter().collect()).is_ok()
+                );
             }
             Op::Close => {
                 fifo.close();
@@ -215,7 +232,12 @@ impl<'f> Pair<'f> {
             2 => DeltaType::Deleted,
             3 => DeltaType::Replaced,
             4 => DeltaType::Sync,
-            _ => return Delta::new(DeltaType::Deleted, tombstone(place.key().unwrap_or_default(), Some(object))),
+            _ => {
+                return Delta::new(
+                    DeltaType::Deleted,
+                    tombstone(place.key().unwrap_or_default(), Some(object)),
+                );
+            }
         };
         Delta::new(kind, object)
     }
@@ -235,13 +257,22 @@ impl<'f> Pair<'f> {
                 self.page(&mut relist, number, page);
             }
             Step::Probe(places) => {
-                let page: Vec<_> = self.list(places).into_iter().filter(|object| !object.name.is_empty()).collect();
+                let page: Vec<_> = self
+                    .list(places)
+                    .into_iter()
+                    .filter(|object| !object.name.is_empty())
+                    .collect();
                 let keys: Vec<_> = page.iter().filter_map(|object| key_of(object)).collect();
-                let listed: Vec<_> = keys.iter().zip(&page).map(|(key, object)| (&**key, &*object.version)).collect();
+                let listed: Vec<_> = keys
+                    .iter()
+                    .zip(&page)
+                    .map(|(key, object)| (&**key, &*object.version))
+                    .collect();
                 let needed = relist.probe(&listed).ok();
                 assert_eq!(needed, self.model.probe(number, &listed).ok());
                 let needed = page.into_iter().zip(needed.into_iter().flatten());
-                let page = needed.filter_map(|(object, is_needed)| is_needed.then_some(object)).collect();
+                let page =
+                    needed.filter_map(|(object, is_needed)| is_needed.then_some(object)).collect();
                 self.page(&mut relist, number, page);
             }
             Step::Keep(place) => {
@@ -255,9 +286,14 @@ impl<'f> Pair<'f> {
             }
             Step::DeleteTombstone(place) => {
                 let tombstone = tombstone(place.key().unwrap_or_default(), None);
-                assert_eq!(relist.delete(tombstone.clone()).is_ok(), self.model.delete_in(number, tombstone).is_ok());
+                assert_eq!(
+                    relist.delete(tombstone.clone()).is_ok(),
+                    self.model.delete_in(number, tombstone).is_ok()
+                );
             }
-            Step::Commit => return assert_eq!(relist.commit("2").ok(), self.model.commit(number).ok()),
+            Step::Commit => {
+                return assert_eq!(relist.commit("2").ok(), self.model.commit(number).ok());
+            }
             Step::Abandon => {
                 relist.abandon();
                 return self.model.abandon(number);
@@ -300,7 +336,9 @@ impl<'f> Pair<'f> {
             Err::<(), _>("no")
         });
         match failed {
-            Err(ProcessError::Handler { key, .. }) => assert!(key == taken.key && verdict != Verdict::Panic),
+            Err(ProcessError::Handler { key, .. }) => {
+                assert!(key == taken.key && verdict != Verdict::Panic);
+            }
             Err(ProcessError::Panicked { key, message }) => {
                 assert!(key == taken.key && verdict == Verdict::Panic, "{message}");
             }
@@ -327,7 +365,8 @@ impl<'f> Pair<'f> {
         }
         match verdict {
             Verdict::ApplyAndPanic if self.rig.mode == Mode::Fused => {
-                let applied = catch_unwind(AssertUnwindSafe(move || guard.apply(|_| quiet_panic())));
+                let applied =
+                    catch_unwind(AssertUnwindSafe(move || guard.apply(|_| quiet_panic())));
                 assert!(applied.is_err(), "there is a first change");
             }
             Verdict::Apply | Verdict::ApplyAndPanic => {
@@ -364,7 +403,10 @@ impl<'f> Pair<'f> {
         let (rig, model) = (self.rig, &self.model);
         // The marks of a batch are settled together, so while one is about the engine may say so
         // later.
-        assert!(self.batch.is_some() || rig.fifo.has_synced() || !model.has_synced(), "has_synced, too late");
+        assert!(
+            self.batch.is_some() || rig.fifo.has_synced() || !model.has_synced(),
+            "has_synced, too late"
+        );
         assert!(model.has_synced() || !rig.fifo.has_synced(), "has_synced, too early");
         assert_eq!(rig.fifo.is_closed(), model.is_closed());
         // Over a handler that runs there may be deltas whose rules are still to be applied: those
@@ -399,7 +441,8 @@ impl<'f> Pair<'f> {
             assert_eq!(shown(rig.fifo.list()), shown(model.list()));
         }
         if rig.mode != Mode::Nowhere {
-            let mut known: Vec<_> = model.known().map(|(key, object)| format!("{key}={}", object.n)).collect();
+            let mut known: Vec<_> =
+                model.known().map(|(key, object)| format!("{key}={}", object.n)).collect();
             known.sort();
             assert_eq!(rig.stored(), known);
         }
@@ -447,16 +490,28 @@ fn checked(guard: Option<Guard<'_>>, taken: Option<Taken<Obj>>) -> Option<(Guard
 fn check(guard: &Guard<'_>, taken: &Taken<Obj>) {
     assert_eq!(guard.key(), taken.key);
     check_deltas(guard.deltas(), &taken.deltas);
-    assert_eq!(guard.is_in_initial_list(), taken.is_in_initial_list, "is_in_initial_list of {}", taken.key);
+    assert_eq!(
+        guard.is_in_initial_list(),
+        taken.is_in_initial_list,
+        "is_in_initial_list of {}",
+        taken.key
+    );
 }
 
 /// Both hold the very same objects, so that nothing need be written out to compare them.
 fn check_deltas(got: &[Delta<Obj>], want: &[Delta<Obj>]) {
     let same = |(got, want): (&Delta<Obj>, &Delta<Obj>)| {
         let objects = (got.object.object().map(Arc::as_ptr), want.object.object().map(Arc::as_ptr));
-        got.kind == want.kind && got.object.is_tombstone() == want.object.is_tombstone() && objects.0 == objects.1
+        got.kind == want.kind
+            && got.object.is_tombstone() == want.object.is_tombstone()
+            && objects.0 == objects.1
     };
-    assert!(got.len() == want.len() && got.iter().zip(want).all(same), "{}, not {}", show(got), show(want));
+    assert!(
+        got.len() == want.len() && got.iter().zip(want).all(same),
+        "{}, not {}",
+        show(got),
+        show(want)
+    );
 }
 
 /// Panics without the hook, whose reports would fill the output and which ends a fuzzer's run.

@@ -1,5 +1,9 @@
 //! A queue over any kind of known objects, one of which is a store elsewhere that can be scripted.
-#![allow(clippy::missing_panics_doc, clippy::must_use_candidate, reason = "what goes wrong here is a test's failure")]
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    reason = "what goes wrong here is a test's failure"
+)]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -182,8 +186,10 @@ impl Rig {
             Mode::Fused => self.fifo.store().list(),
             _ => self.outside.objects.lock().unwrap().values().cloned().collect(),
         };
-        let mut stored: Vec<_> =
-            objects.iter().map(|object| format!("{}={}", key_func().key(object).unwrap(), object.n)).collect();
+        let mut stored: Vec<_> = objects
+            .iter()
+            .map(|object| format!("{}={}", key_func().key(object).unwrap(), object.n))
+            .collect();
         stored.sort();
         stored
     }

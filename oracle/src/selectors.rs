@@ -13,8 +13,17 @@ const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 const SIGNS: [&str; 5] = ["==", "!=", "=", ">", "<"];
 
 /// Bytes that are of no use in a selector stand for text that is. Zero is the end of the selector.
-const SPELLED: [&str; 9] =
-    ["", " in (", " notin (", "in", "notin", "example.com/a", "9223372036854775807", "-7", "\u{a0}"];
+const SPELLED: [&str; 9] = [
+    "",
+    " in (",
+    " notin (",
+    "in",
+    "notin",
+    "example.com/a",
+    "9223372036854775807",
+    "-7",
+    "\u{a0}",
+];
 /// From here on four bytes stand for long words, which a fuzzer would seldom write out: two are
 /// longer than a label may be.
 const LONG: u8 = 0x10;
@@ -33,7 +42,9 @@ pub fn run(bytes: &[u8]) {
     for &byte in spelled {
         match SPELLED.get(usize::from(byte)) {
             Some(spelled) => text.extend_from_slice(spelled.as_bytes()),
-            None if (LONG..LONG + 4).contains(&byte) => text.extend(vec![b'a'; 62 + usize::from(byte - LONG)]),
+            None if (LONG..LONG + 4).contains(&byte) => {
+                text.extend(vec![b'a'; 62 + usize::from(byte - LONG)]);
+            }
             None => text.push(byte),
         }
     }
@@ -69,14 +80,20 @@ pub fn check(text: &str, objects: &[Arc<Labelled>]) {
     assert_eq!(selector.is_ok(), wanted.is_some(), "{text:?}: {selector:?}, {wanted:?}");
     let (selector, wanted) = match (selector, wanted) {
         (Ok(selector), Some(wanted)) => (selector, wanted),
-        (error, _) => return assert!(error.as_ref().is_err_and(|error| is_true(error, text)), "{text:?}: {error:?}"),
+        (error, _) => {
+            return assert!(
+                error.as_ref().is_err_and(|error| is_true(error, text)),
+                "{text:?}: {error:?}"
+            );
+        }
     };
     let written = selector.to_string();
     assert_eq!(written.parse(), Ok(selector.clone()), "{text:?} is written {written:?}");
     let rewritten = Wanted::read(&written).map(in_one_form);
     assert_eq!(rewritten, Some(in_one_form(wanted.clone())), "{text:?} is written {written:?}");
 
-    let matches = |object: &&Arc<Labelled>| wanted.iter().all(|wanted| wanted.matches(&object.labels));
+    let matches =
+        |object: &&Arc<Labelled>| wanted.iter().all(|wanted| wanted.matches(&object.labels));
     for object in objects {
         let labels = &object.labels;
         assert_eq!(
@@ -85,16 +102,26 @@ pub fn check(text: &str, objects: &[Arc<Labelled>]) {
             "{text:?} {labels:?}"
         );
         let exact = Selector::of_labels(labels);
-        assert_eq!(exact.is_ok(), labels.iter().all(|(key, value)| is_key(key) && is_value(value)), "{labels:?}");
+        assert_eq!(
+            exact.is_ok(),
+            labels.iter().all(|(key, value)| is_key(key) && is_value(value)),
+            "{labels:?}"
+        );
         if let Ok(exact) = exact {
-            let contains = |other: &Labelled| labels.iter().all(|(key, value)| other.labels.get(key) == Some(value));
+            let contains = |other: &Labelled| {
+                labels.iter().all(|(key, value)| other.labels.get(key) == Some(value))
+            };
             for other in objects {
-                assert_eq!(exact.matches(|key| other.labels.get(key).map(String::as_str)), contains(other));
+                assert_eq!(
+                    exact.matches(|key| other.labels.get(key).map(String::as_str)),
+                    contains(other)
+                );
             }
         }
     }
 
-    let store = Indexer::builder(KeyFunc::meta_namespace(LabelledMeta)).build().expect("no index twice");
+    let store =
+        Indexer::builder(KeyFunc::meta_namespace(LabelledMeta)).build().expect("no index twice");
     store.replace(objects.to_vec()).expect("all have names");
     let lister = Lister::new(store.reader());
     let names = |objects: Vec<Arc<Labelled>>| {
@@ -106,7 +133,8 @@ pub fn check(text: &str, objects: &[Arc<Labelled>]) {
     assert_eq!(names(lister.select(&selector)), expected, "{text:?}");
     // The empty namespace is all of them.
     assert_eq!(names(lister.namespace("").select(&selector)), expected, "{text:?}");
-    let expected = objects.iter().filter(|object| object.namespace == "ns").filter(matches).cloned().collect();
+    let expected =
+        objects.iter().filter(|object| object.namespace == "ns").filter(matches).cloned().collect();
     assert_eq!(names(lister.namespace("ns").select(&selector)), names(expected), "{text:?}");
 }
 
@@ -121,7 +149,9 @@ fn is_true(error: &SelectorError, text: &str) -> bool {
             }
         }
         SelectorError::Key { key, .. } => text.contains(key) && !is_key(key),
-        SelectorError::Value { key, value, .. } => text.contains(key) && text.contains(value) && !is_value(value),
+        SelectorError::Value { key, value, .. } => {
+            text.contains(key) && text.contains(value) && !is_value(value)
+        }
         SelectorError::Number { key, value } => {
             text.contains(key) && text.contains(value) && value.parse::<i64>().is_err()
         }
@@ -187,8 +217,11 @@ impl Wanted {
 
     fn read_one(text: &str) -> Option<Self> {
         let key = |text: &str| Some(text.trim_matches(BLANKS).to_owned()).filter(|key| is_key(key));
-        let value = |text: &str| Some(text.trim_matches(BLANKS).to_owned()).filter(|value| is_value(value));
-        let Some(at) = text.find(['=', '!', '>', '<', '(']) else { return Some(Self::There(key(text)?, true)) };
+        let value =
+            |text: &str| Some(text.trim_matches(BLANKS).to_owned()).filter(|value| is_value(value));
+        let Some(at) = text.find(['=', '!', '>', '<', '(']) else {
+            return Some(Self::There(key(text)?, true));
+        };
         let (left, right) = text.split_at(at);
         if let Some(values) = right.strip_prefix('(') {
             let (left, operator) = left.trim_end_matches(BLANKS).rsplit_once(BLANKS)?;
@@ -212,13 +245,17 @@ impl Wanted {
         match self {
             Self::Is(key, "!=", value) => labels.get(key) != Some(value),
             Self::Is(key, _, value) => labels.get(key) == Some(value),
-            Self::OneOf(key, is_in, values) => *is_in == labels.get(key).is_some_and(|value| values.contains(value)),
+            Self::OneOf(key, is_in, values) => {
+                *is_in == labels.get(key).is_some_and(|value| values.contains(value))
+            }
             Self::There(key, there) => labels.contains_key(key) == *there,
-            Self::Compared(key, above, bound) => match labels.get(key).map(|value| value.parse::<i64>()) {
-                Some(Ok(number)) if *above => number > *bound,
-                Some(Ok(number)) => number < *bound,
-                _ => false,
-            },
+            Self::Compared(key, above, bound) => {
+                match labels.get(key).map(|value| value.parse::<i64>()) {
+                    Some(Ok(number)) if *above => number > *bound,
+                    Some(Ok(number)) => number < *bound,
+                    _ => false,
+                }
+            }
         }
     }
 }
@@ -227,7 +264,8 @@ impl Wanted {
 fn in_one_form(mut all: Vec<Wanted>) -> Vec<Wanted> {
     for wanted in &mut all {
         if let Wanted::Is(key, sign, value) = wanted {
-            *wanted = Wanted::OneOf(std::mem::take(key), *sign != "!=", vec![std::mem::take(value)]);
+            *wanted =
+                Wanted::OneOf(std::mem::take(key), *sign != "!=", vec![std::mem::take(value)]);
         }
         if let Wanted::OneOf(.., values) = wanted {
             values.sort();

@@ -74,15 +74,17 @@ fn op() -> impl Strategy<Value = Op> {
 /// since whatever else comes first populates the queue.
 pub fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
     let close = prop::option::weighted(0.1, any::<prop::sample::Index>());
-    (vec(op(), 1..most), close, prop::bool::weighted(0.3)).prop_map(|(mut ops, close, relist_first)| {
-        if let Some(close) = close {
-            ops.insert(close.index(ops.len()), Op::Close);
-        }
-        if relist_first {
-            ops.insert(0, Op::Relist(Step::Begin));
-        }
-        ops
-    })
+    (vec(op(), 1..most), close, prop::bool::weighted(0.3)).prop_map(
+        |(mut ops, close, relist_first)| {
+            if let Some(close) = close {
+                ops.insert(close.index(ops.len()), Op::Close);
+            }
+            if relist_first {
+                ops.insert(0, Op::Relist(Step::Begin));
+            }
+            ops
+        },
+    )
 }
 
 /// A way to build the queue.
@@ -95,7 +97,13 @@ pub fn setup() -> impl Strategy<Value = Setup> {
     ];
     let flags = (any::<bool>(), prop::bool::weighted(0.3), prop::bool::weighted(0.3));
     (known, prop::bool::weighted(0.8), transform, 0..1_u8 << COUNT, flags).prop_map(
-        |(known, emit_replaced, transform, known_places, (skip_unchanged, notify_unchanged, live_lane))| Setup {
+        |(
+            known,
+            emit_replaced,
+            transform,
+            known_places,
+            (skip_unchanged, notify_unchanged, live_lane),
+        )| Setup {
             known,
             emit_replaced,
             transform,

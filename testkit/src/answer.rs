@@ -31,11 +31,21 @@ impl Call<'_> {
 }
 
 /// `again` is how many changes a watch is told a second time.
-pub(crate) fn answer(server: &Arc<Shared>, request: &Request, body: &[u8], again: usize) -> Response<Body> {
+pub(crate) fn answer(
+    server: &Arc<Shared>,
+    request: &Request,
+    body: &[u8],
+    again: usize,
+) -> Response<Body> {
     try_answer(server, request, body, again).unwrap_or_else(|status| refusal(&status))
 }
 
-fn try_answer(server: &Arc<Shared>, request: &Request, body: &[u8], again: usize) -> Refused<Response<Body>> {
+fn try_answer(
+    server: &Arc<Shared>,
+    request: &Request,
+    body: &[u8],
+    again: usize,
+) -> Refused<Response<Body>> {
     let Some(target) = request.target() else {
         return Ok(page_not_found());
     };
@@ -43,14 +53,18 @@ fn try_answer(server: &Arc<Shared>, request: &Request, body: &[u8], again: usize
         let store = server.store.lock();
         match store.place_of_target(target) {
             Some(place) => (place, Arc::clone(&store.collections[place].resource)),
-            None if store.serves_group_of(target) => return Err(Box::new(status::unknown_resource())),
+            None if store.serves_group_of(target) => {
+                return Err(Box::new(status::unknown_resource()));
+            }
             None => return Ok(page_not_found()),
         }
     };
     let verb = request.verb();
     let has_place = match (target.namespace.is_some(), resource.is_namespaced()) {
         (true, in_namespace) => in_namespace,
-        (false, in_namespace) => !in_namespace || matches!(verb, Verb::List | Verb::Watch | Verb::Other),
+        (false, in_namespace) => {
+            !in_namespace || matches!(verb, Verb::List | Verb::Watch | Verb::Other)
+        }
     };
     let is_status = match target.subresource.as_deref() {
         None => false,
@@ -98,6 +112,8 @@ pub(crate) fn refusal(status: &Status) -> Response<Body> {
 /// What the real server says of a group or version that it does not know: no Status.
 fn page_not_found() -> Response<Body> {
     let mut response = json(StatusCode::NOT_FOUND, Body::whole("404 page not found\n"));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }

@@ -73,7 +73,10 @@ pub(crate) enum Spoiler {
 impl Body {
     /// A body that is there already.
     pub(crate) fn whole(bytes: impl AsRef<[u8]>) -> Self {
-        Self { buffer: BytesMut::from(bytes.as_ref()), ..Self::streamed(Source::Nothing, usize::MAX) }
+        Self {
+            buffer: BytesMut::from(bytes.as_ref()),
+            ..Self::streamed(Source::Nothing, usize::MAX)
+        }
     }
 
     /// A body that is made as it is read, in frames of at most so many bytes.
@@ -95,7 +98,9 @@ impl Body {
     /// How many bytes the next frame may have.
     fn room(&self) -> usize {
         match &self.spoil {
-            Some(Spoil { after: After::Bytes(bytes), .. }) => self.frame_size.min(bytes - self.bytes),
+            Some(Spoil { after: After::Bytes(bytes), .. }) => {
+                self.frame_size.min(bytes - self.bytes)
+            }
             _ => self.frame_size,
         }
     }
@@ -122,7 +127,10 @@ impl http_body::Body for Body {
     type Data = Bytes;
     type Error = io::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = self.get_mut();
         // A long list is always ready: without this whoever reads it would keep everybody else
         // from the thread.

@@ -9,8 +9,10 @@ use crate::status::{self, Refused};
 use crate::store::{Current, Store};
 
 /// What only the server writes.
-const KEPT: [&str; 4] = ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
-const OTHER_NAMESPACE: &str = "the namespace of the provided object does not match the namespace sent on the request";
+const KEPT: [&str; 4] =
+    ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
+const OTHER_NAMESPACE: &str =
+    "the namespace of the provided object does not match the namespace sent on the request";
 /// Of generated names, the real server's: no vowels, so no words.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
@@ -48,7 +50,12 @@ impl Shared {
 
     /// Where a new object goes: by its metadata, and by the namespace that was asked for, if one
     /// was.
-    pub(crate) fn key_of(&self, draft: &Draft, resource: &Resource, asked: Option<&str>) -> Refused<Key> {
+    pub(crate) fn key_of(
+        &self,
+        draft: &Draft,
+        resource: &Resource,
+        asked: Option<&str>,
+    ) -> Refused<Key> {
         let said = text(&draft.metadata, "namespace");
         let namespace = match asked {
             _ if !resource.is_namespaced() => "",
@@ -69,8 +76,9 @@ impl Shared {
         };
         for part in [name.as_str(), namespace] {
             if part.contains(['/', '%']) || part == "." || part == ".." || part.len() > 253 {
-                let fault =
-                    format!("Invalid value: {part:?}: must have at most 253 characters, none of them '/' or '%'");
+                let fault = format!(
+                    "Invalid value: {part:?}: must have at most 253 characters, none of them '/' or '%'"
+                );
                 return Err(Box::new(status::invalid(resource, &name, "metadata.name", &fault)));
             }
         }
@@ -96,7 +104,12 @@ pub(crate) fn create(store: &mut Store, place: usize, key: Key, mut draft: Draft
 
 /// The object becomes the draft. Nothing is written when it is that already; it is deleted when it
 /// only waited for its last finalizer to go.
-pub(crate) fn replace(store: &mut Store, place: usize, current: Current, mut draft: Draft) -> Arc<Object> {
+pub(crate) fn replace(
+    store: &mut Store,
+    place: usize,
+    current: Current,
+    mut draft: Draft,
+) -> Arc<Object> {
     let before = Arc::clone(&current.object);
     for field in KEPT {
         match before.draft.metadata.get(field) {
@@ -134,7 +147,8 @@ pub(crate) fn check_name(key: &Key, draft: &Draft) -> Refused<()> {
     let (name, namespace) = (text(&draft.metadata, "name"), text(&draft.metadata, "namespace"));
     if name != key.name {
         let known = &key.name;
-        let message = format!("the name of the object ({name}) does not match the name on the URL ({known})");
+        let message =
+            format!("the name of the object ({name}) does not match the name on the URL ({known})");
         return Err(Box::new(status::bad_request(&message)));
     }
     if !namespace.is_empty() && namespace != key.namespace {
@@ -144,11 +158,17 @@ pub(crate) fn check_name(key: &Key, draft: &Draft) -> Refused<()> {
 }
 
 /// Refuses when the object is not the one, or not the version, that somebody means. `""` means any.
-pub(crate) fn check_same(resource: &Resource, current: &Object, uid: &str, version: &str) -> Refused<()> {
+pub(crate) fn check_same(
+    resource: &Resource,
+    current: &Object,
+    uid: &str,
+    version: &str,
+) -> Refused<()> {
     let name = &current.key.name;
     if !uid.is_empty() && uid != current.uid() {
         let known = current.uid();
-        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {known}");
+        let why =
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {known}");
         return Err(Box::new(status::conflict_because(resource, name, &why)));
     }
     if !version.is_empty() && version != current.version.to_string() {

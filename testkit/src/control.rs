@@ -40,7 +40,10 @@ impl ApiServer {
         let (place, resource) = {
             let store = self.shared.store.lock();
             let Some(place) = store.place_of_kind(kind, api_version) else {
-                return Err(Error::Unregistered { kind: kind.to_owned(), api_version: api_version.to_owned() });
+                return Err(Error::Unregistered {
+                    kind: kind.to_owned(),
+                    api_version: api_version.to_owned(),
+                });
             };
             (place, Arc::clone(&store.collections[place].resource))
         };
@@ -165,7 +168,13 @@ impl ApiServer {
 impl ApiServer {
     /// How many watches are open. One is from its answer on until it ends or the client drops it.
     pub fn watchers(&self) -> usize {
-        self.shared.store.lock().collections.iter().map(|collection| collection.watchers.len()).sum()
+        self.shared
+            .store
+            .lock()
+            .collections
+            .iter()
+            .map(|collection| collection.watchers.len())
+            .sum()
     }
 
     /// Waits until just so many watches are open, of all resources together.

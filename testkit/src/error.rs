@@ -21,7 +21,9 @@ pub enum Error {
     #[error("the object cannot be written as JSON, mend its Serialize: {0}")]
     Json(#[from] serde_json::Error),
     /// A generated object could not be found by its name.
-    #[error("generated object {number} is called {name:?}: let its name end in {number}, or leave it out")]
+    #[error(
+        "generated object {number} is called {name:?}: let its name end in {number}, or leave it out"
+    )]
     Name {
         /// The object's number.
         number: u64,

@@ -132,13 +132,17 @@ impl Fault {
     }
 
     fn fits(&self, request: &Request) -> bool {
-        self.verb.is_none_or(|verb| verb == request.verb()) && self.fits.as_ref().is_none_or(|fits| fits(request))
+        self.verb.is_none_or(|verb| verb == request.verb())
+            && self.fits.as_ref().is_none_or(|fits| fits(request))
     }
 }
 
 impl fmt::Debug for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fault").field("verb", &self.verb).field("times", &self.times).finish_non_exhaustive()
+        f.debug_struct("Fault")
+            .field("verb", &self.verb)
+            .field("times", &self.times)
+            .finish_non_exhaustive()
     }
 }
 
@@ -169,9 +173,9 @@ impl Faults {
     pub(crate) fn strike(&self, request: &Request) -> Option<Kind> {
         // Whether one fits is asked of the user's function, with nothing locked.
         let candidates = self.armed.lock().clone();
-        candidates
-            .into_iter()
-            .find_map(|Armed { fault, .. }| (fault.fits(request) && self.take(&fault)).then(|| fault.kind.clone()))
+        candidates.into_iter().find_map(|Armed { fault, .. }| {
+            (fault.fits(request) && self.take(&fault)).then(|| fault.kind.clone())
+        })
     }
 
     /// Whether it is still armed; once less then.

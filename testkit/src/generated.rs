@@ -106,7 +106,8 @@ impl Generators {
     pub(crate) fn count(&self, (part, number): Born, version: u64) -> u64 {
         let made: u64 = self.parts.iter().skip(part).map(|generator| generator.count).sum();
         let passed = self.parts.get(part).map_or(0, |generator| number.min(generator.count));
-        let hidden = self.hidden.range((part, number)..).filter(|(_, since)| **since <= version).count();
+        let hidden =
+            self.hidden.range((part, number)..).filter(|(_, since)| **since <= version).count();
         made - passed - hidden as u64
     }
 

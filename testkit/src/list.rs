@@ -66,7 +66,9 @@ fn start(options: &ListOptions, newest: u64, floor: u64) -> Refused<(u64, Positi
     match version {
         0 => Ok((newest, position)),
         _ if version > newest => Err(Box::new(status::bad_request("continue key is not valid"))),
-        _ if version < floor => Err(Box::new(status::token_expired(Token { version: 0, position }.to_string()))),
+        _ if version < floor => {
+            Err(Box::new(status::token_expired(Token { version: 0, position }.to_string())))
+        }
         _ => Ok((version, position)),
     }
 }
@@ -81,9 +83,20 @@ pub(crate) fn reply(call: &Call<'_>, metadata: &Value, objects: Objects) -> Resp
     };
     let (kind, api_version) = shape.types(&call.resource);
     let (kind, api_version) = (json!(format!("{kind}List")), json!(api_version));
-    let head = format!("{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":{metadata},\"items\":[");
-    let list = ListBody { head: Some(head), is_first: true, objects, resource: Arc::clone(&call.resource), shape };
-    answer::json(StatusCode::OK, Body::streamed(Source::List(list), call.server.settings.frame_size))
+    let head = format!(
+        "{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":{metadata},\"items\":["
+    );
+    let list = ListBody {
+        head: Some(head),
+        is_first: true,
+        objects,
+        resource: Arc::clone(&call.resource),
+        shape,
+    };
+    answer::json(
+        StatusCode::OK,
+        Body::streamed(Source::List(list), call.server.settings.frame_size),
+    )
 }
 
 /// The objects of a list, as they are read.

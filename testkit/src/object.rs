@@ -54,7 +54,9 @@ impl Draft {
     pub(crate) fn new(value: Value, resource: &Resource) -> Refused<Self> {
         let refuse = |why: &str| {
             let (kind, api_version) = (resource.kind(), resource.api_version());
-            Err(Box::new(status::bad_request(&format!("{kind} in version {api_version:?} cannot be handled: {why}"))))
+            Err(Box::new(status::bad_request(&format!(
+                "{kind} in version {api_version:?} cannot be handled: {why}"
+            ))))
         };
         let Value::Object(mut rest) = value else {
             return refuse("it is no JSON object");
@@ -75,7 +77,10 @@ impl Draft {
 
     pub(crate) fn parse(json: &[u8], resource: &Resource) -> Refused<Self> {
         let value = serde_json::from_slice(json).map_err(|error| {
-            status::bad_request(&format!("the body of the request is no JSON ({}): {error}", resource.kind()))
+            status::bad_request(&format!(
+                "the body of the request is no JSON ({}): {error}",
+                resource.kind()
+            ))
         })?;
         Self::new(value, resource)
     }
@@ -93,7 +98,8 @@ impl Draft {
 
     /// Marks it as new: a uid of its own, and when it was made.
     pub(crate) fn begin(&mut self, version: u64, created: &str) {
-        self.metadata.insert("uid".to_owned(), format!("00000000-0000-4000-8000-{version:012x}").into());
+        self.metadata
+            .insert("uid".to_owned(), format!("00000000-0000-4000-8000-{version:012x}").into());
         self.metadata.insert("creationTimestamp".to_owned(), created.into());
         self.metadata.remove("deletionTimestamp");
         self.metadata.remove("deletionGracePeriodSeconds");
@@ -101,7 +107,10 @@ impl Draft {
 
     /// Whether something holds the object back when it is deleted.
     pub(crate) fn has_finalizers(&self) -> bool {
-        self.metadata.get("finalizers").and_then(Value::as_array).is_some_and(|finalizers| !finalizers.is_empty())
+        self.metadata
+            .get("finalizers")
+            .and_then(Value::as_array)
+            .is_some_and(|finalizers| !finalizers.is_empty())
     }
 }
 

@@ -35,7 +35,9 @@ impl ListOptions {
         let given = |name: &str| request.parameter(name).filter(|value| !value.is_empty());
         let number = |name: &str| {
             let read = |value: &str| {
-                let refuse = |error| Box::new(status::bad_request(&format!("invalid {name} {value:?}: {error}")));
+                let refuse = |error| {
+                    Box::new(status::bad_request(&format!("invalid {name} {value:?}: {error}")))
+                };
                 value.parse::<u64>().map_err(refuse)
             };
             given(name).map(read).transpose()
@@ -45,21 +47,30 @@ impl ListOptions {
             Some("NotOlderThan") => Some(VersionMatch::NotOlderThan),
             Some("Exact") => Some(VersionMatch::Exact),
             Some(other) => {
-                let why = format!("{other:?} is not supported, only \"Exact\" and \"NotOlderThan\" are");
+                let why =
+                    format!("{other:?} is not supported, only \"Exact\" and \"NotOlderThan\" are");
                 return Err(Box::new(status::invalid_options("resourceVersionMatch", &why)));
             }
         };
         let token = given("continue")
-            .map(|token| token.parse().map_err(|()| Box::new(status::bad_request("continue key is not valid"))))
+            .map(|token| {
+                token
+                    .parse()
+                    .map_err(|()| Box::new(status::bad_request("continue key is not valid")))
+            })
             .transpose()?;
         Ok(Self {
             version: number("resourceVersion")?,
             version_match,
-            limit: number("limit")?.filter(|most| *most > 0).map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+            limit: number("limit")?
+                .filter(|most| *most > 0)
+                .map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
             token,
             send_initial_events: request.parameter("sendInitialEvents").map(is_true),
             bookmarks: request.parameter("allowWatchBookmarks").is_some_and(is_true),
-            timeout: number("timeoutSeconds")?.filter(|seconds| *seconds > 0).map(Duration::from_secs),
+            timeout: number("timeoutSeconds")?
+                .filter(|seconds| *seconds > 0)
+                .map(Duration::from_secs),
             filter: Arc::new(Filter::read(request)?),
         })
     }
@@ -69,13 +80,22 @@ impl ListOptions {
         if self.version_match.is_some() {
             let field = "resourceVersionMatch";
             if self.version.is_none() {
-                return forbid(field, "resourceVersionMatch is forbidden unless resourceVersion is provided");
+                return forbid(
+                    field,
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                );
             }
             if self.token.is_some() {
-                return forbid(field, "resourceVersionMatch is forbidden when continue is provided");
+                return forbid(
+                    field,
+                    "resourceVersionMatch is forbidden when continue is provided",
+                );
             }
             if self.version_match == Some(VersionMatch::Exact) && self.version == Some(0) {
-                return forbid(field, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+                return forbid(
+                    field,
+                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                );
             }
         }
         if self.send_initial_events.is_some() {
@@ -104,7 +124,9 @@ impl ListOptions {
                 let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
                 forbid("sendInitialEvents", why)
             }
-            Some(true) if watch_lists == WatchLists::Failing => Err(Box::new(status::no_watch_lists())),
+            Some(true) if watch_lists == WatchLists::Failing => {
+                Err(Box::new(status::no_watch_lists()))
+            }
             _ => Ok(()),
         }
     }

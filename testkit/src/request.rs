@@ -113,7 +113,9 @@ pub(crate) fn is_true(value: &str) -> bool {
 impl Request {
     pub(crate) fn read(parts: &Parts) -> Self {
         let query: Vec<(String, String)> =
-            form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
+            form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes())
+                .into_owned()
+                .collect();
         let watches = query.iter().any(|(name, value)| name == "watch" && is_true(value));
         let header = |name: HeaderName| {
             let value = parts.headers.get(name).and_then(|value| value.to_str().ok());
@@ -137,8 +139,15 @@ impl Request {
             verb,
             method: parts.method.clone(),
             path: parts.uri.path().to_owned(),
-            metadata_only: header(ACCEPT).split([',', ';']).any(|part| part.trim().starts_with(AS_METADATA)),
-            content_type: header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned(),
+            metadata_only: header(ACCEPT)
+                .split([',', ';'])
+                .any(|part| part.trim().starts_with(AS_METADATA)),
+            content_type: header(CONTENT_TYPE)
+                .split(';')
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
             query,
             target,
         }

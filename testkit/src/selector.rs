@@ -31,10 +31,10 @@ enum Field {
 impl Filter {
     pub(crate) fn read(request: &Request) -> Refused<Self> {
         let text = |name| request.parameter(name).filter(|text| !text.is_empty());
-        let labels = text("labelSelector")
-            .map(str::parse::<Selector>)
-            .transpose()
-            .map_err(|error| status::bad_request(&format!("unable to parse labelSelector: {error}")))?;
+        let labels =
+            text("labelSelector").map(str::parse::<Selector>).transpose().map_err(|error| {
+                status::bad_request(&format!("unable to parse labelSelector: {error}"))
+            })?;
         let fields = text("fieldSelector").map_or_else(|| Ok(Vec::new()), terms)?;
         Ok(Self { namespace: request.namespace().map(str::to_owned), labels, fields })
     }
@@ -70,11 +70,17 @@ fn term(text: &str) -> Refused<Term> {
     let (name, is, value) = ["!=", "==", "="]
         .iter()
         .find_map(|sign| text.split_once(sign).map(|(name, value)| (name, *sign != "!=", value)))
-        .ok_or_else(|| status::bad_request(&format!("invalid selector: '{text}'; can't understand '{text}'")))?;
+        .ok_or_else(|| {
+            status::bad_request(&format!("invalid selector: '{text}'; can't understand '{text}'"))
+        })?;
     let field = match name {
         "metadata.name" => Field::Name,
         "metadata.namespace" => Field::Namespace,
-        _ => return Err(Box::new(status::bad_request(&format!("field label not supported: {name}")))),
+        _ => {
+            return Err(Box::new(status::bad_request(&format!(
+                "field label not supported: {name}"
+            ))));
+        }
     };
     Ok(Term { field, is, value: value.to_owned() })
 }

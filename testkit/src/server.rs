@@ -232,7 +232,9 @@ where
             }
             let answer = match body.collect().await {
                 Ok(body) => answer::answer(&shared, &request, &body.to_bytes(), again),
-                Err(error) => answer::refusal(&status::bad_request(&format!("the request's body breaks off: {error}"))),
+                Err(error) => answer::refusal(&status::bad_request(&format!(
+                    "the request's body breaks off: {error}"
+                ))),
             };
             Ok(answer.map(|body| body.spoiled(spoil)))
         })

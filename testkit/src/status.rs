@@ -18,7 +18,8 @@ use crate::Resource;
 /// What most functions here give back when they refuse.
 pub(crate) type Refused<T> = Result<T, Box<Status>>;
 
-const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
+const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
 const TOKEN_TOO_OLD: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without \
      the continue parameter, or use the continue token in this response to retrieve the remainder of the results. \
      Continuing with the provided token results in an inconsistent list - objects that were created, modified, or \
@@ -80,7 +81,8 @@ pub fn not_found(resource: &Resource, name: &str) -> Status {
 /// 404: there is no such resource in a group and version that is served.
 #[must_use]
 pub fn unknown_resource() -> Status {
-    failure(404, reason::NOT_FOUND, "the server could not find the requested resource").with_details(details())
+    failure(404, reason::NOT_FOUND, "the server could not find the requested resource")
+        .with_details(details())
 }
 
 /// 409: the object to create is there.
@@ -97,8 +99,12 @@ pub fn conflict(resource: &Resource, name: &str) -> Status {
 }
 
 pub(crate) fn conflict_because(resource: &Resource, name: &str, why: &str) -> Status {
-    failure(409, reason::CONFLICT, &format!("Operation cannot be fulfilled on {} {name:?}: {why}", resource.title()))
-        .with_details(about(resource, name))
+    failure(
+        409,
+        reason::CONFLICT,
+        &format!("Operation cannot be fulfilled on {} {name:?}: {why}", resource.title()),
+    )
+    .with_details(about(resource, name))
 }
 
 /// 410: a version, or a token of one, that the server no longer knows.
@@ -138,7 +144,11 @@ pub fn internal_error(why: &str) -> Status {
 /// 503.
 #[must_use]
 pub fn service_unavailable() -> Status {
-    failure(503, reason::SERVICE_UNAVAILABLE, "the server is currently unable to handle the request")
+    failure(
+        503,
+        reason::SERVICE_UNAVAILABLE,
+        "the server is currently unable to handle the request",
+    )
 }
 
 /// 504: not done in time.
@@ -161,13 +171,18 @@ pub(crate) fn bad_request(message: &str) -> Status {
 }
 
 pub(crate) fn method_not_allowed() -> Status {
-    failure(405, reason::METHOD_NOT_ALLOWED, "the server does not allow this method on the requested resource")
-        .with_details(details())
+    failure(
+        405,
+        reason::METHOD_NOT_ALLOWED,
+        "the server does not allow this method on the requested resource",
+    )
+    .with_details(details())
 }
 
 pub(crate) fn unsupported_media_type(accepted: &str) -> Status {
-    let message =
-        format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
+    let message = format!(
+        "the body of the request was in an unknown format - accepted media types include: {accepted}"
+    );
     failure(415, reason::UNSUPPORTED_MEDIA_TYPE, &message)
 }
 
@@ -181,13 +196,16 @@ pub(crate) fn invalid(resource: &Resource, name: &str, field: &str, fault: &str)
     let group = &resource.api.group;
     let dot = if group.is_empty() { "" } else { "." };
     let kind = resource.kind();
-    failure(422, reason::INVALID, &format!("{kind}{dot}{group} {name:?} is invalid: {field}: {fault}")).with_details(
-        StatusDetails {
-            kind: kind.to_owned(),
-            causes: vec![cause("FieldValueInvalid", fault, field)],
-            ..about(resource, name)
-        },
+    failure(
+        422,
+        reason::INVALID,
+        &format!("{kind}{dot}{group} {name:?} is invalid: {field}: {fault}"),
     )
+    .with_details(StatusDetails {
+        kind: kind.to_owned(),
+        causes: vec![cause("FieldValueInvalid", fault, field)],
+        ..about(resource, name)
+    })
 }
 
 /// 422: query parameters that do not go together.

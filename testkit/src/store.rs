@@ -118,7 +118,8 @@ impl Collection {
             undone.insert(&change.key, change.before.as_ref().filter(|_| !change.born));
         }
         let range: (Bound<&Key>, Bound<&Key>) = (Bound::Excluded(behind), Bound::Unbounded);
-        let stored = self.stored.range::<Key, _>(range).filter(|(key, _)| !undone.contains_key(key));
+        let stored =
+            self.stored.range::<Key, _>(range).filter(|(key, _)| !undone.contains_key(key));
         let mut objects: Vec<Arc<Object>> = stored.map(|(_, object)| Arc::clone(object)).collect();
         if !undone.is_empty() {
             objects.extend(undone.range::<Key, _>(range).filter_map(|(_, object)| object.cloned()));
@@ -157,7 +158,9 @@ impl Store {
     }
 
     pub(crate) fn place_of_target(&self, target: &Target) -> Option<usize> {
-        let is_it = |known: &Collection| known.resource.api.plural == target.plural && is_served(known, target);
+        let is_it = |known: &Collection| {
+            known.resource.api.plural == target.plural && is_served(known, target)
+        };
         self.collections.iter().position(is_it)
     }
 
@@ -172,7 +175,13 @@ impl Store {
     }
 
     /// Writes an object. `current` is what it was. Tells who watches.
-    pub(crate) fn put(&mut self, place: usize, key: Key, current: Option<Current>, draft: Draft) -> Arc<Object> {
+    pub(crate) fn put(
+        &mut self,
+        place: usize,
+        key: Key,
+        current: Option<Current>,
+        draft: Draft,
+    ) -> Arc<Object> {
         self.version += 1;
         let object = Arc::new(draft.seal(key.clone(), self.version));
         self.collections[place].stored.insert(key.clone(), Arc::clone(&object));
@@ -189,7 +198,13 @@ impl Store {
         gone
     }
 
-    fn tell(&mut self, place: usize, key: Key, current: Option<Current>, after: Option<Arc<Object>>) {
+    fn tell(
+        &mut self,
+        place: usize,
+        key: Key,
+        current: Option<Current>,
+        after: Option<Arc<Object>>,
+    ) {
         let version = self.version;
         let collection = &mut self.collections[place];
         let born = current.as_ref().and_then(|current| current.born);
@@ -200,7 +215,8 @@ impl Store {
         let change = Arc::new(Change { version, key, before, after, born: born.is_some() });
         collection.log.push_back(Arc::clone(&change));
         while collection.log.len() > self.log_size {
-            collection.floor = collection.log.pop_front().map_or(collection.floor, |oldest| oldest.version);
+            collection.floor =
+                collection.log.pop_front().map_or(collection.floor, |oldest| oldest.version);
         }
         // Who is too far behind ends, as at the real server, after what is in the buffer.
         collection.watchers.retain(|watcher| watcher.tell(Signal::Change(Arc::clone(&change))));
@@ -227,7 +243,11 @@ impl Store {
 
     /// Takes the open watches of a resource, or of all, out and tells each of them something last,
     /// if there is something to tell.
-    pub(crate) fn end_watches(&mut self, place: Option<usize>, last: impl Fn() -> Option<Signal>) -> usize {
+    pub(crate) fn end_watches(
+        &mut self,
+        place: Option<usize>,
+        last: impl Fn() -> Option<Signal>,
+    ) -> usize {
         let mut ended = 0;
         for (at, collection) in self.collections.iter_mut().enumerate() {
             if place.is_some_and(|place| place != at) {

@@ -37,7 +37,9 @@ impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = self.version;
         match &self.position {
-            Position::Behind(Key { namespace, name }) => write!(f, "{version}&key={namespace}/{name}"),
+            Position::Behind(Key { namespace, name }) => {
+                write!(f, "{version}&key={namespace}/{name}")
+            }
             Position::At((part, number)) => write!(f, "{version}&number={part}/{number}"),
         }
     }
@@ -103,7 +105,8 @@ impl Walk {
     /// How many are left, where that can be said without making them.
     pub(crate) fn left(&self) -> Option<u64> {
         let generated = self.generators.count(self.next, self.version);
-        (generated == 0 || self.filter.is_everything()).then_some(self.stored.len() as u64 + generated)
+        (generated == 0 || self.filter.is_everything())
+            .then_some(self.stored.len() as u64 + generated)
     }
 
     /// Goes over an object, without making it where nobody has to look at it. Says whether there

@@ -47,9 +47,11 @@ pub(crate) fn answer(call: &Call<'_>, again: usize) -> Refused<Response<Body>> {
         let event = event_line("ERROR", &status::to_json(&status::too_old(from, collection.floor)));
         return Ok(answer::json(StatusCode::OK, Body::whole(event)));
     }
-    let initial = is_initial.then(|| collection.walk(version, &Position::start(), Arc::clone(&options.filter)));
+    let initial = is_initial
+        .then(|| collection.walk(version, &Position::start(), Arc::clone(&options.filter)));
     let since = if is_initial || from == 0 { version } else { from };
-    let first = collection.log.partition_point(|change| change.version <= since).saturating_sub(again);
+    let first =
+        collection.log.partition_point(|change| change.version <= since).saturating_sub(again);
     let missed: Vec<Arc<Change>> = collection.log.range(first..).cloned().collect();
     let (watcher, signals) = Watcher::new(id, options.bookmarks, settings.watch_buffer);
     collection.watchers.push(watcher);
@@ -69,7 +71,10 @@ pub(crate) fn answer(call: &Call<'_>, again: usize) -> Refused<Response<Body>> {
         bookmarks: settings.bookmarks.filter(|_| options.bookmarks).map(Bookmarks::every),
         open: Open { server: Arc::clone(call.server), place: call.place, id },
     };
-    Ok(answer::json(StatusCode::OK, Body::streamed(Source::Watch(Box::new(watch)), settings.frame_size)))
+    Ok(answer::json(
+        StatusCode::OK,
+        Body::streamed(Source::Watch(Box::new(watch)), settings.frame_size),
+    ))
 }
 
 /// The events of a watch, as they are read.
@@ -93,7 +98,12 @@ pub(crate) struct WatchBody {
 }
 
 impl WatchBody {
-    pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut BytesMut, enough: usize) -> Poll<Filled> {
+    pub(crate) fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut BytesMut,
+        enough: usize,
+    ) -> Poll<Filled> {
         if self.deadline.as_mut().is_some_and(|deadline| deadline.as_mut().poll(cx).is_ready()) {
             return Poll::Ready(Filled::All);
         }
@@ -142,7 +152,9 @@ impl WatchBody {
         if change.version <= self.behind {
             return;
         }
-        let seen = |object: &Option<Arc<Object>>| object.clone().filter(|object| self.filter.matches(object));
+        let seen = |object: &Option<Arc<Object>>| {
+            object.clone().filter(|object| self.filter.matches(object))
+        };
         match (seen(&change.before), seen(&change.after)) {
             (None, Some(after)) => self.event("ADDED", &after, out),
             (Some(_), Some(after)) => self.event("MODIFIED", &after, out),
@@ -216,7 +228,9 @@ impl Open {
     /// A bookmark of the newest version, behind all changes up to that.
     fn bookmark(&self) {
         let store = self.server.store.lock();
-        if let Some(watcher) = store.collections[self.place].watchers.iter().find(|watcher| watcher.id == self.id) {
+        if let Some(watcher) =
+            store.collections[self.place].watchers.iter().find(|watcher| watcher.id == self.id)
+        {
             // Not when it has no room, as at the real server.
             watcher.tell(Signal::Bookmark(store.version));
         }

@@ -33,7 +33,9 @@ pub(crate) fn create(call: &Call<'_>, body: &[u8]) -> Refused<Response<Body>> {
     check_dry_run(call)?;
     let draft = Draft::parse(body, resource)?;
     if !text(&draft.metadata, "resourceVersion").is_empty() {
-        return Err(Box::new(status::unknown_error("resourceVersion should not be set on objects to be created")));
+        return Err(Box::new(status::unknown_error(
+            "resourceVersion should not be set on objects to be created",
+        )));
     }
     let key = call.server.key_of(&draft, resource, call.request.namespace())?;
     let object = call.server.with_current(call.place, &key, |store, current| match current {
@@ -95,11 +97,19 @@ pub(crate) fn delete_collection(call: &Call<'_>, body: &[u8]) -> Refused<Respons
         deleted.extend(gone);
     }
     let version = call.server.store.lock().version;
-    Ok(list::reply(call, &json!({ "resourceVersion": version.to_string() }), Box::new(deleted.into_iter())))
+    Ok(list::reply(
+        call,
+        &json!({ "resourceVersion": version.to_string() }),
+        Box::new(deleted.into_iter()),
+    ))
 }
 
 /// Makes of the object what `make` says; of its status alone, if only that was asked for.
-fn modify(call: &Call<'_>, is_status: bool, make: impl FnOnce(&Object) -> Refused<Draft>) -> Refused<Response<Body>> {
+fn modify(
+    call: &Call<'_>,
+    is_status: bool,
+    make: impl FnOnce(&Object) -> Refused<Draft>,
+) -> Refused<Response<Body>> {
     let resource = &call.resource;
     check_dry_run(call)?;
     let key = asked_key(call);
@@ -107,7 +117,8 @@ fn modify(call: &Call<'_>, is_status: bool, make: impl FnOnce(&Object) -> Refuse
         let current = current.ok_or_else(|| status::not_found(resource, &key.name))?;
         let mut draft = make(&current.object)?;
         change::check_name(&key, &draft)?;
-        let (uid, version) = (text(&draft.metadata, "uid"), text(&draft.metadata, "resourceVersion"));
+        let (uid, version) =
+            (text(&draft.metadata, "uid"), text(&draft.metadata, "resourceVersion"));
         change::check_same(resource, &current.object, uid, version)?;
         if is_status {
             let status = draft.rest.remove("status");
@@ -152,7 +163,8 @@ impl Patch {
             "application/json-patch+json" => serde_json::from_slice(body).map(Self::Operations),
             _ => return Err(Box::new(status::unsupported_media_type(PATCHES))),
         };
-        Ok(patch.map_err(|error| status::bad_request(&format!("the patch cannot be read: {error}")))?)
+        Ok(patch
+            .map_err(|error| status::bad_request(&format!("the patch cannot be read: {error}")))?)
     }
 
     fn apply(&self, object: &mut Value, resource: &Resource, name: &str) -> Refused<()> {
@@ -161,8 +173,9 @@ impl Patch {
             Self::Operations(patch) => {
                 for operation in patch {
                     if !tests_nothing(operation, object) {
-                        json_patch::patch(object, std::slice::from_ref(operation))
-                            .map_err(|error| status::invalid(resource, name, "patch", &error.to_string()))?;
+                        json_patch::patch(object, std::slice::from_ref(operation)).map_err(
+                            |error| status::invalid(resource, name, "patch", &error.to_string()),
+                        )?;
                     }
                 }
             }
@@ -198,8 +211,9 @@ impl DeleteOptions {
         if body.is_empty() {
             return Ok(Self::default());
         }
-        let options: Self = serde_json::from_slice(body)
-            .map_err(|error| status::bad_request(&format!("the options of the deletion cannot be read: {error}")))?;
+        let options: Self = serde_json::from_slice(body).map_err(|error| {
+            status::bad_request(&format!("the options of the deletion cannot be read: {error}"))
+        })?;
         if options.dry_run.is_empty() { Ok(options) } else { Err(no_dry_run()) }
     }
 }

@@ -56,7 +56,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         for runtime in Runtime::value_variants() {
             let name = runtime.to_possible_value().ok_or("a runtime has a name")?;
             let [objects, workers] = [args.objects.to_string(), args.workers.to_string()];
-            let arguments = ["--objects", &objects, "--workers", &workers, "--runtime", name.get_name()];
+            let arguments =
+                ["--objects", &objects, "--workers", &workers, "--runtime", name.get_name()];
             let ended = Command::new(env::current_exe()?).args(arguments).status()?;
             if !ended.success() {
                 return Err(format!("{}: {ended}", name.get_name()).into());
@@ -68,7 +69,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 #[tokio::main]
 async fn measure(runtime: Runtime, args: &Args) -> Result<(), Box<dyn Error>> {
-    let server = ApiServer::builder().resource(Resource::config_maps()).frame_size(64 << 10).build();
+    let server =
+        ApiServer::builder().resource(Resource::config_maps()).frame_size(64 << 10).build();
     server.generate(&Resource::config_maps(), args.objects as u64, |number| {
         json!({
             "metadata": { "namespace": format!("namespace-{}", number % 100), "name": number.to_string() },

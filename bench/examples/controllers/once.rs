@@ -40,7 +40,10 @@ pub async fn run(client: Client, objects: usize, workers: u16) {
 async fn reconcile(map: Arc<ConfigMap>, seen: Arc<Seen>) -> Result<Action, Infallible> {
     let number = map.metadata.name.as_ref().and_then(|name| name.parse::<usize>().ok());
     // Relaxed: counts.
-    if number.and_then(|number| seen.maps.get(number)).is_some_and(|is_seen| !is_seen.swap(true, Ordering::Relaxed)) {
+    if number
+        .and_then(|number| seen.maps.get(number))
+        .is_some_and(|is_seen| !is_seen.swap(true, Ordering::Relaxed))
+    {
         seen.left.fetch_sub(1, Ordering::Relaxed);
     }
     Ok(Action::await_change())

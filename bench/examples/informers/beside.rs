@@ -69,7 +69,8 @@ struct Handlers {
 #[tokio::main]
 pub async fn measure(run: Run, options: &Options) -> Result<Outcome, Box<dyn Error>> {
     let load = Arc::new(Load::new(options.objects, options.rate)?);
-    let end = load.end(Duration::from_secs(options.seconds) / if run == Run::HoldBack { 10 } else { 1 });
+    let end =
+        load.end(Duration::from_secs(options.seconds) / if run == Run::HoldBack { 10 } else { 1 });
     let informer = load.informer()?;
     let (complete, mut completed) = unbounded_channel();
     let handlers = Handlers { load: load.clone(), end, form: options.form, complete };
@@ -130,7 +131,10 @@ pub async fn measure(run: Run, options: &Options) -> Result<Outcome, Box<dyn Err
     promise(wrong == 0, format!("{wrong} changes were not from what the handler was told last"));
     let (slow, fast): (Vec<_>, Vec<_>) = all_told.iter().partition(|one| one.is_slow);
     let lost: u64 = slow.iter().map(|one| one.found.absorbed).sum();
-    promise(run != Run::HoldBack || lost == 0, format!("{lost} changes were lost to handlers that are waited for"));
+    promise(
+        run != Run::HoldBack || lost == 0,
+        format!("{lost} changes were lost to handlers that are waited for"),
+    );
     let mut latencies = histogram();
     for one in &fast {
         latencies.add(&one.found.latencies)?;
@@ -142,7 +146,8 @@ pub async fn measure(run: Run, options: &Options) -> Result<Outcome, Box<dyn Err
         p99: quantile(&latencies, 0.99),
         p99_9: quantile(&latencies, 0.999),
         longest: quantile(&latencies, 1.0),
-        absorbed: as_f64(fast.iter().map(|one| one.found.absorbed).sum()) / as_f64(latencies.len().max(1)),
+        absorbed: as_f64(fast.iter().map(|one| one.found.absorbed).sum())
+            / as_f64(latencies.len().max(1)),
         depth,
         most_depth,
         age: milliseconds(age),

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use deltafifo_informer::SharedInformer;
-use deltafifo_informer::shared_informer::{AddHandlerError, HandlerOptions, Notification, Registration};
+use deltafifo_informer::shared_informer::{
+    AddHandlerError, HandlerOptions, Notification, Registration,
+};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 
@@ -29,9 +31,11 @@ impl Form {
     ) -> Result<Registration<ConfigMap>, AddHandlerError> {
         match self {
             Self::Thread => {
-                informer.add_event_handler_with(options, move |told: Notification<ConfigMap>| match tell(told) {
-                    Duration::ZERO => {}
-                    pause => thread::sleep(pause),
+                informer.add_event_handler_with(options, move |told: Notification<ConfigMap>| {
+                    match tell(told) {
+                        Duration::ZERO => {}
+                        pause => thread::sleep(pause),
+                    }
                 })
             }
             Self::Task => informer.add_async_handler(options, move |told| pause(tell(told))),

@@ -130,7 +130,8 @@ pub fn measure(options: &Options) -> Result<Vec<String>, Box<dyn Error>> {
 fn in_a_child(run: Run) -> Result<Outcome, Box<dyn Error>> {
     let name = name(&run);
     let arguments = env::args_os().skip(1).chain(["--run".into(), name.clone().into()]);
-    let child = Command::new(env::current_exe()?).args(arguments).stderr(Stdio::inherit()).output()?;
+    let child =
+        Command::new(env::current_exe()?).args(arguments).stderr(Stdio::inherit()).output()?;
     if !child.status.success() {
         return Err(format!("{name}: {}", child.status).into());
     }

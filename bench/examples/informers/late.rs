@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use deltafifo_bench::workloads::MemoryMark;
 use deltafifo_informer::SharedInformer;
-use deltafifo_informer::shared_informer::{AddHandlerError, HandlerOptions, Notification, Registration};
+use deltafifo_informer::shared_informer::{
+    AddHandlerError, HandlerOptions, Notification, Registration,
+};
 use deltafifo_testkit::Resource;
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
@@ -78,7 +80,10 @@ pub async fn measure(options: &Options) -> Result<Vec<String>, Box<dyn Error>> {
     });
     sleep(REST * 3).await;
 
-    println!("{} objects, {} writes a second to {} of them; times in ms", options.objects, options.rate, load.objects);
+    println!(
+        "{} objects, {} writes a second to {} of them; times in ms",
+        options.objects, options.rate, load.objects
+    );
     println!("{}", live::HEAD);
     let length = Duration::from_secs(options.seconds);
     let from = Instant::now();
@@ -98,7 +103,10 @@ pub async fn measure(options: &Options) -> Result<Vec<String>, Box<dyn Error>> {
         report("a late handler", &live, from, &format!("{growth:12.1}")).await;
         handler.remove().await;
         if (known, wrong) != (options.objects, 0) {
-            broken.push(format!("a late handler was told of {known} of {} objects, {wrong} wrong", options.objects));
+            broken.push(format!(
+                "a late handler was told of {known} of {} objects, {wrong} wrong",
+                options.objects
+            ));
         }
     }
     is_over.store(true, Ordering::Relaxed);
@@ -119,7 +127,9 @@ fn come_late(
     let (objects, told_seen) = (load.objects, seen.clone());
     let place = move |object: &ConfigMap| {
         let generated = || object.data.as_ref()?.get("known")?.parse::<u64>().ok();
-        let place = number(object).map(|number| number % objects).or_else(|| Some(objects + generated()?))?;
+        let place = number(object)
+            .map(|number| number % objects)
+            .or_else(|| Some(objects + generated()?))?;
         usize::try_from(place).ok()
     };
     let tell = move |told: Notification<ConfigMap>| {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deltafifo_informer::SharedInformer;
-use deltafifo_informer::shared_informer::{AddHandlerError, HandlerOptions, Notification, Registration};
+use deltafifo_informer::shared_informer::{
+    AddHandlerError, HandlerOptions, Notification, Registration,
+};
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tokio::time::sleep;

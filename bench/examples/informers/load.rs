@@ -59,7 +59,10 @@ impl Load {
     }
 
     /// Writes until `is_over`, which is asked before each number. Blocks.
-    pub fn offer(&self, is_over: impl Fn(u64) -> bool) -> Result<Offered, deltafifo_testkit::Error> {
+    pub fn offer(
+        &self,
+        is_over: impl Fn(u64) -> bool,
+    ) -> Result<Offered, deltafifo_testkit::Error> {
         self.began.get_or_init(Instant::now);
         let mut offered = Offered { writing: Duration::ZERO, late: histogram() };
         for number in (self.objects..).take_while(|number| !is_over(*number)) {
@@ -81,7 +84,10 @@ impl Load {
 
     fn due(&self, number: u64) -> Instant {
         let began = *self.began.get().expect("what was written was due");
-        began + Duration::from_nanos((number - self.objects) * u64::try_from(self.every.as_nanos()).unwrap_or(u64::MAX))
+        began
+            + Duration::from_nanos(
+                (number - self.objects) * u64::try_from(self.every.as_nanos()).unwrap_or(u64::MAX),
+            )
     }
 
     /// When what was written of an object since a number, up to another, was due. Of what is

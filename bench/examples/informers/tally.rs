@@ -38,7 +38,14 @@ pub struct Found {
 impl Tally {
     pub fn new(load: Arc<Load>, end: u64) -> Self {
         let (missing, told) = (load.objects, (0..load.objects).map(|_| None).collect());
-        let found = Found { latencies: histogram(), calls: 0, since: None, absorbed: 0, resyncs: 0, wrong: 0 };
+        let found = Found {
+            latencies: histogram(),
+            calls: 0,
+            since: None,
+            absorbed: 0,
+            resyncs: 0,
+            wrong: 0,
+        };
         Self { load, end, told, missing, is_in_resync: false, found }
     }
 
@@ -69,7 +76,8 @@ impl Tally {
             return self.found.wrong += 1;
         };
         let before = told.replace(new);
-        self.found.wrong += u64::from(before != old.and_then(|old| number(old)) || before > Some(new));
+        self.found.wrong +=
+            u64::from(before != old.and_then(|old| number(old)) || before > Some(new));
         let is_last = |number: u64| number + self.load.objects >= self.end;
         self.missing -= u64::from(is_last(new) && !before.is_some_and(is_last));
         let Some(before) = before else { return };

@@ -52,7 +52,10 @@ pub async fn measure(options: &Options) -> Result<Vec<String>, Box<dyn Error>> {
     });
     sleep(REST * 3).await;
 
-    println!("{} objects, {} writes a second to all in turn; times in ms", options.objects, options.rate);
+    println!(
+        "{} objects, {} writes a second to all in turn; times in ms",
+        options.objects, options.rate
+    );
     println!("{HEAD}");
     // Every object once, and some.
     let length = Duration::from_secs(options.objects.div_ceil(options.rate.into())) + REST;
@@ -64,7 +67,8 @@ pub async fn measure(options: &Options) -> Result<Vec<String>, Box<dyn Error>> {
         }
         let (memory, from) = (MemoryMark::start(), Instant::now());
         sleep(length).await;
-        let waiting: Vec<_> = streams.iter().map(|stream| stream.registration().depth() as u64).collect();
+        let waiting: Vec<_> =
+            streams.iter().map(|stream| stream.registration().depth() as u64).collect();
         let growth = mib(memory.peak_over_start());
         report(&format!("{unread} that read not"), &live, from, &format!("{growth:12.1}")).await;
         if waiting.iter().any(|depth| *depth != options.objects) {
@@ -80,7 +84,9 @@ pub async fn measure(options: &Options) -> Result<Vec<String>, Box<dyn Error>> {
 }
 
 /// A stream that was told of every object, and is read no more.
-async fn told_all(informer: &SharedInformer<ConfigMap>) -> Result<Subscription<ConfigMap>, Box<dyn Error>> {
+async fn told_all(
+    informer: &SharedInformer<ConfigMap>,
+) -> Result<Subscription<ConfigMap>, Box<dyn Error>> {
     let mut stream = informer.subscribe(HandlerOptions::new())?;
     let handle = stream.registration().clone();
     let mut synced = std::pin::pin!(handle.wait_for_sync());

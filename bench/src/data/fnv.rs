@@ -15,7 +15,10 @@ impl Fnv {
     /// Goes on over a text.
     #[must_use]
     pub fn text(self, text: &str) -> Self {
-        Self(text.bytes().fold(self.0, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)))
+        Self(
+            text.bytes()
+                .fold(self.0, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)),
+        )
     }
 
     /// The hash of all texts so far.
@@ -32,9 +35,11 @@ mod tests {
     /// Values known from elsewhere, so that the golden file cannot be wrong as a whole.
     #[test]
     fn known_hashes() {
-        for (text, hash) in
-            [("", 0xcbf2_9ce4_8422_2325), ("a", 0xaf63_dc4c_8601_ec8c), ("foobar", 0x8594_4171_f739_67e8)]
-        {
+        for (text, hash) in [
+            ("", 0xcbf2_9ce4_8422_2325),
+            ("a", 0xaf63_dc4c_8601_ec8c),
+            ("foobar", 0x8594_4171_f739_67e8),
+        ] {
             assert_eq!(Fnv::new().text(text).value(), hash, "{text:?}");
         }
     }

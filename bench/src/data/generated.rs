@@ -103,5 +103,8 @@ fn exact(length: usize, text: std::fmt::Arguments<'_>) -> String {
 /// The kind of suffix that Kubernetes gives to names, made from a number.
 fn suffix(number: usize) -> String {
     let bytes = splitmix64(number as u64).to_le_bytes();
-    bytes[..5].iter().map(|byte| char::from(SUFFIX_ALPHABET[usize::from(*byte) % SUFFIX_ALPHABET.len()])).collect()
+    bytes[..5]
+        .iter()
+        .map(|byte| char::from(SUFFIX_ALPHABET[usize::from(*byte) % SUFFIX_ALPHABET.len()]))
+        .collect()
 }

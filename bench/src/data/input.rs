@@ -205,7 +205,11 @@ impl Pods {
             return Err(InputError::NotAList { path, kind: head.kind });
         }
         if head.kind != "PodList" || head.api_version != "v1" {
-            return Err(InputError::OtherKind { path, kind: head.kind, api_version: head.api_version });
+            return Err(InputError::OtherKind {
+                path,
+                kind: head.kind,
+                api_version: head.api_version,
+            });
         }
         let Body { items } = match serde_json::from_slice(&data) {
             Ok(body) => body,
@@ -249,7 +253,10 @@ mod tests {
 
     #[test]
     fn what_has_no_end_is_refused() {
-        let packed = flate2::read::GzEncoder::new(io::repeat(b'[').take(1 << 20), flate2::Compression::default());
+        let packed = flate2::read::GzEncoder::new(
+            io::repeat(b'[').take(1 << 20),
+            flate2::Compression::default(),
+        );
         for message in [refused(io::repeat(b'[')), refused(packed)] {
             assert!(message.is_some_and(|message| message.contains("more than 65536 bytes")));
         }
@@ -257,10 +264,15 @@ mod tests {
 
     #[test]
     fn few_bytes_do_not_become_many_pods() {
-        for (pods, says) in [(8, None), (9, Some("more than 8 items")), (100, Some("more than 8 items"))] {
+        for (pods, says) in
+            [(8, None), (9, Some("more than 8 items")), (100, Some("more than 8 items"))]
+        {
             let items = vec![r#"{"metadata":{"name":"a"}}"#; pods].join(",");
             let list = format!(r#"{{"kind":"PodList","apiVersion":"v1","items":[{items}]}}"#);
-            assert_eq!(refused(list.as_bytes()).as_deref(), says.map(|says| format!("input there: {says}")).as_deref());
+            assert_eq!(
+                refused(list.as_bytes()).as_deref(),
+                says.map(|says| format!("input there: {says}")).as_deref()
+            );
         }
     }
 }

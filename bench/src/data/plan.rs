@@ -43,7 +43,9 @@ impl Plan {
     /// Updates of the objects with these indexes, each with a version of its own.
     #[must_use]
     pub fn events(indexes: Arc<[usize]>) -> Self {
-        Self::new(indexes.len(), move |event| (indexes[event], Some((3_000_000 + event).to_string())))
+        Self::new(indexes.len(), move |event| {
+            (indexes[event], Some((3_000_000 + event).to_string()))
+        })
     }
 
     /// The fixed set of objects that a stall run updates.
@@ -113,7 +115,11 @@ mod tests {
             expected.extend(objects..objects + objects / 100);
             let plan = Plan::churn(objects);
             let entries: Vec<_> = (0..plan.len()).map(|at| plan.entry(at)).collect();
-            assert_eq!(entries.iter().map(|entry| entry.0).collect::<Vec<_>>(), expected, "{objects} objects");
+            assert_eq!(
+                entries.iter().map(|entry| entry.0).collect::<Vec<_>>(),
+                expected,
+                "{objects} objects"
+            );
             let changes = entries.iter().filter(|entry| entry.1.is_some()).count();
             assert_eq!(changes, changed(objects), "{objects} objects");
         }

@@ -40,7 +40,11 @@ impl Zipf {
 
     /// The index of the object that event `event` updates.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "53 bits fit a float whole")]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "53 bits fit a float whole"
+    )]
     pub fn key(&self, event: usize) -> usize {
         let objects = self.cumulative.len();
         let share = (splitmix64(event as u64 + 0x21F0_0000) >> 11) as f64 * 2f64.powi(-53);

@@ -5,7 +5,9 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::thread;
 
-use deltafifo::{Change, DeltaFifo, Indexer, IndexerBuilder, KeyFunc, Meta, NAMESPACE_INDEX, Popped};
+use deltafifo::{
+    Change, DeltaFifo, Indexer, IndexerBuilder, KeyFunc, Meta, NAMESPACE_INDEX, Popped,
+};
 
 use super::{Counts, Event, IndexEngine, ListEngine, QueueEngine, StoreEngine};
 use crate::data::node;
@@ -59,7 +61,11 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> DeltaFifoEngine<T, M, SKIP> {
 
     fn with(store: IndexerBuilder<T, M>, threads: usize, live_lane: bool) -> Self {
         let store = store.build().expect("no index is given twice");
-        let fifo = DeltaFifo::over(store).relist_threads(threads).skip_unchanged(SKIP).live_lane(live_lane).build();
+        let fifo = DeltaFifo::over(store)
+            .relist_threads(threads)
+            .skip_unchanged(SKIP)
+            .live_lane(live_lane)
+            .build();
         Self { fifo, threads, singly: false }
     }
 }
@@ -72,7 +78,10 @@ fn every_core() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-fn apply<T: Send + Sync, M: Meta<T>>(mut item: Popped<'_, T, M>, handler: &mut impl FnMut(&Event<'_, T>)) {
+fn apply<T: Send + Sync, M: Meta<T>>(
+    mut item: Popped<'_, T, M>,
+    handler: &mut impl FnMut(&Event<'_, T>),
+) {
     let applied = item.apply(|change| {
         handler(&match change {
             Change::Added { new, .. } => Event::Added(new),
@@ -90,7 +99,10 @@ impl<T: Send + Sync, M: Meta<T>, const SKIP: bool> ListEngine<T> for DeltaFifoEn
 
     fn replace(&self, list: Vec<Arc<T>>, version: &str) {
         let replaced = self.fifo.replace(list, version);
-        assert!(replaced.is_ok(), "every object has a name, and nobody else replaces: {replaced:?}");
+        assert!(
+            replaced.is_ok(),
+            "every object has a name, and nobody else replaces: {replaced:?}"
+        );
     }
 
     fn drain(&self) -> Counts {

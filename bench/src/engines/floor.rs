@@ -137,7 +137,9 @@ impl<T> Table<T> {
         if wanted <= self.slots.len() {
             return;
         }
-        let fresh = (0..wanted).map(|_| Slot { known: None, generation: 0, tag: 0, key: Key::Vacant }).collect();
+        let fresh = (0..wanted)
+            .map(|_| Slot { known: None, generation: 0, tag: 0, key: Key::Vacant })
+            .collect();
         self.used = 0;
         for slot in std::mem::replace(&mut self.slots, fresh) {
             if slot.known.is_some() {
@@ -185,7 +187,11 @@ impl<T> Table<T> {
             for (probe, object) in probes.iter_mut().zip(group) {
                 let start = keys.len();
                 write_key(meta, &**object, &mut keys);
-                *probe = Probe { hash: self.hasher.hash_one(&keys.as_bytes()[start..]), start, end: keys.len() };
+                *probe = Probe {
+                    hash: self.hasher.hash_one(&keys.as_bytes()[start..]),
+                    start,
+                    end: keys.len(),
+                };
             }
             let probes = &probes[..group.len()];
             touch(probes.iter().map(|probe| {
@@ -242,12 +248,14 @@ impl<T> Table<T> {
     /// The list by hash bits, each part in list order.
     fn partition(&self, meta: &impl Meta<T>, list: Vec<Arc<T>>) -> Vec<Vec<Arc<T>>> {
         let usual = (list.len() >> PARTITION_BITS) * 5 / 4;
-        let mut parts: Vec<_> = (0..1 << PARTITION_BITS).map(|_| Vec::with_capacity(usual)).collect();
+        let mut parts: Vec<_> =
+            (0..1 << PARTITION_BITS).map(|_| Vec::with_capacity(usual)).collect();
         let mut key = String::new();
         for object in list {
             key.clear();
             write_key(meta, &*object, &mut key);
-            parts[(self.hasher.hash_one(key.as_bytes()) >> (64 - PARTITION_BITS)) as usize].push(object);
+            parts[(self.hasher.hash_one(key.as_bytes()) >> (64 - PARTITION_BITS)) as usize]
+                .push(object);
         }
         parts
     }
@@ -256,7 +264,9 @@ impl<T> Table<T> {
 /// Reads the first byte of every text, so that it is in the cache when it is needed. The reads do
 /// not wait for each other.
 fn touch<'a>(texts: impl Iterator<Item = Option<&'a str>>) {
-    let first = |text: Option<&str>| text.and_then(|text| text.as_bytes().first().copied()).unwrap_or_default();
+    let first = |text: Option<&str>| {
+        text.and_then(|text| text.as_bytes().first().copied()).unwrap_or_default()
+    };
     std::hint::black_box(texts.map(first).fold(0, u8::wrapping_add));
 }
 

@@ -159,7 +159,9 @@ impl<H: Hold, M: Meta<H::Object> + Default + 'static> Default for KubeWriterEngi
     }
 }
 
-impl<H: Hold, M: Meta<H::Object> + Default + 'static> ListEngine<H::Object> for KubeWriterEngine<H, M> {
+impl<H: Hold, M: Meta<H::Object> + Default + 'static> ListEngine<H::Object>
+    for KubeWriterEngine<H, M>
+{
     const MAKES_DELTAS: bool = false;
     // The events that a list is made into stay, and their objects with them.
     const OWNS_LISTS: bool = false;
@@ -182,7 +184,9 @@ impl<H: Hold, M: Meta<H::Object> + Default + 'static> ListEngine<H::Object> for 
     }
 }
 
-impl<H: Hold, M: Meta<H::Object> + Default + 'static> StoreEngine<H::Object> for KubeWriterEngine<H, M> {
+impl<H: Hold, M: Meta<H::Object> + Default + 'static> StoreEngine<H::Object>
+    for KubeWriterEngine<H, M>
+{
     type Key = ObjectRef<Entry<H, M>>;
 
     fn key(&self, object: &Arc<H::Object>) -> Self::Key {

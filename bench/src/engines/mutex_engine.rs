@@ -27,7 +27,9 @@ impl<T, M: Meta<T>> MutexEngine<T, M> {
     where
         M: Copy + 'static,
     {
-        Self::over(MutexStore::indexed(KeyFunc::meta_namespace(meta), move |object| node(&meta, object)))
+        Self::over(MutexStore::indexed(KeyFunc::meta_namespace(meta), move |object| {
+            node(&meta, object)
+        }))
     }
 
     fn over(store: MutexStore<T, M>) -> Self {
@@ -35,7 +37,11 @@ impl<T, M: Meta<T>> MutexEngine<T, M> {
         Self { fifo: MutexFifo::over(store.clone()).build(), store }
     }
 
-    fn apply(&self, item: &Popped<T>, handler: &mut impl FnMut(&Event<'_, T>)) -> Verdict<Infallible> {
+    fn apply(
+        &self,
+        item: &Popped<T>,
+        handler: &mut impl FnMut(&Event<'_, T>),
+    ) -> Verdict<Infallible> {
         self.store.apply(item, |change| {
             handler(&match change {
                 Change::Added { new, .. } => Event::Added(new),
@@ -52,7 +58,10 @@ impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for MutexEngine<T, M> {
 
     fn replace(&self, list: Vec<Arc<T>>, version: &str) {
         let replaced = self.fifo.replace(list, version);
-        assert!(replaced.is_ok(), "every object has a name, and nobody else replaces: {replaced:?}");
+        assert!(
+            replaced.is_ok(),
+            "every object has a name, and nobody else replaces: {replaced:?}"
+        );
     }
 
     fn drain(&self) -> Counts {
@@ -107,7 +116,10 @@ impl<T: Send + Sync, M: Meta<T>> QueueEngine<T> for MutexEngine<T, M> {
 
     fn consume(&self, mut handler: impl FnMut(&Event<'_, T>)) -> usize {
         let mut pops = 0;
-        while !matches!(self.fifo.pop(|item| self.apply(item, &mut handler)), Err(ProcessError::Closed(_))) {
+        while !matches!(
+            self.fifo.pop(|item| self.apply(item, &mut handler)),
+            Err(ProcessError::Closed(_))
+        ) {
             pops += 1;
         }
         pops

@@ -100,9 +100,14 @@ impl EngineName {
     pub fn can(self, workload: Workload) -> bool {
         match workload {
             Workload::Queries => {
-                matches!(self, Self::DeltaFifo | Self::Mutex | Self::DashMap | Self::ClientGoDeltaFifo)
+                matches!(
+                    self,
+                    Self::DeltaFifo | Self::Mutex | Self::DashMap | Self::ClientGoDeltaFifo
+                )
             }
-            Workload::WorkQueue => matches!(self, Self::DeltaFifo | Self::Mutex | Self::ClientGoDeltaFifo),
+            Workload::WorkQueue => {
+                matches!(self, Self::DeltaFifo | Self::Mutex | Self::ClientGoDeltaFifo)
+            }
             _ => match self {
                 Self::Floor | Self::DeltaFifoOneThread => workload.is_list(),
                 Self::DeltaFifoLane => workload == Workload::Stall,
@@ -125,12 +130,21 @@ impl EngineName {
                 locked("deltafifo"),
                 locked("deltafifo-informer")
             ),
-            Self::DeltaFifoSkip => format!("deltafifo {}: the same, unchanged objects skipped", locked("deltafifo")),
-            Self::DeltaFifoOneThread => format!("deltafifo {}: the same on one thread", locked("deltafifo")),
-            Self::DeltaFifoLane => {
-                format!("deltafifo {}: the same, live events pass the backlog of relists", locked("deltafifo"))
+            Self::DeltaFifoSkip => {
+                format!("deltafifo {}: the same, unchanged objects skipped", locked("deltafifo"))
             }
-            Self::DeltaFifoSingle => format!("deltafifo {}: the same, popped key by key", locked("deltafifo")),
+            Self::DeltaFifoOneThread => {
+                format!("deltafifo {}: the same on one thread", locked("deltafifo"))
+            }
+            Self::DeltaFifoLane => {
+                format!(
+                    "deltafifo {}: the same, live events pass the backlog of relists",
+                    locked("deltafifo")
+                )
+            }
+            Self::DeltaFifoSingle => {
+                format!("deltafifo {}: the same, popped key by key", locked("deltafifo"))
+            }
             Self::Mutex => format!(
                 "the classic design in Rust: parking_lot {}, hashbrown {}, foldhash {}",
                 locked("parking_lot"),
@@ -144,17 +158,25 @@ impl EngineName {
                 locked("foldhash")
             ),
             Self::Floor => {
-                format!("the steps of a relist on plain data, one thread, foldhash {}: the limit", locked("foldhash"))
+                format!(
+                    "the steps of a relist on plain data, one thread, foldhash {}: the limit",
+                    locked("foldhash")
+                )
             }
             Self::KubeWriter => format!(
                 "kube-runtime {}: reflector Writer, each object cloned as it does; a store only, it makes no deltas",
                 locked("kube-runtime")
             ),
             Self::KubeWriterArc => {
-                format!("kube-runtime {}: the same, objects behind an Arc: its best case", locked("kube-runtime"))
+                format!(
+                    "kube-runtime {}: the same, objects behind an Arc: its best case",
+                    locked("kube-runtime")
+                )
             }
             Self::ClientGoDeltaFifo => "client-go's DeltaFIFO, indexer and work queue".to_owned(),
-            Self::ClientGoRealFifo => "client-go's RealFIFO and indexer, as today's informers set it".to_owned(),
+            Self::ClientGoRealFifo => {
+                "client-go's RealFIFO and indexer, as today's informers set it".to_owned()
+            }
             Self::ClientGoInformer => "client-go's shared informer with its defaults".to_owned(),
         }
     }

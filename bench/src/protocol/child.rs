@@ -74,9 +74,14 @@ pub fn run_child(
     mut told: impl FnMut(Line),
 ) -> Result<String, ChildFailed> {
     let engine = args.engine.name();
-    command.args(arguments(args)).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(arguments(args))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let started = interrupt.start(&mut command);
-    let started = started.map_err(|source| ChildFailed::Start { program: command.get_program().into(), source })?;
+    let started = started
+        .map_err(|source| ChildFailed::Start { program: command.get_program().into(), source })?;
     let (stdout, stderr) = started.ok_or(ChildFailed::Interrupted)?;
     // Read beside the rows: a child that says much on standard error would wait for ever.
     let message = thread::spawn(move || {
@@ -89,7 +94,11 @@ pub fn run_child(
         let Some(stdout) = stdout else { return Ok(()) };
         for line in BufReader::new(stdout).lines() {
             let line = line.map_err(|source| ChildFailed::Read { engine, source })?;
-            match serde_json::from_str(&line).map_err(|source| ChildFailed::Protocol { engine, line, source })? {
+            match serde_json::from_str(&line).map_err(|source| ChildFailed::Protocol {
+                engine,
+                line,
+                source,
+            })? {
                 Line::Done(end) => done = Some(end.version),
                 line => told(line),
             }
@@ -100,10 +109,15 @@ pub fn run_child(
     if read.is_err() {
         interrupt.kill();
     }
-    let status = interrupt.wait().map_err(|source| ChildFailed::Read { engine, source })?.unwrap_or_default();
+    let status = interrupt
+        .wait()
+        .map_err(|source| ChildFailed::Read { engine, source })?
+        .unwrap_or_default();
     match (read, done) {
         (Ok(()), Some(version)) if status.success() => Ok(version),
-        _ if interrupt.asked() || (was_asked_to_end(status) && interrupt.asked_soon()) => Err(ChildFailed::Interrupted),
+        _ if interrupt.asked() || (was_asked_to_end(status) && interrupt.asked_soon()) => {
+            Err(ChildFailed::Interrupted)
+        }
         (Err(failed), _) => Err(failed),
         _ if status.signal() == Some(SIGKILL) => Err(ChildFailed::Killed { engine }),
         _ => {

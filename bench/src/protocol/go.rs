@@ -25,7 +25,9 @@ pub enum GoUnusable {
     #[error("`go` is not installed")]
     NoGo,
     /// There is no source.
-    #[error("the peer's source, bench/{SOURCE}, is not where this was built nor below the working directory")]
+    #[error(
+        "the peer's source, bench/{SOURCE}, is not where this was built nor below the working directory"
+    )]
     NoSource,
     /// It cannot be run or put anywhere.
     #[error("go build does not start: {0}")]
@@ -58,7 +60,8 @@ impl GoPeer {
     /// # Errors
     /// [`GoUnusable::NoGo`], [`GoUnusable::NoSource`].
     pub fn find() -> Result<PathBuf, GoUnusable> {
-        let found = Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let found =
+            Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         if !found.is_ok_and(|status| status.success()) {
             return Err(GoUnusable::NoGo);
         }
@@ -68,10 +71,17 @@ impl GoPeer {
     fn of(package: &str, name: &str) -> Result<Self, GoUnusable> {
         let source = Self::find()?;
         let program = env::current_exe()?.with_file_name(name);
-        let built =
-            Command::new("go").arg("build").arg("-o").arg(&program).arg(package).current_dir(source).output()?;
+        let built = Command::new("go")
+            .arg("build")
+            .arg("-o")
+            .arg(&program)
+            .arg(package)
+            .current_dir(source)
+            .output()?;
         if !built.status.success() {
-            return Err(GoUnusable::Build(String::from_utf8_lossy(&built.stderr).trim().to_owned()));
+            return Err(GoUnusable::Build(
+                String::from_utf8_lossy(&built.stderr).trim().to_owned(),
+            ));
         }
         Ok(Self { program, memory_limit: Machine::available_bytes() / 4 * 3 })
     }
@@ -88,7 +98,9 @@ impl GoPeer {
         /// a third longer (BENCHMARKS.md).
         const GOGC: &str = "400";
         let mut command = self.as_it_is();
-        for (name, value) in [("GOGC", GOGC.to_owned()), ("GOMEMLIMIT", self.memory_limit.to_string())] {
+        for (name, value) in
+            [("GOGC", GOGC.to_owned()), ("GOMEMLIMIT", self.memory_limit.to_string())]
+        {
             if env::var_os(name).is_none() {
                 command.env(name, value);
             }

@@ -38,7 +38,10 @@ fn of_group(group: &[&Summary]) -> Option<Behind> {
     let figure = format!("{}, {}", ours.title(), count(ours.objects));
     Some(Behind {
         figure,
-        ahead: ahead.iter().map(|(factor, engine)| format!("{engine} {}", times(*factor))).collect(),
+        ahead: ahead
+            .iter()
+            .map(|(factor, engine)| format!("{engine} {}", times(*factor)))
+            .collect(),
     })
 }
 
@@ -67,7 +70,11 @@ mod tests {
             row(EngineName::Mutex, Workload::Churn, "s", 1.0),
         ];
         let found = behind(&Summary::of(&rows, 1));
-        assert_eq!(found.len(), 1, "a relist is ahead of mutex, and its own setting is not another engine");
+        assert_eq!(
+            found.len(),
+            1,
+            "a relist is ahead of mutex, and its own setting is not another engine"
+        );
         assert_eq!(found[0].figure, "events, 1,000");
         assert_eq!(found[0].ahead, ["dashmap 3.00 ×", "mutex 1.50 ×"]);
     }

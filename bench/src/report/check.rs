@@ -39,7 +39,9 @@ pub enum Disagreement {
         other: Value,
     },
     /// A row does not say what it ended with, so that nothing can be compared.
-    #[error("{workload} {variant}: {engine} does not say its {field}: the figures of this run are worth nothing")]
+    #[error(
+        "{workload} {variant}: {engine} does not say its {field}: the figures of this run are worth nothing"
+    )]
     Missing {
         /// Of this workload,
         workload: String,
@@ -62,12 +64,20 @@ pub fn check(rows: &[Measured]) -> Result<(), Box<Disagreement>> {
         for field in fields(measured) {
             let (workload, variant) = (row.workload.clone(), row.variant.clone());
             let Some(other) = row.extra.get(field) else {
-                return Err(Box::new(Disagreement::Missing { workload, variant, engine: *engine, field }));
+                return Err(Box::new(Disagreement::Missing {
+                    workload,
+                    variant,
+                    engine: *engine,
+                    field,
+                }));
             };
-            let first =
-                rows[..at].iter().find(|earlier| end(earlier) == end(measured) && fields(earlier).any(|f| f == field));
+            let first = rows[..at].iter().find(|earlier| {
+                end(earlier) == end(measured) && fields(earlier).any(|f| f == field)
+            });
             // The first was looked at before: it has the field.
-            let Some((first, one)) = first.and_then(|first| Some((first, first.row.extra.get(field)?))) else {
+            let Some((first, one)) =
+                first.and_then(|first| Some((first, first.row.extra.get(field)?)))
+            else {
                 continue;
             };
             if one != other {
@@ -120,10 +130,22 @@ mod tests {
     use super::*;
     use crate::protocol::Row;
 
-    fn row(engine: EngineName, workload: Workload, variant: &str, updates: u64, digest: &str) -> Measured {
+    fn row(
+        engine: EngineName,
+        workload: Workload,
+        variant: &str,
+        updates: u64,
+        digest: &str,
+    ) -> Measured {
         let mut row = Row::new(workload, variant, "s", 1.0);
-        let counts =
-            [("adds", 0), ("updates", updates), ("deletes", 0), ("store_len", 10), ("answers", 10), ("taken", 10)];
+        let counts = [
+            ("adds", 0),
+            ("updates", updates),
+            ("deletes", 0),
+            ("store_len", 10),
+            ("answers", 10),
+            ("taken", 10),
+        ];
         for (field, count) in counts {
             row.extra.insert(field.into(), count.into());
         }
@@ -143,7 +165,9 @@ mod tests {
         assert!(check(&[mutex.clone(), relist(EngineName::DashMap, 5, "a")]).is_ok());
         assert!(check(&[mutex.clone(), relist(EngineName::DeltaFifoSkip, 0, "a")]).is_ok());
         assert!(check(&[relist(EngineName::DeltaFifoSkip, 0, "a"), mutex.clone()]).is_ok());
-        for other in [relist(EngineName::DashMap, 4, "a"), relist(EngineName::DeltaFifoSkip, 0, "b")] {
+        for other in
+            [relist(EngineName::DashMap, 4, "a"), relist(EngineName::DeltaFifoSkip, 0, "b")]
+        {
             let message = check(&[mutex.clone(), other]).unwrap_err().to_string();
             assert!(message.contains("relist") && message.contains("mutex"), "{message}");
         }
@@ -156,7 +180,10 @@ mod tests {
     #[test]
     fn events_of_the_same_keys_end_alike_and_other_variants_on_their_own() {
         let two = |workload, one: &str, other: &str| {
-            check(&[row(EngineName::Mutex, workload, one, 5, "a"), row(EngineName::DashMap, workload, other, 5, "b")])
+            check(&[
+                row(EngineName::Mutex, workload, one, 5, "a"),
+                row(EngineName::DashMap, workload, other, 5, "b"),
+            ])
         };
         assert!(two(Workload::Events, "zipf-1x1", "zipf-2x2-burst").is_err());
         assert!(two(Workload::Events, "zipf-1x1", "uniform-1x1").is_ok());
@@ -178,7 +205,11 @@ mod tests {
             for field in [STORE, COUNTS, ANSWERS, TAKEN].concat() {
                 let mut silent = row(EngineName::Mutex, workload, "", 5, "a");
                 silent.row.extra.remove(field);
-                assert_eq!(check(&[silent]).is_err(), said.concat().contains(&field), "{workload}: {field}");
+                assert_eq!(
+                    check(&[silent]).is_err(),
+                    said.concat().contains(&field),
+                    "{workload}: {field}"
+                );
             }
         }
     }

@@ -48,14 +48,23 @@ mod tests {
         let git = |arguments: &str| {
             let mut git = Command::new("git");
             git.arg("-C").arg(top.path()).args(["-c", "user.name=a", "-c", "user.email=a@b.c"]);
-            assert!(git.args(arguments.split(' ')).output().expect("there is git").status.success(), "{arguments}");
+            assert!(
+                git.args(arguments.split(' ')).output().expect("there is git").status.success(),
+                "{arguments}"
+            );
         };
         let write = |name: &str, text: &str| {
             let path = top.path().join(name);
             fs::create_dir_all(path.parent().expect("one")).expect("it can be made");
             fs::write(path, text).expect("it can be written");
         };
-        let files = ["core/src/lib.rs", "bench/report/figures.md", "ci/full.txt", "README.md", "bench/tests/cli.rs"];
+        let files = [
+            "core/src/lib.rs",
+            "bench/report/figures.md",
+            "ci/full.txt",
+            "README.md",
+            "bench/tests/cli.rs",
+        ];
         for name in files {
             write(name, "one");
         }
@@ -73,6 +82,10 @@ mod tests {
         write("core/src/lib.rs", "one");
         assert_eq!(commit(top.path()), Some(clean.clone()));
         write("bench/src/new.rs", "one");
-        assert_eq!(commit(top.path()), Some(format!("{clean}-dirty")), "a source that is not known yet");
+        assert_eq!(
+            commit(top.path()),
+            Some(format!("{clean}-dirty")),
+            "a source that is not known yet"
+        );
     }
 }

@@ -28,7 +28,8 @@ impl Directory {
     /// # Errors
     /// [`Unwritable`].
     pub fn write(&self, report: &Report) -> Result<(), Unwritable> {
-        let sections = plots::sections(report).map_err(|error| Unwritable::Draw(error.to_string()))?;
+        let sections =
+            plots::sections(report).map_err(|error| Unwritable::Draw(error.to_string()))?;
         for plot in sections.iter().flat_map(|section| &section.plots) {
             self.put(&format!("{}.svg", plot.name), &plot.svg)?;
         }

@@ -17,7 +17,11 @@ pub(crate) fn figure(value: f64, unit: &str) -> String {
 #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
 pub(super) fn bytes(bytes: u64) -> String {
     let megabytes = bytes as f64 / 1e6;
-    if megabytes >= 10_000.0 { format!("{:.1} GB", megabytes / 1e3) } else { format!("{megabytes:.0} MB") }
+    if megabytes >= 10_000.0 {
+        format!("{:.1} GB", megabytes / 1e3)
+    } else {
+        format!("{megabytes:.0} MB")
+    }
 }
 
 /// How many times as long, or as much.
@@ -57,12 +61,17 @@ mod tests {
             assert_eq!(figure(value, unit), shown);
         }
         assert_eq!((times(1.0).as_str(), times(40.37).as_str()), ("1.00 ×", "40 ×"));
-        assert_eq!((bytes(2_000_000).as_str(), bytes(16_000_000_000).as_str()), ("2 MB", "16.0 GB"));
+        assert_eq!(
+            (bytes(2_000_000).as_str(), bytes(16_000_000_000).as_str()),
+            ("2 MB", "16.0 GB")
+        );
     }
 
     #[test]
     fn thousands_are_set_apart() {
-        for (objects, shown) in [(7, "7"), (1_000, "1,000"), (50_000, "50,000"), (1_000_000, "1,000,000")] {
+        for (objects, shown) in
+            [(7, "7"), (1_000, "1,000"), (50_000, "50,000"), (1_000_000, "1,000,000")]
+        {
             assert_eq!(count(objects), shown);
         }
     }

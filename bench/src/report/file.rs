@@ -67,9 +67,13 @@ fn place(path: &Path) -> io::Result<Place> {
 }
 
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory =
+        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // As every new file has them, less what the user takes away.
-    Builder::new().prefix(".relist-").permissions(Permissions::from_mode(0o666)).tempfile_in(directory)
+    Builder::new()
+        .prefix(".relist-")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory)
 }
 
 pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> Unwritable {

@@ -23,7 +23,9 @@ pub(super) fn groups<'a>(rows: &[&'a Summary]) -> Vec<Vec<&'a Summary>> {
         // Those of joined files may come in any order.
         kinds.sort_by_key(|(objects, _)| *objects);
         for kind in kinds {
-            groups.push(rows.iter().copied().filter(|row| (row.objects, &row.variant) == kind).collect());
+            groups.push(
+                rows.iter().copied().filter(|row| (row.objects, &row.variant) == kind).collect(),
+            );
         }
     }
     groups
@@ -31,5 +33,9 @@ pub(super) fn groups<'a>(rows: &[&'a Summary]) -> Vec<Vec<&'a Summary>> {
 
 /// What the others of a group are compared with.
 pub(super) fn base<'a>(group: &[&'a Summary]) -> Option<&'a Summary> {
-    group.iter().copied().find(|row| row.engine == EngineName::DeltaFifo.name()).or(group.first().copied())
+    group
+        .iter()
+        .copied()
+        .find(|row| row.engine == EngineName::DeltaFifo.name())
+        .or(group.first().copied())
 }

@@ -73,10 +73,16 @@ pub fn join(files: Vec<(String, Report)>) -> Result<Option<Report>, NotOne> {
 }
 
 /// Adds the rows of a file; `owners` has the file of each row.
-fn take_rows(joined: &mut Report, owners: &mut Vec<String>, file: &str, report: Report) -> Result<(), NotOne> {
+fn take_rows(
+    joined: &mut Report,
+    owners: &mut Vec<String>,
+    file: &str,
+    report: Report,
+) -> Result<(), NotOne> {
     for row in report.rows {
         if let Some(at) = joined.rows.iter().position(|known| figure(known) == figure(&row)) {
-            let (title, engine, objects, file) = (row.title(), row.engine, row.objects, file.to_owned());
+            let (title, engine, objects, file) =
+                (row.title(), row.engine, row.objects, file.to_owned());
             let one = owners[at].clone();
             return Err(if one == file {
                 NotOne::Within { row: title, engine, objects, file }
@@ -97,10 +103,13 @@ fn mixed(joined: &Report, owners: &[String]) -> Option<String> {
     let is_mixed = |row: &Summary, owner: &String| {
         rows().any(|(other, of)| {
             of != owner
-                && (&row.workload, &row.variant, row.objects) == (&other.workload, &other.variant, other.objects)
+                && (&row.workload, &row.variant, row.objects)
+                    == (&other.workload, &other.variant, other.objects)
         })
     };
-    let mixed = distinct(rows().filter(|(row, owner)| is_mixed(row, owner)).map(|(row, _)| row.workload.as_str()));
+    let mixed = distinct(
+        rows().filter(|(row, owner)| is_mixed(row, owner)).map(|(row, _)| row.workload.as_str()),
+    );
     (!mixed.is_empty()).then(|| {
         let mixed = mixed.join(", ");
         format!("Engines of different files stand in one table: their ratios are not of one run ({mixed}).")

@@ -10,10 +10,15 @@ use super::percentile::is_the_largest;
 pub(super) fn losses(variant: &str, extra: &Map<String, Value>) -> String {
     let mut losses = Vec::new();
     if let Some(samples) = number(extra, "samples").filter(|_| is_the_largest(variant, extra)) {
-        let samples = if samples == 1 { "1 sample".to_owned() } else { format!("{} samples", count(samples)) };
+        let samples = if samples == 1 {
+            "1 sample".to_owned()
+        } else {
+            format!("{} samples", count(samples))
+        };
         losses.push(format!("the largest of {samples}, too few for a percentile"));
     }
-    if let (Some(made), Some(intended)) = (number(extra, "offers_made"), number(extra, "offers_intended"))
+    if let (Some(made), Some(intended)) =
+        (number(extra, "offers_made"), number(extra, "offers_intended"))
         && made < intended
     {
         losses.push(format!("only {} of {} offers made", count(made), count(intended)));

@@ -8,7 +8,8 @@ use crate::names::EngineName;
 use crate::names::Workload;
 
 /// The command that measures everything.
-const FULL: &str = "cargo run --release --features peers --bin relist -- --workload all --report target/report";
+const FULL: &str =
+    "cargo run --release --features peers --bin relist -- --workload all --report target/report";
 
 /// Returns the end of the first run's output.
 #[must_use]
@@ -58,7 +59,8 @@ fn advantage(report: &Report) -> Option<String> {
 
 /// Says how far deltafifo is from the least.
 fn distance(report: &Report) -> Option<String> {
-    let (ours, floor) = (relist(report, EngineName::DeltaFifo)?, relist(report, EngineName::Floor)?);
+    let (ours, floor) =
+        (relist(report, EngineName::DeltaFifo)?, relist(report, EngineName::Floor)?);
     Some(format!(
         "The floor, one thread that does the same steps on plain data, takes {}, so a queue and a store that producers, \
          consumers and readers share cost {} the least.",
@@ -87,8 +89,15 @@ mod tests {
 
     #[test]
     fn first_run_ends_with_the_ratios_and_the_command_for_the_rest() {
-        let text = of(&[(EngineName::DeltaFifo, 0.2), (EngineName::Mutex, 1.0), (EngineName::Floor, 0.1)]);
-        for part in ["1,000 known objects", "in 0.200 s", "a store 5.00 ×.", "takes 0.100 s", "2.00 × the least"] {
+        let text =
+            of(&[(EngineName::DeltaFifo, 0.2), (EngineName::Mutex, 1.0), (EngineName::Floor, 0.1)]);
+        for part in [
+            "1,000 known objects",
+            "in 0.200 s",
+            "a store 5.00 ×.",
+            "takes 0.100 s",
+            "2.00 × the least",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.ends_with(&format!("{FULL}\n")), "{text}");

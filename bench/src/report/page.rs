@@ -120,7 +120,8 @@ fn table(report: &Report, workload: &str) -> Markup {
 
 fn line(row: &Summary, base: Option<&Summary>, has_variants: bool, has_remarks: bool) -> Markup {
     let figure = |value| figure(value, &row.unit);
-    let ratio = base.and_then(|base| row.times_slower_than(base)).map_or_else(|| "-".to_owned(), times);
+    let ratio =
+        base.and_then(|base| row.times_slower_than(base)).map_or_else(|| "-".to_owned(), times);
     html! {
         tr {
             @if has_variants { td { (row.variant) } }

@@ -43,7 +43,10 @@ type Place = (f64, f64);
 
 /// The curve of a row, as its process noted it.
 fn places(row: &Row) -> Vec<Place> {
-    row.extra.get("curve").and_then(|curve| serde_json::from_value(curve.clone()).ok()).unwrap_or_default()
+    row.extra
+        .get("curve")
+        .and_then(|curve| serde_json::from_value(curve.clone()).ok())
+        .unwrap_or_default()
 }
 
 /// What is plotted of several rounds: at each percentile what a row of it shows, that of the round
@@ -91,9 +94,12 @@ mod tests {
 
     #[test]
     fn a_percentile_has_ten_samples_beyond_it() {
-        for (variant, least) in
-            [("add-p50", 20), ("handled-p99", 1_000), ("1-thread-p99.9", 10_000), ("p-p99.99", 100_000)]
-        {
+        for (variant, least) in [
+            ("add-p50", 20),
+            ("handled-p99", 1_000),
+            ("1-thread-p99.9", 10_000),
+            ("p-p99.99", 100_000),
+        ] {
             assert!(is(&row(variant, least), 1.0), "{variant}");
             assert!(is(&row(variant, least - 1), 9.0), "{variant}");
         }
@@ -111,7 +117,10 @@ mod tests {
         // Of few samples the 99th percentile is none.
         assert_eq!(curve(&[&few], 0), json!([[0.5, 1.0, 30], [1.0, 9.0, 30]]));
         // Each is the worse of the two.
-        assert_eq!(curve(&[&slow, &many], 1), json!([[0.5, 1.0, 5000], [0.99, 12.0, 5000], [1.0, 13.0, 5000]]));
+        assert_eq!(
+            curve(&[&slow, &many], 1),
+            json!([[0.5, 1.0, 5000], [0.99, 12.0, 5000], [1.0, 13.0, 5000]])
+        );
         // The worse of the two is the largest of few.
         assert_eq!(curve(&[&many, &few], 1), json!([[0.5, 1.0, 30], [1.0, 9.0, 30]]));
     }

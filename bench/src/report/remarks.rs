@@ -13,16 +13,23 @@ impl Summary {
     pub(super) fn remarks(&self) -> String {
         let mut remarks = Vec::new();
         if self.missing_rounds > 0 {
-            remarks.push(format!("ONLY {} of {} rounds", self.rounds.len(), self.rounds.len() + self.missing_rounds));
+            remarks.push(format!(
+                "ONLY {} of {} rounds",
+                self.rounds.len(),
+                self.rounds.len() + self.missing_rounds
+            ));
         }
-        if let Some(samples) = number(&self.extra, "samples").filter(|_| !is_the_largest(&self.variant, &self.extra)) {
+        if let Some(samples) =
+            number(&self.extra, "samples").filter(|_| !is_the_largest(&self.variant, &self.extra))
+        {
             remarks.push(format!("{} samples", count(samples)));
         }
         let lost = losses(&self.variant, &self.extra);
         if !lost.is_empty() {
             remarks.push(lost);
         }
-        if let (Some(made), Some(offers)) = (number(&self.extra, "offers_made"), number(&self.extra, "offers"))
+        if let (Some(made), Some(offers)) =
+            (number(&self.extra, "offers_made"), number(&self.extra, "offers"))
             && offers < made
         {
             remarks.push(format!("{} offers between relists left out", count(made - offers)));
@@ -47,7 +54,8 @@ impl Summary {
 fn named_consumers(variant: &str) -> Option<u64> {
     let parts: Vec<_> = variant.split('-').collect();
     let spelled = parts.windows(2).find(|pair| pair[1].starts_with("consumer")).map(|pair| pair[0]);
-    let crossed = || parts.iter().find_map(|part| part.split_once('x').map(|(_, consumers)| consumers));
+    let crossed =
+        || parts.iter().find_map(|part| part.split_once('x').map(|(_, consumers)| consumers));
     spelled.or_else(crossed)?.parse().ok()
 }
 
@@ -72,7 +80,10 @@ mod tests {
     #[test]
     fn of_offers_only_what_is_missing_is_said_and_of_calls_what_they_found() {
         assert_eq!(remarks(&json!({})), "");
-        assert_eq!(remarks(&json!({ "offers_made": 5000, "offers_intended": 5000, "unhandled": 0 })), "");
+        assert_eq!(
+            remarks(&json!({ "offers_made": 5000, "offers_intended": 5000, "unhandled": 0 })),
+            ""
+        );
         let few = json!({ "offers_made": 47, "offers_intended": 5000, "unhandled": 3 });
         assert_eq!(remarks(&few), "only 47 of 5,000 offers made, 3 unhandled after a minute");
         assert_eq!(remarks(&json!({ "objects_per_call": 1999.7 })), "2000 objects a call");
@@ -83,8 +94,14 @@ mod tests {
     #[test]
     fn samples_are_counted_and_few_of_them_are_no_percentile() {
         assert_eq!(remarks(&json!({ "samples": 1000 })), "1,000 samples");
-        assert_eq!(remarks(&json!({ "samples": 35 })), "the largest of 35 samples, too few for a percentile");
-        assert_eq!(remarks(&json!({ "samples": 1 })), "the largest of 1 sample, too few for a percentile");
+        assert_eq!(
+            remarks(&json!({ "samples": 35 })),
+            "the largest of 35 samples, too few for a percentile"
+        );
+        assert_eq!(
+            remarks(&json!({ "samples": 1 })),
+            "the largest of 1 sample, too few for a percentile"
+        );
         let between = json!({ "offers_made": 5000, "offers_intended": 5000, "offers": 4000, "samples": 4000 });
         assert_eq!(remarks(&between), "4,000 samples, 1,000 offers between relists left out");
     }
@@ -93,7 +110,9 @@ mod tests {
     fn rounds_that_are_missing_and_what_other_rounds_lost_are_said() {
         let round = |made: u32| {
             let mut row = Row::new(Workload::Stall, "add-max", "s", 1.0 / f64::from(made));
-            row.extra = serde_json::from_value(json!({ "offers_made": made, "offers_intended": 50 })).expect("a map");
+            row.extra =
+                serde_json::from_value(json!({ "offers_made": made, "offers_intended": 50 }))
+                    .expect("a map");
             Measured { engine: EngineName::Mutex, objects: 10, row }
         };
         let rows = Summary::of(&[round(50), round(9), round(40)], 4);

@@ -42,12 +42,14 @@ impl Run {
     #[must_use]
     pub fn begins(rounds: usize) -> Self {
         let now = Timestamp::now();
-        let arguments = env::args_os().skip(1).map(|argument| quoted(&plain(&argument.to_string_lossy())));
+        let arguments =
+            env::args_os().skip(1).map(|argument| quoted(&plain(&argument.to_string_lossy())));
         let command: Vec<_> = std::iter::once("relist".to_owned()).chain(arguments).collect();
         Self {
             date: now.round(Unit::Second).unwrap_or(now).to_string(),
             command: command.join(" "),
-            commit: commit(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap_or_else(|| "unknown".to_owned()),
+            commit: commit(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+                .unwrap_or_else(|| "unknown".to_owned()),
             rounds,
             complete: true,
             failed: Vec::new(),

@@ -18,7 +18,9 @@ const LONGEST_GET: f64 = 50e-6;
 
 /// All that can be said of these rows.
 pub(super) fn sanity(rows: &[Summary]) -> Vec<String> {
-    let grown = [Workload::Initial, Workload::Relist].into_iter().filter_map(|workload| growth(rows, workload));
+    let grown = [Workload::Initial, Workload::Relist]
+        .into_iter()
+        .filter_map(|workload| growth(rows, workload));
     base_ratios(rows).into_iter().chain(grown).chain(longest_get(rows)).collect()
 }
 
@@ -34,7 +36,11 @@ fn base_ratios(rows: &[Summary]) -> Vec<String> {
         .collect();
     ratios.sort_by_key(|&(objects, _)| objects);
     let sentence = |(objects, ratio)| {
-        let verdict = if ratio >= LEAST_BASE_RATIO { "as it must be" } else { "TOO SLOW A BASE for ratios to mutex" };
+        let verdict = if ratio >= LEAST_BASE_RATIO {
+            "as it must be"
+        } else {
+            "TOO SLOW A BASE for ratios to mutex"
+        };
         format!(
             "base of the ratios: mutex is {ratio:.2} × client-go-deltafifo on a relist of {} objects (at least \
              {LEAST_BASE_RATIO}): {verdict}",
@@ -48,7 +54,8 @@ fn base_ratios(rows: &[Summary]) -> Vec<String> {
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn growth(rows: &[Summary], workload: Workload) -> Option<String> {
     let each = |objects: usize| {
-        let row = lists(rows, EngineName::DeltaFifo, workload).find(|row| row.objects == objects)?;
+        let row =
+            lists(rows, EngineName::DeltaFifo, workload).find(|row| row.objects == objects)?;
         Some(row.median / objects as f64)
     };
     let [few, many] = GROWTH;
@@ -83,9 +90,14 @@ fn longest_get(rows: &[Summary]) -> Option<String> {
     ))
 }
 
-fn lists(rows: &[Summary], engine: EngineName, workload: Workload) -> impl Iterator<Item = &Summary> {
-    rows.iter()
-        .filter(move |row| row.workload == workload.name() && row.variant.is_empty() && row.engine == engine.name())
+fn lists(
+    rows: &[Summary],
+    engine: EngineName,
+    workload: Workload,
+) -> impl Iterator<Item = &Summary> {
+    rows.iter().filter(move |row| {
+        row.workload == workload.name() && row.variant.is_empty() && row.engine == engine.name()
+    })
 }
 
 #[cfg(test)]
@@ -96,8 +108,11 @@ mod tests {
 
     #[test]
     fn the_base_is_judged_at_every_number_of_objects() {
-        let relist =
-            |engine, objects, value| Measured { engine, objects, row: Row::new(Workload::Relist, "", "s", value) };
+        let relist = |engine, objects, value| Measured {
+            engine,
+            objects,
+            row: Row::new(Workload::Relist, "", "s", value),
+        };
         let rows = [
             relist(EngineName::Mutex, 20, 2.0),
             relist(EngineName::Mutex, 10, 1.0),
@@ -106,7 +121,10 @@ mod tests {
             relist(EngineName::ClientGoDeltaFifo, 10, 3.0),
         ];
         let said = sanity(&Summary::of(&rows, 1));
-        assert!(said[0].contains("3.00 × client-go-deltafifo on a relist of 10 objects"), "{said:?}");
+        assert!(
+            said[0].contains("3.00 × client-go-deltafifo on a relist of 10 objects"),
+            "{said:?}"
+        );
         assert!(said[0].ends_with("as it must be"), "{said:?}");
         assert!(said[1].contains("2.00 ×") && said[1].contains("TOO SLOW A BASE"), "{said:?}");
         assert_eq!(said.len(), 2, "{said:?}");

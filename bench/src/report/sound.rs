@@ -28,7 +28,8 @@ impl Report {
                 warnings.push(run.verdict.sentence());
             }
             warnings.extend(run.skipped.iter().cloned());
-            warnings.extend(run.failed.iter().map(|failed| format!("A turn failed: {}", failed.said)));
+            warnings
+                .extend(run.failed.iter().map(|failed| format!("A turn failed: {}", failed.said)));
             if !run.complete {
                 let (date, not_run) = (&run.date, run.not_run.len());
                 warnings.push(format!(
@@ -72,7 +73,11 @@ fn measured(rows: &[Summary]) -> Vec<Measured> {
         Workload::ALL.into_iter().find(|workload| workload.name() == row.workload)?;
         let engine = EngineName::ALL.into_iter().find(|engine| engine.name() == row.engine)?;
         let Summary { workload, variant, objects, unit, median, extra, .. } = row.clone();
-        Some(Measured { engine, objects, row: Row { workload, variant, unit, value: median, extra } })
+        Some(Measured {
+            engine,
+            objects,
+            row: Row { workload, variant, unit, value: median, extra },
+        })
     };
     rows.iter().filter_map(measured).collect()
 }

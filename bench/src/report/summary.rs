@@ -65,14 +65,18 @@ impl Summary {
     /// The worse of the two in the middle of an even number of rounds: every figure is one that
     /// was measured.
     fn of_group<E: Display>(group: &[&Measured<E>], rounds: usize) -> Option<Self> {
-        let of_rounds: Vec<f64> = group.iter().map(|measured| percentile::figure(&measured.row)).collect();
-        let mut sorted: Vec<(f64, &Row)> = of_rounds.iter().copied().zip(group.iter().map(|one| &one.row)).collect();
+        let of_rounds: Vec<f64> =
+            group.iter().map(|measured| percentile::figure(&measured.row)).collect();
+        let mut sorted: Vec<(f64, &Row)> =
+            of_rounds.iter().copied().zip(group.iter().map(|one| &one.row)).collect();
         sorted.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let middle = if group.first()?.row.unit == RATE { (group.len() - 1) / 2 } else { group.len() / 2 };
+        let middle =
+            if group.first()?.row.unit == RATE { (group.len() - 1) / 2 } else { group.len() / 2 };
         let (median, shown) = *sorted.get(middle)?;
         let mut extra = shown.extra.clone();
         if let Some(curve) = extra.get_mut("curve") {
-            *curve = percentile::curve(&group.iter().map(|one| &one.row).collect::<Vec<_>>(), middle);
+            *curve =
+                percentile::curve(&group.iter().map(|one| &one.row).collect::<Vec<_>>(), middle);
         }
         let others = sorted.iter().map(|(_, row)| *row).filter(|row| !std::ptr::eq(*row, shown));
         Some(Self {
@@ -85,7 +89,10 @@ impl Summary {
             median,
             max: sorted.last()?.0,
             missing_rounds: rounds.saturating_sub(group.len()),
-            other_rounds: others.map(|row| losses(&row.variant, &row.extra)).filter(|lost| !lost.is_empty()).collect(),
+            other_rounds: others
+                .map(|row| losses(&row.variant, &row.extra))
+                .filter(|lost| !lost.is_empty())
+                .collect(),
             rounds: of_rounds,
             extra,
         })
@@ -107,7 +114,8 @@ impl Summary {
     /// of zero.
     #[must_use]
     pub fn times_slower_than(&self, base: &Self) -> Option<f64> {
-        let ratio = if self.unit == RATE { base.median / self.median } else { self.median / base.median };
+        let ratio =
+            if self.unit == RATE { base.median / self.median } else { self.median / base.median };
         ratio.is_finite().then_some(ratio)
     }
 }
@@ -132,12 +140,16 @@ mod tests {
 
     #[test]
     fn rounds_become_a_median_with_its_spread() {
-        let mut rows: Vec<_> = [3.0, 1.0, 2.0].map(|value| measured(EngineName::Mutex, 10, value)).into();
+        let mut rows: Vec<_> =
+            [3.0, 1.0, 2.0].map(|value| measured(EngineName::Mutex, 10, value)).into();
         rows.extend([measured(EngineName::Floor, 10, 0.5), measured(EngineName::Mutex, 20, 9.0)]);
         let sums = Summary::of(&rows, 3);
         assert_eq!(sums.len(), 3);
         assert_eq!((sums[0].min, sums[0].median, sums[0].max), (1.0, 2.0, 3.0));
-        assert_eq!((sums[0].rounds.as_slice(), sums[0].missing_rounds), ([3.0, 1.0, 2.0].as_slice(), 0));
+        assert_eq!(
+            (sums[0].rounds.as_slice(), sums[0].missing_rounds),
+            ([3.0, 1.0, 2.0].as_slice(), 0)
+        );
         assert_eq!(sums[1].missing_rounds, 2);
         assert_eq!((sums[2].objects, sums[2].median), (20, 9.0));
         assert_eq!(sums[0].times_slower_than(&sums[1]), Some(4.0));
@@ -156,7 +168,10 @@ mod tests {
 
     #[test]
     fn nothing_is_a_multiple_of_zero() {
-        let sums = Summary::of(&[measured(EngineName::Mutex, 10, 0.0), measured(EngineName::Floor, 10, 0.0)], 1);
+        let sums = Summary::of(
+            &[measured(EngineName::Mutex, 10, 0.0), measured(EngineName::Floor, 10, 0.0)],
+            1,
+        );
         assert_eq!(sums[0].times_slower_than(&sums[1]), None);
     }
 }

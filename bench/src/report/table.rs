@@ -28,7 +28,11 @@ pub fn print(report: &Report) -> String {
     );
     let engines = report.engines();
     for engine in &engines {
-        let _ = writeln!(text, "  {engine:<20} {}", machine.engines.get(*engine).map_or("-", String::as_str));
+        let _ = writeln!(
+            text,
+            "  {engine:<20} {}",
+            machine.engines.get(*engine).map_or("-", String::as_str)
+        );
     }
     for group in groups(&report.rows.iter().collect::<Vec<_>>()) {
         text.push_str(&table(&group, &engines, &report.missing(&group)));
@@ -73,7 +77,8 @@ fn table(rows: &[&Summary], engines: &[&str], missing: &[&str]) -> String {
     for engine in engines {
         let Some(row) = rows.iter().find(|row| row.engine == *engine) else {
             let why = if missing.contains(engine) { MISSING } else { "" };
-            let line = format!("  {engine:<26} {:>11} {:>23} {:>12} {:>15}  {why}", "-", "-", "-", "-");
+            let line =
+                format!("  {engine:<26} {:>11} {:>23} {:>12} {:>15}  {why}", "-", "-", "-", "-");
             let _ = writeln!(text, "{}", line.trim_end());
             continue;
         };
@@ -84,7 +89,8 @@ fn table(rows: &[&Summary], engines: &[&str], missing: &[&str]) -> String {
             figure(row.median),
             format!("{} .. {}", figure(row.min), figure(row.max)),
             peak,
-            row.times_slower_than(base).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2} ×")),
+            row.times_slower_than(base)
+                .map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2} ×")),
             row.remarks()
         );
         let _ = writeln!(text, "{}", line.trim_end());

@@ -22,13 +22,16 @@ impl Verdict {
     /// Of all rows of a run, however far it came.
     #[must_use]
     pub fn of(rows: &[Measured]) -> Self {
-        check(rows).map_or_else(|disagreement| Self::Disagree(disagreement.to_string()), |()| Self::Agree)
+        check(rows)
+            .map_or_else(|disagreement| Self::Disagree(disagreement.to_string()), |()| Self::Agree)
     }
 
     pub(super) fn sentence(&self) -> String {
         match self {
             Self::Unknown => "whether all engines did the same work is not in the file".to_owned(),
-            Self::Agree => "checked: all engines ended with the same stores, counts and answers".to_owned(),
+            Self::Agree => {
+                "checked: all engines ended with the same stores, counts and answers".to_owned()
+            }
             Self::Disagree(disagreement) => format!("WORTH NOTHING: {disagreement}"),
         }
     }

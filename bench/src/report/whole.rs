@@ -39,7 +39,9 @@ pub enum Unreadable {
     #[error("cannot be read: {0}: --from takes a file that --json wrote, or a report's rows.json")]
     File(#[from] io::Error),
     /// Nothing is in it.
-    #[error("is empty, as a disk that is full leaves it: measure again with --json, or name another file")]
+    #[error(
+        "is empty, as a disk that is full leaves it: measure again with --json, or name another file"
+    )]
     Empty,
     /// It is no JSON.
     #[error("is not JSON ({0}): --from takes a file that --json wrote, or a report's rows.json")]
@@ -54,7 +56,9 @@ pub enum Unreadable {
         found: String,
     },
     /// It is something else, or was changed.
-    #[error("is no report of relist, or was changed by hand ({0}): --from takes a file that --json wrote as it is")]
+    #[error(
+        "is no report of relist, or was changed by hand ({0}): --from takes a file that --json wrote as it is"
+    )]
     Changed(serde_json::Error),
 }
 
@@ -78,7 +82,8 @@ impl Report {
         let format = whole.get("format");
         // Before there were formats, too, a report had rows.
         if whole.get("rows").is_some() && format.and_then(Value::as_u64) != Some(FORMAT) {
-            let found = format.map_or_else(|| "of before there were any".to_owned(), Value::to_string);
+            let found =
+                format.map_or_else(|| "of before there were any".to_owned(), Value::to_string);
             return Err(Unreadable::Version { found });
         }
         serde_json::from_value(whole).map_err(Unreadable::Changed)
@@ -105,8 +110,9 @@ impl Report {
     pub(super) fn missing(&self, group: &[&Summary]) -> Vec<&str> {
         let Some(first) = group.first() else { return Vec::new() };
         let missed = self.runs.iter().flat_map(|run| run.failed.iter().chain(&run.not_run));
-        let here =
-            missed.filter(|missed| missed.objects == first.objects && missed.workloads.contains(&first.workload));
+        let here = missed.filter(|missed| {
+            missed.objects == first.objects && missed.workloads.contains(&first.workload)
+        });
         let engines = distinct(here.map(|missed| missed.engine.as_str()));
         engines.into_iter().filter(|engine| group.iter().all(|row| row.engine != *engine)).collect()
     }

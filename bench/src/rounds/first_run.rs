@@ -49,7 +49,12 @@ impl Plan {
     clippy::cast_sign_loss,
     reason = "a number of objects with one or two digits"
 )]
-pub(super) fn fewer(objects: usize, limit: Duration, spent: Duration, ahead: Duration) -> Option<usize> {
+pub(super) fn fewer(
+    objects: usize,
+    limit: Duration,
+    spent: Duration,
+    ahead: Duration,
+) -> Option<usize> {
     if spent + ahead <= limit {
         return None;
     }
@@ -66,7 +71,8 @@ mod tests {
     #[test]
     fn number_of_objects_falls_only_where_the_estimate_exceeds_the_limit() {
         let seconds = Duration::from_secs;
-        let fewer = |objects, spent, ahead| fewer(objects, seconds(75), seconds(spent), seconds(ahead));
+        let fewer =
+            |objects, spent, ahead| fewer(objects, seconds(75), seconds(spent), seconds(ahead));
         assert_eq!(fewer(1_000_000, 5, 70), None);
         assert_eq!(fewer(1_000_000, 15, 105), Some(500_000), "60 s are left for what takes 120 s");
         assert_eq!(fewer(1_000_000, 80, 500), Some(FEWEST), "nothing is left");

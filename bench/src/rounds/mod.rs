@@ -61,7 +61,8 @@ pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
             Ok(version) => said.note(turn, version),
             Err(ChildFailed::Interrupted) => {
                 outcome.interrupted = Some(Interrupted { done, of: all.len() });
-                outcome.not_run = all[done..].iter().map(|turn| missed(plan, turn, &turn.to_string())).collect();
+                outcome.not_run =
+                    all[done..].iter().map(|turn| missed(plan, turn, &turn.to_string())).collect();
                 break;
             }
             Err(why) => {
@@ -76,8 +77,15 @@ pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
             && let Some(objects) = fewer(turn.objects, limit, spent, ahead)
         {
             let seconds = (spent + ahead).as_secs();
-            eprintln!("{} objects would take about {seconds} s here: measuring {objects} instead", turn.objects);
-            return run(&Plan { objects: vec![objects], limit: None, ..plan.clone() }, go, interrupt);
+            eprintln!(
+                "{} objects would take about {seconds} s here: measuring {objects} instead",
+                turn.objects
+            );
+            return run(
+                &Plan { objects: vec![objects], limit: None, ..plan.clone() },
+                go,
+                interrupt,
+            );
         }
     }
     outcome.engines = said.descriptions();
@@ -86,7 +94,9 @@ pub fn run(plan: &Plan, mut go: Go, interrupt: &Interrupt) -> Outcome {
 
 /// Builds the peer in Go. Without it its turns are left out.
 fn build(turns: &Turns, interrupt: &Interrupt, outcome: &mut Outcome) -> Go {
-    turns.say("building client-go with Go: up to a minute the first time, which the estimate leaves out");
+    turns.say(
+        "building client-go with Go: up to a minute the first time, which the estimate leaves out",
+    );
     match GoPeer::build() {
         Ok(peer) => Go::Built(peer),
         // Ctrl-C ends Go too: the turn is then the one that was interrupted.
@@ -136,7 +146,9 @@ fn take(
 
 /// Makes ready the memory of a turn's process.
 fn make_ready(turn: &Turn, interrupt: &Interrupt) {
-    warm::before_process(turn.engine, turn.objects, Machine::available_bytes(), || !interrupt.asked());
+    warm::before_process(turn.engine, turn.objects, Machine::available_bytes(), || {
+        !interrupt.asked()
+    });
 }
 
 /// What starts this binary as an engine's child.

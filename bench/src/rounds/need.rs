@@ -44,7 +44,9 @@ impl Plan {
     /// [`TooLarge`], of the turn that needs most.
     pub fn check_memory(&self, free: u64) -> Result<(), TooLarge> {
         let needs = Turn::all(self).into_iter().map(|turn| (turn, Need::of(self, &turn)));
-        let Some((turn, need)) = needs.max_by_key(|(turn, need)| need.bytes(turn.objects)) else { return Ok(()) };
+        let Some((turn, need)) = needs.max_by_key(|(turn, need)| need.bytes(turn.objects)) else {
+            return Ok(());
+        };
         let needed = need.bytes(turn.objects);
         if needed <= free {
             return Ok(());
@@ -71,7 +73,9 @@ impl Need {
         let workloads = turn.workloads(plan);
         let most = |list| {
             let alive = workloads.iter().filter(|workload| workload.is_list() == list);
-            alive.map(|workload| KEY + object * alive_at_once(*workload, turn.engine, plan.owned)).max()
+            alive
+                .map(|workload| KEY + object * alive_at_once(*workload, turn.engine, plan.owned))
+                .max()
         };
         let (lists, others) = (most(true), most(false));
         // What lists took is freed at the end of the process, but where a collector sees to it.
@@ -113,7 +117,11 @@ fn alive_at_once(workload: Workload, engine: EngineName, owned: bool) -> u64 {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an hour has few enough")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an hour has few enough"
+)]
 fn offers(plan: &Plan) -> u64 {
     (plan.length.as_secs_f64() * OFFERS_A_SECOND) as u64
 }
@@ -127,7 +135,16 @@ mod tests {
     fn plan(engine: EngineName, workloads: &[Workload], objects: usize) -> Plan {
         let (engines, workloads, objects) = (vec![engine], workloads.to_vec(), vec![objects]);
         let length = Duration::from_secs(2);
-        Plan { engines, workloads, objects, input: None, rounds: 1, length, owned: true, limit: None }
+        Plan {
+            engines,
+            workloads,
+            objects,
+            input: None,
+            rounds: 1,
+            length,
+            owned: true,
+            limit: None,
+        }
     }
 
     /// Peaks that were measured, in bytes a key with 50,000 objects: the estimate is not below,
@@ -148,14 +165,22 @@ mod tests {
         ] {
             let turn = Turn::all(&plan(engine, workloads, 50_000))[0];
             let key = Need::of(&plan(engine, workloads, 50_000), &turn).bytes(50_000) / 50_000;
-            assert!((measured..measured * 3 / 2).contains(&key), "{engine} {workloads:?}: {key} for {measured}");
+            assert!(
+                (measured..measured * 3 / 2).contains(&key),
+                "{engine} {workloads:?}: {key} for {measured}"
+            );
         }
     }
 
     /// What BENCHMARKS.md tells to run, on a machine of 24 GiB with little else on it.
     #[test]
     fn the_growth_of_the_documentation_is_taken() {
-        for engine in [EngineName::DeltaFifo, EngineName::Mutex, EngineName::Floor, EngineName::ClientGoDeltaFifo] {
+        for engine in [
+            EngineName::DeltaFifo,
+            EngineName::Mutex,
+            EngineName::Floor,
+            EngineName::ClientGoDeltaFifo,
+        ] {
             let growth = plan(engine, &[Workload::Initial, Workload::Relist], 4_000_000);
             assert!(growth.check_memory(22_000_000_000).is_ok(), "{engine}");
         }
@@ -169,6 +194,9 @@ mod tests {
         assert!(plan(most).check_memory(24_000_000_000).is_ok());
         assert!(plan(most + 1).check_memory(24_000_000_000).is_err());
         let message = refused.to_string();
-        assert!(message.contains("kube-writer") && message.contains(&most.to_string()), "{message}");
+        assert!(
+            message.contains("kube-writer") && message.contains(&most.to_string()),
+            "{message}"
+        );
     }
 }

@@ -34,13 +34,22 @@ impl<E> Outcome<E> {
 impl<E> Default for Outcome<E> {
     fn default() -> Self {
         let (measured, engines, interrupted) = (Vec::new(), BTreeMap::new(), None);
-        Self { measured, engines, failed: Vec::new(), not_run: Vec::new(), skipped: Vec::new(), interrupted }
+        Self {
+            measured,
+            engines,
+            failed: Vec::new(),
+            not_run: Vec::new(),
+            skipped: Vec::new(),
+            interrupted,
+        }
     }
 }
 
 /// This process was asked to end.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("interrupted; {done} of {of} turns were done, and only what was measured by then is reported")]
+#[error(
+    "interrupted; {done} of {of} turns were done, and only what was measured by then is reported"
+)]
 pub struct Interrupted {
     pub(crate) done: usize,
     pub(crate) of: usize,

@@ -19,7 +19,8 @@ impl Said {
     /// Writes down what a turn's child said at its end.
     pub fn note(&mut self, turn: &Turn, version: String) {
         let engine = turn.engine;
-        let description = if engine.is_go() { format!("{}: {version}", engine.description()) } else { version };
+        let description =
+            if engine.is_go() { format!("{}: {version}", engine.description()) } else { version };
         let settings = self.0.entry(engine.to_string()).or_default();
         *(if turn.memory { &mut settings.memory } else { &mut settings.time }) = Some(description);
     }
@@ -28,7 +29,9 @@ impl Said {
     pub fn descriptions(self) -> BTreeMap<String, String> {
         let described = |(engine, Settings { time, memory })| {
             let description = match (time, memory) {
-                (Some(time), Some(memory)) if time != memory => format!("{time}; where memory was measured: {memory}"),
+                (Some(time), Some(memory)) if time != memory => {
+                    format!("{time}; where memory was measured: {memory}")
+                }
                 (time, memory) => time.or(memory).unwrap_or_default(),
             };
             (engine, description)
@@ -55,7 +58,13 @@ mod tests {
         said.note(&Turn::of(EngineName::DashMap, true), "no times".to_owned());
         let of = said.descriptions();
         let go = &of["client-go-deltafifo"];
-        assert!(go.contains("go GOGC=400; where memory was measured:") && go.ends_with("go GOGC=100"), "{go}");
-        assert_eq!((of["mutex"].as_str(), of["dashmap"].as_str()), ("one and the same", "no times"));
+        assert!(
+            go.contains("go GOGC=400; where memory was measured:") && go.ends_with("go GOGC=100"),
+            "{go}"
+        );
+        assert_eq!(
+            (of["mutex"].as_str(), of["dashmap"].as_str()),
+            ("one and the same", "no times")
+        );
     }
 }

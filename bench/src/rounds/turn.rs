@@ -31,8 +31,14 @@ impl Turn {
                     engines.reverse();
                 }
                 for engine in engines {
-                    let turn = |memory| Self { round, rounds: plan.rounds, objects, engine, memory };
-                    all.extend([false, true].map(turn).into_iter().filter(|turn| !turn.workloads(plan).is_empty()));
+                    let turn =
+                        |memory| Self { round, rounds: plan.rounds, objects, engine, memory };
+                    all.extend(
+                        [false, true]
+                            .map(turn)
+                            .into_iter()
+                            .filter(|turn| !turn.workloads(plan).is_empty()),
+                    );
                 }
             }
         }
@@ -46,7 +52,9 @@ impl Turn {
 
     /// What is measured in it.
     pub fn workloads(&self, plan: &Plan) -> Vec<Workload> {
-        let mine = |workload: &Workload| self.engine.can(*workload) && self.memory == (*workload == Workload::Memory);
+        let mine = |workload: &Workload| {
+            self.engine.can(*workload) && self.memory == (*workload == Workload::Memory)
+        };
         plan.workloads.iter().copied().filter(mine).collect()
     }
 

@@ -28,11 +28,19 @@ pub(super) struct Turns {
 impl Turns {
     pub fn new(all: &[Turn], plan: &Plan) -> Self {
         let bar = ProgressBar::new(all.len() as u64);
-        let style = ProgressStyle::with_template("{elapsed_precise} [{bar:30}] {pos}/{len}{prefix} {msg}");
+        let style =
+            ProgressStyle::with_template("{elapsed_precise} [{bar:30}] {pos}/{len}{prefix} {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_millis(200));
         let guessed = all.iter().map(|turn| (turn.kind(), guess::seconds(plan, turn))).collect();
-        Self { bar, began: Instant::now(), guessed, took: BTreeMap::new(), left: Duration::ZERO, about: "" }
+        Self {
+            bar,
+            began: Instant::now(),
+            guessed,
+            took: BTreeMap::new(),
+            left: Duration::ZERO,
+            about: "",
+        }
     }
 
     /// `ahead` begins with the turn itself.
@@ -49,7 +57,11 @@ impl Turns {
 
     /// What is left of the estimate.
     fn estimate(&self) -> String {
-        format!(", {} {} left", self.about, HumanDuration(self.left.saturating_sub(self.began.elapsed())))
+        format!(
+            ", {} {} left",
+            self.about,
+            HumanDuration(self.left.saturating_sub(self.began.elapsed()))
+        )
     }
 
     pub fn at(&self, turn: &Turn, at: &Progress) {
@@ -65,9 +77,16 @@ impl Turns {
 
     /// Shows the time of a list at once: the first one comes long before the report.
     pub fn figure(&self, turn: &Turn, row: &Row) {
-        let is_list = Workload::ALL.iter().any(|workload| workload.is_list() && workload.name() == row.workload);
+        let is_list = Workload::ALL
+            .iter()
+            .any(|workload| workload.is_list() && workload.name() == row.workload);
         if is_list && row.variant.is_empty() {
-            self.say(&format!("  {} of {}: {}", row.workload, turn.engine, figure(row.value, &row.unit)));
+            self.say(&format!(
+                "  {} of {}: {}",
+                row.workload,
+                turn.engine,
+                figure(row.value, &row.unit)
+            ));
         }
     }
 
@@ -98,10 +117,15 @@ impl Turns {
 /// How long the turns ahead take, if each takes as long as in the last round; and whether all of
 /// them are known from there. Others take what is guessed, times what the guesses of the known
 /// ones were wrong by.
-fn left(guessed: &BTreeMap<Kind, f64>, took: &BTreeMap<Kind, Duration>, ahead: &[Turn]) -> (Duration, bool) {
+fn left(
+    guessed: &BTreeMap<Kind, f64>,
+    took: &BTreeMap<Kind, Duration>,
+    ahead: &[Turn],
+) -> (Duration, bool) {
     let guess = |kind: &Kind| guessed.get(kind).copied().unwrap_or(0.0);
     let known: f64 = took.keys().map(guess).sum();
-    let pace = if known > 0.0 { took.values().sum::<Duration>().as_secs_f64() / known } else { 1.0 };
+    let pace =
+        if known > 0.0 { took.values().sum::<Duration>().as_secs_f64() / known } else { 1.0 };
     let each = |turn: &Turn| {
         let kind = turn.kind();
         took.get(&kind).map_or_else(|| pace * guess(&kind), Duration::as_secs_f64)
@@ -125,12 +149,17 @@ mod tests {
     #[test]
     fn a_guess_is_made_at_once_and_gets_better() {
         let turns = [EngineName::Floor, EngineName::Mutex].map(|engine| Turn::of(engine, false));
-        let guessed = turns.iter().zip([1.0, 3.0]).map(|(turn, guess)| (turn.kind(), guess)).collect();
+        let guessed =
+            turns.iter().zip([1.0, 3.0]).map(|(turn, guess)| (turn.kind(), guess)).collect();
         let mut took = BTreeMap::new();
         let seconds = |took: &_, ahead| left(&guessed, took, ahead);
         assert_eq!(seconds(&took, &turns), (Duration::from_secs(4), false));
         took.insert(turns[0].kind(), Duration::from_secs(2));
-        assert_eq!(seconds(&took, &turns[1..]), (Duration::from_secs(6), false), "twice as slow as guessed");
+        assert_eq!(
+            seconds(&took, &turns[1..]),
+            (Duration::from_secs(6), false),
+            "twice as slow as guessed"
+        );
         took.insert(turns[1].kind(), Duration::from_secs(5));
         assert_eq!(seconds(&took, &turns), (Duration::from_secs(7), true));
     }

@@ -32,7 +32,10 @@ impl Chosen {
         let is_named = !named.is_empty();
         let clients = if is_named { named } else { ClientName::value_variants().to_vec() };
         let read = Kubeconfig::read_from(kubeconfig);
-        let read = read.map_err(|source| ServerError::Kubeconfig { path: kubeconfig.into(), source: source.into() })?;
+        let read = read.map_err(|source| ServerError::Kubeconfig {
+            path: kubeconfig.into(),
+            source: source.into(),
+        })?;
         let mut chosen = Self { clients, skipped: Vec::new(), go: None, curl: None };
         if chosen.has(Program::Curl) {
             chosen.curl = chosen.found(Program::Curl, "curl", Curl::of(&read), is_named)?;
@@ -58,7 +61,9 @@ impl Chosen {
     ) -> Result<Option<T>, ServerError> {
         match found {
             Ok(found) => Ok(Some(found)),
-            Err(why) if is_named => Err(ServerError::Program { program: name, why: why.to_string() }),
+            Err(why) if is_named => {
+                Err(ServerError::Program { program: name, why: why.to_string() })
+            }
             Err(why) => {
                 eprintln!("skipping {name}: {why}");
                 self.skipped.push(format!("The clients of {name} were left out: {why}."));
@@ -92,7 +97,13 @@ impl Chosen {
             }
             _ => {
                 let mut command = std::process::Command::new(std::env::current_exe()?);
-                command.args(["--child", "--client", &client.to_string(), "--objects", &objects.to_string()]);
+                command.args([
+                    "--child",
+                    "--client",
+                    &client.to_string(),
+                    "--objects",
+                    &objects.to_string(),
+                ]);
                 command
             }
         };

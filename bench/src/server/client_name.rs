@@ -98,7 +98,9 @@ impl ClientName {
 
     /// What it is.
     pub(super) fn description(self) -> String {
-        self.to_possible_value().and_then(|value| value.get_help().map(StyledStr::to_string)).unwrap_or_default()
+        self.to_possible_value()
+            .and_then(|value| value.get_help().map(StyledStr::to_string))
+            .unwrap_or_default()
     }
 }
 

@@ -49,7 +49,11 @@ impl Curl {
     }
 
     /// Reads everything once: what that took, and how many bytes came.
-    pub async fn read(&self, namespace: &str, is_streamed: bool) -> Result<(Used, usize), TurnFailed> {
+    pub async fn read(
+        &self,
+        namespace: &str,
+        is_streamed: bool,
+    ) -> Result<(Used, usize), TurnFailed> {
         let mut command = tokio::process::Command::new("curl");
         // HTTP/1.1 as kube's client speaks it.
         command.args(["--silent", "--show-error", "--fail", "--http1.1", "--config", "-"]);
@@ -110,8 +114,9 @@ fn settings(kubeconfig: &Value) -> Result<(String, String), CurlUnusable> {
     let context = named(&kubeconfig["contexts"], &kubeconfig["current-context"], "context");
     let cluster = named(&kubeconfig["clusters"], &context["cluster"], "cluster");
     let user = named(&kubeconfig["users"], &context["user"], "user");
-    let said =
-        |field: &str| [cluster, user].into_iter().find_map(|part| part.get(field).filter(|said| !said.is_null()));
+    let said = |field: &str| {
+        [cluster, user].into_iter().find_map(|part| part.get(field).filter(|said| !said.is_null()))
+    };
     if let Some(field) = UNKNOWN.into_iter().find(|field| said(field).is_some()) {
         return Err(CurlUnusable::Field(field));
     }
@@ -119,7 +124,8 @@ fn settings(kubeconfig: &Value) -> Result<(String, String), CurlUnusable> {
     let url = text("server").ok_or(CurlUnusable::NoServer)?.trim_end_matches('/').to_owned();
     let mut lines = vec![header("Accept: application/json")];
     lines.extend(text("token").map(|token| header(&format!("Authorization: Bearer {token}"))));
-    for (field, option) in [("certificate-authority", "cacert"), ("client-certificate", "cert"), ("client-key", "key")]
+    for (field, option) in
+        [("certificate-authority", "cacert"), ("client-certificate", "cert"), ("client-key", "key")]
     {
         lines.extend(text(field).map(|file| format!("{option} = {}", quoted(file))));
     }
@@ -166,7 +172,10 @@ mod tests {
         let (url, said) = settings(&kubeconfig(&cluster, &user)).expect("curl can be told");
         assert_eq!(url, "https://127.0.0.1:6443");
         let lines: Vec<_> = said.lines().collect();
-        assert_eq!(&lines[1..], ["header = \"Authorization: Bearer t\"", r#"cacert = "/ca \"1\".crt""#]);
+        assert_eq!(
+            &lines[1..],
+            ["header = \"Authorization: Bearer t\"", r#"cacert = "/ca \"1\".crt""#]
+        );
         let insecure = json!({ "server": "https://a", "insecure-skip-tls-verify": true });
         let (_, said) = settings(&kubeconfig(&insecure, &json!({}))).expect("curl can be told");
         assert!(said.ends_with("\ninsecure"), "{said}");
@@ -181,7 +190,8 @@ mod tests {
             let error = settings(&kubeconfig(&cluster, &json!({}))).expect_err(field).to_string();
             assert!(error.contains(field), "{error}");
         }
-        let error = settings(&kubeconfig(&server, &json!({ "exec": {} }))).expect_err("exec").to_string();
+        let error =
+            settings(&kubeconfig(&server, &json!({ "exec": {} }))).expect_err("exec").to_string();
         assert!(error.contains("exec"), "{error}");
         let error = settings(&json!({})).expect_err("nothing").to_string();
         assert!(error.contains("no cluster"), "{error}");

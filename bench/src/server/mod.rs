@@ -57,10 +57,12 @@ pub fn run(plan: &Plan) -> Result<Outcome<ClientName>, ServerError> {
 
 async fn measure(plan: &Plan) -> Result<Outcome<ClientName>, ServerError> {
     let path = &plan.kubeconfig;
-    let config =
-        config(path).await.map_err(|source| ServerError::Kubeconfig { path: path.clone(), source: source.into() });
+    let config = config(path)
+        .await
+        .map_err(|source| ServerError::Kubeconfig { path: path.clone(), source: source.into() });
     let client = Client::try_from(config?);
-    let client = client.map_err(|source| ServerError::Client { path: path.clone(), source: source.into() })?;
+    let client = client
+        .map_err(|source| ServerError::Client { path: path.clone(), source: source.into() })?;
     let objects = Objects::fill(client, plan.objects).await?;
     let all = Turn::all(&plan.chosen.clients, plan.rounds);
     let mut outcome = Outcome::default();
@@ -88,7 +90,12 @@ async fn measure(plan: &Plan) -> Result<Outcome<ClientName>, ServerError> {
     Ok(outcome)
 }
 
-fn note(outcome: &mut Outcome<ClientName>, turn: &Turn, plan: &Plan, Taken { rows, version }: Taken) {
+fn note(
+    outcome: &mut Outcome<ClientName>,
+    turn: &Turn,
+    plan: &Plan,
+    Taken { rows, version }: Taken,
+) {
     let (engine, objects) = (turn.client, plan.objects);
     outcome.measured.extend(rows.into_iter().map(|row| Measured { engine, objects, row }));
     let said = outcome.engines.entry(engine.to_string()).or_insert_with(|| engine.description());

@@ -76,15 +76,17 @@ impl Objects {
         let patch = &Patch::Merge(json!({ "data": { TURN: turn } }));
         let changed: Vec<_> = (0..self.number).rev().step_by(CHANGES).map(name).collect();
         let number = changed.len();
-        let change =
-            |name: String| async move { self.maps.patch(&name, &PatchParams::default(), patch).await.map(drop) };
+        let change = |name: String| async move {
+            self.maps.patch(&name, &PatchParams::default(), patch).await.map(drop)
+        };
         stream::iter(changed).map(Ok).try_for_each_concurrent(AT_ONCE, change).await?;
         Ok(number)
     }
 
     async fn count(&self) -> Result<usize, Error> {
         let first = self.maps.list_metadata(&ListParams::default().limit(1)).await?;
-        let further = first.metadata.remaining_item_count.and_then(|further| usize::try_from(further).ok());
+        let further =
+            first.metadata.remaining_item_count.and_then(|further| usize::try_from(further).ok());
         Ok(first.items.len() + further.unwrap_or(0))
     }
 
@@ -118,9 +120,12 @@ fn config_map(number: usize) -> ConfigMap {
         // Writing to a String cannot fail.
         let _ = writeln!(properties, "server.option-{line:02}=value-{number:07}-{line:02}");
     }
-    let labels = [("app", format!("app-{:03}", number % 500)), ("team", format!("team-{:02}", number % 50))];
+    let labels =
+        [("app", format!("app-{:03}", number % 500)), ("team", format!("team-{:02}", number % 50))];
     let data = [(TURN, format!("{:016}", 0)), ("application.properties", properties)];
-    let map = |pairs: [(&str, String); 2]| pairs.map(|(name, value)| (name.to_owned(), value)).into();
-    let metadata = ObjectMeta { name: Some(name(number)), labels: Some(map(labels)), ..ObjectMeta::default() };
+    let map =
+        |pairs: [(&str, String); 2]| pairs.map(|(name, value)| (name.to_owned(), value)).into();
+    let metadata =
+        ObjectMeta { name: Some(name(number)), labels: Some(map(labels)), ..ObjectMeta::default() };
     ConfigMap { metadata, data: Some(map(data)), ..ConfigMap::default() }
 }

@@ -47,7 +47,9 @@ impl Process {
         let began = Instant::now();
         let mut child = command.spawn().map_err(|source| TurnFailed::Start { program, source })?;
         let pipes = (child.stdout.take(), child.stderr.take(), child.id());
-        let (Some(output), Some(mut errors), Some(id)) = pipes else { return Err(TurnFailed::Pipes) };
+        let (Some(output), Some(mut errors), Some(id)) = pipes else {
+            return Err(TurnFailed::Pipes);
+        };
         let clock = clock_getcpuclockid(Pid::from_raw(id.cast_signed()))?;
         // Read all the time: one that says much would wait for ever.
         let said = tokio::spawn(async move {
@@ -57,7 +59,15 @@ impl Process {
             let said = String::from_utf8_lossy(&said);
             said.trim().lines().next_back().unwrap_or("it did not say why").to_owned()
         });
-        Ok(Self { input: child.stdin.take(), child, output: BufReader::new(output), said, began, id, clock })
+        Ok(Self {
+            input: child.stdin.take(),
+            child,
+            output: BufReader::new(output),
+            said,
+            began,
+            id,
+            clock,
+        })
     }
 
     /// What it has used up to now; also when it has ended, but was not waited for.
@@ -95,7 +105,11 @@ impl Process {
     }
 
     /// Some of its output; nothing at its end.
-    pub async fn read(&mut self, into: &mut [u8], until: &'static str) -> Result<usize, TurnFailed> {
+    pub async fn read(
+        &mut self,
+        into: &mut [u8],
+        until: &'static str,
+    ) -> Result<usize, TurnFailed> {
         match timeout(LIMIT, self.output.read(into)).await {
             Ok(read) => Ok(read?),
             Err(_) => Err(self.late(until).await),

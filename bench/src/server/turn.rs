@@ -59,8 +59,14 @@ impl Turn {
             }
             for client in clients {
                 let is_go = client.program() == Program::Go;
-                let figures = if is_go { &[Figures::Times, Figures::Peaks][..] } else { &[Figures::All] };
-                all.extend(figures.iter().map(|figures| Self { round, rounds, client, figures: *figures }));
+                let figures =
+                    if is_go { &[Figures::Times, Figures::Peaks][..] } else { &[Figures::All] };
+                all.extend(figures.iter().map(|figures| Self {
+                    round,
+                    rounds,
+                    client,
+                    figures: *figures,
+                }));
             }
         }
         all
@@ -92,7 +98,11 @@ impl Turn {
 
         let (listed, counts) = there(&mut process, "there with its first list").await?;
         if (counts.told, counts.stored) != (objects.there(), objects.there()) {
-            return Err(TurnFailed::Objects { told: counts.told, stored: counts.stored, there: objects.there() });
+            return Err(TurnFailed::Objects {
+                told: counts.told,
+                stored: counts.stored,
+                there: objects.there(),
+            });
         }
         let first = map(&[("told", counts.told), ("store_len", counts.stored)]);
 
@@ -108,13 +118,19 @@ impl Turn {
         if counts.changed != changed {
             return Err(TurnFailed::Changes { told: counts.changed, changed });
         }
-        let again = map(&[("told", counts.told), ("changed", changed), ("store_len", counts.stored)]);
+        let again =
+            map(&[("told", counts.told), ("changed", changed), ("store_len", counts.stored)]);
 
         let mut rows = Vec::new();
         if self.figures != Figures::Peaks {
             rows.extend(times("list", listed.wall, listed.cpu, &first));
             // Its time is that of the pauses that clients make before they ask again.
-            rows.push(row("relist-cpu", "s", relisted.cpu.saturating_sub(before.cpu).as_secs_f64(), &again));
+            rows.push(row(
+                "relist-cpu",
+                "s",
+                relisted.cpu.saturating_sub(before.cpu).as_secs_f64(),
+                &again,
+            ));
         }
         if self.figures != Figures::Times {
             rows.push(peak("list-peak", listed, objects, &first));
@@ -163,7 +179,10 @@ fn times(variant: &str, wall: Duration, cpu: Duration, extra: &Extra) -> [Row; 2
 #[expect(clippy::cast_precision_loss, reason = "bytes are far below 2^53")]
 fn peak(variant: &str, used: Used, objects: &Objects, extra: &Extra) -> Row {
     let mut extra = extra.clone();
-    extra.extend([("start_bytes".to_owned(), json!(0)), ("peak_bytes".to_owned(), json!(used.peak))]);
+    extra.extend([
+        ("start_bytes".to_owned(), json!(0)),
+        ("peak_bytes".to_owned(), json!(used.peak)),
+    ]);
     row(variant, "B", used.peak as f64 / objects.there() as f64, &extra)
 }
 
@@ -173,8 +192,10 @@ mod tests {
 
     #[test]
     fn every_second_round_goes_the_other_way_and_go_has_two_turns() {
-        let order: Vec<_> =
-            Turn::all(&[ClientName::Curl, ClientName::ClientGoList], 2).iter().map(ToString::to_string).collect();
+        let order: Vec<_> = Turn::all(&[ClientName::Curl, ClientName::ClientGoList], 2)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(
             order,
             [

@@ -43,12 +43,18 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
             #[cfg(feature = "peers")]
             workqueue::run(args, source, workqueue::ours, &mut out)?;
         }
-        EngineName::DeltaFifoSkip => run_queue(args, source, DeltaFifoEngine::<_, _, true>::new, &mut out)?,
+        EngineName::DeltaFifoSkip => {
+            run_queue(args, source, DeltaFifoEngine::<_, _, true>::new, &mut out)?;
+        }
         EngineName::DeltaFifoOneThread => {
             run_queue(args, source, DeltaFifoEngine::<_, _, false>::one_thread, &mut out)?;
         }
-        EngineName::DeltaFifoLane => run_queue(args, source, DeltaFifoEngine::<_, _, false>::with_lane, &mut out)?,
-        EngineName::DeltaFifoSingle => run_queue(args, source, DeltaFifoEngine::<_, _, false>::single, &mut out)?,
+        EngineName::DeltaFifoLane => {
+            run_queue(args, source, DeltaFifoEngine::<_, _, false>::with_lane, &mut out)?;
+        }
+        EngineName::DeltaFifoSingle => {
+            run_queue(args, source, DeltaFifoEngine::<_, _, false>::single, &mut out)?;
+        }
         EngineName::Mutex => {
             run_queue(args, source, MutexEngine::new, &mut out)?;
             run_index(args, source, MutexEngine::with_nodes, &mut out)?;
@@ -65,10 +71,16 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
             let partitioned = Floor::<_, _, Partitioned>::new(meta);
             let rows = lists.run::<S, _>(args, &in_order, &mut out)?;
             drop(in_order);
-            for (row, other) in rows.into_iter().zip(lists.run::<S, _>(args, &partitioned, &mut out)?) {
+            for (row, other) in
+                rows.into_iter().zip(lists.run::<S, _>(args, &partitioned, &mut out)?)
+            {
                 // Whole, so that its memory and what it ended with are those of the walk that
                 // counts.
-                let (mut row, walk) = if other.value < row.value { (other, "partitioned") } else { (row, "in order") };
+                let (mut row, walk) = if other.value < row.value {
+                    (other, "partitioned")
+                } else {
+                    (row, "in order")
+                };
                 row.extra.insert("walk".into(), walk.into());
                 out.line(&Line::Row(row))?;
             }
@@ -76,11 +88,23 @@ fn run_on<S: Source>(args: &ChildArgs, source: &S) -> Result<(), ChildError> {
         }
         #[cfg(feature = "peers")]
         EngineName::KubeWriter => {
-            run_store(args, source, KubeWriterEngine::<Owned<S::Object>, S::Meta>::new, None, &mut out)?;
+            run_store(
+                args,
+                source,
+                KubeWriterEngine::<Owned<S::Object>, S::Meta>::new,
+                None,
+                &mut out,
+            )?;
         }
         #[cfg(feature = "peers")]
         EngineName::KubeWriterArc => {
-            run_store(args, source, KubeWriterEngine::<Shared<S::Object>, S::Meta>::new, None, &mut out)?;
+            run_store(
+                args,
+                source,
+                KubeWriterEngine::<Shared<S::Object>, S::Meta>::new,
+                None,
+                &mut out,
+            )?;
         }
         go => return Err(format!("{go} is not an engine of this process").into()),
     }

@@ -37,7 +37,8 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
         let events = build(source, &Plan::events(indexes.clone()));
         for threads in THREADS {
             for burst in [1, BURST] {
-                let variant = format!("{keys}-{threads}x{threads}{}", if burst > 1 { "-burst" } else { "" });
+                let variant =
+                    format!("{keys}-{threads}x{threads}{}", if burst > 1 { "-burst" } else { "" });
                 out.progress(&format!("events {variant}"))?;
                 let engine = filled(&new, &filling);
                 let shares = partition(&events, &indexes, threads, burst);
@@ -48,14 +49,21 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
                 let mut extra = Map::new();
                 memory.add_to(&mut extra);
                 if counts != (Counts { updates: events.len(), ..Counts::default() }) {
-                    return Err(format!("events {variant}: {counts:?} of {} updates", events.len()).into());
+                    return Err(format!(
+                        "events {variant}: {counts:?} of {} updates",
+                        events.len()
+                    )
+                    .into());
                 }
                 add_outcome::<S>(counts, &engine, &mut extra);
                 extra.insert("events".into(), events.len().into());
                 extra.insert("consumers".into(), threads.into());
                 extra.insert("deltas_per_pop".into(), ratio(events.len(), pops).into());
                 let rate = ratio(events.len(), 1) / elapsed.as_secs_f64();
-                out.line(&Line::Row(Row { extra, ..Row::new(Workload::Events, &variant, "1/s", rate) }))?;
+                out.line(&Line::Row(Row {
+                    extra,
+                    ..Row::new(Workload::Events, &variant, "1/s", rate)
+                }))?;
             }
         }
     }
@@ -86,7 +94,12 @@ enum Share<T> {
 
 /// Gives every producer the events of its own keys, in their order: the updates of one object are
 /// never offered out of order.
-fn partition<T>(events: &[Arc<T>], indexes: &[usize], producers: usize, burst: usize) -> Vec<Share<T>> {
+fn partition<T>(
+    events: &[Arc<T>],
+    indexes: &[usize],
+    producers: usize,
+    burst: usize,
+) -> Vec<Share<T>> {
     let mut shares = vec![Vec::new(); producers];
     for (event, index) in events.iter().zip(indexes) {
         shares[index % producers].push(event.clone());
@@ -100,7 +113,10 @@ fn partition<T>(events: &[Arc<T>], indexes: &[usize], producers: usize, burst: u
 
 /// Runs producers and consumers until all is handled: the time, the counts, and how many pops
 /// there were.
-fn drive<T: Send + Sync, E: QueueEngine<T>>(engine: &E, shares: Vec<Share<T>>) -> (Duration, Counts, usize) {
+fn drive<T: Send + Sync, E: QueueEngine<T>>(
+    engine: &E,
+    shares: Vec<Share<T>>,
+) -> (Duration, Counts, usize) {
     let threads = shares.len();
     let barrier = &Barrier::new(2 * threads + 1);
     thread::scope(|scope| {
@@ -120,8 +136,16 @@ fn drive<T: Send + Sync, E: QueueEngine<T>>(engine: &E, shares: Vec<Share<T>>) -
                 scope.spawn(move || {
                     barrier.wait();
                     match share {
-                        Share::Singly(events) => events.into_iter().for_each(|event| engine.update(event)),
-                        Share::InBursts(calls) => calls.into_iter().for_each(|burst| engine.update_burst(burst)),
+                        Share::Singly(events) => {
+                            for event in events {
+                                engine.update(event);
+                            }
+                        }
+                        Share::InBursts(calls) => {
+                            for burst in calls {
+                                engine.update_burst(burst);
+                            }
+                        }
                     }
                 })
             })

@@ -69,7 +69,9 @@ pub(super) fn run<S: Source, E: ListEngine<S::Object>>(
         if counts != (Counts { updates, ..Counts::default() }) {
             return Err(format!("memory: {counts:?} of {updates} updates").into());
         }
-        rows.extend(growths.iter().map(|(variant, bytes)| row(objects, variant, *bytes, idle, counts)));
+        rows.extend(
+            growths.iter().map(|(variant, bytes)| row(objects, variant, *bytes, idle, counts)),
+        );
     }
 
     out.progress("memory relist-peak")?;
@@ -97,7 +99,8 @@ fn apart<R: Send>(step: impl FnOnce() -> R + Send) -> R {
 /// The growth of so many keys. Of a few it may be less than none.
 #[expect(clippy::cast_precision_loss, reason = "bytes are far below 2^53")]
 fn row(objects: usize, variant: &str, bytes: u64, base: u64, counts: Counts) -> Row {
-    let mut row = Row::new(Workload::Memory, variant, "B", (bytes as f64 - base as f64) / objects as f64);
+    let mut row =
+        Row::new(Workload::Memory, variant, "B", (bytes as f64 - base as f64) / objects as f64);
     add_counts(counts, &mut row.extra);
     row
 }

@@ -14,7 +14,8 @@ const LONGEST: u64 = 3_600_000_000_000;
 /// Of each time, so many digits are kept.
 const DIGITS: u8 = 3;
 /// Where a curve has its points.
-const CURVE: [f64; 13] = [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
+const CURVE: [f64; 13] =
+    [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0];
 
 /// A quantile by its name in variants.
 pub type Quantile = (&'static str, f64);
@@ -68,7 +69,10 @@ impl Latencies {
             if *name == P50.0 {
                 extra.insert("curve".into(), self.curve());
             }
-            Row { extra, ..Row::new(workload, &format!("{prefix}{name}"), "s", self.seconds(*quantile)) }
+            Row {
+                extra,
+                ..Row::new(workload, &format!("{prefix}{name}"), "s", self.seconds(*quantile))
+            }
         };
         quantiles.iter().map(row).collect()
     }
@@ -95,7 +99,9 @@ mod tests {
         (901..=1000).for_each(|micros| slow.note(Duration::from_micros(micros)));
         all += &slow;
         assert_eq!(all.len(), 1000);
-        for (share, micros) in [(0.0, 1.0), (0.5, 500.0), (0.99, 990.0), (0.999, 999.0), (1.0, 1000.0)] {
+        for (share, micros) in
+            [(0.0, 1.0), (0.5, 500.0), (0.99, 990.0), (0.999, 999.0), (1.0, 1000.0)]
+        {
             assert!(near(all.seconds(share), micros), "{share}: {}", all.seconds(share));
         }
         slow.note(Duration::from_secs(10_000));
@@ -114,7 +120,8 @@ mod tests {
             assert_eq!(row.extra["samples"], 1000);
             assert_eq!(row.extra["largest"], rows[1].value);
         }
-        let curve: Vec<(f64, f64)> = serde_json::from_value(rows[0].extra["curve"].clone()).expect("pairs");
+        let curve: Vec<(f64, f64)> =
+            serde_json::from_value(rows[0].extra["curve"].clone()).expect("pairs");
         assert_eq!(curve.iter().map(|point| point.0).collect::<Vec<_>>(), CURVE);
         assert!(curve.is_sorted_by(|a, b| a.1 <= b.1), "{curve:?}");
         assert!(near(curve[2].1, 500.0) && near(curve[12].1, 1000.0), "{curve:?}");

@@ -21,7 +21,11 @@ pub(super) struct Lists<T>(Vec<(Workload, Vec<Arc<T>>)>);
 
 impl<T: Send + Sync> Lists<T> {
     /// Builds those that were asked for, and the initial one in any case.
-    pub fn build<S: Source<Object = T>>(args: &ChildArgs, source: &S, out: &mut Output) -> Result<Self, ChildError> {
+    pub fn build<S: Source<Object = T>>(
+        args: &ChildArgs,
+        source: &S,
+        out: &mut Output,
+    ) -> Result<Self, ChildError> {
         let mut lists = Vec::new();
         for workload in [Workload::Initial, Workload::Relist, Workload::Churn] {
             if workload == Workload::Initial || args.asks(workload) {

@@ -69,6 +69,8 @@ pub(crate) fn peak_of(process: u32) -> u64 {
 /// One field of a process's status; 0 where there is none.
 fn status_bytes(process: &str, field: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let kilobytes = status.lines().find_map(|line| line.strip_prefix(field)?.split_whitespace().next()?.parse().ok());
+    let kilobytes = status
+        .lines()
+        .find_map(|line| line.strip_prefix(field)?.split_whitespace().next()?.parse().ok());
     kilobytes.unwrap_or(0) * 1024
 }

@@ -25,7 +25,10 @@ pub(super) fn add_counts(counts: Counts, extra: &mut Map<String, Value>) {
 }
 
 /// Writes down what the store holds.
-pub(super) fn add_store<S: Source>(engine: &impl ListEngine<S::Object>, extra: &mut Map<String, Value>) {
+pub(super) fn add_store<S: Source>(
+    engine: &impl ListEngine<S::Object>,
+    extra: &mut Map<String, Value>,
+) {
     let mut digest = Digest::default();
     engine.for_each_known(|object| digest.add(&S::Meta::default(), object));
     extra.insert("store_len".into(), digest.len().into());

@@ -55,7 +55,12 @@ pub(super) fn run<S: Source, E: IndexEngine<S::Object> + QueueEngine<S::Object>>
         memory.add_to(&mut extra);
         extra.insert("calls".into(), CALLS.into());
         extra.insert("objects_per_call".into(), ratio(found, CALLS).into());
-        let rows = took.rows(Workload::Queries, &format!("{}-", index.variant), &[P50, P99_9, MAX], &extra);
+        let rows = took.rows(
+            Workload::Queries,
+            &format!("{}-", index.variant),
+            &[P50, P99_9, MAX],
+            &extra,
+        );
         rows.into_iter().try_for_each(|row| out.line(&Line::Row(row)))?;
     }
     Ok(())
@@ -68,7 +73,11 @@ fn namespace<T>(meta: &impl Meta<T>, object: &T) -> String {
 impl<E, T, M: Meta<T> + Default> Index<E, T, M> {
     /// Asks for every value that there is, and compares the answers with the list. Returns the
     /// values, and what is to be compared with other engines.
-    fn check(&self, engine: &E, list: &[Arc<T>]) -> Result<(Vec<String>, Map<String, Value>), ChildError> {
+    fn check(
+        &self,
+        engine: &E,
+        list: &[Arc<T>],
+    ) -> Result<(Vec<String>, Map<String, Value>), ChildError> {
         let (meta, mut values, mut expected) = (M::default(), BTreeSet::new(), Digest::default());
         for object in list {
             let value = (self.value)(&meta, object);
@@ -82,7 +91,11 @@ impl<E, T, M: Meta<T> + Default> Index<E, T, M> {
             }
         }
         if answers != expected {
-            return Err(format!("queries {}: found {answers:?}, the list has {expected:?}", self.variant).into());
+            return Err(format!(
+                "queries {}: found {answers:?}, the list has {expected:?}",
+                self.variant
+            )
+            .into());
         }
         let extra = Map::from_iter([
             ("values".into(), values.len().into()),

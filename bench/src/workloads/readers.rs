@@ -44,7 +44,8 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
     let objects = args.objects;
     out.progress("building lists")?;
     let built = build(source, &Plan::same(objects));
-    let keys: Vec<_> = (0..objects).map(|draw| engine.key(&built[uniform_key(draw, objects)])).collect();
+    let keys: Vec<_> =
+        (0..objects).map(|draw| engine.key(&built[uniform_key(draw, objects)])).collect();
     let lists = [E::List::from(&built), E::List::from(&build(source, &Plan::same(objects)))];
     drop(built);
     let mut counts = relist(engine, lists[0].clone());
@@ -78,14 +79,23 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
                 (told, gets)
             });
             if gets.misses > 0 {
-                return Err(format!("readers {variant}: {} gets missed a key that is always known", gets.misses).into());
+                return Err(format!(
+                    "readers {variant}: {} gets missed a key that is always known",
+                    gets.misses
+                )
+                .into());
             }
             let expected = expected::<S::Object, E>(Workload::Relist, objects);
             if let Some(told) = told.iter().find(|told| **told != expected) {
-                return Err(format!("readers {variant}: {told:?} of a relist, expected {expected:?}").into());
+                return Err(format!(
+                    "readers {variant}: {told:?} of a relist, expected {expected:?}"
+                )
+                .into());
             }
             if gets.took.len() == 0 {
-                return Err("readers: no get began in time, more --seconds or --objects are needed".into());
+                return Err(
+                    "readers: no get began in time, more --seconds or --objects are needed".into(),
+                );
             }
             let mut extra = Map::new();
             memory.add_to(&mut extra);
@@ -100,7 +110,8 @@ pub(super) fn run<S: Source, E: StoreEngine<S::Object>>(
             extra.insert("misses".into(), gets.misses.into());
             // With more threads than cores the longest get is the one whose thread was not
             // scheduled.
-            let quantiles = if readers == 1 { &[P50, P99_9, P99_99, MAX][..] } else { &[P50, P99_9, P99_99] };
+            let quantiles =
+                if readers == 1 { &[P50, P99_9, P99_99, MAX][..] } else { &[P50, P99_9, P99_99] };
             let rows = gets.took.rows(Workload::Readers, &variant, quantiles, &extra);
             rows.into_iter().try_for_each(|row| out.line(&Line::Row(row)))?;
         }

@@ -35,29 +35,44 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
     let objects = args.objects;
     out.progress("building objects")?;
     let filling = build(source, &Plan::same(objects));
-    let indexes = (0..MOST_EVENTS.min(2 * objects)).map(|event| uniform_key(event, objects)).collect();
+    let indexes =
+        (0..MOST_EVENTS.min(2 * objects)).map(|event| uniform_key(event, objects)).collect();
     let events = build(source, &Plan::events(indexes));
     for micros in WORK {
         for consumers in CONSUMERS {
-            let variant = format!("{micros}us-{consumers}-consumer{}-", if consumers > 1 { "s" } else { "" });
+            let variant =
+                format!("{micros}us-{consumers}-consumer{}-", if consumers > 1 { "s" } else { "" });
             out.progress(&format!("slow-handler {variant}"))?;
             let engine = filled(&new, &filling);
             let offered = events.clone();
 
             let memory = MemoryMark::set(args);
-            let (elapsed, counts, adds) = drive(&engine, offered, consumers, Duration::from_micros(micros));
+            let (elapsed, counts, adds) =
+                drive(&engine, offered, consumers, Duration::from_micros(micros));
 
             let mut extra = Map::new();
             memory.add_to(&mut extra);
             if counts != (Counts { updates: events.len(), ..Counts::default() }) {
-                return Err(format!("slow-handler {variant}: {counts:?} of {} updates", events.len()).into());
+                return Err(format!(
+                    "slow-handler {variant}: {counts:?} of {} updates",
+                    events.len()
+                )
+                .into());
             }
             add_outcome::<S>(counts, &engine, &mut extra);
             extra.insert("events".into(), events.len().into());
             extra.insert("consumers".into(), consumers.into());
-            let mut rows = adds.rows(Workload::SlowHandler, &format!("{variant}add-"), &[P50, P99, P99_9, MAX], &extra);
+            let mut rows = adds.rows(
+                Workload::SlowHandler,
+                &format!("{variant}add-"),
+                &[P50, P99, P99_9, MAX],
+                &extra,
+            );
             let rate = ratio(events.len(), 1) / elapsed.as_secs_f64();
-            rows.push(Row { extra, ..Row::new(Workload::SlowHandler, &format!("{variant}rate"), "1/s", rate) });
+            rows.push(Row {
+                extra,
+                ..Row::new(Workload::SlowHandler, &format!("{variant}rate"), "1/s", rate)
+            });
             rows.into_iter().try_for_each(|row| out.line(&Line::Row(row)))?;
         }
     }

@@ -84,7 +84,8 @@ pub(super) fn run<S: Source, Q: WorkEngine>(
             let variant = shape.variant(threads);
             out.progress(&format!("workqueue {variant}"))?;
             let queue = new();
-            let shares = (0..threads).map(|thread| keys.iter().skip(thread).step_by(threads).cloned().collect());
+            let shares = (0..threads)
+                .map(|thread| keys.iter().skip(thread).step_by(threads).cloned().collect());
             let shares = shares.collect();
 
             let memory = MemoryMark::set(args);
@@ -93,12 +94,17 @@ pub(super) fn run<S: Source, Q: WorkEngine>(
             let mut extra = Map::new();
             memory.add_to(&mut extra);
             if taken != all {
-                return Err(format!("workqueue {variant}: {taken:?} was taken, {all:?} was added").into());
+                return Err(
+                    format!("workqueue {variant}: {taken:?} was taken, {all:?} was added").into()
+                );
             }
             extra.insert("taken".into(), taken.keys.into());
             extra.insert("taken_digest".into(), format!("{:016x}", taken.ends).into());
             let rate = ratio(keys.len(), 1) / elapsed.as_secs_f64();
-            out.line(&Line::Row(Row { extra, ..Row::new(Workload::WorkQueue, &variant, "1/s", rate) }))?;
+            out.line(&Line::Row(Row {
+                extra,
+                ..Row::new(Workload::WorkQueue, &variant, "1/s", rate)
+            }))?;
         }
     }
     Ok(())
@@ -128,7 +134,12 @@ impl AddAssign for Taken {
 
 /// Adds each thread's share of the keys, until all are taken and done: the time, and what was
 /// taken.
-fn drive<Q: WorkEngine>(queue: &Q, shares: Vec<Vec<Key>>, shape: Shape, runtime: &Handle) -> (Duration, Taken) {
+fn drive<Q: WorkEngine>(
+    queue: &Q,
+    shares: Vec<Vec<Key>>,
+    shape: Shape,
+    runtime: &Handle,
+) -> (Duration, Taken) {
     let workers = if shape == Shape::Workers { shares.len() } else { 0 };
     let barrier = &Barrier::new(shares.len() + workers + 1);
     thread::scope(|scope| {

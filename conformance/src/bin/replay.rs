@@ -31,7 +31,10 @@ fn main() -> ExitCode {
                 println!("{mismatch}\n");
             }
             if tally.differences > 0 {
-                println!("{} answers differ from client-go's as ARCHITECTURE.md says", tally.differences);
+                println!(
+                    "{} answers differ from client-go's as ARCHITECTURE.md says",
+                    tally.differences
+                );
             }
             println!("{tally}");
             if tally.mismatches == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) }

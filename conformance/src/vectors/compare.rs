@@ -68,7 +68,13 @@ impl All {
         for (engine, (way, subject)) in &mut self.engines {
             let got = answer(&mut **subject, op);
             if got != want {
-                return Err(Box::new(Difference { engine: *engine, way, op: op.clone(), want, got }));
+                return Err(Box::new(Difference {
+                    engine: *engine,
+                    way,
+                    op: op.clone(),
+                    want,
+                    got,
+                }));
             }
         }
         Ok(want)

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use deltafifo::{BoxError, Delta, DeltaFifo, DeltaObject, Deltas, Indexer, KeyError, KeyFunc, KeySource, Popped};
+use deltafifo::{
+    BoxError, Delta, DeltaFifo, DeltaObject, Deltas, Indexer, KeyError, KeyFunc, KeySource, Popped,
+};
 
 use super::known::KnownSet;
 use super::subject::{ObjMeta, Subject, methods_of_the_queue};
@@ -35,7 +37,14 @@ impl FifoSubject {
         } else {
             let known = Arc::new(KnownSet::new(&config.known_objects)?);
             let builder = DeltaFifo::builder(keys).known_objects(known.clone());
-            (builder, if config.known == KnownKind::Store { Applied::Beside(known) } else { Applied::Nothing })
+            (
+                builder,
+                if config.known == KnownKind::Store {
+                    Applied::Beside(known)
+                } else {
+                    Applied::Nothing
+                },
+            )
         };
         if let Some(transform) = config.transform.clone() {
             builder = builder.transformer(move |object| transform.apply(object));
@@ -46,7 +55,9 @@ impl FifoSubject {
 
     fn apply(&self, mut item: Popped<'_, Obj, ObjMeta>) -> Outcome {
         match &self.applied {
-            Applied::FusedStore => return item.apply(|_| {}).map_or(Outcome::Error, |()| Outcome::Ok),
+            Applied::FusedStore => {
+                return item.apply(|_| {}).map_or(Outcome::Error, |()| Outcome::Ok);
+            }
             Applied::Beside(known) => known.apply(item.key(), item.deltas()),
             Applied::Nothing => {}
         }

@@ -18,7 +18,8 @@ mod subject;
 
 pub use compare::{Difference, compare};
 pub use model::{
-    Action, Answer, Case, Config, Item, KnownKind, Listed, Obj, Op, Outcome, RecordedDelta, Step, Tombstone, Transform,
+    Action, Answer, Case, Config, Item, KnownKind, Listed, Obj, Op, Outcome, RecordedDelta, Step,
+    Tombstone, Transform,
 };
 pub use read::{Cases, ReadError, cases, read};
 pub use runner::{Mismatch, Tally};

@@ -75,8 +75,12 @@ impl Transform {
     /// When the case wants it to fail.
     pub fn apply(&self, object: Arc<Obj>) -> Result<Arc<Obj>, BoxError> {
         match self {
-            Transform::Tag => Ok(Arc::new(Obj { tag: format!("{}t", object.tag), ..Obj::clone(&object) })),
-            Transform::Fail(name) if *name == object.name => Err(format!("no objects named {name}").into()),
+            Transform::Tag => {
+                Ok(Arc::new(Obj { tag: format!("{}t", object.tag), ..Obj::clone(&object) }))
+            }
+            Transform::Fail(name) if *name == object.name => {
+                Err(format!("no objects named {name}").into())
+            }
             Transform::Fail(_) => Ok(object),
         }
     }
@@ -227,9 +231,11 @@ impl From<&Item> for DeltaObject<Obj> {
         match item {
             Item::Obj(obj) => Arc::new(obj.clone()).into(),
             Item::Unkeyable(_) => Arc::new(Obj::unkeyable()).into(),
-            Item::Tombstone(Tombstone { key, obj }) => {
-                DeletedFinalStateUnknown { key: key.as_str().into(), obj: obj.clone().map(Arc::new) }.into()
+            Item::Tombstone(Tombstone { key, obj }) => DeletedFinalStateUnknown {
+                key: key.as_str().into(),
+                obj: obj.clone().map(Arc::new),
             }
+            .into(),
         }
     }
 }

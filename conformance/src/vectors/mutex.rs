@@ -54,7 +54,8 @@ impl Subject for MutexSubject {
     fn pop(&mut self, action: Action) -> Answer {
         let mut taken = None;
         let handler = |item: &Popped<Obj>| {
-            taken = Some((item.deltas().iter().map(Into::into).collect(), item.is_in_initial_list()));
+            taken =
+                Some((item.deltas().iter().map(Into::into).collect(), item.is_in_initial_list()));
             match action {
                 Action::Apply => {
                     self.apply(item);
@@ -67,7 +68,11 @@ impl Subject for MutexSubject {
             }
         };
         // Only an open queue can make a pop wait.
-        let popped = if self.fifo.is_closed() { Some(self.fifo.pop(handler)) } else { self.fifo.try_pop(handler) };
+        let popped = if self.fifo.is_closed() {
+            Some(self.fifo.pop(handler))
+        } else {
+            self.fifo.try_pop(handler)
+        };
         let result = match popped {
             None => Outcome::Empty,
             Some(Ok(())) => Outcome::Ok,
@@ -76,7 +81,9 @@ impl Subject for MutexSubject {
         };
         match taken {
             None => Answer::Result { result },
-            Some((deltas, is_in_initial_list)) => Answer::Popped { deltas, is_in_initial_list, result },
+            Some((deltas, is_in_initial_list)) => {
+                Answer::Popped { deltas, is_in_initial_list, result }
+            }
         }
     }
 }

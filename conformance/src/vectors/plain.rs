@@ -20,7 +20,11 @@ impl PlainSubject {
         // Only to refuse what the others refuse.
         KnownSet::new(&config.known_objects)?;
         let known = config.known_objects.iter().cloned().map(Arc::new).collect();
-        let mut model = Model::new(key_of, (config.known != KnownKind::None).then_some(known), config.emit_replaced);
+        let mut model = Model::new(
+            key_of,
+            (config.known != KnownKind::None).then_some(known),
+            config.emit_replaced,
+        );
         if let Some(transform) = config.transform.clone() {
             model = model.transformer(move |object| transform.apply(object));
         }
@@ -32,7 +36,11 @@ fn key_of(object: &Obj) -> Option<String> {
     if object.name.is_empty() {
         return None;
     }
-    Some(if object.ns.is_empty() { object.name.clone() } else { format!("{}/{}", object.ns, object.name) })
+    Some(if object.ns.is_empty() {
+        object.name.clone()
+    } else {
+        format!("{}/{}", object.ns, object.name)
+    })
 }
 
 impl Subject for PlainSubject {
@@ -40,7 +48,9 @@ impl Subject for PlainSubject {
 
     fn pop(&mut self, action: Action) -> Answer {
         let Some(taken) = self.model.pop() else {
-            return Answer::Result { result: if self.model.is_closed() { Outcome::Closed } else { Outcome::Empty } };
+            return Answer::Result {
+                result: if self.model.is_closed() { Outcome::Closed } else { Outcome::Empty },
+            };
         };
         let deltas = taken.deltas.iter().map(Into::into).collect();
         let is_in_initial_list = taken.is_in_initial_list;

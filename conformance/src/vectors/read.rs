@@ -58,7 +58,8 @@ pub enum ReadError {
 /// # Errors
 /// When it cannot be opened; each case, when it cannot be read.
 pub fn read(path: &Path) -> Result<Cases<'static>, ReadError> {
-    let file = File::open(path).map_err(|source| ReadError::Open { path: path.to_owned(), source })?;
+    let file =
+        File::open(path).map_err(|source| ReadError::Open { path: path.to_owned(), source })?;
     cases(path, file)
 }
 
@@ -68,7 +69,10 @@ pub fn read(path: &Path) -> Result<Cases<'static>, ReadError> {
 /// When nothing can be read; each case, when it cannot be read.
 pub fn cases<'f>(path: &Path, file: impl Read + 'f) -> Result<Cases<'f>, ReadError> {
     let mut file = BufReader::new(file);
-    let packed = file.fill_buf().map_err(|source| ReadError::Open { path: path.to_owned(), source })?.starts_with(GZIP);
+    let packed = file
+        .fill_buf()
+        .map_err(|source| ReadError::Open { path: path.to_owned(), source })?
+        .starts_with(GZIP);
     let text: Box<dyn BufRead + 'f> =
         if packed { Box::new(BufReader::new(MultiGzDecoder::new(file))) } else { Box::new(file) };
     Ok(Cases { path: path.to_owned(), text, line: 0, found: false, over: false })
@@ -117,9 +121,11 @@ impl Iterator for Cases<'_> {
         }
         let (path, line) = (self.path.clone(), self.next_line());
         let case = match line {
-            Ok(Some(text)) => {
-                serde_json::from_str(&text).map_err(|source| ReadError::Parse { path, line: self.line, source })
-            }
+            Ok(Some(text)) => serde_json::from_str(&text).map_err(|source| ReadError::Parse {
+                path,
+                line: self.line,
+                source,
+            }),
             Ok(None) if self.found => return None,
             Ok(None) => Err(ReadError::Empty { path }),
             Err(source) => Err(ReadError::Read { path, line: self.line, source }),

@@ -37,7 +37,10 @@ impl fmt::Display for Mismatch {
         write!(f, "  op   {op}\n  want {want}\n  got  {}", self.got)?;
         if let Some(ours) = &self.ours {
             let ours = serde_json::to_string(ours).map_err(|_| fmt::Error)?;
-            write!(f, "\n  ours {ours}, documented as a difference: the answer must have this instead")?;
+            write!(
+                f,
+                "\n  ours {ours}, documented as a difference: the answer must have this instead"
+            )?;
         }
         Ok(())
     }
@@ -83,7 +86,15 @@ impl Tally {
         self.mismatches += 1;
         if self.first.len() < KEPT {
             let Step { op, want, ours } = step.clone();
-            self.first.push(Mismatch { case: case.name.clone(), step: number, way, op, want, ours, got });
+            self.first.push(Mismatch {
+                case: case.name.clone(),
+                step: number,
+                way,
+                op,
+                want,
+                ours,
+                got,
+            });
         }
     }
 }
@@ -103,7 +114,9 @@ pub(super) fn answer(subject: &mut dyn Subject, op: &Op) -> Answer {
         Op::Replace { list } => subject.replace(list.iter().map(Into::into).collect()),
         Op::Resync => subject.resync(),
         Op::Close => subject.close(),
-        Op::AddIfNotPresent { deltas } => subject.add_if_not_present(deltas.iter().map(Delta::from).collect()),
+        Op::AddIfNotPresent { deltas } => {
+            subject.add_if_not_present(deltas.iter().map(Delta::from).collect())
+        }
         Op::HasSynced => return Answer::Value { value: subject.has_synced() },
         Op::IsClosed => return Answer::Value { value: subject.is_closed() },
         Op::ListKeys => return keys(subject),

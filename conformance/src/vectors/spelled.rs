@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use deltafifo::DeltaType;
 use deltafifo_oracle::{self as oracle, KEYS, Known, Place, Setup, TransformKind, Verdict};
 
-use super::{Action, Case, Config, Item, KnownKind, Listed, Obj, Op, RecordedDelta, Tombstone, Transform};
+use super::{
+    Action, Case, Config, Item, KnownKind, Listed, Obj, Op, RecordedDelta, Tombstone, Transform,
+};
 
 /// What of `ops` one consumer can do on every engine: what needs several handlers, batches, and
 /// relists in pieces are left out.
@@ -45,9 +47,9 @@ fn serial_op(op: &oracle::Op, next: &mut impl FnMut() -> u64) -> Option<Op> {
             Op::Replace { list: places.iter().map(|&place| listed(place, next())).collect() }
         }
         oracle::Op::Resync => Op::Resync,
-        oracle::Op::AddIfNotPresent(place, kinds) => {
-            Op::AddIfNotPresent { deltas: kinds.iter().map(|&kind| delta(*place, kind, next())).collect() }
-        }
+        oracle::Op::AddIfNotPresent(place, kinds) => Op::AddIfNotPresent {
+            deltas: kinds.iter().map(|&kind| delta(*place, kind, next())).collect(),
+        },
         oracle::Op::Close => Op::Close,
         oracle::Op::Pop(verdict) => Op::Pop {
             action: match verdict {
@@ -75,15 +77,25 @@ fn key(place: Place) -> String {
 
 fn object(place: Place, n: u64) -> Obj {
     let object = place.object(n);
-    Obj { ns: object.ns.clone(), name: object.name.clone(), rv: object.version.clone(), tag: String::new() }
+    Obj {
+        ns: object.ns.clone(),
+        name: object.name.clone(),
+        rv: object.version.clone(),
+        tag: String::new(),
+    }
 }
 
 fn listed(place: Place, n: u64) -> Listed {
     if place == Place::NAMELESS { Listed::Unkeyable(true) } else { Listed::Obj(object(place, n)) }
 }
 
-const KINDS: [DeltaType; 5] =
-    [DeltaType::Added, DeltaType::Updated, DeltaType::Deleted, DeltaType::Replaced, DeltaType::Sync];
+const KINDS: [DeltaType; 5] = [
+    DeltaType::Added,
+    DeltaType::Updated,
+    DeltaType::Deleted,
+    DeltaType::Replaced,
+    DeltaType::Sync,
+];
 
 fn delta(place: Place, kind: u8, n: u64) -> RecordedDelta {
     let object = object(place, n);
@@ -101,7 +113,8 @@ fn delta(place: Place, kind: u8, n: u64) -> RecordedDelta {
 #[must_use]
 pub fn spell(case: &Case) -> (Setup, Vec<oracle::Op>) {
     let mut places = Places::default();
-    let known_places = case.config.known_objects.iter().fold(0, |bits, object| bits | 1 << places.of(object).0);
+    let known_places =
+        case.config.known_objects.iter().fold(0, |bits, object| bits | 1 << places.of(object).0);
     let ops = case.steps.iter().filter_map(|step| places.op(&step.op)).collect();
     let setup = Setup {
         known: match case.config.known {
@@ -113,7 +126,9 @@ pub fn spell(case: &Case) -> (Setup, Vec<oracle::Op>) {
         transform: match &case.config.transform {
             None => TransformKind::None,
             Some(Transform::Tag) => TransformKind::Tag,
-            Some(Transform::Fail(name)) => places.named(name).map_or(TransformKind::None, TransformKind::Fail),
+            Some(Transform::Fail(name)) => {
+                places.named(name).map_or(TransformKind::None, TransformKind::Fail)
+            }
         },
         known_places,
         skip_unchanged: false,
@@ -135,7 +150,11 @@ impl Places {
     }
 
     fn of(&mut self, object: &Obj) -> Place {
-        if object.name.is_empty() { Place::NAMELESS } else { self.at(&format!("{}/{}", object.ns, object.name)) }
+        if object.name.is_empty() {
+            Place::NAMELESS
+        } else {
+            self.at(&format!("{}/{}", object.ns, object.name))
+        }
     }
 
     fn named(&self, name: &str) -> Option<Place> {
@@ -163,7 +182,9 @@ impl Places {
                 oracle::Op::DeleteTombstone(self.tombstone(tombstone), tombstone.obj.is_some())
             }
             Op::Delete { item: Item::Unkeyable(_) } => oracle::Op::Delete(Place::NAMELESS),
-            Op::Replace { list } => oracle::Op::Replace(list.iter().map(|item| self.listed(item)).collect()),
+            Op::Replace { list } => {
+                oracle::Op::Replace(list.iter().map(|item| self.listed(item)).collect())
+            }
             Op::Resync => oracle::Op::Resync,
             Op::Close => oracle::Op::Close,
             Op::AddIfNotPresent { deltas } => {
@@ -181,7 +202,12 @@ impl Places {
                 Action::Requeue => Verdict::Requeue,
                 Action::RequeueErr => Verdict::FailAndRetry,
             }),
-            Op::HasSynced | Op::IsClosed | Op::ListKeys | Op::List | Op::GetByKey { .. } | Op::Get { .. } => {
+            Op::HasSynced
+            | Op::IsClosed
+            | Op::ListKeys
+            | Op::List
+            | Op::GetByKey { .. }
+            | Op::Get { .. } => {
                 return None;
             }
         })

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use deltafifo::{BoxError, Delta, DeltaObject, Deltas, KeyError, KeySource, Meta, OfferError, RelistError};
+use deltafifo::{
+    BoxError, Delta, DeltaObject, Deltas, KeyError, KeySource, Meta, OfferError, RelistError,
+};
 
 use super::{
-    Action, Answer, Config, KnownKind, Obj, Outcome, deltafifo::FifoSubject, mutex::MutexSubject, plain::PlainSubject,
+    Action, Answer, Config, KnownKind, Obj, Outcome, deltafifo::FifoSubject, mutex::MutexSubject,
+    plain::PlainSubject,
 };
 
 /// A queue under test: one method for each operation of the vectors.

@@ -106,7 +106,9 @@ impl<E: Entry> Bucket<E> {
 
 impl<E> Drop for Buckets<E> {
     fn drop(&mut self) {
-        release(self.buckets.iter_mut().flat_map(|bucket| &mut bucket.entries).filter_map(Option::take));
+        release(
+            self.buckets.iter_mut().flat_map(|bucket| &mut bucket.entries).filter_map(Option::take),
+        );
     }
 }
 
@@ -448,7 +450,9 @@ mod tests {
     #[test]
     fn walk_visits_entries_that_stay_once_although_the_map_grows_and_shrinks() {
         let (mut grew, mut shrank) = (0, 0);
-        for (seed, hash) in (1..=if cfg!(miri) { 2 } else { 200 }).zip([spread, few_bits].into_iter().cycle()) {
+        for (seed, hash) in
+            (1..=if cfg!(miri) { 2 } else { 200 }).zip([spread, few_bits].into_iter().cycle())
+        {
             let mut numbers = Numbers::new(hash);
             let mut state = seed;
             let stay = random(&mut state) % 200;
@@ -485,7 +489,10 @@ mod tests {
                 }
                 grew += u32::from(numbers.map.buckets.len() > before);
             }
-            assert!((0..stay).all(|number| visits.get(&number) == Some(&1)), "seed {seed}: {visits:?}");
+            assert!(
+                (0..stay).all(|number| visits.get(&number) == Some(&1)),
+                "seed {seed}: {visits:?}"
+            );
         }
         assert!(cfg!(miri) || grew > 50 && shrank > 50, "grew {grew} times, shrank {shrank} times");
     }

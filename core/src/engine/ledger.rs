@@ -86,7 +86,9 @@ impl Ledger {
     fn span(&mut self, epoch: Epoch) -> &mut Span {
         let place = usize::try_from(epoch.get() - self.oldest.get()).ok();
         let span = place.and_then(|place| self.epochs.get_mut(place));
-        span.unwrap_or_else(|| unreachable!("a held epoch is incomplete, and no offer belongs to a future epoch"))
+        span.unwrap_or_else(|| {
+            unreachable!("a held epoch is incomplete, and no offer belongs to a future epoch")
+        })
     }
 
     /// Ends the open epoch. The caller adds the marker to every lane of the queue.
@@ -220,7 +222,11 @@ mod tests {
         for offered in [1, 2, half - 2, half - 1, half + 1, 5 * half - 1, 5 * half + 1] {
             let since = Since::of(epoch(offered)).unwrap();
             for later in [0, 1, 2, 3, half - 1] {
-                assert_eq!(since.epoch(epoch(offered + later)), Some(epoch(offered)), "{later} after {offered}");
+                assert_eq!(
+                    since.epoch(epoch(offered + later)),
+                    Some(epoch(offered)),
+                    "{later} after {offered}"
+                );
             }
         }
         assert_eq!([half, 5 * half].map(|offered| Since::of(epoch(offered))), [None, None]);

@@ -37,7 +37,12 @@ impl<T> Shard<T> {
     }
 
     /// Adds a slot that is not in the map. `rehash` returns the hash of a slot when the map grows.
-    pub(crate) fn insert(&mut self, hash: u64, slot: SlotOwner<T>, rehash: impl Fn(&Slot<T>) -> u64) -> Place {
+    pub(crate) fn insert(
+        &mut self,
+        hash: u64,
+        slot: SlotOwner<T>,
+        rehash: impl Fn(&Slot<T>) -> u64,
+    ) -> Place {
         self.slots.insert(hash, slot, |slot| rehash(slot))
     }
 

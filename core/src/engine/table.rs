@@ -57,9 +57,9 @@ impl<T> Table<T> {
 
     /// Finds the slot of `key`, or creates one. The shard must be that of the hash.
     pub(crate) fn find_or_insert(&self, shard: &mut Shard<T>, hash: u64, key: &str) -> Place {
-        shard
-            .place_of(hash, key.as_bytes())
-            .unwrap_or_else(|| shard.insert(hash, SlotOwner::new(key), |slot| self.hash(slot.key().as_bytes())))
+        shard.place_of(hash, key.as_bytes()).unwrap_or_else(|| {
+            shard.insert(hash, SlotOwner::new(key), |slot| self.hash(slot.key().as_bytes()))
+        })
     }
 
     /// Makes a step of a walk over a shard, which is held shared for the step: see

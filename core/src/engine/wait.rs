@@ -77,7 +77,11 @@ pub(crate) async fn wait_async<R>(event: &Event, mut check: impl FnMut() -> Opti
 }
 
 /// Waits until `done` is true. Returns an error if `closed` becomes true first.
-pub(crate) fn wait_until(event: &Event, done: impl Fn() -> bool, closed: impl Fn() -> bool) -> Result<(), Closed> {
+pub(crate) fn wait_until(
+    event: &Event,
+    done: impl Fn() -> bool,
+    closed: impl Fn() -> bool,
+) -> Result<(), Closed> {
     wait(event, || done_or_closed(&done, &closed))
 }
 
@@ -90,6 +94,9 @@ pub(crate) async fn wait_until_async(
     wait_async(event, || done_or_closed(&done, &closed)).await
 }
 
-fn done_or_closed(done: impl Fn() -> bool, closed: impl Fn() -> bool) -> Option<Result<(), Closed>> {
+fn done_or_closed(
+    done: impl Fn() -> bool,
+    closed: impl Fn() -> bool,
+) -> Option<Result<(), Closed>> {
     if done() { Some(Ok(())) } else { closed().then_some(Err(Closed)) }
 }

@@ -107,8 +107,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Takes the pending deltas of `slot`, with the hold of its place in the queue, or with its
     /// own hold if it was parked.
     #[cold]
-    pub(super) fn take_held<'f>(&'f self, slot: QueuedSlot<T>, place: Held<'f, T, M>) -> (Popped<'f, T, M>, usize) {
-        let held = self.queue.unpark(&slot).map_or(place, |epoch| Arc::new(Hold { fifo: self, epoch }));
+    pub(super) fn take_held<'f>(
+        &'f self,
+        slot: QueuedSlot<T>,
+        place: Held<'f, T, M>,
+    ) -> (Popped<'f, T, M>, usize) {
+        let held =
+            self.queue.unpark(&slot).map_or(place, |epoch| Arc::new(Hold { fifo: self, epoch }));
         let held = mutant!(HandlersHoldNothing => None; Some(held));
         let (mut popped, weight) = self.take(slot);
         popped.held = held;
@@ -198,8 +203,13 @@ impl<T, M> DeltaFifo<T, M> {
 
     /// Queues a run of slots that were pushed while the caller has a hold on `since`.
     pub(super) fn push_run(&self, lane: Lane, run: Vec<Ticket<T>>, since: Option<Epoch>) {
-        let (Err(run), Some(since)) = (self.queue.push_run_since(lane, run, since), since) else { return };
-        self.queue.push_run(lane, run.into_iter().filter_map(|ticket| self.park(ticket, since)).collect());
+        let (Err(run), Some(since)) = (self.queue.push_run_since(lane, run, since), since) else {
+            return;
+        };
+        self.queue.push_run(
+            lane,
+            run.into_iter().filter_map(|ticket| self.park(ticket, since)).collect(),
+        );
     }
 }
 

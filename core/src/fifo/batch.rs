@@ -43,7 +43,16 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             slot.prefetch();
         }
         let depth = self.pending_deltas();
-        Some(Batch { fifo: self, slots, held, marks: None, weight: 0, started: Started::now(), depth, first })
+        Some(Batch {
+            fifo: self,
+            slots,
+            held,
+            marks: None,
+            weight: 0,
+            started: Started::now(),
+            depth,
+            first,
+        })
     }
 
     /// Waits for keys and takes up to `max` of them. A future that is dropped takes nothing.
@@ -192,7 +201,9 @@ impl<'f, T: Send + Sync, M: Meta<T>> Batch<'f, T, M> {
         self.weight += weight;
         let marked = popped.is_marked();
         if marked {
-            popped.settle_with(self.marks.get_or_insert_with(|| Arc::new(Marks::new(&self.fifo.initial))));
+            popped.settle_with(
+                self.marks.get_or_insert_with(|| Arc::new(Marks::new(&self.fifo.initial))),
+            );
         }
         if !marked || mutant!(BatchKeepsItsMarks => false; self.slots.is_empty()) {
             self.marks = None;

@@ -16,7 +16,9 @@
 
 use crossbeam::utils::CachePadded;
 
-use crate::engine::sync::{AtomicI64, AtomicU8, AtomicUsize, Event, IntoNotification, Ordering, mutant};
+use crate::engine::sync::{
+    AtomicI64, AtomicU8, AtomicUsize, Event, IntoNotification, Ordering, mutant,
+};
 use crate::engine::wait::{wait_until, wait_until_async};
 use crate::error::Closed;
 

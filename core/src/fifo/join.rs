@@ -119,13 +119,18 @@ impl<T: Send + Sync, M: Meta<T>> Drop for Unpublished<'_, T, M> {
 }
 
 impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
-    pub(super) fn join(&self, join: &Join<'_>, page: Vec<Arc<T>>) -> Result<Vec<Refused>, RelistError> {
+    pub(super) fn join(
+        &self,
+        join: &Join<'_>,
+        page: Vec<Arc<T>>,
+    ) -> Result<Vec<Refused>, RelistError> {
         let (threads, longest_stride) = self.scale_of(page.len());
         let size = PIECE.min(page.len().div_ceil(threads));
         let mut pieces: Vec<_> = (0..threads).map(|_| Piece::new(size, threads)).collect();
         // Dropped after the shares, which queue what is left in them.
         let mut held;
-        let mut shares: Vec<_> = (0..threads).map(|_| Share::new(self, join.lane(), size)).collect();
+        let mut shares: Vec<_> =
+            (0..threads).map(|_| Share::new(self, join.lane(), size)).collect();
         let mut in_order = Vec::new();
         let mut rest = Rest(page.into_iter());
         let mut done = 0;
@@ -135,12 +140,20 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let each = stride.div_ceil(threads);
             for (number, piece) in pieces.iter_mut().enumerate() {
                 piece.first = number * each;
-                piece.objects.extend(rest.0.by_ref().take(each.min(stride.saturating_sub(piece.first))));
+                piece
+                    .objects
+                    .extend(rest.0.by_ref().take(each.min(stride.saturating_sub(piece.first))));
             }
-            on_threads(pieces.iter_mut().collect(), |piece: &mut Piece<T>| self.key_piece(join, piece));
+            on_threads(pieces.iter_mut().collect(), |piece: &mut Piece<T>| {
+                self.key_piece(join, piece);
+            });
 
-            let refused: Vec<_> = pieces.iter_mut().flat_map(|piece| std::mem::take(&mut piece.refused)).collect();
-            let end = refused.first().filter(|_| join.stops_at_refused).map_or(stride, |(index, _)| *index);
+            let refused: Vec<_> =
+                pieces.iter_mut().flat_map(|piece| std::mem::take(&mut piece.refused)).collect();
+            let end = refused
+                .first()
+                .filter(|_| join.stops_at_refused)
+                .map_or(stride, |(index, _)| *index);
             held = self.hold();
             let since = held.as_ref().map(Hold::epoch);
             for (number, share) in shares.iter_mut().enumerate() {
@@ -206,7 +219,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             }
             let at = arena.len();
             let keyed = keys.write(&object, arena).map_err(OfferError::from);
-            let object = match keyed.and_then(|()| self.transform(&arena.as_bytes()[at..], object)) {
+            let object = match keyed.and_then(|()| self.transform(&arena.as_bytes()[at..], object))
+            {
                 Ok(object) => object,
                 Err(error) => {
                     let has_key = matches!(error, OfferError::Transform { .. });
@@ -248,11 +262,17 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let Share { entries, order, queued } = share;
         for (entries, arena) in entries.iter_mut().zip(arenas) {
             sort_by_shard(entries, order);
-            let shard_at = |place: u32, entries: &[Entry<T>]| Table::<T>::shard_of(entries[place as usize].hash);
+            let shard_at = |place: u32, entries: &[Entry<T>]| {
+                Table::<T>::shard_of(entries[place as usize].hash)
+            };
             let mut rest = order.as_slice();
             while let Some(&first) = rest.first() {
                 let number = shard_at(first, entries);
-                let size = rest.iter().take(GROUP).take_while(|&&place| shard_at(place, entries) == number).count();
+                let size = rest
+                    .iter()
+                    .take(GROUP)
+                    .take_while(|&&place| shard_at(place, entries) == number)
+                    .count();
                 let (group, after) = rest.split_at(size);
                 rest = after;
                 self.join_group(join, entries, group, arena, &mut queued.slots);
@@ -281,7 +301,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let lists = matches!(self.known, Known::Elsewhere { .. });
         let Some(&first) = group.first() else { return };
         let lock = table.shard(entries[first as usize].hash);
-        let (lane, since, mut absent, mut joins) = (join.lane(), self.queue.now(), Vec::new(), false);
+        let (lane, since, mut absent, mut joins) =
+            (join.lane(), self.queue.now(), Vec::new(), false);
         // Counted before the push, so that the gauge is never below what is queued. (Marks have no
         // effect before the commit.)
         self.counted(objects_left(entries, group), join.marks);
@@ -373,7 +394,13 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// equal version. The versions are compared with no lock held. An unchanged object stays in
     /// its entry until the next stride, so it is freed in list order, in which it was allocated:
     /// freeing shard by shard costs twice as much.
-    fn skip_unchanged(&self, join: &Join<'_>, entries: &[Entry<T>], group: &[u32], arena: &str) -> Vec<u32> {
+    fn skip_unchanged(
+        &self,
+        join: &Join<'_>,
+        entries: &[Entry<T>],
+        group: &[u32],
+        arena: &str,
+    ) -> Vec<u32> {
         let Some(&first) = group.first() else { return Vec::new() };
         let shard = self.core.table.shard(entries[first as usize].hash).read();
         bring_first_near(&shard, entries, group, arena);
@@ -406,7 +433,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let entry = &entries[number as usize];
             // If a key is listed twice and the first object is changed, the key is about to be
             // pending.
-            let is_listed_changed = || changed.iter().any(|&other: &u32| entries[other as usize].hash == entry.hash);
+            let is_listed_changed =
+                || changed.iter().any(|&other: &u32| entries[other as usize].hash == entry.hash);
             if !self.is_unchanged(look, || entry.version(arena)) || is_listed_changed() {
                 changed.push(number);
             }
@@ -450,7 +478,9 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 fn clear_near<T>(entries: &mut Vec<Entry<T>>) {
     let mut place = 0;
     release(std::iter::from_fn(|| {
-        if let Some(object) = entries.get(place + OBJECT_AHEAD).and_then(|ahead| ahead.object.as_ref()) {
+        if let Some(object) =
+            entries.get(place + OBJECT_AHEAD).and_then(|ahead| ahead.object.as_ref())
+        {
             prefetch(Arc::as_ptr(object));
         }
         let entry = entries.get_mut(place)?;
@@ -549,9 +579,17 @@ impl<T> Piece<T> {
     /// Reserves room for `size` objects here, on the caller's thread: other threads live for one
     /// step only, and would allocate from fresh memory.
     fn new(size: usize, threads: usize) -> Self {
-        let entries = (0..threads).map(|_| OneByOne(Vec::with_capacity(with_slack(size / threads)))).collect();
+        let entries = (0..threads)
+            .map(|_| OneByOne(Vec::with_capacity(with_slack(size / threads))))
+            .collect();
         let arena = String::with_capacity(size * USUAL_KEY);
-        Self { objects: OneByOne(Vec::with_capacity(size)), first: 0, arena, entries, refused: Vec::new() }
+        Self {
+            objects: OneByOne(Vec::with_capacity(size)),
+            first: 0,
+            arena,
+            entries,
+            refused: Vec::new(),
+        }
     }
 }
 
@@ -571,7 +609,8 @@ fn with_slack(size: usize) -> usize {
 /// Converts a number of a stride, which fits in 32 bits: a stride is bounded, and so is the memory
 /// of its keys.
 fn narrow(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or_else(|_| unreachable!("a stride has fewer than 2^32 bytes of keys"))
+    u32::try_from(number)
+        .unwrap_or_else(|_| unreachable!("a stride has fewer than 2^32 bytes of keys"))
 }
 
 /// Runs `work` on every item. Each item has a thread of its own, except the last, which the caller
@@ -582,15 +621,18 @@ pub(super) fn on_threads<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R 
         return items.into_iter().map(work).collect();
     }
     let work = &work;
-    let items: Vec<_> = items.into_iter().map(|item| crate::engine::sync::Mutex::new(Some(item))).collect();
+    let items: Vec<_> =
+        items.into_iter().map(|item| crate::engine::sync::Mutex::new(Some(item))).collect();
     let run = |item: &crate::engine::sync::Mutex<Option<I>>| {
         let item = item.lock().take();
         item.map(work)
     };
     thread::scope(|scope| {
         let (mine, others) = items.split_last().unwrap_or_else(|| unreachable!("there are items"));
-        let started: Vec<_> =
-            others.iter().map(|item| thread::Builder::new().spawn_scoped(scope, move || run(item))).collect();
+        let started: Vec<_> = others
+            .iter()
+            .map(|item| thread::Builder::new().spawn_scoped(scope, move || run(item)))
+            .collect();
         let last = run(mine);
         let mut results = Vec::with_capacity(items.len());
         for (thread, item) in started.into_iter().zip(others) {

@@ -271,7 +271,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     /// store.
     pub fn known_objects(mut self, objects: Arc<dyn KnownObjects<T>>) -> Self {
         if !matches!(self.fifo.known, Known::Fused) {
-            self.fifo.known = Known::Elsewhere { objects: UserCode::new(objects), listed: Listed::new() };
+            self.fifo.known =
+                Known::Elsewhere { objects: UserCode::new(objects), listed: Listed::new() };
         }
         self
     }
@@ -290,7 +291,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifoBuilder<T, M> {
     /// Sets whether a relist queues `Replaced` (the default) or `Sync` (client-go
     /// `EmitDeltaTypeReplaced`).
     pub fn emit_replaced(mut self, emit: bool) -> Self {
-        self.fifo.replaced_as = if emit { crate::DeltaType::Replaced } else { crate::DeltaType::Sync };
+        self.fifo.replaced_as =
+            if emit { crate::DeltaType::Replaced } else { crate::DeltaType::Sync };
         self
     }
 

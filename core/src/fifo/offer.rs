@@ -65,7 +65,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Returns the pending deletion of `object`, which has this key. `None` if it cannot have an
     /// effect.
-    fn deletion(&self, object: DeltaObject<T>, key: &[u8]) -> Result<Option<Pending<T>>, OfferError> {
+    fn deletion(
+        &self,
+        object: DeltaObject<T>,
+        key: &[u8],
+    ) -> Result<Option<Pending<T>>, OfferError> {
         Ok(Some(Pending::new(match object {
             DeltaObject::Object(object) => {
                 if self.transform.is_some() && !self.may_exist(key) {
@@ -108,7 +112,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         }
         if missing != Missing::Ignore || shard.find(hash, &key).is_some() {
             self.initial.marked(usize::from(marks));
-            self.push_or_insert(shard, hash, &key, deletion.initial(marks), Rule::IfExists, missing);
+            self.push_or_insert(
+                shard,
+                hash,
+                &key,
+                deletion.initial(marks),
+                Rule::IfExists,
+                missing,
+            );
         }
         done
     }

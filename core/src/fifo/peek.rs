@@ -56,10 +56,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         let mut found = Vec::new();
         for shard in self.core.table.shards() {
             let shard = shard.write();
-            let copies: Vec<_> =
-                shard.slots_near().filter_map(|slot| Some((slot.key().to_owned(), Copied::of(slot)?))).collect();
+            let copies: Vec<_> = shard
+                .slots_near()
+                .filter_map(|slot| Some((slot.key().to_owned(), Copied::of(slot)?)))
+                .collect();
             drop(shard);
-            found.extend(copies.into_iter().filter_map(|(key, copied)| what(&key, copied.resolve(&key)?)));
+            found.extend(
+                copies.into_iter().filter_map(|(key, copied)| what(&key, copied.resolve(&key)?)),
+            );
         }
         found
     }
@@ -87,7 +91,8 @@ impl<T> Copied<T> {
     fn resolve(self, key: &str) -> Option<Deltas<T>> {
         let mut list: Vec<Pending<T>> = Vec::with_capacity(self.list.len());
         for pending in self.list {
-            if list.is_empty() || !matches!(pending.undecided, Some(Rule::IfIdle | Rule::IfAbsent)) {
+            if list.is_empty() || !matches!(pending.undecided, Some(Rule::IfIdle | Rule::IfAbsent))
+            {
                 list.push(pending);
             }
         }

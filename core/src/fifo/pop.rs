@@ -93,7 +93,10 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(source)) => Err(ProcessError::Handler { key: popped.key().to_owned(), source }),
             Err(panic) => {
-                let error = ProcessError::Panicked { key: popped.key().to_owned(), message: panic_message(panic) };
+                let error = ProcessError::Panicked {
+                    key: popped.key().to_owned(),
+                    message: panic_message(panic),
+                };
                 popped.panicked();
                 return Err(error);
             }
@@ -281,7 +284,12 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
             report_slow(running.key(), elapsed, self.fifo.pending_deltas());
         }
         if panicked {
-            unharmed(|| tracing::error!(key = running.key(), "a handler panicked; its deltas are not put back"));
+            unharmed(|| {
+                tracing::error!(
+                    key = running.key(),
+                    "a handler panicked; its deltas are not put back"
+                );
+            });
         }
         let put_back = !panicked && self.verdict != Verdict::Handled;
         let front = if put_back { self.front() } else { None };
@@ -300,7 +308,9 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
     }
 
     fn running(&self) -> &RunningSlot<T> {
-        self.slot.as_ref().unwrap_or_else(|| unreachable!("only end takes the slot, and it consumes the guard"))
+        self.slot
+            .as_ref()
+            .unwrap_or_else(|| unreachable!("only end takes the slot, and it consumes the guard"))
     }
 
     /// The key.
@@ -372,7 +382,9 @@ impl<'f, T: Send + Sync, M: Meta<T>> Popped<'f, T, M> {
 
     /// Ends the item after a panic of the handler that was caught.
     pub(super) fn panicked(mut self) {
-        unharmed(|| tracing::error!(key = self.key(), "a handler panicked; its deltas are not put back"));
+        unharmed(|| {
+            tracing::error!(key = self.key(), "a handler panicked; its deltas are not put back");
+        });
         self.verdict = Verdict::Handled;
     }
 }
@@ -450,13 +462,21 @@ impl<T: Send + Sync, M: Meta<T>, F: FnMut(Change<'_, T>)> Drop for Applying<'_, 
 pub(crate) fn report_slow(key: &str, elapsed: Duration, depth: usize) {
     if depth > SLOW_DEPTH {
         unharmed(|| {
-            tracing::warn!(key, depth, elapsed_ms = elapsed.as_millis(), "a slow handler holds up the queue");
+            tracing::warn!(
+                key,
+                depth,
+                elapsed_ms = elapsed.as_millis(),
+                "a slow handler holds up the queue"
+            );
         });
     }
 }
 
 impl<T: fmt::Debug + Send + Sync, M: Meta<T>> fmt::Debug for Popped<'_, T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Popped").field("key", &self.key()).field("deltas", &self.deltas).finish_non_exhaustive()
+        f.debug_struct("Popped")
+            .field("key", &self.key())
+            .field("deltas", &self.deltas)
+            .finish_non_exhaustive()
     }
 }

@@ -18,7 +18,11 @@ pub(super) struct Resolved<T> {
 
 /// Folds `list`, oldest first: deletions in a row become one, and deltas that mean "the newest
 /// state" get it: the newest object before them in the list, else the `known` one, else their own.
-pub(super) fn resolve<T>(key: &str, list: Vec<Pending<T>>, known: impl Fn() -> Option<Arc<T>>) -> Resolved<T> {
+pub(super) fn resolve<T>(
+    key: &str,
+    list: Vec<Pending<T>>,
+    known: impl Fn() -> Option<Arc<T>>,
+) -> Resolved<T> {
     let mut resolved = Resolved { deltas: Deltas::new(), marks: 0, weight: 0, folded: Vec::new() };
     let deltas = &mut resolved.deltas;
     let mut fold = |folded: Option<DeltaObject<T>>| resolved.folded.extend(folded);
@@ -27,14 +31,19 @@ pub(super) fn resolve<T>(key: &str, list: Vec<Pending<T>>, known: impl Fn() -> O
         resolved.marks += usize::from(pending.initial);
         let delta = match pending.what {
             What::Object(kind, object) => Delta::new(kind, object),
-            What::Tombstone(tombstone) => Delta::new(DeltaType::Deleted, DeltaObject::Tombstone(tombstone)),
+            What::Tombstone(tombstone) => {
+                Delta::new(DeltaType::Deleted, DeltaObject::Tombstone(tombstone))
+            }
             What::Swept(brought) => {
                 let (newest, unused) = match deltas.newest() {
                     Some(newest) => (newest.object.object().cloned(), brought),
                     None => either(known(), brought),
                 };
                 fold(unused.map(DeltaObject::Object));
-                Delta::new(DeltaType::Deleted, DeletedFinalStateUnknown { key: key.into(), obj: newest })
+                Delta::new(
+                    DeltaType::Deleted,
+                    DeletedFinalStateUnknown { key: key.into(), obj: newest },
+                )
             }
             What::Again(kind, brought) => {
                 let (object, unused) = either(known(), brought);

@@ -31,7 +31,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let shard = shard.write();
             let mut pushed = 0;
             for slot in shard.slots_near() {
-                let pending = Pending::new(What::Again(DeltaType::Sync, None)).since(self.queue.now());
+                let pending =
+                    Pending::new(What::Again(DeltaType::Sync, None)).since(self.queue.now());
                 let told = slot.push(pending, Rule::IfIdle);
                 match told {
                     Pushed::Queue(_) => idle.extend(self.queue.ticket(Lane::Backlog, slot, told)),

@@ -23,16 +23,27 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     /// Does the same, and puts `front` back in front of newer deltas. The caller has a hold on the
     /// epoch of `front`.
     #[cold]
-    pub(super) fn put_back(&self, front: Pending<T>, running: RunningSlot<T>, marks: usize) -> Settled<T> {
+    pub(super) fn put_back(
+        &self,
+        front: Pending<T>,
+        running: RunningSlot<T>,
+        marks: usize,
+    ) -> Settled<T> {
         self.depth.add(front.weight());
         self.settle_behind(vec![front], running, marks)
     }
 
     #[inline]
-    fn settle_behind(&self, kept: Vec<Pending<T>>, running: RunningSlot<T>, marks: usize) -> Settled<T> {
+    fn settle_behind(
+        &self,
+        kept: Vec<Pending<T>>,
+        running: RunningSlot<T>,
+        marks: usize,
+    ) -> Settled<T> {
         let mut left_out = None;
         let queued = self.end(running, kept, &mut left_out);
-        let (weight, left_out_marks) = left_out.as_ref().map_or((0, 0), |left_out| (left_out.weight, left_out.marks));
+        let (weight, left_out_marks) =
+            left_out.as_ref().map_or((0, 0), |left_out| (left_out.weight, left_out.marks));
         let news = News {
             queued: mutant!(SettleDoesNotWake => 0; queued.unwrap_or(0)),
             room: self.depth.subtract(weight),
@@ -53,7 +64,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ) -> Option<usize> {
         loop {
             if kept.is_empty() {
-                let ended = if running.is_known() { running.idle() } else { self.core.table.retire(running) };
+                let ended = if running.is_known() {
+                    running.idle()
+                } else {
+                    self.core.table.retire(running)
+                };
                 match ended {
                     Ok(()) => return None,
                     Err(again) => running = again,
@@ -80,7 +95,8 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     ) -> Result<usize, (RunningSlot<T>, Vec<Pending<T>>)> {
         let lane = if kept.iter().any(Pending::is_live) { Lane::Live } else { Lane::Backlog };
         let now = self.queue.now();
-        let oldest = now.and_then(|now| kept.iter().map(|pending| pending.since?.epoch(now)).min().flatten());
+        let oldest = now
+            .and_then(|now| kept.iter().map(|pending| pending.since?.epoch(now)).min().flatten());
         let since = mutant!(PushedOverCountsFromTheEnd => now; oldest);
         let slot = running.requeue(kept)?;
         // Before it is queued: it goes behind markers that came after its offer.
@@ -108,8 +124,12 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             let counts = match rule {
                 Rule::Always => true,
                 Rule::IfAbsent => kept.is_empty(),
-                Rule::IfExists => !kept.is_empty() || self.is_known_after(running, &mut pending, true, left_out),
-                Rule::IfIdle => kept.is_empty() && self.is_known_after(running, &mut pending, false, left_out),
+                Rule::IfExists => {
+                    !kept.is_empty() || self.is_known_after(running, &mut pending, true, left_out)
+                }
+                Rule::IfIdle => {
+                    kept.is_empty() && self.is_known_after(running, &mut pending, false, left_out)
+                }
             };
             if counts {
                 kept.push(pending);
@@ -140,12 +160,22 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
         // Destructors settle slots too: there a panic of the store would abort the process.
         let found = unharmed(|| objects.get_by_key(running.key()));
         let Some(Ok(found)) = found else {
-            unharmed(|| tracing::error!(key = running.key(), "known objects failed while a handler's end was settled"));
+            unharmed(|| {
+                tracing::error!(
+                    key = running.key(),
+                    "known objects failed while a handler's end was settled"
+                );
+            });
             return otherwise;
         };
         let known = found.is_some();
         if !known && matches!(pending.what, What::Again(..)) {
-            unharmed(|| tracing::debug!(key = running.key(), "a listed key has no object any more; it is not synced"));
+            unharmed(|| {
+                tracing::debug!(
+                    key = running.key(),
+                    "a listed key has no object any more; it is not synced"
+                );
+            });
         }
         left_out.get_or_insert_default().objects.extend(match &mut pending.what {
             What::Swept(object) | What::Again(_, object) => std::mem::replace(object, found),

@@ -39,7 +39,11 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
             Event::ReplacedAll(list) => self.apply_all(list, tell, told),
             Event::SyncAll => {
                 for (key, known) in self.core.known() {
-                    tell(&key, Change::Updated { old: &known, new: &known, kind: DeltaType::Sync }, told);
+                    tell(
+                        &key,
+                        Change::Updated { old: &known, new: &known, kind: DeltaType::Sync },
+                        told,
+                    );
                 }
                 Ok(())
             }

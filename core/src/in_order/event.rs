@@ -67,7 +67,12 @@ pub struct ReplacedAll<T> {
 }
 
 impl<T> ReplacedAll<T> {
-    pub(super) fn new(version: &str, keys: Keys, objects: OneByOne<Vec<Arc<T>>>, kept: Vec<Box<str>>) -> Self {
+    pub(super) fn new(
+        version: &str,
+        keys: Keys,
+        objects: OneByOne<Vec<Arc<T>>>,
+        kept: Vec<Box<str>>,
+    ) -> Self {
         Self { version: version.into(), keys, objects, kept, keeps_unlisted: false, within: None }
     }
 
@@ -148,7 +153,10 @@ impl Keys {
     }
 
     /// Adds the key that `write` appends, and returns it. Adds nothing if `write` fails.
-    pub(super) fn add<E>(&mut self, write: impl FnOnce(&mut String) -> Result<(), E>) -> Result<&str, E> {
+    pub(super) fn add<E>(
+        &mut self,
+        write: impl FnOnce(&mut String) -> Result<(), E>,
+    ) -> Result<&str, E> {
         let start = self.text.len();
         if let Err(error) = write(&mut self.text) {
             self.text.truncate(start);

@@ -43,7 +43,11 @@ pub(super) struct Taken<T> {
 impl<T> Log<T> {
     pub(super) fn new() -> Self {
         let head = Head { front: VecDeque::new(), is_taken: false, is_closed: false };
-        Self { tail: SegQueue::new(), head: CachePadded::new(Mutex::new(head)), ready: Event::new() }
+        Self {
+            tail: SegQueue::new(),
+            head: CachePadded::new(Mutex::new(head)),
+            ready: Event::new(),
+        }
     }
 
     /// Appends an event. Called with no lock held, because it may run a waker.
@@ -62,7 +66,9 @@ impl<T> Log<T> {
             mutant!(TurnHidesWhatIsLeft => return head.is_closed.then_some(Err(Closed)));
             return None;
         }
-        let Some(first) = self.next(&mut head) else { return head.is_closed.then_some(Err(Closed)) };
+        let Some(first) = self.next(&mut head) else {
+            return head.is_closed.then_some(Err(Closed));
+        };
         let rest = self.fitting(&mut head, &first, max.saturating_sub(1));
         head.is_taken = true;
         Some(Ok(Taken { first, rest }))

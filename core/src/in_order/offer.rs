@@ -45,7 +45,9 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let mut key = KeyBuf::new();
         self.core.keys.write_source(&KeySource::from(&object), &mut key)?;
         let object = match object {
-            DeltaObject::Object(object) => DeltaObject::Object(self.transform(as_str(&key), object)?),
+            DeltaObject::Object(object) => {
+                DeltaObject::Object(self.transform(as_str(&key), object)?)
+            }
             tombstone @ DeltaObject::Tombstone(_) => tombstone,
         };
         let hash = Some(self.core.table.hash(&key));
@@ -80,10 +82,12 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let mut list = Rest(list.into_iter());
         for object in list.0.by_ref() {
             let index = objects.len();
-            let keyed = keys.add(|text| self.core.keys.write(&object, text)).map_err(OfferError::from);
+            let keyed =
+                keys.add(|text| self.core.keys.write(&object, text)).map_err(OfferError::from);
             let keyed = keyed.and_then(|key| check_scope(within, key).map(|()| key));
             let transformed = keyed.and_then(|key| self.transform(key, object));
-            objects.push(transformed.map_err(|source| RelistError::RefusedWhole { index, source })?);
+            objects
+                .push(transformed.map_err(|source| RelistError::RefusedWhole { index, source })?);
         }
         Ok(ReplacedAll::new(version, keys, objects, Vec::new()))
     }
@@ -152,7 +156,8 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         within: Option<&Within>,
         version: &str,
     ) -> (ReplacedAll<T>, Vec<Refused>) {
-        let (mut keys, mut objects, mut refused) = (Keys::with_capacity(list.len()), OneByOne(Vec::new()), Vec::new());
+        let (mut keys, mut objects, mut refused) =
+            (Keys::with_capacity(list.len()), OneByOne(Vec::new()), Vec::new());
         let mut list = Rest(list.into_iter().enumerate());
         for (index, object) in list.0.by_ref() {
             let keyed = keys.add(|text| self.core.keys.write(&object, text));

@@ -32,7 +32,10 @@ impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for InOrderFifo<T, M> {
 impl<T: Send + Sync, M: Meta<T>> Queue<T> for InOrderFifo<T, M> {
     type Item = Event<T>;
 
-    fn process(&self, handler: &mut ItemHandler<'_, Event<T>>) -> Result<(), ProcessError<HandlerError>> {
+    fn process(
+        &self,
+        handler: &mut ItemHandler<'_, Event<T>>,
+    ) -> Result<(), ProcessError<HandlerError>> {
         self.process(|turn| {
             let stored = turn.store();
             let initial = turn.is_in_initial_list();

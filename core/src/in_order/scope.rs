@@ -57,7 +57,12 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
     /// [`RelistError::RefusedWhole`]: an object has no key or one outside of the scope, or the
     /// transformer failed for it. [`RelistError::UnknownScope`]: the scope was removed, or is
     /// another queue's. Nothing was queued.
-    pub fn replace_in(&self, scope: &ScopeId, list: Vec<Arc<T>>, version: &str) -> Result<(), RelistError> {
+    pub fn replace_in(
+        &self,
+        scope: &ScopeId,
+        list: Vec<Arc<T>>,
+        version: &str,
+    ) -> Result<(), RelistError> {
         let mut list = OneByOne(list);
         let within = self.within(scope)?;
         let all = self.all_or_none(list.take(), Some(&within), version)?;
@@ -122,7 +127,11 @@ impl<T: Send + Sync, M: Meta<T>> InOrderFifo<T, M> {
         let synced = scopes.remove(scope) && self.initial.commit();
         drop(scopes);
         let none = ReplacedAll::new("", Keys::with_capacity(0), OneByOne::default(), Vec::new());
-        self.push(Entry { event: Event::ReplacedAll(Box::new(none.within(within))), hash: None, marks: 0 });
+        self.push(Entry {
+            event: Event::ReplacedAll(Box::new(none.within(within))),
+            hash: None,
+            marks: 0,
+        });
         if synced {
             self.initial.announce();
         }

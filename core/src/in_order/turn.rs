@@ -155,7 +155,9 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
     /// because it receives the event itself.
     pub(super) fn store(&mut self) -> Result<(), StoreError> {
         match &self.first {
-            Some(entry) if self.fifo.is_fused => self.fifo.apply(&entry.event, |_, _| (), &mut self.told),
+            Some(entry) if self.fifo.is_fused => {
+                self.fifo.apply(&entry.event, |_, _| (), &mut self.told)
+            }
             _ => Ok(()),
         }
     }
@@ -197,10 +199,15 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
         }
         match outcome {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(source)) => Err(ProcessError::Handler { key: self.last_key().to_owned(), source }),
+            Ok(Err(source)) => {
+                Err(ProcessError::Handler { key: self.last_key().to_owned(), source })
+            }
             Err(panic) => {
                 self.report_panic();
-                Err(ProcessError::Panicked { key: self.last_key().to_owned(), message: panic_message(panic) })
+                Err(ProcessError::Panicked {
+                    key: self.last_key().to_owned(),
+                    message: panic_message(panic),
+                })
             }
         }
     }
@@ -211,7 +218,9 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
     }
 
     fn report_panic(&self) {
-        unharmed(|| tracing::error!(key = self.last_key(), "a handler panicked; its event is not put back"));
+        unharmed(|| {
+            tracing::error!(key = self.last_key(), "a handler panicked; its event is not put back");
+        });
     }
 }
 

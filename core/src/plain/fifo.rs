@@ -97,7 +97,10 @@ impl<T, M: Meta<T>> Fifo<T, M> {
     /// # Errors
     /// [`ProcessError`] if the queue is closed and empty, or if the handler failed or panicked. A
     /// panic is caught here.
-    pub fn process<R, E>(&self, handler: impl FnOnce(&Arc<T>, bool) -> Result<R, E>) -> Result<R, ProcessError<E>> {
+    pub fn process<R, E>(
+        &self,
+        handler: impl FnOnce(&Arc<T>, bool) -> Result<R, E>,
+    ) -> Result<R, ProcessError<E>> {
         self.queue.handle(handler)
     }
 }

@@ -43,7 +43,8 @@ impl<T, M: Meta<T>> Heap<T, M> {
     pub fn new(keys: KeyFunc<T, M>, less: impl Fn(&T, &T) -> bool + Send + Sync + 'static) -> Self {
         let queue = KeyedQueue::new(keys, move |entry, other| {
             let less = |one: &Arc<T>, another: &Arc<T>| uncounted(|| less(one, another));
-            less(&entry.object, &other.object) || entry.arrival < other.arrival && !less(&other.object, &entry.object)
+            less(&entry.object, &other.object)
+                || entry.arrival < other.arrival && !less(&other.object, &entry.object)
         });
         Self { queue }
     }
@@ -114,7 +115,10 @@ impl<T, M: Meta<T>> Heap<T, M> {
     /// # Errors
     /// [`ProcessError`] if the heap is closed and empty, or if the handler failed or panicked. A
     /// panic is caught here.
-    pub fn process<R, E>(&self, handler: impl FnOnce(&Arc<T>, bool) -> Result<R, E>) -> Result<R, ProcessError<E>> {
+    pub fn process<R, E>(
+        &self,
+        handler: impl FnOnce(&Arc<T>, bool) -> Result<R, E>,
+    ) -> Result<R, ProcessError<E>> {
         self.queue.handle(handler)
     }
 }

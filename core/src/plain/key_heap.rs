@@ -65,7 +65,8 @@ impl<T> KeyHeap<T> {
         let at = self.entries.len();
         self.entries.push(HeapEntry { key: key.into(), object, arrival, initial, position: None });
         let (entries, hasher) = (&self.entries, &self.hasher);
-        self.by_key.insert_unique(hasher.hash_one(key), at, |&at| hasher.hash_one(&*entries[at].key));
+        self.by_key
+            .insert_unique(hasher.hash_one(key), at, |&at| hasher.hash_one(&*entries[at].key));
     }
 
     /// Replaces the object of an entry, which keeps its position for now. Returns the previous
@@ -77,7 +78,9 @@ impl<T> KeyHeap<T> {
 
     /// Adds an entry to the heap order. O(log n).
     pub(super) fn add_to_order(&mut self, key: &str, before: &Before<T>) {
-        let Some(at) = self.find(key).filter(|&at| self.entries[at].position.is_none()) else { return };
+        let Some(at) = self.find(key).filter(|&at| self.entries[at].position.is_none()) else {
+            return;
+        };
         self.append(at);
         self.sift_up(self.heap.len() - 1, before);
     }
@@ -91,7 +94,11 @@ impl<T> KeyHeap<T> {
     }
 
     /// Adds all entries for which `is_added` is true to the heap order at once. O(n).
-    pub(super) fn add_all_to_order(&mut self, is_added: impl Fn(&HeapEntry<T>) -> bool, before: &Before<T>) {
+    pub(super) fn add_all_to_order(
+        &mut self,
+        is_added: impl Fn(&HeapEntry<T>) -> bool,
+        before: &Before<T>,
+    ) {
         for at in 0..self.entries.len() {
             if self.entries[at].position.is_none() && is_added(&self.entries[at]) {
                 self.append(at);
@@ -182,7 +189,8 @@ impl<T> KeyHeap<T> {
                 return;
             }
             let right = left + 1;
-            let child = if right < length && self.is_before(right, left, before) { right } else { left };
+            let child =
+                if right < length && self.is_before(right, left, before) { right } else { left };
             if !self.is_before(child, position, before) {
                 return;
             }

@@ -121,7 +121,10 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
     }
 
     /// Pairs objects with their keys. Returns the first error if there is one.
-    pub(super) fn keyed(&self, objects: impl IntoIterator<Item = Arc<T>>) -> Result<Vec<(String, Arc<T>)>, KeyError> {
+    pub(super) fn keyed(
+        &self,
+        objects: impl IntoIterator<Item = Arc<T>>,
+    ) -> Result<Vec<(String, Arc<T>)>, KeyError> {
         objects.into_iter().map(|object| Ok((self.keys.key(&object)?, object))).collect()
     }
 
@@ -248,7 +251,9 @@ impl<T, M: Meta<T>> KeyedQueue<T, M> {
     fn try_take(&self, runs: bool) -> Option<Result<HeapEntry<T>, Closed>> {
         let mut notify = self.events.notify();
         let mut state = self.state.lock();
-        let Some(taken) = state.heap.pop(&*self.before) else { return state.is_exhausted().then_some(Err(Closed)) };
+        let Some(taken) = state.heap.pop(&*self.before) else {
+            return state.is_exhausted().then_some(Err(Closed));
+        };
         if runs {
             state.running.insert(taken.key.clone());
         } else {

@@ -52,7 +52,10 @@ macro_rules! as_store_and_queue {
         impl<T: Send + Sync, M: Meta<T>> Queue<T> for $name<T, M> {
             type Item = Arc<T>;
 
-            fn process(&self, handler: &mut ItemHandler<'_, Arc<T>>) -> Result<(), ProcessError<HandlerError>> {
+            fn process(
+                &self,
+                handler: &mut ItemHandler<'_, Arc<T>>,
+            ) -> Result<(), ProcessError<HandlerError>> {
                 self.process(|object, initial| Ok(handler(object, initial)?))
             }
 

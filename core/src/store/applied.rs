@@ -81,7 +81,11 @@ impl Applied {
     /// Returns the applied version, as text without leading zeros.
     pub(crate) fn version(&self) -> Option<String> {
         let state = self.state.lock();
-        state.reached.as_ref().filter(|point| point.history == state.history()).map(|point| point.version.to_string())
+        state
+            .reached
+            .as_ref()
+            .filter(|point| point.history == state.history())
+            .map(|point| point.version.to_string())
     }
 
     /// Returns the point for `version`, whose marker is about to be queued. A list at a lower
@@ -89,7 +93,11 @@ impl Applied {
     /// [announce](Self::announce) it with no lock held. A list at version 0 does not begin one: 0
     /// names no state, and some API servers use it for every list. Returns an error if the queue
     /// does not track applied versions.
-    pub(crate) fn expect(&self, version: ResourceVersion, origin: Origin) -> Result<Point, VersionError> {
+    pub(crate) fn expect(
+        &self,
+        version: ResourceVersion,
+        origin: Origin,
+    ) -> Result<Point, VersionError> {
         let mut state = self.state.lock();
         if state.writer == Writer::Untracked {
             return Err(VersionError::NotTracked { version: version.to_string() });
@@ -216,7 +224,8 @@ impl Applied {
 
 /// Parses a version that can be compared.
 pub(crate) fn parse(version: &str) -> Result<ResourceVersion, VersionError> {
-    ResourceVersion::parse(version).ok_or_else(|| VersionError::NotANumber { version: version.to_owned() })
+    ResourceVersion::parse(version)
+        .ok_or_else(|| VersionError::NotANumber { version: version.to_owned() })
 }
 
 /// Held by the writer of the store. When it is dropped, waiters learn that nothing more is

@@ -58,17 +58,27 @@ impl<T, M: Meta<T>> Core<T, M> {
     }
 
     /// Calls all user code. No lock may be held.
-    pub(super) fn ask<'a>(&self, list: &List<T>, key: &'a str, old: Option<&'a T>, new: Option<&'a T>) -> Said<'a> {
+    pub(super) fn ask<'a>(
+        &self,
+        list: &List<T>,
+        key: &'a str,
+        old: Option<&'a T>,
+        new: Option<&'a T>,
+    ) -> Said<'a> {
         let before = old.map(|old| self.namespace(key, old));
         let after = new.map(|new| self.namespace(key, new));
-        let leaves =
-            list.iter().map(|index| old.map_or_else(|| Some(Vec::new()), |old| index.values_of(old).ok())).collect();
+        let leaves = list
+            .iter()
+            .map(|index| old.map_or_else(|| Some(Vec::new()), |old| index.values_of(old).ok()))
+            .collect();
         let mut failed = None;
-        let joins = list.iter().map(|index| match new.map_or_else(|| Ok(Vec::new()), |new| index.values_of(new)) {
-            Ok(values) => values,
-            Err(source) => {
-                failed = Some(Failed { index: index.name.clone(), source });
-                Vec::new()
+        let joins = list.iter().map(|index| {
+            match new.map_or_else(|| Ok(Vec::new()), |new| index.values_of(new)) {
+                Ok(values) => values,
+                Err(source) => {
+                    failed = Some(Failed { index: index.name.clone(), source });
+                    Vec::new()
+                }
             }
         });
         let joins = joins.collect();
@@ -77,25 +87,41 @@ impl<T, M: Meta<T>> Core<T, M> {
 
     /// Plans the change. Only the writer may change `slot`, whose known object is the old one, so
     /// all index entries of the slot belong to that object.
-    pub(super) fn plan(&self, list: &Arc<List<T>>, key: &str, said: Said<'_>, slot: &Slot<T>) -> Plan {
+    pub(super) fn plan(
+        &self,
+        list: &Arc<List<T>>,
+        key: &str,
+        said: Said<'_>,
+        slot: &Slot<T>,
+    ) -> Plan {
         let mut plan = Plan::default();
         let Said { before, after, leaves, joins, .. } = said;
         let entries = slot.index_entries();
-        let expected = usize::from(before.is_some()) + leaves.iter().flatten().map(Vec::len).sum::<usize>();
+        let expected =
+            usize::from(before.is_some()) + leaves.iter().flatten().map(Vec::len).sum::<usize>();
         let all_said = leaves.iter().all(Option::is_some);
         // While an index is being built, it may have the old object or not yet.
-        let counts = (!all_said || entries != expected) && !list.is_building() && self.indexes.is_current(list);
+        let counts = (!all_said || entries != expected)
+            && !list.is_building()
+            && self.indexes.is_current(list);
         // If all entries are found, no index whose function fails has the object: the function
         // failed then, too.
         let failed_then = counts && entries == expected && {
-            let mut found = list.iter().zip(&leaves).filter_map(|(index, leave)| Some((index, leave.as_ref()?)));
+            let mut found = list
+                .iter()
+                .zip(&leaves)
+                .filter_map(|(index, leave)| Some((index, leave.as_ref()?)));
             before.iter().all(|namespace| self.namespaces.has(namespace, slot))
-                && found.all(|(index, leave)| leave.iter().all(|value| index.values.has(value, slot)))
+                && found
+                    .all(|(index, leave)| leave.iter().all(|value| index.values.has(value, slot)))
         };
         let differs = counts && all_said && entries != expected;
         if differs {
             unharmed(|| {
-                tracing::error!(key, "an index function does not say the same twice: all indexes are searched");
+                tracing::error!(
+                    key,
+                    "an index function does not say the same twice: all indexes are searched"
+                );
             });
         }
         if before != after {
@@ -133,7 +159,8 @@ impl<T, M: Meta<T>> Core<T, M> {
         new: Option<Arc<T>>,
     ) -> Swapped<T> {
         mutant!(OldValuesLeftLate => return self.carry_out_late(list, plan, running, new));
-        let _turn = mutant!(WrittenOutOfTurn => None; list.is_building().then(|| self.indexes.turn.lock()));
+        let _turn =
+            mutant!(WrittenOutOfTurn => None; list.is_building().then(|| self.indexes.turn.lock()));
         let (left, joined) = &plan.namespace;
         if let Some(namespace) = left {
             self.namespaces.remove(namespace, running.slot());
@@ -214,7 +241,11 @@ impl<T, M: Meta<T>> Core<T, M> {
             match self.carry_out(&list, &plan, running, new.take()) {
                 Ok(old) => {
                     let key = || running.key().to_owned();
-                    let not_indexed = |Failed { index, source }| StoreError::NotIndexed { index, key: key(), source };
+                    let not_indexed = |Failed { index, source }| StoreError::NotIndexed {
+                        index,
+                        key: key(),
+                        source,
+                    };
                     return (old, failed.map(not_indexed));
                 }
                 Err(again) => *new = again,
@@ -233,11 +264,14 @@ mod tests {
     /// A search would cost O(values of the index) with every update.
     #[test]
     fn an_index_whose_function_always_fails_for_an_object_is_not_searched_for_it() {
-        let by_name =
-            |name: &String| if name.is_empty() { Err(BoxError::from("no name")) } else { Ok(vec![name.clone()]) };
-        let indexers =
-            Indexers::new().index("name", by_name).index("length", |name: &String| Ok(vec![name.len().to_string()]));
-        let core = Core::new(KeyFunc::custom(NoMeta, |_: &String| Ok("a".to_owned())), indexers).unwrap();
+        let by_name = |name: &String| {
+            if name.is_empty() { Err(BoxError::from("no name")) } else { Ok(vec![name.clone()]) }
+        };
+        let indexers = Indexers::new()
+            .index("name", by_name)
+            .index("length", |name: &String| Ok(vec![name.len().to_string()]));
+        let core =
+            Core::new(KeyFunc::custom(NoMeta, |_: &String| Ok("a".to_owned())), indexers).unwrap();
         let plan = |old: &str| {
             let (old, new) = (old.to_owned(), String::from("new"));
             let list = core.indexes.load();
@@ -260,13 +294,20 @@ mod tests {
     /// The writer plans again, perhaps with other answers of an index function, or gives up.
     #[test]
     fn refused_write_leaves_every_index_as_it_was() {
-        let by_length = Indexers::new().index("length", |name: &String| Ok(vec![name.len().to_string()]));
-        let core = Core::new(KeyFunc::custom(NoMeta, |_: &String| Ok("a".to_owned())), by_length).unwrap();
+        let by_length =
+            Indexers::new().index("length", |name: &String| Ok(vec![name.len().to_string()]));
+        let core =
+            Core::new(KeyFunc::custom(NoMeta, |_: &String| Ok("a".to_owned())), by_length).unwrap();
         core.write("a", Some(Arc::new("old".to_owned())));
         let hash = core.table.hash(b"a");
-        let everywhere = || Plan { values: vec![(0, Leave::Everything, vec!["9".to_owned()])], ..Plan::default() };
+        let everywhere = || Plan {
+            values: vec![(0, Leave::Everything, vec!["9".to_owned()])],
+            ..Plan::default()
+        };
         for (plan, new) in [(everywhere(), Some("new")), (Plan::default(), None)] {
-            let Ok(Some(mut running)) = core.claim(hash, "a", false) else { panic!("it is stored") };
+            let Ok(Some(mut running)) = core.claim(hash, "a", false) else {
+                panic!("it is stored")
+            };
             core.table.shard(hash).read().find(hash, b"a").unwrap().notice();
             let new = new.map(|new| Arc::new(new.to_owned()));
             let list = core.indexes.load();

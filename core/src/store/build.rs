@@ -134,13 +134,17 @@ mod tests {
     /// finding its entries.
     #[test]
     fn a_writer_puts_nothing_into_an_index_that_could_not_be_built() {
-        let core = Core::new(KeyFunc::custom(NoMeta, |_: &u32| Ok("a".to_owned())), Indexers::new()).unwrap();
+        let core =
+            Core::new(KeyFunc::custom(NoMeta, |_: &u32| Ok("a".to_owned())), Indexers::new())
+                .unwrap();
         core.write("a", Some(Arc::new(1)));
         let later = Indexers::new().index("later", |number: &u32| Ok(vec![number.to_string()]));
         let build = Build { core: &core, new: core.indexes.begin(later).unwrap(), finished: false };
         let list = core.indexes.load();
         drop(build);
-        let Ok(Some(mut running)) = core.claim(core.table.hash(b"a"), "a", false) else { panic!("it is stored") };
+        let Ok(Some(mut running)) = core.claim(core.table.hash(b"a"), "a", false) else {
+            panic!("it is stored")
+        };
         let plan = core.plan(&list, "a", core.ask(&list, "a", Some(&1), Some(&2)), running.slot());
         assert!(core.carry_out(&list, &plan, &mut running, Some(Arc::new(2))).is_ok());
         assert_eq!(running.slot().index_entries(), 1, "that of its namespace");

@@ -58,7 +58,8 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
     /// Creates a detector that watches nothing. `cache` is its name in messages. The result of
     /// `snapshot` is compared with later ones of the same object; it runs with no lock held.
     pub fn new(cache: &str, snapshot: impl Fn(&T) -> S + Send + Sync + 'static) -> Self {
-        let watched = Watched { newer: OneByOne::default(), older: OneByOne::default(), since: None };
+        let watched =
+            Watched { newer: OneByOne::default(), older: OneByOne::default(), since: None };
         Self {
             cache: cache.to_owned(),
             snapshot: UserCode::new(Box::new(snapshot)),
@@ -96,7 +97,9 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
             (now != *before).then(|| (format!("{before:?}"), format!("{now:?}")))
         });
         match changes.next() {
-            Some((before, now)) => Err(Altered { cache: self.cache.clone(), count: 1 + changes.count(), before, now }),
+            Some((before, now)) => {
+                Err(Altered { cache: self.cache.clone(), count: 1 + changes.count(), before, now })
+            }
             None => Ok(()),
         }
     }

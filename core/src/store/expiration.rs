@@ -78,9 +78,17 @@ impl<T> Stored<T> {
 impl<T, M: Meta<T>> ExpirationCache<T, M> {
     /// Creates an empty store. `expired` returns for an object and its age whether it has expired;
     /// it runs with no lock held.
-    pub fn new(keys: KeyFunc<T, M>, expired: impl Fn(&T, Duration) -> bool + Send + Sync + 'static) -> Self {
+    pub fn new(
+        keys: KeyFunc<T, M>,
+        expired: impl Fn(&T, Duration) -> bool + Send + Sync + 'static,
+    ) -> Self {
         let stored = Stored { entries: OneByOne::default(), numbers: 0 };
-        Self { keys, policy: UserCode::new(Box::new(expired)), clock: system(), stored: Mutex::new(stored) }
+        Self {
+            keys,
+            policy: UserCode::new(Box::new(expired)),
+            clock: system(),
+            stored: Mutex::new(stored),
+        }
     }
 
     /// Creates a store whose objects expire when they are older than `ttl` (client-go
@@ -134,7 +142,8 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
     /// # Errors
     /// [`KeyError`]: nothing was changed.
     pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), KeyError> {
-        let keys = objects.iter().map(|object| self.keys.key(object)).collect::<Result<Vec<_>, _>>()?;
+        let keys =
+            objects.iter().map(|object| self.keys.key(object)).collect::<Result<Vec<_>, _>>()?;
         let now = (self.clock)();
         let mut duplicates = OneByOne(Vec::new());
         let mut before = OneByOne(HashMap::with_capacity(objects.len()));
@@ -177,8 +186,13 @@ impl<T, M: Meta<T>> ExpirationCache<T, M> {
     /// Returns all objects that have not expired, in no particular order, and removes the others.
     /// O(stored).
     pub fn list(&self) -> Vec<Arc<T>> {
-        let entries: Vec<_> =
-            self.stored.lock().entries.iter().map(|(key, entry)| (key.clone(), entry.clone())).collect();
+        let entries: Vec<_> = self
+            .stored
+            .lock()
+            .entries
+            .iter()
+            .map(|(key, entry)| (key.clone(), entry.clone()))
+            .collect();
         let now = (self.clock)();
         let live = |(key, entry): (String, Entry<T>)| {
             if self.has_expired(&entry, now) { self.get_by_key(&key) } else { Some(entry.object) }

@@ -10,11 +10,13 @@ use crate::engine::buckets::{Buckets, Cursor, Entry, Place};
 use crate::engine::release::UserCode;
 use crate::engine::slot::{IndexedSlot, Slot};
 use crate::engine::sync::{
-    self, Arc, AtomicBool, GROUP, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, Ordering, RandomState, RwLock, mutant,
+    self, Arc, AtomicBool, GROUP, INDEX_SHARDS as SHARDS, INDEX_SPREAD as SPREAD, Ordering,
+    RandomState, RwLock, mutant,
 };
 use crate::error::{BoxError, fallible};
 
-pub(super) type IndexFn<T> = UserCode<Box<dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync>>;
+pub(super) type IndexFn<T> =
+    UserCode<Box<dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync>>;
 
 /// A user's index: its function and its values.
 pub(crate) struct Index<T> {
@@ -124,10 +126,15 @@ impl<T> Values<T> {
     }
 
     pub(super) fn insert(&self, value: &str, slot: &Slot<T>) {
-        let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
+        let (of_value, of_slot) =
+            (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
         let mut shard = self.spread(of_value)[sync::thread_number() % SPREAD].write();
         let members = shard
-            .entry(of_value, |members| *members.value == *value, |members| self.hasher.hash_one(&*members.value))
+            .entry(
+                of_value,
+                |members| *members.value == *value,
+                |members| self.hasher.hash_one(&*members.value),
+            )
             .or_insert_with(|| Members { value: value.into(), slots: Buckets::new() })
             .into_mut();
         if members.place_of(of_slot, slot).is_none() {
@@ -168,12 +175,17 @@ impl<T> Values<T> {
 
     /// Removes the slot from a value. At most one of the value's shards has it.
     pub(super) fn remove(&self, value: &str, slot: &Slot<T>) {
-        let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
+        let (of_value, of_slot) =
+            (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
         let (before, own_first) = self.spread(of_value).split_at(sync::thread_number() % SPREAD);
-        let (before, own_first) = mutant!(IndexLeftInOwnShard => (&[][..], &own_first[..1]); (before, own_first));
+        let (before, own_first) =
+            mutant!(IndexLeftInOwnShard => (&[][..], &own_first[..1]); (before, own_first));
         for shard in own_first.iter().chain(before) {
             let mut shard = shard.write();
-            let Ok(mut members) = shard.find_entry(of_value, |members| *members.value == *value) else { continue };
+            let Ok(mut members) = shard.find_entry(of_value, |members| *members.value == *value)
+            else {
+                continue;
+            };
             let Some(place) = members.get().place_of(of_slot, slot) else { continue };
             drop(members.get_mut().slots.take(of_slot, place, |one| self.hash_of(one)));
             if members.get().slots.len() == 0 {
@@ -195,7 +207,8 @@ impl<T> Values<T> {
 
     /// Returns whether the value has the slot, in any of its shards.
     pub(super) fn has(&self, value: &str, slot: &Slot<T>) -> bool {
-        let (of_value, of_slot) = (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
+        let (of_value, of_slot) =
+            (self.hasher.hash_one(value), self.hasher.hash_one(slot.address()));
         self.spread(of_value).iter().any(|shard| {
             let shard = shard.read();
             let members = shard.find(of_value, |members| *members.value == *value);
@@ -231,13 +244,20 @@ impl<T> Values<T> {
 
     /// Visits some of the objects of `value`, from `position` on, and returns the next position,
     /// or `None` at the end. One shard is locked, for about [`GROUP`] objects.
-    pub(super) fn walk(&self, value: &str, position: Position, mut visit: impl FnMut(Arc<T>)) -> Option<Position> {
+    pub(super) fn walk(
+        &self,
+        value: &str,
+        position: Position,
+        mut visit: impl FnMut(Arc<T>),
+    ) -> Option<Position> {
         let of_value = self.hasher.hash_one(value);
         let Position { shard: number, cursor } = position;
         let shard = self.spread(of_value).get(number)?.read();
         let next = shard.find(of_value, |members| *members.value == *value).and_then(|members| {
             let hash_of = |slot: &IndexedSlot<T>| self.hash_of(slot);
-            members.slots.walk(cursor, GROUP, hash_of, |slot, _| slot.known().into_iter().for_each(&mut visit))
+            members.slots.walk(cursor, GROUP, hash_of, |slot, _| {
+                slot.known().into_iter().for_each(&mut visit);
+            })
         });
         Some(match next {
             Some(cursor) => Position { shard: number, cursor },
@@ -273,7 +293,10 @@ impl<T> Values<T> {
 
     /// Returns how many entries there are. That is the number of objects if each has one value.
     pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.read().iter().map(|members| members.slots.len()).sum::<usize>()).sum()
+        self.shards
+            .iter()
+            .map(|shard| shard.read().iter().map(|members| members.slots.len()).sum::<usize>())
+            .sum()
     }
 }
 
@@ -285,8 +308,11 @@ mod tests {
     #[test]
     fn values_that_have_left_an_index_keep_no_memory() {
         let count: usize = if cfg!(miri) { 1_000 } else { 100_000 };
-        let slots: Vec<_> = (0..count).map(|number| SlotOwner::<u64>::new(&number.to_string())).collect();
-        let room = |values: &Values<u64>| values.shards.iter().map(|shard| shard.read().capacity()).sum::<usize>();
+        let slots: Vec<_> =
+            (0..count).map(|number| SlotOwner::<u64>::new(&number.to_string())).collect();
+        let room = |values: &Values<u64>| {
+            values.shards.iter().map(|shard| shard.read().capacity()).sum::<usize>()
+        };
         let values = Values::new();
         for slot in &slots {
             values.insert(slot.key(), slot);

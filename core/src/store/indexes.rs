@@ -83,7 +83,10 @@ impl<T> List<T> {
 
     /// Returns the index of that name, if it is built.
     fn find(&self, name: &str) -> Option<&Index<T>> {
-        self.entries.iter().find(|entry| entry.built && entry.index.name == name).map(|entry| &*entry.index)
+        self.entries
+            .iter()
+            .find(|entry| entry.built && entry.index.name == name)
+            .map(|entry| &*entry.index)
     }
 
     /// Returns whether an index is being built.
@@ -123,13 +126,22 @@ impl<T> Indexes<T> {
     }
 
     /// Calls `of` with the index of that name, if it is built.
-    pub(super) fn with<R>(&self, name: &str, of: impl FnOnce(&Index<T>) -> R) -> Result<R, IndexError> {
+    pub(super) fn with<R>(
+        &self,
+        name: &str,
+        of: impl FnOnce(&Index<T>) -> R,
+    ) -> Result<R, IndexError> {
         self.load().find(name).map(of).ok_or_else(|| IndexError::Unknown(name.to_owned()))
     }
 
     /// Returns the names of the indexes that are built, in the order of their addition.
     pub(super) fn names(&self) -> Vec<String> {
-        self.load().entries.iter().filter(|entry| entry.built).map(|entry| entry.index.name.clone()).collect()
+        self.load()
+            .entries
+            .iter()
+            .filter(|entry| entry.built)
+            .map(|entry| entry.index.name.clone())
+            .collect()
     }
 
     /// Returns whether `list` is the newest list.

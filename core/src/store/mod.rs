@@ -47,7 +47,8 @@ pub use walk::{WalkPosition, WalkStep};
 pub const NAMESPACE_INDEX: &str = "namespace";
 
 /// Changes an object before it is queued or stored.
-pub(crate) type Transformer<T> = UserCode<Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync>>;
+pub(crate) type Transformer<T> =
+    UserCode<Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync>>;
 
 /// Wraps the user's `transformer`, whose panic becomes an error.
 pub(crate) fn transformer<T>(
@@ -70,13 +71,25 @@ pub(crate) struct Core<T, M> {
 impl<T, M: Meta<T>> Core<T, M> {
     fn new(keys: KeyFunc<T, M>, indexers: Indexers<T>) -> Result<Self, IndexError> {
         let applied = Arc::new(Applied::new());
-        Ok(Self { namespaces: Values::new(), indexes: Indexes::new(indexers)?, table: Table::new(), keys, applied })
+        Ok(Self {
+            namespaces: Values::new(),
+            indexes: Indexes::new(indexers)?,
+            table: Table::new(),
+            keys,
+            applied,
+        })
     }
 
     /// Creates a core for a queue without a store.
     pub(crate) fn bare(keys: KeyFunc<T, M>) -> Self {
         let applied = Arc::new(Applied::new());
-        Self { namespaces: Values::new(), indexes: Indexes::none_yet(), table: Table::new(), keys, applied }
+        Self {
+            namespaces: Values::new(),
+            indexes: Indexes::none_yet(),
+            table: Table::new(),
+            keys,
+            applied,
+        }
     }
 
     /// Calls `of` with the values of the index of that name, if there is one.

@@ -101,7 +101,9 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         let mut keys = Vec::with_capacity(self.len());
         for shard in self.core.table.shards() {
             let shard = shard.read();
-            keys.extend(shard.slots_near().filter(|slot| slot.is_known()).map(|slot| slot.key().to_owned()));
+            keys.extend(
+                shard.slots_near().filter(|slot| slot.is_known()).map(|slot| slot.key().to_owned()),
+            );
         }
         keys
     }
@@ -127,7 +129,8 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         for number in 0..self.core.table.shards().len() {
             let mut cursor = Some(Cursor::default());
             while let Some(from) = cursor {
-                cursor = self.core.table.walk(number, from, GROUP, |slot, _| step.extend(slot.known()));
+                cursor =
+                    self.core.table.walk(number, from, GROUP, |slot, _| step.extend(slot.known()));
                 assert_none_held();
                 step.drain(..).for_each(|object| visit(&object));
             }
@@ -163,12 +166,16 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
         for value in &values {
             let mut found = Vec::new();
             self.core.values(name, |values| {
-                values.for_each(value, |slot| found.extend(slot.known().map(|object| (Box::from(slot.key()), object))));
+                values.for_each(value, |slot| {
+                    found.extend(slot.known().map(|object| (Box::from(slot.key()), object)));
+                });
             })?;
             // With no lock held: an object that is found again may have been replaced in between,
             // and is then released here.
             objects.extend(
-                found.into_iter().filter_map(|(key, object): (Box<str>, _)| seen.insert(key).then_some(object)),
+                found
+                    .into_iter()
+                    .filter_map(|(key, object): (Box<str>, _)| seen.insert(key).then_some(object)),
             );
         }
         Ok(objects)
@@ -188,11 +195,18 @@ impl<T, M: Meta<T>> IndexReader<T, M> {
     ///
     /// # Errors
     /// [`IndexError::Unknown`].
-    pub fn for_each_by_index(&self, name: &str, value: &str, mut visit: impl FnMut(&Arc<T>)) -> Result<(), IndexError> {
+    pub fn for_each_by_index(
+        &self,
+        name: &str,
+        value: &str,
+        mut visit: impl FnMut(&Arc<T>),
+    ) -> Result<(), IndexError> {
         let mut step = Vec::new();
         let mut position = Some(Position::default());
         while let Some(from) = position {
-            position = self.core.values(name, |values| values.walk(value, from, |object| step.push(object)))?;
+            position = self
+                .core
+                .values(name, |values| values.walk(value, from, |object| step.push(object)))?;
             assert_none_held();
             step.drain(..).for_each(|object| visit(&object));
         }

@@ -19,7 +19,11 @@ pub(super) struct Claimed;
 impl<T, M: Meta<T>> Core<T, M> {
     /// Stores `new` under `key`, and returns the former object. No lock may be held, and no other
     /// thread may write. O(1), and the index functions.
-    pub(crate) fn write(&self, key: &str, new: Option<Arc<T>>) -> (Option<Arc<T>>, Option<StoreError>) {
+    pub(crate) fn write(
+        &self,
+        key: &str,
+        new: Option<Arc<T>>,
+    ) -> (Option<Arc<T>>, Option<StoreError>) {
         let hash = self.table.hash(key.as_bytes());
         let Ok(claimed) = self.claim(hash, key, new.is_some()) else {
             unreachable!("a sole writer leaves every slot idle")
@@ -32,7 +36,12 @@ impl<T, M: Meta<T>> Core<T, M> {
     }
 
     /// Claims the slot of `key`, which is created if there is none and `insert` is set.
-    pub(super) fn claim(&self, hash: u64, key: &str, insert: bool) -> Result<Option<RunningSlot<T>>, Claimed> {
+    pub(super) fn claim(
+        &self,
+        hash: u64,
+        key: &str,
+        insert: bool,
+    ) -> Result<Option<RunningSlot<T>>, Claimed> {
         let lock = self.table.shard(hash);
         let claim = |slot: &SlotOwner<T>| slot.claim().map(Some).ok_or(Claimed);
         let shard = lock.read();
@@ -58,7 +67,10 @@ impl<T, M: Meta<T>> Core<T, M> {
     /// memory for the answer only: the slots of listed keys are stamped, and every stamp is
     /// removed again, so that no counter of lists can overflow. (The caller has the right to
     /// write, which also gives it the stamps of the writer before it.)
-    pub(crate) fn unlisted<'k>(&self, listed: impl Iterator<Item = &'k str>) -> Vec<(Box<str>, Arc<T>)> {
+    pub(crate) fn unlisted<'k>(
+        &self,
+        listed: impl Iterator<Item = &'k str>,
+    ) -> Vec<(Box<str>, Arc<T>)> {
         for key in listed {
             let hash = self.table.hash(key.as_bytes());
             if let Some(slot) = self.table.shard(hash).read().find(hash, key.as_bytes()) {
@@ -79,7 +91,8 @@ impl<T, M: Meta<T>> Core<T, M> {
     pub(crate) fn known(&self) -> impl Iterator<Item = (String, Arc<T>)> {
         self.table.shards().iter().flat_map(|shard| {
             let shard = shard.read();
-            let known = shard.slots_near().filter_map(|slot| Some((slot.key().to_owned(), slot.known()?)));
+            let known =
+                shard.slots_near().filter_map(|slot| Some((slot.key().to_owned(), slot.known()?)));
             known.collect::<Vec<_>>()
         })
     }

@@ -19,7 +19,9 @@ impl<T> Transform<T> {
         Self { transformer, alters_versions: AtomicBool::new(false) }
     }
 
-    pub(crate) fn by(transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static) -> Self {
+    pub(crate) fn by(
+        transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,
+    ) -> Self {
         Self::new(Some(crate::store::transformer(transformer)))
     }
 
@@ -39,7 +41,11 @@ impl<T> Transform<T> {
         let object = match transformer(object) {
             Ok(object) => object,
             Err(source) => {
-                return Err(OfferError::Transform { key: as_str(key).to_owned(), version: received, source });
+                return Err(OfferError::Transform {
+                    key: as_str(key).to_owned(),
+                    version: received,
+                    source,
+                });
             }
         };
         if keys.meta().version(&object) != received.as_deref() {

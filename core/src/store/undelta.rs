@@ -58,7 +58,11 @@ impl<T, S: Store<T>> UndeltaStore<T, S> {
     /// Creates a store over `store`, which must be changed through this one only from then on.
     /// `push` gets all objects, in no particular order, and runs with no lock held.
     pub fn new(store: S, push: impl Fn(Vec<Arc<T>>) + Send + Sync + 'static) -> Self {
-        Self { store, push: UserCode::new(Box::new(push)), turns: Mutex::new(Turns { due: 0, pushing: false }) }
+        Self {
+            store,
+            push: UserCode::new(Box::new(push)),
+            turns: Mutex::new(Turns { due: 0, pushing: false }),
+        }
     }
 
     /// Returns the underlying store, for reading.
@@ -129,7 +133,12 @@ impl<T, S: Store<T>> Store<T> for UndeltaStore<T, S> {
         self.store.get_by_key(key)
     }
 
-    fn replace_keeping(&self, list: Vec<Arc<T>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError> {
+    fn replace_keeping(
+        &self,
+        list: Vec<Arc<T>>,
+        kept: &[&str],
+        version: &str,
+    ) -> Result<Vec<StoreError>, StoreError> {
         self.told(self.store.replace_keeping(list, kept, version))
     }
 }

@@ -17,7 +17,8 @@ fn pod(name: &str) -> Arc<Pod> {
 }
 
 fn detector(hands: &Hands) -> CacheMutationDetector<Pod, Vec<&'static str>> {
-    CacheMutationDetector::new("pods", |pod: &Pod| pod.labels.lock().unwrap().clone()).clock(hands.clock())
+    CacheMutationDetector::new("pods", |pod: &Pod| pod.labels.lock().unwrap().clone())
+        .clock(hands.clock())
 }
 
 #[test]
@@ -52,7 +53,9 @@ fn an_object_that_a_handler_changes_in_the_store_is_found() {
 
 #[test]
 fn a_digest_will_do() {
-    let detector = CacheMutationDetector::new("numbers", |number: &AtomicU64| number.load(Ordering::SeqCst) % 10);
+    let detector = CacheMutationDetector::new("numbers", |number: &AtomicU64| {
+        number.load(Ordering::SeqCst) % 10
+    });
     let number = Arc::new(AtomicU64::new(1));
     detector.add_object(number.clone());
     number.store(11, Ordering::SeqCst);
@@ -75,7 +78,11 @@ fn an_object_is_watched_for_two_minutes_at_least_and_then_let_go() {
         hands.move_on(Duration::from_secs(40));
         assert!(detector.compare_objects().is_ok());
     }
-    assert_eq!((Arc::strong_count(&old), Arc::strong_count(&late)), (2, 2), "watched for 239 and for 120 seconds");
+    assert_eq!(
+        (Arc::strong_count(&old), Arc::strong_count(&late)),
+        (2, 2),
+        "watched for 239 and for 120 seconds"
+    );
     late.labels.lock().unwrap().push("change");
     assert_eq!(detector.compare_objects().unwrap_err().count, 1);
     hands.move_on(Duration::from_secs(42));

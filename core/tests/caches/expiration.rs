@@ -15,7 +15,11 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A store whose objects expire after so many seconds, and its clock.
 fn with_ttl(seconds: u64) -> (Cache, Hands) {
     let hands = Hands::default();
-    (ExpirationCache::with_ttl(keys(), SECOND * u32::try_from(seconds).unwrap()).clock(hands.clock()), hands)
+    (
+        ExpirationCache::with_ttl(keys(), SECOND * u32::try_from(seconds).unwrap())
+            .clock(hands.clock()),
+        hands,
+    )
 }
 
 fn numbers(cache: &Cache) -> Vec<u64> {

@@ -15,7 +15,10 @@ fn fifo() -> Fifo<Obj, ObjMeta> {
 
 /// What is popped until nothing is left.
 fn popped(fifo: &Fifo<Obj, ObjMeta>) -> Vec<(String, u64)> {
-    (0..fifo.len()).map(|_| fifo.pop().unwrap()).map(|object| (object.name.clone(), object.n)).collect()
+    (0..fifo.len())
+        .map(|_| fifo.pop().unwrap())
+        .map(|object| (object.name.clone(), object.n))
+        .collect()
 }
 
 fn pairs<const N: usize>(pairs: [(&str, u64); N]) -> Vec<(String, u64)> {
@@ -29,7 +32,9 @@ fn what_each_producer_added_comes_in_its_order() {
     thread::scope(|scope| {
         for producer in ["a", "b"] {
             let fifo = &fifo;
-            scope.spawn(move || (1..=amount).for_each(|n| fifo.add(obj(&format!("{producer}/{n}"), n)).unwrap()));
+            scope.spawn(move || {
+                (1..=amount).for_each(|n| fifo.add(obj(&format!("{producer}/{n}"), n)).unwrap());
+            });
         }
         let mut last = BTreeMap::new();
         for _ in 0..2 * amount {
@@ -208,7 +213,8 @@ fn after_a_close_what_waits_for_its_keys_handler_is_still_popped() {
             is_closed.recv().unwrap();
             // Of several consumers one gets it, and the others learn that nothing more will come.
             let popping: Vec<_> = (0..3).map(|_| scope.spawn(|| fifo.pop())).collect();
-            let popped: Vec<_> = popping.into_iter().filter_map(|popping| popping.join().unwrap().ok()).collect();
+            let popped: Vec<_> =
+                popping.into_iter().filter_map(|popping| popping.join().unwrap().ok()).collect();
             assert_eq!(popped.iter().map(|object| object.n).collect::<Vec<_>>(), [2]);
             handling.join().unwrap().unwrap();
         });
@@ -246,7 +252,11 @@ fn what_comes_for_a_key_whose_handler_runs_waits_for_its_end() {
     fifo.add(obj("a", 1)).unwrap();
     fifo.add(obj("b", 1)).unwrap();
     fifo.process(|object, _| {
-        assert_eq!((object.n, fifo.get_by_key("a")), (1, None), "what a handler has in hand is not queued");
+        assert_eq!(
+            (object.n, fifo.get_by_key("a")),
+            (1, None),
+            "what a handler has in hand is not queued"
+        );
         fifo.add(obj("a", 2)).unwrap();
         fifo.update(obj("a", 3)).unwrap();
         fifo.add_if_not_present(obj("a", 4)).unwrap();
@@ -302,7 +312,11 @@ fn handlers_of_one_key_never_overlap_and_see_every_last_state() {
                         while fifo
                             .process(|object, _| {
                                 let key = object.name.parse::<usize>().unwrap();
-                                assert_eq!(running[key].fetch_add(1, Ordering::SeqCst), 0, "two handlers at once");
+                                assert_eq!(
+                                    running[key].fetch_add(1, Ordering::SeqCst),
+                                    0,
+                                    "two handlers at once"
+                                );
                                 last[key] = object.n;
                                 thread::yield_now();
                                 running[key].fetch_sub(1, Ordering::SeqCst);
@@ -322,8 +336,10 @@ fn handlers_of_one_key_never_overlap_and_see_every_last_state() {
                 thread::yield_now();
             }
             fifo.close();
-            let lasts: Vec<_> = consumers.into_iter().map(|consumer| consumer.join().unwrap()).collect();
-            (0..3).for_each(|key| assert_eq!(lasts.iter().map(|last| last[key]).max(), Some(rounds)));
+            let lasts: Vec<_> =
+                consumers.into_iter().map(|consumer| consumer.join().unwrap()).collect();
+            (0..3)
+                .for_each(|key| assert_eq!(lasts.iter().map(|last| last[key]).max(), Some(rounds)));
         });
     });
 }
@@ -349,7 +365,9 @@ fn a_key_function_that_panics_changes_nothing() {
     let fifo = Fifo::new(keys);
     let object = |name: &str| Arc::new(name.to_owned());
     fifo.add(object("a")).unwrap();
-    assert!(catch_unwind(AssertUnwindSafe(|| fifo.replace(vec![object("b"), object("")]))).is_err());
+    assert!(
+        catch_unwind(AssertUnwindSafe(|| fifo.replace(vec![object("b"), object("")]))).is_err()
+    );
     assert!(catch_unwind(AssertUnwindSafe(|| fifo.add(object("")))).is_err());
     assert_eq!(fifo.list_keys(), ["a"]);
 }

@@ -32,7 +32,9 @@ const AMOUNT: u64 = if cfg!(miri) { 30 } else { 500 };
 fn what_two_producers_added_comes_in_ascending_order() {
     let heap = heap();
     thread::scope(|scope| {
-        scope.spawn(|| (1..=AMOUNT).rev().for_each(|n| heap.add(obj(&format!("a/{n}"), n)).unwrap()));
+        scope.spawn(|| {
+            (1..=AMOUNT).rev().for_each(|n| heap.add(obj(&format!("a/{n}"), n)).unwrap());
+        });
         scope.spawn(|| (1..=AMOUNT).for_each(|n| heap.add(obj(&format!("b/{n}"), n)).unwrap()));
     });
     assert_eq!(popped(&heap), (1..=AMOUNT).flat_map(|n| [n, n]).collect::<Vec<_>>());
@@ -42,7 +44,9 @@ fn what_two_producers_added_comes_in_ascending_order() {
 fn an_add_puts_a_key_where_its_newest_object_belongs() {
     let heap = filled([("foo", 10), ("bar", 1), ("baz", 11), ("zab", 30), ("foo", 13)]);
     assert_eq!((heap.pop().unwrap().n, heap.pop().unwrap().n), (1, 11));
-    assert!(matches!(heap.delete(ExplicitKey("baz")), Err(HeapError::NotFound { key }) if key == "baz"));
+    assert!(
+        matches!(heap.delete(ExplicitKey("baz")), Err(HeapError::NotFound { key }) if key == "baz")
+    );
     heap.add(obj("foo", 14)).unwrap();
     assert_eq!(popped(&heap), [14, 30]);
 }
@@ -67,7 +71,9 @@ fn nothing_is_popped_before_a_bulk_is_added() {
     ends(|| {
         let heap = heap();
         thread::scope(|scope| {
-            scope.spawn(|| heap.bulk_add((1..=AMOUNT).rev().map(|n| obj(&format!("a/{n}"), n))).unwrap());
+            scope.spawn(|| {
+                heap.bulk_add((1..=AMOUNT).rev().map(|n| obj(&format!("a/{n}"), n))).unwrap();
+            });
             (1..=AMOUNT).for_each(|n| assert_eq!(heap.pop().unwrap().n, n));
         });
     });

@@ -58,7 +58,8 @@ fn selector(text: &str) -> Selector {
 }
 
 fn names(pods: &[Arc<Pod>]) -> Vec<String> {
-    let mut names: Vec<_> = pods.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+    let mut names: Vec<_> =
+        pods.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
     names.sort();
     names
 }
@@ -70,7 +71,10 @@ fn all_objects_are_listed_or_those_that_a_selector_matches() {
     assert_eq!(pods.select(&Selector::default()).len(), 5);
     assert_eq!(names(&pods.select(&selector("app=web"))), ["shop/web", "test/web"]);
     assert_eq!(names(&pods.select(&selector("app!=web"))), ["/node", "shop/mail", "shop/till"]);
-    assert_eq!(names(&pods.select(&selector("tier in (front, back), app"))), ["shop/till", "shop/web"]);
+    assert_eq!(
+        names(&pods.select(&selector("tier in (front, back), app"))),
+        ["shop/till", "shop/web"]
+    );
     assert!(pods.select(&selector("app=none")).is_empty());
 }
 
@@ -79,7 +83,11 @@ fn of_many_objects_exactly_the_matching_ones_are_listed() {
     let count: usize = if cfg!(miri) { 100 } else { 10_000 };
     let store = Indexer::builder(KeyFunc::meta_namespace(PodMeta::default())).build().unwrap();
     for n in 0..count {
-        let labels = if n.is_multiple_of(10) { BTreeMap::from([("match", "true")]) } else { BTreeMap::new() };
+        let labels = if n.is_multiple_of(10) {
+            BTreeMap::from([("match", "true")])
+        } else {
+            BTreeMap::new()
+        };
         store.add(Arc::new(Pod { namespace: "", name: format!("obj-{n}"), labels })).unwrap();
     }
     let pods = Lister::new(store.reader());
@@ -110,7 +118,9 @@ fn only_what_may_match_is_looked_at() {
 
 #[test]
 fn an_object_is_got_by_its_name_under_any_key_function() {
-    let by_name = KeyFunc::custom(PodMeta::default(), |pod: &Pod| Ok(format!("{}-{}", pod.name, pod.namespace)));
+    let by_name = KeyFunc::custom(PodMeta::default(), |pod: &Pod| {
+        Ok(format!("{}-{}", pod.name, pod.namespace))
+    });
     for keys in [KeyFunc::meta_namespace(PodMeta::default()), by_name] {
         let pods = Lister::new(store(keys).reader()).clone();
         assert_eq!(pods.namespace("shop").get("web").unwrap().labels["tier"], "front");

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deltafifo::{
-    BoxError, DeletedFinalStateUnknown, DeltaObject, ExplicitKey, IndexError, Indexer, KeyFunc, Meta, MutationCache,
-    MutationCacheBuilder, MutationError, NAMESPACE_INDEX,
+    BoxError, DeletedFinalStateUnknown, DeltaObject, ExplicitKey, IndexError, Indexer, KeyFunc,
+    Meta, MutationCache, MutationCacheBuilder, MutationError, NAMESPACE_INDEX,
 };
 use deltafifo_oracle::Hands;
 
@@ -64,7 +64,12 @@ impl Meta<Pod> for Meddling {
     }
 }
 
-fn pod_on(name: &'static str, uid: &'static str, version: &'static str, node: &'static str) -> Arc<Pod> {
+fn pod_on(
+    name: &'static str,
+    uid: &'static str,
+    version: &'static str,
+    node: &'static str,
+) -> Arc<Pod> {
     Arc::new(Pod { name, uid, version, node })
 }
 
@@ -94,7 +99,8 @@ fn version(cache: &Cache) -> Option<&'static str> {
 }
 
 fn on_node(cache: &Cache, node: &str) -> Vec<(&'static str, &'static str)> {
-    let mut pods: Vec<_> = cache.by_index("node", node).unwrap().iter().map(|pod| (pod.name, pod.version)).collect();
+    let mut pods: Vec<_> =
+        cache.by_index("node", node).unwrap().iter().map(|pod| (pod.name, pod.version)).collect();
     pods.sort_unstable();
     pods
 }
@@ -150,9 +156,12 @@ fn a_write_that_comes_while_the_one_before_it_is_judged_is_not_forgotten_with_th
 
 #[test]
 fn an_own_write_is_forgotten_when_its_object_or_a_newer_one_is_deleted() {
-    for (uid, deleted, left) in
-        [("uid-1", "1", None), ("uid-2", "3", None), ("uid-other", "1", Some("3")), ("", "1", Some("3"))]
-    {
+    for (uid, deleted, left) in [
+        ("uid-1", "1", None),
+        ("uid-2", "3", None),
+        ("uid-other", "1", Some("3")),
+        ("", "1", Some("3")),
+    ] {
         let (store, cache) = build(|cache| cache.include_adds(true));
         store.add(pod("uid-1", "2")).unwrap();
         cache.mutation(pod(if uid.is_empty() { "" } else { "uid-1" }, "3")).unwrap();
@@ -230,7 +239,10 @@ fn an_index_has_own_writes_under_their_own_values() {
         cache.mutation(pod_on("e", "e", "6", "none")).unwrap();
         assert_eq!(on_node(&cache, "n1"), [("a", "6"), ("c", "5"), ("d", "6")]);
         assert_eq!(on_node(&cache, "n2"), [("b", "6")]);
-        assert!(matches!(cache.by_index("nope", "n1"), Err(MutationError::Index(IndexError::Unknown(_)))));
+        assert!(matches!(
+            cache.by_index("nope", "n1"),
+            Err(MutationError::Index(IndexError::Unknown(_)))
+        ));
     }
 }
 
@@ -272,7 +284,9 @@ fn an_own_write_is_kept_for_its_time_and_while_there_is_room() {
 fn a_version_that_is_no_number_is_an_error_once_it_is_to_be_compared() {
     let (store, cache) = build(|cache| cache);
     let is_version = |error: MutationError, given: &str| match error {
-        MutationError::Version { key, version } => assert_eq!((key.as_str(), version.as_str()), ("ns/pod", given)),
+        MutationError::Version { key, version } => {
+            assert_eq!((key.as_str(), version.as_str()), ("ns/pod", given));
+        }
         error => panic!("{error}"),
     };
     is_version(cache.mutation(pod("1", "")).unwrap_err(), "");
@@ -280,7 +294,11 @@ fn a_version_that_is_no_number_is_an_error_once_it_is_to_be_compared() {
     is_version(cache.on_delete(&pod("1", "x").into()).unwrap_err(), "x");
     store.add(pod("1", "x")).unwrap();
     cache.on_add_or_update(&pod("1", "x")).unwrap();
-    assert_eq!((version(&cache), on_node(&cache, "n1")), (Some("x"), vec![("pod", "x")]), "nothing to compare with");
+    assert_eq!(
+        (version(&cache), on_node(&cache, "n1")),
+        (Some("x"), vec![("pod", "x")]),
+        "nothing to compare with"
+    );
     cache.mutation(pod("1", "5")).unwrap();
     is_version(cache.get_by_key("ns/pod").unwrap_err(), "x");
     is_version(cache.by_index("node", "n1").unwrap_err(), "x");

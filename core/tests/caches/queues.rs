@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::common::{Obj, ObjMeta, ends, keys, obj};
-use deltafifo::{Closed, DeltaFifo, Deltas, Fifo, Heap, InOrderFifo, IndexReader, Indexer, ProcessError, Queue};
+use deltafifo::{
+    Closed, DeltaFifo, Deltas, Fifo, Heap, InOrderFifo, IndexReader, Indexer, ProcessError, Queue,
+};
 
 /// What a handler is told of: the newest object.
 trait Newest {
@@ -117,7 +119,8 @@ fn whoever_waits_for_a_queue_learns_that_it_is_synced_or_closed() {
     fn closed<Item: Newest>(queue: &dyn Queue<Obj, Item = Item>) {
         thread::scope(|scope| {
             let waiting = scope.spawn(|| queue.wait_for_sync());
-            let popping: Vec<_> = (0..10).map(|_| scope.spawn(|| queue.process(&mut |_, _| Ok(())))).collect();
+            let popping: Vec<_> =
+                (0..10).map(|_| scope.spawn(|| queue.process(&mut |_, _| Ok(())))).collect();
             queue.close();
             assert_eq!(waiting.join().unwrap(), Err(Closed));
             for popping in popping {
@@ -172,7 +175,11 @@ fn an_index_function_that_fails_is_an_error_of_the_key_whose_handler_ended_well(
         assert_eq!((handled, store.get_by_key("a").unwrap().n), (1, 13));
         queue.update(obj("a", 13)).unwrap();
         let failed = queue.process(&mut |_, _| Err("not today".into())).unwrap_err();
-        assert_eq!(failed.to_string(), "the handler of key \"a\" failed: not today", "the handler's own comes first");
+        assert_eq!(
+            failed.to_string(),
+            "the handler of key \"a\" failed: not today",
+            "the handler's own comes first"
+        );
         queue.update(obj("a", 1)).unwrap();
         queue.process(&mut |_, _| Ok(())).unwrap();
     }

@@ -16,7 +16,8 @@ fn selector(text: &str) -> Selector {
 }
 
 fn matches(text: &str, labels: &[(&str, &'static str)]) -> bool {
-    selector(text).matches(|key| labels.iter().find(|(label, _)| *label == key).map(|(_, value)| *value))
+    selector(text)
+        .matches(|key| labels.iter().find(|(label, _)| *label == key).map(|(_, value)| *value))
 }
 
 #[test]
@@ -49,7 +50,10 @@ fn a_selector_is_written_in_one_form() {
         ("a in (x,y,notin, z,in)", "a in (in,notin,x,y,z)"),
         ("notin=in,in in (in)", "in=in,notin=in"),
         ("this-is-a-dns.domain.com/key-with-dash", "this-is-a-dns.domain.com/key-with-dash"),
-        ("0.1.2.domain/99 notin (10.10.100.1, tick.tack.clock)", "0.1.2.domain/99 notin (10.10.100.1,tick.tack.clock)"),
+        (
+            "0.1.2.domain/99 notin (10.10.100.1, tick.tack.clock)",
+            "0.1.2.domain/99 notin (10.10.100.1,tick.tack.clock)",
+        ),
     ];
     for (text, form) in written {
         let selector = selector(text);
@@ -120,8 +124,14 @@ fn an_error_says_where_and_what_to_write_instead() {
         ("x,,y", "character 3 of the selector: found \",\", expected a label key or '!'"),
         (",x,y", "character 1 of the selector: found \",\", expected a label key or '!'"),
         ("a in (xyz),", "character 12 of the selector: found the end, expected a label key or '!'"),
-        ("a in (xyz)b notin ()", "character 11 of the selector: found \"b\", expected a comma or the end"),
-        ("x nott in (y)", "character 3 of the selector: found \"nott\", expected =, ==, !=, in, notin, > or <"),
+        (
+            "a in (xyz)b notin ()",
+            "character 11 of the selector: found \"b\", expected a comma or the end",
+        ),
+        (
+            "x nott in (y)",
+            "character 3 of the selector: found \"nott\", expected =, ==, !=, in, notin, > or <",
+        ),
         ("a (", "character 3 of the selector: found \"(\", expected =, ==, !=, in, notin, > or <"),
         ("(", "character 1 of the selector: found \"(\", expected a label key or '!'"),
         ("a in (xyz abc)", "character 11 of the selector: found \"abc\", expected ',' or ')'"),
@@ -133,8 +143,14 @@ fn an_error_says_where_and_what_to_write_instead() {
         ("a=b c", "character 5 of the selector: found \"c\", expected a comma or the end"),
         ("a= =b", "character 4 of the selector: found \"=\", expected a value"),
         ("ä ö", "character 3 of the selector: found \"ö\", expected =, ==, !=, in, notin, > or <"),
-        ("x<a", "label \"x\" is compared with \"a\": after > or < write a whole number of at most 64 bits"),
-        ("x>", "label \"x\" is compared with \"\": after > or < write a whole number of at most 64 bits"),
+        (
+            "x<a",
+            "label \"x\" is compared with \"a\": after > or < write a whole number of at most 64 bits",
+        ),
+        (
+            "x>",
+            "label \"x\" is compared with \"\": after > or < write a whole number of at most 64 bits",
+        ),
         (
             "x>9223372036854775808",
             "label \"x\" is compared with \"9223372036854775808\": after > or < write a whole number of at most 64 bits",
@@ -149,12 +165,23 @@ fn an_error_says_where_and_what_to_write_instead() {
 fn keys_and_values_follow_the_rules_of_labels() {
     let fault = |text: &str| match text.parse::<Selector>() {
         Ok(_) => None,
-        Err(SelectorError::Key { fault, .. } | SelectorError::Value { fault, .. }) => Some(fault.to_owned()),
+        Err(SelectorError::Key { fault, .. } | SelectorError::Value { fault, .. }) => {
+            Some(fault.to_owned())
+        }
         Err(error) => panic!("{text:?}: {error}"),
     };
     let (at_most, too_long) = ("a".repeat(63), "a".repeat(64));
     let prefix = |length: usize| format!("{}/x", "a".repeat(length));
-    for text in ["a/b", "9", "A_b.C-d", "x=A_b.C-9", "a.b-c.d/x", &at_most, &format!("x={at_most}"), &prefix(253)] {
+    for text in [
+        "a/b",
+        "9",
+        "A_b.C-d",
+        "x=A_b.C-9",
+        "a.b-c.d/x",
+        &at_most,
+        &format!("x={at_most}"),
+        &prefix(253),
+    ] {
         assert_eq!(fault(text), None, "{text:?}");
     }
     let faults: [(&str, &str); 19] = [
@@ -213,10 +240,13 @@ fn wanted() -> impl Strategy<Value = Wanted> {
     let label = || select(&LABELS[..]).prop_map(str::to_owned);
     let value = || select(&VALUES[..]).prop_map(str::to_owned);
     prop_oneof![
-        (label(), select(&["=", "==", "!="][..]), value()).prop_map(|(key, sign, value)| Wanted::Is(key, sign, value)),
-        (label(), any::<bool>(), vec(value(), 1..4)).prop_map(|(key, is_in, values)| Wanted::OneOf(key, is_in, values)),
+        (label(), select(&["=", "==", "!="][..]), value())
+            .prop_map(|(key, sign, value)| Wanted::Is(key, sign, value)),
+        (label(), any::<bool>(), vec(value(), 1..4))
+            .prop_map(|(key, is_in, values)| Wanted::OneOf(key, is_in, values)),
         (label(), any::<bool>()).prop_map(|(key, there)| Wanted::There(key, there)),
-        (label(), any::<bool>(), 0..6_i64).prop_map(|(key, above, bound)| Wanted::Compared(key, above, bound)),
+        (label(), any::<bool>(), 0..6_i64)
+            .prop_map(|(key, above, bound)| Wanted::Compared(key, above, bound)),
     ]
 }
 
@@ -239,11 +269,15 @@ fn written(wanted: &Wanted, blank: &str) -> String {
 
 fn objects() -> impl Strategy<Value = Vec<Arc<Labelled>>> {
     let labels = || btree_map(select(&LABELS[..]), select(&VALUES[..]), 0..4);
-    let labelled = |(number, (labels, is_in_one)): (usize, (BTreeMap<&str, &str>, bool))| Labelled {
-        namespace: if is_in_one { "ns" } else { "" },
-        name: number.to_string(),
-        labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
-    };
+    let labelled =
+        |(number, (labels, is_in_one)): (usize, (BTreeMap<&str, &str>, bool))| Labelled {
+            namespace: if is_in_one { "ns" } else { "" },
+            name: number.to_string(),
+            labels: labels
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect(),
+        };
     vec((labels(), any::<bool>()), 0..16)
         .prop_map(move |all| all.into_iter().enumerate().map(labelled).map(Arc::new).collect())
 }

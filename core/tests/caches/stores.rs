@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::common::{Obj, ObjMeta, keys, nameless, obj, show, tombstone, versioned};
 use deltafifo::{
-    BoxError, DeltaFifo, ExpirationCache, Fifo, Heap, Indexer, KeyError, OfferError, ReflectorStore, RelistError,
-    Store, StoreError, Transaction, UndeltaStore,
+    BoxError, DeltaFifo, ExpirationCache, Fifo, Heap, Indexer, KeyError, OfferError,
+    ReflectorStore, RelistError, Store, StoreError, Transaction, UndeltaStore,
 };
 
 fn indexer() -> Indexer<Obj, ObjMeta> {
@@ -54,7 +54,11 @@ fn every_store_holds_the_newest_object_of_each_key() {
         assert_eq!(numbers(store), BTreeSet::from([1, 3]), "{name}");
 
         store.replace(vec![obj("foo", 7), obj("a", 8), obj("foo", 9)], "5").unwrap();
-        assert_eq!(numbers(store), BTreeSet::from([8, 9]), "{name}: what is listed twice has the later object");
+        assert_eq!(
+            numbers(store),
+            BTreeSet::from([8, 9]),
+            "{name}: what is listed twice has the later object"
+        );
         store.resync().unwrap();
         assert_eq!(numbers(store), BTreeSet::from([8, 9]), "{name}");
         let list = vec![obj("b", 10), nameless(), obj("a", 11)];
@@ -110,9 +114,11 @@ fn a_delta_queue_is_fed_as_a_store_is() {
 #[test]
 fn a_bookmark_moves_the_version_of_a_store_that_keeps_one() {
     let tracked = DeltaFifo::over(indexer()).track_applied(true).build();
-    let (store, undelta) = (indexer(), UndeltaStore::new(indexer(), |_| unreachable!("a bookmark changes nothing")));
+    let (store, undelta) =
+        (indexer(), UndeltaStore::new(indexer(), |_| unreachable!("a bookmark changes nothing")));
     let fed: [&dyn ReflectorStore<Obj>; 3] = [&tracked, &store, &undelta];
-    let applied = || [tracked.applied_version(), store.applied_version(), undelta.store().applied_version()];
+    let applied =
+        || [tracked.applied_version(), store.applied_version(), undelta.store().applied_version()];
     for (bookmark, then) in [("20", "20"), ("10", "20"), ("of no number", "20"), ("030", "30")] {
         for store in fed {
             store.bookmark(bookmark);
@@ -166,11 +172,14 @@ fn a_queue_is_moved_by_bookmarks_and_relists_and_not_by_what_is_offered() {
 
 #[test]
 fn what_a_delta_queue_refuses_is_an_error_of_the_store() {
-    let refuse = |object: Arc<Obj>| if object.n == 13 { Err(BoxError::from("unlucky")) } else { Ok(object) };
+    let refuse =
+        |object: Arc<Obj>| if object.n == 13 { Err(BoxError::from("unlucky")) } else { Ok(object) };
     let fifo = DeltaFifo::builder(keys()).transformer(refuse).build();
     let fed: &dyn ReflectorStore<Obj> = &fifo;
     let refused = fed.add(obj("a", 13)).unwrap_err();
-    assert!(matches!(&refused, StoreError::Refused(OfferError::Transform { key, .. }) if key == "a"));
+    assert!(
+        matches!(&refused, StoreError::Refused(OfferError::Transform { key, .. }) if key == "a")
+    );
     assert!(refused.to_string().contains("unlucky"));
     let stopped = fed.replace(vec![obj("a", 1), obj("b", 13)], "1").unwrap_err();
     assert!(matches!(stopped, StoreError::Relist(RelistError::Refused { index: 1, .. })));

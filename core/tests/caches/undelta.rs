@@ -27,7 +27,8 @@ impl Pushed {
 }
 
 fn indexer() -> Indexer<Obj, ObjMeta> {
-    let unlucky = |object: &Obj| if object.n == 1313 { Err(BoxError::from("unlucky")) } else { Ok(vec![]) };
+    let unlucky =
+        |object: &Obj| if object.n == 1313 { Err(BoxError::from("unlucky")) } else { Ok(vec![]) };
     Indexer::builder(keys()).index("unlucky", unlucky).build().unwrap()
 }
 
@@ -45,9 +46,15 @@ fn every_change_pushes_the_whole_state() {
     store.add(obj("b", 3)).unwrap();
     store.delete(obj("a", 0).into()).unwrap();
     store.replace(vec![obj("c", 4), obj("d", 5)], "0").unwrap();
-    assert_eq!(store.replace_keeping(vec![obj("c", 6), obj("e", 1313)], &["d"], "1").unwrap().len(), 1);
+    assert_eq!(
+        store.replace_keeping(vec![obj("c", 6), obj("e", 1313)], &["d"], "1").unwrap().len(),
+        1
+    );
     store.replace(vec![], "1").unwrap();
-    assert_eq!(pushed.all(), [vec![2], vec![1], vec![1, 3], vec![3], vec![4, 5], vec![5, 6], vec![]]);
+    assert_eq!(
+        pushed.all(),
+        [vec![2], vec![1], vec![1, 3], vec![3], vec![4, 5], vec![5, 6], vec![]]
+    );
 }
 
 #[test]

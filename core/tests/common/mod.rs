@@ -11,8 +11,8 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 pub use deltafifo_oracle::{
-    Fifo, Guard, KNOWING, MODES, Mode, Obj, ObjMeta, Outside, Rig, abort_if_locked, deltas, key_func as keys, nameless,
-    obj, show, show_one, tombstone, versioned,
+    Fifo, Guard, KNOWING, MODES, Mode, Obj, ObjMeta, Outside, Rig, abort_if_locked, deltas,
+    key_func as keys, nameless, obj, show, show_one, tombstone, versioned,
 };
 
 struct Unpark(Thread);

@@ -195,7 +195,10 @@ fn a_commit_is_a_bookmark_and_an_abandoned_relist_is_none() {
         // What does not compare is committed all the same, and says nothing.
         rig.fifo.replace(vec![], "of no number").unwrap();
         rig.drain();
-        assert_eq!((applied(&rig).as_str(), rig.fifo.resource_version().as_deref()), ("7", Some("of no number")));
+        assert_eq!(
+            (applied(&rig).as_str(), rig.fifo.resource_version().as_deref()),
+            ("7", Some("of no number"))
+        );
     }
 }
 
@@ -264,7 +267,9 @@ fn committed_list_with_a_lower_version_takes_the_version_back_and_late_markers_d
 fn list_at_an_equal_or_greater_version_or_at_none_takes_no_version_back() {
     let rig = tracked(Mode::Fused);
     // Some aggregated API servers list everything at "0".
-    for (version, applies) in [("7", "7"), ("7", "7"), ("8", "8"), ("0", "8"), ("x", "8"), ("", "8"), ("008", "8")] {
+    for (version, applies) in
+        [("7", "7"), ("7", "7"), ("8", "8"), ("0", "8"), ("x", "8"), ("", "8"), ("008", "8")]
+    {
         rig.fifo.replace(vec![], version).unwrap();
         assert_eq!(applied(&rig), applies, "after {version:?}");
     }

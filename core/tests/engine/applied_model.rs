@@ -45,7 +45,8 @@ fn key() -> impl Strategy<Value = usize> + Clone {
 
 fn op() -> impl Strategy<Value = Op> {
     use Verdict::{Apply, Fail, Panic, PutBack};
-    let verdict = prop_oneof![5 => Just(Apply), 1 => Just(Fail), 1 => Just(Panic), 3 => Just(PutBack)];
+    let verdict =
+        prop_oneof![5 => Just(Apply), 1 => Just(Fail), 1 => Just(Panic), 3 => Just(PutBack)];
     prop_oneof![
         5 => key().prop_map(Op::Update),
         2 => vec(key(), 1..4).prop_map(Op::Batch),
@@ -125,7 +126,9 @@ impl Account {
         let handled = key.running.take().unwrap();
         let over = std::mem::take(&mut key.pending);
         match verdict {
-            Verdict::Apply => key.known = handled.last().is_some_and(|(_, is_deletion)| !is_deletion),
+            Verdict::Apply => {
+                key.known = handled.last().is_some_and(|(_, is_deletion)| !is_deletion);
+            }
             Verdict::PutBack => key.pending = handled,
             Verdict::Fail | Verdict::Panic => {}
         }
@@ -137,9 +140,16 @@ impl Account {
     }
 
     fn applied(&mut self) -> Option<u64> {
-        let left = |key: &Key| key.pending.iter().chain(key.running.iter().flatten()).map(|(number, _)| *number).min();
+        let left = |key: &Key| {
+            key.pending.iter().chain(key.running.iter().flatten()).map(|(number, _)| *number).min()
+        };
         let first = self.keys.values().filter_map(left).min().unwrap_or(u64::MAX);
-        let reached = self.markers.iter().filter(|(_, after)| *after <= first).map(|(version, _)| *version).max();
+        let reached = self
+            .markers
+            .iter()
+            .filter(|(_, after)| *after <= first)
+            .map(|(version, _)| *version)
+            .max();
         self.applied = self.applied.max(reached);
         self.applied
     }
@@ -165,7 +175,8 @@ impl<'r> Run<'r> {
                 for &place in places {
                     account.offer(KEYS[place], false);
                 }
-                fifo.update_batch(places.iter().map(|&place| obj(KEYS[place], 1)).collect()).unwrap();
+                fifo.update_batch(places.iter().map(|&place| obj(KEYS[place], 1)).collect())
+                    .unwrap();
             }
             Op::Delete(place) => {
                 account.offer(KEYS[*place], true);
@@ -184,7 +195,9 @@ impl<'r> Run<'r> {
                 let taken = fifo.try_pop();
                 self.hold(taken);
             }
-            Op::TakeBatch(max) => self.batch = self.rig.fifo.try_pop_batch(*max).or(self.batch.take()),
+            Op::TakeBatch(max) => {
+                self.batch = self.rig.fifo.try_pop_batch(*max).or(self.batch.take());
+            }
             Op::Next => {
                 let taken = self.batch.as_mut().and_then(Batch::next);
                 self.hold(taken);
@@ -237,7 +250,10 @@ fn compare(ops: &[Op], live_lane: bool) -> Result<(), TestCaseError> {
         run.step(op);
         let (is, may_be) = (run.applied(), run.account.applied());
         // What passes a backlog may keep more back than was offered before it.
-        prop_assert!(if live_lane { is <= may_be } else { is == may_be }, "after {at}, {op:?}: {is:?}, not {may_be:?}");
+        prop_assert!(
+            if live_lane { is <= may_be } else { is == may_be },
+            "after {at}, {op:?}: {is:?}, not {may_be:?}"
+        );
     }
     run.batch = None;
     while let Some(guard) = run.guards.pop() {

@@ -49,8 +49,9 @@ fn a_closed_queue_wakes_who_waits_for_what_has_no_marker() {
         rig.fifo.add(obj("a", 1)).unwrap();
         rig.fifo.bookmark("7").unwrap();
         thread::scope(|scope| {
-            let waiters =
-                ["7", "8"].map(|version| (version, scope.spawn(|| rig.fifo.wait_for_resource_version(version))));
+            let waiters = ["7", "8"].map(|version| {
+                (version, scope.spawn(|| rig.fifo.wait_for_resource_version(version)))
+            });
             rig.fifo.close();
             let [(_, marked), (_, unmarked)] = waiters;
             assert_eq!(unmarked.join().unwrap(), closed("8"));
@@ -65,7 +66,8 @@ fn a_closed_queue_wakes_who_waits_for_what_has_no_marker() {
 #[test]
 fn a_dropped_queue_wakes_who_waits_although_there_is_a_marker() {
     ends(|| {
-        let fifo = DeltaFifo::over(Indexer::builder(keys()).build().unwrap()).track_applied(true).build();
+        let fifo =
+            DeltaFifo::over(Indexer::builder(keys()).build().unwrap()).track_applied(true).build();
         fifo.bookmark("6").unwrap();
         fifo.add(obj("a", 1)).unwrap();
         fifo.bookmark("7").unwrap();
@@ -153,7 +155,11 @@ fn committed_list_with_a_lower_version_fails_older_waits_and_later_ones_need_its
             }
             assert_eq!(blocked.join().unwrap(), rewound("1002"));
         });
-        assert_eq!(block_on(waits), rewound("1001"), "also if its version comes again before it is polled");
+        assert_eq!(
+            block_on(waits),
+            rewound("1001"),
+            "also if its version comes again before it is polled"
+        );
         assert_eq!(rig.fifo.applied_version(), None, "nothing of the list is handled yet");
         rig.drain();
         assert_eq!(rig.fifo.applied_version().as_deref(), Some("501"));
@@ -182,9 +188,17 @@ fn replacing_an_indexers_objects_at_a_lower_version_takes_its_version_back() {
         kept.replace_keeping(vec![], &["a"], "400").unwrap();
         assert_eq!(store.applied_version().as_deref(), Some("400"));
         store.bookmark("300").unwrap();
-        assert_eq!(store.applied_version().as_deref(), Some("400"), "a bookmark takes nothing back");
+        assert_eq!(
+            store.applied_version().as_deref(),
+            Some("400"),
+            "a bookmark takes nothing back"
+        );
         let fifo = DeltaFifo::over(store).track_applied(true).build();
         fifo.replace(vec![], "7").unwrap();
-        assert_eq!(fifo.applied_version(), None, "a queue knows the version of the store that it took over");
+        assert_eq!(
+            fifo.applied_version(),
+            None,
+            "a queue knows the version of the store that it took over"
+        );
     });
 }

@@ -59,7 +59,8 @@ fn a_blocked_pop_wakes_for_a_requeue_and_for_a_batch_given_back() {
         }
         let batch = fifo.pop_batch(9).unwrap();
         thread::scope(|scope| {
-            let popping: Vec<_> = (0..3).map(|_| scope.spawn(|| fifo.pop().unwrap().done())).collect();
+            let popping: Vec<_> =
+                (0..3).map(|_| scope.spawn(|| fifo.pop().unwrap().done())).collect();
             drop(batch);
             for popping in popping {
                 popping.join().unwrap();
@@ -186,10 +187,18 @@ fn a_dropped_async_pop_takes_nothing_and_passes_its_wake_up_on() {
         assert!(dropped.as_mut().poll(&mut Context::from_waker(&first_waker)).is_pending());
         assert!(staying.as_mut().poll(&mut Context::from_waker(&second_waker)).is_pending());
         fifo.add(obj("a", 1)).unwrap();
-        assert_eq!(first.load(Ordering::Acquire) + second.load(Ordering::Acquire), 1, "one key wakes one");
+        assert_eq!(
+            first.load(Ordering::Acquire) + second.load(Ordering::Acquire),
+            1,
+            "one key wakes one"
+        );
         assert_eq!(first.load(Ordering::Acquire), 1, "the one that waited longest");
     }
-    assert_eq!(second.load(Ordering::Acquire), 1, "the wake-up that came to the dropped one is passed on");
+    assert_eq!(
+        second.load(Ordering::Acquire),
+        1,
+        "the wake-up that came to the dropped one is passed on"
+    );
     let Poll::Ready(popped) = staying.as_mut().poll(&mut Context::from_waker(&second_waker)) else {
         panic!("the key is there")
     };
@@ -268,7 +277,10 @@ fn waiting_for_the_sync_ends_with_the_last_initial_handler() {
             fifo.replace(vec![obj("a", 1)], "1").unwrap();
             let mut guard = fifo.pop().unwrap();
             guard.apply(|_| ()).unwrap();
-            assert!(waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending(), "its handler still runs");
+            assert!(
+                waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending(),
+                "its handler still runs"
+            );
             guard.done();
             synced.join().unwrap().unwrap();
         });

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use deltafifo::{
-    CacheMutationDetector, Delta, DeltaFifo, DeltaType, Deltas, ExpirationCache, Fifo, Heap, InOrderFifo, Indexer,
-    KeyFunc, NoMeta,
+    CacheMutationDetector, Delta, DeltaFifo, DeltaType, Deltas, ExpirationCache, Fifo, Heap,
+    InOrderFifo, Indexer, KeyFunc, NoMeta,
 };
 
 /// Panics when it is dropped, and counts that.
@@ -43,7 +43,10 @@ fn keys() -> KeyFunc<Bomb, NoMeta> {
 }
 
 fn store() -> Indexer<Bomb, NoMeta> {
-    Indexer::builder(keys()).index("key", |bomb: &Bomb| Ok(vec![bomb.key.to_owned()])).build().unwrap()
+    Indexer::builder(keys())
+        .index("key", |bomb: &Bomb| Ok(vec![bomb.key.to_owned()]))
+        .build()
+        .unwrap()
 }
 
 /// Runs `work`, by which `count` bombs are dropped: also while a panic is under way, when none may
@@ -51,7 +54,8 @@ fn store() -> Indexer<Bomb, NoMeta> {
 #[track_caller]
 fn all_dropped(count: usize, work: impl Fn(&Arsenal)) {
     let arsenal = Arsenal(Arc::default());
-    let panic = catch_unwind(AssertUnwindSafe(|| work(&arsenal))).expect_err("the first panic goes on");
+    let panic =
+        catch_unwind(AssertUnwindSafe(|| work(&arsenal))).expect_err("the first panic goes on");
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"dropped"));
     assert_eq!(arsenal.0.load(Ordering::Relaxed), count);
 }
@@ -158,7 +162,11 @@ fn queues_drop_every_object_although_their_destructors_panic() {
 #[test]
 fn item_drops_what_it_had_and_what_it_replaced_although_their_destructors_panic() {
     dropped_whole(3, |arsenal| {
-        arsenal.bombs().into_iter().map(|bomb| Delta::new(DeltaType::Added, bomb)).collect::<Deltas<_>>()
+        arsenal
+            .bombs()
+            .into_iter()
+            .map(|bomb| Delta::new(DeltaType::Added, bomb))
+            .collect::<Deltas<_>>()
     });
     let twice_known = |arsenal: &Arsenal| {
         let fifo = DeltaFifo::over(store()).build();
@@ -203,8 +211,12 @@ fn refused_page_drops_every_object_although_their_destructors_panic() {
         let fifo = DeltaFifo::over(store()).transformer(refuse).build();
         let _ = fifo.replace(arsenal.bombs(), "1");
     });
-    let keyless =
-        || KeyFunc::custom(NoMeta, |bomb: &Bomb| if bomb.key == "b" { Err("no key".into()) } else { Ok("k".into()) });
+    let keyless = || {
+        KeyFunc::custom(
+            NoMeta,
+            |bomb: &Bomb| if bomb.key == "b" { Err("no key".into()) } else { Ok("k".into()) },
+        )
+    };
     all_dropped(3, |arsenal| {
         let _ = Indexer::builder(keyless()).build().unwrap().replace(arsenal.bombs());
     });
@@ -215,13 +227,17 @@ fn refused_page_drops_every_object_although_their_destructors_panic() {
 
 /// A store with two index functions, a key function and a transformer that hold a bomb each.
 fn store_of_bombs(arsenal: &Arsenal) -> Indexer<Bomb, NoMeta> {
-    let [by_key, one, another, transform] = ["key", "one", "another", "transform"].map(|name| arsenal.bomb(name));
-    let keys = KeyFunc::custom(NoMeta, move |bomb: &Bomb| Ok(format!("{}{}", bomb.key, by_key.key.len())));
+    let [by_key, one, another, transform] =
+        ["key", "one", "another", "transform"].map(|name| arsenal.bomb(name));
+    let keys =
+        KeyFunc::custom(NoMeta, move |bomb: &Bomb| Ok(format!("{}{}", bomb.key, by_key.key.len())));
     let value = |held: Arc<Bomb>| move |_: &Bomb| Ok(vec![held.key.to_owned()]);
     Indexer::builder(keys)
         .index("one", value(one))
         .index("another", value(another))
-        .transformer(move |bomb| if transform.key.is_empty() { Err("no key".into()) } else { Ok(bomb) })
+        .transformer(
+            move |bomb| if transform.key.is_empty() { Err("no key".into()) } else { Ok(bomb) },
+        )
         .build()
         .unwrap()
 }
@@ -245,14 +261,18 @@ fn functions_whose_destructors_panic_are_all_dropped_with_their_store_or_queue()
     });
     dropped_whole(3, |arsenal| {
         let (by_key, less) = (arsenal.bomb("key"), arsenal.bomb("less"));
-        let keys = KeyFunc::custom(NoMeta, move |bomb: &Bomb| Ok(format!("{}{}", bomb.key, by_key.key.len())));
+        let keys = KeyFunc::custom(NoMeta, move |bomb: &Bomb| {
+            Ok(format!("{}{}", bomb.key, by_key.key.len()))
+        });
         let heap = Heap::new(keys, move |a: &Bomb, _: &Bomb| a.key < less.key);
         heap.add(arsenal.bomb("a")).unwrap();
         heap
     });
     dropped_whole(2, |arsenal| {
         let (policy, by_key) = (arsenal.bomb("policy"), arsenal.bomb("key"));
-        let keys = KeyFunc::custom(NoMeta, move |bomb: &Bomb| Ok(format!("{}{}", bomb.key, by_key.key.len())));
+        let keys = KeyFunc::custom(NoMeta, move |bomb: &Bomb| {
+            Ok(format!("{}{}", bomb.key, by_key.key.len()))
+        });
         ExpirationCache::new(keys, move |_: &Bomb, _| policy.key.is_empty())
     });
 }

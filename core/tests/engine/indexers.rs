@@ -5,7 +5,9 @@ use std::sync::{Arc, Barrier, OnceLock, Weak};
 use std::thread;
 
 use crate::common::{Fifo, Obj, ends, keys, obj};
-use deltafifo::{DeltaFifo, ExplicitKey, IndexError, IndexReader, Indexer, Indexers, NAMESPACE_INDEX};
+use deltafifo::{
+    DeltaFifo, ExplicitKey, IndexError, IndexReader, Indexer, Indexers, NAMESPACE_INDEX,
+};
 
 /// More than a step of a walk.
 const MANY: u32 = if cfg!(miri) { 70 } else { 1_000 };
@@ -24,7 +26,10 @@ fn check(store: &Reader, objects: usize) {
             assert_eq!((object.n % 2).to_string(), value);
             found += 1;
         }
-        assert_eq!(store.index_keys("parity", value).unwrap().len(), store.by_index("parity", value).unwrap().len());
+        assert_eq!(
+            store.index_keys("parity", value).unwrap().len(),
+            store.by_index("parity", value).unwrap().len()
+        );
     }
     assert_eq!((found, store.len()), (objects, objects));
 }
@@ -45,7 +50,9 @@ fn an_index_comes_to_a_filled_store() {
     check(&store, MANY as usize);
     store.replace(vec![obj("a", 1), obj("b", 2)]).unwrap();
     check(&store, 2);
-    let error = store.add_indexers(Indexers::new()).map(|()| store.list_index_func_values("parity").unwrap());
+    let error = store
+        .add_indexers(Indexers::new())
+        .map(|()| store.list_index_func_values("parity").unwrap());
     assert_eq!(error.unwrap(), ["0", "1"]);
 }
 
@@ -53,7 +60,9 @@ fn an_index_comes_to_a_filled_store() {
 fn a_name_that_is_there_already_rejects_all() {
     let store = Indexer::builder(keys()).index("a", |_: &Obj| Ok(vec![])).build().unwrap();
     let none = |_: &Obj| Ok(vec![]);
-    for (new, conflict) in [(["b", "a"], "a"), (["b", "b"], "b"), (["b", NAMESPACE_INDEX], NAMESPACE_INDEX)] {
+    for (new, conflict) in
+        [(["b", "a"], "a"), (["b", "b"], "b"), (["b", NAMESPACE_INDEX], NAMESPACE_INDEX)]
+    {
         let added = store.add_indexers(Indexers::new().index(new[0], none).index(new[1], none));
         assert!(matches!(added, Err(IndexError::Conflict(name)) if name == conflict));
         assert!(matches!(store.by_index("b", ""), Err(IndexError::Unknown(_))), "none was added");
@@ -75,7 +84,9 @@ fn an_index_whose_function_fails_or_panics_is_not_added_and_leaves_nothing() {
             n => Ok(vec![n.to_string()]),
         });
         match store.add_indexers(failing) {
-            Err(IndexError::Build { index, key, .. }) => assert_eq!((&*index, &*key), ("failing", "67")),
+            Err(IndexError::Build { index, key, .. }) => {
+                assert_eq!((&*index, &*key), ("failing", "67"));
+            }
             other => panic!("{other:?}"),
         }
         assert!(matches!(store.by_index("parity", "0"), Err(IndexError::Unknown(_))));
@@ -107,7 +118,11 @@ fn an_index_function_may_use_the_store_and_add_an_index() {
             Ok(vec![(object.n / 1000).to_string()])
         });
         store.add_indexers(curious).unwrap();
-        assert_eq!(store.by_index("curious", "0").unwrap().len() + store.by_index("curious", "1").unwrap().len(), 99);
+        assert_eq!(
+            store.by_index("curious", "0").unwrap().len()
+                + store.by_index("curious", "1").unwrap().len(),
+            99
+        );
         assert_eq!(store.by_index("curious", "1").unwrap().len(), 1);
         check(&store, 99);
     });
@@ -117,7 +132,8 @@ fn an_index_function_may_use_the_store_and_add_an_index() {
 /// after another index has noticed that object: so the write is planned again.
 #[test]
 fn object_stays_in_an_index_whose_function_fails_once_while_others_are_built() {
-    let (fails, queue) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::<Weak<Fifo>>::new()));
+    let (fails, queue) =
+        (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::<Weak<Fifo>>::new()));
     let name = {
         let (fails, queue) = (fails.clone(), queue.clone());
         move |object: &Obj| {
@@ -191,12 +207,17 @@ fn indexes_come_while_consumers_write_and_readers_read() {
                 let mut number = 0;
                 while number == 0 || writing.load(Ordering::Relaxed) > 0 && number < 20 {
                     let name = format!("{name}-{number}");
-                    let parity = |object: &Obj| Ok(vec![(object.n % 2).to_string(), "all".to_owned()]);
+                    let parity =
+                        |object: &Obj| Ok(vec![(object.n % 2).to_string(), "all".to_owned()]);
                     store.add_indexers(Indexers::new().index(&name, parity)).unwrap();
                     let mut quiet = 0;
                     for value in ["0", "1"] {
                         for object in store.by_index(&name, value).unwrap() {
-                            assert_eq!((object.n % 2).to_string(), value, "found under a value that it does not have");
+                            assert_eq!(
+                                (object.n % 2).to_string(),
+                                value,
+                                "found under a value that it does not have"
+                            );
                             let n: u64 = object.name[1..].parse().unwrap();
                             quiet += u64::from(n % 4 == 3);
                         }

@@ -46,7 +46,11 @@ fn deletions_and_bursts_pass_too_and_walks_wait() {
         rig.fifo.resync();
         rig.fifo.add(obj("live", 4)).unwrap();
         if mode == Mode::Fused {
-            assert_eq!(rig.handle().as_deref(), Some("live: A4"), "Syncs of a fused store are a backlog");
+            assert_eq!(
+                rig.handle().as_deref(),
+                Some("live: A4"),
+                "Syncs of a fused store are a backlog"
+            );
         }
         rig.drain();
     }
@@ -57,7 +61,12 @@ fn the_backlog_has_one_of_eight_turns_however_much_is_live() {
     let keys: Vec<String> = (0..30).map(|number| format!("live-{number:02}")).collect();
     let offered = |rig: &Rig| keys.iter().for_each(|key| rig.fifo.add(obj(key, 1)).unwrap());
     let backlog_at = |drained: &[String]| -> Vec<usize> {
-        drained.iter().enumerate().filter(|(_, shown)| shown.starts_with("old")).map(|(at, _)| at).collect()
+        drained
+            .iter()
+            .enumerate()
+            .filter(|(_, shown)| shown.starts_with("old"))
+            .map(|(at, _)| at)
+            .collect()
     };
     let relisted = || (0..4).map(|number| obj(&format!("old-{number}"), 1)).collect();
 
@@ -142,7 +151,9 @@ fn the_initial_population_ends_with_its_last_item_whichever_way_it_went() {
     rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();
     rig.fifo.update(obj("b", 2)).unwrap();
     rig.fifo.add(obj("later", 1)).unwrap();
-    for (key, is_initial, synced) in [("b", true, false), ("later", false, false), ("a", true, true)] {
+    for (key, is_initial, synced) in
+        [("b", true, false), ("later", false, false), ("a", true, true)]
+    {
         let mut item = rig.fifo.try_pop().unwrap();
         assert_eq!((item.key(), item.is_in_initial_list()), (key, is_initial));
         item.apply(|_| ()).unwrap();

@@ -15,7 +15,12 @@ use crate::common::{Mode, Rig, ends, obj};
 /// or to a listing) and the offer's getting it; or after the offer, should it not ask. Everything
 /// pending is handled at the end of `meanwhile`, and again when both are over: gives what was
 /// handled.
-fn between(rig: &Rig, listing: bool, offer: impl FnOnce(&Rig) + Send, meanwhile: impl FnOnce(&Rig)) -> Vec<String> {
+fn between(
+    rig: &Rig,
+    listing: bool,
+    offer: impl FnOnce(&Rig) + Send,
+    meanwhile: impl FnOnce(&Rig),
+) -> Vec<String> {
     let (asked, was_asked) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel::<()>();
     let ended = asked.clone();
@@ -55,7 +60,11 @@ fn a_delete_is_not_lost_when_the_handler_of_the_add_ends_meanwhile() {
         rig.fifo.add(obj("x", 1)).unwrap();
         // Pending when the delete came, hence it exists, and the delete must count.
         let handled = between(&rig, false, |rig| rig.fifo.delete(obj("x", 2)).unwrap(), |_| ());
-        assert_eq!(rig.stored(), [""; 0], "the deletion was dropped, x stays for ever: {handled:?}");
+        assert_eq!(
+            rig.stored(),
+            [""; 0],
+            "the deletion was dropped, x stays for ever: {handled:?}"
+        );
     });
 }
 
@@ -72,7 +81,12 @@ fn a_delete_is_not_reported_twice_when_another_ends_meanwhile() {
 fn a_resync_does_not_bring_back_what_was_deleted_meanwhile() {
     ends(|| {
         let rig = knowing_x();
-        let handled = between(&rig, false, |rig| rig.fifo.resync(), |rig| rig.fifo.delete(obj("x", 1)).unwrap());
+        let handled = between(
+            &rig,
+            false,
+            |rig| rig.fifo.resync(),
+            |rig| rig.fifo.delete(obj("x", 1)).unwrap(),
+        );
         assert_eq!(rig.stored(), [""; 0], "a stale Sync brought x back: {handled:?}");
     });
 }
@@ -81,7 +95,12 @@ fn a_resync_does_not_bring_back_what_was_deleted_meanwhile() {
 fn a_resync_does_not_take_an_update_back() {
     ends(|| {
         let rig = knowing_x();
-        let handled = between(&rig, false, |rig| rig.fifo.resync(), |rig| rig.fifo.update(obj("x", 2)).unwrap());
+        let handled = between(
+            &rig,
+            false,
+            |rig| rig.fifo.resync(),
+            |rig| rig.fifo.update(obj("x", 2)).unwrap(),
+        );
         assert_eq!(rig.stored(), ["x=2"], "a stale Sync took x back to 1: {handled:?}");
     });
 }
@@ -92,7 +111,8 @@ fn a_commit_does_not_report_a_deletion_twice() {
         let rig = knowing_x();
         rig.fifo.delete(obj("x", 1)).unwrap();
         // x is pending when the commit begins; its handler ends while the store lists its keys.
-        let handled = between(&rig, true, |rig| assert!(rig.fifo.replace(vec![], "1").is_ok()), |_| ());
+        let handled =
+            between(&rig, true, |rig| assert!(rig.fifo.replace(vec![], "1").is_ok()), |_| ());
         assert_eq!(handled, ["x: D1"]);
     });
 }
@@ -184,7 +204,8 @@ fn a_look_at_what_is_pending_shows_one_moment() {
         });
         while !over.load(Ordering::Acquire) {
             let Some(deltas) = rig.fifo.get_by_key("x") else { continue };
-            let numbers: Vec<u64> = deltas.iter().map(|delta| delta.object.object().unwrap().n).collect();
+            let numbers: Vec<u64> =
+                deltas.iter().map(|delta| delta.object.object().unwrap().n).collect();
             if !numbers.is_sorted() {
                 over.store(true, Ordering::Release);
                 panic!("pending in an order that never was: {numbers:?}");

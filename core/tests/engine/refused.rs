@@ -28,5 +28,8 @@ fn slot_and_tokens_do_not_shorten_the_lifetime_of_their_objects() {
 #[test]
 #[cfg_attr(miri, ignore = "Miri starts no compiler")]
 fn slot_and_tokens_of_objects_that_are_not_sync_are_not_send() {
-    assert_refused("shared cell", "error[E0277]: `Cell<u8>` cannot be shared between threads safely");
+    assert_refused(
+        "shared cell",
+        "error[E0277]: `Cell<u8>` cannot be shared between threads safely",
+    );
 }

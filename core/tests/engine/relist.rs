@@ -4,10 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::common::{KNOWING, MODES, Mode, Obj, ObjMeta, Rig, deltas, keys, nameless, obj, show, versioned};
+use crate::common::{
+    KNOWING, MODES, Mode, Obj, ObjMeta, Rig, deltas, keys, nameless, obj, show, versioned,
+};
 use deltafifo::DeltaType::Added;
 use deltafifo::{
-    BoxError, DeltaFifo, Indexer, KeyError, KeyFunc, KnownObjects, OfferError, Refused, RelistError, StoreError,
+    BoxError, DeltaFifo, Indexer, KeyError, KeyFunc, KnownObjects, OfferError, Refused,
+    RelistError, StoreError,
 };
 
 #[test]
@@ -106,7 +109,11 @@ fn a_superseded_relist_that_is_dropped_leaves_the_current_one_alone() {
 fn what_is_written_while_a_relist_is_open_is_not_swept() {
     for mode in MODES {
         for handled in [false, true] {
-            let rig = Rig::knowing(mode, &[obj("known", 1), obj("batched", 1), obj("gone", 1)], |builder| builder);
+            let rig = Rig::knowing(
+                mode,
+                &[obj("known", 1), obj("batched", 1), obj("gone", 1)],
+                |builder| builder,
+            );
             let relist = rig.fifo.begin_replace();
             rig.fifo.update(obj("known", 2)).unwrap();
             rig.fifo.add(obj("new", 2)).unwrap();
@@ -199,7 +206,10 @@ fn a_refused_object_does_not_end_the_relist() {
     let rig = Rig::knowing(Mode::Fused, &[obj("bad", 1)], |builder| builder);
     let mut relist = rig.fifo.begin_replace();
     let refused = relist.offer(vec![obj("a", 1), nameless(), obj("b", 1)]).unwrap();
-    assert!(matches!(&refused[..], [Refused { index: 1, source: OfferError::Key(KeyError::NoName) }]), "{refused:?}");
+    assert!(
+        matches!(&refused[..], [Refused { index: 1, source: OfferError::Key(KeyError::NoName) }]),
+        "{refused:?}"
+    );
     relist.keep("bad").unwrap();
     assert_eq!(relist.commit("1").unwrap().deleted, 0);
     assert_eq!(rig.drain(), ["a: R1", "b: R1"]);
@@ -210,22 +220,33 @@ fn a_refused_object_does_not_end_the_relist() {
 fn what_a_transformer_refuses_in_a_relist_is_kept() {
     for mode in MODES {
         for threads in [1, 2] {
-            let rig = Rig::knowing(mode, &[obj("a", 1), obj("bad", 1), obj("gone", 1)], |builder| {
-                let refuse = |object: Arc<Obj>| if object.n == 13 { Err("13".into()) } else { Ok(object) };
-                builder.transformer(refuse).relist_threads(threads).ordered_walks(true)
-            });
+            let rig =
+                Rig::knowing(mode, &[obj("a", 1), obj("bad", 1), obj("gone", 1)], |builder| {
+                    let refuse = |object: Arc<Obj>| {
+                        if object.n == 13 { Err("13".into()) } else { Ok(object) }
+                    };
+                    builder.transformer(refuse).relist_threads(threads).ordered_walks(true)
+                });
             let mut page: Vec<_> = (0..LARGE).map(|place| obj(&format!("p-{place}"), 1)).collect();
             page[7] = versioned("bad", 13, "v13");
             page[LARGE - 2] = versioned("new", 13, "");
             page.push(obj("a", 2));
             let mut relist = rig.fifo.begin_replace();
             let refused = relist.offer(page).unwrap();
-            let said: Vec<_> = refused.iter().map(|refused| (refused.index, refused.source.to_string())).collect();
+            let said: Vec<_> =
+                refused.iter().map(|refused| (refused.index, refused.source.to_string())).collect();
             assert_eq!(said[0].0, 7);
-            assert!(said[0].1.contains("\"bad\"") && said[0].1.contains("v13"), "key and version are said: {said:?}");
+            assert!(
+                said[0].1.contains("\"bad\"") && said[0].1.contains("v13"),
+                "key and version are said: {said:?}"
+            );
             assert_eq!((said.len(), said[1].0), (2, LARGE - 2));
             let known = usize::from(mode != Mode::Nowhere);
-            assert_eq!(relist.commit("1").unwrap().deleted, known, "{mode:?}: only what was not listed");
+            assert_eq!(
+                relist.commit("1").unwrap().deleted,
+                known,
+                "{mode:?}: only what was not listed"
+            );
             assert_eq!(rig.drain().len(), LARGE - 2 + 1 + known, "{mode:?}");
         }
     }
@@ -257,9 +278,16 @@ fn a_superseded_relist_goes_on_with_nothing_of_its_page() {
             *opened.lock().unwrap() = Some(relist);
         };
         newer.set(Box::new(begin)).ok().unwrap();
-        assert!(matches!(older.offer(vec![obj("j", 3), obj("k", 1)]), Err(RelistError::Superseded)));
+        assert!(matches!(
+            older.offer(vec![obj("j", 3), obj("k", 1)]),
+            Err(RelistError::Superseded)
+        ));
         assert_eq!(rig.fifo.pending_deltas(), 1, "what is not pushed is not counted");
-        assert_eq!(show(&rig.fifo.get_by_key("k").unwrap()), "R2", "the newer relist's object is the newest");
+        assert_eq!(
+            show(&rig.fifo.get_by_key("k").unwrap()),
+            "R2",
+            "the newer relist's object is the newest"
+        );
         assert!(matches!(older.commit("1"), Err(RelistError::Superseded)));
         assert!(!rig.fifo.has_synced());
         assert_eq!(open.lock().unwrap().take().unwrap().commit("2").unwrap().deleted, 0);
@@ -342,7 +370,9 @@ fn a_store_that_panics_at_commit_leaves_the_relist_abandoned() {
 
 /// A large list: names in a scattered order, `unique` of them, each again and again.
 fn large(count: usize, unique: usize) -> Vec<Arc<Obj>> {
-    (0..count).map(|place| obj(&format!("ns-{}/p-{}", place % 7, place * 7919 % unique), place as u64)).collect()
+    (0..count)
+        .map(|place| obj(&format!("ns-{}/p-{}", place % 7, place * 7919 % unique), place as u64))
+        .collect()
 }
 
 const LARGE: usize = if cfg!(miri) { 80 } else { 40_000 };
@@ -351,8 +381,11 @@ const LARGE: usize = if cfg!(miri) { 80 } else { 40_000 };
 fn a_large_page_keeps_list_order_on_any_number_of_threads() {
     for threads in [0, 1, 2, 3, 7] {
         let rig = Rig::with(Mode::Fused, |builder| builder.relist_threads(threads));
-        let page: Vec<_> = (0..LARGE).map(|place| obj(&format!("p-{}", place * 7919 % LARGE), place as u64)).collect();
-        let expected: Vec<_> = page.iter().map(|object| format!("{}: R{}", object.name, object.n)).collect();
+        let page: Vec<_> = (0..LARGE)
+            .map(|place| obj(&format!("p-{}", place * 7919 % LARGE), place as u64))
+            .collect();
+        let expected: Vec<_> =
+            page.iter().map(|object| format!("{}: R{}", object.name, object.n)).collect();
         rig.fifo.replace(page, "1").unwrap();
         assert_eq!(rig.fifo.pending_deltas(), LARGE);
         assert!(rig.drain() == expected, "{threads} threads: the order differs");
@@ -379,7 +412,8 @@ fn duplicates_across_the_pieces_of_threads_keep_their_order() {
         for (key, states) in &expected {
             let popped = rig.fifo.try_pop().unwrap();
             assert_eq!(popped.key(), key, "{threads} threads");
-            let seen: Vec<_> = popped.deltas().iter().map(|delta| delta.object.object().unwrap().n).collect();
+            let seen: Vec<_> =
+                popped.deltas().iter().map(|delta| delta.object.object().unwrap().n).collect();
             assert_eq!(&seen, states, "{threads} threads: {key}");
             popped.done();
         }
@@ -395,7 +429,10 @@ fn a_key_function_that_fails_in_a_large_page_leaves_exactly_the_prefix() {
             let mut page: Vec<_> = (0..LARGE).map(|place| obj(&format!("p-{place}"), 1)).collect();
             page[bad] = nameless();
             let error = rig.fifo.replace(page, "1").unwrap_err();
-            assert!(matches!(error, RelistError::Refused { index, .. } if index == bad), "{threads} {bad}: {error}");
+            assert!(
+                matches!(error, RelistError::Refused { index, .. } if index == bad),
+                "{threads} {bad}: {error}"
+            );
             assert_eq!(rig.fifo.pending_deltas(), bad);
             assert_eq!(rig.drain().len(), bad);
             assert!(!rig.fifo.has_synced());
@@ -415,8 +452,11 @@ fn a_key_function_that_panics_in_a_large_page_loses_nothing_that_was_queued() {
             assert!(counter.fetch_add(1, Ordering::Relaxed) != panics_at, "expected by this test");
             Ok(object.name.clone())
         });
-        let fifo = DeltaFifo::over(Indexer::builder(keys).build().unwrap()).relist_threads(threads).build();
-        let page: Vec<_> = (0..count).map(|place| obj(&format!("p-{place}"), place as u64)).collect();
+        let fifo = DeltaFifo::over(Indexer::builder(keys).build().unwrap())
+            .relist_threads(threads)
+            .build();
+        let page: Vec<_> =
+            (0..count).map(|place| obj(&format!("p-{place}"), place as u64)).collect();
         let weak: Vec<_> = page.iter().map(Arc::downgrade).collect();
         assert!(catch_unwind(AssertUnwindSafe(|| fifo.replace(page, "1"))).is_err());
         assert!(!fifo.has_synced());
@@ -489,7 +529,11 @@ fn a_swept_key_that_its_handler_deleted_does_not_keep_the_queue_from_being_synce
         rig.apply(&mut guard);
         guard.done();
         assert!(rig.fifo.has_synced(), "{mode:?}");
-        assert_eq!((rig.fifo.try_pop().map(drop), rig.fifo.pending_deltas()), (None, 0), "{mode:?}");
+        assert_eq!(
+            (rig.fifo.try_pop().map(drop), rig.fifo.pending_deltas()),
+            (None, 0),
+            "{mode:?}"
+        );
     }
 }
 
@@ -506,6 +550,10 @@ fn relist_that_keeps_what_is_unlisted_deletes_nothing_and_is_complete() {
         assert_eq!(rig.stored(), ["a=2", "b=1", "c=2"]);
         assert!(rig.fifo.has_synced());
         assert_eq!(rig.fifo.resource_version().as_deref(), Some("2"));
-        assert_eq!(rig.fifo.replace(vec![obj("c", 2)], "3").unwrap().deleted, 2, "the next one deletes");
+        assert_eq!(
+            rig.fifo.replace(vec![obj("c", 2)], "3").unwrap().deleted,
+            2,
+            "the next one deletes"
+        );
     }
 }

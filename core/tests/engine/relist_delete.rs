@@ -74,9 +74,15 @@ fn a_deletion_whose_object_a_transformer_refuses_counts_all_the_same() {
         relist.offer(vec![obj("listed", 2), obj("pending", 2)]).unwrap();
         let mut listed = rig.fifo.try_pop().unwrap();
         rig.apply(&mut listed);
-        assert!(is_refused(&mut relist, "listed") && is_refused(&mut relist, "pending"), "{mode:?}");
+        assert!(
+            is_refused(&mut relist, "listed") && is_refused(&mut relist, "pending"),
+            "{mode:?}"
+        );
         assert_eq!(is_refused(&mut relist, "known"), mode != Mode::Nowhere, "{mode:?}");
-        assert!(!is_refused(&mut relist, "unknown"), "what is not there is not transformed, {mode:?}");
+        assert!(
+            !is_refused(&mut relist, "unknown"),
+            "what is not there is not transformed, {mode:?}"
+        );
         listed.done();
         let deleted = match mode {
             Mode::Nowhere => vec!["pending: R2 D(2)"],
@@ -89,7 +95,8 @@ fn a_deletion_whose_object_a_transformer_refuses_counts_all_the_same() {
 }
 
 #[test]
-fn a_live_deletion_whose_object_a_transformer_refuses_is_left_to_a_tombstone_of_the_key_that_the_error_says() {
+fn a_live_deletion_whose_object_a_transformer_refuses_is_left_to_a_tombstone_of_the_key_that_the_error_says()
+ {
     for mode in KNOWING {
         let rig = refusing(mode, &[obj("ns/known", 1)]);
         let Err(OfferError::Transform { key, .. }) = rig.fifo.delete(obj("ns/known", 13)) else {
@@ -123,7 +130,11 @@ fn what_a_first_relist_deletes_before_its_end_is_of_the_initial_population() {
             if mode != Mode::Nowhere {
                 assert!(handle(&rig));
             }
-            let deleted = if with_object { relist.delete(obj("a", 2)) } else { relist.delete(tombstone("a", None)) };
+            let deleted = if with_object {
+                relist.delete(obj("a", 2))
+            } else {
+                relist.delete(tombstone("a", None))
+            };
             deleted.unwrap();
             assert_eq!(relist.commit("2").unwrap().deleted, 0);
             assert!(!rig.fifo.has_synced(), "{mode:?}");
@@ -150,7 +161,11 @@ fn a_deletion_that_does_not_count_is_not_waited_for() {
         rig.apply(&mut guard);
         guard.done();
         assert!(rig.fifo.has_synced(), "{mode:?}");
-        assert_eq!((rig.fifo.try_pop().map(drop), rig.fifo.pending_deltas()), (None, 0), "{mode:?}");
+        assert_eq!(
+            (rig.fifo.try_pop().map(drop), rig.fifo.pending_deltas()),
+            (None, 0),
+            "{mode:?}"
+        );
     }
 }
 

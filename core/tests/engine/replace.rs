@@ -8,15 +8,30 @@ use deltafifo::{OfferError, RelistError};
 #[test]
 fn lists_in_list_order_then_deletes_the_pending_then_the_known_in_order() {
     for mode in KNOWING {
-        let rig = Rig::knowing(mode, &[obj("k2", 1), obj("k1", 1), obj("listed", 1), obj("p2", 0)], |builder| builder);
+        let rig = Rig::knowing(
+            mode,
+            &[obj("k2", 1), obj("k1", 1), obj("listed", 1), obj("p2", 0)],
+            |builder| builder,
+        );
         for key in ["p2", "z", "p1"] {
             rig.fifo.add(obj(key, 1)).unwrap();
         }
-        let committed = rig.fifo.replace(vec![obj("z", 2), obj("b", 2), obj("listed", 2), obj("a", 2)], "9").unwrap();
+        let committed = rig
+            .fifo
+            .replace(vec![obj("z", 2), obj("b", 2), obj("listed", 2), obj("a", 2)], "9")
+            .unwrap();
         assert_eq!(committed.deleted, 4);
         assert_eq!(rig.fifo.resource_version().as_deref(), Some("9"));
-        let expected =
-            ["p2: A1 D(1)", "z: A1 R2", "p1: A1 D(1)", "b: R2", "listed: R2", "a: R2", "k1: D(1)", "k2: D(1)"];
+        let expected = [
+            "p2: A1 D(1)",
+            "z: A1 R2",
+            "p1: A1 D(1)",
+            "b: R2",
+            "listed: R2",
+            "a: R2",
+            "k1: D(1)",
+            "k2: D(1)",
+        ];
         assert_eq!(rig.drain(), expected, "{mode:?}");
         assert_eq!(rig.stored(), ["a=2", "b=2", "listed=2", "z=2"]);
     }
@@ -83,8 +98,14 @@ fn duplicates_are_both_appended_counted_once_and_popped_once() {
 fn an_error_midway_keeps_the_prefix_deletes_nothing_and_leaves_the_queue_unpopulated() {
     for mode in MODES {
         let rig = Rig::knowing(mode, &[obj("old", 1)], |builder| builder);
-        let error = rig.fifo.replace(vec![obj("a", 1), obj("b", 1), nameless(), obj("c", 1)], "1").unwrap_err();
-        assert!(matches!(&error, RelistError::Refused { index: 2, source: OfferError::Key(_) }), "{error}");
+        let error = rig
+            .fifo
+            .replace(vec![obj("a", 1), obj("b", 1), nameless(), obj("c", 1)], "1")
+            .unwrap_err();
+        assert!(
+            matches!(&error, RelistError::Refused { index: 2, source: OfferError::Key(_) }),
+            "{error}"
+        );
         assert!(!rig.fifo.has_synced());
         assert_eq!(rig.fifo.resource_version(), None);
         let guard = rig.fifo.pop().unwrap();
@@ -94,8 +115,11 @@ fn an_error_midway_keeps_the_prefix_deletes_nothing_and_leaves_the_queue_unpopul
         // The first that succeeds is the initial population: x, and deletions of b (pending) and
         // old (where known).
         rig.fifo.replace(vec![obj("x", 2)], "2").unwrap();
-        let expected: &[&str] =
-            if mode == Mode::Nowhere { &["b: R1 D(1)", "x: R2"] } else { &["b: R1 D(1)", "x: R2", "old: D(1)"] };
+        let expected: &[&str] = if mode == Mode::Nowhere {
+            &["b: R1 D(1)", "x: R2"]
+        } else {
+            &["b: R1 D(1)", "x: R2", "old: D(1)"]
+        };
         for shown in expected {
             assert!(!rig.fifo.has_synced());
             assert_eq!(&rig.handle().unwrap(), shown, "{mode:?}");
@@ -150,9 +174,13 @@ fn every_item_of_the_first_replace_is_in_the_initial_list_the_last_too_and_later
             }
             rig.apply(&mut guard);
             guard.done();
-            assert_eq!(rig.fifo.has_synced(), initial.len() == if mode == Mode::Nowhere { 2 } else { 3 });
+            assert_eq!(
+                rig.fifo.has_synced(),
+                initial.len() == if mode == Mode::Nowhere { 2 } else { 3 }
+            );
         }
-        let expected: &[&str] = if mode == Mode::Nowhere { &["a", "b"] } else { &["a", "b", "gone"] };
+        let expected: &[&str] =
+            if mode == Mode::Nowhere { &["a", "b"] } else { &["a", "b", "gone"] };
         assert_eq!(initial, expected, "{mode:?}");
     }
 }
@@ -181,7 +209,10 @@ fn a_requeued_an_errored_a_panicked_or_a_dropped_initial_item_counts_as_handled(
             "requeue" => fifo.pop().unwrap().requeue(),
             "drop" => drop(fifo.pop().unwrap()),
             "error" => fifo.process(|_| Err::<(), _>("no")).map_or((), |()| unreachable!()),
-            "panic" => drop(fifo.process(|_| -> Result<(), ()> { panic!("expected by this test") }).unwrap_err()),
+            "panic" => drop(
+                fifo.process(|_| -> Result<(), ()> { panic!("expected by this test") })
+                    .unwrap_err(),
+            ),
             _ => {
                 let panicked = catch_unwind(AssertUnwindSafe(|| {
                     let _guard = fifo.pop().unwrap();

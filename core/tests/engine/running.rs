@@ -160,7 +160,9 @@ fn a_resync_over_a_first_add_is_decided_by_what_the_handler_did() {
 fn add_if_not_present_over_a_running_handler_counts_unless_more_came() {
     for mode in MODES {
         running(mode, |rig, guard| {
-            rig.fifo.add_if_not_present(deltas([(Added, obj("x", 3)), (Sync, obj("x", 4))])).unwrap();
+            rig.fifo
+                .add_if_not_present(deltas([(Added, obj("x", 3)), (Sync, obj("x", 4))]))
+                .unwrap();
             rig.fifo.add_if_not_present(deltas([(Added, obj("x", 5))])).unwrap();
             finish(rig, guard);
             assert_eq!(rig.drain(), ["x: A3 S4"], "{mode:?}");
@@ -244,7 +246,9 @@ fn apply_without_a_fused_store_says_so_and_keeps_the_deltas() {
     let rig = Rig::new(Mode::Elsewhere);
     rig.fifo.add(obj("x", 1)).unwrap();
     let mut guard = rig.fifo.pop().unwrap();
-    assert!(matches!(guard.apply(|_| unreachable!()), Err(StoreError::NoStore { key }) if key == "x"));
+    assert!(
+        matches!(guard.apply(|_| unreachable!()), Err(StoreError::NoStore { key }) if key == "x")
+    );
     assert_eq!(show(guard.deltas()), "A1");
     drop(guard);
     assert_eq!(rig.drain(), ["x: A1"]);
@@ -263,7 +267,9 @@ fn panics(rig: &Rig, how: &str) {
         "process" => assert!(is_told(&fifo.process(handler).unwrap_err())),
         "process_batch" => {
             let mut handler = Some(handler);
-            let report = fifo.process_batch(8, |popped| handler.take().map_or(Ok(()), |handler| handler(popped)));
+            let report = fifo.process_batch(8, |popped| {
+                handler.take().map_or(Ok(()), |handler| handler(popped))
+            });
             let report = report.unwrap();
             assert!(report.failures.len() == 1 && is_told(&report.failures[0]));
             assert_eq!(report.handled, 1, "the batch goes on");
@@ -286,7 +292,8 @@ fn a_panicking_handler_loses_its_own_deltas_and_nothing_else() {
             rig.fifo.add(obj("x", 1)).unwrap();
             rig.fifo.add(obj("y", 1)).unwrap();
             panics(&rig, how);
-            let expected: &[&str] = if how == "process_batch" { &["x: U3"] } else { &["y: A1", "x: U3"] };
+            let expected: &[&str] =
+                if how == "process_batch" { &["x: U3"] } else { &["y: A1", "x: U3"] };
             assert_eq!(rig.drain(), expected, "{mode:?} {how}");
             rig.fifo.add(obj("x", 4)).unwrap();
             assert_eq!(rig.drain(), ["x: A4"]);
@@ -446,7 +453,10 @@ impl Drop for Bomb {
 }
 
 fn bombs() -> DeltaFifo<Bomb, NoMeta> {
-    DeltaFifo::over(Indexer::builder(KeyFunc::custom(NoMeta, |_: &Bomb| Ok("x".to_owned()))).build().unwrap()).build()
+    DeltaFifo::over(
+        Indexer::builder(KeyFunc::custom(NoMeta, |_: &Bomb| Ok("x".to_owned()))).build().unwrap(),
+    )
+    .build()
 }
 
 fn bomb(armed: bool) -> Arc<Bomb> {
@@ -479,13 +489,16 @@ fn an_object_whose_release_panics_when_deletions_are_folded_leaves_its_key_usabl
     fifo.replace(vec![bomb(false)], "1").unwrap();
     fifo.delete(bomb(false)).unwrap();
     fifo.delete(bomb(true)).unwrap();
-    assert!(catch_unwind(AssertUnwindSafe(|| fifo.try_pop().map(deltafifo::Popped::done))).is_err());
+    assert!(
+        catch_unwind(AssertUnwindSafe(|| fifo.try_pop().map(deltafifo::Popped::done))).is_err()
+    );
     is_usable(&fifo);
 }
 
 #[test]
 fn objects_whose_release_panics_keep_no_change_of_their_item_untold() {
-    let goes_off = |item: Popped<'_, Bomb, NoMeta>| catch_unwind(AssertUnwindSafe(|| item.done())).is_err();
+    let goes_off =
+        |item: Popped<'_, Bomb, NoMeta>| catch_unwind(AssertUnwindSafe(|| item.done())).is_err();
     for batched in [false, true] {
         let fifo = bombs();
         fifo.replace(vec![bomb(true)], "1").unwrap();
@@ -563,7 +576,9 @@ fn a_panic_whose_payload_panics_when_it_is_dropped_goes_no_further() {
 #[test]
 fn a_queue_that_is_dropped_releases_all_though_one_object_panics() {
     struct Numbered(u64, #[allow(dead_code)] Bomb);
-    let fifo = DeltaFifo::builder(KeyFunc::custom(NoMeta, |object: &Numbered| Ok(object.0.to_string()))).build();
+    let fifo =
+        DeltaFifo::builder(KeyFunc::custom(NoMeta, |object: &Numbered| Ok(object.0.to_string())))
+            .build();
     let mut released = Vec::new();
     for number in 0..10 {
         let object = Arc::new(Numbered(number, Bomb { armed: number == 3 }));

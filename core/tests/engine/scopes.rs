@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use deltafifo::{
-    BoxError, DeltaFifo, DeltaType, Indexer, KeyFunc, KeyScope, KnownObjects, Meta, OfferError, RelistError,
-    ScopeError, ScopeId, StoreError, VersionError, WaitError,
+    BoxError, DeltaFifo, DeltaType, Indexer, KeyFunc, KeyScope, KnownObjects, Meta, OfferError,
+    RelistError, ScopeError, ScopeId, StoreError, VersionError, WaitError,
 };
 
 /// An object that is only its metadata.
@@ -198,11 +198,15 @@ fn keys_outside_the_scope_are_refused_and_keep_nothing_alive() {
     let refused = of_blue.offer(vec![object("green", "a", 2), object("blue", "a", 2)]).unwrap();
     assert_eq!(refused.len(), 1);
     assert_eq!(refused[0].index, 0);
-    assert!(matches!(&refused[0].source, OfferError::OutOfScope { key, scope } if key == "green/a" && scope == "blue"));
+    assert!(
+        matches!(&refused[0].source, OfferError::OutOfScope { key, scope } if key == "green/a" && scope == "blue")
+    );
     let out = |error: &RelistError| matches!(error, RelistError::OutOfScope { key, .. } if key == "green/a");
     assert!(out(&of_blue.keep("green/a").unwrap_err()));
     assert!(out(&of_blue.probe(&[("green/a", "1")]).unwrap_err()));
-    assert!(matches!(of_blue.delete(object("green", "a", 1)), Err(StoreError::Relist(error)) if out(&error)));
+    assert!(
+        matches!(of_blue.delete(object("green", "a", 1)), Err(StoreError::Relist(error)) if out(&error))
+    );
     of_blue.commit("2").unwrap();
     of_green.keep("green/b").unwrap();
     assert_eq!(of_green.commit("3").unwrap().deleted, 1, "nothing has stamped green/a");
@@ -244,7 +248,9 @@ fn overlapping_scopes_and_relists_of_the_whole_queue_are_refused() {
     drain(&fifo);
     // A predicate that accepts a known key of another scope; and one that does so later.
     let overlapping = KeyScope::keys("names of a", |key| key.ends_with("/a"));
-    assert!(matches!(fifo.add_scope(overlapping), Err(ScopeError::CommonKey { key, .. }) if key == "blue/a"));
+    assert!(
+        matches!(fifo.add_scope(overlapping), Err(ScopeError::CommonKey { key, .. }) if key == "blue/a")
+    );
     let b = fifo.add_scope(KeyScope::keys("names of b", |key| key.ends_with("/b"))).unwrap();
     let mut relist = fifo.begin_replace_in(&b);
     let refused = relist.offer(vec![object("green", "b", 1), object("blue", "b", 1)]).unwrap();
@@ -262,7 +268,10 @@ fn overlapping_scopes_and_relists_of_the_whole_queue_are_refused() {
 fn namespace_needs_keys_that_are_names() {
     let keys = KeyFunc::custom(Names, |object: &Object| Ok(object.name.to_owned()));
     let fifo = DeltaFifo::builder(keys).build();
-    assert!(matches!(fifo.add_scope(KeyScope::namespace("blue")), Err(ScopeError::NeedsNames { .. })));
+    assert!(matches!(
+        fifo.add_scope(KeyScope::namespace("blue")),
+        Err(ScopeError::NeedsNames { .. })
+    ));
 }
 
 #[test]
@@ -318,7 +327,9 @@ fn after_a_restore_nothing_is_applied_until_every_scope_has_listed_anew() {
 #[test]
 fn predicate_that_panics_abandons_the_relist_and_loses_nothing() {
     let fifo = fused();
-    let scope = KeyScope::keys("calm", |key| if key == "blue/z" { panic!("by the test") } else { key != "red/a" });
+    let scope = KeyScope::keys("calm", |key| {
+        if key == "blue/z" { panic!("by the test") } else { key != "red/a" }
+    });
     let calm = fifo.add_scope(scope).unwrap();
     list(&fifo, &calm, &[object("blue", "a", 1)], "1");
     drain(&fifo);
@@ -327,7 +338,11 @@ fn predicate_that_panics_abandons_the_relist_and_loses_nothing() {
         relist.offer(vec![object("blue", "b", 2), object("blue", "z", 2)])
     }));
     assert!(panicked.is_err());
-    assert_eq!(list(&fifo, &calm, &[object("blue", "a", 1)], "3"), 0, "nothing of the page was queued");
+    assert_eq!(
+        list(&fifo, &calm, &[object("blue", "a", 1)], "3"),
+        0,
+        "nothing of the page was queued"
+    );
     drain(&fifo);
     assert_eq!(stored(&fifo), ["blue/a"]);
 }
@@ -351,8 +366,10 @@ impl KnownObjects<Object> for Elsewhere {
 #[test]
 fn scopes_over_a_store_elsewhere_delete_what_each_did_not_list() {
     let known = Arc::new(Elsewhere::default());
-    let fifo =
-        DeltaFifo::builder(KeyFunc::meta_namespace(Names)).known_objects(known.clone()).ordered_walks(true).build();
+    let fifo = DeltaFifo::builder(KeyFunc::meta_namespace(Names))
+        .known_objects(known.clone())
+        .ordered_walks(true)
+        .build();
     let handle = || {
         while let Some(item) = fifo.try_pop() {
             let mut known = known.0.lock().unwrap();
@@ -420,7 +437,8 @@ fn random_histories_of_three_scopes_end_as_the_model_says() {
     for seed in 1..=if cfg!(miri) { 2 } else { 300 } {
         let mut state = seed;
         let mut random = move |below: u64| {
-            state = u64::wrapping_mul(state, 6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = u64::wrapping_mul(state, 6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             usize::try_from((state >> 33) % below).unwrap()
         };
         let fifo = fused();
@@ -438,7 +456,12 @@ fn random_histories_of_three_scopes_end_as_the_model_says() {
                 }
                 2 | 3 => {
                     if let Some(relist) = &mut relists[scope] {
-                        assert!(relist.offer(vec![object(NAMESPACES[scope], name, version)]).unwrap().is_empty());
+                        assert!(
+                            relist
+                                .offer(vec![object(NAMESPACES[scope], name, version)])
+                                .unwrap()
+                                .is_empty()
+                        );
                         model.write(scope, &key, version);
                     }
                 }
@@ -469,7 +492,12 @@ fn random_histories_of_three_scopes_end_as_the_model_says() {
         let stored = fifo.store().list();
         let stored: HashMap<_, _> = stored
             .iter()
-            .map(|object| (format!("{}/{}", object.namespace, object.name), object.version.parse::<u64>().unwrap()))
+            .map(|object| {
+                (
+                    format!("{}/{}", object.namespace, object.name),
+                    object.version.parse::<u64>().unwrap(),
+                )
+            })
             .collect();
         assert_eq!(stored, model.stored, "seed {seed}");
     }

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::common::{KNOWING, MODES, Mode, Obj, Rig, deltas, nameless, obj, show, show_one, tombstone, versioned};
+use crate::common::{
+    KNOWING, MODES, Mode, Obj, Rig, deltas, nameless, obj, show, show_one, tombstone, versioned,
+};
 use deltafifo::DeltaType::{Added, Deleted, Replaced, Sync, Updated};
 use deltafifo::{
-    Closed, Delta, DeltaFifo, Deltas, ExplicitKey, KeyError, KeyFunc, NoMeta, OfferError, PopError, RelistError,
+    Closed, Delta, DeltaFifo, Deltas, ExplicitKey, KeyError, KeyFunc, NoMeta, OfferError, PopError,
+    RelistError,
 };
 
 #[test]
@@ -15,9 +18,14 @@ fn key_of_takes_every_source() {
     assert_eq!(fifo.key_of(&*obj("a", 1)).unwrap(), "a");
     assert_eq!(fifo.key_of(ExplicitKey("x/y/z")).unwrap(), "x/y/z");
     assert_eq!(fifo.key_of(&tombstone("other", Some(obj("a", 1)))).unwrap(), "other");
-    assert_eq!(fifo.key_of(&deltas([(Added, obj("old", 1)), (Updated, obj("new", 2))])).unwrap(), "new");
+    assert_eq!(
+        fifo.key_of(&deltas([(Added, obj("old", 1)), (Updated, obj("new", 2))])).unwrap(),
+        "new"
+    );
     let ends_in_tombstone: Deltas<Obj> =
-        [Delta::new(Added, obj("old", 1)), Delta::new(Deleted, tombstone("t", None))].into_iter().collect();
+        [Delta::new(Added, obj("old", 1)), Delta::new(Deleted, tombstone("t", None))]
+            .into_iter()
+            .collect();
     assert_eq!(fifo.key_of(&ends_in_tombstone).unwrap(), "t");
     assert!(matches!(fifo.key_of(&Deltas::<Obj>::new()), Err(KeyError::ZeroLengthDeltas)));
     assert!(matches!(fifo.key_of(&*nameless()), Err(KeyError::NoName)));
@@ -26,12 +34,19 @@ fn key_of_takes_every_source() {
 
 #[test]
 fn custom_key_functions_are_used_and_their_errors_kept() {
-    let keys = KeyFunc::custom(NoMeta, |n: &u32| if *n == 0 { Err("zero".into()) } else { Ok(format!("k{n}")) });
+    let keys =
+        KeyFunc::custom(
+            NoMeta,
+            |n: &u32| if *n == 0 { Err("zero".into()) } else { Ok(format!("k{n}")) },
+        );
     let fifo = DeltaFifo::builder(keys).build();
     fifo.add(Arc::new(7)).unwrap();
     assert_eq!(fifo.list_keys(), ["k7"]);
     let error = fifo.add(Arc::new(0)).unwrap_err();
-    assert!(matches!(&error, OfferError::Key(KeyError::Function(source)) if source.to_string() == "zero"), "{error}");
+    assert!(
+        matches!(&error, OfferError::Key(KeyError::Function(source)) if source.to_string() == "zero"),
+        "{error}"
+    );
     assert_eq!(fifo.list_keys(), ["k7"]);
 }
 
@@ -147,7 +162,9 @@ fn two_deletions_in_a_row_become_one() {
         for deletion in deletions {
             match deletion.strip_prefix('t') {
                 None => rig.fifo.delete(obj("a", deletion.parse().unwrap())).unwrap(),
-                Some(n) => rig.fifo.delete(tombstone("a", n.parse().ok().map(|n| obj("a", n)))).unwrap(),
+                Some(n) => {
+                    rig.fifo.delete(tombstone("a", n.parse().ok().map(|n| obj("a", n)))).unwrap();
+                }
             }
         }
         assert_eq!(rig.pending("a").as_deref(), Some(expected), "{deletions:?}");
@@ -185,11 +202,19 @@ fn updates_never_coalesce() {
 fn add_if_not_present_queues_as_is_and_only_when_nothing_is_pending() {
     for mode in MODES {
         let rig = Rig::new(mode);
-        assert!(matches!(rig.fifo.add_if_not_present(Deltas::new()), Err(KeyError::ZeroLengthDeltas)));
-        assert!(matches!(rig.fifo.add_if_not_present(deltas([(Added, nameless())])), Err(KeyError::NoName)));
+        assert!(matches!(
+            rig.fifo.add_if_not_present(Deltas::new()),
+            Err(KeyError::ZeroLengthDeltas)
+        ));
+        assert!(matches!(
+            rig.fifo.add_if_not_present(deltas([(Added, nameless())])),
+            Err(KeyError::NoName)
+        ));
         assert!(!rig.fifo.has_synced());
         rig.fifo.add(obj("b", 1)).unwrap();
-        rig.fifo.add_if_not_present(deltas([(Deleted, obj("a", 1)), (Deleted, obj("a", 2))])).unwrap();
+        rig.fifo
+            .add_if_not_present(deltas([(Deleted, obj("a", 1)), (Deleted, obj("a", 2))]))
+            .unwrap();
         rig.fifo.add_if_not_present(deltas([(Added, obj("a", 3))])).unwrap();
         // What is put in as a whole is not folded, but what follows it is.
         rig.fifo.delete(obj("a", 4)).unwrap();
@@ -276,7 +301,9 @@ fn resync_skips_what_cannot_be_looked_up() {
 fn the_transformer_sees_objects_but_no_tombstones_and_no_syncs() {
     for mode in MODES {
         let rig = Rig::with(mode, |builder| {
-            builder.transformer(|object: Arc<Obj>| Ok(versioned(&object.name, object.n + 100, &object.version)))
+            builder.transformer(|object: Arc<Obj>| {
+                Ok(versioned(&object.name, object.n + 100, &object.version))
+            })
         });
         rig.fifo.add(obj("a", 1)).unwrap();
         rig.fifo.update(obj("a", 2)).unwrap();
@@ -297,7 +324,9 @@ fn the_transformer_sees_objects_but_no_tombstones_and_no_syncs() {
 fn a_transformers_error_refuses_that_offer_alone() {
     for mode in MODES {
         let rig = Rig::with(mode, |builder| {
-            builder.transformer(|object: Arc<Obj>| if object.n == 13 { Err("13".into()) } else { Ok(object) })
+            builder.transformer(
+                |object: Arc<Obj>| if object.n == 13 { Err("13".into()) } else { Ok(object) },
+            )
         });
         let error = rig.fifo.add(obj("a", 13)).unwrap_err();
         assert!(matches!(&error, OfferError::Transform { key, .. } if key == "a"), "{error}");
@@ -305,7 +334,8 @@ fn a_transformers_error_refuses_that_offer_alone() {
         rig.fifo.add(obj("a", 1)).unwrap();
         assert!(rig.fifo.update(obj("a", 13)).is_err());
         assert!(rig.fifo.delete(obj("a", 13)).is_err());
-        let error = rig.fifo.replace(vec![obj("b", 1), obj("c", 13), obj("d", 1)], "1").unwrap_err();
+        let error =
+            rig.fifo.replace(vec![obj("b", 1), obj("c", 13), obj("d", 1)], "1").unwrap_err();
         assert!(matches!(error, RelistError::Refused { index: 1, .. }), "{error}");
         assert_eq!(rig.drain(), ["a: A1", "b: R1"], "{mode:?}");
         assert_eq!(rig.fifo.pending_deltas(), 0);
@@ -339,8 +369,12 @@ fn after_close_what_is_queued_is_popped_and_adds_still_queue() {
     }
     assert_eq!(rig.fifo.pop().unwrap_err(), Closed);
     assert!(rig.fifo.pop_batch(5).is_err());
-    assert_eq!(rig.fifo.pop_deadline(std::time::Instant::now()).unwrap_err(), PopError::Closed(Closed));
-    let no_handler: Result<(), _> = rig.fifo.process(|_| -> Result<(), String> { unreachable!("nothing is left") });
+    assert_eq!(
+        rig.fifo.pop_deadline(std::time::Instant::now()).unwrap_err(),
+        PopError::Closed(Closed)
+    );
+    let no_handler: Result<(), _> =
+        rig.fifo.process(|_| -> Result<(), String> { unreachable!("nothing is left") });
     assert!(no_handler.is_err());
 }
 
@@ -367,7 +401,11 @@ fn get_and_list_copy_what_is_pending() {
         let copy = rig.fifo.get_by_key("a").unwrap();
         assert_eq!(rig.drain(), ["a: A1 U2", "ns/b: A3"], "{mode:?}");
         assert_eq!(show(&copy), "A1 U2");
-        assert!(rig.fifo.list().is_empty() && rig.fifo.list_keys().is_empty() && rig.fifo.get_by_key("a").is_none());
+        assert!(
+            rig.fifo.list().is_empty()
+                && rig.fifo.list_keys().is_empty()
+                && rig.fifo.get_by_key("a").is_none()
+        );
     }
 }
 
@@ -400,12 +438,15 @@ fn emit_replaced_off_makes_a_relist_sync() {
 fn deltas_can_be_copied_printed_and_asked_for_both_ends() {
     let list = deltas([(Added, obj("x", 1)), (Updated, obj("x", 2))]);
     assert_eq!(show(&list.clone()), "A1 U2");
-    let numbers = [list.oldest(), list.newest()].map(|delta| delta.unwrap().object.object().unwrap().n);
+    let numbers =
+        [list.oldest(), list.newest()].map(|delta| delta.unwrap().object.object().unwrap().n);
     assert_eq!(numbers, [1, 2]);
-    let gone: Deltas<Obj> = [Delta::new(Deleted, tombstone("x", Some(obj("x", 3))))].into_iter().collect();
+    let gone: Deltas<Obj> =
+        [Delta::new(Deleted, tombstone("x", Some(obj("x", 3))))].into_iter().collect();
     // What a log line must have: the type, and the object or the tombstone.
     let printed = format!("{list:?} {gone:?}");
-    for part in ["Added", "n: 1", "Updated", "n: 2", "Deleted", "n: 3", "DeletedFinalStateUnknown"] {
+    for part in ["Added", "n: 1", "Updated", "n: 2", "Deleted", "n: 3", "DeletedFinalStateUnknown"]
+    {
         assert!(printed.contains(part), "no {part} in {printed}");
     }
 }
@@ -415,5 +456,8 @@ fn an_item_prints_as_its_key_and_deltas() {
     let fifo = Rig::new(Mode::Nowhere).fifo;
     fifo.add(obj("a", 7)).unwrap();
     let printed = format!("{:?}", fifo.try_pop().unwrap());
-    assert!(printed.contains("Popped") && printed.contains("\"a\"") && printed.contains("Added"), "{printed}");
+    assert!(
+        printed.contains("Popped") && printed.contains("\"a\"") && printed.contains("Added"),
+        "{printed}"
+    );
 }

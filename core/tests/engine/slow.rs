@@ -105,7 +105,11 @@ fn a_slow_batch_is_reported_also_when_it_empties_the_queue() {
         }
     });
     assert_eq!(warnings.len(), 1);
-    assert_eq!((warnings[0].key.as_str(), warnings[0].depth), ("k0", 20), "the first of the batch, and what waited");
+    assert_eq!(
+        (warnings[0].key.as_str(), warnings[0].depth),
+        ("k0", 20),
+        "the first of the batch, and what waited"
+    );
 }
 
 /// How often a log that panics with whatever it is told was told something while `work` was done.
@@ -128,7 +132,11 @@ fn a_log_that_panics_keeps_no_key() {
         let slow = rig.fifo.pop().unwrap();
         thread::sleep(SLOW);
         slow.done();
-        assert!(rig.fifo.process(|_| -> Result<(), ()> { resume_unwind(Box::new("a handler")) }).is_err());
+        assert!(
+            rig.fifo
+                .process(|_| -> Result<(), ()> { resume_unwind(Box::new("a handler")) })
+                .is_err()
+        );
         let mut batch = rig.fifo.pop_batch(2).unwrap();
         thread::sleep(SLOW);
         while let Some(item) = batch.next() {
@@ -145,7 +153,8 @@ fn a_log_that_panics_keeps_no_key() {
 #[test]
 fn a_sound_index_logs_nothing() {
     let builder = Indexer::builder(KeyFunc::meta_namespace(ObjMeta));
-    let store = builder.index("parity", |object| Ok(vec![(object.n % 2).to_string()])).build().unwrap();
+    let store =
+        builder.index("parity", |object| Ok(vec![(object.n % 2).to_string()])).build().unwrap();
     let told = told_to_a_bad_log(|| {
         (1..4).for_each(|n| store.update(obj("x", n)).unwrap());
         store.delete(&*obj("x", 3)).unwrap();

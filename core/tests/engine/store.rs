@@ -7,8 +7,8 @@ use std::thread;
 
 use crate::common::{Obj, ObjMeta, deltas, ends, keys, nameless, obj, show, tombstone, versioned};
 use deltafifo::{
-    BoxError, Change, Delta, DeltaFifo, DeltaType, ExplicitKey, InOrderFifo, IndexError, Indexer, KeyFunc,
-    NAMESPACE_INDEX, StoreError, Transaction,
+    BoxError, Change, Delta, DeltaFifo, DeltaType, ExplicitKey, InOrderFifo, IndexError, Indexer,
+    KeyFunc, NAMESPACE_INDEX, StoreError, Transaction,
 };
 
 /// Every prime divisor of the number; 13 cannot be told.
@@ -16,7 +16,11 @@ fn primes(object: &Obj) -> Result<Vec<String>, BoxError> {
     if object.n == 13 {
         return Err("unlucky".into());
     }
-    Ok([2, 3, 5, 7].iter().filter(|&&prime| object.n.is_multiple_of(prime)).map(ToString::to_string).collect())
+    Ok([2, 3, 5, 7]
+        .iter()
+        .filter(|&&prime| object.n.is_multiple_of(prime))
+        .map(ToString::to_string)
+        .collect())
 }
 
 /// Gives values twice and out of order.
@@ -69,15 +73,31 @@ fn indexes_hold_any_number_of_values_and_lose_empty_sets() {
     }
     assert_eq!(store.index_keys("primes", "2").unwrap(), ["a", "b", "d"]);
     assert_eq!(numbers(store.by_index("primes", "3").unwrap()), [6, 6]);
-    assert_eq!(store.index_keys("digits", "1").unwrap(), ["b", "c"], "each once although 11 has it twice");
+    assert_eq!(
+        store.index_keys("digits", "1").unwrap(),
+        ["b", "c"],
+        "each once although 11 has it twice"
+    );
     assert_eq!(store.list_index_func_values("primes").unwrap(), ["2", "3", "5"]);
     assert_eq!(numbers(store.index("primes", &obj("elsewhere", 15)).unwrap()), [6, 6, 10]);
-    assert_eq!(numbers(store.index("primes", &obj("elsewhere", 30)).unwrap()), [6, 6, 10], "each object once");
+    assert_eq!(
+        numbers(store.index("primes", &obj("elsewhere", 30)).unwrap()),
+        [6, 6, 10],
+        "each object once"
+    );
     assert!(store.index("primes", &obj("elsewhere", 11)).unwrap().is_empty());
     store.update(obj("b", 14)).unwrap();
-    assert_eq!(store.list_index_func_values("primes").unwrap(), ["2", "3", "7"], "5 has no object left");
+    assert_eq!(
+        store.list_index_func_values("primes").unwrap(),
+        ["2", "3", "7"],
+        "5 has no object left"
+    );
     assert_eq!(store.index_keys("primes", "2").unwrap(), ["a", "b", "d"]);
-    assert_eq!(numbers(store.by_index("primes", "2").unwrap()), [6, 6, 14], "a kept value gives the new object");
+    assert_eq!(
+        numbers(store.by_index("primes", "2").unwrap()),
+        [6, 6, 14],
+        "a kept value gives the new object"
+    );
     for key in ["a", "b", "c", "d"] {
         store.delete(ExplicitKey(key)).unwrap();
     }
@@ -114,7 +134,8 @@ fn an_answer_for_many_values_has_each_key_once_while_it_is_updated() {
 #[test]
 fn unknown_indexes_and_failing_index_functions_are_errors() {
     let store = indexed();
-    let unknown = |error: IndexError| assert!(matches!(error, IndexError::Unknown(name) if name == "nope"));
+    let unknown =
+        |error: IndexError| assert!(matches!(error, IndexError::Unknown(name) if name == "nope"));
     unknown(store.by_index("nope", "1").unwrap_err());
     unknown(store.index_keys("nope", "1").unwrap_err());
     unknown(store.list_index_func_values("nope").unwrap_err());
@@ -137,7 +158,9 @@ fn an_object_whose_index_function_fails_leaves_the_store_as_it_was() {
     let store = indexed();
     store.add(obj("a", 6)).unwrap();
     let error = store.update(obj("a", 13)).unwrap_err();
-    assert!(matches!(error, StoreError::Index { index, key, .. } if index == "primes" && key == "a"));
+    assert!(
+        matches!(error, StoreError::Index { index, key, .. } if index == "primes" && key == "a")
+    );
     store.add(obj("b", 13)).unwrap_err();
     assert_eq!(store.get_by_key("a").unwrap().n, 6);
     assert_eq!(store.list_keys(), ["a"]);
@@ -154,7 +177,9 @@ fn an_object_that_is_watched_is_stored_and_in_the_other_indexes_when_a_function_
         fifo.update(obj("a", n)).unwrap();
     }
     let error = fifo.pop().unwrap().apply(|_| ()).unwrap_err();
-    assert!(matches!(error, StoreError::NotIndexed { index, key, .. } if index == "primes" && key == "a"));
+    assert!(
+        matches!(error, StoreError::NotIndexed { index, key, .. } if index == "primes" && key == "a")
+    );
     let store = fifo.store();
     assert_eq!(store.get_by_key("a").unwrap().n, 13);
     assert!(store.list_index_func_values("primes").unwrap().is_empty());
@@ -186,9 +211,14 @@ fn an_index_error_in_apply_is_told_after_everything_is_applied() {
 #[test]
 fn a_store_holds_what_its_transformer_makes_of_objects_and_nothing_that_it_refuses() {
     let doubled = |object: Arc<Obj>| {
-        if object.n == 13 { Err(BoxError::from("unlucky")) } else { Ok(obj(&object.name, 2 * object.n)) }
+        if object.n == 13 {
+            Err(BoxError::from("unlucky"))
+        } else {
+            Ok(obj(&object.name, 2 * object.n))
+        }
     };
-    let indexed = || Indexer::builder(keys()).index("digits", digits).transformer(doubled).build().unwrap();
+    let indexed =
+        || Indexer::builder(keys()).index("digits", digits).transformer(doubled).build().unwrap();
     let is_refused = |error: StoreError, key: &str| {
         assert!(matches!(&error, StoreError::Transform { key: of, .. } if of == key), "{error}");
     };
@@ -197,11 +227,15 @@ fn a_store_holds_what_its_transformer_makes_of_objects_and_nothing_that_it_refus
     store.update(obj("b", 2)).unwrap();
     is_refused(store.add(obj("c", 13)).unwrap_err(), "c");
     is_refused(store.update(obj("a", 13)).unwrap_err(), "a");
-    assert_eq!((numbers(store.list()), store.index_keys("digits", "4").unwrap()), (vec![2, 4], vec!["b".to_owned()]));
+    assert_eq!(
+        (numbers(store.list()), store.index_keys("digits", "4").unwrap()),
+        (vec![2, 4], vec!["b".to_owned()])
+    );
     is_refused(store.replace(vec![obj("a", 5), obj("b", 13)]).unwrap_err(), "b");
     assert_eq!(numbers(store.list()), [2, 4], "nothing was changed");
     store.replace(vec![obj("c", 3)]).unwrap();
-    let failed = store.transaction([13, 4].map(|n| Transaction::Update(obj("c", n)))).unwrap_err().failed;
+    let failed =
+        store.transaction([13, 4].map(|n| Transaction::Update(obj("c", n)))).unwrap_err().failed;
     assert_eq!((failed.len(), numbers(store.list())), (1, vec![8]));
     store.delete(&*obj("c", 13)).unwrap();
     assert!(store.is_empty(), "what goes is not transformed");
@@ -225,20 +259,41 @@ fn of_a_list_with_refused_objects_the_others_are_stored_and_what_is_stored_of_th
     let counted = asked.clone();
     let doubled = move |object: Arc<Obj>| {
         counted.fetch_add(1, Ordering::Relaxed);
-        if object.n == 11 { Err(BoxError::from("no eleven")) } else { Ok(versioned(&object.name, 2 * object.n, "8")) }
+        if object.n == 11 {
+            Err(BoxError::from("no eleven"))
+        } else {
+            Ok(versioned(&object.name, 2 * object.n, "8"))
+        }
     };
-    let unlucky = |object: &Obj| if object.n == 26 { Err(BoxError::from("unlucky")) } else { Ok(vec![]) };
-    let store = Indexer::builder(keys()).index("unlucky", unlucky).transformer(doubled).build().unwrap();
-    store.replace(["a", "b", "c", "d", "e"].iter().zip(1..).map(|(key, n)| obj(key, n)).collect()).unwrap();
+    let unlucky =
+        |object: &Obj| if object.n == 26 { Err(BoxError::from("unlucky")) } else { Ok(vec![]) };
+    let store =
+        Indexer::builder(keys()).index("unlucky", unlucky).transformer(doubled).build().unwrap();
+    store
+        .replace(["a", "b", "c", "d", "e"].iter().zip(1..).map(|(key, n)| obj(key, n)).collect())
+        .unwrap();
     asked.store(0, Ordering::Relaxed);
-    let list = vec![versioned("b", 11, "7"), obj("d", 14), nameless(), versioned("a", 13, "7"), obj("new", 11)];
+    let list = vec![
+        versioned("b", 11, "7"),
+        obj("d", 14),
+        nameless(),
+        versioned("a", 13, "7"),
+        obj("new", 11),
+    ];
     let refused = store.replace_keeping(list, ["c", "unknown", "d"]);
     let refused: Vec<_> = refused.iter().map(ToString::to_string).collect();
-    assert!(refused[0].contains(r#""b" at version "7""#) && refused[0].ends_with("no eleven"), "{refused:?}");
+    assert!(
+        refused[0].contains(r#""b" at version "7""#) && refused[0].ends_with("no eleven"),
+        "{refused:?}"
+    );
     assert!(refused[1].contains("no name"), "{refused:?}");
-    assert!(refused[2].contains(r#""a" at version "8""#) && refused[2].ends_with("unlucky"), "{refused:?}");
+    assert!(
+        refused[2].contains(r#""a" at version "8""#) && refused[2].ends_with("unlucky"),
+        "{refused:?}"
+    );
     assert!(refused[3].contains(r#""new""#) && refused.len() == 4, "{refused:?}");
-    let mut stored: Vec<_> = store.list().iter().map(|object| (object.name.clone(), object.n)).collect();
+    let mut stored: Vec<_> =
+        store.list().iter().map(|object| (object.name.clone(), object.n)).collect();
     stored.sort();
     let expected = [("a", 2), ("b", 4), ("c", 6), ("d", 28)].map(|(key, n)| (key.to_owned(), n));
     assert_eq!(stored, expected, "e is not listed");
@@ -268,7 +323,10 @@ fn replace_stores_exactly_the_list() {
     assert_eq!(numbers(store.list()), [3, 5]);
     assert!(matches!(store.replace(vec![obj("c", 7), nameless()]), Err(StoreError::Key(_))));
     assert_eq!(numbers(store.list()), [3, 5], "nothing was changed");
-    assert!(matches!(store.replace(vec![obj("x", 13), obj("b", 7)]), Err(StoreError::Index { .. })));
+    assert!(matches!(
+        store.replace(vec![obj("x", 13), obj("b", 7)]),
+        Err(StoreError::Index { .. })
+    ));
     assert_eq!(numbers(store.list()), [3, 5], "nor was anything this time");
     assert_eq!(store.list_index_func_values("primes").unwrap(), ["3", "5"]);
     store.replace(vec![]).unwrap();
@@ -318,7 +376,9 @@ fn apply_tells_old_and_new_and_keeps_the_indexes() {
             let stored = reader.get_by_key("a").map(|object| object.n);
             told.push(match change {
                 Change::Added { new, kind } => (format!("{kind} +{}", new.n), stored),
-                Change::Updated { old, new, kind } => (format!("{kind} {}>{}", old.n, new.n), stored),
+                Change::Updated { old, new, kind } => {
+                    (format!("{kind} {}>{}", old.n, new.n), stored)
+                }
                 Change::Deleted { last, old } => {
                     (format!("-{} tombstone {}", old.unwrap().n, last.is_tombstone()), stored)
                 }
@@ -327,8 +387,12 @@ fn apply_tells_old_and_new_and_keeps_the_indexes() {
         .unwrap();
     guard.done();
     let told: Vec<_> = told.iter().map(|(change, stored)| (change.as_str(), *stored)).collect();
-    let expected =
-        [("Added +6", Some(6)), ("Updated 6>10", Some(10)), ("-10 tombstone true", None), ("Added +21", Some(21))];
+    let expected = [
+        ("Added +6", Some(6)),
+        ("Updated 6>10", Some(10)),
+        ("-10 tombstone true", None),
+        ("Added +21", Some(21)),
+    ];
     assert_eq!(told, expected);
     assert_eq!(reader.list_index_func_values("primes").unwrap(), ["3", "7"]);
 }
@@ -389,7 +453,8 @@ fn concurrent_writers_of_a_store_alone_leave_some_serial_order_and_consistent_in
                     for round in 0..rounds {
                         // All write the same four keys; numbers tell who wrote and what the
                         // indexes must say.
-                        let key = ["a", "b", "n/c", "n/d"][usize::try_from(round + writer).unwrap() % 4];
+                        let key =
+                            ["a", "b", "n/c", "n/d"][usize::try_from(round + writer).unwrap() % 4];
                         match (round * 7 + writer) % 5 {
                             0 => store.delete(ExplicitKey(key)).unwrap(),
                             _ => store.add(obj(key, round * 3 + writer)).unwrap_or_else(drop),
@@ -403,7 +468,11 @@ fn concurrent_writers_of_a_store_alone_leave_some_serial_order_and_consistent_in
             while !done.load(Ordering::Acquire) {
                 for prime in [2, 3, 5, 7] {
                     for object in store.by_index("primes", &prime.to_string()).unwrap() {
-                        assert_eq!(object.n % prime, 0, "by_index gave an object that does not match");
+                        assert_eq!(
+                            object.n % prime,
+                            0,
+                            "by_index gave an object that does not match"
+                        );
                     }
                 }
                 drop(store.list());
@@ -425,7 +494,10 @@ fn concurrent_writers_of_a_store_alone_leave_some_serial_order_and_consistent_in
     for keys in expected.values_mut() {
         keys.sort();
     }
-    assert_eq!(store.list_index_func_values("primes").unwrap(), expected.keys().cloned().collect::<Vec<_>>());
+    assert_eq!(
+        store.list_index_func_values("primes").unwrap(),
+        expected.keys().cloned().collect::<Vec<_>>()
+    );
     for (prime, keys) in &expected {
         assert_eq!(&store.index_keys("primes", prime).unwrap(), keys);
     }
@@ -450,15 +522,21 @@ fn in_a_process_of_its_own(test: &str, work: impl FnOnce()) {
 #[test]
 #[cfg_attr(miri, ignore = "starts a process")]
 fn an_index_function_that_panics_on_two_deltas_does_not_abort_the_process() {
-    in_a_process_of_its_own("an_index_function_that_panics_on_two_deltas_does_not_abort_the_process", || {
-        let store = Indexer::builder(keys()).index("bad", |_: &Obj| panic!("expected by this test")).build().unwrap();
-        let fifo = DeltaFifo::over(store).build();
-        fifo.add(obj("a", 1)).unwrap();
-        fifo.update(obj("a", 2)).unwrap();
-        assert!(fifo.process(|popped| popped.apply(|_| ())).is_err());
-        fifo.add(obj("b", 1)).unwrap();
-        assert_eq!(fifo.pop().unwrap().key(), "b");
-    });
+    in_a_process_of_its_own(
+        "an_index_function_that_panics_on_two_deltas_does_not_abort_the_process",
+        || {
+            let store = Indexer::builder(keys())
+                .index("bad", |_: &Obj| panic!("expected by this test"))
+                .build()
+                .unwrap();
+            let fifo = DeltaFifo::over(store).build();
+            fifo.add(obj("a", 1)).unwrap();
+            fifo.update(obj("a", 2)).unwrap();
+            assert!(fifo.process(|popped| popped.apply(|_| ())).is_err());
+            fifo.add(obj("b", 1)).unwrap();
+            assert_eq!(fifo.pop().unwrap().key(), "b");
+        },
+    );
 }
 
 /// Looks itself up in the queue when it is released: hangs if that happens under a lock.
@@ -483,9 +561,13 @@ impl Drop for Curious {
 fn no_object_is_released_under_a_lock() {
     ends(|| {
         let keys = KeyFunc::custom(deltafifo::NoMeta, |object: &Curious| Ok(object.key.clone()));
-        let store = Indexer::builder(keys).index("all", |_: &Curious| Ok(vec!["all".to_owned()])).build().unwrap();
+        let store = Indexer::builder(keys)
+            .index("all", |_: &Curious| Ok(vec!["all".to_owned()]))
+            .build()
+            .unwrap();
         let fifo = Arc::new(DeltaFifo::over(store).skip_unchanged(true).build());
-        let curious = |key: &str| Arc::new(Curious { key: key.to_owned(), fifo: Arc::downgrade(&fifo) });
+        let curious =
+            |key: &str| Arc::new(Curious { key: key.to_owned(), fifo: Arc::downgrade(&fifo) });
         let deltas = |key: &str| [Delta::new(DeltaType::Added, curious(key))].into_iter().collect();
         for round in 0..6 {
             fifo.delete(curious("ignored")).unwrap();
@@ -512,24 +594,35 @@ fn no_object_is_released_under_a_lock() {
 }
 
 /// Offers something and applies it.
-fn apply(fifo: &DeltaFifo<Obj, ObjMeta>, offer: impl FnOnce(&DeltaFifo<Obj, ObjMeta>)) -> Result<(), StoreError> {
+fn apply(
+    fifo: &DeltaFifo<Obj, ObjMeta>,
+    offer: impl FnOnce(&DeltaFifo<Obj, ObjMeta>),
+) -> Result<(), StoreError> {
     offer(fifo);
     fifo.pop().unwrap().apply(|_| ())
 }
 
 #[test]
-fn an_index_function_that_fails_now_and_then_leaves_nothing_behind_nor_one_that_changes_its_mind_at_a_deletion() {
+fn an_index_function_that_fails_now_and_then_leaves_nothing_behind_nor_one_that_changes_its_mind_at_a_deletion()
+ {
     let answer = Arc::new(Mutex::new(Ok("before")));
     let says = answer.clone();
-    let says = move |_: &Obj| says.lock().unwrap().map(|value: &str| vec![value.to_owned()]).map_err(BoxError::from);
-    let store = Indexer::builder(keys()).index("says", says).index("primes", primes).build().unwrap();
+    let says = move |_: &Obj| {
+        says.lock().unwrap().map(|value: &str| vec![value.to_owned()]).map_err(BoxError::from)
+    };
+    let store =
+        Indexer::builder(keys()).index("says", says).index("primes", primes).build().unwrap();
     let fifo = DeltaFifo::over(store).build();
     let store = fifo.store();
     apply(&fifo, |fifo| fifo.add(obj("a", 3)).unwrap()).unwrap();
 
     *answer.lock().unwrap() = Err("not now");
     apply(&fifo, |fifo| fifo.update(obj("a", 2)).unwrap()).unwrap_err();
-    assert_eq!(store.list_index_func_values("says").unwrap(), [""; 0], "it failed for the old object and the new one");
+    assert_eq!(
+        store.list_index_func_values("says").unwrap(),
+        [""; 0],
+        "it failed for the old object and the new one"
+    );
     assert_eq!(store.list_index_func_values("primes").unwrap(), ["2"]);
 
     *answer.lock().unwrap() = Ok("after");
@@ -547,10 +640,18 @@ fn two_index_functions_that_fail_in_turn_leave_nothing_behind() {
     let failing = |name: &'static str| {
         let fails = fails.clone();
         move |object: &Obj| {
-            if *fails.lock().unwrap() == name { Err("not now".into()) } else { Ok(vec![object.n.to_string()]) }
+            if *fails.lock().unwrap() == name {
+                Err("not now".into())
+            } else {
+                Ok(vec![object.n.to_string()])
+            }
         }
     };
-    let store = Indexer::builder(keys()).index("one", failing("one")).index("other", failing("other")).build().unwrap();
+    let store = Indexer::builder(keys())
+        .index("one", failing("one"))
+        .index("other", failing("other"))
+        .build()
+        .unwrap();
     let fifo = DeltaFifo::over(store).build();
     let store = fifo.store();
     *fails.lock().unwrap() = "one";
@@ -558,7 +659,11 @@ fn two_index_functions_that_fail_in_turn_leave_nothing_behind() {
     *fails.lock().unwrap() = "other";
     apply(&fifo, |fifo| fifo.update(obj("a", 2)).unwrap()).unwrap_err();
     assert_eq!(store.list_index_func_values("one").unwrap(), ["2"]);
-    assert_eq!(store.list_index_func_values("other").unwrap(), [""; 0], "it has an object under a value of before");
+    assert_eq!(
+        store.list_index_func_values("other").unwrap(),
+        [""; 0],
+        "it has an object under a value of before"
+    );
 }
 
 #[test]
@@ -569,7 +674,9 @@ fn an_index_takes_and_loses_what_any_number_of_threads_write() {
     }
     assert_eq!(store.by_index(NAMESPACE_INDEX, "ns").unwrap().len(), 80);
     for n in 0..80 {
-        thread::scope(|scope| drop(scope.spawn(|| store.delete(&*obj(&format!("ns/{n}"), n)).unwrap())));
+        thread::scope(|scope| {
+            drop(scope.spawn(|| store.delete(&*obj(&format!("ns/{n}"), n)).unwrap()));
+        });
     }
     assert!(store.list_index_func_values(NAMESPACE_INDEX).unwrap().is_empty());
 }
@@ -609,8 +716,11 @@ fn a_transaction_names_what_failed_and_makes_the_rest() {
             Transaction::Delete(obj("never", 0).into()),
         ])
         .unwrap_err();
-    let failed: Vec<_> =
-        error.failed.iter().map(|(number, error)| (*number, matches!(error, StoreError::Key(_)))).collect();
+    let failed: Vec<_> = error
+        .failed
+        .iter()
+        .map(|(number, error)| (*number, matches!(error, StoreError::Key(_))))
+        .collect();
     assert_eq!((failed, error.total), (vec![(1, true), (3, false)], 6));
     assert!(error.to_string().starts_with("2 of 6 changes of the transaction failed"), "{error}");
     assert_eq!(numbers(store.list()), [10]);
@@ -628,7 +738,9 @@ fn what_is_visited_may_change_the_store_and_what_stays_is_visited_once() {
         if object.name.starts_with("stays") {
             visited.push(object.n);
             // Nothing is locked: others come, so that the maps grow, and some of them go.
-            (0..3).for_each(|other| store.add(obj(&format!("ns/other-{}-{other}", object.n), 0)).unwrap());
+            (0..3).for_each(|other| {
+                store.add(obj(&format!("ns/other-{}-{other}", object.n), 0)).unwrap();
+            });
             store.delete(ExplicitKey(&format!("ns/other-{}-0", object.n))).unwrap();
         }
     };

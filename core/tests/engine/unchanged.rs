@@ -9,14 +9,27 @@ use deltafifo::{DeltaFifo, Indexer, KeyFunc, Meta, NoMeta};
 
 #[test]
 fn probe_asks_for_what_is_not_known_idle_and_of_an_equal_version() {
-    let known = [obj("same", 1), obj("changed", 1), obj("pending", 1), obj("running", 1), versioned("none", 1, "")];
+    let known = [
+        obj("same", 1),
+        obj("changed", 1),
+        obj("pending", 1),
+        obj("running", 1),
+        versioned("none", 1, ""),
+    ];
     let rig = Rig::knowing(Mode::Fused, &known, |builder| builder);
     rig.fifo.update(obj("running", 1)).unwrap();
     let guard = rig.fifo.pop().unwrap();
     rig.fifo.update(obj("pending", 1)).unwrap();
     let mut relist = rig.fifo.begin_replace();
-    let probed =
-        [("same", "1"), ("changed", "2"), ("pending", "1"), ("running", "1"), ("none", ""), ("new", "1"), ("same", "")];
+    let probed = [
+        ("same", "1"),
+        ("changed", "2"),
+        ("pending", "1"),
+        ("running", "1"),
+        ("none", ""),
+        ("new", "1"),
+        ("same", ""),
+    ];
     assert_eq!(relist.probe(&probed).unwrap(), [false, true, true, true, true, true, true]);
     // All of them are listed by that, also those whose object never comes.
     guard.done();
@@ -52,10 +65,22 @@ fn object_listed_again_under_its_version_is_stored_and_delivered_with_notify_unc
 
 #[test]
 fn skip_unchanged_queues_only_what_changed_and_sweeps_as_ever() {
-    let known = [obj("same", 1), obj("changed", 1), obj("gone", 1), obj("busy", 1), versioned("none", 1, "")];
+    let known = [
+        obj("same", 1),
+        obj("changed", 1),
+        obj("gone", 1),
+        obj("busy", 1),
+        versioned("none", 1, ""),
+    ];
     let rig = Rig::knowing(Mode::Fused, &known, |builder| builder.skip_unchanged(true));
     rig.fifo.update(obj("busy", 1)).unwrap();
-    let list = vec![obj("same", 1), obj("changed", 2), obj("busy", 1), versioned("none", 2, ""), obj("new", 1)];
+    let list = vec![
+        obj("same", 1),
+        obj("changed", 2),
+        obj("busy", 1),
+        versioned("none", 2, ""),
+        obj("new", 1),
+    ];
     assert_eq!(rig.fifo.replace(list, "1").unwrap().deleted, 1);
     assert_eq!(rig.drain(), ["busy: U1 R1", "changed: R2", "none: R2", "new: R1", "gone: D(1)"]);
     assert_eq!(rig.fifo.replace(vec![obj("same", 1)], "2").unwrap().deleted, 4);
@@ -115,9 +140,18 @@ fn a_noted_version_and_one_that_the_object_tells_skip_the_same() {
     let longest = "9".repeat(16);
     let lengths = if cfg!(miri) { &[33][..] } else { &[1, 32, 33, 39, 40] };
     for &length in lengths {
-        for version in
-            ["1", "7301", &longest, "0", "007", "+7", "7x", "x", "99999999999999999999", "18446744073709551617"]
-        {
+        for version in [
+            "1",
+            "7301",
+            &longest,
+            "0",
+            "007",
+            "+7",
+            "7x",
+            "x",
+            "99999999999999999999",
+            "18446744073709551617",
+        ] {
             let asked = Arc::<AtomicUsize>::default();
             let count = asked.clone();
             let fifo = watched(move |object| {
@@ -140,10 +174,19 @@ fn a_noted_version_and_one_that_the_object_tells_skip_the_same() {
             fifo.pop().unwrap().apply(|_| ()).unwrap();
             asked.store(0, Ordering::Relaxed);
             assert_eq!(lists(version), [""; 0], "{length} bytes, {version:?}: unchanged");
-            let is_noted = (length <= 32 || length > 39) && ["1", "7301", &longest].contains(&version);
-            assert_eq!(asked.load(Ordering::Relaxed) == 0, is_noted, "{length} bytes, {version:?}: who told");
+            let is_noted =
+                (length <= 32 || length > 39) && ["1", "7301", &longest].contains(&version);
+            assert_eq!(
+                asked.load(Ordering::Relaxed) == 0,
+                is_noted,
+                "{length} bytes, {version:?}: who told"
+            );
             let mut relist = fifo.begin_replace();
-            assert_eq!(relist.probe(&[(&key, version)]).unwrap(), [false], "{length} bytes, {version:?}");
+            assert_eq!(
+                relist.probe(&[(&key, version)]).unwrap(),
+                [false],
+                "{length} bytes, {version:?}"
+            );
             drop(relist);
             for other in ["2", "07301", "17301", "", "8446744073709551617"] {
                 assert_eq!(lists(other), ["R2"], "{length} bytes, {other:?} after another");
@@ -163,7 +206,11 @@ fn an_accessor_that_panics_when_a_version_is_noted_does_so_after_the_handler() {
     assert!(catch_unwind(AssertUnwindSafe(|| item.apply(|_| told += 1))).is_err());
     item.done();
     assert_eq!(told, 1);
-    assert_eq!(fifo.store().get_by_key(&unnoted(77)).map(|object| object.n), Some(2), "the rest is applied, untold");
+    assert_eq!(
+        fifo.store().get_by_key(&unnoted(77)).map(|object| object.n),
+        Some(2),
+        "the rest is applied, untold"
+    );
     assert_eq!((fifo.pending_deltas(), fifo.has_synced()), (0, true));
 }
 
@@ -180,7 +227,8 @@ fn versions_that_a_transformer_changed_are_never_unchanged() {
     for skip in [false, true] {
         let rig = Rig::with(Mode::Fused, |builder| {
             let builder = builder.skip_unchanged(skip);
-            builder.transformer(|object: Arc<Obj>| Ok(versioned(&object.name, object.n, "rewritten")))
+            builder
+                .transformer(|object: Arc<Obj>| Ok(versioned(&object.name, object.n, "rewritten")))
         });
         rig.know([obj("x", 1)]);
         let mut relist = rig.fifo.begin_replace();

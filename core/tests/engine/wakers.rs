@@ -38,7 +38,9 @@ fn while_it_waits(waiting: impl Future, work: impl FnOnce()) {
 
 /// `work` meets a waker that panics, on a queue of `deltas` that is full with them.
 fn over_a_bad_waker(deltas: u64, work: impl FnOnce(&Fifo)) {
-    let fifo = Rig::with(Mode::Nowhere, |builder| builder.high_water(usize::try_from(deltas).unwrap())).fifo;
+    let fifo =
+        Rig::with(Mode::Nowhere, |builder| builder.high_water(usize::try_from(deltas).unwrap()))
+            .fifo;
     for n in 0..deltas {
         fifo.add(obj(&format!("key-{n}"), n)).unwrap();
     }
@@ -170,7 +172,10 @@ impl Wake for Inline {
         let waker = Waker::from(self.clone());
         // Polled already, further up.
         let Ok(mut task) = self.task.try_lock() else { return };
-        if task.as_mut().is_some_and(|task| task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready()) {
+        if task
+            .as_mut()
+            .is_some_and(|task| task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready())
+        {
             *task = None;
         }
     }

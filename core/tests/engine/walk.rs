@@ -47,7 +47,9 @@ struct World {
 
 impl World {
     fn new(stored: BTreeSet<u16>) -> Self {
-        let store = Indexer::builder(KeyFunc::custom(NoMeta, |object: &Object| Ok(object.0.to_string()))).build();
+        let store =
+            Indexer::builder(KeyFunc::custom(NoMeta, |object: &Object| Ok(object.0.to_string())))
+                .build();
         let store = store.unwrap();
         for key in &stored {
             store.add(Arc::new((*key, 0))).unwrap();
@@ -89,12 +91,19 @@ impl World {
         let Some(from) = self.at else { return };
         let step = self.reader.walk(from, most);
         for (key, object) in step.objects {
-            assert_eq!((&*key, object.1), (&*object.0.to_string(), self.stored[&object.0]), "as it is stored");
+            assert_eq!(
+                (&*key, object.1),
+                (&*object.0.to_string(), self.stored[&object.0]),
+                "as it is stored"
+            );
             let is_ahead = !self.reader.has_walked(from, &key);
             assert!(is_ahead, "{key} comes after it was to be counted as walked");
             let is_by = step.next.is_none_or(|next| self.reader.has_walked(next, &key));
             assert!(is_by, "{key} came, and is to come");
-            assert!(self.visited.insert(object.0) || !self.stayed.contains(&object.0), "{key} comes again");
+            assert!(
+                self.visited.insert(object.0) || !self.stayed.contains(&object.0),
+                "{key} comes again"
+            );
         }
         self.at = step.next;
     }

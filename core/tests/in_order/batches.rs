@@ -30,7 +30,8 @@ fn what_is_not_handled_of_a_batch_comes_first_again_in_its_order() {
 fn a_batch_may_be_looked_at_as_a_whole_and_passed() {
     let fifo = with(bare(), &["a", "b", "a"]);
     let turn = fifo.pop_batch(9).unwrap();
-    let deltas: Vec<_> = turn.events().map(|event| event.delta().unwrap().object.object().unwrap().n).collect();
+    let deltas: Vec<_> =
+        turn.events().map(|event| event.delta().unwrap().object.object().unwrap().n).collect();
     assert_eq!(deltas, [1, 2]);
     turn.done();
     assert_eq!(events(&fifo), ["a:A3"]);
@@ -80,7 +81,11 @@ fn handlers_of_a_batch_fail_and_panic_each_for_itself() {
         })
         .collect();
     assert_eq!(failures, ["b refused", "c late", "d panicked: meant", "e panicked: meant too"]);
-    assert_eq!(stored(&fifo), ["a1", "c3", "e5", "f6"], "what is applied stays so; nothing else is");
+    assert_eq!(
+        stored(&fifo),
+        ["a1", "c3", "e5", "f6"],
+        "what is applied stays so; nothing else is"
+    );
     assert!(fifo.try_pop().is_none(), "nothing comes again");
     assert_eq!(fifo.pending(), 0);
 }
@@ -107,13 +112,17 @@ fn the_key_of_a_failure_is_that_of_what_was_handled_last() {
         apply(turn);
         Err(())
     });
-    assert!(matches!(&report.unwrap().failures[..], [ProcessError::Handler { key, .. }] if key == "b"));
+    assert!(
+        matches!(&report.unwrap().failures[..], [ProcessError::Handler { key, .. }] if key == "b")
+    );
     let report = fifo.process_batch(2, |turn| {
         apply(turn);
         turn.advance();
         Err(())
     });
-    assert!(matches!(&report.unwrap().failures[..], [ProcessError::Handler { key, .. }] if key == "d"));
+    assert!(
+        matches!(&report.unwrap().failures[..], [ProcessError::Handler { key, .. }] if key == "d")
+    );
 }
 
 #[test]

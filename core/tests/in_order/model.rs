@@ -63,7 +63,8 @@ enum End {
 
 fn op() -> impl Strategy<Value = Op> {
     let key = || 0..5_u8;
-    let listed = prop_oneof![2 => Just(Listed::Object), 1 => Just(Listed::Refused), 2 => Just(Listed::Kept)];
+    let listed =
+        prop_oneof![2 => Just(Listed::Object), 1 => Just(Listed::Refused), 2 => Just(Listed::Kept)];
     let end = prop_oneof![
         6 => Just(End::Applies),
         1 => Just(End::Passes),
@@ -177,12 +178,20 @@ impl Model {
             }
             Noted::Delta(kind, key, n) => vec![self.put(kind, key, n)],
             Noted::Tombstone(key) => {
-                vec![format!("-k{key}(){}", if self.store.remove(&key).is_none() { "?" } else { "" })]
+                vec![format!(
+                    "-k{key}(){}",
+                    if self.store.remove(&key).is_none() { "?" } else { "" }
+                )]
             }
             Noted::All(list, kept) => {
-                let listed = |key: &Key| kept.contains(key) || list.iter().any(|(listed, _)| listed == key);
-                let gone: Vec<_> =
-                    self.store.iter().filter(|(key, _)| !listed(key)).map(|(key, n)| (*key, *n)).collect();
+                let listed =
+                    |key: &Key| kept.contains(key) || list.iter().any(|(listed, _)| listed == key);
+                let gone: Vec<_> = self
+                    .store
+                    .iter()
+                    .filter(|(key, _)| !listed(key))
+                    .map(|(key, n)| (*key, *n))
+                    .collect();
                 let mut told = Vec::new();
                 for (key, n) in gone {
                     self.store.remove(&key);
@@ -311,9 +320,9 @@ fn process(fifo: &Fifo, model: &mut Model, max: usize, ends: &[End]) -> Result<(
         let (expected, key) = expected(model, *end);
         compare_told(told, &expected, model)?;
         // Where a resync panics is left to its order.
-        failed.extend(
-            key.map(|key| if is_sync && !told.is_empty() { told[told.len() - 1][2..4].to_owned() } else { key }),
-        );
+        failed.extend(key.map(|key| {
+            if is_sync && !told.is_empty() { told[told.len() - 1][2..4].to_owned() } else { key }
+        }));
     }
     let failures: Vec<_> = report
         .failures
@@ -350,12 +359,14 @@ fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
             }
             Op::Replace(keys) => {
                 let list: Vec<_> = (n * 10..).zip(keys).map(|(n, key)| (key, n)).collect();
-                fifo.replace(list.iter().map(|(key, n)| obj(&name(*key), *n)).collect(), "7").unwrap();
+                fifo.replace(list.iter().map(|(key, n)| obj(&name(*key), *n)).collect(), "7")
+                    .unwrap();
                 model.replace(list, vec![]);
             }
             Op::ReplaceKeeping(keys) => {
                 let (mut list, mut kept) = (Vec::new(), Vec::new());
-                let (mut objects, mut names, mut refused) = (vec![nameless()], Vec::new(), Vec::new());
+                let (mut objects, mut names, mut refused) =
+                    (vec![nameless()], Vec::new(), Vec::new());
                 for (n, (key, listed)) in (n * 10..).zip(keys) {
                     match listed {
                         Listed::Object => {

@@ -7,15 +7,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::common::{keys, nameless, obj, tombstone};
 use crate::rig::{Fifo, bare, events, over, show_event, told};
 use deltafifo::{
-    Closed, Event, InOrderFifo, KeyError, KeyFunc, NoMeta, OfferError, ProcessError, Queue, ReflectorStore,
-    RelistError, StoreError,
+    Closed, Event, InOrderFifo, KeyError, KeyFunc, NoMeta, OfferError, ProcessError, Queue,
+    ReflectorStore, RelistError, StoreError,
 };
 
 #[test]
 fn an_offer_without_a_key_queues_nothing_and_populates() {
     type Offer = fn(&Fifo) -> Result<(), OfferError>;
-    let offers: [Offer; 3] =
-        [|fifo| fifo.add(nameless()), |fifo| fifo.update(nameless()), |fifo| fifo.delete(nameless())];
+    let offers: [Offer; 3] = [
+        |fifo| fifo.add(nameless()),
+        |fifo| fifo.update(nameless()),
+        |fifo| fifo.delete(nameless()),
+    ];
     for offer in offers {
         let fifo = bare();
         assert!(matches!(offer(&fifo), Err(OfferError::Key(KeyError::NoName))));
@@ -28,8 +31,15 @@ fn an_offer_without_a_key_queues_nothing_and_populates() {
 fn a_relist_with_an_object_without_a_key_queues_nothing_and_populates_nothing() {
     let fifo = over([obj("a", 1)]);
     let refused = fifo.replace(vec![obj("b", 1), nameless(), obj("c", 1)], "7").unwrap_err();
-    assert!(matches!(refused, RelistError::RefusedWhole { index: 1, source: OfferError::Key(KeyError::NoName) }));
-    assert!(refused.to_string().starts_with("object 1 of the list was refused, so nothing of the list is queued"));
+    assert!(matches!(
+        refused,
+        RelistError::RefusedWhole { index: 1, source: OfferError::Key(KeyError::NoName) }
+    ));
+    assert!(
+        refused
+            .to_string()
+            .starts_with("object 1 of the list was refused, so nothing of the list is queued")
+    );
     assert!(!fifo.has_synced() && fifo.try_pop().is_none());
     assert_eq!(fifo.pending(), 0);
     fifo.replace(vec![obj("b", 1)], "8").unwrap();
@@ -49,7 +59,8 @@ fn a_transformer_that_fails_refuses_the_offer_with_key_and_version() {
     );
     fifo.delete(tombstone("a", Some(obj("a", 13)))).unwrap();
     let refused = fifo.replace(vec![obj("b", 1), obj("c", 13)], "7").unwrap_err();
-    let RelistError::RefusedWhole { index: 1, source: OfferError::Transform { key, .. } } = refused else {
+    let RelistError::RefusedWhole { index: 1, source: OfferError::Transform { key, .. } } = refused
+    else {
         panic!("{refused}")
     };
     assert_eq!(key, "c");
@@ -65,7 +76,10 @@ fn a_reflector_feeds_it_and_a_controller_pops_it() {
     store.update(obj("b", 2)).unwrap();
     store.delete(obj("a", 2).into()).unwrap();
     store.resync().unwrap();
-    assert!(matches!(store.replace(vec![nameless()], "8"), Err(StoreError::Relist(RelistError::RefusedWhole { .. }))));
+    assert!(matches!(
+        store.replace(vec![nameless()], "8"),
+        Err(StoreError::Relist(RelistError::RefusedWhole { .. }))
+    ));
     assert!(matches!(store.add(nameless()), Err(StoreError::Key(KeyError::NoName))));
 
     let queue: &dyn Queue<_, Item = Event<_>> = &fifo;
@@ -83,7 +97,8 @@ fn a_reflector_feeds_it_and_a_controller_pops_it() {
     assert_eq!(pop().unwrap_err().to_string(), "the handler of key \"b\" failed: not today");
     (0..3).for_each(|_| pop().unwrap());
     assert!(matches!(pop(), Err(ProcessError::Closed(Closed))));
-    let expected = [("all@7 a1", true), ("b:A1", false), ("b:U2", false), ("a:D2", false), ("sync", false)];
+    let expected =
+        [("all@7 a1", true), ("b:A1", false), ("b:U2", false), ("a:D2", false), ("sync", false)];
     assert_eq!(seen, expected.map(|(event, initial)| (event.to_owned(), initial)));
     queue.wait_for_sync().unwrap();
 }
@@ -109,7 +124,9 @@ impl Drop for Counts {
 fn a_dropped_queue_releases_everything_though_one_release_panics() {
     let dropped = Arc::new(AtomicUsize::new(0));
     let object = |name, panics| Arc::new(Counts { name, dropped: dropped.clone(), panics });
-    let fifo = InOrderFifo::builder(KeyFunc::custom(NoMeta, |object: &Counts| Ok(object.name.to_owned()))).build();
+    let fifo =
+        InOrderFifo::builder(KeyFunc::custom(NoMeta, |object: &Counts| Ok(object.name.to_owned())))
+            .build();
     for panics in [false, true, false, true] {
         fifo.add(object("a", panics)).unwrap();
     }
@@ -132,7 +149,11 @@ fn events_can_be_printed() {
         turn.done();
     }
     let printed = printed.join(" ");
-    for part in ["ReplacedAll at version \"7\": {\"a\": Obj {", "b: Deleted DeletedFinalStateUnknown {", "SyncAll"] {
+    for part in [
+        "ReplacedAll at version \"7\": {\"a\": Obj {",
+        "b: Deleted DeletedFinalStateUnknown {",
+        "SyncAll",
+    ] {
         assert!(printed.contains(part), "{part} in {printed}");
     }
 }

@@ -23,7 +23,9 @@ fn what_each_producer_adds_comes_in_its_order() {
         thread::scope(|scope| {
             for producer in ["a", "b"] {
                 let fifo = &fifo;
-                scope.spawn(move || (1..=EACH).for_each(|n| fifo.add(obj(&format!("{producer}{n}"), n)).unwrap()));
+                scope.spawn(move || {
+                    (1..=EACH).for_each(|n| fifo.add(obj(&format!("{producer}{n}"), n)).unwrap());
+                });
             }
             let mut last = [0, 0];
             for _ in 0..2 * EACH {
@@ -83,7 +85,9 @@ fn every_delta_of_a_key_is_an_item_of_its_own() {
 #[test]
 fn the_transformer_sees_every_object_once_and_no_tombstone() {
     let store = deltafifo::Indexer::builder(keys()).build().unwrap();
-    let fifo = InOrderFifo::over(store).transformer(|object| Ok(obj(&object.name, object.n + 100))).build();
+    let fifo = InOrderFifo::over(store)
+        .transformer(|object| Ok(obj(&object.name, object.n + 100)))
+        .build();
     fifo.add(obj("foo", 10)).unwrap();
     fifo.add(obj("bar", 11)).unwrap();
     fifo.update(obj("foo", 12)).unwrap();
@@ -92,8 +96,16 @@ fn the_transformer_sees_every_object_once_and_no_tombstone() {
     fifo.add(obj("bar", 16)).unwrap();
     fifo.replace(vec![obj("bar", 17)], "").unwrap();
     fifo.delete(tombstone("bar", Some(obj("bar", 18)))).unwrap();
-    let expected =
-        ["A+foo110", "A+bar111", "U foo110>112", "-foo115", "-bar(111)", "A+bar116", "R bar116>117", "-bar(18)"];
+    let expected = [
+        "A+foo110",
+        "A+bar111",
+        "U foo110>112",
+        "-foo115",
+        "-bar(111)",
+        "A+bar116",
+        "R bar116>117",
+        "-bar(18)",
+    ];
     assert_eq!(told(&fifo), expected);
 }
 
@@ -155,7 +167,10 @@ fn a_relist_deletes_what_is_not_in_it_first_and_by_its_last_state() {
     type Offers = fn(&Fifo);
     let cases: [(Offers, &[&str]); 4] = [
         (|fifo| fifo.delete(obj("baz", 10)).unwrap(), &["-baz10", "-bar(6)", "R foo5>5"]),
-        (|fifo| fifo.add(obj("baz", 10)).unwrap(), &["A baz7>10", "-bar(6)", "-baz(10)", "R foo5>5"]),
+        (
+            |fifo| fifo.add(obj("baz", 10)).unwrap(),
+            &["A baz7>10", "-bar(6)", "-baz(10)", "R foo5>5"],
+        ),
         (
             |fifo| {
                 fifo.delete(obj("bar", 6)).unwrap();
@@ -321,7 +336,12 @@ fn a_batch_is_of_different_keys_and_never_crosses_the_initial_lists_end() {
         (vec![a(), b()], vec![c(), d()], 2, &[&["all@1 a5 b5"], &["c:U5", "d:U5"]]),
         (vec![a()], vec![a(), a()], 99, &[&["all@1 a5"], &["a:U5"], &["a:U5"]]),
         (vec![a(), b()], vec![b(), c()], 99, &[&["all@1 a5 b5"], &["b:U5", "c:U5"]]),
-        (vec![a()], vec![a(), b(), a(), c()], 99, &[&["all@1 a5"], &["a:U5", "b:U5"], &["a:U5", "c:U5"]]),
+        (
+            vec![a()],
+            vec![a(), b(), a(), c()],
+            99,
+            &[&["all@1 a5"], &["a:U5", "b:U5"], &["a:U5", "c:U5"]],
+        ),
         (vec![], vec![a(), b(), c()], 2, &[&["all@1"], &["a:U5", "b:U5"], &["c:U5"]]),
         (vec![a(), b(), c()], vec![d()], 2, &[&["all@1 a5 b5 c5"], &["d:U5"]]),
         (vec![a()], vec![b()], 0, &[&["all@1 a5"], &["b:U5"]]),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use crate::common::{Obj, keys, nameless, obj, tombstone, versioned};
 use crate::rig::{Fifo, apply, bare, events, over, picky, show_turn, stored, told};
-use deltafifo::{Event, InOrderFifo, Indexer, KeyError, KeyFunc, NoMeta, OfferError, ProcessError, StoreError};
+use deltafifo::{
+    Event, InOrderFifo, Indexer, KeyError, KeyFunc, NoMeta, OfferError, ProcessError, StoreError,
+};
 
 fn list(names: &[(&str, u64)]) -> Vec<Arc<Obj>> {
     names.iter().map(|(key, n)| obj(key, *n)).collect()
@@ -55,15 +57,19 @@ fn a_handler_finds_all_of_a_relist_in_the_store_and_nothing_of_what_comes_after_
     fifo.replace(list(&[("b", 2), ("c", 2)]), "2").unwrap();
     fifo.add(obj("d", 3)).unwrap();
     let mut seen = Vec::new();
-    fifo.pop().unwrap().apply(|key, _| seen.push((key.to_owned(), stored(&fifo).join(" ")))).unwrap();
+    fifo.pop()
+        .unwrap()
+        .apply(|key, _| seen.push((key.to_owned(), stored(&fifo).join(" "))))
+        .unwrap();
     assert_eq!(seen, ["a", "b", "c"].map(|key| (key.to_owned(), "b2 c2".to_owned())));
 }
 
 #[test]
 fn a_relist_of_many_is_found_again_key_by_key() {
     let many = if cfg!(miri) { 100 } else { 5_000 };
-    let every =
-        |step: usize, n| (0..many).step_by(step).map(move |k| obj(&format!("space-{}/k{k}", k % 7), n)).collect();
+    let every = |step: usize, n| {
+        (0..many).step_by(step).map(move |k| obj(&format!("space-{}/k{k}", k % 7), n)).collect()
+    };
     let fifo = over([]);
     fifo.replace(every(1, 1), "1").unwrap();
     assert_eq!(told(&fifo).len(), many);
@@ -88,7 +94,9 @@ fn without_a_store_the_list_is_handed_out_with_its_keys() {
     assert_eq!((all.version(), all.len(), all.is_empty()), ("7", 3, false));
     let listed: Vec<_> = all.iter().map(|(key, object)| (key.to_owned(), object.n)).collect();
     assert_eq!(listed, [("ns/a", 1), ("b", 2), ("ns/a", 3)].map(|(key, n)| (key.to_owned(), n)));
-    assert!(matches!(turn.apply(|_, _| unreachable!()), Err(StoreError::NoStore { key }) if key == "*"));
+    assert!(
+        matches!(turn.apply(|_, _| unreachable!()), Err(StoreError::NoStore { key }) if key == "*")
+    );
     assert_eq!(turn.len(), 1, "it is still in hand");
     turn.done();
     assert_eq!(fifo.pending(), 0);
@@ -108,7 +116,9 @@ fn a_handler_that_panics_within_a_relist_leaves_it_applied_and_is_told_by_the_ke
             }
         })
     });
-    assert!(matches!(failed, Err(ProcessError::Panicked { key, message }) if key == "b" && message == "meant"));
+    assert!(
+        matches!(failed, Err(ProcessError::Panicked { key, message }) if key == "b" && message == "meant")
+    );
     assert_eq!(seen, ["a", "z", "b"]);
     assert_eq!(stored(&fifo), ["b2", "c2", "d2"], "the store does not fall behind");
     assert!(fifo.has_synced());
@@ -123,7 +133,9 @@ fn objects_whose_release_panics_keep_no_change_of_a_relist_untold() {
             assert!(!self.1, "released");
         }
     }
-    let store = Indexer::builder(KeyFunc::custom(NoMeta, |bomb: &Bomb| Ok(bomb.0.to_owned()))).build().unwrap();
+    let store = Indexer::builder(KeyFunc::custom(NoMeta, |bomb: &Bomb| Ok(bomb.0.to_owned())))
+        .build()
+        .unwrap();
     for name in ["a", "b", "c"] {
         store.add(Arc::new(Bomb(name, true))).unwrap();
     }
@@ -174,10 +186,9 @@ fn a_relist_that_is_given_back_comes_again_whole() {
 #[test]
 fn an_index_that_fails_is_told_and_everything_else_is_done() {
     let store = Indexer::builder(keys())
-        .index(
-            "parity",
-            |object: &Obj| if object.n == 13 { Err("unlucky".into()) } else { Ok(vec![object.n.to_string()]) },
-        )
+        .index("parity", |object: &Obj| {
+            if object.n == 13 { Err("unlucky".into()) } else { Ok(vec![object.n.to_string()]) }
+        })
         .build()
         .unwrap();
     let fifo = InOrderFifo::over(store).build();
@@ -253,8 +264,15 @@ fn a_kept_key_stays_as_the_events_before_the_relist_make_it() {
     let kept = ["stored", "updated", "added", "deleted", "never-known"];
     assert!(fifo.replace_keeping(list(&[("listed", 5)]), kept, "5").is_empty());
     fifo.update(obj("added", 6)).unwrap();
-    assert_eq!(told(&fifo), ["U updated1>2", "A+added3", "-deleted4", "-gone(1)", "R+listed5", "U added3>6"]);
-    assert_eq!(stored(&fifo), ["added6", "listed5", "stored1", "updated2"], "what was never known does not come to be");
+    assert_eq!(
+        told(&fifo),
+        ["U updated1>2", "A+added3", "-deleted4", "-gone(1)", "R+listed5", "U added3>6"]
+    );
+    assert_eq!(
+        stored(&fifo),
+        ["added6", "listed5", "stored1", "updated2"],
+        "what was never known does not come to be"
+    );
     // Of what was kept nothing stays behind: the next relist deletes it.
     fifo.replace_keeping(vec![], ["stored"], "7");
     assert_eq!(told(&fifo), ["-added(6)", "-listed(5)", "-updated(2)"]);
@@ -285,11 +303,17 @@ fn what_a_relist_refuses_comes_back_and_is_kept_if_it_has_a_key() {
     fifo.replace(list(&[("a", 1), ("b", 1), ("c", 1)]), "1").unwrap();
     assert_eq!(told(&fifo).len(), 3);
     let refused = |key| versioned(key, 2, "refused");
-    let page = vec![refused("b"), obj("d", 2), nameless(), refused("new"), refused("d"), obj("e", 2)];
+    let page =
+        vec![refused("b"), obj("d", 2), nameless(), refused("new"), refused("d"), obj("e", 2)];
     let refused = fifo.replace_keeping(page, ["c"], "2");
     assert_eq!(refused.iter().map(|refused| refused.index).collect::<Vec<_>>(), [0, 2, 3, 4]);
-    let OfferError::Transform { key, version, source } = &refused[0].source else { panic!("{}", refused[0]) };
-    assert_eq!((key.as_str(), version.as_deref(), source.to_string().as_str()), ("b", Some("refused"), "meant"));
+    let OfferError::Transform { key, version, source } = &refused[0].source else {
+        panic!("{}", refused[0])
+    };
+    assert_eq!(
+        (key.as_str(), version.as_deref(), source.to_string().as_str()),
+        ("b", Some("refused"), "meant")
+    );
     assert!(matches!(refused[1].source, OfferError::Key(KeyError::NoName)));
     let mut turn = fifo.pop().unwrap();
     assert_eq!(show_turn(&turn), ["all@2 d2 e2 +c +b +new +d"]);
@@ -312,7 +336,10 @@ fn without_a_store_kept_keys_are_handed_out_and_weigh_nothing() {
 #[test]
 fn a_relist_of_which_everything_is_refused_populates_the_queue_all_the_same() {
     let fifo = picky();
-    assert_eq!(fifo.replace_keeping(vec![nameless(), versioned("a", 1, "refused")], [], "1").len(), 2);
+    assert_eq!(
+        fifo.replace_keeping(vec![nameless(), versioned("a", 1, "refused")], [], "1").len(),
+        2
+    );
     assert!(!fifo.has_synced());
     assert!(told(&fifo).is_empty());
     assert!(fifo.has_synced() && fifo.store().is_empty());

@@ -21,7 +21,9 @@ pub fn over(known: impl IntoIterator<Item = Arc<Obj>>) -> Fifo {
 
 /// Over an empty store, with a transformer that refuses whatever is of version `refused`.
 pub fn picky() -> Fifo {
-    let transform = |object: Arc<Obj>| if object.version == "refused" { Err("meant".into()) } else { Ok(object) };
+    let transform = |object: Arc<Obj>| {
+        if object.version == "refused" { Err("meant".into()) } else { Ok(object) }
+    };
     InOrderFifo::over(Indexer::builder(keys()).build().unwrap()).transformer(transform).build()
 }
 
@@ -95,8 +97,12 @@ pub fn events(fifo: &Fifo) -> Vec<String> {
 
 /// What is stored: `a1`, sorted.
 pub fn stored(fifo: &Fifo) -> Vec<String> {
-    let mut stored: Vec<_> =
-        fifo.store().list().iter().map(|object| format!("{}{}", keys().key(object).unwrap(), object.n)).collect();
+    let mut stored: Vec<_> = fifo
+        .store()
+        .list()
+        .iter()
+        .map(|object| format!("{}{}", keys().key(object).unwrap(), object.n))
+        .collect();
     stored.sort();
     stored
 }

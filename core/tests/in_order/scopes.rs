@@ -80,7 +80,10 @@ fn objects_outside_the_scope_and_relists_of_the_whole_queue_are_refused() {
     let fifo = over(list(&[("a", 1), ("x", 1)]));
     let [low, _high] = halves(&fifo);
     let outside = fifo.replace_in(&low, list(&[("b", 2), ("x", 2)]), "2").unwrap_err();
-    assert!(matches!(outside, RelistError::RefusedWhole { index: 1, source: OfferError::OutOfScope { .. } }));
+    assert!(matches!(
+        outside,
+        RelistError::RefusedWhole { index: 1, source: OfferError::OutOfScope { .. } }
+    ));
     let refused = fifo.replace_keeping_in(&low, list(&[("x", 2), ("b", 2)]), ["a"], "2").unwrap();
     assert_eq!(refused.iter().map(|refused| refused.index).collect::<Vec<_>>(), [0]);
     assert_eq!(told(&fifo), ["R+b2"]);
@@ -89,7 +92,10 @@ fn objects_outside_the_scope_and_relists_of_the_whole_queue_are_refused() {
     assert!(matches!(&refused[..], [one] if matches!(one.source, OfferError::HasScopes)));
     assert_eq!(fifo.replace_keeping_unlisted(list(&[("a", 3)]), "3").len(), 1);
     assert!(fifo.try_pop().is_none());
-    assert!(matches!(fifo.add_scope(KeyScope::keys("all", |_| true)), Err(ScopeError::CommonKey { .. })));
+    assert!(matches!(
+        fifo.add_scope(KeyScope::keys("all", |_| true)),
+        Err(ScopeError::CommonKey { .. })
+    ));
 }
 
 #[test]
@@ -99,7 +105,8 @@ fn refused_object_of_a_scope_keeps_its_key() {
     fifo.replace_in(&low, list(&[("a", 1), ("b", 1)]), "1").unwrap();
     fifo.replace_in(&high, list(&[("x", 1)]), "1").unwrap();
     told(&fifo);
-    let refused = fifo.replace_keeping_in(&low, vec![versioned("a", 2, "refused")], [], "2").unwrap();
+    let refused =
+        fifo.replace_keeping_in(&low, vec![versioned("a", 2, "refused")], [], "2").unwrap();
     assert_eq!(refused.len(), 1);
     assert_eq!(told(&fifo), ["-b(1)"]);
     fifo.replace_keeping_unlisted_in(&low, list(&[("c", 3)]), "3").unwrap();

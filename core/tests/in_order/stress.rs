@@ -104,7 +104,9 @@ fn relist(world: &World, dice: &mut Dice) -> usize {
             let mut list = Vec::new();
             for producer in 0..PRODUCERS {
                 list.extend(
-                    (0..KEYS).filter(|_| dice.roll(2) == 0).map(|k| obj(&key(producer, k), LISTED + wholes as u64)),
+                    (0..KEYS)
+                        .filter(|_| dice.roll(2) == 0)
+                        .map(|k| obj(&key(producer, k), LISTED + wholes as u64)),
                 );
             }
             world.fifo.replace(list, "1").unwrap();
@@ -123,11 +125,22 @@ fn read(world: &World, dice: &mut Dice) {
     while !world.is_over.load(Ordering::Relaxed) {
         let found = match dice.roll(3) {
             0 => world.fifo.store().list(),
-            1 => world.fifo.store().by_index("namespace", &format!("p{}", dice.roll(PRODUCERS))).unwrap(),
-            _ => world.fifo.store().get_by_key(&key(dice.roll(PRODUCERS), dice.roll(KEYS))).into_iter().collect(),
+            1 => world
+                .fifo
+                .store()
+                .by_index("namespace", &format!("p{}", dice.roll(PRODUCERS)))
+                .unwrap(),
+            _ => world
+                .fifo
+                .store()
+                .get_by_key(&key(dice.roll(PRODUCERS), dice.roll(KEYS)))
+                .into_iter()
+                .collect(),
         };
         for object in found {
-            let newest = newest.entry((format!("{}/{}", object.ns, object.name), object.n > LISTED)).or_default();
+            let newest = newest
+                .entry((format!("{}/{}", object.ns, object.name), object.n > LISTED))
+                .or_default();
             assert!(object.n >= *newest, "{} {} after {newest}", object.name, object.n);
             *newest = object.n;
         }
@@ -184,7 +197,11 @@ fn consume(world: &World, dice: &mut Dice) -> Notes {
                 }
             }
             way => {
-                let turn = if way == 2 { fifo.pop_batch(max) } else { block_on(fifo.pop_batch_async(max)) };
+                let turn = if way == 2 {
+                    fifo.pop_batch(max)
+                } else {
+                    block_on(fifo.pop_batch_async(max))
+                };
                 let Ok(mut turn) = turn else { return notes };
                 // What is left of it is given back.
                 let mut left = dice.roll(10);
@@ -209,10 +226,13 @@ fn round(seed: u64) {
     let (wholes, notes) = thread::scope(|scope| {
         let world = &world;
         let relisting = scope.spawn(move || relist(world, &mut dice(10)));
-        let producing: Vec<_> =
-            (0..PRODUCERS).map(|producer| scope.spawn(move || produce(world, producer, &mut dice(producer)))).collect();
-        let consuming: Vec<_> = (20..22).map(|thread| scope.spawn(move || consume(world, &mut dice(thread)))).collect();
-        let reading: Vec<_> = (30..32).map(|thread| scope.spawn(move || read(world, &mut dice(thread)))).collect();
+        let producing: Vec<_> = (0..PRODUCERS)
+            .map(|producer| scope.spawn(move || produce(world, producer, &mut dice(producer))))
+            .collect();
+        let consuming: Vec<_> =
+            (20..22).map(|thread| scope.spawn(move || consume(world, &mut dice(thread)))).collect();
+        let reading: Vec<_> =
+            (30..32).map(|thread| scope.spawn(move || read(world, &mut dice(thread)))).collect();
         for producing in producing {
             producing.join().unwrap();
         }
@@ -222,7 +242,10 @@ fn round(seed: u64) {
         for reading in reading {
             reading.join().unwrap();
         }
-        (wholes, consuming.into_iter().map(|consuming| consuming.join().unwrap()).collect::<Vec<_>>())
+        (
+            wholes,
+            consuming.into_iter().map(|consuming| consuming.join().unwrap()).collect::<Vec<_>>(),
+        )
     });
     assert_eq!(world.fifo.pending(), 0);
     assert!(world.fifo.has_synced());

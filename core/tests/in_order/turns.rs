@@ -119,14 +119,20 @@ fn a_failing_handlers_event_is_gone_and_told_with_its_key() {
 fn a_panicking_handlers_event_is_gone_and_told_with_its_key() {
     let fifo = three();
     let failed = fifo.process::<(), ()>(|_| resume_unwind(Box::new("early")));
-    assert!(matches!(failed, Err(ProcessError::Panicked { key, message }) if key == "a" && message == "early"));
+    assert!(
+        matches!(failed, Err(ProcessError::Panicked { key, message }) if key == "a" && message == "early")
+    );
     let failed = fifo.process(|turn| turn.apply(|_, _| resume_unwind(Box::new("inside"))));
-    assert!(matches!(failed, Err(ProcessError::Panicked { key, message }) if key == "b" && message == "inside"));
+    assert!(
+        matches!(failed, Err(ProcessError::Panicked { key, message }) if key == "b" && message == "inside")
+    );
     let failed = fifo.process::<(), ()>(|turn| {
         apply(turn);
         resume_unwind(Box::new("late"))
     });
-    assert!(matches!(failed, Err(ProcessError::Panicked { key, message }) if key == "c" && message == "late"));
+    assert!(
+        matches!(failed, Err(ProcessError::Panicked { key, message }) if key == "c" && message == "late")
+    );
     assert_eq!(stored(&fifo), ["b2", "c3"]);
     assert!(fifo.try_pop().is_none());
 }

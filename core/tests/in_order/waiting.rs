@@ -106,10 +106,15 @@ fn the_end_of_a_turn_wakes_a_task_if_something_is_left() {
     fifo.add(obj("b", 2)).unwrap();
     assert_eq!(wakes.load(Ordering::Relaxed), 1);
     let Some(turn) = fifo.try_pop() else { panic!("it is there") };
-    assert!(waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending(), "another was quicker");
+    assert!(
+        waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending(),
+        "another was quicker"
+    );
     drop(turn);
     assert_eq!(wakes.load(Ordering::Relaxed), 2);
-    let Poll::Ready(Ok(turn)) = waiting.as_mut().poll(&mut Context::from_waker(&wake)) else { panic!("it is there") };
+    let Poll::Ready(Ok(turn)) = waiting.as_mut().poll(&mut Context::from_waker(&wake)) else {
+        panic!("it is there")
+    };
     assert_eq!(take(turn), "b:A2");
 }
 
@@ -164,7 +169,8 @@ fn a_dropped_async_pop_takes_nothing_and_passes_its_wake_up_on() {
         assert_eq!(woken, (1, 0), "the one that waited longest");
     }
     assert_eq!(second.load(Ordering::Relaxed), 1);
-    let Poll::Ready(Ok(turn)) = staying.as_mut().poll(&mut Context::from_waker(&second_waker)) else {
+    let Poll::Ready(Ok(turn)) = staying.as_mut().poll(&mut Context::from_waker(&second_waker))
+    else {
         panic!("it is there")
     };
     assert_eq!(take(turn), "a:A1");
@@ -192,7 +198,10 @@ fn a_closed_queue_is_drained_and_then_closed() {
     fifo.close();
     assert!(fifo.is_closed());
     fifo.add(obj("b", 2)).unwrap();
-    assert_eq!((pop(&fifo).unwrap(), pop_async(&fifo).unwrap()), ("a:A1".to_owned(), "b:A2".to_owned()));
+    assert_eq!(
+        (pop(&fifo).unwrap(), pop_async(&fifo).unwrap()),
+        ("a:A1".to_owned(), "b:A2".to_owned())
+    );
     assert!(WAYS.iter().all(|way| way(&fifo) == Err(Closed)));
     assert!(fifo.try_pop().is_none() && fifo.try_pop_batch(9).is_none());
 }
@@ -259,7 +268,10 @@ fn waiting_for_the_sync_ends_with_the_first_relists_handler() {
             assert!(waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending());
             fifo.replace(vec![obj("a", 1)], "1").unwrap();
             let turn = fifo.pop().unwrap();
-            assert!(waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending(), "its handler still runs");
+            assert!(
+                waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending(),
+                "its handler still runs"
+            );
             turn.done();
             synced.join().unwrap().unwrap();
         });
@@ -301,7 +313,9 @@ fn ready_waits_for_less_than_the_high_water_mark() {
 
 #[test]
 fn a_waker_that_panics_harms_nobody_else() {
-    let fifo = InOrderFifo::over(deltafifo::Indexer::builder(keys()).build().unwrap()).high_water(1).build();
+    let fifo = InOrderFifo::over(deltafifo::Indexer::builder(keys()).build().unwrap())
+        .high_water(1)
+        .build();
     let (bad, called) = waker(|| resume_unwind(Box::new("meant")));
     let poll = |waiting: std::pin::Pin<&mut dyn Future<Output = _>>| {
         assert!(waiting.poll(&mut Context::from_waker(&bad)).is_pending());
@@ -346,7 +360,9 @@ fn a_waker_may_call_the_queue() {
 
 #[test]
 fn nobody_waits_for_a_version_that_is_not_tracked() {
-    let refused = |version: &str| Err(WaitError::Version(VersionError::NotTracked { version: version.to_owned() }));
+    let refused = |version: &str| {
+        Err(WaitError::Version(VersionError::NotTracked { version: version.to_owned() }))
+    };
     ends(move || {
         let store = Indexer::builder(keys()).build().unwrap();
         let reader = store.reader();
@@ -361,6 +377,10 @@ fn nobody_waits_for_a_version_that_is_not_tracked() {
             assert_eq!(block_on(fifo.store().wait_for_resource_version_async("7")), refused("7"));
         });
         assert_eq!(reader.wait_for_resource_version("7"), refused("7"));
-        assert_eq!(reader.wait_for_resource_version("5"), Ok(()), "what the store was before stays so");
+        assert_eq!(
+            reader.wait_for_resource_version("5"),
+            Ok(()),
+            "what the store was before stays so"
+        );
     });
 }

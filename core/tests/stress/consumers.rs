@@ -70,7 +70,11 @@ impl Consumer<'_> {
             },
             way => {
                 let max = 1 + self.dice.below(40);
-                let batch = if way == 5 { fifo.pop_batch(max) } else { block_on(fifo.pop_batch_async(max)) };
+                let batch = if way == 5 {
+                    fifo.pop_batch(max)
+                } else {
+                    block_on(fifo.pop_batch_async(max))
+                };
                 let Ok(mut batch) = batch else { return false };
                 // Now and then the rest is given back.
                 while self.dice.roll(40) > 0
@@ -137,7 +141,9 @@ impl Consumer<'_> {
                 // As a panic that is caught further out: the rest of the deltas is stored all the
                 // same.
                 let panics = end == End::PanicsInApply;
-                let stored = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.store(guard, panics)));
+                let stored = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    self.store(guard, panics);
+                }));
                 if let Err(panic) = stored {
                     self.leave(guard);
                     resume_unwind(panic);
@@ -155,7 +161,8 @@ impl Consumer<'_> {
     }
 
     fn end(&mut self, guard: &Guard<'_>) -> End {
-        let may_lose = number(guard.key()) >= Plan::owned(PRODUCERS - 1).end && !self.world.is_mending();
+        let may_lose =
+            number(guard.key()) >= Plan::owned(PRODUCERS - 1).end && !self.world.is_mending();
         let (end, counted) = match self.dice.roll(60) {
             0 | 1 => (End::PutsBack, Some(&self.tally.put_back)),
             2 | 3 => (End::Cancelled, Some(&self.tally.cancelled)),
@@ -175,7 +182,12 @@ impl Consumer<'_> {
     fn begin(&mut self, guard: &Guard<'_>, end: End) {
         let number = number(guard.key());
         let key = &self.world.keys[number];
-        assert_eq!(key.handlers.fetch_add(1, Ordering::Relaxed), 0, "two handlers of {} at once", guard.key());
+        assert_eq!(
+            key.handlers.fetch_add(1, Ordering::Relaxed),
+            0,
+            "two handlers of {} at once",
+            guard.key()
+        );
         assert!(!guard.deltas().is_empty(), "an empty pop of {}", guard.key());
         let pop = key.pops.fetch_add(1, Ordering::Relaxed);
         self.check_sync(guard, key);
@@ -192,15 +204,24 @@ impl Consumer<'_> {
     /// A Sync that stands first holds what is stored. (Behind others, which were put back, it may
     /// be older.)
     fn check_sync(&self, guard: &Guard<'_>, key: &Key) {
-        let Some(first) = guard.deltas().first().filter(|delta| delta.kind == DeltaType::Sync) else { return };
+        let Some(first) = guard.deltas().first().filter(|delta| delta.kind == DeltaType::Sync)
+        else {
+            return;
+        };
         self.tally.syncs.fetch_add(1, Ordering::Relaxed);
         let stored = match self.world.rig.mode {
             Mode::Fused => self.world.rig.fifo.store().get_by_key(guard.key()),
             _ => self.world.rig.outside.get_by_key(guard.key()).unwrap(),
         };
-        let stored = stored.unwrap_or_else(|| panic!("a Sync of {}, which is not known", guard.key()));
+        let stored =
+            stored.unwrap_or_else(|| panic!("a Sync of {}, which is not known", guard.key()));
         assert_eq!(first.object.object().unwrap().n, stored.n, "a stale Sync of {}", guard.key());
-        assert_eq!(stored.n, key.stored.load(Ordering::Relaxed), "{} was stored by nobody", guard.key());
+        assert_eq!(
+            stored.n,
+            key.stored.load(Ordering::Relaxed),
+            "{} was stored by nobody",
+            guard.key()
+        );
     }
 
     /// Brings the store up to date, and checks what the handler is told of that against what its
@@ -209,7 +230,8 @@ impl Consumer<'_> {
         let key = &self.world.keys[number(guard.key())];
         let before = key.stored.load(Ordering::Relaxed);
         let last = guard.deltas().last().unwrap();
-        let after = if last.kind == DeltaType::Deleted { 0 } else { last.object.object().unwrap().n };
+        let after =
+            if last.kind == DeltaType::Deleted { 0 } else { last.object.object().unwrap().n };
         key.stored.store(after, Ordering::Relaxed);
         if self.world.rig.mode != Mode::Fused {
             self.world.rig.apply(guard);

@@ -45,7 +45,8 @@ const RELISTERS: u64 = 2;
 const READERS: u64 = if cfg!(miri) { 1 } else { 2 };
 
 fn setting(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).map_or(otherwise, |value| value.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+    std::env::var(name)
+        .map_or(otherwise, |value| value.parse().unwrap_or_else(|_| panic!("{name} is no number")))
 }
 
 /// Says how to run a failed round again.
@@ -66,14 +67,19 @@ fn round(seed: u64, tally: &Tally) {
     let world = World::new(plan, seed);
     let (offered, handled) = thread::scope(|scope| {
         let (world, tally) = (&world, tally);
-        let consumers: Vec<_> =
-            (0..CONSUMERS).map(|number| scope.spawn(move || consumers::consume(world, number, tally))).collect();
-        let readers: Vec<_> = (0..READERS).map(|number| scope.spawn(move || readers::read(world, number))).collect();
-        let relisters: Vec<_> =
-            (0..RELISTERS).map(|number| scope.spawn(move || relists::relist(world, number, tally))).collect();
-        let producers: Vec<_> =
-            (0..PRODUCERS).map(|number| scope.spawn(move || producers::produce(world, number, tally))).collect();
-        let mut offered: Vec<_> = producers.into_iter().map(|producer| producer.join().unwrap()).collect();
+        let consumers: Vec<_> = (0..CONSUMERS)
+            .map(|number| scope.spawn(move || consumers::consume(world, number, tally)))
+            .collect();
+        let readers: Vec<_> =
+            (0..READERS).map(|number| scope.spawn(move || readers::read(world, number))).collect();
+        let relisters: Vec<_> = (0..RELISTERS)
+            .map(|number| scope.spawn(move || relists::relist(world, number, tally)))
+            .collect();
+        let producers: Vec<_> = (0..PRODUCERS)
+            .map(|number| scope.spawn(move || producers::produce(world, number, tally)))
+            .collect();
+        let mut offered: Vec<_> =
+            producers.into_iter().map(|producer| producer.join().unwrap()).collect();
         world.stop();
         offered.extend(relisters.into_iter().map(|relister| relister.join().unwrap()));
         for reader in readers {
@@ -90,7 +96,8 @@ fn round(seed: u64, tally: &Tally) {
 #[test]
 fn everything_at_once() {
     let time = Duration::from_secs(setting("STRESS_SECS", 30));
-    let (first, began, tally) = (setting("STRESS_SEED", 0), Instant::now(), Arc::new(Tally::default()));
+    let (first, began, tally) =
+        (setting("STRESS_SEED", 0), Instant::now(), Arc::new(Tally::default()));
     let mut memory = memory::Watch::default();
     if !cfg!(miri) {
         memory::warm();

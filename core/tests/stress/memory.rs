@@ -58,7 +58,8 @@ const WAITING: usize = 32;
 /// threads that load: they grow with the most threads that ever did so at once, and are kept.
 pub fn warm() {
     let (waiting, all) = (Mutex::new(0), Condvar::new());
-    let store = Indexer::builder(KeyFunc::custom(NoMeta, |(): &()| Ok(String::new()))).build().unwrap();
+    let store =
+        Indexer::builder(KeyFunc::custom(NoMeta, |(): &()| Ok(String::new()))).build().unwrap();
     thread::scope(|scope| {
         for _ in 0..WAITING {
             scope.spawn(|| {

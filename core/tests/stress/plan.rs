@@ -52,7 +52,13 @@ impl Plan {
             1 => Self { skip_unchanged: true, threads: 2, ..usual },
             2 => Self { notify_unchanged: true, indexed: true, track_applied: true, ..usual },
             3 => Self { mode: Mode::Elsewhere, ..usual },
-            4 => Self { mode: Mode::Elsewhere, ordered_walks: true, threads: 2, track_applied: true, ..usual },
+            4 => Self {
+                mode: Mode::Elsewhere,
+                ordered_walks: true,
+                threads: 2,
+                track_applied: true,
+                ..usual
+            },
             // So large that the join of a page is divided among the threads.
             5 if !cfg!(miri) => {
                 let large = Self { relisted: 18_000, page: 18_000, ..usual };
@@ -92,13 +98,21 @@ impl Plan {
         let builder = match self.mode {
             Mode::Fused => {
                 let store = Indexer::builder(keys());
-                let store = if self.indexed { store.index("class", |obj: &Obj| Ok(classes(obj.n))) } else { store };
+                let store = if self.indexed {
+                    store.index("class", |obj: &Obj| Ok(classes(obj.n)))
+                } else {
+                    store
+                };
                 DeltaFifo::over(store.build().unwrap())
             }
             _ => DeltaFifo::builder(keys()).known_objects(outside.clone()),
         };
-        let builder = builder.skip_unchanged(self.skip_unchanged).notify_unchanged(self.notify_unchanged);
-        let builder = builder.relist_threads(self.threads).ordered_walks(self.ordered_walks).high_water(2_000);
+        let builder =
+            builder.skip_unchanged(self.skip_unchanged).notify_unchanged(self.notify_unchanged);
+        let builder = builder
+            .relist_threads(self.threads)
+            .ordered_walks(self.ordered_walks)
+            .high_water(2_000);
         let builder = builder.live_lane(self.live_lane).track_applied(self.track_applied);
         Rig { mode: self.mode, fifo: Arc::new(builder.build()), outside }
     }
@@ -112,14 +126,18 @@ pub fn classes(n: u64) -> Vec<String> {
 
 /// The key of a number. Some are too long to lie in their slot.
 pub fn key(number: usize) -> String {
-    let padding = if number.is_multiple_of(4) { "-with-a-name-that-does-not-fit-into-its-slot" } else { "" };
+    let padding =
+        if number.is_multiple_of(4) { "-with-a-name-that-does-not-fit-into-its-slot" } else { "" };
     format!("space-{}/{number}{padding}", number % 8)
 }
 
 /// The number of a key.
 pub fn number(key: &str) -> usize {
     let name = key.split_once('/').unwrap_or_else(|| panic!("no key of ours: {key}")).1;
-    name.split('-').next().and_then(|digits| digits.parse().ok()).unwrap_or_else(|| panic!("no key of ours: {key}"))
+    name.split('-')
+        .next()
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or_else(|| panic!("no key of ours: {key}"))
 }
 
 /// The object of a key's number; its version is `n`.
@@ -138,7 +156,8 @@ impl Dice {
     }
 
     pub fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
 

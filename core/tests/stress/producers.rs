@@ -99,6 +99,10 @@ fn wait_until_applied(world: &World, truth: &HashMap<usize, u64>, dice: &mut Dic
     for (&number, &n) in truth {
         // Relaxed: to learn that a version is applied is to see what the handlers did.
         let handled = world.keys[number].handled.load(Ordering::Relaxed);
-        assert!(handled >= n, "{}: {version} is applied, {n} is not handled, but {handled}", key(number));
+        assert!(
+            handled >= n,
+            "{}: {version} is applied, {n} is not handled, but {handled}",
+            key(number)
+        );
     }
 }

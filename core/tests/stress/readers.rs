@@ -46,7 +46,11 @@ impl Reader<'_> {
     fn see(&mut self, object: &Obj, how: &str) {
         let key = format!("{}/{}", object.ns, object.name);
         let newest = self.newest.entry((number(&key), object.n >= RELISTED)).or_default();
-        assert!(object.n >= *newest, "{key}: {how} gives {}, this reader has seen {newest} before", object.n);
+        assert!(
+            object.n >= *newest,
+            "{key}: {how} gives {}, this reader has seen {newest} before",
+            object.n
+        );
         *newest = object.n;
     }
 
@@ -67,13 +71,21 @@ impl Reader<'_> {
         let mut seen = HashSet::new();
         for object in store.list() {
             self.see(&object, "list");
-            assert!(seen.insert((object.ns.clone(), object.name.clone())), "{} is listed twice", object.name);
+            assert!(
+                seen.insert((object.ns.clone(), object.name.clone())),
+                "{} is listed twice",
+                object.name
+            );
         }
         store.for_each(|object| self.see(object, "for_each"));
         let keys = store.list_keys();
         assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len(), "a key is listed twice");
         let pending = self.world.rig.fifo.list_keys();
-        assert_eq!(pending.iter().collect::<HashSet<_>>().len(), pending.len(), "a key is pending twice");
+        assert_eq!(
+            pending.iter().collect::<HashSet<_>>().len(),
+            pending.len(),
+            "a key is pending twice"
+        );
         drop(self.world.rig.fifo.list());
     }
 
@@ -100,17 +112,34 @@ impl Reader<'_> {
         let (store, class) = (self.world.rig.fifo.store(), format!("class-{class}"));
         let mut seen = HashSet::new();
         for object in store.by_index("class", &class).unwrap() {
-            assert!(classes(object.n).contains(&class), "{} of {} is not in {class}", object.n, object.name);
-            assert!(seen.insert((object.ns.clone(), object.name.clone())), "{} is found twice", object.name);
+            assert!(
+                classes(object.n).contains(&class),
+                "{} of {} is not in {class}",
+                object.n,
+                object.name
+            );
+            assert!(
+                seen.insert((object.ns.clone(), object.name.clone())),
+                "{} is found twice",
+                object.name
+            );
             self.see(&object, "the user's index");
         }
         let visited = store.for_each_by_index("class", &class, |object| {
-            assert!(classes(object.n).contains(&class), "{} of {} is not in {class}", object.n, object.name);
+            assert!(
+                classes(object.n).contains(&class),
+                "{} of {} is not in {class}",
+                object.n,
+                object.name
+            );
             self.see(object, "the user's index, in steps");
         });
         visited.unwrap();
         let values = store.list_index_func_values("class").unwrap();
-        assert!(values.len() <= 5 && values.iter().all(|value| value.starts_with("class-")), "{values:?}");
+        assert!(
+            values.len() <= 5 && values.iter().all(|value| value.starts_with("class-")),
+            "{values:?}"
+        );
     }
 
     /// What is pending of a key, which goes from older to newer.

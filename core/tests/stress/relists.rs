@@ -76,7 +76,8 @@ fn begin(world: &World) -> (Relist<'_, Obj, ObjMeta>, u64) {
 
 /// What relist `n` lists of the keys that it shares with their owners.
 fn share(n: u64, dice: &mut Dice) -> Vec<(usize, u64)> {
-    let shared = (0..Plan::owned(PRODUCERS - 1).end).filter(|&number| Plan::is_shared(number) && dice.roll(2) == 0);
+    let shared = (0..Plan::owned(PRODUCERS - 1).end)
+        .filter(|&number| Plan::is_shared(number) && dice.roll(2) == 0);
     shared.map(|number| (number, RELISTED + n / 2)).collect()
 }
 
@@ -97,15 +98,18 @@ fn offer(
 ) -> Result<(), RelistError> {
     relist.expect(world.plan.keys());
     let is_listed: HashSet<_> = listed.iter().map(|&(number, _)| number).collect();
-    let is_left = |number: &usize| is_listed.contains(number) || end == End::Last && Plan::is_shared(*number);
+    let is_left =
+        |number: &usize| is_listed.contains(number) || end == End::Last && Plan::is_shared(*number);
     for number in (0..Plan::owned(PRODUCERS - 1).end).filter(|number| !is_left(number)) {
         relist.keep(&key(number))?;
     }
     for page in listed.chunks(world.plan.page) {
         let mut objects = Vec::new();
         let probed = if dice.roll(2) == 0 {
-            let keys: Vec<_> = page.iter().map(|&(number, n)| (key(number), n.to_string())).collect();
-            let keys: Vec<_> = keys.iter().map(|(key, version)| (key.as_str(), version.as_str())).collect();
+            let keys: Vec<_> =
+                page.iter().map(|&(number, n)| (key(number), n.to_string())).collect();
+            let keys: Vec<_> =
+                keys.iter().map(|(key, version)| (key.as_str(), version.as_str())).collect();
             Some(relist.probe(&keys)?)
         } else {
             None
@@ -127,7 +131,9 @@ fn offer(
         End::Superseded => {
             begin(world).0.abandon();
             assert!(relist.offer(vec![]).is_err(), "a relist that is superseded goes on");
-            return relist.commit("1").map(|_| unreachable!("a relist that is superseded is committed"));
+            return relist
+                .commit("1")
+                .map(|_| unreachable!("a relist that is superseded is committed"));
         }
     }
     Ok(())

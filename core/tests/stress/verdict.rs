@@ -67,11 +67,19 @@ pub fn compare(world: World, offered: &[Offered], mut handled: Vec<Handled>, tal
     compare_store(&world, offered);
     // The store, and it alone, holds its objects; nothing else is held, and then nothing at all.
     let objects: Vec<_> = offered.iter().flat_map(|offered| &offered.objects).collect();
-    let held: Vec<_> = objects.iter().map(|object| object.strong_count()).filter(|&count| count > 0).collect();
+    let held: Vec<_> =
+        objects.iter().map(|object| object.strong_count()).filter(|&count| count > 0).collect();
     let stored: usize = offered.iter().map(|offered| offered.truth.len()).sum();
-    assert_eq!((held.len(), held.iter().sum::<usize>()), (stored, stored), "objects are held that are not stored");
+    assert_eq!(
+        (held.len(), held.iter().sum::<usize>()),
+        (stored, stored),
+        "objects are held that are not stored"
+    );
     drop(world);
-    assert!(objects.iter().all(|object| object.strong_count() == 0), "an object is held after the queue is gone");
+    assert!(
+        objects.iter().all(|object| object.strong_count() == 0),
+        "an object is held after the queue is gone"
+    );
 }
 
 fn drain(world: &World) -> Vec<Handled> {
@@ -104,8 +112,16 @@ fn compare_order(offered: &[Offered], mut handled: Vec<Handled>, tally: &Tally) 
         let mut seen = seen.remove(&number).unwrap_or_default();
         let relists = take_listed(&mut seen);
         tally.shared.fetch_add(relists.len(), Ordering::Relaxed);
-        assert!(relists.is_empty() || Plan::is_shared(number), "{}: kept, and listed by {relists:?}", key(number));
-        assert!(relists.is_sorted(), "{}: a relist's object comes after a newer one's: {relists:?}", key(number));
+        assert!(
+            relists.is_empty() || Plan::is_shared(number),
+            "{}: kept, and listed by {relists:?}",
+            key(number)
+        );
+        assert!(
+            relists.is_sorted(),
+            "{}: a relist's object comes after a newer one's: {relists:?}",
+            key(number)
+        );
         // What is deleted after all that its owner has done was deleted by the last relist.
         let is_swept = Plan::is_shared(number)
             && seen.last().is_some_and(|last| last.kind == 'D')
@@ -117,7 +133,10 @@ fn compare_order(offered: &[Offered], mut handled: Vec<Handled>, tally: &Tally) 
         if let Err((at, place)) = matches(&expected, &seen) {
             let offered = &expected[at.saturating_sub(3)..(at + 4).min(expected.len())];
             let handled = &seen[place.saturating_sub(3)..(place + 4).min(seen.len())];
-            panic!("{}: of what was offered, …{offered:?}…, was handled …{handled:?}…", key(number));
+            panic!(
+                "{}: of what was offered, …{offered:?}…, was handled …{handled:?}…",
+                key(number)
+            );
         }
     }
 }
@@ -185,6 +204,10 @@ fn compare_store(world: &World, offered: &[Offered]) {
             }
             _ => 1,
         };
-        assert_eq!(counted, store.list().iter().map(|object| values(object)).sum::<usize>(), "index {index}");
+        assert_eq!(
+            counted,
+            store.list().iter().map(|object| values(object)).sum::<usize>(),
+            "index {index}"
+        );
     }
 }

@@ -83,7 +83,16 @@ impl World {
         let keys = (0..plan.keys()).map(|_| Key::default()).collect();
         let (stopped, mending) = (AtomicBool::new(false), AtomicBool::new(false));
         let version = AtomicU64::new(RELISTED);
-        Self { plan, rig: plan.rig(), keys, relists: Mutex::new(0), version, seed, stopped, mending }
+        Self {
+            plan,
+            rig: plan.rig(),
+            keys,
+            relists: Mutex::new(0),
+            version,
+            seed,
+            stopped,
+            mending,
+        }
     }
 
     pub fn dice(&self, thread: u64) -> Dice {

@@ -36,13 +36,22 @@ impl Cluster {
         let map = ConfigMap { metadata, data, ..ConfigMap::default() };
         let map = self.maps.create(&PostParams::default(), &map).await?;
         let owner_references = map.controller_owner_ref(&()).map(|owner| vec![owner]);
-        self.add_pod(&format!("{name}-owned"), ObjectMeta { owner_references, ..ObjectMeta::default() }).await?;
+        self.add_pod(
+            &format!("{name}-owned"),
+            ObjectMeta { owner_references, ..ObjectMeta::default() },
+        )
+        .await?;
         let uses = Some([("uses".to_owned(), name.to_owned())].into());
-        self.add_pod(&format!("{name}-uses"), ObjectMeta { annotations: uses, ..ObjectMeta::default() }).await
+        self.add_pod(
+            &format!("{name}-uses"),
+            ObjectMeta { annotations: uses, ..ObjectMeta::default() },
+        )
+        .await
     }
 
     async fn add_pod(&self, name: &str, metadata: ObjectMeta) -> Result<(), kube::Error> {
-        let container = Container { name: "web".into(), image: Some("web".into()), ..Container::default() };
+        let container =
+            Container { name: "web".into(), image: Some("web".into()), ..Container::default() };
         let spec = Some(PodSpec { containers: vec![container], ..PodSpec::default() });
         let metadata = ObjectMeta { name: Some(name.to_owned()), ..metadata };
         self.pods.create(&PostParams::default(), &Pod { metadata, spec, ..Pod::default() }).await?;
@@ -52,7 +61,9 @@ impl Cluster {
     /// Deletes everything that belongs to a map, but not the map.
     pub async fn strip(&self, name: &str) -> Result<(), kube::Error> {
         for pod in ["owned", "uses"] {
-            self.pods.delete(&format!("{name}-{pod}"), &DeleteParams::default().grace_period(0)).await?;
+            self.pods
+                .delete(&format!("{name}-{pod}"), &DeleteParams::default().grace_period(0))
+                .await?;
         }
         self.secrets.delete(name, &DeleteParams::default()).await?;
         Ok(())
@@ -68,7 +79,9 @@ impl Cluster {
             let name = map.name_any();
             let owns = |pod: &&Pod| pod.owner_references().iter().any(|owner| owner.name == name);
             let uses = |pod: &&Pod| pod.annotations().get("uses") == Some(&name);
-            let says = |annotation, number: usize| map.annotations().get(annotation) == Some(&number.to_string());
+            let says = |annotation, number: usize| {
+                map.annotations().get(annotation) == Some(&number.to_string())
+            };
             let data = map.data.as_ref().map(mirrored);
             let right = [
                 says("pods", pods.iter().filter(owns).count()),

@@ -18,8 +18,12 @@ use super::runtime::watcher;
 
 type Reconciled = Result<(ObjectRef<ConfigMap>, Action), controller::Error<Error, watcher::Error>>;
 
-pub fn run(client: Client, stop: impl Future<Output = ()> + Send + Sync + 'static) -> impl Stream<Item = Reconciled> {
-    let (maps, secrets) = (Api::<ConfigMap>::all(client.clone()), Api::<Secret>::all(client.clone()));
+pub fn run(
+    client: Client,
+    stop: impl Future<Output = ()> + Send + Sync + 'static,
+) -> impl Stream<Item = Reconciled> {
+    let (maps, secrets) =
+        (Api::<ConfigMap>::all(client.clone()), Api::<Secret>::all(client.clone()));
     Controller::new(maps, watcher::Config::default().labels("mirror"))
         .owns(secrets, watcher::Config::default())
         .graceful_shutdown_on(stop)
@@ -27,7 +31,8 @@ pub fn run(client: Client, stop: impl Future<Output = ()> + Send + Sync + 'stati
 }
 
 async fn reconcile(map: Arc<ConfigMap>, client: Arc<Client>) -> Result<Action, Error> {
-    let secrets = Api::<Secret>::namespaced(Client::clone(&client), &map.namespace().unwrap_or_default());
+    let secrets =
+        Api::<Secret>::namespaced(Client::clone(&client), &map.namespace().unwrap_or_default());
     let secret = Secret {
         metadata: ObjectMeta {
             name: Some(map.name_any()),
@@ -37,7 +42,9 @@ async fn reconcile(map: Arc<ConfigMap>, client: Arc<Client>) -> Result<Action, E
         data: map.data.as_ref().map(mirrored),
         ..Secret::default()
     };
-    secrets.patch(&map.name_any(), &PatchParams::apply("mirror").force(), &Patch::Apply(secret)).await?;
+    secrets
+        .patch(&map.name_any(), &PatchParams::apply("mirror").force(), &Patch::Apply(secret))
+        .await?;
     Ok(Action::await_change())
 }
 

@@ -17,7 +17,10 @@ use super::runtime::watcher;
 
 type Reconciled = Result<(ObjectRef<ConfigMap>, Action), controller::Error<Error, watcher::Error>>;
 
-pub fn run(client: Client, stop: impl Future<Output = ()> + Send + Sync + 'static) -> impl Stream<Item = Reconciled> {
+pub fn run(
+    client: Client,
+    stop: impl Future<Output = ()> + Send + Sync + 'static,
+) -> impl Stream<Item = Reconciled> {
     let (maps, pods) = (Api::<ConfigMap>::all(client.clone()), Api::<Pod>::all(client.clone()));
     Controller::new(maps, watcher::Config::default())
         .watches(pods, watcher::Config::default(), used)
@@ -37,7 +40,13 @@ async fn reconcile(map: Arc<ConfigMap>, client: Arc<Client>) -> Result<Action, E
     let pods = Api::<Pod>::namespaced(Client::clone(&client), &namespace);
     let maps = Api::<ConfigMap>::namespaced(Client::clone(&client), &namespace);
     let uses_it = |pod: &Pod| pod.annotations().get("uses") == Some(&map.name_any());
-    let number = pods.list(&ListParams::default()).await?.iter().filter(|pod| uses_it(pod)).count().to_string();
+    let number = pods
+        .list(&ListParams::default())
+        .await?
+        .iter()
+        .filter(|pod| uses_it(pod))
+        .count()
+        .to_string();
     if map.annotations().get("users") != Some(&number) {
         let patch = json!({ "metadata": { "annotations": { "users": number } } });
         maps.patch(&map.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;

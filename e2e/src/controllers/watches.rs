@@ -98,7 +98,9 @@ where
             let cut = async move {
                 let _ = state.subscribe().wait_for(|state| state.is_cut).await;
             };
-            Ok(answer.map(|body| StreamBody::new(BodyStream::new(body).take_until(cut.boxed())).boxed_unsync()))
+            Ok(answer.map(|body| {
+                StreamBody::new(BodyStream::new(body).take_until(cut.boxed())).boxed_unsync()
+            }))
         }
         .boxed()
     }

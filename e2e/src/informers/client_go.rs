@@ -53,15 +53,17 @@ impl ClientGo {
             format!("-namespace={NAMESPACE}"),
         ]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
-        let mut process = command
-            .spawn()
-            .map_err(|error| format!("{} cannot be started, build it with e2e/build.sh: {error}", program.display()))?;
+        let mut process = command.spawn().map_err(|error| {
+            format!("{} cannot be started, build it with e2e/build.sh: {error}", program.display())
+        })?;
         let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
             return Err("client-go has no pipes".into());
         };
-        let (handlers, asked_for_all) = (handlers(&[PLAIN, SLEEPS, PANICS]), Arc::<AtomicUsize>::default());
+        let (handlers, asked_for_all) =
+            (handlers(&[PLAIN, SLEEPS, PANICS]), Arc::<AtomicUsize>::default());
         let (has_stored, stored) = mpsc::unbounded_channel();
-        let reading = tokio::spawn(read(output, handlers.clone(), asked_for_all.clone(), has_stored));
+        let reading =
+            tokio::spawn(read(output, handlers.clone(), asked_for_all.clone(), has_stored));
         Ok(Self { process, input, handlers, asked_for_all, stored, reading })
     }
 
@@ -102,8 +104,9 @@ async fn read(
     while let Some(line) = lines.next_line().await? {
         match serde_json::from_str(&line)? {
             Line::Told { handler, key, change } => {
-                let log =
-                    handlers.get(handler.as_str()).ok_or_else(|| format!("{NAME} has an unknown handler {handler}"))?;
+                let log = handlers
+                    .get(handler.as_str())
+                    .ok_or_else(|| format!("{NAME} has an unknown handler {handler}"))?;
                 log.lock().record(&key, change);
             }
             Line::AskedForAll(for_all) => {

@@ -70,7 +70,8 @@ impl Informers {
     /// Returns the state of each informer.
     pub fn clients(&self) -> [Client; 3] {
         let [by_key, in_order] = &self.ours;
-        let asked = [by_key.asked_for_all(), in_order.asked_for_all(), self.client_go.asked_for_all()];
+        let asked =
+            [by_key.asked_for_all(), in_order.asked_for_all(), self.client_go.asked_for_all()];
         let mut asked = asked.into_iter();
         self.all().map(|(name, handlers)| Client {
             name,
@@ -92,7 +93,10 @@ impl Informers {
         let stored = [by_key.stored(), in_order.stored(), self.client_go.stored().await?];
         for ((name, handlers), stored) in self.all().into_iter().zip(stored) {
             if let Some(difference) = difference(&stored, &fresh) {
-                return Err(format!("{name}: the store differs from what handlers know: {difference}").into());
+                return Err(format!(
+                    "{name}: the store differs from what handlers know: {difference}"
+                )
+                .into());
             }
             judge(name, handlers, &stored, writer)?;
         }
@@ -101,8 +105,9 @@ impl Informers {
 
     fn differs(&self, fresh: &States) -> Option<String> {
         let all = self.all();
-        let mut handlers =
-            all.iter().flat_map(|(name, all)| all.iter().map(move |(handler, log)| (name, handler, log)));
+        let mut handlers = all
+            .iter()
+            .flat_map(|(name, all)| all.iter().map(move |(handler, log)| (name, handler, log)));
         handlers.find_map(|(name, handler, log)| {
             let log = log.lock();
             let resync = || log.is_in_resync().then(|| "a resync has not ended".to_owned());
@@ -113,14 +118,21 @@ impl Informers {
 
     /// Checks that the notifications of each informer since `before` are the expected ones.
     /// client-go may also notify of unchanged objects.
-    pub fn check_received_since(&self, before: [Client; 3], expected: impl Fn(&str) -> Counts) -> Result<(), BoxError> {
+    pub fn check_received_since(
+        &self,
+        before: [Client; 3],
+        expected: impl Fn(&str) -> Counts,
+    ) -> Result<(), BoxError> {
         for (Client { name, counts, .. }, before) in self.clients().into_iter().zip(before) {
             let (mut log, expected) = (counts.since(before.counts), expected(name));
             if name == CLIENT_GO {
                 log.unchanged = 0;
             }
             if log != expected {
-                return Err(format!("{name}: received {log} while it was cut off, instead of {expected}").into());
+                return Err(format!(
+                    "{name}: received {log} while it was cut off, instead of {expected}"
+                )
+                .into());
             }
         }
         Ok(())
@@ -142,7 +154,11 @@ impl Informers {
     /// Waits until everything is delivered and then stops the informers, which must end their
     /// handlers. Returns an error if one of ours reported an unexpected error, and else a
     /// readable summary.
-    pub async fn end(mut self, writer: &Writer, expected: impl Fn(Fault) -> bool) -> Result<String, BoxError> {
+    pub async fn end(
+        mut self,
+        writer: &Writer,
+        expected: impl Fn(Fault) -> bool,
+    ) -> Result<String, BoxError> {
         let fresh = self.agreed(writer).await?;
         let all = self.all().map(|(name, handlers)| (name, handlers.clone()));
         let summaries = self.clients().map(|Client { name, counts, asked_for_all }| {
@@ -161,7 +177,12 @@ impl Informers {
 }
 
 /// Judges the notifications of one client's handlers, when the server has `stored`.
-fn judge(name: &str, handlers: &Handlers, stored: &States, writer: &Writer) -> Result<(), BoxError> {
+fn judge(
+    name: &str,
+    handlers: &Handlers,
+    stored: &States,
+    writer: &Writer,
+) -> Result<(), BoxError> {
     for (handler, log) in handlers.iter() {
         let judged = log.lock().judge(stored, writer.written());
         judged.map_err(|error| format!("{name}, handler {handler}: {error}"))?;

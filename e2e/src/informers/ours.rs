@@ -9,7 +9,9 @@ use deltafifo::BoxError;
 use deltafifo_informer::SharedInformer;
 use deltafifo_informer::lister_watcher::Asked;
 use deltafifo_informer::reflector::Backoff;
-use deltafifo_informer::shared_informer::{Buffer, HandlerOptions, InformerError, Notification, RunError};
+use deltafifo_informer::shared_informer::{
+    Buffer, HandlerOptions, InformerError, Notification, RunError,
+};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use parking_lot::Mutex;
@@ -61,7 +63,8 @@ impl OurInformer {
         });
         let report = errors.clone();
         let builder = builder.on_error(move |error| report.note(error));
-        let informer = if in_order { builder.in_order() } else { builder.delta().workers(2) }.build()?;
+        let informer =
+            if in_order { builder.in_order() } else { builder.delta().workers(2) }.build()?;
         let sleep_gate = Arc::<SleepGate>::default();
         let handlers = add_handlers(&informer, &errors, &sleep_gate)?;
         let running = tokio::spawn({
@@ -105,7 +108,8 @@ impl OurInformer {
     /// their buffers promise: with fewer changes than there were, or after a handler resync.
     pub fn check_buffers(&self) -> Result<(), BoxError> {
         let count_of = |handler| self.handlers[handler].lock().counts().all();
-        let (plain, slept, resyncs) = (count_of(PLAIN), count_of(SLEEPS), self.handlers[DROPS].lock().resyncs());
+        let (plain, slept, resyncs) =
+            (count_of(PLAIN), count_of(SLEEPS), self.handlers[DROPS].lock().resyncs());
         if slept >= plain || resyncs == 0 {
             let name = self.name;
             return Err(format!(
@@ -126,9 +130,13 @@ impl OurInformer {
         }
         // Relaxed, as at the increments: stopping the informer orders every call of a handler
         // before this.
-        let (panicked, panics_reported) = (panicked.load(Ordering::Relaxed), panics_reported.load(Ordering::Relaxed));
+        let (panicked, panics_reported) =
+            (panicked.load(Ordering::Relaxed), panics_reported.load(Ordering::Relaxed));
         if panicked == 0 || panics_reported != panicked {
-            return Err(format!("{name}: {panicked} panics of a handler, {panics_reported} reported").into());
+            return Err(format!(
+                "{name}: {panicked} panics of a handler, {panics_reported} reported"
+            )
+            .into());
         }
         Ok(())
     }
@@ -141,7 +149,10 @@ impl Errors {
             InformerError::Panicked { .. } => {
                 self.panics_reported.fetch_add(1, Ordering::Relaxed);
             }
-            error => self.reported.lock().push(ReportedError { fault: Fault::Other, text: error.to_string() }),
+            error => self
+                .reported
+                .lock()
+                .push(ReportedError { fault: Fault::Other, text: error.to_string() }),
         }
     }
 }

@@ -88,7 +88,10 @@ impl Counts {
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { added, updated, unchanged, deleted, tombstones } = self;
-        write!(f, "{added} added, {updated} updated, {deleted} deleted ({tombstones} by tombstone)")?;
+        write!(
+            f,
+            "{added} added, {updated} updated, {deleted} deleted ({tombstones} by tombstone)"
+        )?;
         if *unchanged > 0 { write!(f, ", {unchanged} unchanged") } else { Ok(()) }
     }
 }
@@ -109,7 +112,8 @@ impl HandlerLog {
                 self.know(key, new);
             }
             Change::Updated { old, new } => {
-                let count = if old == new { &mut self.counts.unchanged } else { &mut self.counts.updated };
+                let count =
+                    if old == new { &mut self.counts.unchanged } else { &mut self.counts.updated };
                 *count += 1;
                 if self.live.get(key) != Some(&old) {
                     self.fault(format!("{key} was updated from a state that was not delivered"));
@@ -138,7 +142,10 @@ impl HandlerLog {
             self.fault(format!("{key} was deleted as {}, and known as {}", last.uid, known.uid));
         }
         if last.version < known.version {
-            self.fault(format!("{key} fell from {:?} to {:?} with its deletion", known.version, last.version));
+            self.fault(format!(
+                "{key} fell from {:?} to {:?} with its deletion",
+                known.version, last.version
+            ));
             last.version = known.version;
         }
         if is_tombstone {
@@ -158,7 +165,8 @@ impl HandlerLog {
         let gone = self.gone.remove(key);
         let before = self.live.get(key).or(dropped.as_ref()).or(gone.as_ref());
         if let Some(before) = before.filter(|before| state.version < before.version) {
-            self.faults.push(format!("{key} fell from {:?} to {:?}", before.version, state.version));
+            self.faults
+                .push(format!("{key} fell from {:?} to {:?}", before.version, state.version));
         }
         self.states.push((key.to_owned(), state.clone()));
         self.live.insert(key.to_owned(), state);
@@ -173,7 +181,9 @@ impl HandlerLog {
 
     /// Records the end of a handler resync: keys that were not added again are deleted.
     pub fn resync_ends(&mut self) {
-        let Some(dropped) = self.dropped.take() else { return self.fault("a resync ended that had not begun".into()) };
+        let Some(dropped) = self.dropped.take() else {
+            return self.fault("a resync ended that had not begun".into());
+        };
         self.resyncs += 1;
         for (key, last) in dropped {
             self.ended.insert(last.uid.clone());
@@ -210,12 +220,15 @@ impl HandlerLog {
     /// log of all writes.
     pub fn judge(&self, stored: &States, written: &Written) -> Result<(), BoxError> {
         let present: HashSet<_> = stored.values().map(|state| &state.uid).collect();
-        let lost = self.added.iter().find(|uid| !present.contains(uid) && !self.ended.contains(*uid));
+        let lost =
+            self.added.iter().find(|uid| !present.contains(uid) && !self.ended.contains(*uid));
         let lost = lost.map(|uid| format!("{uid} was added, and is neither stored nor deleted"));
         let unwritten = self.states.iter().find(|(key, state)| !written.may_be(key, state));
-        let unwritten = unwritten.map(|(key, state)| format!("nobody has written {key} as {state:?}"));
+        let unwritten =
+            unwritten.map(|(key, state)| format!("nobody has written {key} as {state:?}"));
         let begun = self.is_in_resync().then(|| "a resync began that has not ended".to_owned());
-        let faults: Vec<_> = self.faults.iter().chain(&lost).chain(&unwritten).chain(&begun).collect();
+        let faults: Vec<_> =
+            self.faults.iter().chain(&lost).chain(&unwritten).chain(&begun).collect();
         match faults.as_slice() {
             [] => Ok(()),
             [first, ..] => Err(format!("{} violations, the first: {first}", faults.len()).into()),
@@ -231,7 +244,9 @@ pub fn difference(known: &States, fresh: &States) -> Option<String> {
     let newer = fresh.iter().find(|(key, state)| known.get(*key) != Some(*state));
     let what = match newer {
         Some((key, state)) => format!("{key} is {state:?}, and known as {:?}", known.get(key)),
-        None => format!("{:?} is gone, and known", known.keys().find(|key| !fresh.contains_key(*key))),
+        None => {
+            format!("{:?} is gone, and known", known.keys().find(|key| !fresh.contains_key(*key)))
+        }
     };
     Some(format!("{} objects are known of {}: {what}", known.len(), fresh.len()))
 }

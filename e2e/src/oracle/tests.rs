@@ -72,9 +72,18 @@ impl Story {
 
 #[test]
 fn growing_versions_break_no_rule() {
-    let story = Story::default().added(2).updated(2, 7).updated(7, 7).deleted(8).added_as("two", 9).ended(None, true);
+    let story = Story::default()
+        .added(2)
+        .updated(2, 7)
+        .updated(7, 7)
+        .deleted(8)
+        .added_as("two", 9)
+        .ended(None, true);
     assert_eq!(story.faults(), 0);
-    assert_eq!(story.0.counts(), Counts { added: 2, updated: 1, unchanged: 1, deleted: 2, tombstones: 1 });
+    assert_eq!(
+        story.0.counts(),
+        Counts { added: 2, updated: 1, unchanged: 1, deleted: 2, tombstones: 1 }
+    );
     assert!(story.holds(&States::new()));
 }
 
@@ -102,7 +111,15 @@ fn deleted_object_must_not_return() {
     assert_eq!(Story::default().added(7).deleted(8).added(9).faults(), 1);
     assert_eq!(Story::default().added(7).ended(None, true).added(7).faults(), 1);
     assert_eq!(Story::default().added(7).begins().ends().added(7).faults(), 1);
-    assert_eq!(Story::default().added(7).replaced(7, 8).ended(Some(state("two", 9)), false).added(10).faults(), 1);
+    assert_eq!(
+        Story::default()
+            .added(7)
+            .replaced(7, 8)
+            .ended(Some(state("two", 9)), false)
+            .added(10)
+            .faults(),
+        1
+    );
 }
 
 #[test]
@@ -113,7 +130,8 @@ fn unfinished_resync_is_a_violation() {
 
 #[test]
 fn tombstone_with_an_unwritten_state_is_a_violation() {
-    let (story, written) = (Story::default().added(7).ended(Some(state("one", 8)), true), Written::default());
+    let (story, written) =
+        (Story::default().added(7).ended(Some(state("one", 8)), true), Written::default());
     written.record(KEY.to_owned(), state("one", 7));
     assert!(story.0.judge(&States::new(), &written).is_err());
     written.record(KEY.to_owned(), state("one", 8));
@@ -125,7 +143,9 @@ fn missed_change_or_deletion_differs_from_a_fresh_list() {
     let story = Story::default().added(7);
     assert_eq!(difference(story.0.live(), &stored(7)), None);
     assert!(difference(story.0.live(), &stored(8)).is_some_and(|what| what.contains("ns/a is")));
-    assert!(difference(story.0.live(), &States::new()).is_some_and(|what| what.contains("is gone")));
+    assert!(
+        difference(story.0.live(), &States::new()).is_some_and(|what| what.contains("is gone"))
+    );
 }
 
 #[test]
@@ -133,7 +153,10 @@ fn added_object_that_is_neither_stored_nor_deleted_is_a_violation() {
     assert!(Story::default().added(7).holds(&stored(7)));
     assert!(!Story::default().added(7).holds(&States::new()));
     assert!(Story::default().added(7).deleted(8).holds(&States::new()));
-    assert!(Story::default().added(7).replaced(7, 8).deleted(7).faults() > 0, "its end is the other's");
+    assert!(
+        Story::default().added(7).replaced(7, 8).deleted(7).faults() > 0,
+        "its end is the other's"
+    );
     let other = States::from([(KEY.to_owned(), state("two", 8))]);
     assert!(Story::default().added(7).replaced(7, 8).holds(&other));
     assert!(!Story::default().added(7).holds(&other));

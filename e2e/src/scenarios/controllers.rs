@@ -46,7 +46,10 @@ async fn missed(
     let dir = setting.dir.join(name);
     std::fs::create_dir(&dir)?;
     // Nothing here would create service accounts.
-    let options = Options { arguments: vec!["--disable-admission-plugins=ServiceAccount"], ..Options::default() };
+    let options = Options {
+        arguments: vec!["--disable-admission-plugins=ServiceAccount"],
+        ..Options::default()
+    };
     let servers = Servers::start(&Setting { dir, ..setting.clone() }, options).await?;
     let (cluster, watches) = (Cluster::new(&servers.client()), Watches::default());
     let _controllers = start(&watches.client(servers.port())?);

@@ -27,7 +27,8 @@ pub async fn run(setting: &Setting) -> Ended {
     let writer = servers.writer();
     let from = Instant::now();
     writer.all(Write::Create, 0..objects).await?;
-    let mut results = vec![format!("{objects} objects made in {:.1} s", from.elapsed().as_secs_f64())];
+    let mut results =
+        vec![format!("{objects} objects made in {:.1} s", from.elapsed().as_secs_f64())];
 
     for (how, streamed) in [("streamed", true), ("plain", false)] {
         let from = Instant::now();
@@ -51,9 +52,16 @@ pub async fn run(setting: &Setting) -> Ended {
         rig.met_only(|fault| matches!(fault, Fault::Cut | Fault::Expired))?;
         let received = rig.counts().since(before);
         if received != expected || rig.times(Fault::Expired) == 0 {
-            return Err(format!("{received} received after the list, instead of {expected}: {}", rig.summary()).into());
+            return Err(format!(
+                "{received} received after the list, instead of {expected}: {}",
+                rig.summary()
+            )
+            .into());
         }
-        results.push(format!("{how}: all in {first:.1} s, later {} that changed in {again:.1} s", expected.updated));
+        results.push(format!(
+            "{how}: all in {first:.1} s, later {} that changed in {again:.1} s",
+            expected.updated
+        ));
     }
     results.push(informed(setting, &mut servers, &writer, objects).await?);
     Ok(Outcome::Held(results.join("; ")))

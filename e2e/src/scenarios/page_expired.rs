@@ -53,18 +53,32 @@ pub async fn run(setting: &Setting) -> Ended {
 
     let seen = rig.gate.seen();
     let first = seen.pages.first().map(|page| page.resource_version.clone()).unwrap_or_default();
-    let whole = ListRequest { resource_version: first.clone(), not_older_than: true, ..ListRequest::default() };
+    let whole = ListRequest {
+        resource_version: first.clone(),
+        not_older_than: true,
+        ..ListRequest::default()
+    };
     if !seen.asked.contains(&Asked::List(whole)) {
-        return Err(format!("no list not older than version {first:?} was asked for: {:?}", seen.asked).into());
+        return Err(format!(
+            "no list not older than version {first:?} was asked for: {:?}",
+            seen.asked
+        )
+        .into());
     }
     let last = seen.pages.last().map(|page| page.resource_version.as_str()).unwrap_or_default();
     if ResourceVersion::parse(last) < ResourceVersion::parse(&first) {
-        return Err(format!("the list at version {last} is older than the first page, at {first}").into());
+        return Err(
+            format!("the list at version {last} is older than the first page, at {first}").into()
+        );
     }
     rig.met_only(|fault| fault == Fault::Expired)?;
     let Counts { deleted, tombstones, .. } = rig.counts();
     if [rig.times(Fault::Expired), deleted, tombstones] != [1; 3] {
-        return Err(format!("one page must expire, and one deletion be delivered: {}", rig.summary()).into());
+        return Err(format!(
+            "one page must expire, and one deletion be delivered: {}",
+            rig.summary()
+        )
+        .into());
     }
     // The watch continues from there.
     writer.all(Write::Update, 20..30).await?;

@@ -36,12 +36,17 @@ pub async fn run(setting: &Setting) -> Ended {
         rig.reached(&next).await?;
         rig.settled(&writer).await?;
         rig.met_only(|fault| matches!(fault, Fault::Cut | Fault::Expired))?;
-        let resumes = |asked: &Asked| matches!(asked, Asked::Watch(watch) if !watch.send_initial_events);
+        let resumes =
+            |asked: &Asked| matches!(asked, Asked::Watch(watch) if !watch.send_initial_events);
         let since = rig.gate.seen().asked.split_off(asked);
         if !since.is_empty() && since.iter().all(resumes) {
-            let informer_summary =
-                informers.end(&writer, |fault| fault.is_restart() || fault == Fault::Expired).await?;
-            return Ok(Outcome::Held(format!("in attempt {attempt}: {}; {informer_summary}", rig.summary())));
+            let informer_summary = informers
+                .end(&writer, |fault| fault.is_restart() || fault == Fault::Expired)
+                .await?;
+            return Ok(Outcome::Held(format!(
+                "in attempt {attempt}: {}; {informer_summary}",
+                rig.summary()
+            )));
         }
     }
     Err(format!("the watch was refused {ATTEMPTS} times: {}", rig.summary()).into())

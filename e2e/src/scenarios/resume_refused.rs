@@ -44,12 +44,15 @@ pub async fn run(setting: &Setting) -> Ended {
         rig.met_only(|fault| matches!(fault, Fault::Cut | Fault::Expired))?;
         let resumed = rig.gate.seen().asked.into_iter().any(|asked| match asked {
             Asked::Watch(watch) => {
-                !watch.send_initial_events && ResourceVersion::parse(&watch.resource_version) == noted
+                !watch.send_initial_events
+                    && ResourceVersion::parse(&watch.resource_version) == noted
             }
             Asked::List(_) => false,
         });
         if !resumed || rig.times(Fault::Expired) == 0 {
-            return Err(format!("no watch from version {noted:?} was refused: {}", rig.summary()).into());
+            return Err(
+                format!("no watch from version {noted:?} was refused: {}", rig.summary()).into()
+            );
         }
     }
     informers.settled(&writer).await?;
@@ -58,7 +61,8 @@ pub async fn run(setting: &Setting) -> Ended {
             return Err(format!("{} went on from a version that has expired", client.name).into());
         }
     }
-    let informer_summary = informers.end(&writer, |fault| matches!(fault, Fault::Cut | Fault::Expired)).await?;
+    let informer_summary =
+        informers.end(&writer, |fault| matches!(fault, Fault::Cut | Fault::Expired)).await?;
     let [streamed, plain] = rigs.map(|rig| rig.summary());
     Ok(Outcome::Held(format!("streamed: {streamed}; plain: {plain}; {informer_summary}")))
 }

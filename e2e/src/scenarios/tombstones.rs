@@ -39,7 +39,8 @@ pub async fn run(setting: &Setting) -> Ended {
     }
     proxy.open()?;
 
-    let expected = Counts { added: 50, updated: 100, deleted: 100, tombstones: 100, ..Counts::default() };
+    let expected =
+        Counts { added: 50, updated: 100, deleted: 100, tombstones: 100, ..Counts::default() };
     for (rig, before) in rigs.iter().zip(before) {
         rig.settled(&writer).await?;
         rig.met_only(|fault| matches!(fault, Fault::Cut | Fault::Expired))?;
@@ -49,8 +50,11 @@ pub async fn run(setting: &Setting) -> Ended {
         }
     }
     informers.settled(&writer).await?;
-    let apart = Counts { added: 100, updated: 50, deleted: 150, tombstones: 150, ..Counts::default() };
-    informers.check_received_since(clients, |name| if name == CLIENT_GO { expected } else { apart })?;
-    let summary = informers.end(&writer, |fault| matches!(fault, Fault::Cut | Fault::Expired)).await?;
+    let apart =
+        Counts { added: 100, updated: 50, deleted: 150, tombstones: 150, ..Counts::default() };
+    informers
+        .check_received_since(clients, |name| if name == CLIENT_GO { expected } else { apart })?;
+    let summary =
+        informers.end(&writer, |fault| matches!(fault, Fault::Cut | Fault::Expired)).await?;
     Ok(Outcome::Held(format!("streamed and plain: {expected} while cut off; {summary}")))
 }

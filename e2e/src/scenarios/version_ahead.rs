@@ -45,11 +45,16 @@ pub async fn run(setting: &Setting) -> Ended {
             Asked::Watch(watch) => watch.send_initial_events && watch.resource_version.is_empty(),
         });
         if !newest || !seen.faults.contains(&Fault::TooLarge) {
-            return Err(format!("nothing was too large, or the newest not asked for: {:?}", seen.asked).into());
+            return Err(format!(
+                "nothing was too large, or the newest not asked for: {:?}",
+                seen.asked
+            )
+            .into());
         }
     }
     let [streamed, plain] = rigs.map(|rig| rig.summary());
     // The informers see the server go away, but no version that it has not reached.
-    let informer_summary = informers.end(&writer, |fault| fault.is_restart() || fault == Fault::Expired).await?;
+    let informer_summary =
+        informers.end(&writer, |fault| fault.is_restart() || fault == Fault::Expired).await?;
     Ok(Outcome::Held(format!("streamed: {streamed}; plain: {plain}; {informer_summary}")))
 }

@@ -21,7 +21,14 @@ pub async fn by_gate(setting: &Setting) -> Ended {
 /// error.
 pub async fn by_etcd34(setting: &Setting) -> Ended {
     match setting.etcd34.clone() {
-        Some(etcd) => falls_back(setting, Options { etcd: Some(etcd), ..Options::default() }, Fault::Status(500)).await,
+        Some(etcd) => {
+            falls_back(
+                setting,
+                Options { etcd: Some(etcd), ..Options::default() },
+                Fault::Status(500),
+            )
+            .await
+        }
         None => Ok(Outcome::Skipped("DELTAFIFO_ETCD34 names no etcd 3.4".to_owned())),
     }
 }
@@ -44,14 +51,22 @@ async fn falls_back(setting: &Setting, options: Options, refusal: Fault) -> Ende
     rig.gate.open();
     rig.settled(&writer).await?;
     rig.met_only(|fault| fault == refusal || matches!(fault, Fault::Cut | Fault::Expired))?;
-    let informer_summary =
-        informers.end(&writer, |fault| fault == refusal || fault.is_restart() || fault == Fault::Expired).await?;
+    let informer_summary = informers
+        .end(&writer, |fault| fault == refusal || fault.is_restart() || fault == Fault::Expired)
+        .await?;
 
     let asked = rig.gate.seen().asked;
     let streamed = asked.iter().filter(|asked| is_streamed(asked)).count();
-    let fell_back = asked.windows(2).filter(|pair| is_streamed(&pair[0]) && matches!(pair[1], Asked::List(_))).count();
+    let fell_back = asked
+        .windows(2)
+        .filter(|pair| is_streamed(&pair[0]) && matches!(pair[1], Asked::List(_)))
+        .count();
     if [streamed, fell_back, rig.times(refusal)] != [2; 3] {
-        return Err(format!("two streams must be refused, and lists follow: {asked:?}, {}", rig.summary()).into());
+        return Err(format!(
+            "two streams must be refused, and lists follow: {asked:?}, {}",
+            rig.summary()
+        )
+        .into());
     }
     Ok(Outcome::Held(format!("{}; {informer_summary}", rig.summary())))
 }

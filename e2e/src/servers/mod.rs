@@ -75,8 +75,12 @@ impl Servers {
         let config = user(ports.api)?;
         let mut without_retries = config.clone();
         without_retries.default_retry = false;
-        (without_retries.read_timeout, without_retries.reset_reader_on_write) = (Some(ANSWERING), true);
-        fs::write(setting.dir.join("tokens.csv"), format!("{TOKEN},tester,tester,system:masters\n"))?;
+        (without_retries.read_timeout, without_retries.reset_reader_on_write) =
+            (Some(ANSWERING), true);
+        fs::write(
+            setting.dir.join("tokens.csv"),
+            format!("{TOKEN},tester,tester,system:masters\n"),
+        )?;
         let mut servers = Self {
             dir: setting.dir.clone(),
             api_binary: setting.binaries.join(API),
@@ -203,8 +207,13 @@ impl Ports {
     /// Returns free ports. They are bound at the same time, so that they differ.
     fn free() -> Result<Self, BoxError> {
         let any = (Ipv4Addr::LOCALHOST, 0);
-        let (api, etcd, peers) = (TcpListener::bind(any)?, TcpListener::bind(any)?, TcpListener::bind(any)?);
-        Ok(Self { api: api.local_addr()?.port(), etcd: etcd.local_addr()?.port(), peers: peers.local_addr()?.port() })
+        let (api, etcd, peers) =
+            (TcpListener::bind(any)?, TcpListener::bind(any)?, TcpListener::bind(any)?);
+        Ok(Self {
+            api: api.local_addr()?.port(),
+            etcd: etcd.local_addr()?.port(),
+            peers: peers.local_addr()?.port(),
+        })
     }
 }
 
@@ -235,7 +244,9 @@ async fn ready(process: &mut Process, client: &Client, path: &str) -> Result<(),
     let deadline = Instant::now() + STARTING;
     loop {
         process.check()?;
-        let Err(error) = client.request_text(Request::get(path).body(Vec::new())?).await else { return Ok(()) };
+        let Err(error) = client.request_text(Request::get(path).body(Vec::new())?).await else {
+            return Ok(());
+        };
         if Instant::now() > deadline {
             return Err(format!("{path} is not ready after {STARTING:?}: {error}").into());
         }

@@ -23,7 +23,8 @@ pub struct Process {
 impl Process {
     /// Starts `command`, whose output is appended to `NAME.log` in `dir`.
     pub fn start(name: &'static str, mut command: Command, dir: &Path) -> Result<Self, BoxError> {
-        let log = OpenOptions::new().create(true).append(true).open(dir.join(format!("{name}.log")))?;
+        let log =
+            OpenOptions::new().create(true).append(true).open(dir.join(format!("{name}.log")))?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).kill_on_drop(true);
         let child = command.spawn().map_err(|error| {
             let program = Path::new(command.as_std().get_program()).display();
@@ -47,7 +48,8 @@ impl Process {
             kill_process(pid, Signal::TERM)?;
         }
         let ended = timeout(ENDING, self.child.wait()).await;
-        ended.map_err(|_| format!("{} did not end within {ENDING:?} after SIGTERM", self.name))??;
+        ended
+            .map_err(|_| format!("{} did not end within {ENDING:?} after SIGTERM", self.name))??;
         Ok(())
     }
 

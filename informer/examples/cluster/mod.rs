@@ -30,8 +30,11 @@ impl Cluster {
     /// None: it is to be made up.
     pub async fn client(&self) -> Result<Option<Client>, Box<dyn Error>> {
         let Some(file) = &self.kubeconfig else { return Ok(None) };
-        let config =
-            Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, &KubeConfigOptions::default()).await?;
+        let config = Config::from_custom_kubeconfig(
+            Kubeconfig::read_from(file)?,
+            &KubeConfigOptions::default(),
+        )
+        .await?;
         Ok(Some(Client::try_from(config)?))
     }
 

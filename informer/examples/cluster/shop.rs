@@ -13,7 +13,8 @@ use tokio::time::interval;
 /// Its deployments come, become available, are scaled and go; now and then a watch breaks, or is
 /// too old.
 pub fn client() -> Client {
-    let deployments = Resource::built_in(ApiResource::erase::<Deployment>(&()), discovery::Scope::Namespaced);
+    let deployments =
+        Resource::built_in(ApiResource::erase::<Deployment>(&()), discovery::Scope::Namespaced);
     let server = ApiServer::builder().resource(deployments.clone()).build();
     let client = server.client();
     tokio::spawn(async move {
@@ -31,7 +32,11 @@ pub fn client() -> Client {
             let mut written = vec![server.apply(deployment(number, 1, 0))];
             written.extend(number.checked_sub(1).map(|one| server.apply(deployment(one, 1, 1))));
             written.extend(number.checked_sub(3).map(|one| server.apply(deployment(one, 3, 1))));
-            written.extend(number.checked_sub(6).map(|one| server.delete(&deployments, "shop", &format!("web-{one}"))));
+            written.extend(
+                number
+                    .checked_sub(6)
+                    .map(|one| server.delete(&deployments, "shop", &format!("web-{one}"))),
+            );
             if let Some(error) = written.into_iter().find_map(Result::err) {
                 eprintln!("the made-up cluster: {error}");
             }

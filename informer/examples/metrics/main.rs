@@ -20,7 +20,9 @@ use std::time::Duration;
 use clap::Parser;
 use cluster::Cluster;
 use deltafifo_informer::metrics::{ALL, Kind};
-use deltafifo_informer::shared_informer::{Buffer, HandlerOptions, Notification, SharedInformerFactory};
+use deltafifo_informer::shared_informer::{
+    Buffer, HandlerOptions, Notification, SharedInformerFactory,
+};
 use k8s_openapi::api::apps::v1::Deployment;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 
@@ -35,7 +37,8 @@ struct Args {
 }
 
 /// Seconds, from what a push into a buffer takes to what a bad list does.
-const SECONDS: [f64; 14] = [1e-5, 1e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 600.0];
+const SECONDS: [f64; 14] =
+    [1e-5, 1e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 600.0];
 const ITEMS: [f64; 8] = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6];
 
 #[tokio::main(flavor = "current_thread")]
@@ -44,14 +47,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut exporter = PrometheusBuilder::new().with_http_listener((Ipv4Addr::LOCALHOST, port));
     for metric in ALL.iter().filter(|metric| metric.kind == Kind::Histogram) {
         let buckets: &[f64] = if metric.name.ends_with("_seconds") { &SECONDS } else { &ITEMS };
-        exporter = exporter.set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), buckets)?;
+        exporter =
+            exporter.set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), buckets)?;
     }
     // Before anything is made that has metrics.
     exporter.install()?;
     println!("http://127.0.0.1:{port}/metrics");
 
     let client = cluster.client().await?.unwrap_or_else(shop::client);
-    let factory = SharedInformerFactory::new(client).name("example").resync(Duration::from_secs(60));
+    let factory =
+        SharedInformerFactory::new(client).name("example").resync(Duration::from_secs(60));
     let informer = factory.informer_with::<Deployment>(&(), &cluster.scope(), |informer| {
         informer.on_error(|error| eprintln!("{error}"))
     })?;
@@ -59,7 +64,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     informer.add_event_handler_with(named("quick"), |_: Notification<Deployment>| ())?;
     let slowly = |_: Notification<Deployment>| thread::sleep(Duration::from_millis(400));
     informer.add_event_handler_with(named("slow"), slowly)?;
-    informer.add_event_handler_with(named("slow-and-bounded").buffer(Buffer::DropAndResync(8)), slowly)?;
+    informer.add_event_handler_with(
+        named("slow-and-bounded").buffer(Buffer::DropAndResync(8)),
+        slowly,
+    )?;
     factory.start();
 
     cluster.stopped().await?;

@@ -39,7 +39,9 @@ impl<K> Clone for ObjectEvent<K> {
             Self::Added { new, is_in_initial_list } => {
                 Self::Added { new: new.clone(), is_in_initial_list: *is_in_initial_list }
             }
-            Self::Updated { old, new, kind } => Self::Updated { old: old.clone(), new: new.clone(), kind: *kind },
+            Self::Updated { old, new, kind } => {
+                Self::Updated { old: old.clone(), new: new.clone(), kind: *kind }
+            }
             Self::Deleted { last } => Self::Deleted { last: last.clone() },
         }
     }
@@ -49,7 +51,9 @@ impl<K> ObjectEvent<K> {
     pub(super) fn of(change: &Change<'_, K>, is_in_initial_list: bool) -> Self {
         match *change {
             Change::Added { new, .. } => Self::Added { new: new.clone(), is_in_initial_list },
-            Change::Updated { old, new, kind } => Self::Updated { old: old.clone(), new: new.clone(), kind },
+            Change::Updated { old, new, kind } => {
+                Self::Updated { old: old.clone(), new: new.clone(), kind }
+            }
             Change::Deleted { last, old } => Self::Deleted { last: last_state(last, old) },
         }
     }
@@ -79,7 +83,9 @@ pub enum ControllerError {
     },
     /// An accessor ([`Meta`](deltafifo::Meta)) panicked. What it was called for may not be stored;
     /// that is not told, nor what came with it for this key and after it, though that is stored.
-    #[error("an accessor panicked for key {key:?}, of which something was not stored or not told: {message}")]
+    #[error(
+        "an accessor panicked for key {key:?}, of which something was not stored or not told: {message}"
+    )]
     NotApplied {
         /// The object's key.
         key: String,
@@ -87,7 +93,9 @@ pub enum ControllerError {
         message: String,
     },
     /// An object panicked when it was dropped. All of its key is stored and told.
-    #[error("an object of key {key:?} panicked when it was dropped, nothing is lost by that: {message}")]
+    #[error(
+        "an object of key {key:?} panicked when it was dropped, nothing is lost by that: {message}"
+    )]
     Released {
         /// The object's key.
         key: String,

@@ -88,7 +88,8 @@ struct Telling<'c, K> {
 
 impl<K> Drop for Telling<'_, K> {
     fn drop(&mut self) {
-        let (key, events) = (std::mem::take(&mut self.applied.key), std::mem::take(&mut self.applied.events));
+        let (key, events) =
+            (std::mem::take(&mut self.applied.key), std::mem::take(&mut self.applied.events));
         if !events.is_empty() {
             self.untold.lock().push(Applied { key, events });
         }
@@ -105,7 +106,8 @@ where
     /// One over `reflector` and the queue that it feeds, which must have a
     /// [store](DeltaFifo::over). One worker, five retries after 5 ms and more, errors to the log.
     pub fn new(reflector: Reflector<K>, fifo: Arc<DeltaFifo<K, M>>, handler: H) -> Self {
-        let on_error: Box<OnError> = Box::new(|error| tracing::error!(%error, "a controller goes on after an error"));
+        let on_error: Box<OnError> =
+            Box::new(|error| tracing::error!(%error, "a controller goes on after an error"));
         Self {
             reflector,
             fifo,
@@ -179,7 +181,8 @@ where
     {
         let mut workers = JoinSet::new();
         for _ in 0..this.workers {
-            let (at_work, work) = (Arc::clone(&this.at_work).read_owned().await, work(Arc::clone(this)));
+            let (at_work, work) =
+                (Arc::clone(&this.at_work).read_owned().await, work(Arc::clone(this)));
             workers.spawn(async move {
                 work.await;
                 drop(at_work);
@@ -199,11 +202,14 @@ where
         while let Ok(mut item) = self.fifo.pop_async().await {
             let (key, initial) = (item.key().to_owned(), item.is_in_initial_list());
             let mut events = VecDeque::new();
-            let applied = caught(|| item.apply(|change| events.push_back(ObjectEvent::of(&change, initial))));
+            let applied =
+                caught(|| item.apply(|change| events.push_back(ObjectEvent::of(&change, initial))));
             match applied {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => self.report(&error.into()),
-                Err(message) => self.report(&ControllerError::NotApplied { key: key.clone(), message }),
+                Err(message) => {
+                    self.report(&ControllerError::NotApplied { key: key.clone(), message });
+                }
             }
             let key = self.tell_all(Applied { key, events }).await;
             self.release(&key, || item.done());
@@ -233,7 +239,8 @@ where
     async fn tell(&self, key: &str, event: &ObjectEvent<K>) {
         let mut pause = self.pause;
         for attempts in 1.. {
-            let call = AssertUnwindSafe(async { (self.handler)(key.to_owned(), event.clone()).await });
+            let call =
+                AssertUnwindSafe(async { (self.handler)(key.to_owned(), event.clone()).await });
             match call.catch_unwind().await {
                 Ok(Ok(())) => return,
                 Ok(Err(_)) if attempts <= self.retries => {
@@ -241,10 +248,17 @@ where
                     pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
                 }
                 Ok(Err(source)) => {
-                    return self.report(&ControllerError::Handler { key: key.to_owned(), attempts, source });
+                    return self.report(&ControllerError::Handler {
+                        key: key.to_owned(),
+                        attempts,
+                        source,
+                    });
                 }
                 Err(panic) => {
-                    return self.report(&ControllerError::Panicked { key: key.to_owned(), message: said(panic) });
+                    return self.report(&ControllerError::Panicked {
+                        key: key.to_owned(),
+                        message: said(panic),
+                    });
                 }
             }
         }

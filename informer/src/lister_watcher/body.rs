@@ -8,7 +8,9 @@ use kube::client::Body;
 
 use super::patience::Patience;
 use super::{EventType, ListStream, Listed, ObjectLimit, RawObject, RequestError, WatchStream};
-use crate::wire::{Line, Lines, ListSplitter, Whole, ends_initial_events, parse_line, skipped_line};
+use crate::wire::{
+    Line, Lines, ListSplitter, Whole, ends_initial_events, parse_line, skipped_line,
+};
 
 /// The next bytes of a body; none at its end.
 pub(super) async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, RequestError> {

@@ -45,7 +45,9 @@ pub enum RequestError {
     },
     /// A watch was ended at once (client-go `VeryShortWatchError`, which is only for one without
     /// an event).
-    #[error("the API server ended the watch at once: a proxy in between, perhaps, that does not let a watch stay open")]
+    #[error(
+        "the API server ended the watch at once: a proxy in between, perhaps, that does not let a watch stay open"
+    )]
     VeryShort,
     /// The answer cannot be read.
     #[error(transparent)]
@@ -79,8 +81,16 @@ impl RequestError {
     /// any object reads as one: what says neither a code, a reason nor a message is a proxy's own.
     pub(crate) fn from_status(status: &[u8], retry_after: Option<Duration>) -> Self {
         match serde_json::from_slice::<Status>(status) {
-            Ok(none) if none.reason.is_empty() && none.message.is_empty() && !(400..600).contains(&none.code) => {
-                WireError::not_that("no Status, it says neither a code, a reason nor a message", status).into()
+            Ok(none)
+                if none.reason.is_empty()
+                    && none.message.is_empty()
+                    && !(400..600).contains(&none.code) =>
+            {
+                WireError::not_that(
+                    "no Status, it says neither a code, a reason nor a message",
+                    status,
+                )
+                .into()
             }
             Ok(status) => {
                 let said = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
@@ -113,7 +123,9 @@ impl RequestError {
     /// (client-go `IsResourceExpired`, `IsGone`).
     #[must_use]
     pub fn is_expired(&self) -> bool {
-        self.status().is_some_and(|status| status.code == 410 || matches!(status.reason.as_str(), "Expired" | "Gone"))
+        self.status().is_some_and(|status| {
+            status.code == 410 || matches!(status.reason.as_str(), "Expired" | "Gone")
+        })
     }
 
     /// The version asked for is one that the server has not reached (client-go
@@ -122,7 +134,8 @@ impl RequestError {
     pub fn is_too_large_version(&self) -> bool {
         self.status().is_some_and(|status| {
             let causes = status.details.iter().flat_map(|details| &details.causes);
-            status.reason == "Timeout" && causes.into_iter().any(|cause| cause.reason == "ResourceVersionTooLarge")
+            status.reason == "Timeout"
+                && causes.into_iter().any(|cause| cause.reason == "ResourceVersionTooLarge")
                 || status.message.contains("Too large resource version")
         })
     }
@@ -155,8 +168,14 @@ impl RequestError {
     fn is_refused(&self) -> bool {
         let Self::Unreachable(error) = self else { return false };
         let mut causes =
-            std::iter::successors(Some(error.as_ref() as &(dyn Error + 'static)), |error| (*error).source());
-        causes.any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::ConnectionRefused))
+            std::iter::successors(Some(error.as_ref() as &(dyn Error + 'static)), |error| {
+                (*error).source()
+            });
+        causes.any(|cause| {
+            cause
+                .downcast_ref::<io::Error>()
+                .is_some_and(|e| e.kind() == ErrorKind::ConnectionRefused)
+        })
     }
 
     /// It is enough to ask again later, from the same version: whatever else is asked for is not

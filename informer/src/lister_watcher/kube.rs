@@ -13,7 +13,8 @@ use tokio::sync::OnceCell;
 use super::body::{events, listed};
 use super::unclonable::Unclonable;
 use super::{
-    ListRequest, ListStream, ListerWatcher, ObjectLimit, Query, QueryError, RequestError, WatchRequest, WatchStream,
+    ListRequest, ListStream, ListerWatcher, ObjectLimit, Query, QueryError, RequestError,
+    WatchRequest, WatchStream,
 };
 
 /// A `Status` is short.
@@ -54,7 +55,11 @@ impl KubeListerWatcher {
     /// Objects of type `K`, of one namespace or of all. Of a
     /// [`PartialObjectMeta`](kube::core::PartialObjectMeta) only metadata is asked for.
     #[must_use]
-    pub fn new<K: Resource>(client: Client, types: &K::DynamicType, namespace: Option<&str>) -> Self {
+    pub fn new<K: Resource>(
+        client: Client,
+        types: &K::DynamicType,
+        namespace: Option<&str>,
+    ) -> Self {
         let metadata_only = K::metadata_api();
         let (api_version, kind) = (K::api_version(types).into_owned(), K::kind(types).into_owned());
         Self {
@@ -115,7 +120,8 @@ impl KubeListerWatcher {
     }
 
     fn uri(&self, query: &[(&str, &str)]) -> Result<String, RequestError> {
-        let added = self.query.as_ref().map_err(|error| RequestError::Invalid(error.clone().into()))?;
+        let added =
+            self.query.as_ref().map_err(|error| RequestError::Invalid(error.clone().into()))?;
         let path = format!("{}?", self.path);
         let behind = path.len();
         Ok(form_urlencoded::Serializer::for_suffix(path, behind)
@@ -125,31 +131,49 @@ impl KubeListerWatcher {
     }
 
     /// Sends a GET, and says what is wrong with an answer that is not 200.
-    async fn send(&self, query: &[(&str, &str)], headers: HeaderMap) -> Result<Response<Body>, RequestError> {
+    async fn send(
+        &self,
+        query: &[(&str, &str)],
+        headers: HeaderMap,
+    ) -> Result<Response<Body>, RequestError> {
         let unclonable = self.unclonable.get_or_init(|| async { Unclonable::new() }).await;
         let body = unclonable.body().await.map_err(|e| RequestError::Unreachable(e.into()))?;
-        let mut request = Request::get(self.uri(query)?).body(body).map_err(|e| RequestError::Invalid(e.into()))?;
+        let mut request = Request::get(self.uri(query)?)
+            .body(body)
+            .map_err(|e| RequestError::Invalid(e.into()))?;
         *request.headers_mut() = headers;
-        let response = self.client.send(request).await.map_err(|e| RequestError::Unreachable(e.into()))?;
-        if response.status() == StatusCode::OK { Ok(response) } else { Err(refusal(response).await) }
+        let response =
+            self.client.send(request).await.map_err(|e| RequestError::Unreachable(e.into()))?;
+        if response.status() == StatusCode::OK {
+            Ok(response)
+        } else {
+            Err(refusal(response).await)
+        }
     }
 }
 
 /// `pods.v1`, `deployments.v1.apps`.
 pub(crate) fn resource<K: Resource>(types: &K::DynamicType) -> String {
     let (plural, version, group) = (K::plural(types), K::version(types), K::group(types));
-    if group.is_empty() { format!("{plural}.{version}") } else { format!("{plural}.{version}.{group}") }
+    if group.is_empty() {
+        format!("{plural}.{version}")
+    } else {
+        format!("{plural}.{version}.{group}")
+    }
 }
 
 /// What an answer says that is not 200.
 async fn refusal(response: Response<Body>) -> RequestError {
     let (parts, body) = response.into_parts();
-    let seconds = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    let seconds =
+        parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     let retry_after = seconds.map(Duration::from_secs);
     let body = Limited::new(body, MOST_OF_A_STATUS).collect().await;
     let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let code = parts.status.as_u16();
-    if let RequestError::Status { mut status, retry_after } = RequestError::from_status(&body, retry_after) {
+    if let RequestError::Status { mut status, retry_after } =
+        RequestError::from_status(&body, retry_after)
+    {
         status.code = code;
         return RequestError::Status { status, retry_after };
     }
@@ -169,7 +193,11 @@ impl ListerWatcher for KubeListerWatcher {
         self.watch_within(request, ObjectLimit::default())
     }
 
-    fn list_within(&self, request: ListRequest, limit: ObjectLimit) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+    fn list_within(
+        &self,
+        request: ListRequest,
+        limit: ObjectLimit,
+    ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
         Box::pin(async move {
             let objects = request.limit.to_string();
             let mut query = Vec::new();
@@ -197,12 +225,19 @@ impl ListerWatcher for KubeListerWatcher {
     ) -> BoxFuture<'_, Result<WatchStream, RequestError>> {
         Box::pin(async move {
             let timeout = request.timeout_seconds.to_string();
-            let mut query = vec![("watch", "true"), ("allowWatchBookmarks", "true"), ("timeoutSeconds", &timeout)];
+            let mut query = vec![
+                ("watch", "true"),
+                ("allowWatchBookmarks", "true"),
+                ("timeoutSeconds", &timeout),
+            ];
             if !request.resource_version.is_empty() {
                 query.push(("resourceVersion", &request.resource_version));
             }
             if request.send_initial_events {
-                query.extend([("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")]);
+                query.extend([
+                    ("sendInitialEvents", "true"),
+                    ("resourceVersionMatch", "NotOlderThan"),
+                ]);
             }
             // A server since 1.37 compresses event by event, and the client's middleware reads
             // only the first.

@@ -14,8 +14,8 @@ use futures_util::stream::{self, StreamExt};
 
 use super::body::flattened;
 use super::{
-    EventType, ListRequest, ListStream, Listed, ListerWatcher, ObjectLimit, PageMeta, RawEvent, RawObject,
-    RequestError, Tokens, WatchRequest, WatchStream, is_point_in_time,
+    EventType, ListRequest, ListStream, Listed, ListerWatcher, ObjectLimit, PageMeta, RawEvent,
+    RawObject, RequestError, Tokens, WatchRequest, WatchStream, is_point_in_time,
 };
 use crate::wire::{WireError, bookmark, ends_initial_events};
 
@@ -52,7 +52,8 @@ impl Reached {
     /// [`WireError`]: it is no number, and so does not compare with those of the other parts.
     fn list(&mut self, part: usize, version: &str) -> Result<(), RequestError> {
         let Some(version) = ResourceVersion::parse(version) else {
-            let what = "a list whose version is no number, so that lists of several parts cannot be one";
+            let what =
+                "a list whose version is no number, so that lists of several parts cannot be one";
             return Err(WireError::not_that(what, version.as_bytes()).into());
         };
         if let Some(part) = self.0.get_mut(part) {
@@ -66,7 +67,8 @@ impl Reached {
         if !is_point_in_time(version) {
             return;
         }
-        if let (Some(part), Some(version)) = (self.0.get_mut(part), ResourceVersion::parse(version)) {
+        if let (Some(part), Some(version)) = (self.0.get_mut(part), ResourceVersion::parse(version))
+        {
             part.reached = Some(version);
         }
     }
@@ -96,7 +98,10 @@ impl Reached {
                 let resource_version = newer(page, &asked.resource_version);
                 ListRequest { resource_version, not_older_than: true, ..ListRequest::default() }
             }
-            None => ListRequest { resource_version: self.state(part, &asked.resource_version), ..asked.clone() },
+            None => ListRequest {
+                resource_version: self.state(part, &asked.resource_version),
+                ..asked.clone()
+            },
         }
     }
 
@@ -148,7 +153,11 @@ impl ListerWatcher for Merged {
         self.watch_within(request, ObjectLimit::default())
     }
 
-    fn list_within(&self, request: ListRequest, limit: ObjectLimit) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+    fn list_within(
+        &self,
+        request: ListRequest,
+        limit: ObjectLimit,
+    ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
         let (parts, reached) = (Arc::clone(&self.parts), Arc::clone(&self.reached));
         // All pages of all parts as one list.
         let list = try_stream! {
@@ -200,8 +209,11 @@ impl ListerWatcher for Merged {
         Box::pin(async move {
             let asked = self.parts.iter().enumerate().map(|(part, source)| {
                 let (reached, asked) = (self.reached.lock(), &request.resource_version);
-                let resource_version =
-                    if request.send_initial_events { reached.state(part, asked) } else { reached.changes(part, asked) };
+                let resource_version = if request.send_initial_events {
+                    reached.state(part, asked)
+                } else {
+                    reached.changes(part, asked)
+                };
                 drop(reached);
                 let begins = if request.send_initial_events {
                     Begins::Initial

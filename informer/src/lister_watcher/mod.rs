@@ -57,7 +57,11 @@ pub trait ListerWatcher: Send + Sync + 'static {
     /// Lists as [`list`](Self::list) does, and passes over objects larger than `limit`: this is
     /// what a reflector calls. By default the limit has no effect. A lister-watcher that reads
     /// bodies itself, or wraps another one, implements this, too.
-    fn list_within(&self, request: ListRequest, limit: ObjectLimit) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+    fn list_within(
+        &self,
+        request: ListRequest,
+        limit: ObjectLimit,
+    ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
         drop(limit);
         self.list(request)
     }
@@ -100,7 +104,11 @@ impl<S: ListerWatcher + ?Sized> ListerWatcher for Arc<S> {
         self.as_ref().watch(request)
     }
 
-    fn list_within(&self, request: ListRequest, limit: ObjectLimit) -> BoxFuture<'_, Result<ListStream, RequestError>> {
+    fn list_within(
+        &self,
+        request: ListRequest,
+        limit: ObjectLimit,
+    ) -> BoxFuture<'_, Result<ListStream, RequestError>> {
         self.as_ref().list_within(request, limit)
     }
 
@@ -214,8 +222,8 @@ impl TooLarge {
     }
 
     fn head(&self) -> Head<'_> {
-        let [namespace, name, version] =
-            [&self.namespace, &self.name, &self.resource_version].map(|field| Cow::Borrowed(field.as_str()));
+        let [namespace, name, version] = [&self.namespace, &self.name, &self.resource_version]
+            .map(|field| Cow::Borrowed(field.as_str()));
         Head { namespace, name, version }
     }
 }
@@ -235,7 +243,9 @@ impl RawObject {
     }
 
     /// Splits an event of a watch into what happened and to which object.
-    pub(crate) fn of_event(event: Result<RawEvent, RequestError>) -> Result<(EventType, Self), RequestError> {
+    pub(crate) fn of_event(
+        event: Result<RawEvent, RequestError>,
+    ) -> Result<(EventType, Self), RequestError> {
         match event {
             Ok(RawEvent { kind, object }) => Ok((kind, object.into())),
             // An event that does not say what happened to the object is a change of it.
@@ -250,7 +260,9 @@ impl RawObject {
     pub(crate) fn into_event(self, kind: EventType) -> Result<RawEvent, RequestError> {
         match self {
             Self::Json(object) => Ok(RawEvent { kind, object }),
-            Self::TooLarge(large) => Err(RequestError::TooLarge(Box::new(TooLarge { event: Some(kind), ..*large }))),
+            Self::TooLarge(large) => {
+                Err(RequestError::TooLarge(Box::new(TooLarge { event: Some(kind), ..*large })))
+            }
         }
     }
 

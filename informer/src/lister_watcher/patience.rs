@@ -41,7 +41,10 @@ impl Patience {
     }
 
     /// The next bytes of a body; none at its end. Dropped, it loses nothing.
-    pub(super) async fn next_bytes(&mut self, body: &mut Body) -> Result<Option<Bytes>, RequestError> {
+    pub(super) async fn next_bytes(
+        &mut self,
+        body: &mut Body,
+    ) -> Result<Option<Bytes>, RequestError> {
         if self.has_caught_up && self.unpaused == 0 {
             if self.since_pause < WORTH_IT {
                 self.unpaused = UNPAUSED;
@@ -81,17 +84,20 @@ mod tests {
 
     /// How long it takes to read all of it.
     async fn reading(frames: impl Stream<Item = usize> + Send + 'static) -> Duration {
-        let frames = frames.map(|number| Ok::<_, Infallible>(Frame::data(Bytes::from(vec![0; number]))));
+        let frames =
+            frames.map(|number| Ok::<_, Infallible>(Frame::data(Bytes::from(vec![0; number]))));
         let frames = Mutex::new(Some(StreamBody::new(frames)));
         let answer = move |_: Request<Body>| {
             let frames = frames.lock().take().expect("it is asked once");
             async { Ok::<_, Infallible>(Response::new(frames)) }
         };
         let request = Request::get("/").body(Body::empty()).expect("it is one");
-        let answer = Client::new(service_fn(answer), "default").send(request).await.expect("it answers");
+        let answer =
+            Client::new(service_fn(answer), "default").send(request).await.expect("it answers");
         let mut body = answer.into_body();
         let (mut patience, began, mut read) = (Patience::new(), Instant::now(), 0);
-        while let Some(bytes) = patience.next_bytes(&mut body).await.expect("none of it is broken") {
+        while let Some(bytes) = patience.next_bytes(&mut body).await.expect("none of it is broken")
+        {
             assert_eq!(bytes.len(), read, "in order, and nothing is lost");
             read += 1;
         }
@@ -111,7 +117,8 @@ mod tests {
             sleep(each).await;
             number
         });
-        let (frames, pauses) = (u32::try_from(FRAMES).unwrap(), u32::try_from(FRAMES / UNPAUSED).unwrap());
+        let (frames, pauses) =
+            (u32::try_from(FRAMES).unwrap(), u32::try_from(FRAMES / UNPAUSED).unwrap());
         assert!(reading(slow).await <= frames * each + pauses * PAUSE);
     }
 

@@ -58,7 +58,9 @@ impl Query {
         match self.0.entry(key) {
             Entry::Vacant(vacant) => drop(vacant.insert(value)),
             Entry::Occupied(there) if *there.get() == value => {}
-            Entry::Occupied(mut there) if ["labelSelector", "fieldSelector"].contains(&there.key().as_str()) => {
+            Entry::Occupied(mut there)
+                if ["labelSelector", "fieldSelector"].contains(&there.key().as_str()) =>
+            {
                 let before = there.get_mut();
                 // An empty selector selects everything.
                 if before.is_empty() {
@@ -111,7 +113,9 @@ mod tests {
     #[test]
     fn other_parameter_with_two_values_is_an_error() {
         let error = query(&[("pretty", "true"), ("pretty", "false")]).unwrap_err();
-        assert!(matches!(&error, QueryError::Duplicate { first, second, .. } if first == "true" && second == "false"));
+        assert!(
+            matches!(&error, QueryError::Duplicate { first, second, .. } if first == "true" && second == "false")
+        );
         assert!(query(&[("pretty", "true"), ("pretty", "true"), ("dryRun", "All")]).is_ok());
     }
 

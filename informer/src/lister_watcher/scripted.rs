@@ -8,7 +8,10 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::watch;
 
-use super::{ListRequest, ListStream, Listed, ListerWatcher, RawEvent, RequestError, WatchRequest, WatchStream};
+use super::{
+    ListRequest, ListStream, Listed, ListerWatcher, RawEvent, RequestError, WatchRequest,
+    WatchStream,
+};
 
 /// Answers that are given one after the other, whatever is asked.
 ///
@@ -80,7 +83,10 @@ impl Scripted {
 
     /// The next watch sends these events, and then nothing more.
     #[must_use]
-    pub fn watch_on(self, events: impl IntoIterator<Item = Result<RawEvent, RequestError>>) -> Self {
+    pub fn watch_on(
+        self,
+        events: impl IntoIterator<Item = Result<RawEvent, RequestError>>,
+    ) -> Self {
         let events: Vec<_> = events.into_iter().collect();
         self.watch_stream(stream::iter(events).chain(stream::pending()).boxed())
     }

@@ -20,7 +20,8 @@ pub(super) struct Unclonable(Client);
 impl Unclonable {
     /// Within a tokio runtime: the client has a task.
     pub(super) fn new() -> Self {
-        let empty = |_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
+        let empty =
+            |_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
         Self(Client::new(service_fn(empty), "default"))
     }
 

@@ -50,7 +50,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
             object_limit: ObjectLimit::default(),
             resync: None,
             prune: Prune::default(),
-            on_error: Box::new(|error| tracing::warn!(%error, "a reflector goes on after an error")),
+            on_error: Box::new(
+                |error| tracing::warn!(%error, "a reflector goes on after an error"),
+            ),
         }
     }
 
@@ -134,8 +136,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
 
     /// Resyncs the target each `every`, if `should_resync` returns true then (client-go
     /// `ShouldResync`). No resyncs by default, or with 0.
-    pub fn resync(mut self, every: Duration, should_resync: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.resync = period(every).map(|period| (period, Box::new(should_resync) as Box<ShouldResync>));
+    pub fn resync(
+        mut self,
+        every: Duration,
+        should_resync: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.resync =
+            period(every).map(|period| (period, Box::new(should_resync) as Box<ShouldResync>));
         self
     }
 

@@ -60,8 +60,10 @@ pub(super) struct Decoder {
 
 impl Decoder {
     pub(super) fn new(types: Option<(&str, &str)>, prune: Prune) -> Self {
-        let types =
-            types.map(|(api_version, kind)| Types { api_version: api_version.to_owned(), kind: kind.to_owned() });
+        let types = types.map(|(api_version, kind)| Types {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+        });
         Self { types, prune }
     }
 
@@ -74,7 +76,10 @@ impl Decoder {
     }
 
     /// Each of `raw`, in order. Blocks while all cores decode for others.
-    pub(super) fn all<K: DeserializeOwned + Send + Sync>(&self, raw: &[&Bytes]) -> Vec<Result<Arc<K>, BoxError>> {
+    pub(super) fn all<K: DeserializeOwned + Send + Sync>(
+        &self,
+        raw: &[&Bytes],
+    ) -> Vec<Result<Arc<K>, BoxError>> {
         if raw.is_empty() {
             return Vec::new();
         }
@@ -86,7 +91,8 @@ impl Decoder {
             let others: Vec<_> = parts.map(|part| scope.spawn(|| self.part(part))).collect();
             let mut decoded = self.part(mine);
             for other in others {
-                decoded.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+                decoded
+                    .extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             }
             decoded
         })
@@ -133,7 +139,12 @@ mod tests {
             for _ in 0..4 * cores {
                 scope.spawn(|| {
                     let raw = [&text; 64];
-                    assert!(Decoder::new(None, Prune::default()).all::<Counted>(&raw).iter().all(Result::is_ok));
+                    assert!(
+                        Decoder::new(None, Prune::default())
+                            .all::<Counted>(&raw)
+                            .iter()
+                            .all(Result::is_ok)
+                    );
                 });
             }
         });

@@ -59,7 +59,9 @@ pub enum ReflectorError {
     /// An accessor, a key function, `should_resync` or a custom store panicked. A list is
     /// abandoned by that, and requested again; an event or bookmark is skipped. If a decoder,
     /// transformer or index function panics, that is an error of its object.
-    #[error("a function of yours panicked, a list is given up by that, an event left out: {message}")]
+    #[error(
+        "a function of yours panicked, a list is given up by that, an event left out: {message}"
+    )]
     Panicked {
         /// The message of the panic.
         message: String,

@@ -57,7 +57,15 @@ pub(super) struct Intake {
 impl Intake {
     pub(super) fn new() -> (Self, Batches) {
         let (batches, receiver) = mpsc::channel(MOST_BATCHES);
-        (Self { batches, room: Arc::new(Semaphore::new(MOST_IN_FLIGHT)), items: Vec::new(), bytes: 0 }, receiver)
+        (
+            Self {
+                batches,
+                room: Arc::new(Semaphore::new(MOST_IN_FLIGHT)),
+                items: Vec::new(),
+                bytes: 0,
+            },
+            receiver,
+        )
     }
 
     /// Takes items, and sends them on when there are enough, or some, and nobody has anything to
@@ -216,7 +224,12 @@ fn keep<K: 'static>(
 
 /// Keeps what is not listed, or gives the list up.
 pub(super) fn keep_unlisted<K: 'static>(pieces: &mut dyn Pieces<K>) -> Result<(), ReflectorError> {
-    let error = || WireError::not_that("an object without a name, beside which the target cannot keep all others", &[]);
+    let error = || {
+        WireError::not_that(
+            "an object without a name, beside which the target cannot keep all others",
+            &[],
+        )
+    };
     if pieces.keep_unlisted() { Ok(()) } else { Err(broken(error())) }
 }
 
@@ -248,7 +261,11 @@ fn take_items<K: DeserializeOwned + Send + Sync + 'static>(
     }
     let heads: Vec<_> = items.iter().map(|item| head_of(item)).collect::<Result<_, _>>()?;
     let names: Vec<_> = heads.iter().map(Head::key).collect();
-    let listed: Vec<_> = names.iter().zip(&heads).map(|(name, head)| (name.as_ref(), head.version.as_ref())).collect();
+    let listed: Vec<_> = names
+        .iter()
+        .zip(&heads)
+        .map(|(name, head)| (name.as_ref(), head.version.as_ref()))
+        .collect();
     let needed = pieces.probe(&listed).map_err(relist)?;
     let needed: Vec<_> = (0..items.len()).filter(|&number| needed[number]).collect();
     let raw: Vec<_> = needed.iter().map(|&number| &items[number]).collect();

@@ -33,7 +33,12 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    pub(super) fn new(what: &'static str, silence: Duration, end: Instant, objects: ObjectLimit) -> Self {
+    pub(super) fn new(
+        what: &'static str,
+        silence: Duration,
+        end: Instant,
+        objects: ObjectLimit,
+    ) -> Self {
         let (now, silence) = (Instant::now(), silence.min(FAR));
         let (alarm, shares_waited) = (Alarm::after(silence), objects.waited());
         Self {
@@ -55,7 +60,10 @@ impl Limits {
     /// # Errors
     /// [`RequestError::Silent`] if nothing came for too long. [`RequestError::Endless`] if pieces
     /// came, but none that counts, or if the time for the whole answer is over.
-    pub(super) async fn wait<R>(&mut self, piece: impl Future<Output = R>) -> Result<R, RequestError> {
+    pub(super) async fn wait<R>(
+        &mut self,
+        piece: impl Future<Output = R>,
+    ) -> Result<R, RequestError> {
         let now = Instant::now();
         let mut waiting = *self.waiting.get_or_insert_with(|| {
             self.end += now - self.came;
@@ -167,7 +175,10 @@ mod tests {
                 Err(error) => break error,
             }
         };
-        assert!(matches!(error, RequestError::Endless { after, .. } if after == 60 * SECOND), "{error}");
+        assert!(
+            matches!(error, RequestError::Endless { after, .. } if after == 60 * SECOND),
+            "{error}"
+        );
         assert_eq!(began.elapsed(), 60 * SECOND);
     }
 

@@ -52,10 +52,16 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     async fn list_from(&self, request: ListRequest) -> Result<(), Failed> {
         let mut first_page = PageMeta::default();
         match self.relist(&request, &mut first_page).await {
-            Err(Failed::Request(error)) if error.is_expired() && !first_page.resource_version.is_empty() => {
+            Err(Failed::Request(error))
+                if error.is_expired() && !first_page.resource_version.is_empty() =>
+            {
                 self.report(&ReflectorError::List(error));
                 let resource_version = std::mem::take(&mut first_page.resource_version);
-                let whole = ListRequest { resource_version, not_older_than: true, ..ListRequest::default() };
+                let whole = ListRequest {
+                    resource_version,
+                    not_older_than: true,
+                    ..ListRequest::default()
+                };
                 self.relist(&whole, &mut first_page).await
             }
             done => done,
@@ -74,7 +80,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     }
 
     /// Takes in what is read, until there is no more; and of how many objects that was.
-    pub(super) async fn take_in(&self, batches: Batches) -> Result<(Box<dyn Pieces<K>>, usize), Failed> {
+    pub(super) async fn take_in(
+        &self,
+        batches: Batches,
+    ) -> Result<(Box<dyn Pieces<K>>, usize), Failed> {
         let mut items = 0;
         let report = |taken: Taken| {
             items += taken.items;
@@ -92,13 +101,19 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         if keeps_unlisted {
             keep_unlisted(pieces.as_mut()).map_err(|error| Failed::Stop(error.into()))?;
         }
-        let taken = take_in(&self.target, pieces, &self.decoder, &self.threads, batches, report).await;
+        let taken =
+            take_in(&self.target, pieces, &self.decoder, &self.threads, batches, report).await;
         taken.map(|pieces| (pieces, items)).map_err(Failed::Stop)
     }
 
     /// Everything was read: what was not listed is gone.
-    pub(super) async fn commit(&self, pieces: Box<dyn Pieces<K>>, version: String) -> Result<(), Stop> {
-        let (committed, version) = self.threads.run(move || (pieces.commit(&version), version)).await?;
+    pub(super) async fn commit(
+        &self,
+        pieces: Box<dyn Pieces<K>>,
+        version: String,
+    ) -> Result<(), Stop> {
+        let (committed, version) =
+            self.threads.run(move || (pieces.commit(&version), version)).await?;
         for refused in committed.map_err(ReflectorError::from)? {
             self.report(&ReflectorError::refused(refused));
         }
@@ -114,10 +129,17 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         mut request: ListRequest,
         first_page: &mut PageMeta,
     ) -> Result<String, Failed> {
-        let mut limits = Limits::new("a list", self.silence, Instant::now() + LONGEST_LIST, self.object_limit.clone());
+        let mut limits = Limits::new(
+            "a list",
+            self.silence,
+            Instant::now() + LONGEST_LIST,
+            self.object_limit.clone(),
+        );
         let (mut items, mut tokens) = (0, Tokens::default());
         loop {
-            let mut page = limits.wait(self.source.list_within(request.clone(), self.object_limit.clone())).await??;
+            let mut page = limits
+                .wait(self.source.list_within(request.clone(), self.object_limit.clone()))
+                .await??;
             limits.piece_counts();
             let (mut meta, mut ends_too_large) = (None::<PageMeta>, false);
             while let Some(listed) = limits.wait(page.next()).await? {
@@ -134,7 +156,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 };
                 match listed {
                     Listed::Items(listed) => {
-                        if meta.is_none() && request.continue_token.is_none() && !listed.is_empty() {
+                        if meta.is_none() && request.continue_token.is_none() && !listed.is_empty()
+                        {
                             // Of a version that is not known yet.
                             self.versions.lock().set_least("");
                         }
@@ -142,8 +165,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                         intake.items(listed.into_iter().map(RawObject::Json)).await;
                     }
                     Listed::Meta(found) => {
-                        let remaining = usize::try_from(found.remaining.unwrap_or(0)).unwrap_or(usize::MAX);
-                        intake.send(Part::Expect(remaining.saturating_add(items + request.limit as usize))).await;
+                        let remaining =
+                            usize::try_from(found.remaining.unwrap_or(0)).unwrap_or(usize::MAX);
+                        intake
+                            .send(Part::Expect(
+                                remaining.saturating_add(items + request.limit as usize),
+                            ))
+                            .await;
                         if request.continue_token.is_none() {
                             if self.versions.lock().is_of_another_history(&found.resource_version) {
                                 intake.send(Part::IgnoreVersions).await;

@@ -189,7 +189,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
 
     /// Resyncs the target periodically.
     async fn resync(&self) -> Infallible {
-        let Some((period, should_resync)) = &self.resync else { return std::future::pending().await };
+        let Some((period, should_resync)) = &self.resync else {
+            return std::future::pending().await;
+        };
         loop {
             sleep(*period).await;
             let told = match caught(should_resync) {
@@ -228,7 +230,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     }
 
     /// Waits for the answer to a request. Fails if none comes for too long.
-    async fn answer<R>(&self, request: impl Future<Output = Result<R, RequestError>>) -> Result<R, RequestError> {
+    async fn answer<R>(
+        &self,
+        request: impl Future<Output = Result<R, RequestError>>,
+    ) -> Result<R, RequestError> {
         let answer = timeout(self.silence, request).await;
         answer.unwrap_or(Err(RequestError::Silent { after: self.silence }))
     }

@@ -99,7 +99,8 @@ impl Versions {
             return false;
         }
         let number = ResourceVersion::parse;
-        number(list).is_some_and(|list| self.last().and_then(number).is_some_and(|last| list < last))
+        number(list)
+            .is_some_and(|list| self.last().and_then(number).is_some_and(|last| list < last))
     }
 
     /// Whether versions of before say nothing of the objects of the next list.
@@ -152,7 +153,8 @@ pub(super) struct Newest(String);
 impl Newest {
     pub(super) fn add(&mut self, version: &str) {
         let number = ResourceVersion::parse;
-        let is_older = number(version).is_some_and(|version| number(&self.0).is_some_and(|newest| version < newest));
+        let is_older = number(version)
+            .is_some_and(|version| number(&self.0).is_some_and(|newest| version < newest));
         if is_point_in_time(version) && !is_older {
             version.clone_into(&mut self.0);
         }

@@ -42,15 +42,21 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         let timeout = if send_initial_events { lasts.max(self.watch_list_timeout) } else { lasts };
         let timeout_seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX).max(1);
         let ends_here = timeout > lasts;
-        let first_objects = (!send_initial_events && !is_point_in_time(&resource_version)).then(Newest::default);
+        let first_objects =
+            (!send_initial_events && !is_point_in_time(&resource_version)).then(Newest::default);
         let request = WatchRequest { resource_version, send_initial_events, timeout_seconds };
-        let events = self.answer(self.source.watch_within(request, self.object_limit.clone())).await?;
+        let events =
+            self.answer(self.source.watch_within(request, self.object_limit.clone())).await?;
         let until = Instant::now() + lasts + if ends_here { Duration::ZERO } else { GRACE };
         Ok(Watch { events, until, ends_here, first_objects, _open: self.status.open() })
     }
 
     /// Watches, beginning with `watch` if there is one, until everything is to be listed anew.
-    pub(super) async fn watch(&self, mut watch: Option<Watch>, backoff: &mut Backoff) -> Result<Infallible, Stop> {
+    pub(super) async fn watch(
+        &self,
+        mut watch: Option<Watch>,
+        backoff: &mut Backoff,
+    ) -> Result<Infallible, Stop> {
         let (mut is_restart, mut in_vain) = (false, 0);
         loop {
             let mut events = 0;
@@ -58,16 +64,20 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             let asked = watch.is_none().then(Instant::now);
             let opened = match watch.take() {
                 Some(watch) => Ok(watch),
-                None => self.open(self.last_sync_resource_version().unwrap_or_default(), false).await,
+                None => {
+                    self.open(self.last_sync_resource_version().unwrap_or_default(), false).await
+                }
             };
             let ended = match opened {
                 Ok(mut watch) => {
-                    self.metrics.tell(|metrics| metrics.watches(std::mem::replace(&mut is_restart, true)));
+                    self.metrics
+                        .tell(|metrics| metrics.watches(std::mem::replace(&mut is_restart, true)));
                     self.watching(&mut watch, &mut events).await?
                 }
                 Err(error) => Err(error),
             };
-            let is_lost = ended.as_ref().is_err_and(|error| error.is_cut() && !error.is_for_later());
+            let is_lost =
+                ended.as_ref().is_err_and(|error| error.is_cut() && !error.is_for_later());
             in_vain = if is_lost && events == 0 { in_vain + 1 } else { 0 };
             let can_resume = self.versions.lock().can_resume();
             match ended {
@@ -82,7 +92,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 }
                 Ok(()) if can_resume => {}
                 Ok(()) => return Err(Stop::CannotResume),
-                Err(error) if can_resume && (error.is_for_later() || is_lost && in_vain < MOST_ATTEMPTS) => {
+                Err(error)
+                    if can_resume
+                        && (error.is_for_later() || is_lost && in_vain < MOST_ATTEMPTS) =>
+                {
                     self.again(error, backoff).await;
                 }
                 Err(error) => return Err(ReflectorError::Watch(error).into()),
@@ -91,7 +104,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     }
 
     /// Around a watch, to its end.
-    async fn watching(&self, watch: &mut Watch, events: &mut usize) -> Result<Result<(), RequestError>, Closed> {
+    async fn watching(
+        &self,
+        watch: &mut Watch,
+        events: &mut usize,
+    ) -> Result<Result<(), RequestError>, Closed> {
         let from = self.last_sync_resource_version().unwrap_or_default();
         let began = Instant::now();
         let following = async {
@@ -105,7 +122,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     }
 
     /// Feeds what the watch tells, until it ends.
-    async fn follow(&self, watch: &mut Watch, events: &mut usize) -> Result<Result<(), RequestError>, Closed> {
+    async fn follow(
+        &self,
+        watch: &mut Watch,
+        events: &mut usize,
+    ) -> Result<Result<(), RequestError>, Closed> {
         let (opened, mut end) = (Instant::now(), Alarm::at(watch.until));
         let mut heard = opened;
         loop {
@@ -215,7 +236,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                 }
                 if !name.is_empty()
                     && kind == EventType::Deleted
-                    && let Err(error) = delete_refused(&self.target, &self.threads, &error, name).await
+                    && let Err(error) =
+                        delete_refused(&self.target, &self.threads, &error, name).await
                 {
                     self.report(&error);
                 }

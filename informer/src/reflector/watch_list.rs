@@ -45,11 +45,14 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
             // Silent: perhaps a server that does not know what it was asked for, and so will never
             // say that this is all. Nor may one that breaks off after long: another attempt would
             // take as long.
-            let is_brief = !matches!(error, RequestError::Silent { .. }) && asked.elapsed() < self.silence;
+            let is_brief =
+                !matches!(error, RequestError::Silent { .. }) && asked.elapsed() < self.silence;
             let is_for_later = error.is_for_later() || error.retry_after().is_some();
-            let repeats = error.is_cut() && is_brief || is_for_later || error.is_version_unavailable();
+            let repeats =
+                error.is_cut() && is_brief || is_for_later || error.is_version_unavailable();
             // Those cost no more than a request.
-            let is_refusal = matches!(error, RequestError::Status { .. } | RequestError::Unreachable(_));
+            let is_refusal =
+                matches!(error, RequestError::Status { .. } | RequestError::Unreachable(_));
             if repeats {
                 self.again(error, backoff).await;
             } else {
@@ -65,7 +68,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    async fn stream_list(&self, deadline: Instant) -> Result<ControlFlow<Watch, RequestError>, Stop> {
+    async fn stream_list(
+        &self,
+        deadline: Instant,
+    ) -> Result<ControlFlow<Watch, RequestError>, Stop> {
         let from = self.versions.lock().for_watch_list();
         match self.listing("watch", &from, self.stream_all(&from, deadline)).await {
             Ok(watch) => Ok(ControlFlow::Break(watch)),
@@ -85,11 +91,18 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     }
 
     /// Reads up to the bookmark that ends the initial events. Its version.
-    async fn read_initial(&self, mut intake: Intake, watch: &mut Watch, deadline: Instant) -> Result<String, Failed> {
+    async fn read_initial(
+        &self,
+        mut intake: Intake,
+        watch: &mut Watch,
+        deadline: Instant,
+    ) -> Result<String, Failed> {
         const WHAT: &str = "the initial events of a watch";
         let (opened, mut events) = (Instant::now(), 0);
-        let (mut limits, mut pause) =
-            (Limits::new(WHAT, self.silence, deadline, self.object_limit.clone()), Alarm::after(PAUSE));
+        let (mut limits, mut pause) = (
+            Limits::new(WHAT, self.silence, deadline, self.object_limit.clone()),
+            Alarm::after(PAUSE),
+        );
         loop {
             let next = tokio::select! {
                 biased;
@@ -125,7 +138,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
                     if ends_initial_events(object).map_err(RequestError::from)? {
                         let head = Head::of(object).map_err(RequestError::from)?;
                         if head.version.is_empty() {
-                            return Err(RequestError::without_version("the end of the initial events").into());
+                            return Err(RequestError::without_version(
+                                "the end of the initial events",
+                            )
+                            .into());
                         }
                         intake.flush().await;
                         return Ok(head.version.into_owned());

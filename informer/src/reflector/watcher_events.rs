@@ -122,7 +122,11 @@ struct List<K> {
 }
 
 impl<K: Send + Sync + 'static> WatcherEvents<K> {
-    pub(crate) fn new(target: Arc<dyn Target<K>>, meta: Box<dyn Meta<K>>, on_error: Box<OnError>) -> Self {
+    pub(crate) fn new(
+        target: Arc<dyn Target<K>>,
+        meta: Box<dyn Meta<K>>,
+        on_error: Box<OnError>,
+    ) -> Self {
         let (threads, versions, status) = (Threads::default(), Mutex::default(), Arc::default());
         Self { target, meta, threads, versions, status, on_error }
     }
@@ -143,7 +147,10 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
     }
 
     /// Feeds it until there are no more events.
-    pub(crate) async fn feed(&self, events: impl Stream<Item = watcher::Result<Event<K>>>) -> Result<(), Closed> {
+    pub(crate) async fn feed(
+        &self,
+        events: impl Stream<Item = watcher::Result<Event<K>>>,
+    ) -> Result<(), Closed> {
         // Else whoever waits for this would have room in itself for the events in hand, whose
         // objects are large.
         let feeding = Box::pin(self.feed_all(events));
@@ -153,7 +160,10 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
         }
     }
 
-    async fn feed_all(&self, events: impl Stream<Item = watcher::Result<Event<K>>>) -> Result<(), Closed> {
+    async fn feed_all(
+        &self,
+        events: impl Stream<Item = watcher::Result<Event<K>>>,
+    ) -> Result<(), Closed> {
         let _open = self.status.open();
         let mut events = pin!(events);
         let mut list = None;
@@ -208,7 +218,9 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
             Event::Apply(object) => {
                 let version = self.version(&object);
                 let updated = caught(|| self.target.update(Arc::new(object)));
-                self.report_any(updated.and_then(|updated| updated.map_err(ReflectorError::refused)));
+                self.report_any(
+                    updated.and_then(|updated| updated.map_err(ReflectorError::refused)),
+                );
                 self.versions.lock().reached(&version);
             }
             Event::Delete(object) => {
@@ -232,7 +244,10 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
     fn offer(&self, list: &mut Option<List<K>>) {
         let Some(open) = list.as_mut().filter(|open| !open.page.is_empty()) else { return };
         let page = std::mem::take(&mut open.page);
-        let newest = page.iter().filter_map(|object| ResourceVersion::parse(self.meta.version(object)?)).max();
+        let newest = page
+            .iter()
+            .filter_map(|object| ResourceVersion::parse(self.meta.version(object)?))
+            .max();
         open.newest = open.newest.take().max(newest);
         let offered = caught(|| {
             let names: Vec<_> = page.iter().map(|object| self.name(object)).collect();
@@ -240,7 +255,9 @@ impl<K: Send + Sync + 'static> WatcherEvents<K> {
             open.pieces.offer(&names, page)
         });
         match offered.and_then(|offered| offered.map_err(|over| StoreError::from(over).into())) {
-            Ok(refused) => refused.into_iter().for_each(|one| self.report(&ReflectorError::Refused(one.source))),
+            Ok(refused) => refused
+                .into_iter()
+                .for_each(|one| self.report(&ReflectorError::Refused(one.source))),
             Err(error) => self.give_up(list, &error),
         }
     }

@@ -75,6 +75,7 @@ pub fn changed<K>(property: impl Predicate<K>) -> impl Fn(&K, &K) -> bool {
 /// deletion timestamp or changes the finalizers. [`finalizer`](super::finalizer()) waits for
 /// both.
 pub(super) fn affects_deletion<K: Resource>(old: &K, new: &K) -> bool {
-    let is_asked_to_go = old.meta().deletion_timestamp.is_none() && new.meta().deletion_timestamp.is_some();
+    let is_asked_to_go =
+        old.meta().deletion_timestamp.is_none() && new.meta().deletion_timestamp.is_some();
     is_asked_to_go || finalizers(old, new)
 }

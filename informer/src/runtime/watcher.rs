@@ -61,8 +61,12 @@ impl Error {
 
     /// Appends to the message that the kind is optional, and logs the error as a warning.
     pub(super) fn log_optional(mut self) -> Self {
-        if let Self::InitialListFailed { message, .. } | Self::WatchFailed { message, .. } = &mut self {
-            message.push_str("; the kind is optional, so the controller runs without it until it exists");
+        if let Self::InitialListFailed { message, .. } | Self::WatchFailed { message, .. } =
+            &mut self
+        {
+            message.push_str(
+                "; the kind is optional, so the controller runs without it until it exists",
+            );
         }
         tracing::warn!("{self}");
         self
@@ -72,7 +76,9 @@ impl Error {
     /// failed, the error may be the reason for the wait, and the message says so. An object that
     /// cannot be decoded does not delay the other objects.
     pub(super) fn log_before_first_lists(mut self) -> Self {
-        if let Self::InitialListFailed { message, .. } | Self::WatchFailed { message, .. } = &mut self {
+        if let Self::InitialListFailed { message, .. } | Self::WatchFailed { message, .. } =
+            &mut self
+        {
             message
                 .push_str("; nothing is reconciled until everything that the controller watches has been listed once");
         }

@@ -91,7 +91,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
     /// Sets a function that changes objects before they are stored (client-go `SetTransform`), for
     /// example to drop unused fields. It must not change the key. If it fails or panics, the
     /// object is not stored, and the error is reported.
-    pub fn transform(mut self, transform: impl Fn(Arc<K>) -> Result<Arc<K>, BoxError> + Send + Sync + 'static) -> Self {
+    pub fn transform(
+        mut self,
+        transform: impl Fn(Arc<K>) -> Result<Arc<K>, BoxError> + Send + Sync + 'static,
+    ) -> Self {
         self.store = self.store.transformer(transform);
         self
     }
@@ -125,7 +128,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
 
     /// Sets the handler of all errors (client-go `SetWatchErrorHandler`). By default they are
     /// logged.
-    pub fn on_error(mut self, handler: impl Fn(&InformerError<'_>) + Send + Sync + 'static) -> Self {
+    pub fn on_error(
+        mut self,
+        handler: impl Fn(&InformerError<'_>) + Send + Sync + 'static,
+    ) -> Self {
         self.on_error = OnError(Arc::new(handler));
         self
     }
@@ -159,7 +165,12 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
             metrics: Arc::new(identity.metrics(&queue)),
             identity,
             queue,
-            feeder: self.source.feeder(target, self.name, self.on_error.clone(), availability.clone()),
+            feeder: self.source.feeder(
+                target,
+                self.name,
+                self.on_error.clone(),
+                availability.clone(),
+            ),
             workers,
             notify_unchanged: self.notify_unchanged,
             resync: self.resync,

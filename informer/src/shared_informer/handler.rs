@@ -32,7 +32,9 @@ pub trait EventHandler<K>: Send + 'static {
     /// [cause](super::Cause), or must know of resyncs, implements this one.
     fn on_notification(&mut self, notification: Notification<K>) {
         match notification {
-            Notification::Added { new, is_in_initial_list, .. } => self.on_add(new, is_in_initial_list),
+            Notification::Added { new, is_in_initial_list, .. } => {
+                self.on_add(new, is_in_initial_list);
+            }
             Notification::Updated { old, new, .. } => self.on_update(old, new),
             Notification::Deleted { last, .. } => self.on_delete(last),
             Notification::ResyncBegins | Notification::ResyncEnds => {}
@@ -91,7 +93,12 @@ pub struct HandlerOptions<K> {
 
 impl<K> Default for HandlerOptions<K> {
     fn default() -> Self {
-        Self { name: String::new(), buffer: Buffer::default(), resync: Resync::AsInformer, matches: None }
+        Self {
+            name: String::new(),
+            buffer: Buffer::default(),
+            resync: Resync::AsInformer,
+            matches: None,
+        }
     }
 }
 

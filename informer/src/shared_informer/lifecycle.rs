@@ -44,7 +44,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
         }
         let _running = Running(inner);
         for number in 0..inner.workers {
-            let worker = tokio::spawn(inner.worker(number).work().instrument(inner.identity.worker_span()));
+            let worker =
+                tokio::spawn(inner.worker(number).work().instrument(inner.identity.worker_span()));
             inner.working.lock().push(worker.abort_handle());
         }
         drop(share);
@@ -99,7 +100,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         let Inner { phase, shares, feeder, distributor, .. } = &*self.inner;
-        *phase.borrow() == Phase::Over && shares.are_back() && feeder.shares().are_back() && distributor.has_ended()
+        *phase.borrow() == Phase::Over
+            && shares.are_back()
+            && feeder.shares().are_back()
+            && distributor.has_ended()
     }
 
     /// Returns whether the informer was stopped, though some of what [`stop`](Self::stop) waits
@@ -141,7 +145,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
         poll_fn(|context| {
             let share = is_running().then(|| self.shares.take());
             // Looked at again: only now does whoever stops it find the share.
-            if is_running() && run.as_mut().is_some_and(|run| run.poll_unpin(context).is_pending()) {
+            if is_running() && run.as_mut().is_some_and(|run| run.poll_unpin(context).is_pending())
+            {
                 return Poll::Pending;
             }
             run = None;

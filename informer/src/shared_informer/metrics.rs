@@ -83,7 +83,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
     pub(super) async fn sample(&self) -> Infallible {
         let sample = |metrics: &Metrics| {
             metrics.queued.set(count(self.queue.len()));
-            if let Some(version) = self.store.applied_version().as_deref().and_then(table::version) {
+            if let Some(version) = self.store.applied_version().as_deref().and_then(table::version)
+            {
                 metrics.store_version.set(version);
             }
             self.distributor.sample();

@@ -84,7 +84,9 @@ pub use buffers::Buffer;
 pub use builder::SharedInformerBuilder;
 use distributor::Distributor;
 use error::OnError;
-pub use error::{AddHandlerError, BuildError, FactoryError, InformerError, NotSynced, Removed, RunError, Stopped};
+pub use error::{
+    AddHandlerError, BuildError, FactoryError, InformerError, NotSynced, Removed, RunError, Stopped,
+};
 pub use factory::{Scope, SharedInformerFactory};
 use feed::Feed;
 pub use handler::{EventHandler, HandlerOptions};
@@ -167,7 +169,10 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
 
 impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// Builds an informer with a custom key function and accessor.
-    pub fn with_keys(source: impl ListerWatcher, keys: KeyFunc<K, M>) -> SharedInformerBuilder<K, M> {
+    pub fn with_keys(
+        source: impl ListerWatcher,
+        keys: KeyFunc<K, M>,
+    ) -> SharedInformerBuilder<K, M> {
         SharedInformerBuilder::new(Source::lists(source), keys)
     }
 }
@@ -178,7 +183,10 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     ///
     /// # Errors
     /// [`AddHandlerError`]: the informer has stopped, or there is no thread.
-    pub fn add_event_handler(&self, handler: impl EventHandler<K>) -> Result<Registration<K>, AddHandlerError> {
+    pub fn add_event_handler(
+        &self,
+        handler: impl EventHandler<K>,
+    ) -> Result<Registration<K>, AddHandlerError> {
         self.add_event_handler_with(HandlerOptions::new(), handler)
     }
 
@@ -239,13 +247,21 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     ///
     /// # Errors
     /// [`AddHandlerError::Stopped`].
-    pub fn subscribe(&self, options: HandlerOptions<K>) -> Result<Subscription<K>, AddHandlerError> {
+    pub fn subscribe(
+        &self,
+        options: HandlerOptions<K>,
+    ) -> Result<Subscription<K>, AddHandlerError> {
         Ok(Subscription::new(self.register(options, true)?))
     }
 
-    fn register(&self, options: HandlerOptions<K>, is_stream: bool) -> Result<Registration<K>, AddHandlerError> {
+    fn register(
+        &self,
+        options: HandlerOptions<K>,
+        is_stream: bool,
+    ) -> Result<Registration<K>, AddHandlerError> {
         let Inner { distributor, identity, resync, on_error, .. } = &*self.inner;
-        let (metrics, span) = (identity.handler_metrics(&options.name), identity.handler_span(&options.name));
+        let (metrics, span) =
+            (identity.handler_metrics(&options.name), identity.handler_span(&options.name));
         let (known, desks) = (distributor.known.clone(), distributor.desks.clone());
         let feed = Feed::new(known, desks, options, *resync, is_stream, on_error.clone());
         let feed = Arc::new(feed.visible(metrics, span));
@@ -308,6 +324,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Clone for SharedInformer<K, M> {
 impl<K: Send + Sync + 'static, M: Meta<K>> fmt::Debug for SharedInformer<K, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let phase = *self.inner.phase.borrow();
-        f.debug_struct("SharedInformer").field("phase", &phase).field("has_synced", &self.has_synced()).finish()
+        f.debug_struct("SharedInformer")
+            .field("phase", &phase)
+            .field("has_synced", &self.has_synced())
+            .finish()
     }
 }

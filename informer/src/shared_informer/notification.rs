@@ -29,7 +29,11 @@ impl Cause {
                 DeltaType::Added | DeltaType::Updated | DeltaType::Deleted => Self::Watch,
             },
             // A tombstone without an object is from a watch, and its last state could not be read.
-            Change::Deleted { last: DeltaObject::Tombstone(tombstone), .. } if tombstone.obj.is_some() => listed,
+            Change::Deleted { last: DeltaObject::Tombstone(tombstone), .. }
+                if tombstone.obj.is_some() =>
+            {
+                listed
+            }
             Change::Deleted { .. } => Self::Watch,
         }
     }
@@ -81,11 +85,17 @@ pub enum Notification<K> {
 impl<K> Clone for Notification<K> {
     fn clone(&self) -> Self {
         match self {
-            Self::Added { new, is_in_initial_list, cause } => {
-                Self::Added { new: new.clone(), is_in_initial_list: *is_in_initial_list, cause: *cause }
+            Self::Added { new, is_in_initial_list, cause } => Self::Added {
+                new: new.clone(),
+                is_in_initial_list: *is_in_initial_list,
+                cause: *cause,
+            },
+            Self::Updated { old, new, cause } => {
+                Self::Updated { old: old.clone(), new: new.clone(), cause: *cause }
             }
-            Self::Updated { old, new, cause } => Self::Updated { old: old.clone(), new: new.clone(), cause: *cause },
-            Self::Deleted { old, last, cause } => Self::Deleted { old: old.clone(), last: last.clone(), cause: *cause },
+            Self::Deleted { old, last, cause } => {
+                Self::Deleted { old: old.clone(), last: last.clone(), cause: *cause }
+            }
             Self::ResyncBegins => Self::ResyncBegins,
             Self::ResyncEnds => Self::ResyncEnds,
         }

@@ -100,6 +100,9 @@ impl<K: Send + Sync + 'static> Clone for Registration<K> {
 impl<K: Send + Sync + 'static> fmt::Debug for Registration<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (synced, depth) = (self.has_synced(), self.depth());
-        f.debug_struct("Registration").field("has_synced", &synced).field("depth", &depth).finish_non_exhaustive()
+        f.debug_struct("Registration")
+            .field("has_synced", &synced)
+            .field("depth", &depth)
+            .finish_non_exhaustive()
     }
 }

@@ -105,7 +105,9 @@ pub(super) fn tell<K: Send + Sync + 'static, F: Future<Output = ()> + Send>(
     let tell = async move {
         while let Some(mut told) = telling.next().await {
             for notification in notifications(&mut told) {
-                let call = AssertUnwindSafe(async { handler(notification).await }.instrument(call_span(1)));
+                let call = AssertUnwindSafe(
+                    async { handler(notification).await }.instrument(call_span(1)),
+                );
                 if let Err(panic) = call.catch_unwind().await {
                     telling.feed().on_error.tell_panic(panic);
                 }
@@ -149,7 +151,10 @@ impl<K: Send + Sync + 'static> Subscription<K> {
 impl<K: Send + Sync + 'static> Stream for Subscription<K> {
     type Item = Notification<K>;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Notification<K>>> {
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Notification<K>>> {
         let this = &mut *self;
         loop {
             // A walk of a million objects that a filter rejects must not keep all others from

@@ -70,7 +70,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Source<K> {
         };
         match self {
             Self::Lists(source, choose) => {
-                let reflector = choose(ReflectorBuilder::new(Box::new(source), target)).on_error(on_error);
+                let reflector =
+                    choose(ReflectorBuilder::new(Box::new(source), target)).on_error(on_error);
                 Feeder::Reflector(Box::new(reflector.name(name).build()))
             }
             #[cfg(feature = "runtime")]

@@ -40,7 +40,9 @@ impl<K> Step<K> {
         K: 'a,
     {
         let Self { key, told, now, cause, is_in_initial_list, .. } = self;
-        let added = |new: Arc<K>| cares(&new).then_some(Notification::Added { new, is_in_initial_list, cause });
+        let added = |new: Arc<K>| {
+            cares(&new).then_some(Notification::Added { new, is_in_initial_list, cause })
+        };
         let Some(old) = told.filter(|old| cares(old)) else {
             return match now {
                 Now::Gone(_) => [None, None],
@@ -49,12 +51,17 @@ impl<K> Step<K> {
         };
         let deleted = |last| Some(Notification::Deleted { old: old.clone(), last, cause });
         let is_same = |object: &K| uid(object) == uid(&old);
-        let unseen = || DeletedFinalStateUnknown { key: (*key).into(), obj: Some(old.clone()) }.into();
+        let unseen =
+            || DeletedFinalStateUnknown { key: (*key).into(), obj: Some(old.clone()) }.into();
         match now {
-            Now::Gone(last) if last.object().is_some_and(|last| is_same(last)) => [deleted(last), None],
+            Now::Gone(last) if last.object().is_some_and(|last| is_same(last)) => {
+                [deleted(last), None]
+            }
             Now::Gone(_) => [deleted(unseen()), None],
             Now::Stored(new) if !is_same(&new) => [deleted(unseen()), added(new)],
-            Now::Stored(new) if cares(&new) => [Some(Notification::Updated { old, new, cause }), None],
+            Now::Stored(new) if cares(&new) => {
+                [Some(Notification::Updated { old, new, cause }), None]
+            }
             Now::Stored(_) => [deleted(old.clone().into()), None],
         }
     }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use deltafifo::{
-    Change, Closed, DeltaFifo, DeltaType, Event, InOrderFifo, IndexReader, Meta, Popped, StoreError, Turn,
+    Change, Closed, DeltaFifo, DeltaType, Event, InOrderFifo, IndexReader, Meta, Popped,
+    StoreError, Turn,
 };
 use futures_util::future::BoxFuture;
 use tokio::task::JoinError;
@@ -115,7 +116,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
                 // comes first again.
                 drop(turn);
                 let (worker, fifo, span) = (self.clone(), fifo.clone(), Span::current());
-                let take_all = move || fifo.try_pop().into_iter().for_each(|turn| worker.take_turn(turn));
+                let take_all =
+                    move || fifo.try_pop().into_iter().for_each(|turn| worker.take_turn(turn));
                 let all = spawn_blocking(move || span.in_scope(take_all));
                 match all.await.map_err(JoinError::try_into_panic) {
                     Ok(()) => {}
@@ -162,9 +164,17 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
         }
     }
 
-    fn tell(&self, in_hand: &InHand<'_, K>, key: &Arc<str>, change: &Change<'_, K>, is_in_initial_list: bool) {
+    fn tell(
+        &self,
+        in_hand: &InHand<'_, K>,
+        key: &Arc<str>,
+        change: &Change<'_, K>,
+        is_in_initial_list: bool,
+    ) {
         // The accessor is user code: its panic must not keep the rest of a list from being told.
-        if self.notify_unchanged || !self.on_error.caught(|| self.is_unchanged(change)).unwrap_or(false) {
+        if self.notify_unchanged
+            || !self.on_error.caught(|| self.is_unchanged(change)).unwrap_or(false)
+        {
             in_hand.tell(key, change, is_in_initial_list);
         }
     }

@@ -85,7 +85,9 @@ mod tests {
         for &place in &made {
             list.push(&mut slab, place, links);
         }
-        for (leaves, left) in [(2, vec![0, 1, 3, 4]), (0, vec![1, 3, 4]), (4, vec![1, 3]), (1, vec![3]), (3, vec![])] {
+        for (leaves, left) in
+            [(2, vec![0, 1, 3, 4]), (0, vec![1, 3, 4]), (4, vec![1, 3]), (1, vec![3]), (3, vec![])]
+        {
             list.unlink(&mut slab, leaves, links);
             assert_eq!(places(&list, &slab), left);
         }

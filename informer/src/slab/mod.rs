@@ -45,7 +45,8 @@ impl<T> Slab<T> {
         self.len += 1;
         if self.free != END {
             let number = self.free;
-            let Place::Free(next) = std::mem::replace(self.place(number), Place::Taken(value)) else {
+            let Place::Free(next) = std::mem::replace(self.place(number), Place::Taken(value))
+            else {
                 unreachable!("place {number} is taken")
             };
             self.free = next;

@@ -30,7 +30,8 @@ const UNIT: usize = 1 << 10;
 /// Bytes, unless said.
 const BUDGET: usize = 128 << 20;
 
-static PROCESS: LazyLock<Mutex<Arc<Budget>>> = LazyLock::new(|| Mutex::new(Arc::new(Budget::new(BUDGET))));
+static PROCESS: LazyLock<Mutex<Arc<Budget>>> =
+    LazyLock::new(|| Mutex::new(Arc::new(Budget::new(BUDGET))));
 
 /// Sets how many bytes large objects, of more than 1 MiB each, may take in this process before
 /// they are decoded: 128 MiB unless set. Objects that are being read already keep their share of
@@ -78,14 +79,17 @@ impl Budget {
 
     /// A share for so many bytes, or for all of the budget.
     pub(crate) async fn share(&self, bytes: usize) -> Share {
-        let mut permit = pin!(Arc::clone(&self.permits).acquire_many_owned(units(bytes).min(self.most)));
+        let mut permit =
+            pin!(Arc::clone(&self.permits).acquire_many_owned(units(bytes).min(self.most)));
         loop {
             // Relaxed, all of them: hints, and nothing is read by them.
             let given_back = self.given_back.load(Ordering::Relaxed);
             let is_stuck = self.in_vain.load(Ordering::Relaxed) == given_back + 1;
             let patience = if is_stuck { Duration::ZERO } else { PATIENCE };
             match timeout(patience, permit.as_mut()).await {
-                Ok(permit) => return Share { permit: permit.ok(), given_back: Arc::clone(&self.given_back) },
+                Ok(permit) => {
+                    return Share { permit: permit.ok(), given_back: Arc::clone(&self.given_back) };
+                }
                 Err(_) if given_back != self.given_back.load(Ordering::Relaxed) => {}
                 Err(_) => {
                     if !is_stuck {

@@ -45,7 +45,9 @@ pub(crate) fn parse(line: &Bytes, limit: usize) -> Result<Line, RequestError> {
         match name.as_ref() {
             "type" if kind.is_none() => kind = Some(members.value()?),
             "object" if object.is_none() => object = Some(members.value()?),
-            "type" | "object" => return Err(WireError::not_that("an event with two types or objects", line).into()),
+            "type" | "object" => {
+                return Err(WireError::not_that("an event with two types or objects", line).into());
+            }
             _ => {}
         }
     }
@@ -59,8 +61,12 @@ pub(crate) fn parse(line: &Bytes, limit: usize) -> Result<Line, RequestError> {
     }
     let Some(object) = object else { return Err(without("object", line)) };
     match kind {
-        Kind::Event(EventType::Bookmark) | Kind::Error if object.len() > limit => Err(WireError::TooLong.into()),
-        Kind::Event(kind) if object.len() > limit => Ok(Line::Event(kind, TooLarge::read(object, limit).into())),
+        Kind::Event(EventType::Bookmark) | Kind::Error if object.len() > limit => {
+            Err(WireError::TooLong.into())
+        }
+        Kind::Event(kind) if object.len() > limit => {
+            Ok(Line::Event(kind, TooLarge::read(object, limit).into()))
+        }
         Kind::Event(kind) => {
             if kind == EventType::Bookmark {
                 // Nobody decodes it.
@@ -88,7 +94,11 @@ fn without(member: &str, line: &[u8]) -> RequestError {
 
 /// The object of a bookmark.
 pub(crate) fn bookmark(version: &str, ends_initial_events: bool) -> String {
-    let annotations = if ends_initial_events { json!({ "k8s.io/initial-events-end": "true" }) } else { json!({}) };
+    let annotations = if ends_initial_events {
+        json!({ "k8s.io/initial-events-end": "true" })
+    } else {
+        json!({})
+    };
     json!({ "metadata": { "resourceVersion": version, "annotations": annotations } }).to_string()
 }
 
@@ -101,14 +111,22 @@ mod tests {
 
     #[test]
     fn an_event_has_a_type_and_a_raw_object() {
-        let line = Bytes::from_static(br#"{"type":"MODIFIED","object": {"metadata":{"name":"a"}} }"#);
-        let Line::Event(kind, object) = parse(&line, usize::MAX).unwrap() else { panic!("it is a known type") };
-        assert_eq!((kind, object), (EventType::Modified, Bytes::from(r#"{"metadata":{"name":"a"}}"#).into()));
+        let line =
+            Bytes::from_static(br#"{"type":"MODIFIED","object": {"metadata":{"name":"a"}} }"#);
+        let Line::Event(kind, object) = parse(&line, usize::MAX).unwrap() else {
+            panic!("it is a known type")
+        };
+        assert_eq!(
+            (kind, object),
+            (EventType::Modified, Bytes::from(r#"{"metadata":{"name":"a"}}"#).into())
+        );
     }
 
     #[test]
     fn an_error_event_is_the_status_it_carries() {
-        let line = Bytes::from_static(br#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}"#);
+        let line = Bytes::from_static(
+            br#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}"#,
+        );
         assert!(parse(&line, usize::MAX).unwrap_err().is_expired());
         let line = Bytes::from_static(br#"{"type":"ERROR","object":"what?"}"#);
         assert!(matches!(parse(&line, usize::MAX), Err(RequestError::Wire(_))));
@@ -138,7 +156,10 @@ mod tests {
             ("null", r#"{"type":null}"#),
         ] {
             let line = Bytes::from(line);
-            assert!(matches!(parse(&line, usize::MAX), Ok(Line::Unknown(unknown)) if unknown == kind), "{line:?}");
+            assert!(
+                matches!(parse(&line, usize::MAX), Ok(Line::Unknown(unknown)) if unknown == kind),
+                "{line:?}"
+            );
         }
     }
 

@@ -33,8 +33,13 @@ pub(crate) enum Whole {
 
 impl Large {
     /// One that begins with `begun`.
-    pub(super) fn new(begun: &[u8], limit: usize, new_outline: fn() -> Outline) -> Result<Self, WireError> {
-        let mut large = Self { bytes: Vec::new(), size: 0, limit, share: None, outline: None, new_outline };
+    pub(super) fn new(
+        begun: &[u8],
+        limit: usize,
+        new_outline: fn() -> Outline,
+    ) -> Result<Self, WireError> {
+        let mut large =
+            Self { bytes: Vec::new(), size: 0, limit, share: None, outline: None, new_outline };
         large.push(begun)?;
         Ok(large)
     }
@@ -51,7 +56,8 @@ impl Large {
             (self.outline, self.share) = (Some(outline), None);
         } else {
             if self.bytes.capacity() < self.size {
-                let capacity = self.bytes.capacity().saturating_mul(2).min(self.limit).max(self.size);
+                let capacity =
+                    self.bytes.capacity().saturating_mul(2).min(self.limit).max(self.size);
                 self.bytes.reserve_exact(capacity - self.bytes.len());
             }
             self.bytes.extend_from_slice(bytes);

@@ -30,7 +30,11 @@ impl Lines {
 
     /// Takes the next bytes, and appends the lines that are complete now, without their ends.
     /// Empty ones are none.
-    pub(crate) fn push(&mut self, mut chunk: &[u8], lines: &mut Vec<Whole>) -> Result<(), WireError> {
+    pub(crate) fn push(
+        &mut self,
+        mut chunk: &[u8],
+        lines: &mut Vec<Whole>,
+    ) -> Result<(), WireError> {
         if let Some(mut large) = self.large.take() {
             let end = memchr::memchr(b'\n', chunk);
             large.push(chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default())?;
@@ -110,7 +114,11 @@ mod tests {
             for chunk in body.as_bytes().chunks(size) {
                 lines.push(chunk, &mut found).unwrap();
             }
-            assert_eq!(read(found), ["one", "two and more", r#"{"three":"\n"}"#], "pieces of {size}");
+            assert_eq!(
+                read(found),
+                ["one", "two and more", r#"{"three":"\n"}"#],
+                "pieces of {size}"
+            );
             lines.finish().unwrap();
         }
     }
@@ -126,7 +134,10 @@ mod tests {
     #[test]
     fn line_whose_object_is_beyond_the_limit_is_skipped_and_the_next_is_read() {
         for limit in [1000, LARGE, 2 * LARGE] {
-            let object = format!(r#"{{"metadata":{{"name":"a"}},"data":"{}"}}"#, "x".repeat(limit + 2 * AROUND));
+            let object = format!(
+                r#"{{"metadata":{{"name":"a"}},"data":"{}"}}"#,
+                "x".repeat(limit + 2 * AROUND)
+            );
             let body = format!("{{\"type\":\"ADDED\",\"object\":{object}}}\nnext\n");
             for size in [512, 4096] {
                 let (mut lines, mut found) = (Lines::new(limit), Vec::new());
@@ -134,8 +145,14 @@ mod tests {
                     lines.push(chunk, &mut found).unwrap();
                 }
                 lines.finish().unwrap();
-                let [Whole::Skipped(outline), Whole::Read(next, _)] = &found[..] else { panic!("by {size}") };
-                assert_eq!((outline.name.as_deref(), outline.size), (Some("a"), object.len()), "by {size}");
+                let [Whole::Skipped(outline), Whole::Read(next, _)] = &found[..] else {
+                    panic!("by {size}")
+                };
+                assert_eq!(
+                    (outline.name.as_deref(), outline.size),
+                    (Some("a"), object.len()),
+                    "by {size}"
+                );
                 assert_eq!((outline.kind.as_deref(), next.as_ref()), (Some("ADDED"), &b"next"[..]));
             }
         }

@@ -83,9 +83,15 @@ impl ListSplitter {
     }
 
     /// Takes the next bytes, and appends the items that are complete now.
-    pub(crate) fn push(&mut self, mut chunk: &[u8], items: &mut Vec<Whole>) -> Result<(), WireError> {
+    pub(crate) fn push(
+        &mut self,
+        mut chunk: &[u8],
+        items: &mut Vec<Whole>,
+    ) -> Result<(), WireError> {
         if let Some(mut large) = self.large.take() {
-            let Some((rest_of_it, behind)) = self.scan.end(chunk).and_then(|end| chunk.split_at_checked(end)) else {
+            let Some((rest_of_it, behind)) =
+                self.scan.end(chunk).and_then(|end| chunk.split_at_checked(end))
+            else {
                 large.push(chunk)?;
                 self.large = Some(large);
                 return Ok(());
@@ -135,7 +141,8 @@ impl ListSplitter {
         let meta = meta.unwrap_or_default();
         let version = meta.resource_version.filter(|version| !version.is_empty());
         Ok(Some(PageMeta {
-            resource_version: version.ok_or_else(|| WireError::not_that("a list without its version", raw))?,
+            resource_version: version
+                .ok_or_else(|| WireError::not_that("a list without its version", raw))?,
             continue_token: meta.r#continue.filter(|token| !token.is_empty()),
             remaining: meta.remaining_item_count.and_then(|count| count.get().parse().ok()),
         }))
@@ -149,7 +156,10 @@ impl ListSplitter {
         let kind: &[u8] = self.kind.as_deref().unwrap_or_default();
         // A custom resource's list may be of any kind: `spec.names.listKind` says which.
         if !self.has_items && !kind.ends_with(b"List\"") {
-            return Err(WireError::not_that("no list, it has no items, and its kind does not end in List", kind));
+            return Err(WireError::not_that(
+                "no list, it has no items, and its kind does not end in List",
+                kind,
+            ));
         }
         let without = || WireError::not_that("a list without metadata", kind);
         self.meta()?.ok_or_else(without)
@@ -165,7 +175,9 @@ impl ListSplitter {
                     self.skip(1);
                     (self.at, self.has_items) = (At::Items, true);
                 }
-                Some(_) if !matches!(name.as_str(), "kind" | "metadata" | "items") => self.at = At::Ignored,
+                Some(_) if !matches!(name.as_str(), "kind" | "metadata" | "items") => {
+                    self.at = At::Ignored;
+                }
                 Some(_) => return self.scan_on(items),
             },
             At::Ignored => {
@@ -177,7 +189,13 @@ impl ListSplitter {
                 (self.scan, self.at) = (Scan::default(), At::MemberEnd);
             }
             At::Name | At::Value(_) | At::Item => return self.scan_on(items),
-            At::Start | At::Member | At::MemberEnd | At::Colon(_) | At::Items | At::ItemEnd | At::End => {
+            At::Start
+            | At::Member
+            | At::MemberEnd
+            | At::Colon(_)
+            | At::Items
+            | At::ItemEnd
+            | At::End => {
                 let Some(&byte) = self.bytes.first() else { return Ok(false) };
                 if byte.is_ascii_whitespace() {
                     self.skip(1);
@@ -252,7 +270,10 @@ impl ListSplitter {
                 }
                 At::MemberEnd
             }
-            _ => At::Colon(serde_json::from_slice(&value).map_err(|e| WireError::not_that(e.to_string(), &value))?),
+            _ => At::Colon(
+                serde_json::from_slice(&value)
+                    .map_err(|e| WireError::not_that(e.to_string(), &value))?,
+            ),
         };
         Ok(())
     }
@@ -272,7 +293,9 @@ mod tests {
     use crate::lister_watcher::PageMeta;
     use crate::wire::{LARGE, Whole, WireError};
 
-    fn split<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Result<(Vec<Bytes>, PageMeta), WireError> {
+    fn split<'a>(
+        chunks: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<(Vec<Bytes>, PageMeta), WireError> {
         let (items, meta) = split_within(usize::MAX, chunks)?;
         let read = |whole| match whole {
             Whole::Read(item, _) => item,
@@ -302,23 +325,35 @@ mod tests {
     fn items_come_as_they_were_written_wherever_the_body_is_cut() {
         for size in 1..LIST.len() {
             let (items, meta) = split(LIST.as_bytes().chunks(size)).unwrap();
-            assert_eq!(items, [r#"{"metadata":{"name":"a \"]}"}}"#, r#"{"b":[{}]}"#], "pieces of {size}");
+            assert_eq!(
+                items,
+                [r#"{"metadata":{"name":"a \"]}"}}"#, r#"{"b":[{}]}"#],
+                "pieces of {size}"
+            );
             let continue_token = Some("abc".to_owned());
-            assert_eq!(meta, PageMeta { resource_version: "7".to_owned(), continue_token, remaining: Some(3) });
+            assert_eq!(
+                meta,
+                PageMeta { resource_version: "7".to_owned(), continue_token, remaining: Some(3) }
+            );
         }
     }
 
     #[test]
     fn the_metadata_may_come_last() {
-        let list = r#"{"items":[{}],"metadata":{"resourceVersion":"9","continue":""},"kind":"PodList"}"#;
+        let list =
+            r#"{"items":[{}],"metadata":{"resourceVersion":"9","continue":""},"kind":"PodList"}"#;
         let (items, meta) = split([list.as_bytes()]).unwrap();
-        assert_eq!((items.len(), meta.resource_version.as_str(), meta.continue_token), (1, "9", None));
+        assert_eq!(
+            (items.len(), meta.resource_version.as_str(), meta.continue_token),
+            (1, "9", None)
+        );
     }
 
     #[test]
     fn a_list_without_items_is_empty() {
         for items in ["", r#","items":null"#, r#","items":[]"#] {
-            let list = format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"9"}}{items}}}"#);
+            let list =
+                format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"9"}}{items}}}"#);
             assert!(split([list.as_bytes()]).unwrap().0.is_empty(), "{list}");
         }
     }
@@ -326,7 +361,9 @@ mod tests {
     #[test]
     fn a_custom_resources_list_is_one_whatever_its_kind() {
         for items in ["null", "[]", "[{}]"] {
-            let list = format!(r#"{{"kind":"Flock","metadata":{{"resourceVersion":"9"}},"items":{items}}}"#);
+            let list = format!(
+                r#"{{"kind":"Flock","metadata":{{"resourceVersion":"9"}},"items":{items}}}"#
+            );
             assert!(split([list.as_bytes()]).is_ok(), "{list}");
         }
     }
@@ -343,18 +380,30 @@ mod tests {
     #[test]
     fn what_is_no_list_is_said_to_be_none() {
         let status = br#"{"kind":"Status","metadata":{},"code":500}"#;
-        let lists: [&[u8]; 4] =
-            [br#"{"items":[1]}"#, br#"{"items":[{} {}]}"#, br#"{"items":[,{}]}"#, br#"{"items":[]"kind":"#];
-        for body in [&b"<html>"[..], b"[]", br#"{"kind" 1}"#, status, br#"{"kind":"PodList"}"#].into_iter().chain(lists)
+        let lists: [&[u8]; 4] = [
+            br#"{"items":[1]}"#,
+            br#"{"items":[{} {}]}"#,
+            br#"{"items":[,{}]}"#,
+            br#"{"items":[]"kind":"#,
+        ];
+        for body in [&b"<html>"[..], b"[]", br#"{"kind" 1}"#, status, br#"{"kind":"PodList"}"#]
+            .into_iter()
+            .chain(lists)
         {
-            assert!(matches!(split([body]), Err(WireError::NotThat { .. })), "{}", String::from_utf8_lossy(body));
+            assert!(
+                matches!(split([body]), Err(WireError::NotThat { .. })),
+                "{}",
+                String::from_utf8_lossy(body)
+            );
         }
     }
 
     #[test]
     fn items_of_another_type_are_not_taken_for_none() {
         for items in ["{}", r#""x""#, "x y z", "7", "false", "nul"] {
-            let list = format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"9"}},"items":{items}}}"#);
+            let list = format!(
+                r#"{{"kind":"PodList","metadata":{{"resourceVersion":"9"}},"items":{items}}}"#
+            );
             for size in 1..list.len() {
                 let error = split(list.as_bytes().chunks(size)).unwrap_err();
                 assert!(matches!(error, WireError::NotThat { .. }), "{list}: {error}");
@@ -364,7 +413,8 @@ mod tests {
 
     #[test]
     fn a_list_has_metadata_once_however_it_is_cut() {
-        let list = r#"{"kind":"PodList","metadata":no,"metadata":{"resourceVersion":"9"},"items":[]}"#;
+        let list =
+            r#"{"kind":"PodList","metadata":no,"metadata":{"resourceVersion":"9"},"items":[]}"#;
         for size in 1..=list.len() {
             assert!(split(list.as_bytes().chunks(size)).is_err(), "pieces of {size}");
         }
@@ -375,15 +425,19 @@ mod tests {
         for metadata in ["null", "{}", r#"{"resourceVersion":null}"#, r#"{"resourceVersion":""}"#] {
             let list = format!(r#"{{"kind":"PodList","metadata":{metadata},"items":[]}}"#);
             let error = split([list.as_bytes()]).unwrap_err();
-            assert!(matches!(&error, WireError::NotThat { what, .. } if what.contains("version")), "{list}: {error}");
+            assert!(
+                matches!(&error, WireError::NotThat { what, .. } if what.contains("version")),
+                "{list}: {error}"
+            );
         }
     }
 
     #[test]
     fn an_estimate_that_is_none_fails_no_list() {
         for remaining in ["-1", "null", "1e30", "1e400", "\"7\""] {
-            let list =
-                format!(r#"{{"metadata":{{"resourceVersion":"9","remainingItemCount":{remaining}}},"items":[]}}"#);
+            let list = format!(
+                r#"{{"metadata":{{"resourceVersion":"9","remainingItemCount":{remaining}}},"items":[]}}"#
+            );
             assert_eq!(split([list.as_bytes()]).unwrap().1.remaining, None, "{remaining}");
         }
     }
@@ -396,14 +450,18 @@ mod tests {
         let (data, pad) = (escaped.repeat(data / 100), "x".repeat(data % 100));
         let big = format!("{begin}{data}{pad}{end}");
         assert_eq!(big.len(), bytes);
-        format!(r#"{{"items":[{{"a":1}}, {big} ,{{"b":2}}],"x":{big},"metadata":{{"resourceVersion":"9"}}}}"#)
+        format!(
+            r#"{{"items":[{{"a":1}}, {big} ,{{"b":2}}],"x":{big},"metadata":{{"resourceVersion":"9"}}}}"#
+        )
     }
 
     fn shown(items: &[Whole]) -> Vec<String> {
         let shown = |whole: &Whole| match whole {
             Whole::Read(item, _) if item.len() < 100 => String::from_utf8_lossy(item).into_owned(),
             Whole::Read(item, _) => format!("{} bytes", item.len()),
-            Whole::Skipped(outline) => format!("{:?} skipped of {} bytes", outline.name, outline.size),
+            Whole::Skipped(outline) => {
+                format!("{:?} skipped of {} bytes", outline.name, outline.size)
+            }
         };
         items.iter().map(shown).collect()
     }
@@ -411,11 +469,19 @@ mod tests {
     #[test]
     fn item_beyond_the_limit_is_skipped_by_its_own_length_however_the_body_is_cut() {
         for limit in [200, 1000, LARGE - 1, LARGE, LARGE + 1, 2 * LARGE] {
-            for (bytes, is_read) in [(limit - 1, true), (limit, true), (limit + 1, false), (2 * limit, false)] {
+            for (bytes, is_read) in
+                [(limit - 1, true), (limit, true), (limit + 1, false), (2 * limit, false)]
+            {
                 let list = list_with(bytes);
-                let expected =
-                    if is_read { format!("{bytes} bytes") } else { format!("Some(\"big\") skipped of {bytes} bytes") };
-                for size in [7, 4096, LARGE, list.len()].into_iter().filter(|size| limit < LARGE - 1 || *size > 7) {
+                let expected = if is_read {
+                    format!("{bytes} bytes")
+                } else {
+                    format!("Some(\"big\") skipped of {bytes} bytes")
+                };
+                for size in [7, 4096, LARGE, list.len()]
+                    .into_iter()
+                    .filter(|size| limit < LARGE - 1 || *size > 7)
+                {
                     let (items, _) = split_within(limit, list.as_bytes().chunks(size)).unwrap();
                     let expected = [r#"{"a":1}"#, &expected, r#"{"b":2}"#];
                     assert_eq!(shown(&items)[1..2], expected[1..2], "limit {limit}, by {size}");
@@ -430,7 +496,9 @@ mod tests {
         let list = |member: &str, bytes: usize| {
             let metadata = format!(r#"{{"resourceVersion":"9","x":"{}"}}"#, "y".repeat(bytes - 30));
             assert_eq!(metadata.len(), bytes);
-            format!(r#"{{"kind":"List","items":[],"{member}":{metadata},"z":{{"resourceVersion":"9"}}}}"#)
+            format!(
+                r#"{{"kind":"List","items":[],"{member}":{metadata},"z":{{"resourceVersion":"9"}}}}"#
+            )
         };
         for size in [1, 64, 300, 10_000] {
             let within = list("metadata", 300);
@@ -439,7 +507,10 @@ mod tests {
             let error = split_within(300, beyond.as_bytes().chunks(size)).err();
             assert_eq!(error, Some(WireError::TooLong), "by {size}");
             let ignored = list("x", 5000).replace("\"z\"", "\"metadata\"");
-            assert!(split_within(300, ignored.as_bytes().chunks(size)).is_ok(), "what does not count is not kept");
+            assert!(
+                split_within(300, ignored.as_bytes().chunks(size)).is_ok(),
+                "what does not count is not kept"
+            );
         }
     }
 

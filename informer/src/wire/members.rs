@@ -86,7 +86,8 @@ impl<'a> Members<'a> {
 
     fn take(&mut self) -> Result<&'a [u8], WireError> {
         let end = Scan::default().end(self.rest).ok_or_else(|| self.broken())?;
-        let (value, rest) = self.rest.split_at_checked(end).filter(|_| end > 0).ok_or_else(|| self.broken())?;
+        let (value, rest) =
+            self.rest.split_at_checked(end).filter(|_| end > 0).ok_or_else(|| self.broken())?;
         self.rest = rest.trim_ascii_start();
         Ok(value)
     }
@@ -101,7 +102,8 @@ pub(super) fn text(json: &[u8]) -> Result<Cow<'_, str>, WireError> {
     /// By itself, since a `Cow` is borrowed only where serde is asked for that.
     #[derive(serde::Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-    let Text(text) = serde_json::from_slice(json).map_err(|e| WireError::not_that(e.to_string(), json))?;
+    let Text(text) =
+        serde_json::from_slice(json).map_err(|e| WireError::not_that(e.to_string(), json))?;
     Ok(text)
 }
 
@@ -116,7 +118,10 @@ mod tests {
     fn all(object: &str) -> Result<Vec<(String, &str)>, WireError> {
         let (mut members, mut all) = (Members::of(object.as_bytes()), Vec::new());
         while let Some(name) = members.name()? {
-            all.push((name.into_owned(), std::str::from_utf8(members.value()?).expect("it was text")));
+            all.push((
+                name.into_owned(),
+                std::str::from_utf8(members.value()?).expect("it was text"),
+            ));
         }
         Ok(all)
     }
@@ -124,8 +129,13 @@ mod tests {
     #[test]
     fn members_come_as_they_are_written() {
         let object = r#" { "a\"b" : "x,\"}" ,"c":[1,{"d":2}],"e":{"f":"]"} , "g" :null,"h":1e3 } "#;
-        let expected =
-            [("a\"b", r#""x,\"}""#), ("c", r#"[1,{"d":2}]"#), ("e", r#"{"f":"]"}"#), ("g", "null"), ("h", "1e3")];
+        let expected = [
+            ("a\"b", r#""x,\"}""#),
+            ("c", r#"[1,{"d":2}]"#),
+            ("e", r#"{"f":"]"}"#),
+            ("g", "null"),
+            ("h", "1e3"),
+        ];
         assert_eq!(all(object).unwrap(), expected.map(|(name, value)| (name.to_owned(), value)));
         assert_eq!(all("{}").unwrap(), []);
         assert_eq!(all(" { } ").unwrap(), []);

@@ -36,7 +36,9 @@ pub enum WireError {
     /// [`max_object_size`](crate::reflector::ReflectorBuilder::max_object_size) allows: a list's
     /// own metadata, or a bookmark; or an item or event has no end. An object that is too large is
     /// skipped, and is no error of its list or watch.
-    #[error("a list's metadata or a bookmark is larger than max_object_size, or an object has no end: it is not read")]
+    #[error(
+        "a list's metadata or a bookmark is larger than max_object_size, or an object has no end: it is not read"
+    )]
     TooLong,
     /// The body ended before the JSON did.
     #[error("the body ended in the middle of {of}: the connection was cut")]

@@ -42,7 +42,11 @@ impl<'a> Head<'a> {
 
     /// `namespace/name`, or `name`.
     pub(crate) fn key(&self) -> Cow<'a, str> {
-        if self.namespace.is_empty() { self.name.clone() } else { format!("{}/{}", self.namespace, self.name).into() }
+        if self.namespace.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{}/{}", self.namespace, self.name).into()
+        }
     }
 }
 
@@ -54,7 +58,8 @@ pub(crate) fn ends_initial_events(object: &[u8]) -> Result<bool, WireError> {
         return Ok(false);
     }
     let Some(mut annotations) = metadata.into_members()? else { return Ok(false) };
-    Ok(goes_to(&mut annotations, ANNOTATION)? && optional_text(annotations.value()?)?.as_deref() == Some("true"))
+    Ok(goes_to(&mut annotations, ANNOTATION)?
+        && optional_text(annotations.value()?)?.as_deref() == Some("true"))
 }
 
 /// The members of a member that is an object.
@@ -96,7 +101,9 @@ mod tests {
 
     #[test]
     fn what_stands_behind_it_is_not_looked_at() {
-        let head = Head::of(br#"{"metadata":{"name":"a","namespace":"ns","resourceVersion":"1","uid":"#).unwrap();
+        let head =
+            Head::of(br#"{"metadata":{"name":"a","namespace":"ns","resourceVersion":"1","uid":"#)
+                .unwrap();
         assert_eq!(head.key(), "ns/a");
     }
 
@@ -112,9 +119,13 @@ mod tests {
             let head = Head::of(object.as_bytes()).unwrap();
             assert_eq!((head.key().as_ref(), head.version.as_ref()), ("", ""), "{object}");
         }
-        for broken in
-            [r#"{"metadata":{"name":x}}"#, r#"{"metadata":[}"#, "[]", "{", r#"{"metadata":{"name":"\ud800"}}"#]
-        {
+        for broken in [
+            r#"{"metadata":{"name":x}}"#,
+            r#"{"metadata":[}"#,
+            "[]",
+            "{",
+            r#"{"metadata":{"name":"\ud800"}}"#,
+        ] {
             assert!(Head::of(broken.as_bytes()).is_err(), "{broken}");
         }
     }
@@ -123,8 +134,14 @@ mod tests {
     fn the_bookmark_that_ends_the_initial_events_is_told_from_others() {
         let ends = br#"{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion":"5"}}"#;
         assert!(ends_initial_events(ends).unwrap());
-        for others in ["null", "{}", r#"{"k8s.io/initial-events-end":null}"#, r#"{"k8s.io/initial-events-end":"no"}"#] {
-            let others = format!(r#"{{"metadata":{{"resourceVersion":"5","annotations":{others}}}}}"#);
+        for others in [
+            "null",
+            "{}",
+            r#"{"k8s.io/initial-events-end":null}"#,
+            r#"{"k8s.io/initial-events-end":"no"}"#,
+        ] {
+            let others =
+                format!(r#"{{"metadata":{{"resourceVersion":"5","annotations":{others}}}}}"#);
             assert!(!ends_initial_events(others.as_bytes()).unwrap(), "{others}");
         }
         for odd in ["[]", "7", r#"{"k8s.io/initial-events-end":true}"#] {

@@ -140,7 +140,9 @@ impl Outline {
 
     fn keep(&mut self, bytes: &[u8]) {
         if let Some(string) = &mut self.string {
-            string.extend_from_slice(bytes.get(..LONGEST.saturating_sub(string.len())).unwrap_or(bytes));
+            string.extend_from_slice(
+                bytes.get(..LONGEST.saturating_sub(string.len())).unwrap_or(bytes),
+            );
         }
     }
 
@@ -193,7 +195,11 @@ mod tests {
                 assert_eq!(found.head(), expected, "{object} by {size}");
                 let line = format!(r#"{{"type":"ADDED","object": {object} }}"#);
                 let found = read(Outline::of_line(), &line, size);
-                assert_eq!((found.kind.as_deref(), found.size), (Some("ADDED"), object.len()), "{line}");
+                assert_eq!(
+                    (found.kind.as_deref(), found.size),
+                    (Some("ADDED"), object.len()),
+                    "{line}"
+                );
                 assert_eq!(found.head(), expected, "{line} by {size}");
             }
         }

@@ -12,8 +12,8 @@ use std::fmt;
 
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, IgnoredAny, IntoDeserializer, MapAccess,
-    SeqAccess, Visitor,
+    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, IgnoredAny,
+    IntoDeserializer, MapAccess, SeqAccess, Visitor,
 };
 
 /// Which members of an object are left out.
@@ -40,7 +40,9 @@ impl Prune {
             }
             [first, rest @ ..] => {
                 let stays = || Member::Pruned(Self::default());
-                if let Member::Pruned(member) = self.members.entry((*first).to_owned()).or_insert_with(stays) {
+                if let Member::Pruned(member) =
+                    self.members.entry((*first).to_owned()).or_insert_with(stays)
+                {
                     member.leave_out(rest);
                 }
             }
@@ -48,7 +50,11 @@ impl Prune {
     }
 
     /// Decodes an object without them, and with types if it does not say its own.
-    pub(crate) fn decode<K: DeserializeOwned>(&self, json: &[u8], types: Option<&Types>) -> serde_json::Result<K> {
+    pub(crate) fn decode<K: DeserializeOwned>(
+        &self,
+        json: &[u8],
+        types: Option<&Types>,
+    ) -> serde_json::Result<K> {
         if self.members.is_empty() && types.is_none() {
             return serde_json::from_slice(json);
         }
@@ -117,7 +123,11 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Pruned<'_, D> {
         self.inner.deserialize_option(visitor)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, D::Error> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
         let visitor = self.of(visitor);
         self.inner.deserialize_newtype_struct(name, visitor)
     }
@@ -153,7 +163,8 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Pruned<'_, V> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
-        let (missing, value) = (self.types.map(|types| Missing::of(types, self.prune)), Next::Plain);
+        let (missing, value) =
+            (self.types.map(|types| Missing::of(types, self.prune)), Next::Plain);
         let members = Members { inner: map, prune: self.prune, missing, value };
         self.inner.visit_map(members)
     }
@@ -246,7 +257,10 @@ impl<'p> Missing<'p> {
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
     type Error = A::Error;
 
-    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
+    fn next_key_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, A::Error> {
         while let Some(name) = self.inner.next_key_seed(Name)? {
             if let Some(missing) = &mut self.missing {
                 missing.saw(&name);
@@ -265,7 +279,9 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
             }
             .map(Some);
         }
-        let Some((name, value)) = self.missing.as_mut().and_then(Missing::take) else { return Ok(None) };
+        let Some((name, value)) = self.missing.as_mut().and_then(Missing::take) else {
+            return Ok(None);
+        };
         self.value = Next::Text(value);
         seed.deserialize(BorrowedStrDeserializer::new(name)).map(Some)
     }
@@ -273,7 +289,9 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
         match std::mem::replace(&mut self.value, Next::Plain) {
             Next::Plain => self.inner.next_value_seed(seed),
-            Next::Pruned(prune) => self.inner.next_value_seed(Pruned { inner: seed, prune, types: None }),
+            Next::Pruned(prune) => {
+                self.inner.next_value_seed(Pruned { inner: seed, prune, types: None })
+            }
             Next::Text(text) => seed.deserialize(text.into_deserializer()),
         }
     }
@@ -344,17 +362,32 @@ mod tests {
 
     #[test]
     fn typed_and_untyped_objects_come_without_what_is_left_out() {
-        let paths: [&[&str]; 3] =
-            [&["metadata", "managedFields"], &["metadata", "annotations", "big.example.com/x"], &["status"]];
+        let paths: [&[&str]; 3] = [
+            &["metadata", "managedFields"],
+            &["metadata", "annotations", "big.example.com/x"],
+            &["status"],
+        ];
         let prune = without(&paths);
         let json = pod().to_string();
         let pod: Pod = prune.decode(json.as_bytes(), None).unwrap();
         assert_eq!((pod.metadata.name.as_deref(), pod.metadata.managed_fields), (Some("a"), None));
-        assert_eq!(pod.metadata.annotations.unwrap().into_iter().collect::<Vec<_>>(), [("b".into(), "c".into())]);
-        assert_eq!((pod.spec.unwrap().containers[0].name.as_str(), pod.status), ("managedFields", None));
+        assert_eq!(
+            pod.metadata.annotations.unwrap().into_iter().collect::<Vec<_>>(),
+            [("b".into(), "c".into())]
+        );
+        assert_eq!(
+            (pod.spec.unwrap().containers[0].name.as_str(), pod.status),
+            ("managedFields", None)
+        );
         let object: DynamicObject = prune.decode(json.as_bytes(), None).unwrap();
-        assert_eq!((object.metadata.managed_fields, object.types.unwrap().kind), (None, "Pod".to_owned()));
-        assert_eq!((&object.data["spec"]["nodeName"], object.data.get("status")), (&json!("n"), None));
+        assert_eq!(
+            (object.metadata.managed_fields, object.types.unwrap().kind),
+            (None, "Pod".to_owned())
+        );
+        assert_eq!(
+            (&object.data["spec"]["nodeName"], object.data.get("status")),
+            (&json!("n"), None)
+        );
     }
 
     #[test]
@@ -376,7 +409,11 @@ mod tests {
                 );
                 let object: DynamicObject = prune.decode(json.as_bytes(), Some(&types)).unwrap();
                 let found = object.types.unwrap();
-                assert_eq!((found.api_version.as_str(), found.kind.as_str()), (api_version, kind), "{json}");
+                assert_eq!(
+                    (found.api_version.as_str(), found.kind.as_str()),
+                    (api_version, kind),
+                    "{json}"
+                );
             }
             let pod: Pod = prune.decode(br#"{"metadata":{"name":"a"}}"#, Some(&types)).unwrap();
             assert_eq!(pod.metadata.name.as_deref(), Some("a"));
@@ -398,17 +435,32 @@ mod tests {
     #[test]
     fn what_is_no_object_is_the_error_that_it_was() {
         let prune = without(&[&["metadata", "managedFields"]]);
-        for json in ["", "null", "1", "[]", "{", r#"{"metadata":1}"#, r#"{"metadata":{"managedFields":}}"#, "{} {}"] {
-            let error = |decoded: serde_json::Result<Pod>| decoded.map(|_| ()).unwrap_err().to_string();
-            let (found, plain) =
-                (error(prune.decode(json.as_bytes(), None)), error(serde_json::from_slice(json.as_bytes())));
+        for json in [
+            "",
+            "null",
+            "1",
+            "[]",
+            "{",
+            r#"{"metadata":1}"#,
+            r#"{"metadata":{"managedFields":}}"#,
+            "{} {}",
+        ] {
+            let error =
+                |decoded: serde_json::Result<Pod>| decoded.map(|_| ()).unwrap_err().to_string();
+            let (found, plain) = (
+                error(prune.decode(json.as_bytes(), None)),
+                error(serde_json::from_slice(json.as_bytes())),
+            );
             assert_eq!(found, plain, "{json}");
         }
     }
 
     fn object() -> impl Strategy<Value = Value> {
-        let leaf =
-            prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), any::<i32>().prop_map(Value::from)];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from)
+        ];
         let name = || prop::sample::select(vec!["a", "b", "c", "\"\\"]).prop_map(str::to_owned);
         let value = leaf.prop_recursive(4, 32, 4, move |value| {
             prop_oneof![
@@ -418,7 +470,8 @@ mod tests {
             ]
         });
         let name = || prop::sample::select(vec!["a", "b", "c", "\"\\"]).prop_map(str::to_owned);
-        prop::collection::btree_map(name(), value, 0..4).prop_map(|all| Value::Object(all.into_iter().collect()))
+        prop::collection::btree_map(name(), value, 0..4)
+            .prop_map(|all| Value::Object(all.into_iter().collect()))
     }
 
     /// The same by taking it out of what was decoded.

@@ -38,7 +38,9 @@ impl Scan {
                     next += memchr::memchr2(b'"', b'\\', bytes.get(next..)?)?;
                     At::String
                 }
-                (At::Bare, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t') => return Some(next - 1),
+                (At::Bare, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t') => {
+                    return Some(next - 1);
+                }
                 // No value begins so.
                 (At::Start, b',' | b':' | b'}' | b']') => return Some(0),
                 (At::Escaped, _) | (At::Start | At::Inside, b'"') => At::String,

@@ -16,7 +16,9 @@ use super::{Key, WorkQueue};
 #[non_exhaustive]
 pub enum BuildError {
     /// The queue has a task of its own, which keeps time.
-    #[error("a work queue needs a tokio runtime for the task that keeps its time: build it within one")]
+    #[error(
+        "a work queue needs a tokio runtime for the task that keeps its time: build it within one"
+    )]
     NoRuntime,
 }
 

@@ -71,7 +71,15 @@ pub(super) struct Ended {
 impl<K> Entry<K> {
     /// Idle, waiting for nothing: to be added to at once.
     pub(super) fn new(key: K, hash: u64) -> Self {
-        Self { key, hash, state: State::Idle, priority: 0, since: None, waits: None, limited: false }
+        Self {
+            key,
+            hash,
+            state: State::Idle,
+            priority: 0,
+            since: None,
+            waits: None,
+            limited: false,
+        }
     }
 
     fn is_asked_for(&self) -> bool {
@@ -124,7 +132,13 @@ impl<K> Entry<K> {
     }
 
     /// Its time has come, unless it waits for another one by now.
-    pub(super) fn due(&mut self, place: Place, delay: Delay, since: Option<Instant>, schedule: &Schedule) -> Added {
+    pub(super) fn due(
+        &mut self,
+        place: Place,
+        delay: Delay,
+        since: Option<Instant>,
+        schedule: &Schedule,
+    ) -> Added {
         if self.waits != Some(delay) {
             return Added::Quietly;
         }
@@ -168,7 +182,12 @@ impl<K> Entry<K> {
         let mut line = schedule.line.lock();
         line.processed();
         let queued = self.state == State::Again;
-        self.state = if queued { State::Queued(line.push(place, self.priority)) } else { State::Idle };
-        Ended { queued, idle: !self.is_asked_for(), drained: line.phase() == Phase::Draining && !line.is_draining() }
+        self.state =
+            if queued { State::Queued(line.push(place, self.priority)) } else { State::Idle };
+        Ended {
+            queued,
+            idle: !self.is_asked_for(),
+            drained: line.phase() == Phase::Draining && !line.is_draining(),
+        }
     }
 }

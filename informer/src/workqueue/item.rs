@@ -64,7 +64,10 @@ impl<K: Key> Item<K> {
 
 impl<K: Key + fmt::Debug> fmt::Debug for Item<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Item").field("key", &self.key).field("priority", &self.priority).finish_non_exhaustive()
+        f.debug_struct("Item")
+            .field("key", &self.key)
+            .field("priority", &self.priority)
+            .finish_non_exhaustive()
     }
 }
 

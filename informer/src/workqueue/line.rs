@@ -78,7 +78,8 @@ impl Line {
 
     /// Appends a key; the number under which it can be [raised](Self::raise).
     pub(super) fn push(&mut self, place: Place, priority: i32) -> u32 {
-        let node = self.nodes.insert(Node { place, priority, level: Links::NONE, age: Links::NONE });
+        let node =
+            self.nodes.insert(Node { place, priority, level: Links::NONE, age: Links::NONE });
         self.by_age.push(&mut self.nodes, node, Node::age);
         self.levels.entry(priority).or_default().push(&mut self.nodes, node, Node::level);
         node
@@ -116,7 +117,10 @@ impl Line {
 
     fn leave_level(&mut self, node: u32) {
         let priority = self.nodes[node].priority;
-        let level = self.levels.get_mut(&priority).unwrap_or_else(|| unreachable!("the level of a queued key"));
+        let level = self
+            .levels
+            .get_mut(&priority)
+            .unwrap_or_else(|| unreachable!("the level of a queued key"));
         level.unlink(&mut self.nodes, node, Node::level);
         if level.first().is_none() {
             self.levels.remove(&priority);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use metrics::{
-    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram,
+    gauge, histogram,
 };
 
 const DEPTH: &str = "workqueue_depth";
@@ -26,11 +27,29 @@ pub(super) struct Metrics {
 
 impl Metrics {
     pub(super) fn new(name: String) -> Self {
-        describe_gauge!(DEPTH, "Keys that are to be processed, those that are added again during it included");
-        describe_counter!(ADDS, "Keys that became dirty: what is added and dirty already does not count");
-        describe_histogram!(QUEUE_DURATION, Unit::Seconds, "From when a key is dirty until it is taken");
-        describe_histogram!(WORK_DURATION, Unit::Seconds, "From when a key is taken until it is done");
-        describe_gauge!(UNFINISHED, Unit::Seconds, "How long the keys now in work have been so, summed up");
+        describe_gauge!(
+            DEPTH,
+            "Keys that are to be processed, those that are added again during it included"
+        );
+        describe_counter!(
+            ADDS,
+            "Keys that became dirty: what is added and dirty already does not count"
+        );
+        describe_histogram!(
+            QUEUE_DURATION,
+            Unit::Seconds,
+            "From when a key is dirty until it is taken"
+        );
+        describe_histogram!(
+            WORK_DURATION,
+            Unit::Seconds,
+            "From when a key is taken until it is done"
+        );
+        describe_gauge!(
+            UNFINISHED,
+            Unit::Seconds,
+            "How long the keys now in work have been so, summed up"
+        );
         describe_gauge!(LONGEST, Unit::Seconds, "How long the key now longest in work has been so");
         describe_counter!(
             RETRIES,

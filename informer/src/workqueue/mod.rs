@@ -119,9 +119,9 @@ use std::hash::Hash;
 pub use builder::{BuildError, Builder};
 pub use item::Item;
 pub use limiter::{
-    BucketRateLimiter, ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter, JitteredRateLimiter,
-    MaxOfRateLimiter, RateLimiter, WithMaxWaitRateLimiter, default_controller_rate_limiter,
-    default_item_based_rate_limiter,
+    BucketRateLimiter, ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter,
+    JitteredRateLimiter, MaxOfRateLimiter, RateLimiter, WithMaxWaitRateLimiter,
+    default_controller_rate_limiter, default_item_based_rate_limiter,
 };
 pub use options::AddOptions;
 pub use queue::WorkQueue;

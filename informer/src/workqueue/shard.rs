@@ -28,7 +28,12 @@ pub(super) struct Shard<K> {
 
 impl<K> Default for Shard<K> {
     fn default() -> Self {
-        Self { table: HashTable::new(), entries: Slab::default(), started: BTreeMap::new(), closed: false }
+        Self {
+            table: HashTable::new(),
+            entries: Slab::default(),
+            started: BTreeMap::new(),
+            closed: false,
+        }
     }
 }
 
@@ -52,7 +57,13 @@ impl<K> Shard<K> {
     }
 
     /// As [`Entry::due`], of an entry that may be gone since.
-    pub(super) fn due(&mut self, place: Place, delay: Delay, since: Option<Instant>, schedule: &Schedule) -> Added {
+    pub(super) fn due(
+        &mut self,
+        place: Place,
+        delay: Delay,
+        since: Option<Instant>,
+        schedule: &Schedule,
+    ) -> Added {
         match self.entries.get_mut(place.slot) {
             Some(entry) if !self.closed => entry.due(place, delay, since, schedule),
             _ => Added::Quietly,
@@ -73,7 +84,11 @@ impl<K> Shard<K> {
 
     /// Ends a processing: also when it began, and the key if its entry is gone with it, to be
     /// dropped outside.
-    pub(super) fn end(&mut self, place: Place, schedule: &Schedule) -> (Ended, Option<Instant>, Option<K>) {
+    pub(super) fn end(
+        &mut self,
+        place: Place,
+        schedule: &Schedule,
+    ) -> (Ended, Option<Instant>, Option<K>) {
         let ended = self.entries[place.slot].end(place, schedule);
         let key = ended.idle.then(|| self.remove(place.slot));
         (ended, self.started.remove(&place.slot), key)

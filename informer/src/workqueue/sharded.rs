@@ -20,7 +20,10 @@ pub(super) struct Sharded<T> {
 
 impl<T: Default> Sharded<T> {
     pub(super) fn new() -> Self {
-        Self { shards: (0..SHARDS).map(|_| Padded(Mutex::new(T::default()))).collect(), hasher: RandomState::default() }
+        Self {
+            shards: (0..SHARDS).map(|_| Padded(Mutex::new(T::default()))).collect(),
+            hasher: RandomState::default(),
+        }
     }
 
     pub(super) fn hash(&self, key: &impl Hash) -> u64 {

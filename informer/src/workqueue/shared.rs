@@ -49,7 +49,10 @@ impl<K: Key> Shared<K> {
     pub(super) fn new(limiter: Box<dyn RateLimiter<K>>, metrics: Option<Metrics>) -> Self {
         Self {
             shards: Sharded::new(),
-            schedule: Schedule { line: Mutex::new(Line::new()), delays: Mutex::new(Delays::default()) },
+            schedule: Schedule {
+                line: Mutex::new(Line::new()),
+                delays: Mutex::new(Delays::default()),
+            },
             ready: Notify::new(),
             keeper: Notify::new(),
             drained: Notify::new(),
@@ -90,7 +93,8 @@ impl<K: Key> Shared<K> {
             entry.raise(place, priority, &self.schedule);
             Added::Quietly
         } else {
-            let at = delay.filter(|delay| !delay.is_zero()).map(|delay| Instant::now() + delay.min(FAR));
+            let at =
+                delay.filter(|delay| !delay.is_zero()).map(|delay| Instant::now() + delay.min(FAR));
             entry.add(place, priority, at, since, &self.schedule)
         };
         if fails {

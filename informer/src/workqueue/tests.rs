@@ -74,7 +74,9 @@ fn a_keeper_that_comes_late_ends_no_other_waiting() {
     // Waits, and has its time taken out.
     let wait = |shard: &mut Shard<&str>| {
         assert_eq!(shard.insert(0, "key"), PLACE.slot);
-        assert!(shard.entry(PLACE.slot).add(PLACE, 0, Some(now), None, &schedule) == Added::WaitsFirst);
+        assert!(
+            shard.entry(PLACE.slot).add(PLACE, 0, Some(now), None, &schedule) == Added::WaitsFirst
+        );
         schedule.delays.lock().due(now, 1)[0].0
     };
     // Is taken and done, and so gone.

@@ -34,7 +34,10 @@ impl Fragile {
     pub fn new(name: &str, version: u32, data: &str) -> Arc<Self> {
         let (name, resource_version) = (Some(name.to_owned()), Some(version.to_string()));
         let data = BTreeMap::from([("data".to_owned(), data.to_owned())]);
-        Arc::new(Self { metadata: ObjectMeta { name, resource_version, ..ObjectMeta::default() }, data })
+        Arc::new(Self {
+            metadata: ObjectMeta { name, resource_version, ..ObjectMeta::default() },
+            data,
+        })
     }
 
     pub fn data(&self) -> &str {

@@ -27,7 +27,8 @@ fn run(
     let fifo = queue();
     let reflector = Reflector::builder(script, fifo.clone()).watch_list(false).build();
     let ((tell, told), (errors, failed)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
-    let calls = Arc::new(parking_lot::Mutex::new(std::collections::HashMap::<String, usize>::new()));
+    let calls =
+        Arc::new(parking_lot::Mutex::new(std::collections::HashMap::<String, usize>::new()));
     let store = fifo.store();
     let handler = move |key: String, event: ObjectEvent<ConfigMap>| {
         let attempt = {
@@ -46,7 +47,9 @@ fn run(
                     assert!(version(&stored) >= version(&new), "applied before it is told");
                     format!("Added {} {is_in_initial_list}", shown(&new))
                 }
-                ObjectEvent::Updated { old, new, .. } => format!("Updated {}>{}", shown(&old), shown(&new)),
+                ObjectEvent::Updated { old, new, .. } => {
+                    format!("Updated {}>{}", shown(&old), shown(&new))
+                }
                 ObjectEvent::Deleted { .. } => format!("Deleted {key}"),
             };
             let _ = tell.send(text);
@@ -63,7 +66,8 @@ fn run(
 async fn next(told: &mut Told, count: usize) -> Vec<String> {
     let mut all = Vec::new();
     while all.len() < count {
-        let told = timeout(Duration::from_secs(600), told.recv()).await.expect("there is more to be told");
+        let told =
+            timeout(Duration::from_secs(600), told.recv()).await.expect("there is more to be told");
         all.push(told.expect("the controller runs"));
     }
     all
@@ -79,7 +83,9 @@ async fn items_are_applied_and_then_told() {
         TOLD.notified().await;
         event
     });
-    let script = Scripted::new().list(list(4, [map("a", 3)])).watch_stream(events.chain(stream::pending()).boxed());
+    let script = Scripted::new()
+        .list(list(4, [map("a", 3)]))
+        .watch_stream(events.chain(stream::pending()).boxed());
     let (mut told, _failed, _run, _fifo) = run(script, |_, _| {
         TOLD.notify_one();
         Ok(())
@@ -90,7 +96,9 @@ async fn items_are_applied_and_then_told() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_fails_is_called_again_and_at_last_the_event_is_reported() {
     let script = Scripted::new().list(list(4, [map("never", 2), map("later", 3)])).watch_on([]);
-    let answer = |key: &str, attempt| if key == "never" || attempt < 3 { Err("not yet".into()) } else { Ok(()) };
+    let answer = |key: &str, attempt| {
+        if key == "never" || attempt < 3 { Err("not yet".into()) } else { Ok(()) }
+    };
     let (mut told, mut failed, _run, _fifo) = run(script, answer);
     let calls = next(&mut told, 6).await;
     assert_eq!(calls.iter().filter(|call| call.starts_with("Added never@2")).count(), 3);
@@ -102,7 +110,9 @@ async fn a_handler_that_fails_is_called_again_and_at_last_the_event_is_reported(
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_panics_is_reported_and_the_key_goes_on() {
-    let script = Scripted::new().list(list(4, [map("a", 3)])).watch_on([event(EventType::Modified, map("a", 5))]);
+    let script = Scripted::new()
+        .list(list(4, [map("a", 3)]))
+        .watch_on([event(EventType::Modified, map("a", 5))]);
     let answer = |_: &str, attempt| if attempt == 1 { panic!("as told") } else { Ok(()) };
     let (mut told, mut failed, _run, _fifo) = run(script, answer);
     assert!(next(&mut failed, 1).await[0].contains("panicked for key \"a\""));
@@ -111,7 +121,8 @@ async fn a_handler_that_panics_is_reported_and_the_key_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn closed_it_handles_what_is_queued_and_ends() {
-    let script = Scripted::new().list(list(4, [map("a", 1), map("b", 2), map("c", 3)])).watch_on([]);
+    let script =
+        Scripted::new().list(list(4, [map("a", 1), map("b", 2), map("c", 3)])).watch_on([]);
     let (mut told, _failed, run, fifo) = run(script, |_, _| Ok(()));
     next(&mut told, 1).await;
     fifo.close();
@@ -135,7 +146,9 @@ async fn an_event_whose_handler_was_dropped_is_told_again_by_the_next_run_before
         async move {
             let text = match event {
                 ObjectEvent::Added { new, .. } => format!("Added {}", shown(&new)),
-                ObjectEvent::Updated { old, new, .. } => format!("Updated {}>{}", shown(&old), shown(&new)),
+                ObjectEvent::Updated { old, new, .. } => {
+                    format!("Updated {}>{}", shown(&old), shown(&new))
+                }
                 ObjectEvent::Deleted { .. } => format!("Deleted {key}"),
             };
             let is_added = text.starts_with("Added");
@@ -149,7 +162,9 @@ async fn an_event_whose_handler_was_dropped_is_told_again_by_the_next_run_before
             }
         }
     };
-    let controller = Controller::new(reflector, fifo.clone(), handler).workers(2).retries(9, Duration::from_secs(3600));
+    let controller = Controller::new(reflector, fifo.clone(), handler)
+        .workers(2)
+        .retries(9, Duration::from_secs(3600));
     let controller = Arc::new(controller);
     let run = tokio::spawn(Arc::clone(&controller).run());
     let mut before = next(&mut told, 4).await;
@@ -180,12 +195,15 @@ async fn objects_that_panic_when_they_are_dropped_are_reported_and_nothing_goes_
     fifo.add(Fragile::new("d", 1, CALM)).unwrap();
     fifo.delete(Fragile::new("d", 2, "breaks")).unwrap();
     fifo.add(Fragile::new("e", 1, CALM)).unwrap();
-    let ((tell, mut told), (errors, mut failed)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+    let ((tell, mut told), (errors, mut failed)) =
+        (mpsc::unbounded_channel(), mpsc::unbounded_channel());
     let shown = |fragile: &Fragile| fragile.metadata.resource_version.clone().unwrap_or_default();
     let handler = move |key: String, event: ObjectEvent<Fragile>| {
         let text = match &event {
             ObjectEvent::Added { new, .. } => format!("{key}: added {}", shown(new)),
-            ObjectEvent::Updated { old, new, .. } => format!("{key}: updated {}>{}", shown(old), shown(new)),
+            ObjectEvent::Updated { old, new, .. } => {
+                format!("{key}: updated {}>{}", shown(old), shown(new))
+            }
             ObjectEvent::Deleted { .. } => format!("{key}: deleted"),
         };
         let _ = tell.send(text);
@@ -193,9 +211,11 @@ async fn objects_that_panic_when_they_are_dropped_are_reported_and_nothing_goes_
     };
     let reflector = Reflector::builder(Scripted::new(), fifo.clone()).build();
     let controller = Controller::new(reflector, fifo.clone(), handler);
-    let controller = Arc::new(controller.on_error(move |error| drop(errors.send(error.to_string()))));
+    let controller =
+        Arc::new(controller.on_error(move |error| drop(errors.send(error.to_string()))));
     let run = tokio::spawn(controller.run());
-    let (a, c, d) = (["a: deleted", "a: added 3"], ["c: added 1", "c: deleted"], ["d: added 1", "d: deleted"]);
+    let (a, c, d) =
+        (["a: deleted", "a: added 3"], ["c: added 1", "c: deleted"], ["d: added 1", "d: deleted"]);
     let all = [&a[..], &["b: updated 1>2"], &c, &d, &["e: added 1"]].concat();
     assert_eq!(next(&mut told, all.len()).await, all);
     for (error, key) in next(&mut failed, 4).await.iter().zip(["a", "b", "c", "d"]) {
@@ -223,19 +243,26 @@ impl Meta<ConfigMap> for Unlucky {
 
 #[tokio::test(start_paused = true)]
 async fn an_accessor_that_panics_is_reported_and_the_worker_goes_on() {
-    let keys = KeyFunc::custom(Unlucky, |map: &ConfigMap| Ok(map.metadata.name.clone().unwrap_or_default()));
+    let keys = KeyFunc::custom(Unlucky, |map: &ConfigMap| {
+        Ok(map.metadata.name.clone().unwrap_or_default())
+    });
     let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build());
     let script = Scripted::new().list(list(4, [map("a", 3), map("b", 4)])).watch_on([]);
     let reflector = Reflector::builder(script, fifo.clone()).watch_list(false).build();
-    let ((tell, mut told), (errors, mut failed)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+    let ((tell, mut told), (errors, mut failed)) =
+        (mpsc::unbounded_channel(), mpsc::unbounded_channel());
     let handler = move |key: String, _| {
         let _ = tell.send(key);
         std::future::ready(Ok(()))
     };
     let controller = Controller::new(reflector, fifo, handler);
-    let controller = Arc::new(controller.on_error(move |error| drop(errors.send(error.to_string()))));
+    let controller =
+        Arc::new(controller.on_error(move |error| drop(errors.send(error.to_string()))));
     let _run = tokio::spawn(controller.run());
     assert_eq!(next(&mut told, 1).await, ["b"]);
     let failed = next(&mut failed, 1).await;
-    assert!(failed[0].contains(r#"panicked for key "a""#) && failed[0].contains("an odd one"), "{failed:?}");
+    assert!(
+        failed[0].contains(r#"panicked for key "a""#) && failed[0].contains("an odd one"),
+        "{failed:?}"
+    );
 }

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo_informer::lister_watcher::{
-    Asked, EventType, ListRequest, ListerWatcher, Merged, RawEvent, RequestError, Scripted, WatchStream,
+    Asked, EventType, ListRequest, ListerWatcher, Merged, RawEvent, RequestError, Scripted,
+    WatchStream,
 };
 use deltafifo_informer::reflector::Reflector;
 use futures_util::stream::{self, StreamExt};
 use tokio::time::{Instant, sleep};
 
-use super::rig::{Rig, bookmark, cut, event, expired, items, list, map, page, queue, shown_asked, status};
+use super::rig::{
+    Rig, bookmark, cut, event, expired, items, list, map, page, queue, shown_asked, status,
+};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -49,8 +52,9 @@ fn initial(asked: &[Asked]) -> Vec<bool> {
 
 #[tokio::test(start_paused = true)]
 async fn streamed_list_whose_end_never_comes_is_replaced_by_a_list_after_ten_minutes() {
-    let script =
-        Scripted::new().watch_stream(added(Duration::from_secs(5), u32::MAX).boxed()).list(list(900, [map("a", 900)]));
+    let script = Scripted::new()
+        .watch_stream(added(Duration::from_secs(5), u32::MAX).boxed())
+        .list(list(900, [map("a", 900)]));
     let (began, mut rig) = (Instant::now(), rig(script));
     let error = rig.error().await;
     assert_eq!(began.elapsed().as_secs(), 600);
@@ -65,7 +69,8 @@ async fn streamed_list_whose_end_never_comes_is_replaced_by_a_list_after_ten_min
 async fn streamed_list_whose_events_come_without_a_pause_ends_too() {
     let flood = stream::repeat_with(|| event(EventType::Added, map("a", 1))).boxed();
     let script = Scripted::new().watch_stream(flood).list(list(7, [map("a", 1)]));
-    let mut rig = Rig::start(script, |builder| builder.watch_list_timeout(Duration::from_millis(50)));
+    let mut rig =
+        Rig::start(script, |builder| builder.watch_list_timeout(Duration::from_millis(50)));
     assert!(rig.error().await.contains("did not end"));
     assert_eq!(rig.asked(3).await.len(), 3);
 }
@@ -92,7 +97,9 @@ async fn watch_of_a_slow_streamed_list_does_not_last_longer_than_others() {
 async fn streamed_list_that_the_server_ends_after_minutes_is_replaced_by_a_list_at_once() {
     for last in [None, Some(RequestError::Broken("reset by peer".into()))] {
         let events = added(Duration::from_secs(5), 7 * 12);
-        let script = Scripted::new().watch_stream(then(events, last.map(Err))).list(list(900, [map("a", 900)]));
+        let script = Scripted::new()
+            .watch_stream(then(events, last.map(Err)))
+            .list(list(900, [map("a", 900)]));
         let (began, rig) = (Instant::now(), rig(script));
         assert_eq!(initial(&rig.asked(3).await), [true, false]);
         assert_eq!(began.elapsed().as_secs(), 420);
@@ -101,7 +108,10 @@ async fn streamed_list_that_the_server_ends_after_minutes_is_replaced_by_a_list_
 
 #[tokio::test(start_paused = true)]
 async fn streamed_lists_that_break_off_and_stall_end_within_the_time_for_one() {
-    let stalls = || added(Duration::from_secs(70), 1).chain(stream::iter([Err(RequestError::Broken("reset".into()))]));
+    let stalls = || {
+        added(Duration::from_secs(70), 1)
+            .chain(stream::iter([Err(RequestError::Broken("reset".into()))]))
+    };
     let script = Scripted::new()
         .watch_stream(stalls().boxed())
         .watch_stream(added(Duration::from_secs(5), u32::MAX).boxed())
@@ -139,15 +149,21 @@ async fn streamed_list_that_is_refused_is_asked_for_at_the_next_relist() {
             .list(list(7, []))
             .watch([bookmark(8, false), Err(expired())])
             .watch_on([bookmark(9, true)]);
-        assert_eq!(initial(&rig(script).asked(4).await), [true, false, true], "it costs one request");
+        assert_eq!(
+            initial(&rig(script).asked(4).await),
+            [true, false, true],
+            "it costs one request"
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn streamed_lists_that_break_off_three_times_are_not_asked_for_again_soon() {
+    let script = (0..3).fold(Scripted::new(), |script, _| {
+        script.watch_stream(cut([event(EventType::Added, map("a", 5))]))
+    });
     let script =
-        (0..3).fold(Scripted::new(), |script, _| script.watch_stream(cut([event(EventType::Added, map("a", 5))])));
-    let script = script.list(list(7, [])).watch([bookmark(8, false), Err(expired())]).list(list(9, []));
+        script.list(list(7, [])).watch([bookmark(8, false), Err(expired())]).list(list(9, []));
     assert_eq!(initial(&rig(script).asked(7).await), [true, true, true, false, false]);
 }
 
@@ -177,7 +193,8 @@ async fn list_whose_page_leads_to_itself_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn list_whose_pages_lead_in_a_circle_is_given_up() {
     let tokens = ["t1", "t2", "t3", "t2"];
-    let script = tokens.iter().fold(Scripted::new(), |script, token| script.list([page(7, Some(token))]));
+    let script =
+        tokens.iter().fold(Scripted::new(), |script, token| script.list([page(7, Some(token))]));
     let mut rig = Rig::lists(script.list(list(8, [])));
     let error = rig.error().await;
     assert!(error.contains("continue token"), "{error}");
@@ -192,7 +209,8 @@ async fn list_that_goes_on_for_an_hour_is_given_up() {
             page(7, Some(&number.to_string()))
         })
     });
-    let script = pages.take(100).fold(Scripted::new(), |script, page| script.list_stream(page.boxed()));
+    let script =
+        pages.take(100).fold(Scripted::new(), |script, page| script.list_stream(page.boxed()));
     let (began, mut rig) = (Instant::now(), Rig::lists(script));
     let error = rig.error().await;
     assert!(error.contains("did not end"), "{error}");
@@ -205,7 +223,10 @@ async fn list_whose_items_never_end_is_given_up() {
         sleep(MINUTE).await;
         items([map("a", 5)])
     }));
-    let (began, mut rig) = (Instant::now(), Rig::lists(Scripted::new().list_stream(endless.boxed()).list(list(8, []))));
+    let (began, mut rig) = (
+        Instant::now(),
+        Rig::lists(Scripted::new().list_stream(endless.boxed()).list(list(8, []))),
+    );
     assert!(rig.error().await.contains("did not end"));
     assert_eq!(began.elapsed().as_secs(), 3_600);
 }
@@ -220,9 +241,12 @@ async fn parts_without_objects_are_not_silent() {
         Arc::new(Scripted::new().list_stream(page.boxed()))
     };
     let last = slow();
-    let parts: Vec<Box<dyn ListerWatcher>> = vec![Box::new(slow()), Box::new(slow()), Box::new(last.clone())];
-    let reflector =
-        Reflector::builder(Merged::new(parts), queue()).watch_list(false).on_error(|error| panic!("{error}")).build();
+    let parts: Vec<Box<dyn ListerWatcher>> =
+        vec![Box::new(slow()), Box::new(slow()), Box::new(last.clone())];
+    let reflector = Reflector::builder(Merged::new(parts), queue())
+        .watch_list(false)
+        .on_error(|error| panic!("{error}"))
+        .build();
     let began = Instant::now();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),

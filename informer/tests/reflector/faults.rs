@@ -33,16 +33,20 @@ async fn every_refusal_is_told_and_tried_again_later() {
 #[tokio::test]
 async fn what_a_proxy_says_is_told_in_whatever_form() {
     const SAID: &str = "the token is revoked";
-    for body in
-        [format!(r#"{{"error":"{SAID}"}}"#), format!(r#"{{"code":16,"reason":"","why":"{SAID}"}}"#), SAID.to_owned()]
-    {
+    for body in [
+        format!(r#"{{"error":"{SAID}"}}"#),
+        format!(r#"{{"code":16,"reason":"","why":"{SAID}"}}"#),
+        SAID.to_owned(),
+    ] {
         let said = body.clone();
         let proxy = tower::service_fn(move |_: http::Request<kube::client::Body>| {
             let body = http_body_util::Full::new(bytes::Bytes::from(said.clone()));
-            let answer = http::Response::builder().status(403).body(body).expect("there is such a status");
+            let answer =
+                http::Response::builder().status(403).body(body).expect("there is such a status");
             std::future::ready(Ok::<_, std::convert::Infallible>(answer))
         });
-        let source = KubeListerWatcher::new::<ConfigMap>(kube::Client::new(proxy, "default"), &(), None);
+        let source =
+            KubeListerWatcher::new::<ConfigMap>(kube::Client::new(proxy, "default"), &(), None);
         let error = source.list(ListRequest::default()).await.map(drop).unwrap_err();
         let told = error.to_string();
         assert!(told.contains("403") && told.contains(SAID), "{body}: {told}");
@@ -53,14 +57,17 @@ async fn what_a_proxy_says_is_told_in_whatever_form() {
 async fn a_list_that_falls_silent_is_given_up() {
     let silent = futures_util::stream::iter([page(7, None)]).chain(futures_util::stream::pending());
     let script = Scripted::new().list_stream(silent.boxed()).list(list(7, [map("a", 5)]));
-    let mut rig = Rig::start(script, |builder| builder.watch_list(false).silence(Duration::from_secs(10)));
+    let mut rig =
+        Rig::start(script, |builder| builder.watch_list(false).silence(Duration::from_secs(10)));
     assert!(rig.error().await.contains("10s"));
     assert_eq!(rig.changes(1).await, ["Added a@5"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_does_not_come_is_given_up() {
-    let mut rig = Rig::start(Scripted::new(), |builder| builder.watch_list(false).silence(Duration::from_secs(10)));
+    let mut rig = Rig::start(Scripted::new(), |builder| {
+        builder.watch_list(false).silence(Duration::from_secs(10))
+    });
     let began = Instant::now();
     assert!(rig.error().await.contains("10s"));
     assert_eq!(began.elapsed().as_secs(), 10);
@@ -68,15 +75,19 @@ async fn an_answer_that_does_not_come_is_given_up() {
 
 #[tokio::test(start_paused = true)]
 async fn an_error_handler_that_panics_harms_nobody() {
-    let script = Scripted::new().list_fails(status(500, "InternalError")).list(list(7, [map("a", 5)]));
-    let mut rig =
-        Rig::start(script, |builder| builder.watch_list(false).on_error(|error| panic!("it cannot stand {error}")));
+    let script =
+        Scripted::new().list_fails(status(500, "InternalError")).list(list(7, [map("a", 5)]));
+    let mut rig = Rig::start(script, |builder| {
+        builder.watch_list(false).on_error(|error| panic!("it cannot stand {error}"))
+    });
     assert_eq!(rig.changes(1).await, ["Added a@5"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_without_a_pause_leave_others_a_turn() {
-    let many = futures_util::stream::iter((5..).map(|version| event(EventType::Modified, map("a", version))));
+    let many = futures_util::stream::iter(
+        (5..).map(|version| event(EventType::Modified, map("a", version))),
+    );
     let mut rig = Rig::lists(Scripted::new().list(list(4, [])).watch_stream(many.boxed()));
     assert_eq!(rig.changes(1).await, ["Added a@5"]);
     assert_eq!(shown_asked(&rig.asked(2).await).len(), 2);

@@ -9,7 +9,9 @@ use deltafifo_informer::lister_watcher::{EventType, Listed, PageMeta, RequestErr
 use deltafifo_informer::reflector::Reflector;
 use futures_util::stream::{self, StreamExt};
 
-use super::rig::{Rig, broken, cut, event, expired, items, list, map, page, queue, shown_asked, status};
+use super::rig::{
+    Rig, broken, cut, event, expired, items, list, map, page, queue, shown_asked, status,
+};
 
 #[tokio::test(start_paused = true)]
 async fn the_first_list_is_at_any_version_and_the_watch_goes_on_from_it() {
@@ -28,7 +30,11 @@ async fn pages_are_followed_to_the_last_and_nothing_is_deleted_before() {
     let mut rig = Rig::lists(script);
     assert_eq!(rig.changes(2).await, ["Added a@5", "Added b@6"]);
     let asked = shown_asked(&rig.asked(4).await);
-    let pages = [r#"list "0" limit 500"#, r#"list "0" limit 500 token t1"#, r#"list "0" limit 500 token t2"#];
+    let pages = [
+        r#"list "0" limit 500"#,
+        r#"list "0" limit 500 token t1"#,
+        r#"list "0" limit 500 token t2"#,
+    ];
     assert_eq!(asked[..3], pages);
     assert_eq!(asked[3], r#"watch "7""#);
 }
@@ -53,14 +59,20 @@ async fn a_later_list_is_at_the_last_version_and_unpaged() {
     let mut rig = Rig::lists(script);
     assert_eq!(rig.changes(4).await, ["Added a@5", "Added b@6", "Added c@9", "Missed a"]);
     let asked = shown_asked(&rig.asked(4).await);
-    assert_eq!(asked, [r#"list "0" limit 500"#, r#"watch "7""#, r#"list "7" limit 0"#, r#"watch "9""#]);
+    assert_eq!(
+        asked,
+        [r#"list "0" limit 500"#, r#"watch "7""#, r#"list "7" limit 0"#, r#"watch "9""#]
+    );
     assert!(rig.error().await.contains("410 Expired"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_without_a_cache_is_asked_in_pages_from_then_on() {
-    let script =
-        Scripted::new().list([page(7, Some("t1"))]).list([page(7, None)]).watch([Err(expired())]).list(list(9, []));
+    let script = Scripted::new()
+        .list([page(7, Some("t1"))])
+        .list([page(7, None)])
+        .watch([Err(expired())])
+        .list(list(9, []));
     let rig = Rig::lists(script);
     assert_eq!(shown_asked(&rig.asked(4).await)[3], r#"list "7" limit 500"#);
 }
@@ -81,7 +93,10 @@ async fn a_version_that_cannot_be_had_is_followed_at_once_by_a_list_of_the_newes
         let rig = Rig::lists(script);
         let asked = shown_asked(&rig.asked(6).await);
         assert_eq!(asked[2..4], [r#"list "7" limit 0"#, r#"list "" limit 500"#]);
-        assert_eq!(asked[5], r#"list "8" limit 0"#, "a list that succeeded makes its version available");
+        assert_eq!(
+            asked[5], r#"list "8" limit 0"#,
+            "a list that succeeded makes its version available"
+        );
     }
 }
 
@@ -150,8 +165,15 @@ async fn an_object_that_cannot_be_read_is_told_of_and_neither_deleted_nor_listed
 async fn undecodable_object_of_a_first_list_is_not_said_to_have_a_stored_state() {
     let mut rig = Rig::lists(Scripted::new().list(list(7, [broken("a", 5), map("b", 6)])));
     let error = rig.error().await;
-    assert!(error.starts_with(r#"object "a" of version "5" cannot be read and is left out"#), "{error}");
-    assert!(error.contains("an earlier state that is stored stays") && !error.contains("the last good one"), "{error}");
+    assert!(
+        error.starts_with(r#"object "a" of version "5" cannot be read and is left out"#),
+        "{error}"
+    );
+    assert!(
+        error.contains("an earlier state that is stored stays")
+            && !error.contains("the last good one"),
+        "{error}"
+    );
     assert_eq!(rig.changes(1).await, ["Added b@6"]);
 }
 
@@ -160,7 +182,11 @@ async fn object_whose_name_cannot_be_read_fails_no_list_and_no_watch_and_nothing
     let odd = || Bytes::from(r#"{"metadata":{"name":7,"resourceVersion":"8"}}"#);
     let script = Scripted::new()
         .list(list(7, [map("a", 5), map("b", 6)]))
-        .watch([event(EventType::Modified, odd()), event(EventType::Deleted, odd()), Err(expired())])
+        .watch([
+            event(EventType::Modified, odd()),
+            event(EventType::Deleted, odd()),
+            Err(expired()),
+        ])
         .list(list(9, [map("b", 6)]))
         .watch([Err(expired())])
         .list(list(10, [odd(), map("c", 9)]))
@@ -193,7 +219,10 @@ async fn a_list_with_what_is_no_json_is_not_believed() {
         assert!(error.contains("a list failed"), "{item}: {error}");
         rig.asked(5).await;
         assert_eq!(rig.stored(), ["a@8", "b@6", "c@9"], "{item}");
-        assert!(!rig.changes(4).await.iter().any(|change| change.starts_with("Missed")), "{item}: nothing is deleted");
+        assert!(
+            !rig.changes(4).await.iter().any(|change| change.starts_with("Missed")),
+            "{item}: nothing is deleted"
+        );
     }
 }
 
@@ -207,7 +236,10 @@ async fn after_a_list_that_broke_off_none_is_older_than_it() {
     let mut rig = Rig::lists(script);
     assert_eq!(rig.changes(3).await[1..], ["Updated a@3>90", "Added n@95"]);
     let asked = shown_asked(&rig.asked(5).await);
-    assert_eq!(asked[2..], [r#"list "4" limit 0"#, r#"list at least "100" limit 0"#, r#"watch "101""#]);
+    assert_eq!(
+        asked[2..],
+        [r#"list "4" limit 0"#, r#"list at least "100" limit 0"#, r#"watch "101""#]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -221,14 +253,19 @@ async fn the_first_list_may_be_at_any_version_only_while_nothing_was_told() {
     let rig = Rig::lists(script);
     let asked = shown_asked(&rig.asked(6).await);
     assert_eq!(asked[..2], [r#"list "0" limit 500"#; 2]);
-    assert_eq!(asked[2..4], [r#"list at least "100" limit 500"#; 2], "in pages, as the server has no cache");
+    assert_eq!(
+        asked[2..4],
+        [r#"list at least "100" limit 500"#; 2],
+        "in pages, as the server has no cache"
+    );
     assert_eq!(asked[5], r#"list "100" limit 500"#, "one that is complete is where to go on from");
 }
 
 #[tokio::test(start_paused = true)]
 async fn after_a_list_whose_version_never_came_only_the_newest_will_do() {
-    let script =
-        Scripted::new().list_stream(cut([items([map("a", 90)])])).list([items([map("a", 90)]), page(100, None)]);
+    let script = Scripted::new()
+        .list_stream(cut([items([map("a", 90)])]))
+        .list([items([map("a", 90)]), page(100, None)]);
     let rig = Rig::lists(script);
     let asked = shown_asked(&rig.asked(3).await);
     assert_eq!(asked, [r#"list "0" limit 500"#, r#"list "" limit 500"#, r#"watch "100""#]);
@@ -256,7 +293,10 @@ async fn a_run_that_follows_one_dropped_in_a_list_asks_for_nothing_older() {
         assert!(run.is_err(), "dropped");
         assert_eq!(script.asked().len(), times);
     }
-    assert_eq!(shown_asked(&script.asked()), [r#"list "0" limit 500"#, r#"list at least "100" limit 0"#]);
+    assert_eq!(
+        shown_asked(&script.asked()),
+        [r#"list "0" limit 500"#, r#"list at least "100" limit 0"#]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -284,7 +324,10 @@ async fn a_page_that_does_not_say_its_version_is_not_the_last() {
         .list(list(7, [map("a", 5), map("b", 6), map("c", 7)]));
     let mut rig = Rig::lists(script);
     assert!(rig.error().await.contains("without its version"));
-    assert_eq!(shown_asked(&rig.asked(4).await)[2..], [r#"list at least "7" limit 500"#, r#"watch "7""#]);
+    assert_eq!(
+        shown_asked(&rig.asked(4).await)[2..],
+        [r#"list at least "7" limit 500"#, r#"watch "7""#]
+    );
     assert_eq!(rig.stored(), ["a@5", "b@6", "c@7"]);
 }
 
@@ -292,7 +335,9 @@ async fn a_page_that_does_not_say_its_version_is_not_the_last() {
 async fn list_after_a_restore_of_etcd_decodes_objects_of_equal_versions_again() {
     let map = |data: &str| {
         let metadata = serde_json::json!({ "name": "a", "resourceVersion": "900" });
-        Bytes::from(serde_json::json!({ "metadata": metadata, "data": { "data": data } }).to_string())
+        Bytes::from(
+            serde_json::json!({ "metadata": metadata, "data": { "data": data } }).to_string(),
+        )
     };
     let too_large = || {
         let status = Box::new(deltafifo_testkit::status::too_large(1000, 950));
@@ -307,13 +352,19 @@ async fn list_after_a_restore_of_etcd_decodes_objects_of_equal_versions_again() 
             script.list(list(950, [map("new")]))
         };
         let fifo = queue();
-        let reflector = Reflector::builder(script.watch_on([]), fifo.clone()).watch_list(false).build();
+        let reflector =
+            Reflector::builder(script.watch_on([]), fifo.clone()).watch_list(false).build();
         let seen = async {
             let mut seen = Vec::new();
             while seen.len() < 2 {
                 let mut item = fifo.pop_async().await.unwrap();
                 item.apply(|_| ()).unwrap();
-                seen.extend(fifo.store().list().iter().map(|map| map.data.as_ref().unwrap()["data"].clone()));
+                seen.extend(
+                    fifo.store()
+                        .list()
+                        .iter()
+                        .map(|map| map.data.as_ref().unwrap()["data"].clone()),
+                );
             }
             seen
         };

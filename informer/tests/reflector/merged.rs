@@ -13,7 +13,9 @@ use super::rig::{bookmark, event, expired, items, list, map, page, queue, shown_
 
 #[tokio::test(start_paused = true)]
 async fn each_part_goes_on_from_its_own_version() {
-    let shop = Arc::new(Scripted::new().list(list(4, [map("a", 1)])).watch([event(EventType::Added, map("b", 9))]));
+    let shop = Arc::new(
+        Scripted::new().list(list(4, [map("a", 1)])).watch([event(EventType::Added, map("b", 9))]),
+    );
     let bank = Arc::new(Scripted::new().list(list(6, [map("c", 2)])));
     let parts: Vec<Box<dyn ListerWatcher>> = vec![Box::new(shop.clone()), Box::new(bank.clone())];
     let fifo = queue();
@@ -23,22 +25,37 @@ async fn each_part_goes_on_from_its_own_version() {
         () = shop.asked_times(3) => {}
     }
     bank.asked_times(3).await;
-    assert_eq!(shown_asked(&shop.asked()), [r#"list "0" limit 500"#, r#"watch "4""#, r#"watch "9""#]);
-    assert_eq!(shown_asked(&bank.asked()), [r#"list "0" limit 500"#, r#"watch "6""#, r#"watch "6""#]);
+    assert_eq!(
+        shown_asked(&shop.asked()),
+        [r#"list "0" limit 500"#, r#"watch "4""#, r#"watch "9""#]
+    );
+    assert_eq!(
+        shown_asked(&bank.asked()),
+        [r#"list "0" limit 500"#, r#"watch "6""#, r#"watch "6""#]
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn initial_events_end_when_those_of_all_parts_have() {
     let shop = Scripted::new().watch_on([event(EventType::Added, map("a", 1)), bookmark(4, true)]);
-    let bank = Scripted::new().watch_on([event(EventType::Added, map("c", 2)), bookmark(6, true), bookmark(8, false)]);
+    let bank = Scripted::new().watch_on([
+        event(EventType::Added, map("c", 2)),
+        bookmark(6, true),
+        bookmark(8, false),
+    ]);
     let fifo = queue();
-    let reflector = Reflector::builder(Merged::new(vec![Box::new(shop), Box::new(bank)]), fifo.clone()).build();
+    let reflector =
+        Reflector::builder(Merged::new(vec![Box::new(shop), Box::new(bank)]), fifo.clone()).build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
         reached = fifo.wait_for_sync_async() => panic!("{reached:?}: nobody handles what is queued"),
         () = async { while reflector.last_sync_resource_version().is_none() { tokio::task::yield_now().await } } => {}
     }
-    assert_eq!(reflector.last_sync_resource_version().as_deref(), Some("4"), "the least that all have reached");
+    assert_eq!(
+        reflector.last_sync_resource_version().as_deref(),
+        Some("4"),
+        "the least that all have reached"
+    );
     assert_eq!(fifo.pending_deltas(), 2);
 }
 
@@ -50,7 +67,9 @@ async fn a_relist_goes_back_in_time_for_no_part() {
             .watch([event(EventType::Added, map("a", 9)), Err(expired())])
             .list(list(9, [map("a", 9)])),
     );
-    let bank = Arc::new(Scripted::new().list(list(6, [])).watch_on([bookmark(7, false)]).list(list(7, [])));
+    let bank = Arc::new(
+        Scripted::new().list(list(6, [])).watch_on([bookmark(7, false)]).list(list(7, [])),
+    );
     let parts: Vec<Box<dyn ListerWatcher>> = vec![Box::new(shop.clone()), Box::new(bank.clone())];
     let reflector = Reflector::builder(Merged::new(parts), queue()).watch_list(false).build();
     tokio::select! {
@@ -103,27 +122,41 @@ async fn a_part_whose_page_token_expires_is_listed_in_one_page_not_older_than_th
     assert_eq!(shown_asked(&shop.asked())[..2], paged);
     assert_eq!(shown_asked(&shop.asked())[2..], [r#"list at least "7" limit 0"#, r#"watch "8""#]);
     let asked = shown_asked(&bank.asked());
-    assert_eq!(asked[1..4], [r#"list "" limit 500"#, r#"list "" limit 500 token t1"#, r#"list at least "9" limit 0"#]);
+    assert_eq!(
+        asked[1..4],
+        [r#"list "" limit 500"#, r#"list "" limit 500 token t1"#, r#"list at least "9" limit 0"#]
+    );
     while let Some(mut item) = fifo.try_pop() {
         item.apply(|_| ()).unwrap();
     }
     let mut stored = fifo.store().list_keys();
     stored.sort();
-    assert_eq!(stored, ["a", "b", "c"], "what was on the first page, and is gone by now, is not kept");
+    assert_eq!(
+        stored,
+        ["a", "b", "c"],
+        "what was on the first page, and is gone by now, is not kept"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_part_that_does_not_say_its_version_is_not_believed() {
     let without = || Ok(Listed::Meta(PageMeta::default()));
     let second_page = |parts| vec![vec![page(7, Some("t1")), items([map("a", 5)])], parts];
-    let lists = [vec![vec![]], vec![vec![items([])]], vec![vec![without(), items([])]], second_page(vec![items([])])];
+    let lists = [
+        vec![vec![]],
+        vec![vec![items([])]],
+        vec![vec![without(), items([])]],
+        second_page(vec![items([])]),
+    ];
     for parts in lists {
-        let mut shop = Scripted::new().list(list(4, [map("a", 1), map("b", 2)])).watch([Err(expired())]);
+        let mut shop =
+            Scripted::new().list(list(4, [map("a", 1), map("b", 2)])).watch([Err(expired())]);
         for parts in parts {
             shop = shop.list(parts);
         }
         let shop = shop.list(list(9, [map("a", 5), map("b", 2)]));
-        let bank = Scripted::new().list(list(6, [map("c", 3)])).watch_on([]).list(list(9, [map("c", 3)]));
+        let bank =
+            Scripted::new().list(list(6, [map("c", 3)])).watch_on([]).list(list(9, [map("c", 3)]));
         let merged: Vec<Box<dyn ListerWatcher>> = vec![Box::new(bank), Box::new(shop)];
         let (fifo, (errors, mut failed)) = (queue(), mpsc::unbounded_channel());
         let reflector = Reflector::builder(Merged::new(merged), fifo.clone())
@@ -131,7 +164,11 @@ async fn a_part_that_does_not_say_its_version_is_not_believed() {
             .on_error(move |error| drop(errors.send(error.to_string())));
         let stored = async {
             failed.recv().await.filter(|error| error.contains("410")).expect("the watch has ended");
-            failed.recv().await.filter(|error| error.contains("without its version")).expect("a list is not believed");
+            failed
+                .recv()
+                .await
+                .filter(|error| error.contains("without its version"))
+                .expect("a list is not believed");
             while let Some(mut item) = fifo.try_pop() {
                 item.apply(|_| ()).unwrap();
             }
@@ -163,8 +200,11 @@ async fn no_part_is_asked_for_a_state_older_than_its_own_or_than_what_is_asked_f
     for version in ["30", "100", "0", ""] {
         // The script has no more answers.
         assert!(merged.list(at_least(version)).await.unwrap().next().now_or_never().is_none());
-        let initial =
-            WatchRequest { resource_version: version.to_owned(), send_initial_events: true, timeout_seconds: 300 };
+        let initial = WatchRequest {
+            resource_version: version.to_owned(),
+            send_initial_events: true,
+            timeout_seconds: 300,
+        };
         let changes = WatchRequest { send_initial_events: false, ..initial.clone() };
         drop((merged.watch(initial).now_or_never(), merged.watch(changes).now_or_never()));
     }
@@ -180,13 +220,19 @@ async fn no_part_is_asked_for_a_state_older_than_its_own_or_than_what_is_asked_f
 
 #[tokio::test(start_paused = true)]
 async fn an_event_that_was_handed_out_and_not_asked_beyond_comes_again() {
-    let part = Arc::new(Scripted::new().list(list(4, [])).watch_on([event(EventType::Added, map("a", 9))]));
+    let part = Arc::new(
+        Scripted::new().list(list(4, [])).watch_on([event(EventType::Added, map("a", 9))]),
+    );
     let merged = Merged::new(vec![Box::new(part.clone())]);
     let mut listed = merged.list(ListRequest::default()).await.unwrap();
     while let Some(listed) = listed.next().await {
         listed.unwrap();
     }
-    let changes = WatchRequest { resource_version: "4".to_owned(), send_initial_events: false, timeout_seconds: 300 };
+    let changes = WatchRequest {
+        resource_version: "4".to_owned(),
+        send_initial_events: false,
+        timeout_seconds: 300,
+    };
     let mut events = merged.watch(changes.clone()).await.unwrap();
     events.next().await.unwrap().unwrap();
     // Whoever had it in hand may not have come to use it.
@@ -198,13 +244,18 @@ async fn an_event_that_was_handed_out_and_not_asked_beyond_comes_again() {
 #[tokio::test(start_paused = true)]
 async fn an_end_of_a_parts_initial_events_without_a_version_is_not_believed() {
     let ends = r#"{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}"#;
-    let part = Scripted::new().list(list(4, [])).watch_on([event(EventType::Bookmark, ends.into())]);
+    let part =
+        Scripted::new().list(list(4, [])).watch_on([event(EventType::Bookmark, ends.into())]);
     let merged = Merged::new(vec![Box::new(part)]);
     let mut listed = merged.list(ListRequest::default()).await.unwrap();
     while let Some(listed) = listed.next().await {
         listed.unwrap();
     }
-    let initial = WatchRequest { resource_version: "4".to_owned(), send_initial_events: true, timeout_seconds: 300 };
+    let initial = WatchRequest {
+        resource_version: "4".to_owned(),
+        send_initial_events: true,
+        timeout_seconds: 300,
+    };
     let mut events = merged.watch(initial).await.unwrap();
     let error = events.next().await.unwrap().expect_err("the version of its list would be too old");
     assert!(error.to_string().contains("without its version"), "{error}");

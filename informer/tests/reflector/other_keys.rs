@@ -14,17 +14,21 @@ use parking_lot::Mutex;
 use super::rig::{bookmark, broken, event, expired, list, map};
 
 #[tokio::test(start_paused = true)]
-async fn under_keys_of_another_kind_deletions_of_a_streamed_list_that_cannot_be_read_are_found_at_once_at_its_end() {
+async fn under_keys_of_another_kind_deletions_of_a_streamed_list_that_cannot_be_read_are_found_at_once_at_its_end()
+ {
     let name = |number: u32| format!("a{number}");
-    let added =
-        |numbers: std::ops::Range<u32>| numbers.map(move |number| event(EventType::Added, map(&name(number), 1)));
-    let gone =
-        |numbers: std::ops::Range<u32>| numbers.map(move |number| event(EventType::Deleted, broken(&name(number), 2)));
+    let added = |numbers: std::ops::Range<u32>| {
+        numbers.map(move |number| event(EventType::Added, map(&name(number), 1)))
+    };
+    let gone = |numbers: std::ops::Range<u32>| {
+        numbers.map(move |number| event(EventType::Deleted, broken(&name(number), 2)))
+    };
     let unread = |number| event(EventType::Added, broken(&name(number), 3));
     let first = added(0..100).chain(gone(0..50)).chain(added(0..1)).chain([bookmark(100, true)]);
     let again = [unread(76), unread(0)].into_iter().chain(gone(0..1)).chain([bookmark(200, true)]);
     let second = added(50..100).chain(gone(50..77)).chain(again);
-    let script = Scripted::new().watch_on(first.collect::<Vec<_>>()).watch_on(second.collect::<Vec<_>>());
+    let script =
+        Scripted::new().watch_on(first.collect::<Vec<_>>()).watch_on(second.collect::<Vec<_>>());
     let noted = Noted::default();
     let keys = KeyFunc::custom(noted.clone(), |map: &ConfigMap| {
         Ok(format!("#{}", map.metadata.name.as_deref().unwrap_or_default()))
@@ -63,7 +67,8 @@ async fn under_keys_of_another_kind_what_is_only_queued_and_cannot_be_read_stays
             .list(list(9, [broken("a", 8)])),
     );
     let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build());
-    let reflector = Reflector::builder(script.clone(), fifo.clone()).watch_list(false).on_error(|_| ()).build();
+    let reflector =
+        Reflector::builder(script.clone(), fifo.clone()).watch_list(false).on_error(|_| ()).build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
         () = script.asked_times(4) => {}
@@ -106,7 +111,8 @@ async fn names_are_looked_for_once_a_relist_and_not_where_others_wait() {
         Ok(format!("#{}", map.metadata.name.as_deref().unwrap_or_default()))
     });
     let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build());
-    let reflector = Reflector::builder(script.clone(), fifo.clone()).watch_list(false).on_error(|_| ()).build();
+    let reflector =
+        Reflector::builder(script.clone(), fifo.clone()).watch_list(false).on_error(|_| ()).build();
     let applied = async {
         for _ in 0..101 {
             fifo.pop_async().await.unwrap().apply(|_| ()).unwrap();
@@ -118,6 +124,10 @@ async fn names_are_looked_for_once_a_relist_and_not_where_others_wait() {
     }
     assert_eq!(fifo.store().list_keys().len(), 99);
     let asked = std::mem::take(&mut *noted.0.lock());
-    assert!((200..1000).contains(&asked.len()), "a look at everything, not one for each name: {}", asked.len());
+    assert!(
+        (200..1000).contains(&asked.len()),
+        "a look at everything, not one for each name: {}",
+        asked.len()
+    );
     assert!(!asked.contains(&thread::current().id()));
 }

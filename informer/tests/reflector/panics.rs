@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use deltafifo::{
-    DeltaFifo, DeltaObject, InOrderFifo, Indexer, KeyError, KeyFunc, Meta, ReflectorStore, Store, StoreError,
+    DeltaFifo, DeltaObject, InOrderFifo, Indexer, KeyError, KeyFunc, Meta, ReflectorStore, Store,
+    StoreError,
 };
 use deltafifo_informer::KubeMeta;
 use deltafifo_informer::lister_watcher::{EventType, Scripted};
@@ -15,7 +16,9 @@ use serde::{Deserialize, Deserializer};
 use tokio::sync::mpsc;
 
 use super::fragile::{Fragile, FragileMeta};
-use super::rig::{bookmark, broken, cut, event, expired, items, list, map, page, shown, shown_asked};
+use super::rig::{
+    bookmark, broken, cut, event, expired, items, list, map, page, shown, shown_asked,
+};
 
 /// An object whose decoder panics over data.
 #[derive(Deserialize)]
@@ -57,8 +60,9 @@ async fn asked<K: for<'de> Deserialize<'de> + Send + Sync + 'static>(
     times: usize,
 ) -> (Vec<String>, Vec<String>) {
     let (script, (tell, mut told)) = (Arc::new(script), mpsc::unbounded_channel());
-    let reflector =
-        Reflector::builder(script.clone(), target).on_error(move |e| drop(tell.send(e.to_string()))).build();
+    let reflector = Reflector::builder(script.clone(), target)
+        .on_error(move |e| drop(tell.send(e.to_string())))
+        .build();
     tokio::select! {
         ended = reflector.run() => panic!("{ended}"),
         () = script.asked_times(times) => {}
@@ -72,7 +76,8 @@ async fn asked<K: for<'de> Deserialize<'de> + Send + Sync + 'static>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_over_which_its_decoder_panics_is_told_of_and_neither_deleted_nor_listed_for_ever() {
+async fn an_object_over_which_its_decoder_panics_is_told_of_and_neither_deleted_nor_listed_for_ever()
+ {
     let script = Scripted::new()
         .watch([
             event(EventType::Added, map("a", 1)),
@@ -99,13 +104,22 @@ async fn an_object_over_which_its_decoder_panics_is_told_of_and_neither_deleted_
     while let Some(mut item) = fifo.try_pop() {
         item.apply(|_| ()).unwrap();
     }
-    let mut stored: Vec<_> = fifo.store().list().iter().map(|touchy| touchy.metadata.clone()).collect();
+    let mut stored: Vec<_> =
+        fifo.store().list().iter().map(|touchy| touchy.metadata.clone()).collect();
     stored.sort_by(|one, other| one.name.cmp(&other.name));
-    let stored: Vec<_> = stored.iter().map(|meta| (meta.name.as_deref(), meta.resource_version.as_deref())).collect();
-    assert_eq!(stored, [("a", "1"), ("b", "6"), ("d", "10")].map(|(name, version)| (Some(name), Some(version))));
+    let stored: Vec<_> = stored
+        .iter()
+        .map(|meta| (meta.name.as_deref(), meta.resource_version.as_deref()))
+        .collect();
+    assert_eq!(
+        stored,
+        [("a", "1"), ("b", "6"), ("d", "10")].map(|(name, version)| (Some(name), Some(version)))
+    );
     for (name, version) in [("a", 5), ("c", 7), ("b", 9), ("e", 12)] {
         let of = format!("object {name:?} of version \"{version}\" cannot be read");
-        let is_told = |error: &String| error.starts_with(&of) && error.ends_with("the decoder panicked: no data here");
+        let is_told = |error: &String| {
+            error.starts_with(&of) && error.ends_with("the decoder panicked: no data here")
+        };
         assert_eq!(errors.iter().filter(|error| is_told(error)).count(), 1, "{of}: {errors:?}");
     }
 }
@@ -134,13 +148,19 @@ async fn over(target: Arc<impl Target<ConfigMap>>) {
     let (asked, errors) = asked(script, target, 5).await;
     assert_eq!(asked[2..], [r#"list "4" limit 0"#, r#"watch "9""#, r#"watch "11""#], "{errors:?}");
     let is_told = |error: &&String| {
-        error.starts_with(r#"the transformer failed for key "b" at version "6""#) && error.ends_with("panicked: no b")
+        error.starts_with(r#"the transformer failed for key "b" at version "6""#)
+            && error.ends_with("panicked: no b")
     };
-    assert_eq!(errors.iter().filter(is_told).count(), 2, "of the list, and of the watch: {errors:?}");
+    assert_eq!(
+        errors.iter().filter(is_told).count(),
+        2,
+        "of the list, and of the watch: {errors:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_over_which_a_transformer_panics_is_told_of_and_neither_deleted_nor_listed_for_ever() {
+async fn an_object_over_which_a_transformer_panics_is_told_of_and_neither_deleted_nor_listed_for_ever()
+ {
     let keys = || KeyFunc::meta_namespace(deltafifo_informer::KubeMeta);
     let stored = |store: &deltafifo::IndexReader<ConfigMap, _>| {
         let mut stored: Vec<_> = store.list().iter().map(|map| shown(map)).collect();
@@ -148,7 +168,11 @@ async fn an_object_over_which_a_transformer_panics_is_told_of_and_neither_delete
         assert_eq!(stored, ["a@5", "b@2", "c@11"]);
     };
 
-    let fifo = Arc::new(DeltaFifo::over(Indexer::builder(keys()).build().unwrap()).transformer(transformer()).build());
+    let fifo = Arc::new(
+        DeltaFifo::over(Indexer::builder(keys()).build().unwrap())
+            .transformer(transformer())
+            .build(),
+    );
     over(fifo.clone()).await;
     while let Some(mut item) = fifo.try_pop() {
         item.apply(|_| ()).unwrap();
@@ -176,7 +200,8 @@ fn fragile(name: &str, version: u32) -> Bytes {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_given_up_drops_what_it_has_and_is_asked_for_again() {
-    let store = Indexer::<Fragile, _>::builder(KeyFunc::meta_namespace(FragileMeta)).build().unwrap();
+    let store =
+        Indexer::<Fragile, _>::builder(KeyFunc::meta_namespace(FragileMeta)).build().unwrap();
     let invalid = || super::rig::status(422, "Invalid");
     let script = Scripted::new()
         .watch_fails(invalid())
@@ -189,7 +214,9 @@ async fn a_list_that_is_given_up_drops_what_it_has_and_is_asked_for_again() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_of_a_store_that_panic_when_they_are_dropped_do_not_keep_a_list_from_its_end() {
-    let store = Arc::new(Indexer::<Fragile, _>::builder(KeyFunc::meta_namespace(FragileMeta)).build().unwrap());
+    let store = Arc::new(
+        Indexer::<Fragile, _>::builder(KeyFunc::meta_namespace(FragileMeta)).build().unwrap(),
+    );
     let script = Scripted::new()
         .watch([
             event(EventType::Added, fragile("a", 1)),
@@ -208,7 +235,11 @@ async fn objects_of_a_store_that_panic_when_they_are_dropped_do_not_keep_a_list_
     assert!(store.is_empty());
     let released = |key| format!("drop of the old object of key {key:?} panicked");
     for key in ["a", "b", "c"] {
-        assert_eq!(errors.iter().filter(|error| error.starts_with(&released(key))).count(), 1, "{key}: {errors:?}");
+        assert_eq!(
+            errors.iter().filter(|error| error.starts_with(&released(key))).count(),
+            1,
+            "{key}: {errors:?}"
+        );
     }
 }
 
@@ -261,7 +292,8 @@ impl Store<ConfigMap> for Picky {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_of_a_users_own_that_panics_over_a_bookmark_is_told_of_and_fed_on() {
-    let store = Arc::new(Picky(Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap()));
+    let store =
+        Arc::new(Picky(Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap()));
     let script = Scripted::new().watch([
         event(EventType::Added, map("a", 1)),
         bookmark(4, true),

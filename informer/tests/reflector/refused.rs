@@ -22,7 +22,11 @@ fn refuses(map: &ConfigMap) -> bool {
 
 fn picky_keys() -> KeyFunc<ConfigMap, KubeMeta> {
     KeyFunc::custom(KubeMeta, |map: &ConfigMap| {
-        if refuses(map) { Err("no key".into()) } else { Ok(format!("#{}", map.metadata.name.as_deref().unwrap_or(""))) }
+        if refuses(map) {
+            Err("no key".into())
+        } else {
+            Ok(format!("#{}", map.metadata.name.as_deref().unwrap_or("")))
+        }
     })
 }
 
@@ -68,7 +72,12 @@ async fn apply(fifo: &Queue) -> Infallible {
 }
 
 /// What is stored at the end, and the errors.
-async fn stored(fifo: Arc<Queue>, script: Scripted, streams: bool, asked: usize) -> (Vec<String>, Vec<String>) {
+async fn stored(
+    fifo: Arc<Queue>,
+    script: Scripted,
+    streams: bool,
+    asked: usize,
+) -> (Vec<String>, Vec<String>) {
     let failed = feed(fifo.clone(), script, streams, asked, apply(&fifo)).await;
     while let Some(mut item) = fifo.try_pop() {
         item.apply(|_| ()).unwrap();
@@ -80,7 +89,11 @@ async fn stored(fifo: Arc<Queue>, script: Scripted, streams: bool, asked: usize)
 
 /// A is deleted, and b changed, while watched.
 fn watched() -> Scripted {
-    let changes = [event(EventType::Deleted, map("a", 5)), event(EventType::Modified, map("b", 6)), Err(expired())];
+    let changes = [
+        event(EventType::Deleted, map("a", 5)),
+        event(EventType::Modified, map("b", 6)),
+        Err(expired()),
+    ];
     Scripted::new().list(list(4, [map("a", 1), map("b", 1), map("c", 1)])).watch(changes)
 }
 
@@ -92,19 +105,26 @@ fn streamed() -> Scripted {
         event(EventType::Modified, map("b", 6)),
         event(EventType::Deleted, map("c", 7)),
     ];
-    Scripted::new().watch(listed.into_iter().chain(changes).chain([bookmark(8, true), Err(expired())]))
+    Scripted::new()
+        .watch(listed.into_iter().chain(changes).chain([bookmark(8, true), Err(expired())]))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_whose_object_a_transformer_refuses_counts_all_the_same() {
     let (kept, failed) = stored(transforming(), watched(), false, 3).await;
     assert_eq!(kept, ["b@1", "c@1"]);
-    assert!(failed[0].contains(r#"key "a" at version "5""#) && failed[1].contains(r#"key "b""#), "{failed:?}");
+    assert!(
+        failed[0].contains(r#"key "a" at version "5""#) && failed[1].contains(r#"key "b""#),
+        "{failed:?}"
+    );
     assert_eq!(failed.len(), 2, "{failed:?}");
 
     let (kept, failed) = stored(transforming(), streamed(), true, 2).await;
     assert_eq!(kept, ["b@1"]);
-    assert!(failed[0].contains(r#"key "a" at version "5""#) && failed[1].contains(r#"key "b""#), "{failed:?}");
+    assert!(
+        failed[0].contains(r#"key "a" at version "5""#) && failed[1].contains(r#"key "b""#),
+        "{failed:?}"
+    );
     assert_eq!(failed.len(), 2, "the list goes on, and is not asked for again: {failed:?}");
 }
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use deltafifo::{Change, DeltaFifo, DeltaObject, Indexer, KeyFunc};
 use deltafifo_informer::lister_watcher::{
-    Asked, EventType, ListRequest, Listed, PageMeta, RawEvent, RequestError, Scripted, TooLarge, WatchRequest,
+    Asked, EventType, ListRequest, Listed, PageMeta, RawEvent, RequestError, Scripted, TooLarge,
+    WatchRequest,
 };
 use deltafifo_informer::reflector::{Reflector, ReflectorBuilder, RunError};
 use deltafifo_informer::{KubeMeta, ReflectorError};
@@ -22,7 +23,9 @@ use tokio::task::JoinHandle;
 pub type Queue = DeltaFifo<ConfigMap, KubeMeta>;
 
 pub fn queue() -> Arc<Queue> {
-    let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().expect("no index is given twice");
+    let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta))
+        .build()
+        .expect("no index is given twice");
     Arc::new(DeltaFifo::over(store).track_applied(true).build())
 }
 
@@ -50,7 +53,8 @@ impl Rig {
         let (fifo, source) = (queue(), Arc::new(script));
         let (errors, received) = mpsc::unbounded_channel();
         let builder = Reflector::builder(source.clone(), fifo.clone());
-        let builder = builder.on_error(move |error: &ReflectorError| drop(errors.send(error.to_string())));
+        let builder =
+            builder.on_error(move |error: &ReflectorError| drop(errors.send(error.to_string())));
         let reflector = Arc::new(choose(builder).build());
         let changes = consume(fifo.clone());
         let running = reflector.clone();
@@ -62,7 +66,8 @@ impl Rig {
     pub async fn changes(&mut self, count: usize) -> Vec<String> {
         let mut changes = Vec::new();
         while changes.len() < count {
-            changes.push(self.changes.recv().await.expect("the consumer lives as long as the queue"));
+            changes
+                .push(self.changes.recv().await.expect("the consumer lives as long as the queue"));
         }
         changes
     }
@@ -101,10 +106,18 @@ fn consume(fifo: Arc<Queue>) -> mpsc::UnboundedReceiver<String> {
                 let text = match change {
                     Change::Added { new, .. } => format!("Added {}", shown(new)),
                     Change::Updated { old, new, .. } => {
-                        format!("Updated {}>{}", shown(old), new.metadata.resource_version.as_deref().unwrap_or(""))
+                        format!(
+                            "Updated {}>{}",
+                            shown(old),
+                            new.metadata.resource_version.as_deref().unwrap_or("")
+                        )
                     }
-                    Change::Deleted { last: DeltaObject::Object(last), .. } => format!("Deleted {}", shown(last)),
-                    Change::Deleted { last: DeltaObject::Tombstone(_), .. } => format!("Missed {key}"),
+                    Change::Deleted { last: DeltaObject::Object(last), .. } => {
+                        format!("Deleted {}", shown(last))
+                    }
+                    Change::Deleted { last: DeltaObject::Tombstone(_), .. } => {
+                        format!("Missed {key}")
+                    }
                 };
                 let _ = tell.send(text);
             });
@@ -121,7 +134,8 @@ pub fn shown(map: &ConfigMap) -> String {
 
 /// A `ConfigMap` as JSON.
 pub fn map(name: &str, version: u32) -> Bytes {
-    let json = serde_json::json!({ "metadata": { "name": name, "resourceVersion": version.to_string() } });
+    let json =
+        serde_json::json!({ "metadata": { "name": name, "resourceVersion": version.to_string() } });
     json.to_string().into()
 }
 
@@ -146,7 +160,11 @@ pub fn too_large(event: Option<EventType>, name: &str, version: u32) -> RequestE
 
 pub fn page(version: u32, token: Option<&str>) -> Result<Listed, RequestError> {
     let resource_version = version.to_string();
-    Ok(Listed::Meta(PageMeta { resource_version, continue_token: token.map(str::to_owned), remaining: None }))
+    Ok(Listed::Meta(PageMeta {
+        resource_version,
+        continue_token: token.map(str::to_owned),
+        remaining: None,
+    }))
 }
 
 pub fn items(items: impl IntoIterator<Item = Bytes>) -> Result<Listed, RequestError> {
@@ -154,7 +172,10 @@ pub fn items(items: impl IntoIterator<Item = Bytes>) -> Result<Listed, RequestEr
 }
 
 /// A list of one page.
-pub fn list(version: u32, objects: impl IntoIterator<Item = Bytes>) -> [Result<Listed, RequestError>; 2] {
+pub fn list(
+    version: u32,
+    objects: impl IntoIterator<Item = Bytes>,
+) -> [Result<Listed, RequestError>; 2] {
     [page(version, None), items(objects)]
 }
 
@@ -212,12 +233,24 @@ pub fn shown_asked(asked: &[Asked]) -> Vec<String> {
     asked
         .iter()
         .map(|asked| match asked {
-            Asked::List(ListRequest { resource_version, not_older_than, limit, continue_token }) => {
+            Asked::List(ListRequest {
+                resource_version,
+                not_older_than,
+                limit,
+                continue_token,
+            }) => {
                 let at_least = if *not_older_than { " at least" } else { "" };
-                let token = continue_token.as_ref().map(|token| format!(" token {token}")).unwrap_or_default();
+                let token = continue_token
+                    .as_ref()
+                    .map(|token| format!(" token {token}"))
+                    .unwrap_or_default();
                 format!("list{at_least} {resource_version:?} limit {limit}{token}")
             }
-            Asked::Watch(WatchRequest { resource_version, send_initial_events, timeout_seconds }) => {
+            Asked::Watch(WatchRequest {
+                resource_version,
+                send_initial_events,
+                timeout_seconds,
+            }) => {
                 assert!((300..=600).contains(timeout_seconds), "{timeout_seconds}");
                 let initial = if *send_initial_events { " initial" } else { "" };
                 format!("watch{initial} {resource_version:?}")

@@ -13,7 +13,9 @@ use tokio::time::sleep;
 use super::rig::{Queue, bookmark, event, list, map};
 
 fn queue(high_water: usize) -> Arc<Queue> {
-    let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().expect("no index is given twice");
+    let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta))
+        .build()
+        .expect("no index is given twice");
     Arc::new(DeltaFifo::over(store).high_water(high_water).build())
 }
 
@@ -24,7 +26,8 @@ async fn idle() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_is_read_as_far_as_there_is_room() {
-    let events: Vec<_> = (5..=13).map(|n| event(EventType::Added, map(&format!("map-{n}"), n))).collect();
+    let events: Vec<_> =
+        (5..=13).map(|n| event(EventType::Added, map(&format!("map-{n}"), n))).collect();
     let fifo = queue(3);
     let script = Scripted::new().list(list(4, [])).watch_on(events);
     let reflector = Arc::new(Reflector::builder(script, fifo.clone()).watch_list(false).build());
@@ -42,8 +45,12 @@ async fn a_watch_is_read_as_far_as_there_is_room() {
 async fn a_list_waits_for_room_and_is_not_given_up_meanwhile() {
     // A batch each, and in all more than is in flight.
     let large = |n: u32| {
-        let metadata = serde_json::json!({ "name": format!("map-{n}"), "resourceVersion": n.to_string() });
-        Bytes::from(serde_json::json!({ "metadata": metadata, "data": { "x": "x".repeat(3 << 20) } }).to_string())
+        let metadata =
+            serde_json::json!({ "name": format!("map-{n}"), "resourceVersion": n.to_string() });
+        Bytes::from(
+            serde_json::json!({ "metadata": metadata, "data": { "x": "x".repeat(3 << 20) } })
+                .to_string(),
+        )
     };
     let events = (1..=12).map(|n| event(EventType::Added, large(n))).chain([bookmark(20, true)]);
     let scripts = [

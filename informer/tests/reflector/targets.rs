@@ -11,15 +11,23 @@ use deltafifo_informer::reflector::{Plain, Reflector, Target};
 use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::rig::{bookmark, broken, event, expired, items, list, map, page, shown, shown_asked, too_large};
+use super::rig::{
+    bookmark, broken, event, expired, items, list, map, page, shown, shown_asked, too_large,
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_store_is_kept_as_the_server_has_it() {
-    let store = Arc::new(Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap());
+    let store = Arc::new(
+        Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap(),
+    );
     let script = Arc::new(
         Scripted::new()
             .list(list(4, [map("a", 1), map("b", 2), map("c", 3)]))
-            .watch([event(EventType::Deleted, map("b", 5)), event(EventType::Added, map("d", 6)), Err(expired())])
+            .watch([
+                event(EventType::Deleted, map("b", 5)),
+                event(EventType::Added, map("d", 6)),
+                Err(expired()),
+            ])
             .list(list(9, [broken("a", 8), map("d", 9)])),
     );
     let target = Arc::new(Plain(store.clone()));
@@ -37,8 +45,10 @@ async fn a_store_is_kept_as_the_server_has_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_stores_transformer_or_index_refuses_is_told_of_and_neither_deleted_nor_listed_for_ever() {
-    let refuses = |name: &'static str| move |map: &ConfigMap| map.metadata.name.as_deref() == Some(name);
+async fn what_a_stores_transformer_or_index_refuses_is_told_of_and_neither_deleted_nor_listed_for_ever()
+ {
+    let refuses =
+        |name: &'static str| move |map: &ConfigMap| map.metadata.name.as_deref() == Some(name);
     let (is_a, is_b, is_first) = (refuses("a"), refuses("b"), Arc::new(AtomicBool::new(true)));
     let (first, for_index) = (is_first.clone(), is_first.clone());
     // As when a user's function meets what it did not reckon with.
@@ -49,7 +59,11 @@ async fn what_a_stores_transformer_or_index_refuses_is_told_of_and_neither_delet
         if is_b(map) && !for_index.load(Ordering::SeqCst) { Err("no b".into()) } else { Ok(vec![]) }
     };
     let keys = KeyFunc::meta_namespace(KubeMeta);
-    let store = Indexer::<ConfigMap, _>::builder(keys).transformer(transform).index("picky", index).build().unwrap();
+    let store = Indexer::<ConfigMap, _>::builder(keys)
+        .transformer(transform)
+        .index("picky", index)
+        .build()
+        .unwrap();
     let store = Arc::new(store);
     let script = Arc::new(
         Scripted::new()
@@ -94,7 +108,8 @@ async fn what_a_stores_transformer_or_index_refuses_is_told_of_and_neither_delet
     assert_eq!(stored(), ["a@1", "b@2", "c@7"]);
     let told = failed();
     assert!(
-        told[0].contains(r#"object "b" of version "11""#) && told[1].contains(r#""a" at version "10""#),
+        told[0].contains(r#"object "b" of version "11""#)
+            && told[1].contains(r#""a" at version "10""#),
         "{told:?}"
     );
     assert_eq!(told.len(), 2, "{told:?}");
@@ -102,10 +117,13 @@ async fn what_a_stores_transformer_or_index_refuses_is_told_of_and_neither_delet
 
 #[tokio::test(start_paused = true)]
 async fn an_in_order_queue_gets_a_list_as_one_event() {
-    let store = Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
+    let store =
+        Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
     let fifo = Arc::new(InOrderFifo::over(store).build());
     let script = Arc::new(
-        Scripted::new().list(list(4, [map("a", 1), map("b", 2)])).watch_on([event(EventType::Added, map("c", 5))]),
+        Scripted::new()
+            .list(list(4, [map("a", 1), map("b", 2)]))
+            .watch_on([event(EventType::Added, map("c", 5))]),
     );
     let reflector = Reflector::builder(script.clone(), fifo.clone()).watch_list(false).build();
     let told = async {
@@ -137,11 +155,13 @@ async fn an_object_that_cannot_be_read_is_found_under_a_key_of_another_kind() {
     };
     let script = || {
         let map = |namespace, name| {
-            let metadata = serde_json::json!({ "namespace": namespace, "name": name, "resourceVersion": "1" });
+            let metadata =
+                serde_json::json!({ "namespace": namespace, "name": name, "resourceVersion": "1" });
             bytes::Bytes::from(serde_json::json!({ "metadata": metadata }).to_string())
         };
         let broken = |namespace, name| {
-            let metadata = serde_json::json!({ "namespace": namespace, "name": name, "resourceVersion": "5" });
+            let metadata =
+                serde_json::json!({ "namespace": namespace, "name": name, "resourceVersion": "5" });
             bytes::Bytes::from(serde_json::json!({ "metadata": metadata, "data": 7 }).to_string())
         };
         Arc::new(
@@ -189,9 +209,13 @@ async fn an_object_that_cannot_be_read_is_found_under_a_key_of_another_kind() {
 async fn told_late(
     script: Scripted,
     asked: usize,
-    transform: impl Fn(Arc<ConfigMap>) -> Result<Arc<ConfigMap>, deltafifo::BoxError> + Send + Sync + 'static,
+    transform: impl Fn(Arc<ConfigMap>) -> Result<Arc<ConfigMap>, deltafifo::BoxError>
+    + Send
+    + Sync
+    + 'static,
 ) -> (Vec<String>, Vec<String>) {
-    let store = Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
+    let store =
+        Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
     let fifo = Arc::new(InOrderFifo::over(store).transformer(transform).build());
     let script = Arc::new(script);
     let (errors, failed) = std::sync::mpsc::channel();
@@ -225,7 +249,11 @@ async fn told_late(
 async fn what_cannot_be_read_stays_in_an_in_order_queue_as_the_events_before_it_leave_it() {
     let script = Scripted::new()
         .list(list(4, [map("a", 3)]))
-        .watch([event(EventType::Modified, map("a", 8)), event(EventType::Added, map("b", 9)), Err(expired())])
+        .watch([
+            event(EventType::Modified, map("a", 8)),
+            event(EventType::Added, map("b", 9)),
+            Err(expired()),
+        ])
         .list(list(12, [broken("a", 11), broken("b", 12), map("c", 10)]));
     let (told, failed) = told_late(script, 4, Ok).await;
     assert_eq!(told, ["Added a@3", "Updated a@3>a@8", "Added b@9", "Added c@10"]);
@@ -242,7 +270,11 @@ async fn what_a_transformer_refuses_stays_in_an_in_order_queue_and_is_not_transf
     let counted = calls.clone();
     let (told, failed) = told_late(script, 4, move |map| {
         let is_first = counted.fetch_add(1, Ordering::SeqCst) < 3;
-        if is_first || map.metadata.name.as_deref() == Some("c") { Ok(map) } else { Err("as told".into()) }
+        if is_first || map.metadata.name.as_deref() == Some("c") {
+            Ok(map)
+        } else {
+            Err("as told".into())
+        }
     })
     .await;
     assert_eq!(told, ["Added a@3", "Added b@3", "Added c@3", "Updated c@3>c@3"]);
@@ -261,7 +293,8 @@ async fn what_is_gone_before_a_streamed_list_is_complete_is_not_listed() {
         event(EventType::Added, map("a", 6)),
         bookmark(7, true),
     ]);
-    let store = Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
+    let store =
+        Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
     let fifo = Arc::new(InOrderFifo::over(store).build());
     let reflector = Reflector::builder(script, fifo.clone()).build();
     let listed = async {
@@ -327,24 +360,37 @@ async fn object_that_is_too_large_is_kept_by_every_target_and_one_without_a_name
         &["a@1", "b@2", "d@9", "e@10"],
         &["e@10"],
     ];
-    let store = || Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
+    let store =
+        || Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
     for (before, expected) in expected.into_iter().enumerate() {
         let stages = before + 1;
         let plain = Plain(Arc::new(store()));
-        assert_eq!(stored_after(plain, |plain| plain.0.reader().list(), stages).await, expected, "{stages}");
+        assert_eq!(
+            stored_after(plain, |plain| plain.0.reader().list(), stages).await,
+            expected,
+            "{stages}"
+        );
         let apply = |fifo: &DeltaFifo<ConfigMap, _>| {
             while let Some(mut item) = fifo.try_pop() {
                 item.apply(|_| ()).unwrap();
             }
             fifo.store().list()
         };
-        assert_eq!(stored_after(DeltaFifo::over(store()).build(), apply, stages).await, expected, "{stages}");
+        assert_eq!(
+            stored_after(DeltaFifo::over(store()).build(), apply, stages).await,
+            expected,
+            "{stages}"
+        );
         let apply = |fifo: &InOrderFifo<ConfigMap, _>| {
             while let Some(mut turn) = fifo.try_pop() {
                 turn.apply(|_, _| ()).unwrap();
             }
             fifo.store().list()
         };
-        assert_eq!(stored_after(InOrderFifo::over(store()).build(), apply, stages).await, expected, "{stages}");
+        assert_eq!(
+            stored_after(InOrderFifo::over(store()).build(), apply, stages).await,
+            expected,
+            "{stages}"
+        );
     }
 }

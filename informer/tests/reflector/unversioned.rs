@@ -46,16 +46,27 @@ async fn after_a_watch_from_version_0_the_next_goes_on_from_the_last_object() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_come_in_any_order_and_the_newest_of_them_counts() {
-    let script = Scripted::new().list(list(0, [])).watch([added("a", 9), added("b", 3), added("c", 10)]);
+    let script =
+        Scripted::new().list(list(0, [])).watch([added("a", 9), added("b", 3), added("c", 10)]);
     assert_eq!(shown_asked(&Rig::lists(script).asked(3).await)[2], r#"watch "10""#);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_event_after_the_objects_counts_if_its_version_does() {
     let empty = event(EventType::Modified, r#"{"metadata":{"name":"a"}}"#.into());
-    for (last, version) in [(event(EventType::Modified, map("a", 12)), "12"), (empty, "9"), (bookmark(0, false), "9")] {
-        let script = Scripted::new().list(list(0, [])).watch([added("a", 9), added("b", 3), last, broken_off()]);
-        assert_eq!(shown_asked(&Rig::lists(script).asked(3).await)[2], format!("watch {version:?}"));
+    for (last, version) in
+        [(event(EventType::Modified, map("a", 12)), "12"), (empty, "9"), (bookmark(0, false), "9")]
+    {
+        let script = Scripted::new().list(list(0, [])).watch([
+            added("a", 9),
+            added("b", 3),
+            last,
+            broken_off(),
+        ]);
+        assert_eq!(
+            shown_asked(&Rig::lists(script).asked(3).await)[2],
+            format!("watch {version:?}")
+        );
     }
 }
 
@@ -67,7 +78,10 @@ async fn a_watch_from_version_0_that_breaks_off_among_the_objects_is_followed_by
         .list(list(0, [map("b", 6)]));
     let mut rig = Rig::lists(script);
     assert_eq!(deletion(&mut rig).await, "Missed a", "it went between the two");
-    assert_eq!(shown_asked(&rig.asked(4).await)[1..], [r#"watch "0""#, r#"list "0" limit 500"#, r#"watch "0""#]);
+    assert_eq!(
+        shown_asked(&rig.asked(4).await)[1..],
+        [r#"watch "0""#, r#"list "0" limit 500"#, r#"watch "0""#]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,21 +95,28 @@ async fn a_watch_from_version_0_that_told_nothing_is_followed_by_a_list() {
     };
     let unversioned = || event(EventType::Added, r#"{"metadata":{"name":"b"}}"#.into());
     for watch in [lasts(), stream::iter([unversioned()]).chain(lasts()).boxed()] {
-        let script = Scripted::new().list(list(0, [map("a", 5)])).watch_stream(watch).list(list(0, [map("b", 6)]));
+        let script = Scripted::new()
+            .list(list(0, [map("a", 5)]))
+            .watch_stream(watch)
+            .list(list(0, [map("b", 6)]));
         let mut rig = Rig::lists(script);
         let mut missed = deletion(&mut rig).await;
         if missed == "Missed b" {
             missed = deletion(&mut rig).await;
         }
         assert_eq!(missed, "Missed a");
-        assert_eq!(shown_asked(&rig.asked(4).await)[1..], [r#"watch "0""#, r#"list "0" limit 500"#, r#"watch "0""#]);
+        assert_eq!(
+            shown_asked(&rig.asked(4).await)[1..],
+            [r#"watch "0""#, r#"list "0" limit 500"#, r#"watch "0""#]
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_from_version_0_that_cannot_be_opened_is_followed_by_a_list() {
     for error in [refused(), status(429, "TooManyRequests")] {
-        let script = Scripted::new().list(list(0, [map("a", 5)])).watch_fails(error).list(list(0, []));
+        let script =
+            Scripted::new().list(list(0, [map("a", 5)])).watch_fails(error).list(list(0, []));
         let mut rig = Rig::lists(script);
         assert_eq!(deletion(&mut rig).await, "Missed a");
         assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"list "0" limit 500"#);
@@ -104,7 +125,8 @@ async fn a_watch_from_version_0_that_cannot_be_opened_is_followed_by_a_list() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_of_version_0_does_not_take_the_version_back() {
-    let script = Scripted::new().list(list(4, [])).watch([added("a", 5), added("b", 0), bookmark(0, false)]);
+    let script =
+        Scripted::new().list(list(4, [])).watch([added("a", 5), added("b", 0), bookmark(0, false)]);
     assert_eq!(shown_asked(&Rig::lists(script).asked(3).await)[2], r#"watch "5""#);
 }
 
@@ -114,14 +136,21 @@ async fn versions_that_are_no_numbers_are_gone_on_from_as_they_are() {
         let json = serde_json::json!({ "metadata": { "name": "a", "resourceVersion": version } });
         event(EventType::Added, json.to_string().into())
     };
-    let script = Scripted::new().list(list(0, [])).watch([object("xyz"), object("abc")]).watch([object("def")]);
-    assert_eq!(shown_asked(&Rig::lists(script).asked(4).await)[2..], [r#"watch "abc""#, r#"watch "def""#]);
+    let script = Scripted::new()
+        .list(list(0, []))
+        .watch([object("xyz"), object("abc")])
+        .watch([object("def")]);
+    assert_eq!(
+        shown_asked(&Rig::lists(script).asked(4).await)[2..],
+        [r#"watch "abc""#, r#"watch "def""#]
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn parts_of_version_0_are_listed_again_after_each_watch() {
     let part = |name: &str| {
-        let script = Scripted::new().list(list(0, [map(name, 5)])).watch([added(name, 9), added(name, 3)]);
+        let script =
+            Scripted::new().list(list(0, [map(name, 5)])).watch([added(name, 9), added(name, 3)]);
         Arc::new(script.list(list(0, [map(name, 9)])))
     };
     let (shop, bank) = (part("a"), part("b"));
@@ -147,6 +176,13 @@ async fn objects_that_a_part_sends_first_do_not_say_how_far_it_is() {
     }
     let request = WatchRequest { resource_version: "0".to_owned(), ..WatchRequest::default() };
     let events: Vec<_> = merged.watch(request).await.unwrap().take(3).collect().await;
-    let bookmark = events.into_iter().map(Result::unwrap).find(|event| event.kind == EventType::Bookmark).unwrap();
-    assert!(String::from_utf8_lossy(&bookmark.object).contains(r#""resourceVersion":"0""#), "{bookmark:?}");
+    let bookmark = events
+        .into_iter()
+        .map(Result::unwrap)
+        .find(|event| event.kind == EventType::Bookmark)
+        .unwrap();
+    assert!(
+        String::from_utf8_lossy(&bookmark.object).contains(r#""resourceVersion":"0""#),
+        "{bookmark:?}"
+    );
 }

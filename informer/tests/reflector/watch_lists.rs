@@ -13,7 +13,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::{Instant, timeout};
 
 use super::rig::{
-    Rig, bookmark, broken, busy, closed, cut, event, expired, list, map, refused, shown, shown_asked, status,
+    Rig, bookmark, broken, busy, closed, cut, event, expired, list, map, refused, shown,
+    shown_asked, status,
 };
 
 fn rig(script: Scripted) -> Rig {
@@ -55,7 +56,11 @@ async fn what_is_not_among_the_initial_events_is_deleted() {
             bookmark(3, true),
             Err(expired()),
         ])
-        .watch_on([event(EventType::Added, map("b", 2)), event(EventType::Added, map("c", 4)), bookmark(5, true)]);
+        .watch_on([
+            event(EventType::Added, map("b", 2)),
+            event(EventType::Added, map("c", 4)),
+            bookmark(5, true),
+        ]);
     let mut rig = rig(script);
     assert_eq!(rig.changes(4).await[2..], ["Added c@4", "Missed a"]);
     assert_eq!(shown_asked(&rig.asked(2).await)[1], r#"watch initial "3""#);
@@ -76,7 +81,8 @@ async fn an_object_may_be_gone_again_before_the_initial_events_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_cannot_is_asked_for_a_list() {
-    for refusal in [status(422, "Invalid"), status(500, "InternalError"), status(400, "BadRequest")] {
+    for refusal in [status(422, "Invalid"), status(500, "InternalError"), status(400, "BadRequest")]
+    {
         let script = Scripted::new().watch_fails(refusal).list(list(7, [map("a", 5)])).watch_on([]);
         let mut rig = rig(script);
         assert_eq!(rig.changes(1).await, ["Added a@5"]);
@@ -105,7 +111,13 @@ async fn a_server_that_is_busy_or_away_is_asked_again() {
 
 #[tokio::test(start_paused = true)]
 async fn where_streamed_lists_fail_three_times_whatever_the_reason_a_list_is_asked_for() {
-    let failures = [closed, refused, || status(429, "TooManyRequests"), || busy(503, "ServiceUnavailable", 1), expired];
+    let failures = [
+        closed,
+        refused,
+        || status(429, "TooManyRequests"),
+        || busy(503, "ServiceUnavailable", 1),
+        expired,
+    ];
     for failed in failures {
         let script = (0..3).fold(Scripted::new(), |script, _| script.watch_fails(failed()));
         let mut rig = rig(script.list(list(7, [map("a", 5)])).watch_on([]));
@@ -120,11 +132,16 @@ async fn where_streamed_lists_fail_three_times_whatever_the_reason_a_list_is_ask
 #[tokio::test(start_paused = true)]
 async fn a_server_that_says_when_to_ask_for_a_streamed_list_again_is_left_alone_until_then() {
     for (code, reason) in [(429, "TooManyRequests"), (503, "ServiceUnavailable")] {
-        let script = (0..3).fold(Scripted::new(), |script, _| script.watch_fails(busy(code, reason, 40)));
+        let script =
+            (0..3).fold(Scripted::new(), |script, _| script.watch_fails(busy(code, reason, 40)));
         let (began, rig) = (Instant::now(), rig(script));
         for times in 1..=4 {
             rig.asked(times).await;
-            assert_eq!(began.elapsed().as_secs(), 40 * (times as u64 - 1), "{code}, request {times}");
+            assert_eq!(
+                began.elapsed().as_secs(),
+                40 * (times as u64 - 1),
+                "{code}, request {times}"
+            );
         }
         assert_eq!(shown_asked(&rig.asked(4).await)[3], r#"list "0" limit 500"#);
     }
@@ -132,8 +149,10 @@ async fn a_server_that_says_when_to_ask_for_a_streamed_list_again_is_left_alone_
 
 #[tokio::test(start_paused = true)]
 async fn a_version_that_is_gone_is_left_for_the_newest() {
-    let script =
-        Scripted::new().watch([bookmark(3, true), Err(expired())]).watch_fails(expired()).watch_on([bookmark(9, true)]);
+    let script = Scripted::new()
+        .watch([bookmark(3, true), Err(expired())])
+        .watch_fails(expired())
+        .watch_on([bookmark(9, true)]);
     let rig = rig(script);
     rig.fifo.wait_for_resource_version_async("9").await.unwrap();
     let asked = shown_asked(&rig.asked(3).await);
@@ -142,7 +161,9 @@ async fn a_version_that_is_gone_is_left_for_the_newest() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_deleted_before_the_initial_events_end_is_not_brought_back_by_them() {
-    let store = Arc::new(Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap());
+    let store = Arc::new(
+        Indexer::<ConfigMap, _>::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap(),
+    );
     let script = Arc::new(Scripted::new().watch([
         event(EventType::Added, map("a", 1)),
         event(EventType::Added, map("b", 2)),
@@ -160,7 +181,9 @@ async fn what_was_deleted_before_the_initial_events_end_is_not_brought_back_by_t
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_says_that_this_is_all_is_asked_for_a_list() {
-    let script = Scripted::new().watch_on([event(EventType::Added, map("a", 1))]).list(list(7, [map("a", 1)]));
+    let script = Scripted::new()
+        .watch_on([event(EventType::Added, map("a", 1))])
+        .list(list(7, [map("a", 1)]));
     let mut rig = rig(script);
     assert!(rig.error().await.contains("nothing came"));
     assert_eq!(shown_asked(&rig.asked(3).await)[1..], [r#"list "" limit 500"#, r#"watch "7""#]);
@@ -205,10 +228,16 @@ async fn initial_events_that_break_off_again_and_again_are_followed_by_a_list() 
 async fn what_is_no_initial_event_does_not_keep_it_waiting_for_their_end() {
     let others = stream::iter(0..u32::MAX).then(|number| async move {
         tokio::time::sleep(Duration::from_secs(20)).await;
-        if number % 2 == 0 { bookmark(100 + number, false) } else { event(EventType::Modified, map("a", 100 + number)) }
+        if number % 2 == 0 {
+            bookmark(100 + number, false)
+        } else {
+            event(EventType::Modified, map("a", 100 + number))
+        }
     });
     let initial = stream::iter([event(EventType::Added, map("a", 1))]);
-    let script = Scripted::new().watch_stream(initial.chain(others).boxed()).list(list(200, [map("a", 200)]));
+    let script = Scripted::new()
+        .watch_stream(initial.chain(others).boxed())
+        .list(list(200, [map("a", 200)]));
     let (began, mut rig) = (Instant::now(), rig(script));
     assert!(rig.error().await.contains("90s"));
     assert_eq!(began.elapsed().as_secs(), 90);
@@ -248,7 +277,10 @@ async fn a_run_waits_for_what_a_thread_of_the_run_before_has_in_hand() {
     let source = Arc::new(
         Scripted::new()
             .watch_on([event(EventType::Added, map("a", 1)), bookmark(2, true)])
-            .watch_on([event(EventType::Added, map("a", 1)), event(EventType::Deleted, map("a", 3))])
+            .watch_on([
+                event(EventType::Added, map("a", 1)),
+                event(EventType::Deleted, map("a", 3)),
+            ])
             .watch_on([event(EventType::Added, map("a", 9)), bookmark(10, true)]),
     );
     let reflector = Arc::new(Reflector::builder(source.clone(), fifo.clone()).build());

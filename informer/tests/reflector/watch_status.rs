@@ -15,12 +15,17 @@ async fn before_anything_has_come_there_is_nothing_to_say() {
     let rig = Rig::lists(Scripted::new());
     rig.asked(1).await;
     let status = rig.reflector.watch_status();
-    assert!(!status.is_open && status.last_event.is_none() && status.last_error.is_none(), "{status:?}");
+    assert!(
+        !status.is_open && status.last_event.is_none() && status.last_error.is_none(),
+        "{status:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn end_of_a_list_counts_as_an_event() {
-    let rig = Rig::lists(Scripted::new().list(list(4, [map("a", 3)])).watch_fails(status(500, "InternalError")));
+    let rig = Rig::lists(
+        Scripted::new().list(list(4, [map("a", 3)])).watch_fails(status(500, "InternalError")),
+    );
     let began = Instant::now();
     rig.fifo.wait_for_resource_version_async("4").await.unwrap();
     rig.asked(2).await;
@@ -63,7 +68,10 @@ async fn watch_that_sends_a_list_first_is_open_and_its_objects_count() {
     assert!(listing.is_open && listing.last_event.is_some_and(|last| last == began), "{listing:?}");
     rig.fifo.wait_for_resource_version_async("6").await.unwrap();
     let watching = rig.reflector.watch_status();
-    assert!(watching.is_open && watching.last_event.is_some_and(|last| last >= began + 10 * SECOND), "{watching:?}");
+    assert!(
+        watching.is_open && watching.last_event.is_some_and(|last| last >= began + 10 * SECOND),
+        "{watching:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,9 @@ use deltafifo_informer::reflector::{Backoff, RunError};
 use futures_util::stream::{self, StreamExt};
 use tokio::time::{Instant, timeout};
 
-use super::rig::{Rig, bookmark, broken, busy, closed, event, list, map, refused, shown_asked, status};
+use super::rig::{
+    Rig, bookmark, broken, busy, closed, event, list, map, refused, shown_asked, status,
+};
 
 #[tokio::test(start_paused = true)]
 async fn events_are_told_in_order_and_move_the_version() {
@@ -22,7 +24,11 @@ async fn events_are_told_in_order_and_move_the_version() {
     let mut changes = rig.changes(4).await;
     changes.sort();
     assert_eq!(changes, ["Added a@5", "Added b@7", "Deleted a@8", "Updated a@5>6"]);
-    assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"watch "8""#, "an ended watch is opened again, without a list");
+    assert_eq!(
+        shown_asked(&rig.asked(3).await)[2],
+        r#"watch "8""#,
+        "an ended watch is opened again, without a list"
+    );
     assert_eq!(rig.stored(), ["b@7"]);
 }
 
@@ -47,7 +53,10 @@ async fn what_a_watch_told_last_is_applied_though_no_other_can_be_opened() {
     let script = Scripted::new().list(list(4, [])).watch([event(EventType::Added, map("a", 5))]);
     let rig = Rig::lists((0..100).fold(script, |script, _| script.watch_fails(refused())));
     let applied = rig.fifo.wait_for_resource_version_async("5");
-    timeout(Duration::from_secs(60), applied).await.expect("it is told at the watch's end").unwrap();
+    timeout(Duration::from_secs(60), applied)
+        .await
+        .expect("it is told at the watch's end")
+        .unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,7 +78,8 @@ async fn a_watch_that_cannot_be_opened_for_now_is_opened_again_without_a_list() 
 
 #[tokio::test(start_paused = true)]
 async fn the_server_says_how_long_to_wait() {
-    let rig = Rig::lists(Scripted::new().list(list(4, [])).watch_fails(busy(429, "TooManyRequests", 40)));
+    let rig =
+        Rig::lists(Scripted::new().list(list(4, [])).watch_fails(busy(429, "TooManyRequests", 40)));
     rig.asked(2).await;
     let refused = Instant::now();
     rig.asked(3).await;
@@ -79,7 +89,9 @@ async fn the_server_says_how_long_to_wait() {
 #[tokio::test(start_paused = true)]
 async fn watches_that_are_lost_three_times_in_a_row_and_told_nothing_lead_to_a_list() {
     let cut = || stream::iter([Err(RequestError::Broken("reset by peer".into()))]).boxed();
-    let told = stream::iter([bookmark(5, false), Err(RequestError::Broken("reset by peer".into()))]).boxed();
+    let told =
+        stream::iter([bookmark(5, false), Err(RequestError::Broken("reset by peer".into()))])
+            .boxed();
     let script = Scripted::new()
         .list(list(4, []))
         .watch_fails(closed())
@@ -99,7 +111,8 @@ async fn watches_that_are_lost_three_times_in_a_row_and_told_nothing_lead_to_a_l
 #[tokio::test(start_paused = true)]
 async fn while_nobody_listens_or_all_are_busy_a_watch_is_asked_for_again_without_a_list() {
     for failed in [refused, || status(429, "TooManyRequests")] {
-        let script = (0..20).fold(Scripted::new().list(list(4, [])), |script, _| script.watch_fails(failed()));
+        let script = (0..20)
+            .fold(Scripted::new().list(list(4, [])), |script, _| script.watch_fails(failed()));
         let rig = Rig::lists(script);
         assert_eq!(shown_asked(&rig.asked(22).await)[1..], [r#"watch "4""#; 21]);
     }
@@ -109,7 +122,10 @@ async fn while_nobody_listens_or_all_are_busy_a_watch_is_asked_for_again_without
 async fn a_watch_that_breaks_off_goes_on_where_it_was() {
     let script = Scripted::new()
         .list(list(4, []))
-        .watch([event(EventType::Added, map("a", 5)), Err(RequestError::Broken("reset by peer".into()))])
+        .watch([
+            event(EventType::Added, map("a", 5)),
+            Err(RequestError::Broken("reset by peer".into())),
+        ])
         .watch([event(EventType::Modified, map("a", 6))]);
     let mut rig = Rig::lists(script);
     assert_eq!(rig.changes(2).await, ["Added a@5", "Updated a@5>6"]);
@@ -118,7 +134,10 @@ async fn a_watch_that_breaks_off_goes_on_where_it_was() {
 
 #[tokio::test(start_paused = true)]
 async fn an_internal_error_in_a_watch_leads_to_a_list() {
-    let script = Scripted::new().list(list(4, [])).watch([Err(status(500, "InternalError"))]).list(list(5, []));
+    let script = Scripted::new()
+        .list(list(4, []))
+        .watch([Err(status(500, "InternalError"))])
+        .list(list(5, []));
     let rig = Rig::lists(script);
     assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"list "4" limit 0"#);
 }
@@ -157,7 +176,9 @@ async fn a_watch_that_lasted_is_opened_again_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_falls_silent_is_given_up_after_its_time() {
-    let rig = Rig::lists(Scripted::new().list(list(4, [])).watch_on([event(EventType::Added, map("a", 5))]));
+    let rig = Rig::lists(
+        Scripted::new().list(list(4, [])).watch_on([event(EventType::Added, map("a", 5))]),
+    );
     let began = Instant::now();
     assert_eq!(shown_asked(&rig.asked(3).await)[2], r#"watch "5""#);
     assert!((330..=631).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
@@ -186,7 +207,8 @@ async fn silence_is_as_long_as_the_last_event_is_ago() {
         tokio::time::sleep(Duration::from_secs(200)).await;
         event(EventType::Added, map("a", 5))
     });
-    let script = Scripted::new().list(list(4, [])).watch_stream(event.chain(stream::pending()).boxed());
+    let script =
+        Scripted::new().list(list(4, [])).watch_stream(event.chain(stream::pending()).boxed());
     let (began, mut rig) = (Instant::now(), Rig::lists(script));
     let error = rig.error().await;
     let silent = began.elapsed().as_secs() - 200;
@@ -238,8 +260,11 @@ async fn times_that_are_nothing_or_without_end_are_never() {
     const YEAR: Duration = Duration::from_secs(365 * 86_400);
     for (resync, long) in [(Duration::ZERO, Duration::from_secs(60)), (Duration::MAX, 20 * YEAR)] {
         let mut rig = Rig::start(Scripted::new().list(list(4, [])).watch_on([]), |builder| {
-            let builder = builder.watch_list(false).silence(Duration::MAX).least_watch(Duration::MAX);
-            builder.backoff(Backoff::new(Duration::MAX, Duration::MAX, Duration::MAX)).resync(resync, || panic!("now"))
+            let builder =
+                builder.watch_list(false).silence(Duration::MAX).least_watch(Duration::MAX);
+            builder
+                .backoff(Backoff::new(Duration::MAX, Duration::MAX, Duration::MAX))
+                .resync(resync, || panic!("now"))
         });
         assert_eq!(rig.asked(2).await.len(), 2);
         let told = timeout(long, rig.error()).await;
@@ -250,13 +275,14 @@ async fn times_that_are_nothing_or_without_end_are_never() {
 
 #[tokio::test(start_paused = true)]
 async fn a_should_resync_that_panics_is_told_of_and_asked_again() {
-    let mut rig = Rig::start(Scripted::new().list(list(4, [map("a", 3)])).watch_on([]), |builder| {
-        let asked = std::sync::atomic::AtomicBool::new(false);
-        builder.watch_list(false).resync(Duration::from_secs(60), move || {
-            assert!(asked.swap(true, std::sync::atomic::Ordering::Relaxed), "not at once");
-            true
-        })
-    });
+    let mut rig =
+        Rig::start(Scripted::new().list(list(4, [map("a", 3)])).watch_on([]), |builder| {
+            let asked = std::sync::atomic::AtomicBool::new(false);
+            builder.watch_list(false).resync(Duration::from_secs(60), move || {
+                assert!(asked.swap(true, std::sync::atomic::Ordering::Relaxed), "not at once");
+                true
+            })
+        });
     assert_eq!(rig.changes(2).await, ["Added a@3", "Updated a@3>3"]);
     assert!(rig.error().await.contains("not at once"));
 }

@@ -25,9 +25,15 @@ async fn requests(config: watcher::Config) -> Vec<Request> {
 async fn first_list_follows_list_semantic_and_page_size() {
     let all = requests(watcher::Config::default()).await;
     assert_eq!(all[0].path(), "/api/v1/namespaces/shop/configmaps");
-    assert_eq!((all[0].verb(), all[0].resource_version(), all[0].limit()), (Verb::List, "", Some(500)));
+    assert_eq!(
+        (all[0].verb(), all[0].resource_version(), all[0].limit()),
+        (Verb::List, "", Some(500))
+    );
     let all = requests(watcher::Config::default().any_semantic().page_size(7)).await;
-    assert_eq!((all[0].verb(), all[0].resource_version(), all[0].limit()), (Verb::List, "0", Some(7)));
+    assert_eq!(
+        (all[0].verb(), all[0].resource_version(), all[0].limit()),
+        (Verb::List, "0", Some(7))
+    );
     let all = requests(watcher::Config::default().streaming_lists()).await;
     assert!(all[0].sends_initial_events() && all.len() == 1);
 }
@@ -45,12 +51,17 @@ async fn later_list_is_not_older_than_the_known_version() {
     while polled.next().await != "a" {}
     let lists = server.requests().into_iter().filter(|request| request.verb() == Verb::List);
     let versions: Vec<_> = lists.map(|request| request.resource_version().to_owned()).collect();
-    assert_eq!(versions[..2], ["", &known], "the second is refused, as the test forgot that version");
+    assert_eq!(
+        versions[..2],
+        ["", &known],
+        "the second is refused, as the test forgot that version"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn selectors_and_timeout_are_sent() {
-    let config = watcher::Config::default().labels("app=web").fields("metadata.name=a").timeout(100);
+    let config =
+        watcher::Config::default().labels("app=web").fields("metadata.name=a").timeout(100);
     let all = requests(config).await;
     for request in &all {
         assert_eq!(request.parameter("labelSelector"), Some("app=web"));
@@ -66,13 +77,17 @@ async fn related_watches_use_their_configuration() {
     server.apply(map("a", "1")).unwrap();
     let pods = || Api::<Pod>::namespaced(server.client(), "shop");
     let config = || watcher::Config::default().labels("app=web");
-    let controller = Controller::new(Api::<ConfigMap>::all(server.client()), watcher::Config::default());
+    let controller =
+        Controller::new(Api::<ConfigMap>::all(server.client()), watcher::Config::default());
     let controller = controller.owns(pods(), config()).watches(pods(), config(), |_| None);
     let mut polled = poll_idle(controller);
     assert_eq!(polled.next().await, "a");
     let of_pods = server.requests().into_iter().filter(|request| request.plural() == Some("pods"));
     let of_pods = of_pods.inspect(|request| {
-        assert_eq!((request.namespace(), request.parameter("labelSelector")), (Some("shop"), Some("app=web")));
+        assert_eq!(
+            (request.namespace(), request.parameter("labelSelector")),
+            (Some("shop"), Some("app=web"))
+        );
     });
     assert!(of_pods.count() >= 2);
 }

@@ -20,9 +20,10 @@ async fn object_is_reconciled_after_the_debounce() {
     let server = server();
     server.apply(map("a", "0")).unwrap();
     let began = Instant::now();
-    let mut polled = poll(controller(&server).with_config(Config::default().debounce(QUIET)), |_, _| async {
-        Ok(Action::requeue(Duration::from_secs(60)))
-    });
+    let mut polled =
+        poll(controller(&server).with_config(Config::default().debounce(QUIET)), |_, _| async {
+            Ok(Action::requeue(Duration::from_secs(60)))
+        });
     assert_eq!(polled.next().await, "a");
     assert!(is_about(began.elapsed(), 10));
     server.wait_for_watchers(1).await;
@@ -37,7 +38,10 @@ async fn object_is_reconciled_after_the_debounce() {
     assert!(is_about(last.elapsed(), 10));
     assert_eq!(polled.next().await, "b");
     assert_eq!(polled.next().await, "a");
-    assert!(is_about(last.elapsed(), 10 + 60 + 10), "what an action asks for waits as long besides, as kube's");
+    assert!(
+        is_about(last.elapsed(), 10 + 60 + 10),
+        "what an action asks for waits as long besides, as kube's"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,10 +49,11 @@ async fn deletion_is_not_debounced() {
     let server = server();
     server.apply(map("a", "0")).unwrap();
     let (tell, mut told) = mpsc::unbounded_channel();
-    let controller = controller(&server).with_config(Config::default().debounce(QUIET)).on_deleted(move |_| {
-        tell.send(()).unwrap();
-        async {}
-    });
+    let controller =
+        controller(&server).with_config(Config::default().debounce(QUIET)).on_deleted(move |_| {
+            tell.send(()).unwrap();
+            async {}
+        });
     let mut polled = poll_idle(controller);
     assert_eq!(polled.next().await, "a");
     server.wait_for_watchers(1).await;

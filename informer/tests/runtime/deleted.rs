@@ -77,7 +77,10 @@ async fn panicking_deletion_handler_is_reported_and_its_key_stays_usable() {
     assert_eq!(polled.next().await, "a");
     server.wait_for_watchers(1).await;
     server.delete(&Resource::config_maps(), "shop", "a").unwrap();
-    assert_eq!(polled.next().await, "reconciler or deletion handler panicked for ConfigMap.v1./a.shop: a bug");
+    assert_eq!(
+        polled.next().await,
+        "reconciler or deletion handler panicked for ConfigMap.v1./a.shop: a bug"
+    );
     server.apply(map("a", "2")).unwrap();
     assert_eq!(polled.next().await, "a");
 }
@@ -122,7 +125,10 @@ async fn panicking_deletion_handler_does_not_block_later_deletions() {
     server.delete(&Resource::config_maps(), "shop", "a").unwrap();
     idle().await;
     first.end.send(()).unwrap();
-    assert_eq!((told.recv().await.unwrap().as_str(), told.recv().await.unwrap().as_str()), ("a=1", "a=2"));
+    assert_eq!(
+        (told.recv().await.unwrap().as_str(), told.recv().await.unwrap().as_str()),
+        ("a=1", "a=2")
+    );
     assert_eq!(polled.next().await, "a");
     assert!(polled.next().await.contains("a bug"));
 }

@@ -16,5 +16,7 @@ async fn controller_example_updates_its_rosters() {
 
 #[tokio::test(start_paused = true)]
 async fn deployments_example_runs_to_its_end() {
-    deployments::run(deployments::Args::parse_from(["deployments", "--seconds", "60"])).await.unwrap();
+    deployments::run(deployments::Args::parse_from(["deployments", "--seconds", "60"]))
+        .await
+        .unwrap();
 }

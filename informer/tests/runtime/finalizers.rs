@@ -20,7 +20,8 @@ async fn object_is_applied_and_cleaned_up_whatever_a_predicate_rejects() {
         let (api, tell) = (api.clone(), tell.clone());
         async move {
             let reconciled = finalizer(&api, "example.org/counted", map, |event| async move {
-                tell.send(if matches!(event, Event::Apply(_)) { "apply" } else { "cleanup" }).unwrap();
+                tell.send(if matches!(event, Event::Apply(_)) { "apply" } else { "cleanup" })
+                    .unwrap();
                 Ok::<_, Failed>(Action::await_change())
             });
             reconciled.await.map_err(|_| Failed("no finalizer"))

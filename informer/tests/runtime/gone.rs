@@ -33,7 +33,8 @@ async fn deletion_of_an_owner_and_its_objects_is_counted_without_an_error() {
     server.apply(pod("r", &["never there"])).unwrap();
     assert!(polled.at_rest().await.is_empty());
     let all = recorder.snapshotter().snapshot().into_vec();
-    let count = all.into_iter().find(|(key, ..)| key.key().name() == "controller_objects_not_found_total");
+    let count =
+        all.into_iter().find(|(key, ..)| key.key().name() == "controller_objects_not_found_total");
     let (key, _, _, count) = count.expect("it is counted");
     assert_eq!(count, DebugValue::Counter(3));
     let labels: Vec<_> = key.key().labels().map(|label| (label.key(), label.value())).collect();
@@ -51,5 +52,8 @@ async fn object_of_an_informer_with_other_keys_is_reported() {
     tokio::spawn(async move { running.run().await });
     let mut polled = poll_idle(Controller::from_informer(&maps));
     let error = polled.next().await;
-    assert!(error.contains("ConfigMap.v1./a.shop") && error.contains("not in the store"), "{error}");
+    assert!(
+        error.contains("ConfigMap.v1./a.shop") && error.contains("not in the store"),
+        "{error}"
+    );
 }

@@ -55,7 +55,9 @@ impl Ours {
 async fn next(told: &mut Subscription<ConfigMap>) -> String {
     match told.next().await.expect("the informer runs") {
         Notification::Added { new, .. } => format!("+{}={}", name(&new), value(&new)),
-        Notification::Updated { old, new, .. } => format!("{}={}>{}", name(&new), value(&old), value(&new)),
+        Notification::Updated { old, new, .. } => {
+            format!("{}={}>{}", name(&new), value(&old), value(&new))
+        }
         Notification::Deleted { last, .. } => {
             let sign = if last.is_tombstone() { '!' } else { '-' };
             let last = last.object().expect("its last state is known");

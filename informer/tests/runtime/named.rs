@@ -12,7 +12,8 @@ use super::rig::{Failed, controller, gated, idle, map, name, poll, poll_with, se
 /// Returns a gauge or counter of the queue `maps`, if it exists.
 fn of_queue(told: &Snapshotter, name: &str) -> Option<f64> {
     told.snapshot().into_vec().into_iter().find_map(|(key, _, _, value)| {
-        let is_it = key.key().name() == name && key.key().labels().any(|label| label.value() == "maps");
+        let is_it =
+            key.key().name() == name && key.key().labels().any(|label| label.value() == "maps");
         match value {
             DebugValue::Gauge(value) if is_it => Some(value.0),
             DebugValue::Counter(value) if is_it => Some(f64::from(u32::try_from(value).unwrap())),
@@ -50,7 +51,8 @@ async fn failures_count_as_retries_and_changes_do_not() {
         if name(&object) == "a" { Err(Failed("no room")) } else { Ok(Action::await_change()) }
     };
     let controller = controller(&server).with_config(Config::default().name("maps"));
-    let mut polled = poll_with(controller, reconcile, |_| Action::requeue(Duration::from_secs(1_000)));
+    let mut polled =
+        poll_with(controller, reconcile, |_| Action::requeue(Duration::from_secs(1_000)));
     assert_eq!(polled.at_rest().await.len(), 3);
     assert_eq!(of_queue(&recorder.snapshotter(), "workqueue_retries_total"), Some(1.0));
 }

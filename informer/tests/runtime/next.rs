@@ -14,7 +14,8 @@ async fn requeued_object_is_reconciled_after_its_delay_or_a_change() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
     let minute = Duration::from_secs(60);
-    let mut polled = poll(controller(&server), move |_, _| async move { Ok(Action::requeue(minute)) });
+    let mut polled =
+        poll(controller(&server), move |_, _| async move { Ok(Action::requeue(minute)) });
     polled.next().await;
     for _ in 0..3 {
         let began = Instant::now();

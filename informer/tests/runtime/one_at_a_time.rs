@@ -34,7 +34,8 @@ async fn concurrency_limits_reconciles_and_zero_does_not() {
             server.apply(map(&format!("map-{number}"), "1")).unwrap();
         }
         let (reconcile, mut begun) = gated();
-        let controller = controller(&server).with_config(Config::default().concurrency(concurrency));
+        let controller =
+            controller(&server).with_config(Config::default().concurrency(concurrency));
         let mut polled = poll(controller, reconcile);
         let mut left = 8;
         while left > 0 {

@@ -46,16 +46,26 @@ type Relation = fn(Controller<ConfigMap>, &ApiServer) -> Controller<ConfigMap>;
 
 /// Every way to relate a controller to pods. The errors of the last two go to the informers.
 const RELATIONS: [Relation; 4] = [
-    |controller, server| controller.owns(Api::<Pod>::all(server.client()), watcher::Config::default()),
-    |controller, server| controller.watches_ref(Api::all(server.client()), &(), watcher::Config::default(), of_a),
     |controller, server| {
-        let pods = SharedInformer::<Pod>::builder(KubeListerWatcher::new::<Pod>(server.client(), &(), None));
+        controller.owns(Api::<Pod>::all(server.client()), watcher::Config::default())
+    },
+    |controller, server| {
+        controller.watches_ref(Api::all(server.client()), &(), watcher::Config::default(), of_a)
+    },
+    |controller, server| {
+        let pods = SharedInformer::<Pod>::builder(KubeListerWatcher::new::<Pod>(
+            server.client(),
+            &(),
+            None,
+        ));
         controller.owns_informer(&running(pods.build().unwrap()))
     },
     |controller, server| {
         let pods =
-            kube::runtime::watcher(Api::<Pod>::all(server.client()), watcher::Config::default()).default_backoff();
-        controller.watches_informer(&running(SharedInformer::for_stream(pods).build().unwrap()), of_a)
+            kube::runtime::watcher(Api::<Pod>::all(server.client()), watcher::Config::default())
+                .default_backoff();
+        controller
+            .watches_informer(&running(SharedInformer::for_stream(pods).build().unwrap()), of_a)
     },
 ];
 
@@ -72,7 +82,11 @@ async fn reconciled(polled: &mut Polled) -> (String, Vec<String>) {
     panic!("nothing is reconciled, and it says: {errors:?}");
 }
 
-async fn goes_on_without_pods_until(server: ApiServer, relation: Relation, come: impl FnOnce(&ApiServer)) {
+async fn goes_on_without_pods_until(
+    server: ApiServer,
+    relation: Relation,
+    come: impl FnOnce(&ApiServer),
+) {
     let mut polled = poll_idle(relation(controller(&server), &server).optional());
     let (name, errors) = reconciled(&mut polled).await;
     assert_eq!(name, "a");
@@ -90,7 +104,10 @@ async fn goes_on_without_pods_until(server: ApiServer, relation: Relation, come:
 #[tokio::test(start_paused = true)]
 async fn missing_optional_kind_is_not_awaited_and_counts_once_it_exists() {
     for relation in RELATIONS {
-        goes_on_without_pods_until(without_pods(), relation, |server| server.register(Resource::pods())).await;
+        goes_on_without_pods_until(without_pods(), relation, |server| {
+            server.register(Resource::pods());
+        })
+        .await;
     }
 }
 
@@ -109,7 +126,11 @@ async fn existing_optional_kind_is_awaited() {
         let mut polled = poll_idle(relation(controller(&server), &server).optional());
         sleep(Duration::from_secs(600)).await;
         let errors = polled.at_rest().await;
-        assert!(!errors.is_empty() && errors.iter().all(|error| error.contains("nothing is reconciled")), "{errors:?}");
+        assert!(
+            !errors.is_empty()
+                && errors.iter().all(|error| error.contains("nothing is reconciled")),
+            "{errors:?}"
+        );
         server.clear_faults();
         assert_eq!(reconciled(&mut polled).await.0, "a");
     }
@@ -119,7 +140,8 @@ async fn existing_optional_kind_is_awaited() {
 async fn errors_of_an_optional_kind_are_reported_after_its_first_list() {
     let server = without_pods();
     let pods = Api::<Pod>::all(server.client());
-    let mut polled = poll_idle(controller(&server).owns(pods, watcher::Config::default()).optional());
+    let mut polled =
+        poll_idle(controller(&server).owns(pods, watcher::Config::default()).optional());
     reconciled(&mut polled).await;
     server.register(Resource::pods());
     server.wait_for_watchers(2).await;
@@ -140,9 +162,15 @@ async fn optional_applies_to_the_last_relation() {
     let pods = || Api::<Pod>::all(server.client());
     let config = watcher::Config::default;
     let to_itself = |map: &ConfigMap| Some(ObjectRef::from_obj(map));
-    let optional = controller(&server).watches_ref(maps(), &(), config(), to_itself).owns(pods(), config()).optional();
+    let optional = controller(&server)
+        .watches_ref(maps(), &(), config(), to_itself)
+        .owns(pods(), config())
+        .optional();
     assert_eq!(reconciled(&mut poll_idle(optional)).await.0, "a");
-    let other = controller(&server).owns(pods(), config()).watches_ref(maps(), &(), config(), to_itself).optional();
+    let other = controller(&server)
+        .owns(pods(), config())
+        .watches_ref(maps(), &(), config(), to_itself)
+        .optional();
     let mut other = poll_idle(other.reconcile_on(futures_util::stream::empty()).optional());
     for _ in 0..10 {
         let error = other.next().await;
@@ -155,7 +183,8 @@ async fn first_lists_of_related_objects_are_not_awaited_if_so_configured() {
     for relation in RELATIONS {
         let server = refusing(status::internal_error("not now"));
         let controller = relation(controller(&server), &server);
-        let mut polled = poll_idle(controller.with_config(Config::default().wait_for_related(false)));
+        let mut polled =
+            poll_idle(controller.with_config(Config::default().wait_for_related(false)));
         let (name, errors) = reconciled(&mut polled).await;
         assert_eq!(name, "a");
         assert!(errors.iter().all(|error| error.contains("not now")), "{errors:?}");
@@ -183,14 +212,16 @@ async fn main_objects_are_awaited_however_configured() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn optional_informer_that_was_refused_after_its_first_list_is_awaited_by_the_next_controller() {
+async fn optional_informer_that_was_refused_after_its_first_list_is_awaited_by_the_next_controller()
+{
     const PODS: usize = 3_000;
     let server = server();
     server.apply(map("a", "1")).unwrap();
     for number in 0..PODS {
         server.apply(pod(&number.to_string(), &["a"])).unwrap();
     }
-    let pods = SharedInformer::<Pod>::builder(KubeListerWatcher::new::<Pod>(server.client(), &(), None));
+    let pods =
+        SharedInformer::<Pod>::builder(KubeListerWatcher::new::<Pod>(server.client(), &(), None));
     let pods = running(pods.build().unwrap());
     pods.wait_for_sync().await.unwrap();
     let fault = Fault::status(status::forbidden(&Resource::pods())).times(usize::MAX);
@@ -206,5 +237,9 @@ async fn optional_informer_that_was_refused_after_its_first_list_is_awaited_by_t
     });
     let mut polled = poll_idle(controller.optional());
     assert_eq!(polled.next().await, "a");
-    assert_eq!(mapped.load(Ordering::Relaxed), PODS, "nothing is reconciled before all pods were mapped");
+    assert_eq!(
+        mapped.load(Ordering::Relaxed),
+        PODS,
+        "nothing is reconciled before all pods were mapped"
+    );
 }

@@ -7,7 +7,9 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use serde_json::json;
 
-use super::rig::{Polled, controller, gated, idle, map, missing, owned, pod, poll, poll_idle, server};
+use super::rig::{
+    Polled, controller, gated, idle, map, missing, owned, pod, poll, poll_idle, server,
+};
 
 /// Creates maps a and b, of which a owns pod p, and waits until they are reconciled.
 async fn of_a_and_b() -> (ApiServer, Polled) {
@@ -42,8 +44,12 @@ async fn owner_is_reconciled_when_an_owned_object_changes_or_is_deleted() {
 async fn reconciles_wait_for_the_list_of_owned_objects() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
-    server.fault(Fault::status(status::internal_error("not now")).when(|request| request.plural() == Some("pods")));
-    let controller = controller(&server).owns(Api::<Pod>::all(server.client()), watcher::Config::default());
+    server.fault(
+        Fault::status(status::internal_error("not now"))
+            .when(|request| request.plural() == Some("pods")),
+    );
+    let controller =
+        controller(&server).owns(Api::<Pod>::all(server.client()), watcher::Config::default());
     let store = controller.store();
     let mut polled = poll_idle(controller);
     store.wait_until_ready().await.unwrap();
@@ -83,7 +89,10 @@ async fn undecodable_object_of_a_first_list_is_not_reported_as_blocking() {
     told.sort();
     assert_eq!(told[0], "a", "it is reconciled");
     assert!(told[1].contains(r#"object "shop/b""#), "{told:?}");
-    assert!(!told[1].contains("nothing is reconciled") && !told[1].contains("the last good one"), "{told:?}");
+    assert!(
+        !told[1].contains("nothing is reconciled") && !told[1].contains("the last good one"),
+        "{told:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +132,8 @@ async fn owner_is_matched_by_group_and_kind_not_by_version() {
 async fn incomplete_owner_reference_is_ignored_and_others_count() {
     let (server, mut metadata) = of_a_and_b().await;
     // Again, over an informer of whole pods.
-    let pods = SharedInformer::<Pod>::builder(KubeListerWatcher::new::<Pod>(server.client(), &(), None));
+    let pods =
+        SharedInformer::<Pod>::builder(KubeListerWatcher::new::<Pod>(server.client(), &(), None));
     let pods = pods.build().unwrap();
     let running = pods.clone();
     tokio::spawn(async move { running.run().await });
@@ -158,7 +168,9 @@ async fn incomplete_owner_reference_is_ignored_and_others_count() {
 #[tokio::test(start_paused = true)]
 async fn cluster_scoped_owner_is_one_object_for_all_namespaces() {
     let server = server();
-    server.apply(json!({ "kind": "Node", "apiVersion": "v1", "metadata": { "name": "n" } })).unwrap();
+    server
+        .apply(json!({ "kind": "Node", "apiVersion": "v1", "metadata": { "name": "n" } }))
+        .unwrap();
     let (reconcile, mut begun) = gated();
     let pods = Api::<Pod>::all(server.client());
     let nodes = Controller::new(Api::<Node>::all(server.client()), watcher::Config::default());

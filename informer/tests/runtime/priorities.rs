@@ -25,14 +25,18 @@ struct Rig {
 
 impl Rig {
     /// Creates the maps, and waits until all are reconciled.
-    async fn at_rest(config: Config, choose: impl FnOnce(Controller<ConfigMap>) -> Controller<ConfigMap>) -> Self {
+    async fn at_rest(
+        config: Config,
+        choose: impl FnOnce(Controller<ConfigMap>) -> Controller<ConfigMap>,
+    ) -> Self {
         let names: Vec<_> = (10..30).map(|number| number.to_string()).collect();
         let server = server();
         for name in &names {
             server.apply(map(name, "1")).unwrap();
         }
         let (reconcile, mut begun) = gated();
-        let polled = poll(choose(controller(&server).with_config(config.concurrency(1))), reconcile);
+        let polled =
+            poll(choose(controller(&server).with_config(config.concurrency(1))), reconcile);
         for _ in &names {
             begun.recv().await.unwrap().end.send(()).unwrap();
         }
@@ -101,7 +105,8 @@ async fn watch_events_are_reconciled_before_a_relist() {
 async fn watch_events_are_reconciled_before_reconcile_all() {
     let (all, mut alls) = mpsc::unbounded_channel();
     let alls = stream::poll_fn(move |context| alls.poll_recv(context));
-    let mut rig = Rig::at_rest(Config::default(), |controller| controller.reconcile_all_on(alls)).await;
+    let mut rig =
+        Rig::at_rest(Config::default(), |controller| controller.reconcile_all_on(alls)).await;
     let busy = rig.busy().await;
     all.send(()).unwrap();
     idle().await;
@@ -153,10 +158,15 @@ async fn requeued_object_keeps_its_priority() {
         tell.send((name, end)).unwrap();
         async move {
             ended.await.unwrap();
-            Ok(if first { Action::requeue(Duration::from_secs(60)) } else { Action::await_change() })
+            Ok(if first {
+                Action::requeue(Duration::from_secs(60))
+            } else {
+                Action::await_change()
+            })
         }
     };
-    let _polled = poll(controller(&server).with_config(Config::default().concurrency(1)), reconcile);
+    let _polled =
+        poll(controller(&server).with_config(Config::default().concurrency(1)), reconcile);
     for _ in 0..2 {
         begun.recv().await.unwrap().1.send(()).unwrap();
     }

@@ -75,7 +75,10 @@ impl Tries {
             {
                 let expected = s(*seconds.next().unwrap());
                 // Each timer may be late by up to a millisecond.
-                assert!((expected..expected + Duration::from_millis(5)).contains(&waited), "{waited:?}: {expected:?}");
+                assert!(
+                    (expected..expected + Duration::from_millis(5)).contains(&waited),
+                    "{waited:?}: {expected:?}"
+                );
             }
         }
     }
@@ -124,7 +127,9 @@ async fn success_resets_the_delay() {
 #[tokio::test(start_paused = true)]
 async fn objects_back_off_each_on_its_own() {
     let server = with(&["a", "b"]);
-    let outcome = |name: &str, before| if name == "b" && before == 0 { Ok(Action::requeue(s(20))) } else { FAILED };
+    let outcome = |name: &str, before| {
+        if name == "b" && before == 0 { Ok(Action::requeue(s(20))) } else { FAILED }
+    };
     let mut tries = Tries::of(controller(&server).retry(exponential()), at_once, outcome);
     tries.waits_of("b", &[20, 1, 2]).await;
     tries.waits_of("a", &[8]).await;
@@ -163,7 +168,9 @@ async fn error_policy_sets_the_least_delay() {
 #[tokio::test(start_paused = true)]
 async fn error_policy_that_awaits_a_change_gives_up_and_forgets_the_failures() {
     let server = with(&["a"]);
-    let policy = |error: &Failed| if error.0 == "for good" { Action::await_change() } else { at_once(error) };
+    let policy = |error: &Failed| {
+        if error.0 == "for good" { Action::await_change() } else { at_once(error) }
+    };
     let outcome = |_: &str, before| if before == 3 { Err(Failed("for good")) } else { FAILED };
     let mut tries = Tries::of(controller(&server).retry(exponential()), policy, outcome);
     tries.waits_of("a", &[1, 2, 4]).await;

@@ -123,9 +123,15 @@ pub fn poll_idle<K: Object>(controller: Controller<K>) -> Polled {
 }
 
 /// The types that a controller here can be of.
-pub trait Object: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static {}
+pub trait Object:
+    kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static
+{
+}
 
-impl<K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static> Object for K {}
+impl<K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static>
+    Object for K
+{
+}
 
 /// Returns the name of the reconciled object, or an error with all its causes.
 fn shown<K: Object>(next: Result<(ObjectRef<K>, Action), Error<Failed, watcher::Error>>) -> String {
@@ -184,7 +190,9 @@ impl Polled {
     /// that a silent controller fails the test instead of blocking it.
     async fn within(&mut self, longest: Duration) -> Option<String> {
         let told = timeout(longest, self.told.recv()).await;
-        told.unwrap_or_else(|_| panic!("the controller neither told anything nor ended for {longest:?}"))
+        told.unwrap_or_else(|_| {
+            panic!("the controller neither told anything nor ended for {longest:?}")
+        })
     }
 }
 
@@ -219,13 +227,14 @@ pub type GatedCall = BoxFuture<'static, Outcome>;
 
 /// Returns a reconciler whose calls end when the test lets them, and a receiver of the begun
 /// calls.
-pub fn gated<K: Object>() -> (impl FnMut(Arc<K>, Arc<()>) -> GatedCall + Send + 'static, mpsc::UnboundedReceiver<Begun>)
-{
+pub fn gated<K: Object>()
+-> (impl FnMut(Arc<K>, Arc<()>) -> GatedCall + Send + 'static, mpsc::UnboundedReceiver<Begun>) {
     let (tell, begun) = mpsc::unbounded_channel();
     let reconcile = move |object: Arc<K>, _| {
         let (end, ended) = oneshot::channel();
         let map = (&*object as &dyn Any).downcast_ref::<ConfigMap>();
-        let (name, value) = (object.meta().name.clone().unwrap_or_default(), map.map(value).unwrap_or_default());
+        let (name, value) =
+            (object.meta().name.clone().unwrap_or_default(), map.map(value).unwrap_or_default());
         // If the send fails, the test has ended and the call ends at once.
         let _ = tell.send(Begun { name, value, end });
         async move {

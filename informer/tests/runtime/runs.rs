@@ -68,7 +68,9 @@ async fn polling_task_calls_the_functions_and_another_runs_the_future() {
         let mut stream = pin!(controller(&server).run(reconcile, policy, Arc::new(())));
         for _ in 0..2 {
             let failed = stream.next().await.unwrap().unwrap_err();
-            assert!(matches!(failed, Error::ReconcilerFailed(Failed("once more"), object) if object.name == "a"));
+            assert!(
+                matches!(failed, Error::ReconcilerFailed(Failed("once more"), object) if object.name == "a")
+            );
         }
     }
     assert_eq!((calls, policies.into_inner()), (2, 2));

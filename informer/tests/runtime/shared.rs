@@ -20,7 +20,9 @@ fn informer<K>(server: &ApiServer) -> SharedInformer<K>
 where
     K: kube::Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
 {
-    SharedInformer::builder(KubeListerWatcher::new::<K>(server.client(), &(), None)).build().unwrap()
+    SharedInformer::builder(KubeListerWatcher::new::<K>(server.client(), &(), None))
+        .build()
+        .unwrap()
 }
 
 fn run<K: kube::Resource + DeserializeOwned + Send + Sync + 'static>(informer: &SharedInformer<K>) {
@@ -32,7 +34,8 @@ fn run<K: kube::Resource + DeserializeOwned + Send + Sync + 'static>(informer: &
 async fn controllers_share_watches_and_end_with_their_informers() {
     let server = server();
     server.apply(map("a", "1")).unwrap();
-    let (maps, pods) = (informer::<ConfigMap>(&server), informer::<PartialObjectMeta<Pod>>(&server));
+    let (maps, pods) =
+        (informer::<ConfigMap>(&server), informer::<PartialObjectMeta<Pod>>(&server));
     run(&maps);
     run(&pods);
     let controller = || Controller::from_informer(&maps).owns_informer(&pods);
@@ -42,12 +45,18 @@ async fn controllers_share_watches_and_end_with_their_informers() {
     assert_eq!(late.at_rest().await, ["a"]);
     assert_eq!(server.watchers(), 2, "for both of them");
     server.apply(pod("p", &["a"])).unwrap();
-    assert_eq!((first.at_rest().await, late.at_rest().await), (vec!["a".to_owned()], vec!["a".to_owned()]));
+    assert_eq!(
+        (first.at_rest().await, late.at_rest().await),
+        (vec!["a".to_owned()], vec!["a".to_owned()])
+    );
     drop(late);
     server.apply(map("b", "1")).unwrap();
     assert_eq!(first.at_rest().await, ["b"]);
     pods.stop().await;
-    assert!(first.rest().await.is_empty(), "one that hears of nothing any more does not go on in silence");
+    assert!(
+        first.rest().await.is_empty(),
+        "one that hears of nothing any more does not go on in silence"
+    );
     assert!(!maps.is_stopped(), "it is not the controller's");
 }
 
@@ -60,7 +69,8 @@ async fn dropped_controller_is_not_kept_alive_by_shared_informers() {
     run(&pods);
     let kept = Arc::new(());
     let (of_maps, of_pods) = (Arc::clone(&kept), Arc::clone(&kept));
-    let controller = Controller::from_informer(&maps).when(move |_, _| Arc::strong_count(&of_maps) > 0);
+    let controller =
+        Controller::from_informer(&maps).when(move |_, _| Arc::strong_count(&of_maps) > 0);
     let mut polled = poll_idle(controller.watches_informer(&pods, move |_: &Pod| {
         drop(Arc::clone(&of_pods));
         None
@@ -69,7 +79,11 @@ async fn dropped_controller_is_not_kept_alive_by_shared_informers() {
     assert_eq!(Arc::strong_count(&kept), 3);
     drop(polled);
     idle().await;
-    assert_eq!(Arc::strong_count(&kept), 1, "an informer that others go on with has its handler still");
+    assert_eq!(
+        Arc::strong_count(&kept),
+        1,
+        "an informer that others go on with has its handler still"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,9 +162,12 @@ async fn informer_that_is_not_run_is_reported_until_it_runs() {
     let pods = informer::<Pod>(&server);
     let began = Instant::now();
     let mut polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));
-    let report =
-        |informers: &str| format!("nothing is reconciled until these informers have their first list: {informers}");
-    let not_run = |informer: &str| format!("{informer} (it is not running: call its `run`, or `start` of its factory)");
+    let report = |informers: &str| {
+        format!("nothing is reconciled until these informers have their first list: {informers}")
+    };
+    let not_run = |informer: &str| {
+        format!("{informer} (it is not running: call its `run`, or `start` of its factory)")
+    };
     let [maps_not_run, pods_not_run] = ["configmaps.v1 in shop (billing)", "pods.v1"].map(not_run);
     assert_eq!(polled.next().await, report(&format!("{maps_not_run}, {pods_not_run}")));
     assert_eq!(began.elapsed().as_secs(), 5);

@@ -37,7 +37,8 @@ async fn graceful_shutdown_starts_no_reconcile_and_waits_for_running_ones() {
 async fn idle_controller_shuts_down_at_once() {
     let server = server();
     let (reconcile, _begun) = gated();
-    let polled = poll(controller(&server).shutdown_on_signal().graceful_shutdown_on(async {}), reconcile);
+    let polled =
+        poll(controller(&server).shutdown_on_signal().graceful_shutdown_on(async {}), reconcile);
     assert!(polled.rest().await.is_empty());
 }
 

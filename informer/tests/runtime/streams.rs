@@ -24,7 +24,10 @@ fn run<K: Object>(informer: &SharedInformer<K>) {
 
 #[tokio::test(start_paused = true)]
 async fn informer_stops_when_its_stream_ends() {
-    let informer = SharedInformer::<ConfigMap>::for_stream(stream::iter([Ok(Event::Init), Ok(Event::InitDone)]));
+    let informer = SharedInformer::<ConfigMap>::for_stream(stream::iter([
+        Ok(Event::Init),
+        Ok(Event::InitDone),
+    ]));
     let informer = informer.build().unwrap();
     assert_eq!(informer.run().await, Ok(()));
     assert!(informer.is_stopped());
@@ -51,8 +54,13 @@ async fn controllers_reconcile_watch_events_and_missed_deletions() {
     let server = server();
     let version = server.apply(map("a", "1")).unwrap();
     server.apply(pod("p", &["a"])).unwrap();
-    let maps = SharedInformer::for_stream(watched::<ConfigMap>(&server)).on_error(|_| ()).build().unwrap();
-    let pods = SharedInformer::for_stream(watched::<Pod>(&server)).in_order().on_error(|_| ()).build().unwrap();
+    let maps =
+        SharedInformer::for_stream(watched::<ConfigMap>(&server)).on_error(|_| ()).build().unwrap();
+    let pods = SharedInformer::for_stream(watched::<Pod>(&server))
+        .in_order()
+        .on_error(|_| ())
+        .build()
+        .unwrap();
     run(&maps);
     run(&pods);
     let mut polled = poll_idle(Controller::from_informer(&maps).owns_informer(&pods));

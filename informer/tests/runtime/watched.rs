@@ -47,7 +47,9 @@ async fn old_and_new_state_of_a_watched_object_are_mapped() {
         let mut polled = poll_idle(watches(controller(&server), Api::all(server.client())));
         assert_eq!(polled.at_rest().await, ["a", "b", "c"]);
         server.wait_for_watchers(2).await;
-        for (maps, reconciled) in [("a", &["a"][..]), ("b", &["a", "b"]), ("b c", &["b", "c"]), ("", &["b", "c"])] {
+        for (maps, reconciled) in
+            [("a", &["a"][..]), ("b", &["a", "b"]), ("b c", &["b", "c"]), ("", &["b", "c"])]
+        {
             server.apply(of(maps)).unwrap();
             assert_eq!(polled.at_rest().await, reconciled, "{maps}");
         }
@@ -79,7 +81,8 @@ async fn panicking_mapper_is_reported_and_other_mappers_run() {
         maps_of(&pod)
     };
     let pods = Api::all(server.client());
-    let mut polled = poll_idle(controller(&server).watches(pods, watcher::Config::default(), mapper));
+    let mut polled =
+        poll_idle(controller(&server).watches(pods, watcher::Config::default(), mapper));
     assert_eq!(polled.next().await, "a");
     server.wait_for_watchers(2).await;
     server.apply(of("bad")).unwrap();
@@ -98,7 +101,8 @@ async fn mapper_that_panics_for_one_state_still_maps_the_other() {
         maps_of(&pod)
     };
     let pods = Api::all(server.client());
-    let mut polled = poll_idle(controller(&server).watches(pods, watcher::Config::default(), mapper));
+    let mut polled =
+        poll_idle(controller(&server).watches(pods, watcher::Config::default(), mapper));
     assert_eq!(polled.at_rest().await, ["a", "b"]);
     server.wait_for_watchers(2).await;
     server.apply(of("a")).unwrap();
@@ -107,7 +111,9 @@ async fn mapper_that_panics_for_one_state_still_maps_the_other() {
         server.apply(of(maps)).unwrap();
         let told = polled.at_rest().await;
         assert!(
-            told.len() == 2 && told.contains(&mapped.to_owned()) && told.iter().any(|told| told.contains("a bug")),
+            told.len() == 2
+                && told.contains(&mapped.to_owned())
+                && told.iter().any(|told| told.contains("a bug")),
             "{told:?}"
         );
     }
@@ -127,7 +133,10 @@ async fn panicking_predicate_hides_no_update() {
     assert_eq!(polled.next().await, "a");
     server.apply(map("a", "3")).unwrap();
     let told = polled.at_rest().await;
-    assert!(told.contains(&"a".to_owned()) && told.iter().any(|told| told.contains("a bug")), "{told:?}");
+    assert!(
+        told.contains(&"a".to_owned()) && told.iter().any(|told| told.contains("a bug")),
+        "{told:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,7 +146,9 @@ async fn trigger_streams_reconcile_one_object_or_all() {
     let (all, mut alls) = mpsc::unbounded_channel();
     let ones = stream::poll_fn(move |context| ones.poll_recv(context));
     let controller = controller(&server)
-        .reconcile_on(futures_util::StreamExt::map(ones, |name| ObjectRef::new(name).within("shop")))
+        .reconcile_on(futures_util::StreamExt::map(ones, |name| {
+            ObjectRef::new(name).within("shop")
+        }))
         .reconcile_all_on(stream::poll_fn(move |context| alls.poll_recv(context)));
     let mut polled = poll_idle(controller);
     assert_eq!(polled.sorted(2).await, ["a", "b"]);

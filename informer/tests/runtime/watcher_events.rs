@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use deltafifo::{
-    Change, Closed, DeltaFifo, DeltaFifoBuilder, InOrderFifo, IndexReader, Indexer, IndexerBuilder, KeyFunc,
+    Change, Closed, DeltaFifo, DeltaFifoBuilder, InOrderFifo, IndexReader, Indexer, IndexerBuilder,
+    KeyFunc,
 };
 use deltafifo_informer::reflector::Target;
 use deltafifo_informer::runtime::reflector::feed;
@@ -63,7 +64,10 @@ fn failed() -> Told {
 
 /// Feeds the events until the stream ends, each after the previous one was processed. Returns the
 /// reported errors.
-async fn feed_all(target: &Arc<impl Target<ConfigMap>>, told: impl IntoIterator<Item = Told>) -> Vec<String> {
+async fn feed_all(
+    target: &Arc<impl Target<ConfigMap>>,
+    told: impl IntoIterator<Item = Told>,
+) -> Vec<String> {
     let told: Vec<_> = told.into_iter().collect();
     let one_by_one = stream::iter(told).then(|event| async {
         yield_now().await;
@@ -146,8 +150,10 @@ async fn changes_and_deletions_are_queued_as_such() {
 #[tokio::test(start_paused = true)]
 async fn incomplete_list_deletes_nothing() {
     let queue = with_a_and_b().await;
-    for (broken, there) in [(vec![init()], &["a", "b"][..]), (vec![init(), listed("c", 3), failed()], &["a", "b", "c"])]
-    {
+    for (broken, there) in [
+        (vec![init()], &["a", "b"][..]),
+        (vec![init(), listed("c", 3), failed()], &["a", "b", "c"]),
+    ] {
         feed_all(&queue, broken).await;
         handle(&queue);
         assert_eq!(stored(&queue.store()), there);
@@ -168,7 +174,9 @@ async fn stream_that_ends_within_a_list_queues_what_was_listed() {
 #[tokio::test(start_paused = true)]
 async fn queue_is_synced_once_a_complete_list_is_handled() {
     let queue = queue();
-    for broken in [vec![], vec![init()], vec![init(), listed("a", 1)], vec![init(), listed("a", 1), failed()]] {
+    for broken in
+        [vec![], vec![init()], vec![init(), listed("a", 1)], vec![init(), listed("a", 1), failed()]]
+    {
         feed_all(&queue, broken).await;
         handle(&queue);
         assert!(!queue.has_synced());
@@ -182,7 +190,16 @@ async fn queue_is_synced_once_a_complete_list_is_handled() {
 #[tokio::test(start_paused = true)]
 async fn errors_are_reported_and_end_neither_list_nor_stream() {
     let queue = with_a_and_b().await;
-    let told = [failed(), init(), listed("a", 1), failed(), listed("b", 2), done(), failed(), applied("c", 3)];
+    let told = [
+        failed(),
+        init(),
+        listed("a", 1),
+        failed(),
+        listed("b", 2),
+        done(),
+        failed(),
+        applied("c", 3),
+    ];
     let errors = feed_all(&queue, told).await;
     assert_eq!(errors.len(), 3);
     assert!(errors[0].contains("no metadata.resourceVersion"), "{errors:?}");
@@ -194,7 +211,10 @@ async fn errors_are_reported_and_end_neither_list_nor_stream() {
 async fn list_without_a_beginning_is_ignored_and_reported() {
     let queue = with_a_and_b().await;
     let errors = feed_all(&queue, [listed("c", 3), done()]).await;
-    assert!(errors.len() == 1 && errors[0].contains("pass the stream from its first event"), "{errors:?}");
+    assert!(
+        errors.len() == 1 && errors[0].contains("pass the stream from its first event"),
+        "{errors:?}"
+    );
     assert!(handle(&queue).is_empty());
 }
 
@@ -224,7 +244,8 @@ async fn stream_is_not_polled_while_the_queue_is_full() {
     let queue = with(|queue| queue.high_water(2));
     let taken = Arc::new(Mutex::new(0));
     let count = taken.clone();
-    let told = stream::iter((1..=5).map(|number| applied("a", number))).inspect(move |_| *count.lock() += 1);
+    let told = stream::iter((1..=5).map(|number| applied("a", number)))
+        .inspect(move |_| *count.lock() += 1);
     let mut feeding = Box::pin(feed(told, queue.clone(), |_| ()));
     for most in [2, 4, 5] {
         assert_eq!(feeding.as_mut().now_or_never().is_some(), most == 5);
@@ -264,21 +285,35 @@ async fn version_is_applied_once_everything_before_it_is_handled() {
 #[tokio::test(start_paused = true)]
 async fn relist_whose_newest_object_was_deleted_does_not_lower_the_version() {
     let queue = queue();
-    feed_all(&queue, [init(), listed("a", 9), done(), applied("b", 12), init(), listed("a", 9), done()]).await;
+    feed_all(
+        &queue,
+        [init(), listed("a", 9), done(), applied("b", 12), init(), listed("a", 9), done()],
+    )
+    .await;
     handle(&queue);
-    assert_eq!(queue.applied_version().as_deref(), Some("12"), "b was deleted while nobody watched");
+    assert_eq!(
+        queue.applied_version().as_deref(),
+        Some("12"),
+        "b was deleted while nobody watched"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn refused_object_is_reported_and_its_deletion_counts() {
     let queue = with(|queue| {
-        queue.transformer(|map| if value(&map).contains('7') { Err("not this one".into()) } else { Ok(map) })
+        queue.transformer(|map| {
+            if value(&map).contains('7') { Err("not this one".into()) } else { Ok(map) }
+        })
     });
     feed_all(&queue, [init(), listed("a", 1), listed("b", 2), done()]).await;
     handle(&queue);
-    let refused = [init(), listed("a", 7), listed("b", 3), done(), applied("b", 70), deleted("a", 71)];
+    let refused =
+        [init(), listed("a", 7), listed("b", 3), done(), applied("b", 70), deleted("a", 71)];
     let errors = feed_all(&queue, refused).await;
-    assert!(errors.len() == 3 && errors.iter().all(|error| error.contains("not this one")), "{errors:?}");
+    assert!(
+        errors.len() == 3 && errors.iter().all(|error| error.contains("not this one")),
+        "{errors:?}"
+    );
     assert_eq!(handle(&queue), ["!a=1", "b=2>3"]);
 }
 
@@ -291,16 +326,23 @@ async fn list_is_abandoned_if_a_user_function_panics() {
     let queue = Arc::new(DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build());
     feed_all(&queue, [init(), listed("a", 1), done()]).await;
     handle(&queue);
-    let errors =
-        feed_all(&queue, [init(), listed("bad", 2), listed("b", 3), done(), applied("bad", 4), applied("c", 5)]).await;
-    assert!(errors.len() == 3 && errors[0].contains("a bug") && errors[2].contains("a bug"), "{errors:?}");
+    let errors = feed_all(
+        &queue,
+        [init(), listed("bad", 2), listed("b", 3), done(), applied("bad", 4), applied("c", 5)],
+    )
+    .await;
+    assert!(
+        errors.len() == 3 && errors[0].contains("a bug") && errors[2].contains("a bug"),
+        "{errors:?}"
+    );
     handle(&queue);
     assert_eq!(stored(&queue.store()), ["a", "c"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn changes_and_deletions_within_a_list_belong_to_it() {
-    let told = || [init(), listed("a", 1), applied("b", 3), listed("c", 4), deleted("a", 5), done()];
+    let told =
+        || [init(), listed("a", 1), applied("b", 3), listed("c", 4), deleted("a", 5), done()];
     let queue = queue();
     feed_all(&queue, told()).await;
     handle(&queue);

@@ -65,7 +65,8 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Log {
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         if event.metadata().target() == module_path!() {
             let scope = context.event_scope(event).into_iter().flat_map(Scope::from_root);
-            let shown = scope.filter_map(|span| span.extensions().get::<Shown>().map(|shown| shown.0.clone()));
+            let shown = scope
+                .filter_map(|span| span.extensions().get::<Shown>().map(|shown| shown.0.clone()));
             let shown: Vec<_> = shown.collect();
             self.0.lock().push(shown.join(" > "));
         }
@@ -144,7 +145,10 @@ async fn predicates_and_mappers_run_in_the_span_of_their_informer() {
         server.apply(changed).unwrap();
         polled.at_rest().await;
         let spans = log.take();
-        assert!(matches!(&spans[..], [span] if span.contains(&format!("resource={resource:?}"))), "{spans:?}");
+        assert!(
+            matches!(&spans[..], [span] if span.contains(&format!("resource={resource:?}"))),
+            "{spans:?}"
+        );
     }
 }
 

@@ -28,7 +28,11 @@ async fn a_streamed_list_and_then_what_changes() {
 #[tokio::test(start_paused = true)]
 async fn where_a_streamed_list_is_refused_it_lists_and_watches() {
     for refused in [WatchLists::Forbidden, WatchLists::Failing] {
-        let server = ApiServer::builder().resource(Resource::config_maps()).watch_lists(refused).frame_size(7).build();
+        let server = ApiServer::builder()
+            .resource(Resource::config_maps())
+            .watch_lists(refused)
+            .frame_size(7)
+            .build();
         server.apply(map("shop", "a", "1")).unwrap();
         let fifo = applied();
         let mut errors = run(maps(&server), &fifo, |builder| builder);
@@ -44,26 +48,30 @@ async fn where_a_streamed_list_is_refused_it_lists_and_watches() {
 
 #[tokio::test(start_paused = true)]
 async fn where_streamed_lists_are_cut_off_each_time_it_lists_after_three() {
-    let faults = [Fault::refused, || Fault::broken(After::Bytes(0)), || Fault::cut(After::Bytes(0))];
+    let faults =
+        [Fault::refused, || Fault::broken(After::Bytes(0)), || Fault::cut(After::Bytes(0))];
     for fault in faults {
         let server = server();
         server.apply(map("shop", "a", "1")).unwrap();
         server.fault(fault().when(Request::sends_initial_events).times(usize::MAX));
         let fifo = applied();
         let _errors = run(maps(&server), &fifo, |builder| builder);
-        let synced = tokio::time::timeout(Duration::from_secs(60), fifo.wait_for_sync_async()).await;
+        let synced =
+            tokio::time::timeout(Duration::from_secs(60), fifo.wait_for_sync_async()).await;
         synced.expect("lists work").unwrap();
         server.apply(map("shop", "a", "2")).unwrap();
         up_to_date(&server, &fifo, &Resource::config_maps()).await;
         assert_eq!(stored(&fifo), ["shop/a=2"]);
-        let streamed = server.requests().iter().filter(|request| request.sends_initial_events()).count();
+        let streamed =
+            server.requests().iter().filter(|request| request.sends_initial_events()).count();
         assert!((1..=3).contains(&streamed), "{streamed}");
     }
 }
 
 /// What the server answers to a list or watch of its one small object.
 async fn answer(query: &str) -> String {
-    let request = http::Request::get(format!("/api/v1/configmaps?{query}")).body(Vec::new()).unwrap();
+    let request =
+        http::Request::get(format!("/api/v1/configmaps?{query}")).body(Vec::new()).unwrap();
     let answer = with_one().client().request_text(request).await.unwrap();
     assert!(answer.contains("shop"), "{answer}");
     answer
@@ -80,7 +88,8 @@ fn with_one() -> ApiServer {
 /// again.
 async fn spoiled_at_any_place(bytes: usize, is_streamed: bool) {
     // With a quote, since in a string anything else would be text.
-    let faults: [fn(After) -> Fault; 3] = [Fault::broken, Fault::cut, |after| Fault::garbage(after, "\"<html>")];
+    let faults: [fn(After) -> Fault; 3] =
+        [Fault::broken, Fault::cut, |after| Fault::garbage(after, "\"<html>")];
     for (number, fault) in faults.into_iter().enumerate() {
         for place in 0..bytes {
             let server = with_one();
@@ -106,14 +115,17 @@ async fn a_list_cut_or_broken_at_any_place_is_read_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_streamed_list_cut_or_broken_at_any_place_is_read_again() {
-    let initial =
-        "watch=1&allowWatchBookmarks=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan&timeoutSeconds=1";
+    let initial = "watch=1&allowWatchBookmarks=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan&timeoutSeconds=1";
     spoiled_at_any_place(answer(initial).await.len(), true).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_cut_in_the_middle_of_a_line_goes_on_after_the_last_whole_one() {
-    for fault in [Fault::cut(After::Bytes(400)), Fault::broken(After::Bytes(400)), Fault::hang(After::Bytes(400))] {
+    for fault in [
+        Fault::cut(After::Bytes(400)),
+        Fault::broken(After::Bytes(400)),
+        Fault::hang(After::Bytes(400)),
+    ] {
         let server = server();
         let first = server.apply(map("shop", "a", "1")).unwrap().to_string();
         server.fault(fault.on(Verb::Watch));
@@ -124,7 +136,11 @@ async fn a_watch_cut_in_the_middle_of_a_line_goes_on_after_the_last_whole_one() 
             server.apply(map("shop", "a", &data.to_string())).unwrap();
         }
         errors.recv().await.unwrap();
-        server.wait_for_request(|request| request.verb() == Verb::Watch && request.resource_version() != first).await;
+        server
+            .wait_for_request(|request| {
+                request.verb() == Verb::Watch && request.resource_version() != first
+            })
+            .await;
         up_to_date(&server, &fifo, &Resource::config_maps()).await;
         assert_eq!(stored(&fifo), ["shop/a=8"]);
         let lists = server.requests().iter().filter(|request| request.verb() == Verb::List).count();
@@ -134,10 +150,14 @@ async fn a_watch_cut_in_the_middle_of_a_line_goes_on_after_the_last_whole_one() 
 
 #[tokio::test(start_paused = true)]
 async fn watch_events_of_an_unknown_type_are_passed_over_without_a_relist() {
-    for unknown in [r#"{"type":"CHECKPOINT","object":{"metadata":{"resourceVersion":"1"}}}"#, r#"{"type":7}"#] {
+    for unknown in
+        [r#"{"type":"CHECKPOINT","object":{"metadata":{"resourceVersion":"1"}}}"#, r#"{"type":7}"#]
+    {
         let (server, resource) = (server(), Resource::config_maps());
         server.apply(map("shop", "a", "1")).unwrap();
-        server.fault(Fault::garbage(After::Bytes(0), format!("{unknown}\n{unknown}\n")).on(Verb::Watch));
+        server.fault(
+            Fault::garbage(After::Bytes(0), format!("{unknown}\n{unknown}\n")).on(Verb::Watch),
+        );
         let fifo = applied();
         let mut errors = run(maps(&server), &fifo, |builder| builder.watch_list(false));
         fifo.wait_for_sync_async().await.unwrap();
@@ -158,7 +178,8 @@ async fn a_connection_that_is_refused_or_silent_is_tried_again() {
         server.apply(map("shop", "a", "1")).unwrap();
         server.fault(fault.times(3));
         let fifo = applied();
-        let mut errors = run(maps(&server), &fifo, |builder| builder.silence(Duration::from_secs(20)));
+        let mut errors =
+            run(maps(&server), &fifo, |builder| builder.silence(Duration::from_secs(20)));
         fifo.wait_for_sync_async().await.unwrap();
         for _ in 0..3 {
             errors.recv().await.unwrap();
@@ -201,7 +222,11 @@ async fn events_told_twice_after_a_reconnect_do_no_harm() {
     server.fault(Fault::repeat(3));
     let reached = server.version().to_string();
     server.end_watches();
-    server.wait_for_request(|request| request.verb() == Verb::Watch && request.resource_version() == reached).await;
+    server
+        .wait_for_request(|request| {
+            request.verb() == Verb::Watch && request.resource_version() == reached
+        })
+        .await;
     server.apply(map("shop", "b", "6")).unwrap();
     up_to_date(&server, &fifo, &resource).await;
     assert_eq!(stored(&fifo), ["shop/a=5", "shop/b=6"]);

@@ -18,12 +18,13 @@ async fn refusing(status: &'static str) -> (String, watch::Receiver<Vec<String>>
     tokio::spawn(async move {
         while let Ok((mut connection, _)) = listener.accept().await {
             let mut request = Vec::new();
-            while !request.ends_with(b"\r\n\r\n") && connection.read_buf(&mut request).await.is_ok_and(|read| read > 0)
-            {
-            }
+            while !request.ends_with(b"\r\n\r\n")
+                && connection.read_buf(&mut request).await.is_ok_and(|read| read > 0)
+            {}
             tell.send_modify(|asked| asked.push(String::from_utf8_lossy(&request).to_lowercase()));
-            let answer =
-                format!("HTTP/1.1 {status}\r\nRetry-After: 7\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbusy");
+            let answer = format!(
+                "HTTP/1.1 {status}\r\nRetry-After: 7\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbusy"
+            );
             let _ = connection.write_all(answer.as_bytes()).await;
         }
     });
@@ -36,15 +37,20 @@ fn lists(heads: &[String]) -> usize {
 
 #[tokio::test]
 async fn a_refused_request_is_seen_at_once_and_sent_once() {
-    for (status, code) in
-        [("429 Too Many Requests", 429), ("503 Service Unavailable", 503), ("504 Gateway Timeout", 504)]
-    {
+    for (status, code) in [
+        ("429 Too Many Requests", 429),
+        ("503 Service Unavailable", 503),
+        ("504 Gateway Timeout", 504),
+    ] {
         let (url, mut asked) = refusing(status).await;
         let client = Client::try_from(Config::new(url.parse().unwrap())).unwrap();
         let source = KubeListerWatcher::new::<ConfigMap>(client, &(), None);
         let answers = async {
             let listed = source.list(ListRequest::default()).await.map(drop);
-            [listed.unwrap_err(), source.watch(WatchRequest::default()).await.map(drop).unwrap_err()]
+            [
+                listed.unwrap_err(),
+                source.watch(WatchRequest::default()).await.map(drop).unwrap_err(),
+            ]
         };
         let errors = tokio::select! {
             errors = answers => errors,
@@ -57,7 +63,10 @@ async fn a_refused_request_is_seen_at_once_and_sent_once() {
         }
         let heads = asked.borrow();
         assert_eq!(heads.len(), 2);
-        assert!(heads.iter().all(|head| !head.contains("transfer-encoding")), "a GET without a body: {heads:?}");
+        assert!(
+            heads.iter().all(|head| !head.contains("transfer-encoding")),
+            "a GET without a body: {heads:?}"
+        );
     }
 }
 

@@ -35,7 +35,11 @@ async fn of_metadata_nothing_else_is_asked_for() {
     for watch_list in [false, true] {
         let server = server();
         server.apply(map("shop", "a", "1")).unwrap();
-        let source = KubeListerWatcher::new::<PartialObjectMeta<ConfigMap>>(server.client(), &(), Some("shop"));
+        let source = KubeListerWatcher::new::<PartialObjectMeta<ConfigMap>>(
+            server.client(),
+            &(),
+            Some("shop"),
+        );
         let fifo = applied::<PartialObjectMeta<ConfigMap>>();
         let _errors = run(source, &fifo, |builder| builder.watch_list(watch_list));
         fifo.wait_for_sync_async().await.unwrap();
@@ -53,8 +57,9 @@ async fn what_is_left_out_is_in_no_object_of_lists_and_watches() {
         let types = ApiResource::erase::<ConfigMap>(&());
         let source = KubeListerWatcher::new::<DynamicObject>(server.client(), &types, None);
         let fifo = applied::<DynamicObject>();
-        let without =
-            |builder: ReflectorBuilder<DynamicObject>| builder.without(&["data"]).without(&["metadata", "uid"]);
+        let without = |builder: ReflectorBuilder<DynamicObject>| {
+            builder.without(&["data"]).without(&["metadata", "uid"])
+        };
         let _errors = run(source, &fifo, |builder| without(builder.watch_list(watch_list)));
         fifo.wait_for_sync_async().await.unwrap();
         server.apply(map("shop", "b", "2")).unwrap();
@@ -115,11 +120,23 @@ async fn a_custom_object_that_its_type_does_not_fit_is_told_of_and_kept_as_it_wa
         let source = KubeListerWatcher::new::<Shop>(server.client(), &api, None);
         let mut errors = run(source, &fifo, |builder| builder.watch_list(watch_list));
         fifo.wait_for_sync_async().await.unwrap();
-        assert!(errors.recv().await.unwrap().starts_with(r#"object "town/never" of version "2" cannot be read"#));
+        assert!(
+            errors
+                .recv()
+                .await
+                .unwrap()
+                .starts_with(r#"object "town/never" of version "2" cannot be read"#)
+        );
         // By an event, and then by a relist as well.
         server.wait_for_watchers(1).await;
         server.apply(shop("first", json!("perhaps"))).unwrap();
-        assert!(errors.recv().await.unwrap().starts_with(r#"object "town/first" of version "4" cannot be read"#));
+        assert!(
+            errors
+                .recv()
+                .await
+                .unwrap()
+                .starts_with(r#"object "town/first" of version "4" cannot be read"#)
+        );
         server.error_watches(status::expired("too old"));
         for told in ["too old", "town/first", "town/never"] {
             let error = errors.recv().await.unwrap();
@@ -129,7 +146,8 @@ async fn a_custom_object_that_its_type_does_not_fit_is_told_of_and_kept_as_it_wa
         assert_eq!(fifo.store().list_keys(), ["town/first"]);
         assert!(fifo.store().get_by_key("town/first").unwrap().spec.open, "the last good one");
         let requests = server.requests();
-        let lists = |request: &&Request| request.verb() == Verb::List || request.sends_initial_events();
+        let lists =
+            |request: &&Request| request.verb() == Verb::List || request.sends_initial_events();
         assert_eq!(requests.iter().filter(lists).count(), 2, "nothing is listed again for it");
         server.apply(shop("first", json!(false))).unwrap();
         up_to_date(&server, &fifo, &resource).await;
@@ -142,8 +160,8 @@ async fn a_selector_is_part_of_every_request() {
     let (server, resource) = (server(), Resource::config_maps());
     server.apply(map("shop", "a", "1")).unwrap();
     server.apply(map("shop", "b", "2")).unwrap();
-    let source =
-        KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None).query("labelSelector", "data in (1,3)");
+    let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None)
+        .query("labelSelector", "data in (1,3)");
     let fifo = applied();
     let _errors = run(source, &fifo, |builder| builder.watch_list(false));
     fifo.wait_for_sync_async().await.unwrap();
@@ -158,7 +176,9 @@ async fn a_selector_is_part_of_every_request() {
 #[tokio::test(start_paused = true)]
 async fn selectors_that_are_added_twice_hold_together() {
     let server = server();
-    for (namespace, name, data) in [("shop", "a", "1"), ("shop", "b", "1"), ("shop", "c", "2"), ("bank", "a", "1")] {
+    for (namespace, name, data) in
+        [("shop", "a", "1"), ("shop", "b", "1"), ("shop", "c", "2"), ("bank", "a", "1")]
+    {
         server.apply(map(namespace, name, data)).unwrap();
     }
     let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None)
@@ -175,10 +195,15 @@ async fn selectors_that_are_added_twice_hold_together() {
 #[tokio::test(start_paused = true)]
 async fn parameter_that_would_be_sent_twice_is_reported_and_not_sent() {
     let server = server();
-    let added = [[("limit", "7")].as_slice(), &[("resourceVersion", "0")], &[("pretty", "true"), ("pretty", "false")]];
+    let added = [
+        [("limit", "7")].as_slice(),
+        &[("resourceVersion", "0")],
+        &[("pretty", "true"), ("pretty", "false")],
+    ];
     for parameters in added {
         let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
-        let source = parameters.iter().fold(source, |source, (key, value)| source.query(*key, *value));
+        let source =
+            parameters.iter().fold(source, |source, (key, value)| source.query(*key, *value));
         let mut errors = run(source, &applied::<ConfigMap>(), |builder| builder);
         let error = errors.recv().await.unwrap();
         assert!(error.contains(parameters[0].0) && error.contains("remove"), "{error}");

@@ -42,7 +42,10 @@ fn source<K: kube::Resource<DynamicType = ()>>(
     lists: impl IntoIterator<Item = Frames>,
     watches: impl IntoIterator<Item = Frames>,
 ) -> KubeListerWatcher {
-    let bodies = Mutex::new((lists.into_iter().collect::<VecDeque<_>>(), watches.into_iter().collect::<VecDeque<_>>()));
+    let bodies = Mutex::new((
+        lists.into_iter().collect::<VecDeque<_>>(),
+        watches.into_iter().collect::<VecDeque<_>>(),
+    ));
     let answer = move |request: Request<Body>| {
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
         let mut bodies = bodies.lock();
@@ -82,7 +85,9 @@ fn map(name: &str, version: u32, bytes: usize) -> String {
 
 fn list(version: u32, items: &[String]) -> String {
     let items = items.join(",");
-    format!(r#"{{"kind":"ConfigMapList","metadata":{{"resourceVersion":"{version}"}},"items":[{items}]}}"#)
+    format!(
+        r#"{{"kind":"ConfigMapList","metadata":{{"resourceVersion":"{version}"}},"items":[{items}]}}"#
+    )
 }
 
 fn event(kind: &str, object: &str) -> String {
@@ -95,7 +100,8 @@ fn bookmark(version: u32, ends: bool) -> String {
     event("BOOKMARK", &json!({ "metadata": metadata }).to_string())
 }
 
-const EXPIRED: &str = "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,\"reason\":\"Expired\"}}\n";
+const EXPIRED: &str =
+    "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,\"reason\":\"Expired\"}}\n";
 
 #[derive(Clone, Copy, Debug)]
 enum Way {
@@ -112,7 +118,9 @@ fn by(way: Way, objects: &[String], frame: usize) -> KubeListerWatcher {
     match way {
         Way::List => source::<ConfigMap>([framed(list(50, objects), frame)], [open(later, frame)]),
         Way::Stream => source::<ConfigMap>([], [open(added + &bookmark(50, true) + &later, frame)]),
-        Way::Watch => source::<ConfigMap>([framed(list(1, &[]), frame)], [open(added + &later, frame)]),
+        Way::Watch => {
+            source::<ConfigMap>([framed(list(1, &[]), frame)], [open(added + &later, frame)])
+        }
     }
 }
 
@@ -122,7 +130,11 @@ async fn stored_at(fifo: &Queue<ConfigMap>, version: &str) -> Vec<String> {
     applied.expect("later events come").expect("the queue is open");
     let shown = |map: &Arc<ConfigMap>| {
         let metadata = &map.metadata;
-        format!("{}@{}", metadata.name.as_deref().unwrap_or(""), metadata.resource_version.as_deref().unwrap_or(""))
+        format!(
+            "{}@{}",
+            metadata.name.as_deref().unwrap_or(""),
+            metadata.resource_version.as_deref().unwrap_or("")
+        )
     };
     let mut stored: Vec<_> = fifo.store().list().iter().map(shown).collect();
     stored.sort();
@@ -141,7 +153,11 @@ async fn object_of_nine_mib_blocks_nothing_however_it_comes() {
             let objects = [map("a", 5, 7 * MIB), map("b", 6, 9 * MIB)];
             let fifo = applied();
             let mut errors = run(by(way, &objects, frame), &fifo, streaming(way));
-            assert_eq!(stored_at(&fifo, "100").await, ["a@5", "b@6", "c@100"], "{way:?} by {frame}");
+            assert_eq!(
+                stored_at(&fifo, "100").await,
+                ["a@5", "b@6", "c@100"],
+                "{way:?} by {frame}"
+            );
             assert!(errors.try_recv().is_err(), "{way:?} by {frame}");
             fifo.close();
         }
@@ -156,12 +172,24 @@ async fn limit_is_the_same_however_the_object_comes() {
             for frame in [16 << 10, 700_000, usize::MAX] {
                 let objects = [map("a", 5, limit), map("b", 6, limit + 1), map("d", 7, limit - 1)];
                 let fifo = applied();
-                let mut errors =
-                    run(by(way, &objects, frame), &fifo, |builder| streaming(way)(builder.max_object_size(limit)));
-                assert_eq!(stored_at(&fifo, "100").await, ["a@5", "c@100", "d@7"], "{way:?} by {frame}, limit {limit}");
+                let mut errors = run(by(way, &objects, frame), &fifo, |builder| {
+                    streaming(way)(builder.max_object_size(limit))
+                });
+                assert_eq!(
+                    stored_at(&fifo, "100").await,
+                    ["a@5", "c@100", "d@7"],
+                    "{way:?} by {frame}, limit {limit}"
+                );
                 let error = errors.recv().await.unwrap();
-                let says = [r#"object "n/b""#, &format!("{} bytes", limit + 1), &format!("max_object_size is {limit}")];
-                assert!(says.iter().all(|said| error.contains(said)), "{way:?} by {frame}, limit {limit}: {error}");
+                let says = [
+                    r#"object "n/b""#,
+                    &format!("{} bytes", limit + 1),
+                    &format!("max_object_size is {limit}"),
+                ];
+                assert!(
+                    says.iter().all(|said| error.contains(said)),
+                    "{way:?} by {frame}, limit {limit}: {error}"
+                );
                 assert!(errors.try_recv().is_err(), "{way:?} by {frame}, limit {limit}");
                 fifo.close();
             }
@@ -196,16 +224,23 @@ async fn last_good_state_of_an_object_that_grew_too_large_stays_and_a_deletion_c
         let big = |name, version| map(name, version, 2 * MIB + 1);
         let small = |name, version| map(name, version, 0);
         let first = [small("a", 1), small("b", 2), small("d", 3)];
-        let changes =
-            event("MODIFIED", &big("a", 11)) + &event("DELETED", &big("d", 12)) + &bookmark(13, false) + EXPIRED;
+        let changes = event("MODIFIED", &big("a", 11))
+            + &event("DELETED", &big("d", 12))
+            + &bookmark(13, false)
+            + EXPIRED;
         let second = [big("a", 11), small("e", 14)];
         let later = open(event("ADDED", &small("c", 21)), frame);
         let lists = [framed(list(10, &first), frame), framed(list(20, &second), frame)];
         let source = source::<ConfigMap>(lists, [framed(changes, frame), later]);
         let fifo = applied();
-        let mut errors = run(source, &fifo, |builder| builder.watch_list(false).max_object_size(2 * MIB));
+        let mut errors =
+            run(source, &fifo, |builder| builder.watch_list(false).max_object_size(2 * MIB));
         assert_eq!(stored_at(&fifo, "13").await, ["a@1", "b@2"], "by {frame}: d is gone");
-        assert_eq!(stored_at(&fifo, "21").await, ["a@1", "c@21", "e@14"], "by {frame}: a is kept, b is gone");
+        assert_eq!(
+            stored_at(&fifo, "21").await,
+            ["a@1", "c@21", "e@14"],
+            "by {frame}: a is kept, b is gone"
+        );
         for key in ["n/a", "n/d", "410", "n/a"] {
             let error = errors.recv().await.unwrap();
             assert!(error.contains(key), "by {frame}: {error}");
@@ -225,7 +260,10 @@ async fn name_of_an_object_that_is_too_large_is_found_behind_the_limit() {
     };
     let first = [map("a", 1, 0), map("b", 2, 0)];
     let lists = [framed(list(10, &first), 64 << 10), framed(list(20, &[late(15)]), 64 << 10)];
-    let watches = [framed(event("MODIFIED", &late(11)) + EXPIRED, 64 << 10), open(bookmark(21, false), 64 << 10)];
+    let watches = [
+        framed(event("MODIFIED", &late(11)) + EXPIRED, 64 << 10),
+        open(bookmark(21, false), 64 << 10),
+    ];
     let fifo = applied();
     let choose = |builder: ReflectorBuilder<_>| builder.watch_list(false).max_object_size(2 * MIB);
     let mut errors = run(source::<ConfigMap>(lists, watches), &fifo, choose);
@@ -237,9 +275,13 @@ async fn name_of_an_object_that_is_too_large_is_found_behind_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_name_of_an_object_that_is_too_large_nothing_is_deleted_by_its_list_or_the_next() {
+async fn without_the_name_of_an_object_that_is_too_large_nothing_is_deleted_by_its_list_or_the_next()
+ {
     let _shared = BUDGET.read().await;
-    let nameless = format!(r#"{{"metadata":{{"resourceVersion":"11"}},"data":{{"x":"{}"}}}}"#, "x".repeat(3 * MIB));
+    let nameless = format!(
+        r#"{{"metadata":{{"resourceVersion":"11"}},"data":{{"x":"{}"}}}}"#,
+        "x".repeat(3 * MIB)
+    );
     let small = |name| map(name, 1, 0);
     for frame in [64 << 10, usize::MAX] {
         // Met in a watch, then in a list, then no more.
@@ -249,12 +291,19 @@ async fn without_the_name_of_an_object_that_is_too_large_nothing_is_deleted_by_i
             list(30, &[small("d"), nameless.clone()]),
             list(40, &[small("d")]),
         ];
-        let watches =
-            [event("MODIFIED", &nameless) + EXPIRED, bookmark(21, false) + EXPIRED, bookmark(31, false) + EXPIRED];
+        let watches = [
+            event("MODIFIED", &nameless) + EXPIRED,
+            bookmark(21, false) + EXPIRED,
+            bookmark(31, false) + EXPIRED,
+        ];
         let lists = lists.map(|list| framed(list, frame));
-        let watches = watches.map(|watch| framed(watch, frame)).into_iter().chain([open(bookmark(41, false), frame)]);
+        let watches = watches
+            .map(|watch| framed(watch, frame))
+            .into_iter()
+            .chain([open(bookmark(41, false), frame)]);
         let fifo = applied();
-        let choose = |builder: ReflectorBuilder<_>| builder.watch_list(false).max_object_size(2 * MIB);
+        let choose =
+            |builder: ReflectorBuilder<_>| builder.watch_list(false).max_object_size(2 * MIB);
         let mut errors = run(source::<ConfigMap>(lists, watches), &fifo, choose);
         assert!(errors.recv().await.unwrap().contains("without a name"));
         assert_eq!(stored_at(&fifo, "21").await, ["a@1", "b@1", "d@1"], "by {frame}");
@@ -296,15 +345,20 @@ async fn at_rest(counts: &AtomicUsize) -> usize {
 async fn reflectors_read_large_objects_one_after_the_other_where_the_budget_has_room_for_one() {
     let _alone = BUDGET.write().await;
     set_large_object_budget(4 * MIB);
-    let lists = |builder: ReflectorBuilder<ConfigMap>| builder.watch_list(false).max_object_size(4 * MIB);
-    let ((first, first_read), (second, second_read)) = (counted(Duration::from_secs(5)), counted(Duration::ZERO));
+    let lists =
+        |builder: ReflectorBuilder<ConfigMap>| builder.watch_list(false).max_object_size(4 * MIB);
+    let ((first, first_read), (second, second_read)) =
+        (counted(Duration::from_secs(5)), counted(Duration::ZERO));
     let (one, other) = (applied(), applied());
     let (_errors, _) = (run(first, &one, lists), at_rest(&first_read).await);
     let mut errors = run(second, &other, |builder| lists(builder).silence(Duration::from_secs(2)));
     let read = at_rest(&second_read).await;
     assert!((MIB..MIB + (128 << 10)).contains(&read), "it waits when it is large: {read}");
     assert!(!one.has_synced());
-    timeout(Duration::from_secs(9), other.wait_for_sync_async()).await.expect("it goes on after the first").unwrap();
+    timeout(Duration::from_secs(9), other.wait_for_sync_async())
+        .await
+        .expect("it goes on after the first")
+        .unwrap();
     assert!(one.has_synced());
     assert!(errors.try_recv().is_err(), "to wait for room is no silence of the server");
     set_large_object_budget(128 * MIB);
@@ -318,10 +372,19 @@ async fn large_objects_of_one_reflector_do_not_wait_for_each_other() {
         for frame in [64 << 10, usize::MAX] {
             let objects = ["a", "b", "d", "e"].map(|name| map(name, 5, 3 * MIB));
             let (began, fifo) = (Instant::now(), applied());
-            let choose = |builder: ReflectorBuilder<_>| streaming(way)(builder.max_object_size(4 * MIB));
+            let choose =
+                |builder: ReflectorBuilder<_>| streaming(way)(builder.max_object_size(4 * MIB));
             let _errors = run(by(way, &objects, frame), &fifo, choose);
-            assert_eq!(stored_at(&fifo, "100").await, ["a@5", "b@5", "c@100", "d@5", "e@5"], "{way:?} by {frame}");
-            assert!(began.elapsed() < Duration::from_secs(5), "{way:?} by {frame}: {:?}", began.elapsed());
+            assert_eq!(
+                stored_at(&fifo, "100").await,
+                ["a@5", "b@5", "c@100", "d@5", "e@5"],
+                "{way:?} by {frame}"
+            );
+            assert!(
+                began.elapsed() < Duration::from_secs(5),
+                "{way:?} by {frame}: {:?}",
+                began.elapsed()
+            );
             fifo.close();
         }
     }
@@ -332,12 +395,16 @@ async fn large_objects_of_one_reflector_do_not_wait_for_each_other() {
 async fn reflector_goes_on_when_the_budget_is_held_by_others_that_do_not() {
     let _alone = BUDGET.write().await;
     set_large_object_budget(4 * MIB);
-    let lists = |builder: ReflectorBuilder<ConfigMap>| builder.watch_list(false).max_object_size(4 * MIB);
+    let lists =
+        |builder: ReflectorBuilder<ConfigMap>| builder.watch_list(false).max_object_size(4 * MIB);
     // One server that does not go on, and then one queue that nobody empties.
     let store = || Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().unwrap();
     let full = Arc::new(DeltaFifo::over(store()).high_water(1).build());
     let many = [map("x", 1, 0), map("a", 5, 3 * MIB), map("b", 6, 3 * MIB), map("d", 7, 3 * MIB)];
-    let stuck = [(counted(HOUR).0, applied()), (source::<ConfigMap>([framed(list(9, &many), 64 << 10)], []), full)];
+    let stuck = [
+        (counted(HOUR).0, applied()),
+        (source::<ConfigMap>([framed(list(9, &many), 64 << 10)], []), full),
+    ];
     for (stuck, queue) in stuck {
         let stuck = tokio::spawn({
             let reflector = lists(deltafifo_informer::Reflector::builder(stuck, queue)).build();
@@ -346,7 +413,8 @@ async fn reflector_goes_on_when_the_budget_is_held_by_others_that_do_not() {
         sleep(Duration::from_secs(1)).await;
         let (source, _) = counted(Duration::ZERO);
         let (began, fifo) = (Instant::now(), applied());
-        let mut errors = run(source, &fifo, |builder| lists(builder).silence(Duration::from_secs(2)));
+        let mut errors =
+            run(source, &fifo, |builder| lists(builder).silence(Duration::from_secs(2)));
         timeout(HOUR, fifo.wait_for_sync_async()).await.expect("it is not blocked").unwrap();
         assert!((10..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
         assert!(errors.try_recv().is_err());
@@ -390,7 +458,9 @@ impl ListerWatcher for EndsWithErrors {
 #[tokio::test(start_paused = true)]
 async fn list_that_ends_at_an_object_that_is_too_large_deletes_nothing() {
     let _shared = BUDGET.read().await;
-    let all = |version, bytes| list(version, &[map("a", version, 0), map("b", version, bytes), map("c", version, 0)]);
+    let all = |version, bytes| {
+        list(version, &[map("a", version, 0), map("b", version, bytes), map("c", version, 0)])
+    };
     let lists = [framed(all(5, 0), MIB), framed(all(9, 65 * MIB), MIB)];
     let watches = [framed(EXPIRED.to_owned(), MIB)];
     let (fifo, wrapper) = (applied(), EndsWithErrors(source::<ConfigMap>(lists, watches)));
@@ -432,7 +502,8 @@ async fn watch_of_only_unknown_events_is_neither_silent_nor_empty() {
     };
     let (fifo, first) = (applied::<ConfigMap>(), framed(list(5, &[]), MIB));
     let watches = std::iter::repeat_with(unknown).take(20);
-    let mut errors = run(source::<ConfigMap>([first], watches), &fifo, |builder| builder.watch_list(false));
+    let mut errors =
+        run(source::<ConfigMap>([first], watches), &fifo, |builder| builder.watch_list(false));
     sleep(HOUR).await;
     assert!(errors.try_recv().is_err());
 }
@@ -442,7 +513,8 @@ async fn list_of_many_large_objects_is_complete_beside_a_budget_that_is_stuck() 
     let _alone = BUDGET.write().await;
     set_large_object_budget(2 * MIB);
     let (stuck, _) = counted(2 * HOUR);
-    let choose = |builder: ReflectorBuilder<ConfigMap>| builder.watch_list(false).max_object_size(4 * MIB);
+    let choose =
+        |builder: ReflectorBuilder<ConfigMap>| builder.watch_list(false).max_object_size(4 * MIB);
     let _stuck = run(stuck, &applied(), choose);
     sleep(Duration::from_secs(1)).await;
     // Two reflectors, so that one that goes on without a share keeps the other from nothing.
@@ -450,7 +522,11 @@ async fn list_of_many_large_objects_is_complete_beside_a_budget_that_is_stuck() 
     let (began, queues) = (Instant::now(), [applied(), applied()]);
     let mut errors = Vec::new();
     for queue in &queues {
-        errors.push(run(source::<ConfigMap>([framed(list(9, &many), 64 << 10)], []), queue, choose));
+        errors.push(run(
+            source::<ConfigMap>([framed(list(9, &many), 64 << 10)], []),
+            queue,
+            choose,
+        ));
         sleep(Duration::from_secs(5)).await;
     }
     for (queue, errors) in queues.iter().zip(&mut errors) {

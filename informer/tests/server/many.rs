@@ -26,7 +26,10 @@ async fn a_relist_decodes_and_tells_only_what_changed() {
     fifo.wait_for_resource_version_async(&server.version().to_string()).await.unwrap();
     let after = fifo.store().get_by_key("default/map-7").unwrap();
     assert!(std::sync::Arc::ptr_eq(&before, &after), "the same object: it was not decoded again");
-    assert_eq!(fifo.store().get_by_key("default/map-9").unwrap().data.as_ref().unwrap()["data"], "new");
+    assert_eq!(
+        fifo.store().get_by_key("default/map-9").unwrap().data.as_ref().unwrap()["data"],
+        "new"
+    );
 }
 
 #[tokio::test(start_paused = true)]

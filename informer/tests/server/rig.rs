@@ -28,7 +28,9 @@ pub fn map(namespace: &str, name: &str, data: &str) -> Value {
 
 /// A queue whose items are applied as they come.
 pub fn applied<K: Kube + Send + Sync + 'static>() -> Arc<Queue<K>> {
-    let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta)).build().expect("no index is given twice");
+    let store = Indexer::builder(KeyFunc::meta_namespace(KubeMeta))
+        .build()
+        .expect("no index is given twice");
     let fifo = Arc::new(DeltaFifo::over(store).track_applied(true).build());
     let queue: Arc<Queue<K>> = fifo.clone();
     tokio::spawn(async move {
@@ -58,13 +60,18 @@ pub fn maps(server: &ApiServer) -> KubeListerWatcher {
 }
 
 /// Waits until what the server has now is applied, which a bookmark tells.
-pub async fn up_to_date<K: Send + Sync + 'static>(server: &ApiServer, fifo: &Queue<K>, resource: &Resource)
-where
+pub async fn up_to_date<K: Send + Sync + 'static>(
+    server: &ApiServer,
+    fifo: &Queue<K>,
+    resource: &Resource,
+) where
     KubeMeta: deltafifo::Meta<K>,
 {
     server.wait_for_watchers(1).await;
     server.bookmark(resource);
-    fifo.wait_for_resource_version_async(&server.version().to_string()).await.expect("the queue is open");
+    fifo.wait_for_resource_version_async(&server.version().to_string())
+        .await
+        .expect("the queue is open");
 }
 
 /// Keys and values of what is stored.

@@ -78,7 +78,9 @@ async fn stopped_while_handlers_come_and_go_it_ends_all_of_them_and_no_call_foll
         let (running, calls) = (run(&informer), Arc::new(Calls::default()));
         let (came, mut arrivals) = mpsc::unbounded_channel();
         let comers: Vec<_> = (0..COMERS)
-            .map(|seed| tokio::spawn(come_and_go(informer.clone(), seed, calls.clone(), came.clone())))
+            .map(|seed| {
+                tokio::spawn(come_and_go(informer.clone(), seed, calls.clone(), came.clone()))
+            })
             .collect();
         for number in 0..BEFORE {
             server.apply(map(&(number % 50).to_string(), &number.to_string())).unwrap();

@@ -30,12 +30,20 @@ async fn compressed_a_key_is_told_from_what_was_told_to_what_is() {
         rig.apply("made-again", "4");
         rig.stored("made-again", "4").await;
         assert_eq!(stream.registration().depth(), 4);
-        let told = ["watch changed=1>3", "watch -deleted=3", "watch !shop/made-again=1", "watch +made-again=4"];
+        let told = [
+            "watch changed=1>3",
+            "watch -deleted=3",
+            "watch !shop/made-again=1",
+            "watch +made-again=4",
+        ];
         assert_eq!(next(&mut stream, 5).await, [&told[..], &["watch +came=3"]].concat());
         assert!(stream.next().now_or_never().is_none());
         assert_eq!(stream.registration().depth(), 0);
         let high_water = stream.registration().high_water();
-        assert!((4..=5).contains(&high_water), "{high_water}: also what came and went, unless it did so in the queue");
+        assert!(
+            (4..=5).contains(&high_water),
+            "{high_water}: also what came and went, unless it did so in the queue"
+        );
     }
 }
 
@@ -52,7 +60,11 @@ async fn compressed_it_is_the_object_that_was_told_whose_end_is_told() {
         rig.delete("a");
         rig.apply("b", "1");
         rig.stored("b", "1").await;
-        assert_eq!(next(&mut stream, 2).await, ["watch !shop/a=1", "watch +b=1"], "a=2 had another uid");
+        assert_eq!(
+            next(&mut stream, 2).await,
+            ["watch !shop/a=1", "watch +b=1"],
+            "a=2 had another uid"
+        );
     }
 }
 
@@ -77,9 +89,11 @@ async fn held_back_nothing_is_missed_and_the_informer_waits() {
         assert!((2..=11).contains(&all.registration().depth()), "{}", all.registration().depth());
         let told = next(&mut all, 10).await;
         for name in ["a", "b"] {
-            let of_name: Vec<_> = told.iter().filter(|told| told.contains(&format!("{name}="))).collect();
+            let of_name: Vec<_> =
+                told.iter().filter(|told| told.contains(&format!("{name}="))).collect();
             let expected = [format!("watch +{name}=0")].into_iter();
-            let expected = expected.chain((0..4).map(|data| format!("watch {name}={data}>{}", data + 1)));
+            let expected =
+                expected.chain((0..4).map(|data| format!("watch {name}={data}>{}", data + 1)));
             assert_eq!(of_name, expected.collect::<Vec<_>>().iter().collect::<Vec<_>>());
         }
     }

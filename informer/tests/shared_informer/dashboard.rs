@@ -12,7 +12,9 @@ fn queries<'j>(json: &'j Value, found: &mut Vec<&'j str>) {
         Value::Object(all) => {
             for (key, value) in all {
                 match value.as_str() {
-                    Some(text) if ["expr", "query", "definition"].contains(&key.as_str()) => found.push(text),
+                    Some(text) if ["expr", "query", "definition"].contains(&key.as_str()) => {
+                        found.push(text);
+                    }
                     _ => queries(value, found),
                 }
             }
@@ -23,21 +25,31 @@ fn queries<'j>(json: &'j Value, found: &mut Vec<&'j str>) {
 
 #[test]
 fn it_shows_every_metric_and_none_that_is_not() {
-    let dashboard: Value = serde_json::from_str(include_str!("../../examples/metrics/dashboard.json")).unwrap();
+    let dashboard: Value =
+        serde_json::from_str(include_str!("../../examples/metrics/dashboard.json")).unwrap();
     let mut all = Vec::new();
     queries(&dashboard, &mut all);
-    let words = all.iter().flat_map(|query| query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
-    let shown: BTreeSet<_> =
-        words.filter(|word| word.starts_with("reflector_") || word.starts_with("informer_")).collect();
+    let words =
+        all.iter().flat_map(|query| query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
+    let shown: BTreeSet<_> = words
+        .filter(|word| word.starts_with("reflector_") || word.starts_with("informer_"))
+        .collect();
     let is_of = |shown: &str, name: &str, kind: Kind| match shown.strip_prefix(name) {
         Some("_bucket" | "_sum" | "_count") => kind == Kind::Histogram,
         Some("") => kind != Kind::Histogram,
         _ => false,
     };
     for shown in &shown {
-        assert!(ALL.iter().any(|metric| is_of(shown, metric.name, metric.kind)), "there is no {shown}");
+        assert!(
+            ALL.iter().any(|metric| is_of(shown, metric.name, metric.kind)),
+            "there is no {shown}"
+        );
     }
     for metric in ALL {
-        assert!(shown.iter().any(|shown| is_of(shown, metric.name, metric.kind)), "{} is not shown", metric.name);
+        assert!(
+            shown.iter().any(|shown| is_of(shown, metric.name, metric.kind)),
+            "{} is not shown",
+            metric.name
+        );
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use deltafifo::KeyFunc;
 use deltafifo_informer::reflector::Backoff;
-use deltafifo_informer::shared_informer::{Buffer, HandlerOptions, Notification, SharedInformerBuilder};
+use deltafifo_informer::shared_informer::{
+    Buffer, HandlerOptions, Notification, SharedInformerBuilder,
+};
 use deltafifo_informer::{KubeListerWatcher, SharedInformer};
 use deltafifo_testkit::{Resource, status};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -14,7 +16,8 @@ use tokio::sync::mpsc;
 use super::fragile::{CALM, Fragile, FragileMeta, broken};
 use super::rig::{map, server};
 
-type Queue = fn(SharedInformerBuilder<Fragile, FragileMeta>) -> SharedInformerBuilder<Fragile, FragileMeta>;
+type Queue =
+    fn(SharedInformerBuilder<Fragile, FragileMeta>) -> SharedInformerBuilder<Fragile, FragileMeta>;
 
 #[tokio::test]
 async fn objects_whose_drop_panics_end_no_worker_and_no_handler() {
@@ -27,7 +30,8 @@ async fn objects_whose_drop_panics_end_no_worker_and_no_handler() {
         let informer = SharedInformer::with_keys(source, KeyFunc::meta_namespace(FragileMeta));
         // Lists that are abandoned by a panic follow each other at once.
         let soon = || Backoff::new(Duration::ZERO, Duration::ZERO, Duration::MAX);
-        let informer = queue(informer).reflector(move |reflector| reflector.backoff(soon())).on_error(|_| ());
+        let informer =
+            queue(informer).reflector(move |reflector| reflector.backoff(soon())).on_error(|_| ());
         let informer = informer.build().unwrap();
         let running = tokio::spawn({
             let informer = informer.clone();
@@ -37,17 +41,24 @@ async fn objects_whose_drop_panics_end_no_worker_and_no_handler() {
         let (on_thread, mut thread) = mpsc::unbounded_channel();
         let (in_task, mut task) = mpsc::unbounded_channel();
         let is_calm = |told: &Notification<Fragile>| match told {
-            Notification::Added { new, .. } | Notification::Updated { new, .. } => new.data() == CALM,
+            Notification::Added { new, .. } | Notification::Updated { new, .. } => {
+                new.data() == CALM
+            }
             _ => false,
         };
-        informer.add_event_handler(move |told: Notification<Fragile>| on_thread.send(is_calm(&told)).unwrap()).unwrap();
+        informer
+            .add_event_handler(move |told: Notification<Fragile>| {
+                on_thread.send(is_calm(&told)).unwrap();
+            })
+            .unwrap();
         let async_handler = move |told: Notification<Fragile>| {
             in_task.send(is_calm(&told)).unwrap();
             async move { drop(told) }
         };
         informer.add_async_handler(HandlerOptions::new(), async_handler).unwrap();
         let unread = [Buffer::Compress, Buffer::DropAndResync(2), Buffer::HoldBack(1_000)];
-        let unread = unread.map(|buffer| informer.subscribe(HandlerOptions::new().buffer(buffer)).unwrap());
+        let unread =
+            unread.map(|buffer| informer.subscribe(HandlerOptions::new().buffer(buffer)).unwrap());
         informer.wait_for_sync().await.unwrap();
 
         for data in 1..30 {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use deltafifo_informer::KubeMeta;
 use deltafifo_informer::shared_informer::{
-    Buffer, FactoryError, HandlerOptions, Notification, Scope, SharedInformerBuilder, SharedInformerFactory,
+    Buffer, FactoryError, HandlerOptions, Notification, Scope, SharedInformerBuilder,
+    SharedInformerFactory,
 };
 use deltafifo_testkit::{ApiServer, Fault, Resource, Verb, WatchLists};
 use futures_util::{FutureExt, StreamExt};
@@ -33,7 +34,9 @@ async fn there_is_one_informer_a_kind_and_scope() {
         factory.informer::<ConfigMap>(&scope).unwrap();
     }
     factory.informer::<ConfigMap>(&Scope::all()).unwrap();
-    factory.informer_with::<DynamicObject>(&ApiResource::erase::<ConfigMap>(&()), &Scope::all(), |b| b).unwrap();
+    factory
+        .informer_with::<DynamicObject>(&ApiResource::erase::<ConfigMap>(&()), &Scope::all(), |b| b)
+        .unwrap();
     factory.clone().informer::<ConfigMap>(&Scope::namespace("bank")).unwrap();
     factory.start();
     factory.start();
@@ -51,7 +54,11 @@ async fn informers_of_a_scope_have_only_its_objects() {
     let lister = |scope: &Scope| factory.lister::<ConfigMap>(scope).unwrap();
     let all = lister(&Scope::all());
     let (shop, web) = (lister(&Scope::namespace("shop")), lister(&Scope::all().labels("app=web")));
-    let tweaked = factory.clone().query("labelSelector", "app=web").lister::<ConfigMap>(&Scope::all()).unwrap();
+    let tweaked = factory
+        .clone()
+        .query("labelSelector", "app=web")
+        .lister::<ConfigMap>(&Scope::all())
+        .unwrap();
     factory.start();
     factory.wait_for_cache_sync(pending()).await.unwrap();
     assert_eq!(all.list().len(), 2);
@@ -64,16 +71,24 @@ async fn informers_of_a_scope_have_only_its_objects() {
 #[tokio::test(start_paused = true)]
 async fn selectors_that_are_added_hold_together() {
     let server = server();
-    for (name, labels) in [("a", json!({ "app": "web" })), ("b", json!({ "app": "web", "tier": "front" }))] {
+    for (name, labels) in
+        [("a", json!({ "app": "web" })), ("b", json!({ "app": "web", "tier": "front" }))]
+    {
         let metadata = json!({ "namespace": "shop", "name": name, "labels": labels });
-        server.apply(json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata })).unwrap();
+        server
+            .apply(json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata }))
+            .unwrap();
     }
     let factory = factory(&server);
     let tweaked = factory.clone().query("labelSelector", "tier=front").query("labelSelector", "");
     let listers = [
         factory.lister::<ConfigMap>(&Scope::all().labels("app=web").labels("tier=front")).unwrap(),
         tweaked.lister::<ConfigMap>(&Scope::namespace("shop").labels("app=web")).unwrap(),
-        factory.lister::<ConfigMap>(&Scope::all().fields("metadata.name=b").fields("metadata.namespace=shop")).unwrap(),
+        factory
+            .lister::<ConfigMap>(
+                &Scope::all().fields("metadata.name=b").fields("metadata.namespace=shop"),
+            )
+            .unwrap(),
     ];
     factory.start();
     factory.wait_for_cache_sync(pending()).await.unwrap();
@@ -88,7 +103,10 @@ async fn query_that_cannot_be_sent_is_an_error_of_the_factory() {
     let added = [
         factory.informer::<ConfigMap>(&Scope::all().query("limit", "7")),
         factory.clone().query("watch", "1").informer::<ConfigMap>(&Scope::all()),
-        factory.clone().query("pretty", "true").informer::<ConfigMap>(&Scope::all().query("pretty", "false")),
+        factory
+            .clone()
+            .query("pretty", "true")
+            .informer::<ConfigMap>(&Scope::all().query("pretty", "false")),
     ];
     for (informer, key) in added.into_iter().zip(["limit", "watch", "pretty"]) {
         let Err(error @ FactoryError::Query(_)) = informer else { panic!("{informer:?}") };
@@ -129,7 +147,8 @@ async fn which_have_not_synced_is_said() {
 #[tokio::test(start_paused = true)]
 async fn lists_are_streamed_or_not_as_the_server_can() {
     for (watch_lists, lists) in [(WatchLists::Served, false), (WatchLists::Forbidden, true)] {
-        let server = ApiServer::builder().resource(Resource::config_maps()).watch_lists(watch_lists).build();
+        let server =
+            ApiServer::builder().resource(Resource::config_maps()).watch_lists(watch_lists).build();
         server.apply(map("a", "1")).unwrap();
         let factory = factory(&server);
         let lister = factory.lister::<ConfigMap>(&Scope::namespace("shop")).unwrap();
@@ -191,12 +210,15 @@ async fn its_transform_is_of_every_kind_that_has_none_of_its_own() {
     let factory = factory(&server).transform_metadata(mark);
     let kind = ApiResource::erase::<ConfigMap>(&());
     let typed = factory.informer::<ConfigMap>(&Scope::all()).unwrap();
-    let dynamic = factory.informer_with::<DynamicObject>(&kind, &Scope::all(), |informer| informer).unwrap();
+    let dynamic =
+        factory.informer_with::<DynamicObject>(&kind, &Scope::all(), |informer| informer).unwrap();
     let other = Scope::namespace("shop");
-    let own = factory.informer_with::<ConfigMap>(&(), &other, |informer| informer.transform(Ok)).unwrap();
+    let own =
+        factory.informer_with::<ConfigMap>(&(), &other, |informer| informer.transform(Ok)).unwrap();
     factory.start();
     factory.wait_for_cache_sync(pending()).await.unwrap();
-    let seen = |meta: &ObjectMeta| meta.annotations.as_ref().is_some_and(|all| all.contains_key("seen"));
+    let seen =
+        |meta: &ObjectMeta| meta.annotations.as_ref().is_some_and(|all| all.contains_key("seen"));
     let key = "shop/a";
     assert!(seen(&typed.store().get_by_key(key).unwrap().metadata));
     assert!(seen(&dynamic.store().get_by_key(key).unwrap().metadata));
@@ -208,8 +230,11 @@ async fn an_informer_of_a_kind_known_at_run_time_is_told_what_changes_in_its_sco
     let server = server();
     let factory = factory(&server).query("fieldSelector", "metadata.name=a");
     let kind = ApiResource::erase::<ConfigMap>(&());
-    let informer = factory.informer_with::<DynamicObject>(&kind, &Scope::namespace("shop"), |informer| informer);
-    let mut stream = informer.unwrap().subscribe(HandlerOptions::new().buffer(Buffer::HoldBack(100))).unwrap();
+    let informer =
+        factory
+            .informer_with::<DynamicObject>(&kind, &Scope::namespace("shop"), |informer| informer);
+    let mut stream =
+        informer.unwrap().subscribe(HandlerOptions::new().buffer(Buffer::HoldBack(100))).unwrap();
     factory.start();
     factory.wait_for_cache_sync(pending()).await.unwrap();
     server.wait_for_watchers(1).await;
@@ -275,7 +300,8 @@ async fn stopped_informer_is_replaced_when_its_kind_is_asked_for() {
     assert!(!new.has_synced(), "it waits for a start, as any that is made late");
     factory.start();
     factory.wait_for_cache_sync(pending()).await.unwrap();
-    let data = |informer: &Informer| value(&informer.store().get_by_key("shop/a").unwrap()).to_owned();
+    let data =
+        |informer: &Informer| value(&informer.store().get_by_key("shop/a").unwrap()).to_owned();
     assert_eq!((data(&stopped), data(&new)), ("1".to_owned(), "2".to_owned()));
     server.wait_for_watchers(1).await;
     factory.shutdown().await;
@@ -310,7 +336,8 @@ async fn informer_whose_runtime_ended_is_replaced() {
     let start = {
         let factory = factory.clone();
         move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 factory.start();
                 factory.wait_for_cache_sync(pending()).await.unwrap();
@@ -333,7 +360,8 @@ async fn informer_whose_runtime_ended_before_it_ran_is_started_again() {
     let start = {
         let factory = factory.clone();
         move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async { factory.start() });
         }
     };
@@ -379,7 +407,10 @@ async fn removal_that_is_not_waited_for_still_removes() {
     informer.add_event_handler(handler).unwrap();
     factory.start();
     notes.next(1).await;
-    assert!(factory.remove::<ConfigMap>(&(), &Scope::all()).now_or_never().is_none(), "a call runs");
+    assert!(
+        factory.remove::<ConfigMap>(&(), &Scope::all()).now_or_never().is_none(),
+        "a call runs"
+    );
     assert!(!of_maps(&factory).has_synced(), "it is another one");
     assert!(factory.shutdown().now_or_never().is_none(), "the call still runs");
     go.send(()).unwrap();

@@ -6,13 +6,18 @@ use std::sync::mpsc::Sender;
 use bytes::Bytes;
 use deltafifo::DeltaObject;
 use deltafifo_informer::lister_watcher::{EventType, Listed, PageMeta, RawEvent, Scripted};
-use deltafifo_informer::shared_informer::{Buffer, EventHandler, HandlerOptions, InformerError, Notification};
+use deltafifo_informer::shared_informer::{
+    Buffer, EventHandler, HandlerOptions, InformerError, Notification,
+};
 use deltafifo_testkit::Resource;
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::mpsc;
 
-use super::rig::{Informer, Notes, QUEUES, Rig, Told, gated, map, next, next_sorted, notes, run, server, shown, value};
+use super::rig::{
+    Informer, Notes, QUEUES, Rig, Told, gated, map, next, next_sorted, notes, run, server, shown,
+    value,
+};
 
 fn everything() -> [&'static str; 3] {
     ["initial *a=1", "watch a=1>2", "watch -a=2"]
@@ -108,11 +113,12 @@ async fn a_handler_that_panics_is_told_what_comes_next_and_harms_no_other() {
         assert!(!is_first, "as told");
     });
     let (note, mut in_task) = notes();
-    let panicking_task = rig.informer.add_async_handler(HandlerOptions::new(), move |what: Told| {
-        let is_first = shown(&what).ends_with("a=1");
-        note(what);
-        async move { assert!(!is_first, "as told") }
-    });
+    let panicking_task =
+        rig.informer.add_async_handler(HandlerOptions::new(), move |what: Told| {
+            let is_first = shown(&what).ends_with("a=1");
+            note(what);
+            async move { assert!(!is_first, "as told") }
+        });
     let mut other = rig.subscribe(HandlerOptions::new());
     for handler in [panicking.unwrap(), panicking_task.unwrap()] {
         handler.wait_for_sync().await.unwrap();
@@ -138,7 +144,8 @@ async fn a_filter_makes_additions_and_deletions_of_updates() {
         let options = HandlerOptions::new().filter(|map: &ConfigMap| value(map) >= "2");
         let mut some = rig.subscribe(options);
         assert_eq!(next(&mut some, 1).await, ["initial *2=2"]);
-        let changes = [("1", "2", "watch +1=2"), ("1", "3", "watch 1=2>3"), ("1", "0", "watch -1=3")];
+        let changes =
+            [("1", "2", "watch +1=2"), ("1", "3", "watch 1=2>3"), ("1", "0", "watch -1=3")];
         for (name, data, expected) in changes {
             rig.apply(name, data);
             assert_eq!(next(&mut some, 1).await, [expected]);
@@ -146,7 +153,11 @@ async fn a_filter_makes_additions_and_deletions_of_updates() {
         rig.apply("1", "1");
         rig.delete("1");
         rig.delete("2");
-        assert_eq!(next(&mut some, 1).await, ["watch -2=2"], "of what never matched nothing is told");
+        assert_eq!(
+            next(&mut some, 1).await,
+            ["watch -2=2"],
+            "of what never matched nothing is told"
+        );
     }
 }
 
@@ -158,9 +169,17 @@ async fn through_a_filter_goes_what_was_told_and_what_is_whatever_came_between()
             server.apply(map(name, data)).unwrap();
         }
         let rig = Rig::start(server, queue);
-        let mut some = rig.subscribe(HandlerOptions::new().filter(|map: &ConfigMap| value(map) >= "2"));
+        let mut some =
+            rig.subscribe(HandlerOptions::new().filter(|map: &ConfigMap| value(map) >= "2"));
         assert_eq!(next_sorted(&mut some, 2).await, ["initial *goes=2", "initial *stays=2"]);
-        let changes = [("goes", "0"), ("never", "3"), ("stays", "0"), ("stays", "3"), ("ceases", "2"), ("ceases", "0")];
+        let changes = [
+            ("goes", "0"),
+            ("never", "3"),
+            ("stays", "0"),
+            ("stays", "3"),
+            ("ceases", "2"),
+            ("ceases", "0"),
+        ];
         for (name, data) in changes {
             rig.apply(name, data);
         }
@@ -185,9 +204,12 @@ async fn a_filter_keeps_no_deletion_from_who_was_told_of_the_object_whatever_bec
         let script = Scripted::new()
             .list([Ok(Listed::Meta(page)), Ok(Listed::Items(vec![object("2", 3)]))])
             .watch_on([Ok(deleted)]);
-        let informer = queue(Informer::builder(script)).reflector(|reflector| reflector.watch_list(false));
+        let informer =
+            queue(Informer::builder(script)).reflector(|reflector| reflector.watch_list(false));
         let informer = informer.build().unwrap();
-        let options = HandlerOptions::new().buffer(Buffer::HoldBack(9)).filter(|map: &ConfigMap| value(map) >= "2");
+        let options = HandlerOptions::new()
+            .buffer(Buffer::HoldBack(9))
+            .filter(|map: &ConfigMap| value(map) >= "2");
         let mut some = informer.subscribe(options).unwrap();
         let running = run(&informer);
         assert_eq!(next(&mut some, 2).await, ["initial *a=2", "watch -a=0"]);
@@ -218,7 +240,8 @@ async fn an_object_at_which_a_filter_panics_does_not_match_and_what_follows_is_t
     for queue in QUEUES {
         let (errors, mut failed) = mpsc::unbounded_channel();
         let rig = Rig::start(server(), |informer| {
-            queue(informer).on_error(move |error: &InformerError<'_>| drop(errors.send(error.to_string())))
+            queue(informer)
+                .on_error(move |error: &InformerError<'_>| drop(errors.send(error.to_string())))
         });
         let options = HandlerOptions::new().filter(|map: &ConfigMap| {
             assert_ne!(value(map), "bad");
@@ -228,8 +251,12 @@ async fn an_object_at_which_a_filter_panics_does_not_match_and_what_follows_is_t
         // Told after the other: so by then that one was told, too.
         let mut all = rig.subscribe(HandlerOptions::new());
         rig.informer.wait_for_sync().await.unwrap();
-        let changes =
-            [("bad", None), ("1", Some("watch +a=1")), ("bad", Some("watch -a=1")), ("2", Some("watch +a=2"))];
+        let changes = [
+            ("bad", None),
+            ("1", Some("watch +a=1")),
+            ("bad", Some("watch -a=1")),
+            ("2", Some("watch +a=2")),
+        ];
         for (data, expected) in changes {
             rig.apply("a", data);
             next(&mut all, 1).await;
@@ -240,7 +267,11 @@ async fn an_object_at_which_a_filter_panics_does_not_match_and_what_follows_is_t
         next(&mut all, 1).await;
         rig.delete("a");
         next(&mut all, 1).await;
-        assert_eq!(next(&mut some, 1).await, ["watch -a=bad"], "it was told of 2, whatever came then");
+        assert_eq!(
+            next(&mut some, 1).await,
+            ["watch -a=bad"],
+            "it was told of 2, whatever came then"
+        );
         for _ in ["bad", "bad > 1", "1 > bad", "bad > 2"] {
             assert!(failed.try_recv().unwrap().contains("panicked"));
         }
@@ -250,7 +281,9 @@ async fn an_object_at_which_a_filter_panics_does_not_match_and_what_follows_is_t
 
 /// Only what is of the value `matches` is told. The filter says what it looks at, and waits over
 /// some of it until it is let go.
-fn gated_filter(waits: fn(&str) -> bool) -> (HandlerOptions<ConfigMap>, mpsc::UnboundedReceiver<String>, Sender<()>) {
+fn gated_filter(
+    waits: fn(&str) -> bool,
+) -> (HandlerOptions<ConfigMap>, mpsc::UnboundedReceiver<String>, Sender<()>) {
     let (looks, looked) = mpsc::unbounded_channel();
     let (go, gate) = std::sync::mpsc::channel();
     let gate = parking_lot::Mutex::new(gate);
@@ -352,7 +385,9 @@ async fn a_handler_may_write_to_the_server_and_is_told_what_comes_of_it() {
             if let Notification::Added { new, .. } | Notification::Updated { new, .. } = &what
                 && value(new) == "final"
             {
-                server.delete(&Resource::config_maps(), "shop", new.metadata.name.as_deref().unwrap()).unwrap();
+                server
+                    .delete(&Resource::config_maps(), "shop", new.metadata.name.as_deref().unwrap())
+                    .unwrap();
             }
             note(what);
         };

@@ -61,7 +61,8 @@ async fn what_happens_to_a_key_that_a_walk_has_not_come_to_is_left_to_the_walk()
             }
             rig.apply("last", "1");
             let mut is_quiet = false;
-            while !(is_quiet && told.known.contains_key("last") && late.registration().has_synced()) {
+            while !(is_quiet && told.known.contains_key("last") && late.registration().has_synced())
+            {
                 // With a new budget: else there may be something that is not handed out.
                 tokio::task::yield_now().await;
                 is_quiet = true;
@@ -70,10 +71,11 @@ async fn what_happens_to_a_key_that_a_walk_has_not_come_to_is_left_to_the_walk()
                     is_quiet = false;
                 }
             }
-            let expected = (0..OBJECTS)
-                .filter(|number| number % 4 != 1)
-                .map(|number| (number.to_string(), if number % 4 == 0 { "2" } else { "1" }.to_owned()));
-            let expected: BTreeMap<_, _> = expected.chain([("last".to_owned(), "1".to_owned())]).collect();
+            let expected = (0..OBJECTS).filter(|number| number % 4 != 1).map(|number| {
+                (number.to_string(), if number % 4 == 0 { "2" } else { "1" }.to_owned())
+            });
+            let expected: BTreeMap<_, _> =
+                expected.chain([("last".to_owned(), "1".to_owned())]).collect();
             assert_eq!(told.known, expected);
         }
     }

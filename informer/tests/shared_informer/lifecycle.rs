@@ -4,7 +4,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use deltafifo::Indexers;
-use deltafifo_informer::shared_informer::{AddHandlerError, HandlerOptions, InformerError, RunError};
+use deltafifo_informer::shared_informer::{
+    AddHandlerError, HandlerOptions, InformerError, RunError,
+};
 use deltafifo_testkit::{Fault, Resource, Verb, status};
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -176,7 +178,9 @@ async fn indexes_are_there_from_the_beginning_or_come_later() {
         assert_eq!(store.index_keys(index, "2").unwrap(), ["shop/a"]);
         assert_eq!(store.index_keys(index, "1").unwrap(), ["shop/b"]);
     }
-    assert!(builder(&rig.server).index("value", by_value).index("value", by_value).build().is_err());
+    assert!(
+        builder(&rig.server).index("value", by_value).index("value", by_value).build().is_err()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -259,7 +263,9 @@ async fn it_is_stopped_by_who_has_its_run_in_hand_and_does_not_poll_it() {
             ended = &mut run => panic!("{ended:?}"),
             told = next(&mut stream, 1) => assert_eq!(told, ["initial *a=1"]),
         }
-        timeout(Duration::from_secs(60), informer.stop()).await.expect("it does not wait for its run");
+        timeout(Duration::from_secs(60), informer.stop())
+            .await
+            .expect("it does not wait for its run");
         assert!(informer.is_stopped() && stream.next().await.is_none());
         assert!(matches!(informer.subscribe(HandlerOptions::new()), Err(AddHandlerError::Stopped)));
         server.apply(map("a", "2")).unwrap();

@@ -38,9 +38,13 @@ impl Recorder {
     fn start(
         &self,
         server: deltafifo_testkit::ApiServer,
-        choose: impl FnOnce(SharedInformerBuilder<ConfigMap, KubeMeta>) -> SharedInformerBuilder<ConfigMap, KubeMeta>,
+        choose: impl FnOnce(
+            SharedInformerBuilder<ConfigMap, KubeMeta>,
+        ) -> SharedInformerBuilder<ConfigMap, KubeMeta>,
     ) -> Rig {
-        with_local_recorder(&self.inner, || Rig::start(server, |informer| choose(informer.name("test"))))
+        with_local_recorder(&self.inner, || {
+            Rig::start(server, |informer| choose(informer.name("test")))
+        })
     }
 
     fn subscribe(&self, rig: &Rig, options: HandlerOptions<ConfigMap>) -> Subscription<ConfigMap> {
@@ -52,8 +56,12 @@ impl Recorder {
         let metadata = metrics::Metadata::new(module_path!(), metrics::Level::INFO, None);
         for (key, _unit, _description, value) in self.inner.snapshotter().snapshot().into_vec() {
             let key = key.key();
-            let label =
-                |name| key.labels().find(|label| label.key() == name).map_or("", |label| label.value()).to_owned();
+            let label = |name| {
+                key.labels()
+                    .find(|label| label.key() == name)
+                    .map_or("", |label| label.value())
+                    .to_owned()
+            };
             let told = self.told.entry((label("handler"), key.name().to_owned())).or_default();
             let kind = match value {
                 DebugValue::Counter(value) => {
@@ -71,7 +79,9 @@ impl Recorder {
                     Kind::Histogram
                 }
             };
-            self.labels.insert(key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect());
+            self.labels.insert(
+                key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect(),
+            );
             self.names.insert((key.name().to_owned(), kind));
         }
     }
@@ -103,7 +113,10 @@ async fn all_metrics_of_the_table_are_told_with_the_names_as_labels() {
     let rig = recorder.start(server(), |informer| informer);
     let _stream = recorder.subscribe(&rig, HandlerOptions::new().name("printer"));
     recorder.look();
-    assert_eq!(recorder.names, ALL.iter().map(|metric| (metric.name.to_owned(), metric.kind)).collect());
+    assert_eq!(
+        recorder.names,
+        ALL.iter().map(|metric| (metric.name.to_owned(), metric.kind)).collect()
+    );
     let labels = ["name=test", "resource=configmaps.v1", "namespace="].map(str::to_owned).to_vec();
     let of_handler = [&labels[..], &["handler=printer".to_owned()]].concat();
     assert_eq!(recorder.labels, [labels, of_handler].into());
@@ -122,7 +135,11 @@ async fn what_has_no_name_tells_nothing() {
     let rig = recorder.start(server, |informer| informer);
     let _stream = recorder.subscribe(&rig, HandlerOptions::new());
     recorder.look();
-    assert!(!recorder.names.iter().any(|(name, _)| name.starts_with("informer_handler_")), "{:?}", recorder.names);
+    assert!(
+        !recorder.names.iter().any(|(name, _)| name.starts_with("informer_handler_")),
+        "{:?}",
+        recorder.names
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,9 +152,16 @@ async fn a_factorys_name_is_its_informers_with_the_query_of_their_scope() {
     });
     recorder.look();
     let labels = |name: &str, namespace: &str| {
-        vec![format!("name={name}"), "resource=configmaps.v1".to_owned(), format!("namespace={namespace}")]
+        vec![
+            format!("name={name}"),
+            "resource=configmaps.v1".to_owned(),
+            format!("namespace={namespace}"),
+        ]
     };
-    assert_eq!(recorder.labels, [labels("shop", ""), labels("shop?labelSelector=app%3Dweb", "blue")].into());
+    assert_eq!(
+        recorder.labels,
+        [labels("shop", ""), labels("shop?labelSelector=app%3Dweb", "blue")].into()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,7 +171,8 @@ async fn objects_that_are_too_large_are_counted_in_lists_and_watches() {
         let server = server();
         server.apply(map("a", &"x".repeat(2000))).unwrap();
         server.apply(map("b", "1")).unwrap();
-        let choose = move |it: ReflectorBuilder<ConfigMap>| it.watch_list(watch_list).max_object_size(2000);
+        let choose =
+            move |it: ReflectorBuilder<ConfigMap>| it.watch_list(watch_list).max_object_size(2000);
         let rig = recorder.start(server, |informer| informer.reflector(choose));
         let mut stream = rig.subscribe(HandlerOptions::new());
         next(&mut stream, 1).await;
@@ -169,7 +194,8 @@ async fn lists_are_counted_with_what_had_to_be_decoded_of_them() {
         for name in ["a", "b", "c"] {
             server.apply(map(name, "1")).unwrap();
         }
-        let rig = recorder.start(server, |informer| informer.reflector(move |it| it.watch_list(watch_list)));
+        let rig = recorder
+            .start(server, |informer| informer.reflector(move |it| it.watch_list(watch_list)));
         let counters = [
             "reflector_lists_total",
             "reflector_items_decoded_total",
@@ -190,7 +216,11 @@ async fn lists_are_counted_with_what_had_to_be_decoded_of_them() {
         });
         next(&mut stream, 2).await;
         sampled().await;
-        assert_eq!(recorder.stand(counters), [2.0, 4.0, 1.0, 1.0], "of a and c the one was decoded");
+        assert_eq!(
+            recorder.stand(counters),
+            [2.0, 4.0, 1.0, 1.0],
+            "of a and c the one was decoded"
+        );
         assert_eq!(recorder.all("reflector_items_per_list"), [3.0, 2.0]);
 
         rig.apply("c", "2");
@@ -203,7 +233,11 @@ async fn lists_are_counted_with_what_had_to_be_decoded_of_them() {
 async fn watches_are_counted_with_those_that_go_on_and_those_that_are_short() {
     let mut recorder = Recorder::default();
     let rig = recorder.start(server(), |informer| informer.reflector(|it| it.watch_list(false)));
-    let counters = ["reflector_watches_total", "reflector_watch_restarts_total", "reflector_short_watches_total"];
+    let counters = [
+        "reflector_watches_total",
+        "reflector_watch_restarts_total",
+        "reflector_short_watches_total",
+    ];
     let mut stream = rig.subscribe(HandlerOptions::new());
     rig.server.wait_for_watchers(1).await;
     assert_eq!(recorder.stand(counters), [1.0, 0.0, 0.0]);
@@ -263,8 +297,11 @@ async fn lag_is_told_in_versions_and_in_time() {
     assert!(age < 1.0, "a bookmark counts, too: {age}");
     rig.informer.stop().await;
     rig.run.await.unwrap().unwrap();
-    let gauges =
-        ["reflector_last_resource_version", "informer_store_resource_version", "reflector_last_event_age_seconds"];
+    let gauges = [
+        "reflector_last_resource_version",
+        "informer_store_resource_version",
+        "reflector_last_event_age_seconds",
+    ];
     assert_eq!(recorder.stand(gauges), [0.0; 3], "there is nothing that could lag");
 }
 
@@ -318,8 +355,11 @@ async fn who_has_never_heard_anything_is_as_old_as_its_run() {
     server.fault(Fault::silence().times(usize::MAX));
     let _rig = recorder.start(server, |informer| informer);
     sleep(Duration::from_secs(600)).await;
-    let [age, relists, lists] =
-        recorder.stand(["reflector_last_event_age_seconds", "reflector_relists_total", "reflector_lists_total"]);
+    let [age, relists, lists] = recorder.stand([
+        "reflector_last_event_age_seconds",
+        "reflector_relists_total",
+        "reflector_lists_total",
+    ]);
     assert!((599.0..=600.0).contains(&age), "{age}");
     assert!(relists == 0.0 && lists > 1.0, "{lists} times in vain");
 }
@@ -366,8 +406,10 @@ async fn what_waits_for_a_handler_and_for_how_long_is_told() {
     }
     rig.stored("c", "1").await;
     sleep(Duration::from_secs(20)).await;
-    let gauges = ["depth", "depth_high_water", "oldest_age_seconds"].map(|name| format!("informer_handler_{name}"));
-    let told = |recorder: &mut Recorder| gauges.each_ref().map(|name| recorder.all_of("slow", name)[0]);
+    let gauges = ["depth", "depth_high_water", "oldest_age_seconds"]
+        .map(|name| format!("informer_handler_{name}"));
+    let told =
+        |recorder: &mut Recorder| gauges.each_ref().map(|name| recorder.all_of("slow", name)[0]);
     let [depth, high_water, age] = told(&mut recorder);
     assert_eq!((depth, high_water), (3.0, 3.0));
     assert!((19.0..=20.0).contains(&age), "{age}");
@@ -382,8 +424,14 @@ async fn what_waits_for_a_handler_and_for_how_long_is_told() {
     assert_eq!(slow.registration().high_water(), 3);
     assert_eq!(recorder.all_of("slow", "informer_handler_told_total"), [3.0]);
     let whole = |values: Vec<f64>| values.into_iter().map(f64::round).collect::<Vec<_>>();
-    assert_eq!(whole(recorder.all_of("slow", "informer_handler_queue_duration_seconds")), [20.0, 25.0, 25.0]);
-    assert_eq!(whole(recorder.all_of("slow", "informer_handler_work_duration_seconds")), [5.0, 0.0, 0.0]);
+    assert_eq!(
+        whole(recorder.all_of("slow", "informer_handler_queue_duration_seconds")),
+        [20.0, 25.0, 25.0]
+    );
+    assert_eq!(
+        whole(recorder.all_of("slow", "informer_handler_work_duration_seconds")),
+        [5.0, 0.0, 0.0]
+    );
     assert_eq!(recorder.all_of("other", "informer_handler_depth"), [3.0]);
 }
 
@@ -433,7 +481,8 @@ async fn a_reflector_alone_has_its_metrics_too() {
         () = server.wait_for_watchers(1) => {}
     }
     assert_eq!(recorder.all("reflector_items_per_list"), [1.0]);
-    let labels = ["name=alone", "resource=configmaps.v1", "namespace=shop"].map(str::to_owned).to_vec();
+    let labels =
+        ["name=alone", "resource=configmaps.v1", "namespace=shop"].map(str::to_owned).to_vec();
     assert_eq!(recorder.labels, [labels].into());
 }
 
@@ -460,16 +509,42 @@ async fn a_recorder_that_panics_harms_nothing() {
     }
     struct Poor;
     impl metrics::Recorder for Poor {
-        fn describe_counter(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
-        fn describe_gauge(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
-        fn describe_histogram(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
-        fn register_counter(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Counter {
+        fn describe_counter(
+            &self,
+            _: metrics::KeyName,
+            _: Option<metrics::Unit>,
+            _: metrics::SharedString,
+        ) {
+        }
+        fn describe_gauge(
+            &self,
+            _: metrics::KeyName,
+            _: Option<metrics::Unit>,
+            _: metrics::SharedString,
+        ) {
+        }
+        fn describe_histogram(
+            &self,
+            _: metrics::KeyName,
+            _: Option<metrics::Unit>,
+            _: metrics::SharedString,
+        ) {
+        }
+        fn register_counter(
+            &self,
+            _: &metrics::Key,
+            _: &metrics::Metadata<'_>,
+        ) -> metrics::Counter {
             metrics::Counter::from_arc(Arc::new(Panics))
         }
         fn register_gauge(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
             metrics::Gauge::from_arc(Arc::new(Panics))
         }
-        fn register_histogram(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Histogram {
+        fn register_histogram(
+            &self,
+            _: &metrics::Key,
+            _: &metrics::Metadata<'_>,
+        ) -> metrics::Histogram {
             metrics::Histogram::from_arc(Arc::new(Panics))
         }
     }

@@ -25,20 +25,26 @@ impl Oracle {
                 let name = name(new);
                 let before = self.known.insert(name.clone(), value(new).to_owned());
                 let is_again = self.anew.is_some() && before.as_deref() == Some(value(new));
-                let is_first = self.anew.as_mut().map_or(before.is_none(), |anew| anew.insert(name));
+                let is_first =
+                    self.anew.as_mut().map_or(before.is_none(), |anew| anew.insert(name));
                 assert!(is_first, "{} is added over {before:?}", value(new));
                 self.rises(new, is_again);
             }
             Told::Updated { old, new, cause } => {
                 let before = self.known.insert(name(new), value(new).to_owned());
-                assert_eq!(before.as_deref(), Some(value(old)), "updated from what it was not told");
+                assert_eq!(
+                    before.as_deref(),
+                    Some(value(old)),
+                    "updated from what it was not told"
+                );
                 assert_eq!(old.metadata.uid, new.metadata.uid, "updated to another object");
                 self.rises(new, *cause == Cause::Resync && value(old) == value(new));
             }
             Told::Deleted { old, last, .. } => {
                 let name = name(last.object().expect("its last state was known"));
                 let was_known = self.known.remove(&name).as_deref() == Some(value(old));
-                let was_known = was_known && self.anew.as_mut().is_none_or(|anew| anew.remove(&name));
+                let was_known =
+                    was_known && self.anew.as_mut().is_none_or(|anew| anew.remove(&name));
                 assert!(was_known, "deleted what it was not told of: {name}");
             }
             Told::ResyncBegins => self.anew = Some(BTreeSet::new()),

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deltafifo::{KeyFunc, Meta, WaitError};
-use deltafifo_informer::lister_watcher::{EventType, Listed, PageMeta, RawEvent, RequestError, Scripted};
+use deltafifo_informer::lister_watcher::{
+    EventType, Listed, PageMeta, RawEvent, RequestError, Scripted,
+};
 use deltafifo_informer::shared_informer::{HandlerOptions, SharedInformer};
 use deltafifo_informer::{KubeListerWatcher, KubeMeta};
 use deltafifo_testkit::{Resource, status};
@@ -46,8 +48,9 @@ async fn of_a_deletion_whose_object_is_refused_handlers_get_what_was_stored() {
         let refuses = Arc::new(AtomicBool::new(false));
         let refusing = refuses.clone();
         let rig = Rig::start(server, |informer| {
-            queue(informer)
-                .transform(move |map| if refusing.load(Ordering::SeqCst) { Err("as told".into()) } else { Ok(map) })
+            queue(informer).transform(move |map| {
+                if refusing.load(Ordering::SeqCst) { Err("as told".into()) } else { Ok(map) }
+            })
         });
         let mut stream = rig.subscribe(HandlerOptions::new());
         next(&mut stream, 1).await;
@@ -101,7 +104,8 @@ async fn new_content_under_an_old_version_is_stored_and_delivered_with_notify_un
         let gone = Box::new(status::expired("cut off by the test"));
         let expired = RequestError::Status { status: gone, retry_after: None };
         let script = Scripted::new().list(list("1")).watch([Err(expired)]).list(list("2"));
-        let informer = queue(Informer::builder(script)).reflector(|reflector| reflector.watch_list(false));
+        let informer =
+            queue(Informer::builder(script)).reflector(|reflector| reflector.watch_list(false));
         let informer = informer.notify_unchanged(true).build().unwrap();
         let mut stream = informer.subscribe(HandlerOptions::new()).unwrap();
         let running = run(&informer);
@@ -124,7 +128,9 @@ async fn after_an_etcd_restore_older_waits_fail_and_later_ones_wait_for_the_new_
         Ok(RawEvent { kind: EventType::Added, object: object.to_string().into() })
     };
     let (send, events) = mpsc::unbounded_channel();
-    let events = stream::unfold(events, |mut events| async { events.recv().await.map(|event| (event, events)) });
+    let events = stream::unfold(events, |mut events| async {
+        events.recv().await.map(|event| (event, events))
+    });
     let (restore, restored) = oneshot::channel();
     let watch = stream::once(restored.map(|_: Result<(), _>| {
         let gone = Box::new(status::expired("etcd was restored"));
@@ -204,7 +210,8 @@ async fn an_object_whose_version_and_uid_cannot_be_had_is_told_like_those_behind
     let (errors, mut failed) = tokio::sync::mpsc::unbounded_channel();
     let source = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
     let informer = SharedInformer::with_keys(source, KeyFunc::meta_namespace(Unlucky)).in_order();
-    let informer = informer.on_error(move |error| drop(errors.send(error.to_string()))).build().unwrap();
+    let informer =
+        informer.on_error(move |error| drop(errors.send(error.to_string()))).build().unwrap();
     let mut stream = informer.subscribe(HandlerOptions::new()).unwrap();
     let running = tokio::spawn({
         let informer = informer.clone();
@@ -220,7 +227,8 @@ async fn an_object_whose_version_and_uid_cannot_be_had_is_told_like_those_behind
     }
     server.compact();
     for told in ["relist a=1>2", "relist b=1>2", "relist c=1>2"] {
-        let next = timeout(Duration::from_secs(60), stream.next()).await.expect("the handler is told");
+        let next =
+            timeout(Duration::from_secs(60), stream.next()).await.expect("the handler is told");
         assert_eq!(shown(&next.unwrap()), told);
     }
     let mut unsaid = vec!["an odd one", "whose it is nobody knows"];
@@ -270,7 +278,8 @@ async fn after_a_disruption_who_resyncs_is_told_everything_and_who_does_not_what
         }
         let rig = Rig::start(server, queue);
         let mut plain = rig.subscribe(HandlerOptions::new());
-        let mut resyncs = rig.subscribe(HandlerOptions::new().resync(Some(Duration::from_secs(3_600))));
+        let mut resyncs =
+            rig.subscribe(HandlerOptions::new().resync(Some(Duration::from_secs(3_600))));
         for stream in [&mut plain, &mut resyncs] {
             next(stream, 2).await;
         }
@@ -282,7 +291,10 @@ async fn after_a_disruption_who_resyncs_is_told_everything_and_who_does_not_what
         for stream in [&mut plain, &mut resyncs] {
             assert_eq!(next_sorted(stream, 2).await, ["relist +c=1", "relist b=1>2"]);
         }
-        assert_eq!(next_sorted(&mut resyncs, 3).await, ["resync a=1>1", "resync b=2>2", "resync c=1>1"]);
+        assert_eq!(
+            next_sorted(&mut resyncs, 3).await,
+            ["resync a=1>1", "resync b=2>2", "resync c=1>1"]
+        );
         assert!(plain.next().now_or_never().is_none());
     }
 }

@@ -127,7 +127,9 @@ async fn one_that_was_detached_may_still_run_and_its_panic_is_reported() {
     let (errors, mut failed) = mpsc::unbounded_channel();
     let server = server();
     server.apply(map("a", "1")).unwrap();
-    let rig = Rig::start(server, |informer| informer.on_error(move |error| drop(errors.send(error.to_string()))));
+    let rig = Rig::start(server, |informer| {
+        informer.on_error(move |error| drop(errors.send(error.to_string())))
+    });
     let (begun, mut calls) = mpsc::unbounded_channel();
     let (go, gate) = channel::<()>();
     let handler = move |_: Told| {
@@ -201,7 +203,8 @@ fn one_whose_runtime_has_ended_is_forgotten() {
     let (held, server) = (filter.clone(), server());
     let informer = informers.block_on(async { builder(&server).build().unwrap() });
     let options = HandlerOptions::new().filter(move |_| Arc::strong_count(&held) > 0);
-    let handle = handlers.block_on(async { informer.add_async_handler(options, |_| async {}).unwrap() });
+    let handle =
+        handlers.block_on(async { informer.add_async_handler(options, |_| async {}).unwrap() });
     drop(handlers);
     informers.block_on(handle.ended());
     drop(handle);

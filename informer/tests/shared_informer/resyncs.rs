@@ -64,8 +64,10 @@ async fn a_period_of_nothing_or_for_ever_is_never() {
     server.apply(map("a", "1")).unwrap();
     for period in [Duration::ZERO, Duration::MAX] {
         let rig = Rig::start(server.clone(), |informer| informer.resync(period));
-        let mut streams =
-            [rig.subscribe(HandlerOptions::new()), rig.subscribe(HandlerOptions::new().resync(Some(period)))];
+        let mut streams = [
+            rig.subscribe(HandlerOptions::new()),
+            rig.subscribe(HandlerOptions::new().resync(Some(period))),
+        ];
         for stream in &mut streams {
             next(stream, 1).await;
         }
@@ -103,7 +105,8 @@ async fn periods_of_nothing_and_without_end_are_never() {
         });
         let began = Instant::now();
         let of_handlers = never.map(|period| HandlerOptions::new().resync(period));
-        let mut streams: Vec<_> = of_handlers.into_iter().map(|options| rig.subscribe(options)).collect();
+        let mut streams: Vec<_> =
+            of_handlers.into_iter().map(|options| rig.subscribe(options)).collect();
         streams.push(rig.subscribe(HandlerOptions::new()));
         for stream in &mut streams {
             next(stream, 1).await;
@@ -111,7 +114,10 @@ async fn periods_of_nothing_and_without_end_are_never() {
         next(&mut rig.subscribe(every(3600)), 2).await;
         assert_eq!(began.elapsed().as_secs(), 3600);
         for stream in &mut streams {
-            assert!(futures_util::FutureExt::now_or_never(next(stream, 1)).is_none(), "{of_informer:?}");
+            assert!(
+                futures_util::FutureExt::now_or_never(next(stream, 1)).is_none(),
+                "{of_informer:?}"
+            );
         }
     }
 }

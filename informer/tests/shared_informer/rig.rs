@@ -4,7 +4,8 @@ use std::sync::mpsc;
 
 use deltafifo::DeltaObject;
 use deltafifo_informer::shared_informer::{
-    Cause, HandlerOptions, Notification, RunError, SharedInformer, SharedInformerBuilder, Subscription,
+    Cause, HandlerOptions, Notification, RunError, SharedInformer, SharedInformerBuilder,
+    Subscription,
 };
 use deltafifo_informer::{KubeListerWatcher, KubeMeta};
 use deltafifo_testkit::{ApiServer, Resource, status};
@@ -46,7 +47,8 @@ pub struct Rig {
 
 impl Rig {
     pub fn start(server: ApiServer, choose: impl FnOnce(Builder) -> Builder) -> Self {
-        let informer = choose(builder(&server)).build().expect("its indexes have names of their own");
+        let informer =
+            choose(builder(&server)).build().expect("its indexes have names of their own");
         let run = run(&informer);
         Self { server, informer, run }
     }
@@ -74,7 +76,12 @@ impl Rig {
     /// Waits until the store has this object.
     pub async fn stored(&self, name: &str, data: &str) {
         let mut changes = self.subscribe(HandlerOptions::new());
-        while self.informer.store().get_by_key(&format!("shop/{name}")).is_none_or(|map| value(&map) != data) {
+        while self
+            .informer
+            .store()
+            .get_by_key(&format!("shop/{name}"))
+            .is_none_or(|map| value(&map) != data)
+        {
             changes.next().await.expect("the informer runs");
         }
     }
@@ -109,7 +116,12 @@ pub fn shown(told: &Told) -> String {
             format!("{} -{}={}", because(cause), name(last), value(last))
         }
         Notification::Deleted { last: DeltaObject::Tombstone(tombstone), cause, .. } => {
-            format!("{} !{}={}", because(cause), tombstone.key, tombstone.obj.as_ref().map_or("?", |last| value(last)))
+            format!(
+                "{} !{}={}",
+                because(cause),
+                tombstone.key,
+                tombstone.obj.as_ref().map_or("?", |last| value(last))
+            )
         }
         Notification::ResyncBegins => "begins".to_owned(),
         Notification::ResyncEnds => "ends".to_owned(),

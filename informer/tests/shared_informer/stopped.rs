@@ -89,7 +89,9 @@ async fn to_stop_waits_for_a_list_in_order_that_is_applied() {
 #[tokio::test]
 async fn to_stop_waits_for_what_is_transformed() {
     for queue in QUEUES {
-        for (is_streamed, is_dropped) in [(true, true), (true, false), (false, true), (false, false)] {
+        for (is_streamed, is_dropped) in
+            [(true, true), (true, false), (false, true), (false, false)]
+        {
             let (gate, mut calls, go) = Gate::new();
             let passed = gate.clone();
             let transform = move |map| {
@@ -97,7 +99,9 @@ async fn to_stop_waits_for_what_is_transformed() {
                 Ok(map)
             };
             let rig = started(|informer| {
-                queue(informer).reflector(move |reflector| reflector.watch_list(is_streamed)).transform(transform)
+                queue(informer)
+                    .reflector(move |reflector| reflector.watch_list(is_streamed))
+                    .transform(transform)
             });
             calls.recv().await.unwrap();
             drop(stops(rig, is_dropped, go).await);

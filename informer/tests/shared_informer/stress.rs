@@ -157,19 +157,24 @@ async fn handlers_come_and_go_while_everything_changes_and_who_stays_knows_what_
         for writer in 0..WRITERS {
             server.apply(map(&format!("{writer}-x"), "0")).unwrap();
         }
-        let informer =
-            queue(builder(&server)).workers(3).reflector(|reflector| reflector.backoff(soon())).on_error(|_| ());
+        let informer = queue(builder(&server))
+            .workers(3)
+            .reflector(|reflector| reflector.backoff(soon()))
+            .on_error(|_| ());
         let informer = informer.build().unwrap();
         let rig = Arc::new(Rig { run: run(&informer), server, informer });
         let mut all: Vec<_> = vec![add(&rig, &mut fastrand::Rng::with_seed(0))];
-        let writers: Vec<_> = (0..WRITERS).map(|writer| tokio::spawn(write(rig.clone(), writer))).collect();
-        let comers: Vec<_> = (0..COMERS).map(|seed| tokio::spawn(come_and_go(rig.clone(), seed))).collect();
+        let writers: Vec<_> =
+            (0..WRITERS).map(|writer| tokio::spawn(write(rig.clone(), writer))).collect();
+        let comers: Vec<_> =
+            (0..COMERS).map(|seed| tokio::spawn(come_and_go(rig.clone(), seed))).collect();
         for _ in 0..LISTS {
             rig.server.wait_for_watchers(1).await;
             rig.server.error_watches(status::expired("cut off by the test"));
             rig.server.compact();
         }
-        let mut there: BTreeMap<_, _> = (0..WRITERS).map(|writer| (format!("{writer}-x"), "0".to_owned())).collect();
+        let mut there: BTreeMap<_, _> =
+            (0..WRITERS).map(|writer| (format!("{writer}-x"), "0".to_owned())).collect();
         for writer in writers {
             there.extend(writer.await.unwrap());
         }

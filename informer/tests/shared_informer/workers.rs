@@ -18,7 +18,10 @@ async fn several_workers_tell_each_key_in_order_and_none_of_it_twice() {
     let every = HandlerOptions::new().buffer(Buffer::HoldBack(10));
     let (mut all, mut newest) = (rig.subscribe(every), rig.subscribe(HandlerOptions::new()));
     rig.informer.wait_for_sync().await.unwrap();
-    assert!(all.next().now_or_never().is_none(), "it has walked: nothing is left to its walk any more");
+    assert!(
+        all.next().now_or_never().is_none(),
+        "it has walked: nothing is left to its walk any more"
+    );
     let told = tokio::spawn(async move {
         let mut by_name = BTreeMap::<String, Vec<u64>>::new();
         for _ in 0..NAMES * ROUNDS {
@@ -26,7 +29,10 @@ async fn several_workers_tell_each_key_in_order_and_none_of_it_twice() {
             let (Told::Added { new, .. } | Told::Updated { new, .. }) = told else {
                 panic!("nothing is deleted: {told:?}")
             };
-            by_name.entry(new.metadata.name.clone().unwrap()).or_default().push(value(&new).parse().unwrap());
+            by_name
+                .entry(new.metadata.name.clone().unwrap())
+                .or_default()
+                .push(value(&new).parse().unwrap());
         }
         by_name
     });
@@ -39,7 +45,9 @@ async fn several_workers_tell_each_key_in_order_and_none_of_it_twice() {
     assert_eq!(told.len(), 20);
     assert!(told.into_values().all(|data| data.into_iter().eq(0..ROUNDS)));
     let mut oracle = Oracle::default();
-    while oracle.known.len() < 20 || oracle.known.values().any(|data| *data != (ROUNDS - 1).to_string()) {
+    while oracle.known.len() < 20
+        || oracle.known.values().any(|data| *data != (ROUNDS - 1).to_string())
+    {
         oracle.note(&newest.next().await.unwrap());
     }
 }
@@ -60,7 +68,10 @@ async fn held_back_the_bound_is_what_may_wait_and_what_workers_have_in_hand() {
             idle().await;
             let depth = all.registration().depth();
             let least = MOST.min(name + 1);
-            assert!((least..MOST + workers).contains(&depth), "{depth} wait after {name} for {workers} workers");
+            assert!(
+                (least..MOST + workers).contains(&depth),
+                "{depth} wait after {name} for {workers} workers"
+            );
         }
         for left in (0..20).rev() {
             next(&mut all, 1).await;

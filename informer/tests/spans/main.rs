@@ -52,10 +52,12 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Spans {
 async fn lists_and_watches_are_in_the_reflectors_and_calls_in_the_handlers() {
     let spans = Spans::default();
     let subscriber = tracing_subscriber::registry().with(spans.clone());
-    tracing::subscriber::set_global_default(subscriber).expect("this test is the only one of its process");
+    tracing::subscriber::set_global_default(subscriber)
+        .expect("this test is the only one of its process");
     let server = server();
     server.apply(map("a", "1")).unwrap();
-    let rig = Rig::start(server, |informer| informer.name("test").reflector(|it| it.watch_list(false)));
+    let rig =
+        Rig::start(server, |informer| informer.name("test").reflector(|it| it.watch_list(false)));
     let named = |name| HandlerOptions::new().name(name);
     let (note, mut told_on_thread) = notes();
     rig.informer.add_event_handler_with(named("thread"), note).unwrap();

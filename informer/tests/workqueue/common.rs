@@ -40,7 +40,10 @@ pub fn rest<K: Key>(queue: &WorkQueue<K>) -> Vec<K> {
 }
 
 /// A task that does `work` with the queue.
-pub fn spawn<K: Key, F>(queue: &Arc<WorkQueue<K>>, work: impl FnOnce(Arc<WorkQueue<K>>) -> F) -> JoinHandle<F::Output>
+pub fn spawn<K: Key, F>(
+    queue: &Arc<WorkQueue<K>>,
+    work: impl FnOnce(Arc<WorkQueue<K>>) -> F,
+) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
 {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deltafifo_informer::workqueue::{AddOptions, BucketRateLimiter, ItemExponentialFailureRateLimiter, WorkQueue};
+use deltafifo_informer::workqueue::{
+    AddOptions, BucketRateLimiter, ItemExponentialFailureRateLimiter, WorkQueue,
+};
 use tokio::time::Instant;
 
 use crate::common::{Queue, idle, ms, next, pass, queue, rest, spawn};
@@ -202,7 +204,9 @@ async fn rate_limited_keys_do_not_affect_each_other() {
 /// long.
 #[tokio::test(start_paused = true)]
 async fn bucket_wait_of_a_key_added_often_does_not_grow() {
-    let queue = Arc::new(WorkQueue::builder().rate_limiter(BucketRateLimiter::new(ms(100), 1)).build().unwrap());
+    let queue = Arc::new(
+        WorkQueue::builder().rate_limiter(BucketRateLimiter::new(ms(100), 1)).build().unwrap(),
+    );
     queue.add_rate_limited("foo");
     comes(&queue, "foo", ms(0)).await;
     for _ in 0..10 {

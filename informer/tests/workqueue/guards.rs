@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use deltafifo_informer::workqueue::{
     AddOptions, BucketRateLimiter, BuildError, Builder, Item, ItemExponentialFailureRateLimiter,
-    ItemFastSlowRateLimiter, JitteredRateLimiter, MaxOfRateLimiter, RateLimiter, WithMaxWaitRateLimiter, WorkQueue,
+    ItemFastSlowRateLimiter, JitteredRateLimiter, MaxOfRateLimiter, RateLimiter,
+    WithMaxWaitRateLimiter, WorkQueue,
 };
 use deltafifo_oracle::workqueue::{Sleeper, poll};
 
@@ -119,7 +120,11 @@ struct Heavy(Arc<AtomicUsize>);
 
 impl Drop for Heavy {
     fn drop(&mut self) {
-        if self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+        if self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
+            .is_ok()
+        {
             resume_unwind(Box::new("a drop that panics"));
         }
     }
@@ -147,7 +152,8 @@ async fn a_key_whose_drop_panics_ends_its_processing_and_the_drain() {
         let item = queue.try_get().unwrap();
         let mut drain = Sleeper::of(queue.shut_down_with_drain());
         left.store(panics, Ordering::SeqCst);
-        let ended = catch_unwind(AssertUnwindSafe(|| if panics == 1 { item.done() } else { drop(item) }));
+        let ended =
+            catch_unwind(AssertUnwindSafe(|| if panics == 1 { item.done() } else { drop(item) }));
         assert_eq!(ended.is_err(), panics == 2, "only the item's own key is the caller's");
         assert_eq!(left.load(Ordering::SeqCst), 0);
         assert!(drain.is_woken() && drain.poll().is_some());
@@ -214,8 +220,10 @@ async fn a_waker_that_panics_keeps_the_end_of_a_drain_from_no_other() {
         queue.add("foo");
         let item = queue.try_get().unwrap();
         // All of them first: each begins by waking those who sleep.
-        let (poor, drains): (_, Vec<_>) =
-            (queue.shut_down_with_drain(), (0..SLEEPERS).map(|_| queue.shut_down_with_drain()).collect());
+        let (poor, drains): (_, Vec<_>) = (
+            queue.shut_down_with_drain(),
+            (0..SLEEPERS).map(|_| queue.shut_down_with_drain()).collect(),
+        );
         let mut poor = Box::pin(poor);
         assert!(poll(&mut poor, &Waker::from(Arc::new(Panics))).is_none());
         let mut drains: Vec<_> = drains.into_iter().map(Sleeper::of).collect();

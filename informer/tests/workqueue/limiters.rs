@@ -7,9 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use deltafifo_informer::workqueue::{
-    BucketRateLimiter, ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter, JitteredRateLimiter,
-    MaxOfRateLimiter, RateLimiter, WithMaxWaitRateLimiter, default_controller_rate_limiter,
-    default_item_based_rate_limiter,
+    BucketRateLimiter, ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter,
+    JitteredRateLimiter, MaxOfRateLimiter, RateLimiter, WithMaxWaitRateLimiter,
+    default_controller_rate_limiter, default_item_based_rate_limiter,
 };
 
 use crate::common::{ms, pass};
@@ -98,7 +98,10 @@ fn with_max_wait_cuts_what_is_longer() {
     let limiter = WithMaxWaitRateLimiter::new(Step { short: Mutex::new(101) }, ms(500_000));
     assert!((0..100).all(|key| limiter.when(&key) == ms(5)));
     assert!((100..200).all(|key| limiter.when(&key) == ms(500_000)));
-    counts_by_key(&WithMaxWaitRateLimiter::new(Exponential::new(ms(1), ms(1000)), ms(3)), &[1, 2, 3, 3, 3]);
+    counts_by_key(
+        &WithMaxWaitRateLimiter::new(Exponential::new(ms(1), ms(1000)), ms(3)),
+        &[1, 2, 3, 3, 3],
+    );
 }
 
 #[test]
@@ -106,11 +109,17 @@ fn jitter_adds_up_to_its_part() {
     let limiter = JitteredRateLimiter::new(ItemFastSlowRateLimiter::new(ms(100), ms(100), 0), 50);
     let delays: Vec<_> = (0..1000).map(|_| limiter.when(&"key")).collect();
     assert!(delays.iter().all(|delay| (ms(100)..=ms(150)).contains(delay)));
-    assert!(delays.iter().any(|&delay| delay < ms(110)) && delays.iter().any(|&delay| delay > ms(140)));
+    assert!(
+        delays.iter().any(|&delay| delay < ms(110)) && delays.iter().any(|&delay| delay > ms(140))
+    );
     assert_eq!(limiter.num_requeues(&"key"), 1000);
     limiter.forget(&"key");
-    counts_by_key(&JitteredRateLimiter::new(Exponential::new(ms(1), ms(1000)), 0), &[1, 2, 4, 8, 16]);
-    let longest = JitteredRateLimiter::new(Exponential::new(Duration::MAX, Duration::MAX), u32::MAX);
+    counts_by_key(
+        &JitteredRateLimiter::new(Exponential::new(ms(1), ms(1000)), 0),
+        &[1, 2, 4, 8, 16],
+    );
+    let longest =
+        JitteredRateLimiter::new(Exponential::new(Duration::MAX, Duration::MAX), u32::MAX);
     assert_eq!(longest.when(&"key"), Duration::MAX);
 }
 

@@ -36,7 +36,8 @@ async fn the_names_are_client_gos_with_the_queues_as_label() {
 #[tokio::test(start_paused = true)]
 async fn an_unnamed_queue_has_none() {
     let notes = Notes::default();
-    let _queue = metrics::with_local_recorder(&notes, || WorkQueue::<u32>::builder().build().unwrap());
+    let _queue =
+        metrics::with_local_recorder(&notes, || WorkQueue::<u32>::builder().build().unwrap());
     assert!(notes.names().is_empty());
 }
 
@@ -157,20 +158,43 @@ async fn a_recorder_that_panics_harms_nothing() {
     }
     struct Poor;
     impl metrics::Recorder for Poor {
-        fn describe_counter(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
-        fn describe_gauge(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
-        fn describe_histogram(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+        fn describe_counter(
+            &self,
+            _: metrics::KeyName,
+            _: Option<metrics::Unit>,
+            _: metrics::SharedString,
+        ) {
+        }
+        fn describe_gauge(
+            &self,
+            _: metrics::KeyName,
+            _: Option<metrics::Unit>,
+            _: metrics::SharedString,
+        ) {
+        }
+        fn describe_histogram(
+            &self,
+            _: metrics::KeyName,
+            _: Option<metrics::Unit>,
+            _: metrics::SharedString,
+        ) {
+        }
         fn register_counter(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> Counter {
             Counter::from_arc(Arc::new(Panics))
         }
         fn register_gauge(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
             metrics::Gauge::noop()
         }
-        fn register_histogram(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Histogram {
+        fn register_histogram(
+            &self,
+            _: &metrics::Key,
+            _: &metrics::Metadata<'_>,
+        ) -> metrics::Histogram {
             metrics::Histogram::noop()
         }
     }
-    let queue = metrics::with_local_recorder(&Poor, || WorkQueue::builder().name("poor").build().unwrap());
+    let queue =
+        metrics::with_local_recorder(&Poor, || WorkQueue::builder().name("poor").build().unwrap());
     queue.add("foo");
     queue.add_after("bar", ms(10));
     pass(ms(10)).await;

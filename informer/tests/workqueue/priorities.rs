@@ -10,16 +10,21 @@ fn prio(priority: i32) -> AddOptions {
 
 /// Takes whatever there is, each done at once.
 fn rest<K: Key>(queue: &WorkQueue<K>) -> Vec<(K, i32)> {
-    std::iter::from_fn(|| queue.try_get()).map(|item| (item.key().clone(), item.priority())).collect()
+    std::iter::from_fn(|| queue.try_get())
+        .map(|item| (item.key().clone(), item.priority()))
+        .collect()
 }
 
 #[tokio::test]
 async fn the_highest_priority_goes_first_and_equals_in_order() {
     let queue = queue();
-    for (key, priority) in [("a", 0), ("b", -10), ("c", 10), ("d", 0), ("e", 10), ("f", i32::MIN), ("g", i32::MAX)] {
+    for (key, priority) in
+        [("a", 0), ("b", -10), ("c", 10), ("d", 0), ("e", 10), ("f", i32::MIN), ("g", i32::MAX)]
+    {
         queue.add_with(key, prio(priority));
     }
-    let expected = [("g", i32::MAX), ("c", 10), ("e", 10), ("a", 0), ("d", 0), ("b", -10), ("f", i32::MIN)];
+    let expected =
+        [("g", i32::MAX), ("c", 10), ("e", 10), ("a", 0), ("d", 0), ("b", -10), ("f", i32::MIN)];
     assert_eq!(rest(&queue), expected);
 }
 
@@ -125,7 +130,13 @@ async fn many_keys_of_several_priorities_keep_the_order_of_their_level() {
         let taken = rest(&queue);
         assert_eq!(taken.len(), 5000);
         for level in [10, 5, 0, -5, -10] {
-            assert!(taken.iter().filter(|(_, priority)| *priority == level).map(|((_, key), _)| *key).eq(0..1000));
+            assert!(
+                taken
+                    .iter()
+                    .filter(|(_, priority)| *priority == level)
+                    .map(|((_, key), _)| *key)
+                    .eq(0..1000)
+            );
         }
         let highest = taken.iter().take(1000).filter(|(_, priority)| *priority == 10).count();
         assert!(highest >= 875, "{highest}");

@@ -200,7 +200,9 @@ async fn an_add_wakes_a_getter_that_sleeps() {
 #[tokio::test(start_paused = true)]
 async fn as_many_getters_wake_as_keys_are_added() {
     let queue = queue();
-    let getters: Vec<_> = (0..5).map(|_| spawn(&queue, async |queue: Arc<WorkQueue<_>>| next(&queue).await)).collect();
+    let getters: Vec<_> = (0..5)
+        .map(|_| spawn(&queue, async |queue: Arc<WorkQueue<_>>| next(&queue).await))
+        .collect();
     idle().await;
     (0..3).for_each(|key| queue.add(key));
     idle().await;

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use deltafifo_informer::workqueue::{Key, WorkQueue};
 use metrics::{
-    Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, KeyName, Metadata, Recorder, SharedString, Unit,
+    Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, KeyName, Metadata, Recorder,
+    SharedString, Unit,
 };
 
 /// What one metric has been told: of a histogram all of it, of the others what it stands at.
@@ -60,11 +61,14 @@ pub struct Notes {
 impl Notes {
     /// A queue that tells these notes.
     pub fn queue<K: Key>(&self, name: &str) -> Arc<WorkQueue<K>> {
-        metrics::with_local_recorder(self, || Arc::new(WorkQueue::builder().name(name).build().unwrap()))
+        metrics::with_local_recorder(self, || {
+            Arc::new(WorkQueue::builder().name(name).build().unwrap())
+        })
     }
 
     fn of(&self, key: &metrics::Key) -> Arc<Told> {
-        let labels: Vec<_> = key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+        let labels: Vec<_> =
+            key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
         let name = format!("{}{{{}}}", key.name(), labels.join(","));
         Arc::clone(self.told.lock().unwrap().entry(name).or_default())
     }

@@ -9,7 +9,8 @@ use crate::common::{Queue, idle, ms, next, pass, queue, rest, spawn};
 #[tokio::test(start_paused = true)]
 async fn shut_down_wakes_every_getter_and_each_gets_none() {
     let queue = queue();
-    let getters: Vec<_> = (0..40).map(|_| spawn(&queue, async |queue: Queue| next(&queue).await)).collect();
+    let getters: Vec<_> =
+        (0..40).map(|_| spawn(&queue, async |queue: Queue| next(&queue).await)).collect();
     idle().await;
     assert!(!queue.is_shutting_down());
     queue.shut_down();
@@ -113,7 +114,8 @@ async fn shut_down_ends_a_drain_though_keys_are_in_process() {
     let queue = queue();
     queue.add("foo");
     let item = queue.try_get();
-    let mut drains = [Sleeper::of(queue.shut_down_with_drain()), Sleeper::of(queue.shut_down_with_drain())];
+    let mut drains =
+        [Sleeper::of(queue.shut_down_with_drain()), Sleeper::of(queue.shut_down_with_drain())];
     queue.shut_down();
     assert!(drains.iter_mut().all(|drain| drain.is_woken() && drain.poll().is_some()));
     // And one may wait again.
@@ -148,7 +150,8 @@ async fn workers_that_add_and_get_all_return_after_shut_down() {
             .map(|worker| {
                 spawn(&queue, async move |queue| {
                     for n in 0.. {
-                        queue.add_with((worker * 7 + n) % 1000, AddOptions::new().priority(n % 100));
+                        queue
+                            .add_with((worker * 7 + n) % 1000, AddOptions::new().priority(n % 100));
                         if queue.get().await.is_none() {
                             return;
                         }

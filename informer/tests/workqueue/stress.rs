@@ -56,7 +56,9 @@ impl World {
     }
 
     fn is_up_to_date(&self) -> bool {
-        self.keys.iter().all(|key| key.seen.load(Ordering::SeqCst) == key.added.load(Ordering::SeqCst))
+        self.keys
+            .iter()
+            .all(|key| key.seen.load(Ordering::SeqCst) == key.added.load(Ordering::SeqCst))
     }
 }
 
@@ -81,8 +83,9 @@ async fn round(seed: u64, named: bool) {
     let queue = if named { builder.name("stress") } else { builder }.build().unwrap();
     let keys = std::array::from_fn(|_| Truth::default());
     let world = Arc::new(World { queue, keys, progress: Notify::new() });
-    let consumers: Vec<_> =
-        (0..6).map(|consumer| tokio::spawn(consume(world.clone(), seed + consumer, consumer % 2 == 0))).collect();
+    let consumers: Vec<_> = (0..6)
+        .map(|consumer| tokio::spawn(consume(world.clone(), seed + consumer, consumer % 2 == 0)))
+        .collect();
     let producers: Vec<_> = (0..PRODUCERS)
         .map(|producer| {
             let world = world.clone();
@@ -90,7 +93,8 @@ async fn round(seed: u64, named: bool) {
             std::thread::spawn(move || (0..ADDS).for_each(|_| world.add(&mut random)))
         })
         .collect();
-    let (told, joined) = (world.clone(), move || producers.into_iter().for_each(|thread| thread.join().unwrap()));
+    let (told, joined) =
+        (world.clone(), move || producers.into_iter().for_each(|thread| thread.join().unwrap()));
     tokio::task::spawn_blocking(joined).await.unwrap();
     // Delays run out, and everything added is seen.
     while !told.is_up_to_date() {

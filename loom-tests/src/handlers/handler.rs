@@ -84,7 +84,11 @@ impl Handler {
         for count in 1.. {
             let has_synced = registration.has_synced();
             let Some(notification) = block_on(stream.next()) else {
-                assert_eq!(self.ending, Ending::Removed, "the stream ended, but the handler was not removed");
+                assert_eq!(
+                    self.ending,
+                    Ending::Removed,
+                    "the stream ended, but the handler was not removed"
+                );
                 break;
             };
             self.log.record(&notification, has_synced);
@@ -103,7 +107,8 @@ impl Handler {
     fn run_callback(self, options: HandlerOptions<Object>) -> Registered {
         let (complete, registration_cell) =
             (Arc::new(Notify::new()), Arc::new(OnceLock::<Registration<Object>>::new()));
-        let (handler, completed, cell) = (self.clone(), complete.clone(), registration_cell.clone());
+        let (handler, completed, cell) =
+            (self.clone(), complete.clone(), registration_cell.clone());
         let mut count = 0;
         let called = move |notification| {
             handler.log.call_begins();
@@ -115,8 +120,7 @@ impl Handler {
                 if handler.is_complete() {
                     completed.notify_one();
                 }
-                let removes_itself =
-                    matches!(handler.ending, Ending::RemovesItself(most) if count >= most || handler.is_complete());
+                let removes_itself = matches!(handler.ending, Ending::RemovesItself(most) if count >= most || handler.is_complete());
                 handler.log.call_ends();
                 if removes_itself {
                     cell.get().unwrap().detach();
@@ -124,7 +128,8 @@ impl Handler {
                 }
             }
         };
-        let (registration, deliver) = self.world.informer.add_handler_by_hand(options, called).unwrap();
+        let (registration, deliver) =
+            self.world.informer.add_handler_by_hand(options, called).unwrap();
         registration_cell.set(registration.clone()).unwrap();
         let mut delivery = Some(thread::spawn(move || block_on(deliver)));
         match self.ending {
@@ -159,7 +164,9 @@ impl Registered {
         loop {
             let has_synced = self.registration.has_synced();
             let Some(notification) = stream.next().now_or_never() else { break };
-            self.handler.log.record(&notification.expect("the handler was not removed"), has_synced);
+            self.handler
+                .log
+                .record(&notification.expect("the handler was not removed"), has_synced);
         }
         assert!(self.handler.is_complete(), "the handler knows more than is stored");
         assert!(self.registration.has_synced(), "the handler knows all initial objects");

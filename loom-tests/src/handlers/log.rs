@@ -78,17 +78,26 @@ impl Notes {
 
     fn added(&mut self, new: &Object) {
         let before = self.known.insert(new.key(), new.version);
-        let is_first = self.resynced.as_mut().map_or(before.is_none(), |resynced| resynced.insert(new.key()));
-        self.check(is_first, || format!("{} is added, but the handler knew {before:?}", new.shown()));
+        let is_first =
+            self.resynced.as_mut().map_or(before.is_none(), |resynced| resynced.insert(new.key()));
+        self.check(is_first, || {
+            format!("{} is added, but the handler knew {before:?}", new.shown())
+        });
         self.events.push(Event::State(new.key(), Some(new.version)));
     }
 
     fn updated(&mut self, old: &Object, new: &Object, cause: Cause) {
         let before = self.known.insert(new.key(), new.version);
         self.check(before == Some(old.version), || {
-            format!("{} is updated from {}, but the handler knew {before:?}", new.shown(), old.version)
+            format!(
+                "{} is updated from {}, but the handler knew {before:?}",
+                new.shown(),
+                old.version
+            )
         });
-        self.check(old.life == new.life, || format!("{} is an update to another object", new.shown()));
+        self.check(old.life == new.life, || {
+            format!("{} is an update to another object", new.shown())
+        });
         let is_again = cause == Cause::Resync && old.version == new.version;
         if !is_again {
             self.events.push(Event::State(new.key(), Some(new.version)));
@@ -97,7 +106,8 @@ impl Notes {
 
     fn deleted(&mut self, key: &'static str) {
         let was_known = self.known.remove(key).is_some();
-        let was_known = was_known && self.resynced.as_mut().is_none_or(|resynced| resynced.remove(key));
+        let was_known =
+            was_known && self.resynced.as_mut().is_none_or(|resynced| resynced.remove(key));
         self.check(was_known, || format!("{key} is deleted, but was not known"));
         self.events.push(Event::State(key, None));
     }
@@ -121,7 +131,10 @@ impl Log {
         match notification {
             Notification::Added { new, is_in_initial_list, .. } => {
                 notes.check(!(has_synced && *is_in_initial_list), || {
-                    format!("{} belongs to the initial list, but arrived after the handler had synced", new.shown())
+                    format!(
+                        "{} belongs to the initial list, but arrived after the handler had synced",
+                        new.shown()
+                    )
                 });
                 notes.added(new);
             }
@@ -186,7 +199,8 @@ impl Log {
                 continue;
             };
             let before = places.get(key).copied();
-            let place = truth[key].place(*state, before).expect("a notified state is in the history");
+            let place =
+                truth[key].place(*state, before).expect("a notified state is in the history");
             let is_next = match before {
                 None => may_miss != MayMiss::Nothing || place == 0,
                 Some(before) if resynced.remove(key) => place >= before,

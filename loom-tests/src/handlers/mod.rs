@@ -48,9 +48,14 @@ pub fn everything() {
         Fed::InOrder(fifo) => fifo.replace(initial, "1").unwrap(),
     }
 
-    let first =
-        Handler { world: world.clone(), log: Arc::default(), may_miss: MayMiss::Nothing, ending: Ending::WithInformer };
-    let mut stream = world.informer.subscribe(HandlerOptions::new().buffer(Buffer::HoldBack(1_000))).unwrap();
+    let first = Handler {
+        world: world.clone(),
+        log: Arc::default(),
+        may_miss: MayMiss::Nothing,
+        ending: Ending::WithInformer,
+    };
+    let mut stream =
+        world.informer.subscribe(HandlerOptions::new().buffer(Buffer::HoldBack(1_000))).unwrap();
     assert!(stream.next().now_or_never().is_none(), "the walk of an empty store has ended");
     let mut handlers = vec![thread::spawn(move || first.run_stream(stream))];
     handlers.extend((0..HANDLERS).map(|_| beside(&world, register_and_run)));
@@ -62,15 +67,19 @@ pub fn everything() {
         }
         Fed::InOrder(_) => (1, vec![beside(&world, |world| write_in_order(world))]),
     };
-    let workers: Vec<_> =
-        (0..workers).map(|number| beside(&world, move |world| block_on(world.informer.work(number)))).collect();
-    let others =
-        [beside(&world, |world| block_on(world.informer.tell_of_sync())), beside(&world, |world| resync(world))];
+    let workers: Vec<_> = (0..workers)
+        .map(|number| beside(&world, move |world| block_on(world.informer.work(number))))
+        .collect();
+    let others = [
+        beside(&world, |world| block_on(world.informer.tell_of_sync())),
+        beside(&world, |world| resync(world)),
+    ];
 
     join(writers);
     finish(&world);
     join(others);
-    let mut handlers: Vec<_> = handlers.into_iter().map(|handler| handler.join().unwrap()).collect();
+    let mut handlers: Vec<_> =
+        handlers.into_iter().map(|handler| handler.join().unwrap()).collect();
     for handler in &mut handlers {
         handler.check_complete();
     }
@@ -110,7 +119,9 @@ fn yield_randomly(most: usize) {
 }
 
 fn write(world: &World, keys: [&'static str; 2]) {
-    let Fed::Delta(fifo) = world.informer.fed() else { unreachable!("the in-order queue has one writer") };
+    let Fed::Delta(fifo) = world.informer.fed() else {
+        unreachable!("the in-order queue has one writer")
+    };
     for _ in 0..OFFERS {
         let key = keys[thread_rng().gen_range(0..2)];
         match thread_rng().gen_range(0..10) {
@@ -123,7 +134,9 @@ fn write(world: &World, keys: [&'static str; 2]) {
 
 /// Lists its own keys, and keeps the others.
 fn relist(world: &World) {
-    let Fed::Delta(fifo) = world.informer.fed() else { unreachable!("the in-order queue has one writer") };
+    let Fed::Delta(fifo) = world.informer.fed() else {
+        unreachable!("the in-order queue has one writer")
+    };
     for number in 0..RELISTS {
         let mut relist = fifo.begin_replace();
         OWNED.iter().flatten().chain(&INITIAL).for_each(|key| relist.keep(key).unwrap());
@@ -133,7 +146,9 @@ fn relist(world: &World) {
 }
 
 fn write_in_order(world: &World) {
-    let Fed::InOrder(fifo) = world.informer.fed() else { unreachable!("the queue by key has several writers") };
+    let Fed::InOrder(fifo) = world.informer.fed() else {
+        unreachable!("the queue by key has several writers")
+    };
     let keys = [OWNED[0], OWNED[1], LISTED].concat();
     for number in 0..2 * OFFERS {
         let key = keys[thread_rng().gen_range(0..keys.len())];
@@ -142,7 +157,11 @@ fn write_in_order(world: &World) {
             3..6 => fifo.update(world.next_object(key)).unwrap(),
             6..8 => fifo.delete(world.delete_object(key)).unwrap(),
             _ => {
-                let all = INITIAL.iter().filter_map(|key| world.stored(key)).chain(world.list_some(&keys)).collect();
+                let all = INITIAL
+                    .iter()
+                    .filter_map(|key| world.stored(key))
+                    .chain(world.list_some(&keys))
+                    .collect();
                 fifo.replace(all, &(number + 2).to_string()).unwrap();
             }
         }
@@ -158,7 +177,8 @@ fn finish(world: &World) {
     }
     let last = world.next_object(LAST);
     let keys = world.keys.lock().unwrap();
-    let stored = keys.iter().filter_map(|(key, state)| Some((*key, state.history.now()?))).collect();
+    let stored =
+        keys.iter().filter_map(|(key, state)| Some((*key, state.history.now()?))).collect();
     drop(keys);
     world.last.set(stored).unwrap();
     match world.informer.fed() {

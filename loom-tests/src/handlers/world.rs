@@ -77,10 +77,18 @@ impl World {
         let errors = Arc::<Mutex<Vec<String>>>::default();
         let reported = errors.clone();
         let informer = SharedInformer::with_keys(Scripted::new(), KeyFunc::meta_namespace(Access));
-        let informer = informer.on_error(move |error| reported.lock().unwrap().push(error.to_string()));
-        let informer = if thread_rng().gen_bool(0.3) { informer.in_order() } else { informer.workers(2) };
+        let informer =
+            informer.on_error(move |error| reported.lock().unwrap().push(error.to_string()));
+        let informer =
+            if thread_rng().gen_bool(0.3) { informer.in_order() } else { informer.workers(2) };
         let informer = informer.build().expect("an informer without indexes builds");
-        Self { informer, keys: Mutex::default(), last: OnceLock::new(), errors, alive: Arc::default() }
+        Self {
+            informer,
+            keys: Mutex::default(),
+            last: OnceLock::new(),
+            errors,
+            alive: Arc::default(),
+        }
     }
 
     /// Records and returns the next object of a key. For the key's only writer.
@@ -111,7 +119,13 @@ impl World {
 
     fn object(&self, key: &'static str, state: &Key) -> Arc<Object> {
         let (version, life) = (state.versions, state.lives.to_string());
-        Arc::new(Object { key, text: version.to_string(), version, life, _alive: self.alive.clone() })
+        Arc::new(Object {
+            key,
+            text: version.to_string(),
+            version,
+            life,
+            _alive: self.alive.clone(),
+        })
     }
 
     /// Returns a list of some of the keys; the others are deleted.

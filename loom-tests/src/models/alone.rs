@@ -93,14 +93,21 @@ fn by_parity(store: &Store) -> String {
     let mut found = Vec::new();
     for value in ["even", "odd"] {
         let objects = store.by_index(PARITY, value).unwrap();
-        assert!(objects.iter().all(|object| parity(object) == value), "an object under a value that it does not have");
+        assert!(
+            objects.iter().all(|object| parity(object) == value),
+            "an object under a value that it does not have"
+        );
         found.extend(objects);
     }
     show_all(&found)
 }
 
 /// Runs two writes at the same time. Each may find that the other holds the key's slot.
-fn both(store: &Arc<Store>, one: impl FnOnce(&Store) + Send + 'static, other: impl FnOnce(&Store)) -> String {
+fn both(
+    store: &Arc<Store>,
+    one: impl FnOnce(&Store) + Send + 'static,
+    other: impl FnOnce(&Store),
+) -> String {
     let thread = beside(store, one);
     other(store);
     thread.join().unwrap();
@@ -145,7 +152,8 @@ fn build(store: &Arc<Store>, write: impl FnOnce(&Store) + Send + 'static) -> Str
     store.add_indexers(Indexers::new().index(LATER, |object| Ok(parities(object)))).unwrap();
     writer.join().unwrap();
     let known = stored(store);
-    let later: Vec<_> = ["even", "odd"].iter().flat_map(|value| store.by_index(LATER, value).unwrap()).collect();
+    let later: Vec<_> =
+        ["even", "odd"].iter().flat_map(|value| store.by_index(LATER, value).unwrap()).collect();
     assert_eq!(show_all(&later), known, "the index differs from the store");
     known
 }

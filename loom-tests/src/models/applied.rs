@@ -28,8 +28,20 @@ pub const MODELS: &[Model] = &[
         outcomes: &["[~a2]"],
         body: pushed_over_a_handler,
     },
-    Model { name: "applied::put_back", bound: None, at_least: 220, outcomes: &["[+a1]"], body: put_back },
-    Model { name: "applied::given_back", bound: None, at_least: 73, outcomes: &["[+a1] [+b1]"], body: given_back },
+    Model {
+        name: "applied::put_back",
+        bound: None,
+        at_least: 220,
+        outcomes: &["[+a1]"],
+        body: put_back,
+    },
+    Model {
+        name: "applied::given_back",
+        bound: None,
+        at_least: 73,
+        outcomes: &["[+a1] [+b1]"],
+        body: given_back,
+    },
     Model {
         name: "applied::an_offer_on_a_page",
         bound: Some(4), // 4.7 s
@@ -59,9 +71,27 @@ pub const MODELS: &[Model] = &[
         body: past_the_backlog,
     },
     Model { name: "applied::waiting", bound: None, at_least: 29, outcomes: &["a1"], body: waiting },
-    Model { name: "applied::waiting_async", bound: None, at_least: 40, outcomes: &["a1"], body: waiting_async },
-    Model { name: "applied::closed", bound: None, at_least: 29, outcomes: &["closed"], body: closed },
-    Model { name: "applied::dropped", bound: None, at_least: 95, outcomes: &["closed"], body: dropped },
+    Model {
+        name: "applied::waiting_async",
+        bound: None,
+        at_least: 40,
+        outcomes: &["a1"],
+        body: waiting_async,
+    },
+    Model {
+        name: "applied::closed",
+        bound: None,
+        at_least: 29,
+        outcomes: &["closed"],
+        body: closed,
+    },
+    Model {
+        name: "applied::dropped",
+        bound: None,
+        at_least: 95,
+        outcomes: &["closed"],
+        body: dropped,
+    },
     Model {
         name: "applied::commit_superseded",
         bound: Some(3), // 0.7 s
@@ -69,8 +99,20 @@ pub const MODELS: &[Model] = &[
         outcomes: &["committed [-a1]", "superseded ", "superseded [-a1]"],
         body: commit_superseded,
     },
-    Model { name: "applied::two_bookmarks", bound: None, at_least: 1100, outcomes: &["10"], body: two_bookmarks },
-    Model { name: "applied::rewound", bound: None, at_least: 32, outcomes: &["rewound"], body: rewound },
+    Model {
+        name: "applied::two_bookmarks",
+        bound: None,
+        at_least: 1100,
+        outcomes: &["10"],
+        body: two_bookmarks,
+    },
+    Model {
+        name: "applied::rewound",
+        bound: None,
+        at_least: 32,
+        outcomes: &["rewound"],
+        body: rewound,
+    },
     Model {
         name: "applied::two_commits",
         bound: Some(3),
@@ -78,7 +120,13 @@ pub const MODELS: &[Model] = &[
         outcomes: &["8, then 5", "5"],
         body: two_commits,
     },
-    Model { name: "applied::late_bookmark", bound: None, at_least: 8000, outcomes: &["5", "9"], body: late_bookmark },
+    Model {
+        name: "applied::late_bookmark",
+        bound: None,
+        at_least: 8000,
+        outcomes: &["5", "9"],
+        body: late_bookmark,
+    },
 ];
 
 fn tracking(objects: &[Arc<Object>]) -> DeltaFifoBuilder<Object, Access> {
@@ -231,7 +279,9 @@ fn stored_after(wait: fn(&Fifo)) -> String {
     let fifo = about_to_apply();
     let waiter = beside(&fifo, move |fifo| {
         wait(fifo);
-        fifo.store().get_by_key("a").map_or("nothing".to_owned(), |object| format!("a{}", object.read()))
+        fifo.store()
+            .get_by_key("a")
+            .map_or("nothing".to_owned(), |object| format!("a{}", object.read()))
     });
     pop_one(&fifo, &Log::default(), true);
     waiter.join().unwrap()
@@ -300,7 +350,11 @@ fn two_commits() -> String {
     let restore = beside(&fifo, |fifo| fifo.replace(vec![], "5").unwrap());
     let committed = relist.commit("8").is_ok();
     restore.join().unwrap();
-    assert_eq!(fifo.applied_version(), fifo.resource_version(), "the version of an older commit was marked last");
+    assert_eq!(
+        fifo.applied_version(),
+        fifo.resource_version(),
+        "the version of an older commit was marked last"
+    );
     format!("{}{}", if committed { "8, then " } else { "" }, fifo.applied_version().unwrap())
 }
 
@@ -325,6 +379,10 @@ fn commit_superseded() -> String {
     newer.join().unwrap();
     drain(&fifo, &log, true);
     let applied = fifo.applied_version();
-    assert_eq!(applied.as_deref(), is_committed.then_some("7"), "the applied version is the committed one");
+    assert_eq!(
+        applied.as_deref(),
+        is_committed.then_some("7"),
+        "the applied version is the committed one"
+    );
     format!("{} {}", if is_committed { "committed" } else { "superseded" }, log.text())
 }

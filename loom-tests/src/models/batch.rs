@@ -3,7 +3,8 @@
 
 use crate::explore::Model;
 use crate::rig::{
-    Fifo, Log, Object, bare, beside, drain, end, fused, fused_with, pop_and_show, rest, show, wait_and_show,
+    Fifo, Log, Object, bare, beside, drain, end, fused, fused_with, pop_and_show, rest, show,
+    wait_and_show,
 };
 
 pub const MODELS: &[Model] = &[
@@ -18,7 +19,11 @@ pub const MODELS: &[Model] = &[
         name: "batch::given_back",
         bound: None,
         at_least: 1000,
-        outcomes: &["[+a1] [+b1], other: [+c1]", "[+a1] [+c1], other: [+b1]", "[+b1] [+c1], other: [+a1]"],
+        outcomes: &[
+            "[+a1] [+b1], other: [+c1]",
+            "[+a1] [+c1], other: [+b1]",
+            "[+b1] [+c1], other: [+a1]",
+        ],
         body: given_back,
     },
     Model {
@@ -28,7 +33,13 @@ pub const MODELS: &[Model] = &[
         outcomes: &["[+a1] [+b1]"],
         body: given_back_in_order,
     },
-    Model { name: "batch::given_back_wakes", bound: None, at_least: 29, outcomes: &["[+a1]"], body: given_back_wakes },
+    Model {
+        name: "batch::given_back_wakes",
+        bound: None,
+        at_least: 29,
+        outcomes: &["[+a1]"],
+        body: given_back_wakes,
+    },
     Model {
         name: "batch::two_of_them",
         bound: Some(5), // 6.2 s

@@ -9,7 +9,9 @@ use deltafifo::{DeltaFifo, Indexer, Indexers, KeyFunc};
 use loom::sync::Arc;
 
 use crate::explore::Model;
-use crate::rig::{Access, Fifo, Log, Object, PARITY, beside, by_parity, fused, indexed, parity, pop_one};
+use crate::rig::{
+    Access, Fifo, Log, Object, PARITY, beside, by_parity, fused, indexed, parity, pop_one,
+};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -55,7 +57,9 @@ const LATER: &str = "later";
 /// then, and at the end.
 fn beside_an_index(fifo: &Arc<Fifo>) -> String {
     let consumer = beside(fifo, |fifo| pop_one(fifo, &Log::default(), true));
-    fifo.store().add_indexers(Indexers::new().index(LATER, |object| Ok(vec![parity(object).to_owned()]))).unwrap();
+    fifo.store()
+        .add_indexers(Indexers::new().index(LATER, |object| Ok(vec![parity(object).to_owned()])))
+        .unwrap();
     let found = by_parity(fifo, LATER);
     consumer.join().unwrap();
     let known: String = fifo.store().list().iter().map(|object| parity(object)).collect();
@@ -98,9 +102,11 @@ fn update_of_an_indexed() -> String {
 /// While one index is built, the function of another index fails once for the old object of a
 /// write, which a third index has noticed. The write is planned again, and the function succeeds.
 fn function_fails_once() -> String {
-    let (fails, queue) = (StdArc::new(AtomicBool::new(false)), StdArc::new(OnceLock::<Weak<Fifo>>::new()));
+    let (fails, queue) =
+        (StdArc::new(AtomicBool::new(false)), StdArc::new(OnceLock::<Weak<Fifo>>::new()));
     let fifo_of = |queue: &OnceLock<Weak<Fifo>>| queue.get().unwrap().upgrade().unwrap();
-    let by_parity_of = || Indexers::new().index(LATER, |object| Ok(vec![parity(object).to_owned()]));
+    let by_parity_of =
+        || Indexers::new().index(LATER, |object| Ok(vec![parity(object).to_owned()]));
     let name = {
         let (fails, queue) = (fails.clone(), queue.clone());
         move |object: &Object| {
@@ -111,7 +117,8 @@ fn function_fails_once() -> String {
             Ok(vec![object.key.to_owned()])
         }
     };
-    let store = Indexer::builder(KeyFunc::meta_namespace(Access)).index("name", name).build().unwrap();
+    let store =
+        Indexer::builder(KeyFunc::meta_namespace(Access)).index("name", name).build().unwrap();
     let fifo = StdArc::new(DeltaFifo::over(store).build());
     queue.set(StdArc::downgrade(&fifo)).unwrap();
     fifo.add(Object::new("a", 1)).unwrap();
@@ -125,5 +132,9 @@ fn function_fails_once() -> String {
         Ok(vec![])
     });
     fifo.store().add_indexers(slow).unwrap();
-    format!("[{}], later: {}", fifo.store().index_keys("name", "a").unwrap().join(" "), by_parity(&fifo, LATER))
+    format!(
+        "[{}], later: {}",
+        fifo.store().index_keys("name", "a").unwrap().join(" "),
+        by_parity(&fifo, LATER)
+    )
 }

@@ -71,14 +71,20 @@ pub const MODELS: &[Model] = &[
         name: "elsewhere::passed_and_listed",
         bound: Some(4), // 3 s
         at_least: 26_200,
-        outcomes: &["[=a1 ~a2 =a3], , stored: a3, slots: 0", "[=a1 ~a2], [=a3], stored: a3, slots: 0"],
+        outcomes: &[
+            "[=a1 ~a2 =a3], , stored: a3, slots: 0",
+            "[=a1 ~a2], [=a3], stored: a3, slots: 0",
+        ],
         body: passed_and_listed,
     },
     Model {
         name: "elsewhere::deleted_past_and_listed",
         bound: Some(4), // 3 s
         at_least: 24_800,
-        outcomes: &["[=a1 -a1 =a3], , stored: a3, slots: 0", "[=a1 -a1], [=a3], stored: a3, slots: 0"],
+        outcomes: &[
+            "[=a1 -a1 =a3], , stored: a3, slots: 0",
+            "[=a1 -a1], [=a3], stored: a3, slots: 0",
+        ],
         body: deleted_past_and_listed,
     },
 ];
@@ -120,8 +126,13 @@ impl Outside {
         while let Some(shown) = Some(self.handle(fifo)).filter(|shown| !shown.is_empty()) {
             log.add(&shown);
         }
-        let stored: Vec<_> =
-            self.0.lock().unwrap().values().map(|object| format!("{}{}", object.key, object.read())).collect();
+        let stored: Vec<_> = self
+            .0
+            .lock()
+            .unwrap()
+            .values()
+            .map(|object| format!("{}{}", object.key, object.read()))
+            .collect();
         format!("{}, stored: {}", log.text(), stored.join(" "))
     }
 }
@@ -136,7 +147,8 @@ pub(super) fn over(objects: &[Arc<Object>]) -> (DeltaFifoBuilder<Object, Access>
     let outside = Outside(Arc::new(Mutex::new(stored)));
     // loom's `Arc` cannot be coerced to a trait object.
     let shared: std::sync::Arc<dyn KnownObjects<Object>> = std::sync::Arc::new(outside.clone());
-    let builder = DeltaFifo::builder(KeyFunc::meta_namespace(Access)).known_objects(Arc::from_std(shared));
+    let builder =
+        DeltaFifo::builder(KeyFunc::meta_namespace(Access)).known_objects(Arc::from_std(shared));
     (builder, outside)
 }
 
@@ -168,7 +180,9 @@ fn sweep() -> String {
     let (fifo, outside) = known(&[Object::new("a", 1)]);
     fifo.update(Object::new("a", 2)).unwrap();
     let mut deleted = 0;
-    let handled = beside_a_handler(&fifo, &outside, |fifo| deleted = fifo.begin_replace().commit("1").unwrap().deleted);
+    let handled = beside_a_handler(&fifo, &outside, |fifo| {
+        deleted = fifo.begin_replace().commit("1").unwrap().deleted
+    });
     format!("{deleted} deleted, {handled}")
 }
 
@@ -246,6 +260,8 @@ fn live_and_listed(live: impl FnOnce(&Fifo)) -> String {
     let fifo = Arc::new(builder.live_lane(true).build());
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
     live(&fifo);
-    let handled = beside_a_handler(&fifo, &outside, |fifo| drop(fifo.replace(vec![Object::new("a", 3)], "2")));
+    let handled = beside_a_handler(&fifo, &outside, |fifo| {
+        drop(fifo.replace(vec![Object::new("a", 3)], "2"))
+    });
     format!("{handled}, slots: {}", slots(&fifo))
 }

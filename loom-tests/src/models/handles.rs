@@ -51,7 +51,11 @@ fn queue_dropped_while_read() -> String {
     fifo.update(Object::new("a", 3)).unwrap();
     let reader = thread::spawn({
         let store = fifo.store();
-        move || store.get_by_key("a").map_or("nothing".to_owned(), |object| format!("a{}", object.read()))
+        move || {
+            store
+                .get_by_key("a")
+                .map_or("nothing".to_owned(), |object| format!("a{}", object.read()))
+        }
     });
     drop(fifo);
     reader.join().unwrap()

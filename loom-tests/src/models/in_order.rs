@@ -132,7 +132,8 @@ fn over(objects: &[Arc<Object>]) -> Arc<Queue> {
 fn show(turn: &Turn<'_, Object, Access>) -> String {
     let events = turn.events().map(|event| match event {
         Event::Delta { key, delta } => {
-            let number = delta.object.object().map_or("?".to_owned(), |object| object.read().to_string());
+            let number =
+                delta.object.object().map_or("?".to_owned(), |object| object.read().to_string());
             format!("{}{key}{number}", sign(delta.kind))
         }
         Event::ReplacedAll(list) => {
@@ -159,7 +160,10 @@ fn wait_and_show(fifo: &Queue) -> String {
 
 /// Handles everything left. For the last thread.
 fn rest(fifo: &Queue) -> String {
-    std::iter::from_fn(|| fifo.try_pop()).map(|turn| end_and_show(Ok(turn))).collect::<Vec<_>>().join(" ")
+    std::iter::from_fn(|| fifo.try_pop())
+        .map(|turn| end_and_show(Ok(turn)))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn apply(turn: &mut Turn<'_, Object, Access>) {

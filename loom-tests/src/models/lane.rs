@@ -6,7 +6,9 @@ use deltafifo::mutants::slots;
 use loom::sync::Arc;
 
 use crate::explore::Model;
-use crate::rig::{Fifo, Log, Object, beside, drain, end, fused_with, pop_one, rest, show, wait_and_show};
+use crate::rig::{
+    Fifo, Log, Object, beside, drain, end, fused_with, pop_one, rest, show, wait_and_show,
+};
 
 pub const MODELS: &[Model] = &[
     Model {
@@ -73,7 +75,10 @@ pub const MODELS: &[Model] = &[
         name: "lane::settled_passed_and_left",
         bound: Some(2), // 52 s
         at_least: 140_000,
-        outcomes: &["[=a1 ~a2] [=a3 ~a4], stored: a4, slots: 1", "[=a1 ~a2] [=a3] [~a4], stored: a4, slots: 1"],
+        outcomes: &[
+            "[=a1 ~a2] [=a3 ~a4], stored: a4, slots: 1",
+            "[=a1 ~a2] [=a3] [~a4], stored: a4, slots: 1",
+        ],
         body: settled_passed_and_left,
     },
     Model {
@@ -197,7 +202,8 @@ fn passed_for_a_sleeper() -> String {
 
 /// Both threads push under the shared lock: the second finds the other's delta, or its entry.
 fn relist_and_burst() -> String {
-    let (fifo, log) = (Arc::new(fused_with(&[Object::new("a", 0)]).live_lane(true).build()), Log::default());
+    let (fifo, log) =
+        (Arc::new(fused_with(&[Object::new("a", 0)]).live_lane(true).build()), Log::default());
     let relist = beside(&fifo, |fifo| drop(fifo.replace(vec![Object::new("a", 1)], "1")));
     fifo.update_batch(vec![Object::new("a", 2)]).unwrap();
     relist.join().unwrap();

@@ -5,7 +5,13 @@ use crate::explore::Model;
 use crate::rig::{Log, Object, beside, drain, end, fused, pop_one, show};
 
 pub const MODELS: &[Model] = &[
-    Model { name: "push_settle::one_push", bound: None, at_least: 360, outcomes: &["[+a1] [~a2]"], body: one_push },
+    Model {
+        name: "push_settle::one_push",
+        bound: None,
+        at_least: 360,
+        outcomes: &["[+a1] [~a2]"],
+        body: one_push,
+    },
     Model {
         name: "push_settle::two_pushes",
         bound: Some(6), // 22 s
@@ -20,8 +26,9 @@ fn pushes(numbers: &'static [usize]) -> String {
     fifo.add(Object::new("a", 1)).unwrap();
     let item = fifo.try_pop().unwrap();
     log.add(&show(item.deltas(), item.key()));
-    let producer =
-        beside(&fifo, |fifo| numbers.iter().for_each(|number| fifo.update(Object::new("a", *number)).unwrap()));
+    let producer = beside(&fifo, |fifo| {
+        numbers.iter().for_each(|number| fifo.update(Object::new("a", *number)).unwrap())
+    });
     end(item, true);
     pop_one(&fifo, &log, true);
     producer.join().unwrap();

@@ -16,7 +16,14 @@ pub const MODELS: &[Model] = &[
         name: "push_take::two_producers",
         bound: Some(3), // 17 s
         at_least: 58_900,
-        outcomes: &[", [+a1 +a2]", ", [+a2 +a1]", "[+a1 +a2], ", "[+a1], [+a2]", "[+a2 +a1], ", "[+a2], [+a1]"],
+        outcomes: &[
+            ", [+a1 +a2]",
+            ", [+a2 +a1]",
+            "[+a1 +a2], ",
+            "[+a1], [+a2]",
+            "[+a2 +a1], ",
+            "[+a2], [+a1]",
+        ],
         body: two_producers,
     },
 ];

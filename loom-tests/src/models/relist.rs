@@ -5,7 +5,8 @@ use loom::sync::Arc;
 
 use crate::explore::Model;
 use crate::rig::{
-    Fifo, Log, Object, beside, drain, fused, fused_with, pop_and_show, pop_one, rest, show, wait_and_show,
+    Fifo, Log, Object, beside, drain, fused, fused_with, pop_and_show, pop_one, rest, show,
+    wait_and_show,
 };
 
 pub const MODELS: &[Model] = &[
@@ -41,7 +42,11 @@ pub const MODELS: &[Model] = &[
         name: "relist::pops_between",
         bound: Some(5), // 22 s
         at_least: 39_850,
-        outcomes: &[", [=a1] [-b1], stored: a1", "[=a1] [-b1], , stored: a1", "[=a1], [-b1], stored: a1"],
+        outcomes: &[
+            ", [=a1] [-b1], stored: a1",
+            "[=a1] [-b1], , stored: a1",
+            "[=a1], [-b1], stored: a1",
+        ],
         body: pops_between,
     },
     Model {
@@ -219,8 +224,9 @@ fn commit_superseded() -> String {
     let (fifo, log) = (fused(&[Object::new("a", 1)]), Log::default());
     let relist = fifo.begin_replace();
     let newer = beside(&fifo, |fifo| begin_and_look(fifo));
-    let committed =
-        relist.commit("1").map_or("superseded".to_owned(), |committed| format!("{} deleted", committed.deleted));
+    let committed = relist
+        .commit("1")
+        .map_or("superseded".to_owned(), |committed| format!("{} deleted", committed.deleted));
     let seen = newer.join().unwrap();
     drain(&fifo, &log, true);
     assert_eq!(fifo.resource_version().as_deref(), Some("2"));
@@ -231,7 +237,8 @@ fn page_superseded() -> String {
     let (fifo, log) = (fused(&[]), Log::default());
     let mut relist = fifo.begin_replace();
     let newer = beside(&fifo, |fifo| begin_and_look(fifo));
-    let offered = if relist.offer(vec![Object::new("a", 1)]).is_ok() { "offered" } else { "superseded" };
+    let offered =
+        if relist.offer(vec![Object::new("a", 1)]).is_ok() { "offered" } else { "superseded" };
     drop(relist);
     let seen = newer.join().unwrap();
     drain(&fifo, &log, true);
@@ -266,7 +273,9 @@ fn late_stamp() -> String {
 }
 
 fn unchanged_while_it_changes() -> String {
-    listed_while_it_changes(&Arc::new(fused_with(&[Object::new("a", 1)]).skip_unchanged(true).build()))
+    listed_while_it_changes(&Arc::new(
+        fused_with(&[Object::new("a", 1)]).skip_unchanged(true).build(),
+    ))
 }
 
 /// The version of the known object is recorded in its slot.
@@ -294,7 +303,9 @@ fn listed_while_it_changes(fifo: &Arc<Fifo>) -> String {
 fn two_sleepers_share_a_run() -> String {
     let fifo = fused(&[]);
     let other = beside(&fifo, wait_and_show);
-    let producer = beside(&fifo, |fifo| fifo.add_batch(vec![Object::new("a", 1), Object::new("b", 1)]).unwrap());
+    let producer = beside(&fifo, |fifo| {
+        fifo.add_batch(vec![Object::new("a", 1), Object::new("b", 1)]).unwrap()
+    });
     let one = wait_and_show(&fifo);
     producer.join().unwrap();
     format!("{one} {}", other.join().unwrap())
@@ -324,7 +335,8 @@ fn older_page_on_top() -> String {
         relist.offer(vec![Object::new("a", 2)]).unwrap();
         relist.commit("2").unwrap();
     });
-    let offered = if relist.offer(vec![Object::new("a", 1)]).is_ok() { "offered" } else { "superseded" };
+    let offered =
+        if relist.offer(vec![Object::new("a", 1)]).is_ok() { "offered" } else { "superseded" };
     drop(relist);
     newer.join().unwrap();
     format!("{offered}, {}", rest(&fifo, &log))

@@ -86,6 +86,7 @@ fn add_if_not_present_and_requeue() -> String {
 }
 
 fn add_nine(fifo: &Fifo) {
-    let deltas: Deltas<Object> = [Delta::new(DeltaType::Added, Object::new("a", 9))].into_iter().collect();
+    let deltas: Deltas<Object> =
+        [Delta::new(DeltaType::Added, Object::new("a", 9))].into_iter().collect();
     fifo.add_if_not_present(deltas).unwrap();
 }

@@ -13,7 +13,10 @@ pub const MODELS: &[Model] = &[
         name: "scopes::two_commits",
         bound: Some(3),
         at_least: 5100,
-        outcomes: &["1 and 1 deleted, [-a1] [-b1], stored: ", "1 and 1 deleted, [-b1] [-a1], stored: "],
+        outcomes: &[
+            "1 and 1 deleted, [-a1] [-b1], stored: ",
+            "1 and 1 deleted, [-b1] [-a1], stored: ",
+        ],
         body: two_commits,
     },
     Model {
@@ -122,7 +125,8 @@ fn superseded_beside_another() -> String {
         let a = a.clone();
         move |fifo| list(fifo, &a, vec![Object::new("a", 2)], "2")
     });
-    let offered = if older.offer(vec![Object::new("a", 1)]).is_ok() { "offered" } else { "superseded" };
+    let offered =
+        if older.offer(vec![Object::new("a", 1)]).is_ok() { "offered" } else { "superseded" };
     drop(older);
     newer.join().unwrap();
     of_b.commit("1").unwrap();

@@ -62,8 +62,20 @@ pub const MODELS: &[Model] = &[
         outcomes: &["[+a1] [+b1]", "cancelled [+a1]"],
         body: cancelled,
     },
-    Model { name: "sleep::requeue_wakes", bound: None, at_least: 38, outcomes: &["[+a1]"], body: requeue_wakes },
-    Model { name: "sleep::resync_wakes", bound: None, at_least: 38, outcomes: &["[:a1]"], body: resync_wakes },
+    Model {
+        name: "sleep::requeue_wakes",
+        bound: None,
+        at_least: 38,
+        outcomes: &["[+a1]"],
+        body: requeue_wakes,
+    },
+    Model {
+        name: "sleep::resync_wakes",
+        bound: None,
+        at_least: 38,
+        outcomes: &["[:a1]"],
+        body: resync_wakes,
+    },
     Model {
         name: "sleep::sweep_wakes_two",
         bound: Some(3), // 29 s
@@ -71,7 +83,13 @@ pub const MODELS: &[Model] = &[
         outcomes: &["[-a1] [-b1]", "[-b1] [-a1]"],
         body: sweep_wakes_two,
     },
-    Model { name: "sleep::settle_wakes", bound: None, at_least: 38, outcomes: &["[~a2]"], body: settle_wakes },
+    Model {
+        name: "sleep::settle_wakes",
+        bound: None,
+        at_least: 38,
+        outcomes: &["[~a2]"],
+        body: settle_wakes,
+    },
     Model {
         name: "sleep::settled_sync_wakes",
         bound: None,

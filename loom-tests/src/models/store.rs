@@ -76,11 +76,18 @@ fn delete(fifo: &Fifo) {
 }
 
 fn get(fifo: &Fifo) -> String {
-    fifo.store().get_by_key("a").map_or("nothing".to_owned(), |object| format!("a{}", object.read()))
+    fifo.store()
+        .get_by_key("a")
+        .map_or("nothing".to_owned(), |object| format!("a{}", object.read()))
 }
 
 fn list(fifo: &Fifo) -> String {
-    let objects: Vec<_> = fifo.store().list().iter().map(|object| format!("{}{}", object.key, object.read())).collect();
+    let objects: Vec<_> = fifo
+        .store()
+        .list()
+        .iter()
+        .map(|object| format!("{}{}", object.key, object.read()))
+        .collect();
     objects.join(" ")
 }
 
@@ -140,7 +147,10 @@ fn index_of_two_threads() -> String {
     fifo.update(Object::new("a", 4)).unwrap();
     let writer = beside(&fifo, |fifo| pop_one(fifo, &Log::default(), true));
     let found = fifo.store().by_index(PARITY, "even").unwrap();
-    assert!(found.iter().all(|object| rig::parity(object) == "even"), "an object under a value that it does not have");
+    assert!(
+        found.iter().all(|object| rig::parity(object) == "even"),
+        "an object under a value that it does not have"
+    );
     writer.join().unwrap();
     format!("{} then {}", found.len(), by_index(&fifo))
 }

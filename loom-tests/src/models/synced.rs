@@ -30,7 +30,13 @@ pub const MODELS: &[Model] = &[
         outcomes: &["not yet, a! c", "not yet, c a!", "synced, a c", "synced, c a"],
         body: an_add_between,
     },
-    Model { name: "synced::waiting_for_it", bound: None, at_least: 680, outcomes: &["a1"], body: waiting_for_it },
+    Model {
+        name: "synced::waiting_for_it",
+        bound: None,
+        at_least: 680,
+        outcomes: &["a1"],
+        body: waiting_for_it,
+    },
     Model {
         name: "synced::abandoned_beside_an_add",
         bound: None,
@@ -70,7 +76,10 @@ fn handle_one(fifo: &Fifo, log: &Log, ended: &Ended, of: usize) {
     if let Some(mut item) = fifo.try_pop() {
         log.add(&format!("{}{}", item.key(), if item.is_in_initial_list() { "!" } else { "" }));
         item.apply(|_| {}).unwrap();
-        assert!(!fifo.has_synced() || ended.load(Ordering::Relaxed) == of || !listed(item.key()), "synced too early");
+        assert!(
+            !fifo.has_synced() || ended.load(Ordering::Relaxed) == of || !listed(item.key()),
+            "synced too early"
+        );
         if listed(item.key()) {
             ended.fetch_add(1, Ordering::Relaxed);
         }
@@ -136,7 +145,9 @@ fn waiting_for_it() -> String {
     fifo.replace(vec![Object::new("a", 1)], "1").unwrap();
     let waiter = beside(&fifo, |fifo| {
         fifo.wait_for_sync().unwrap();
-        fifo.store().get_by_key("a").map_or("nothing".to_owned(), |object| format!("a{}", object.read()))
+        fifo.store()
+            .get_by_key("a")
+            .map_or("nothing".to_owned(), |object| format!("a{}", object.read()))
     });
     let mut item = fifo.try_pop().unwrap();
     item.apply(|_| {}).unwrap();

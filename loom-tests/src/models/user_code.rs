@@ -14,7 +14,13 @@ use crate::explore::Model;
 use crate::rig::VERSIONS;
 
 pub const MODELS: &[Model] = &[
-    Model { name: "user_code::waker_calls_the_queue", bound: None, at_least: 1, outcomes: &["7 woken"], body: wakers },
+    Model {
+        name: "user_code::waker_calls_the_queue",
+        bound: None,
+        at_least: 1,
+        outcomes: &["7 woken"],
+        body: wakers,
+    },
     Model {
         name: "user_code::waker_of_two_threads",
         bound: Some(3), // 0.1 s
@@ -178,6 +184,7 @@ fn unchanged_object_is_the_last() -> String {
     fifo.replace(vec![object(&fifo, 1)], "1").unwrap();
     writer.join().unwrap();
     handle_one(&fifo);
-    let stored: Vec<_> = fifo.store().list().iter().map(|object| object.number.to_string()).collect();
+    let stored: Vec<_> =
+        fifo.store().list().iter().map(|object| object.number.to_string()).collect();
     format!("stored: {}", stored.join(" "))
 }

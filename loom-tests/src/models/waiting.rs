@@ -11,8 +11,20 @@ use crate::explore::Model;
 use crate::rig::{Fifo, Log, Object, beside, fused, fused_with, pop_one};
 
 pub const MODELS: &[Model] = &[
-    Model { name: "waiting::for_sync", bound: None, at_least: 680, outcomes: &["synced"], body: for_sync },
-    Model { name: "waiting::for_sync_async", bound: None, at_least: 1790, outcomes: &["synced"], body: for_sync_async },
+    Model {
+        name: "waiting::for_sync",
+        bound: None,
+        at_least: 680,
+        outcomes: &["synced"],
+        body: for_sync,
+    },
+    Model {
+        name: "waiting::for_sync_async",
+        bound: None,
+        at_least: 1790,
+        outcomes: &["synced"],
+        body: for_sync_async,
+    },
     Model {
         name: "waiting::for_sync_and_close",
         bound: None,
@@ -20,8 +32,20 @@ pub const MODELS: &[Model] = &[
         outcomes: &["closed"],
         body: for_sync_and_close,
     },
-    Model { name: "waiting::for_room", bound: None, at_least: 110, outcomes: &["ready"], body: for_room },
-    Model { name: "waiting::for_room_async", bound: None, at_least: 250, outcomes: &["ready"], body: for_room_async },
+    Model {
+        name: "waiting::for_room",
+        bound: None,
+        at_least: 110,
+        outcomes: &["ready"],
+        body: for_room,
+    },
+    Model {
+        name: "waiting::for_room_async",
+        bound: None,
+        at_least: 250,
+        outcomes: &["ready"],
+        body: for_room_async,
+    },
     Model {
         name: "waiting::for_room_and_close",
         bound: None,
@@ -53,7 +77,12 @@ fn full() -> Arc<Fifo> {
 }
 
 /// Runs `wait` on a thread and then `trigger`. Returns how the wait ended.
-fn result_of(fifo: &Arc<Fifo>, wait: fn(&Fifo) -> Result<(), Closed>, trigger: fn(&Fifo), of: &str) -> String {
+fn result_of(
+    fifo: &Arc<Fifo>,
+    wait: fn(&Fifo) -> Result<(), Closed>,
+    trigger: fn(&Fifo),
+    of: &str,
+) -> String {
     let waiting = beside(fifo, move |fifo| wait(fifo).is_ok());
     trigger(fifo);
     if waiting.join().unwrap() { of } else { "closed" }.to_owned()

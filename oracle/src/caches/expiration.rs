@@ -77,7 +77,8 @@ impl From<[u8; 4]> for Op {
 /// # Panics
 /// When the two differ.
 pub fn run(expires: Expires, ops: &[Op]) {
-    let mut both = Both { rig: Rig::new(expires), plain: Plain::new(expires), made: Made::default() };
+    let mut both =
+        Both { rig: Rig::new(expires), plain: Plain::new(expires), made: Made::default() };
     for op in ops {
         both.step(op);
         let mut keys = both.rig.cache.list_keys();
@@ -109,7 +110,9 @@ impl Rig {
         Arc::new_cyclic(|rig: &Weak<Self>| {
             let rig = rig.clone();
             let cache = match expires {
-                Expires::After(seconds) => ExpirationCache::with_ttl(key_func(), Duration::from_secs(seconds.into())),
+                Expires::After(seconds) => {
+                    ExpirationCache::with_ttl(key_func(), Duration::from_secs(seconds.into()))
+                }
                 Expires::AsTheySay => ExpirationCache::new(key_func(), move |object: &Obj, age| {
                     rig.upgrade().expect("it is asked by its cache").asked();
                     age > Duration::from_secs(object.n)
@@ -213,7 +216,11 @@ impl Both {
         match op {
             Op::Add(object) | Op::Update(object) => {
                 let object = made.object(*object);
-                let done = if let Op::Add(_) = op { cache.add(object.clone()) } else { cache.update(object.clone()) };
+                let done = if let Op::Add(_) = op {
+                    cache.add(object.clone())
+                } else {
+                    cache.update(object.clone())
+                };
                 if is_done(&done, &object.name) {
                     plain.add(object);
                 }
@@ -243,7 +250,10 @@ impl Both {
                 let got = told.tell(made, |of| catch_unwind(AssertUnwindSafe(|| cache.get(of))));
                 match got {
                     Ok(got) if !is_done(&got, &told.key()) => {}
-                    got => assert_eq!(got.map(Result::unwrap_or_default).map_err(|_| Panicked), plain.get(&told.key())),
+                    got => assert_eq!(
+                        got.map(Result::unwrap_or_default).map_err(|_| Panicked),
+                        plain.get(&told.key())
+                    ),
                 }
             }
             Op::List => {

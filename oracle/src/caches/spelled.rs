@@ -53,7 +53,10 @@ impl Spelled {
         if high >= 0xc0 {
             places.push(COUNT);
         }
-        (0_u8..).zip(places).map(|(number, place)| Self(place, u64::from(n.wrapping_add(number * 5) % 9))).collect()
+        (0_u8..)
+            .zip(places)
+            .map(|(number, place)| Self(place, u64::from(n.wrapping_add(number * 5) % 9)))
+            .collect()
     }
 }
 
@@ -91,7 +94,9 @@ impl Told {
             How::Object => tell((&*made.object(Spelled(place, 0))).into()),
             How::Key => tell(ExplicitKey(&key).into()),
             How::Tombstone => tell((&tombstone(&key, None)).into()),
-            How::FullTombstone => tell((&tombstone(&key, Some(made.object(Spelled(place, 0))))).into()),
+            How::FullTombstone => {
+                tell((&tombstone(&key, Some(made.object(Spelled(place, 0))))).into())
+            }
         }
     }
 }

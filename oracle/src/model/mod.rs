@@ -79,7 +79,11 @@ pub struct Taken<T> {
 
 impl<T> Model<T> {
     /// An empty queue. `known`: what is known at the start, if there are known objects at all.
-    pub fn new(key: fn(&T) -> Option<String>, known: Option<Vec<Arc<T>>>, emit_replaced: bool) -> Self {
+    pub fn new(
+        key: fn(&T) -> Option<String>,
+        known: Option<Vec<Arc<T>>>,
+        emit_replaced: bool,
+    ) -> Self {
         let by_key = |object: Arc<T>| key(&object).map(|key| (key, object));
         Self {
             key,
@@ -100,7 +104,10 @@ impl<T> Model<T> {
 
     /// Changes objects before they are queued.
     #[must_use]
-    pub fn transformer(mut self, transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + 'static) -> Self {
+    pub fn transformer(
+        mut self,
+        transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + 'static,
+    ) -> Self {
         self.transformer = Some(Box::new(transformer));
         self
     }
@@ -156,7 +163,11 @@ impl<T> Model<T> {
         self.running.contains_key(key) || self.items.contains_key(key) || self.is_known(key)
     }
 
-    fn transform_deleted(&self, key: &str, object: DeltaObject<T>) -> Result<DeltaObject<T>, OfferError> {
+    fn transform_deleted(
+        &self,
+        key: &str,
+        object: DeltaObject<T>,
+    ) -> Result<DeltaObject<T>, OfferError> {
         match object {
             DeltaObject::Object(object) => Ok(self.transform(key, object)?.into()),
             tombstone @ DeltaObject::Tombstone(_) => Ok(tombstone),
@@ -178,7 +189,8 @@ impl<T> Model<T> {
     pub fn resync(&mut self) {
         let Some(known) = &self.known else { return };
         self.running.values_mut().for_each(|running| running.later.push(Later::Resynced));
-        let idle: Vec<_> = known.keys().filter(|key| !self.running.contains_key(*key)).cloned().collect();
+        let idle: Vec<_> =
+            known.keys().filter(|key| !self.running.contains_key(*key)).cloned().collect();
         for key in &idle {
             self.sync(key);
         }
@@ -348,10 +360,12 @@ impl<T> Model<T> {
             KeySource::Object(object) => (self.key)(object).ok_or(KeyError::NoName),
             KeySource::Tombstone(tombstone) => Ok(tombstone.key.to_string()),
             KeySource::Explicit(key) => Ok(key.0.to_owned()),
-            KeySource::Deltas(deltas) => match &deltas.newest().ok_or(KeyError::ZeroLengthDeltas)?.object {
-                DeltaObject::Object(object) => (self.key)(object).ok_or(KeyError::NoName),
-                DeltaObject::Tombstone(tombstone) => Ok(tombstone.key.to_string()),
-            },
+            KeySource::Deltas(deltas) => {
+                match &deltas.newest().ok_or(KeyError::ZeroLengthDeltas)?.object {
+                    DeltaObject::Object(object) => (self.key)(object).ok_or(KeyError::NoName),
+                    DeltaObject::Tombstone(tombstone) => Ok(tombstone.key.to_string()),
+                }
+            }
         }
     }
 
@@ -382,14 +396,19 @@ impl<T> Model<T> {
             && older.kind == DeltaType::Deleted
             && newer.kind == DeltaType::Deleted
         {
-            let dropped = if older.object.is_tombstone() { deltas.len() - 2 } else { deltas.len() - 1 };
+            let dropped =
+                if older.object.is_tombstone() { deltas.len() - 2 } else { deltas.len() - 1 };
             deltas.remove(dropped);
         }
     }
 
     fn transform(&self, key: &str, object: Arc<T>) -> Result<Arc<T>, OfferError> {
         let Some(transform) = &self.transformer else { return Ok(object) };
-        transform(object).map_err(|source| OfferError::Transform { key: key.to_owned(), version: None, source })
+        transform(object).map_err(|source| OfferError::Transform {
+            key: key.to_owned(),
+            version: None,
+            source,
+        })
     }
 
     fn is_known(&self, key: &str) -> bool {
@@ -419,10 +438,14 @@ impl<T> Model<T> {
 
     /// Synced when no mark is left, neither pending, nor in a handler, nor in what came over one.
     fn finish_initial(&mut self) {
-        let marked =
-            |later: &Later<T>| matches!(later, Later::Offered(_, true) | Later::Deleted(_, true) | Later::Swept(true));
+        let marked = |later: &Later<T>| {
+            matches!(later, Later::Offered(_, true) | Later::Deleted(_, true) | Later::Swept(true))
+        };
         let runs = |running: &Running<T>| running.marked || running.later.iter().any(marked);
-        if self.initial == Initial::Draining && self.marked.is_empty() && !self.running.values().any(runs) {
+        if self.initial == Initial::Draining
+            && self.marked.is_empty()
+            && !self.running.values().any(runs)
+        {
             self.initial = Initial::Synced;
         }
     }

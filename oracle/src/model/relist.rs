@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use deltafifo::{
-    Committed, DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, KeyError, OfferError, RelistError, StoreError,
+    Committed, DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, KeyError, OfferError,
+    RelistError, StoreError,
 };
 
 use super::{Initial, Later, Model};
@@ -62,16 +63,28 @@ impl<T> Model<T> {
     ///
     /// # Errors
     /// The relist was superseded.
-    pub fn offer_page(&mut self, relist: u32, page: Vec<Arc<T>>) -> Result<Vec<usize>, RelistError> {
+    pub fn offer_page(
+        &mut self,
+        relist: u32,
+        page: Vec<Arc<T>>,
+    ) -> Result<Vec<usize>, RelistError> {
         self.check_current(relist)?;
-        Ok(page.into_iter().enumerate().filter_map(|(at, object)| self.list_object(object).err().map(|_| at)).collect())
+        Ok(page
+            .into_iter()
+            .enumerate()
+            .filter_map(|(at, object)| self.list_object(object).err().map(|_| at))
+            .collect())
     }
 
     /// Whether each (key, version) is needed; all are listed by this.
     ///
     /// # Errors
     /// The relist was superseded.
-    pub fn probe(&mut self, relist: u32, listed: &[(&str, &str)]) -> Result<Vec<bool>, RelistError> {
+    pub fn probe(
+        &mut self,
+        relist: u32,
+        listed: &[(&str, &str)],
+    ) -> Result<Vec<bool>, RelistError> {
         self.check_current(relist)?;
         Ok(listed.iter().map(|(key, version)| self.is_needed(key, version)).collect())
     }
@@ -96,7 +109,11 @@ impl<T> Model<T> {
     ///
     /// # Errors
     /// The relist was superseded; no key; the transformer failed.
-    pub fn delete_in(&mut self, relist: u32, object: impl Into<DeltaObject<T>>) -> Result<(), StoreError> {
+    pub fn delete_in(
+        &mut self,
+        relist: u32,
+        object: impl Into<DeltaObject<T>>,
+    ) -> Result<(), StoreError> {
         self.check_current(relist)?;
         let (object, first) = (object.into(), self.lists_first());
         let key = self.key_of(&object)?;
@@ -119,7 +136,9 @@ impl<T> Model<T> {
     /// The relist was superseded.
     pub fn commit(&mut self, relist: u32) -> Result<Committed, RelistError> {
         self.check_current(relist)?;
-        let Some(Open { listed, .. }) = self.open.take() else { return Err(RelistError::Superseded) };
+        let Some(Open { listed, .. }) = self.open.take() else {
+            return Err(RelistError::Superseded);
+        };
         let first = self.lists_first();
         let deleted = self.delete_unlisted(&listed, first);
         if first {
@@ -161,7 +180,9 @@ impl<T> Model<T> {
         self.note_listed(&key);
         let object = self.transform(&key, object)?;
         let skips = self.unchanged.as_ref().filter(|unchanged| unchanged.skip && !unchanged.notify);
-        if skips.is_none_or(|unchanged| self.unchanged_object(&key, (unchanged.version)(&object)).is_none()) {
+        if skips.is_none_or(|unchanged| {
+            self.unchanged_object(&key, (unchanged.version)(&object)).is_none()
+        }) {
             self.push(&key, Delta::new(self.listed_as, object), self.lists_first());
         }
         Ok(())
@@ -171,15 +192,18 @@ impl<T> Model<T> {
     fn unchanged_object(&self, key: &str, version: &str) -> Option<Arc<T>> {
         let unchanged = self.unchanged.as_ref()?;
         let is_idle = !self.items.contains_key(key) && !self.running.contains_key(key);
-        self.known_object(key).filter(|known| is_idle && !version.is_empty() && (unchanged.version)(known) == version)
+        self.known_object(key)
+            .filter(|known| is_idle && !version.is_empty() && (unchanged.version)(known) == version)
     }
 
     fn delete_unlisted(&mut self, listed: &BTreeSet<String>, first: bool) -> usize {
         let gone = |key: &&String| !listed.contains(*key);
         let running: Vec<_> = self.running.keys().filter(gone).cloned().collect();
         let pending: Vec<_> = self.items.keys().filter(gone).cloned().collect();
-        let idle = |key: &&String| !self.running.contains_key(*key) && !self.items.contains_key(*key);
-        let known: Vec<_> = self.known.iter().flat_map(BTreeMap::keys).filter(gone).filter(idle).cloned().collect();
+        let idle =
+            |key: &&String| !self.running.contains_key(*key) && !self.items.contains_key(*key);
+        let known: Vec<_> =
+            self.known.iter().flat_map(BTreeMap::keys).filter(gone).filter(idle).cloned().collect();
         let deleted = running.len() + pending.len() + known.len();
         for key in running.into_iter().chain(pending).chain(known) {
             self.push_sweep(&key, first);
@@ -199,7 +223,10 @@ impl<T> Model<T> {
             Some(newest) => newest.object.object().cloned(),
             None => self.known_object(key),
         };
-        self.append(key, Delta::new(DeltaType::Deleted, DeletedFinalStateUnknown { key: key.into(), obj }));
+        self.append(
+            key,
+            Delta::new(DeltaType::Deleted, DeletedFinalStateUnknown { key: key.into(), obj }),
+        );
         self.mark(key, first);
     }
 }

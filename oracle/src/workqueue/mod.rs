@@ -16,7 +16,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::time::Duration;
 
-use deltafifo_informer::workqueue::{AddOptions, Builder, Item, ItemExponentialFailureRateLimiter, WorkQueue};
+use deltafifo_informer::workqueue::{
+    AddOptions, Builder, Item, ItemExponentialFailureRateLimiter, WorkQueue,
+};
 use tokio::runtime;
 use tokio::task::unconstrained;
 use tokio::time::sleep;
@@ -39,8 +41,13 @@ pub fn run(builder: Builder<u8>, ops: &[Op], compare: impl FnMut(&Model)) {
 async fn run_in_time(builder: Builder<u8>, ops: &[Op], mut compare: impl FnMut(&Model)) {
     let limiter = ItemExponentialFailureRateLimiter::new(BASE, MOST);
     let queue = builder.rate_limiter(limiter).build().expect("within a runtime");
-    let mut both =
-        Both { queue: &queue, model: Model::new(), in_hand: Vec::new(), getters: Vec::new(), drains: Vec::new() };
+    let mut both = Both {
+        queue: &queue,
+        model: Model::new(),
+        in_hand: Vec::new(),
+        getters: Vec::new(),
+        drains: Vec::new(),
+    };
     // Whatever was asked for comes in the end.
     for op in ops.iter().copied().chain([Op::Pass(10)]) {
         both.step(op).await;
@@ -85,7 +92,9 @@ impl Both<'_> {
                 }
                 Err(got) => self.got(got),
             },
-            Op::Look(which) if !self.getters.is_empty() => self.look(usize::from(which) % self.getters.len()),
+            Op::Look(which) if !self.getters.is_empty() => {
+                self.look(usize::from(which) % self.getters.len());
+            }
             Op::Leave(which) if !self.getters.is_empty() => {
                 drop(self.getters.swap_remove(usize::from(which) % self.getters.len()));
             }
@@ -152,7 +161,10 @@ impl Both<'_> {
 
     /// What a getter ended with.
     fn got(&mut self, item: Option<Item<u8>>) {
-        assert!(item.is_some() || self.model.is_shutting_down(), "told of an end that has not come");
+        assert!(
+            item.is_some() || self.model.is_shutting_down(),
+            "told of an end that has not come"
+        );
         self.took(item);
     }
 
@@ -166,7 +178,10 @@ impl Both<'_> {
                 drop(self.getters.swap_remove(which));
                 self.got(got);
             }
-            None => assert!(!is_woken || self.model.len() == 0 && !self.model.is_shutting_down(), "it sleeps on"),
+            None => assert!(
+                !is_woken || self.model.len() == 0 && !self.model.is_shutting_down(),
+                "it sleeps on"
+            ),
         }
     }
 

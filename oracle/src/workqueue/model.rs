@@ -49,7 +49,15 @@ pub struct Model {
 impl Model {
     pub(super) fn new() -> Self {
         let keys = BTreeMap::new();
-        Self { keys, now: Duration::ZERO, number: 0, passed_over: 0, phase: Phase::Open, adds: 0, retries: 0 }
+        Self {
+            keys,
+            now: Duration::ZERO,
+            number: 0,
+            passed_over: 0,
+            phase: Phase::Open,
+            adds: 0,
+            retries: 0,
+        }
     }
 
     fn number(&mut self) -> u32 {
@@ -117,7 +125,8 @@ impl Model {
 
     pub(super) fn pass(&mut self, time: Duration) {
         self.now += time;
-        let mut due: Vec<_> = self.keys.iter().filter_map(|(&key, state)| Some((state.waits?, key))).collect();
+        let mut due: Vec<_> =
+            self.keys.iter().filter_map(|(&key, state)| Some((state.waits?, key))).collect();
         due.retain(|((at, _), _)| *at <= self.now && !self.is_shutting_down());
         due.sort_unstable();
         for (_, key) in due {
@@ -127,7 +136,9 @@ impl Model {
 
     /// The next key and its priority.
     pub(super) fn take(&mut self) -> Option<(u8, i32)> {
-        let line = || self.keys.iter().filter_map(|(&key, state)| Some((key, state.priority, state.in_line?)));
+        let line = || {
+            self.keys.iter().filter_map(|(&key, state)| Some((key, state.priority, state.in_line?)))
+        };
         let (oldest, ..) = line().min_by_key(|(_, _, (age, _))| *age)?;
         let (highest, ..) = line().min_by_key(|&(_, priority, (_, since))| (-priority, since))?;
         let key = if self.passed_over == 7 { oldest } else { highest };

@@ -69,7 +69,9 @@ impl From<[u8; 4]> for Op {
                 Self::Add(Asked { key, priority, after, limited: c & 0xc == 0xc })
             }
             8..=10 => Self::Take,
-            11..=13 => Self::End(a, [Ending::Done, Ending::Dropped, Ending::Panicked][usize::from(b % 3)]),
+            11..=13 => {
+                Self::End(a, [Ending::Done, Ending::Dropped, Ending::Panicked][usize::from(b % 3)])
+            }
             14 | 15 => Self::Get,
             16 => Self::Look(a),
             17 => Self::Leave(a),

@@ -81,11 +81,18 @@ pub async fn open(server: &ApiServer, uri: &str) -> Opened {
 
 /// The metadata of what is there.
 pub async fn open_metadata(server: &ApiServer, uri: &str) -> Opened {
-    send(server, http::Request::get(uri).header(ACCEPT, METADATA).body(Vec::new()).unwrap()).await.unwrap()
+    send(server, http::Request::get(uri).header(ACCEPT, METADATA).body(Vec::new()).unwrap())
+        .await
+        .unwrap()
 }
 
 /// A request of any kind, and its answer as JSON.
-pub async fn call(server: &ApiServer, method: Method, uri: &str, body: &Value) -> (StatusCode, Value) {
+pub async fn call(
+    server: &ApiServer,
+    method: Method,
+    uri: &str,
+    body: &Value,
+) -> (StatusCode, Value) {
     let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
     let request = http::Request::builder().method(method).uri(uri).body(body).unwrap();
     let opened = send(server, request).await.unwrap();
@@ -110,7 +117,12 @@ pub async fn refused(server: &ApiServer, uri: &str) -> Status {
 
 /// The names in a list, in its order.
 pub fn listed(list: &Value) -> Vec<&str> {
-    list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect()
+    list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["metadata"]["name"].as_str().unwrap())
+        .collect()
 }
 
 impl Opened {
@@ -156,7 +168,9 @@ impl Opened {
         let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         Some(match kind {
             "ERROR" => format!("ERROR {} {}", object["code"], object["reason"].as_str().unwrap()),
-            "BOOKMARK" if object["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true" => {
+            "BOOKMARK"
+                if object["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true" =>
+            {
                 format!("BOOKMARK {version} end")
             }
             "BOOKMARK" => format!("BOOKMARK {version}"),

@@ -53,7 +53,10 @@ async fn a_status_is_the_answer() {
     ] {
         server.fault(Fault::status(status.clone()));
         let Err(kube::Error::Api(seen)) = try_list(&server).await else { panic!("no {status}") };
-        assert_eq!((seen.code, &seen.reason, &seen.message), (status.code, &status.reason, &status.message));
+        assert_eq!(
+            (seen.code, &seen.reason, &seen.message),
+            (status.code, &status.reason, &status.message)
+        );
         assert_eq!(seen.details, status.details);
     }
     assert_eq!(try_list(&server).await.unwrap(), 1);
@@ -64,7 +67,10 @@ async fn a_status_says_when_to_come_back_in_a_header_too() {
     let server = server_with(1);
     server.fault(Fault::status(status::too_many_requests(7)));
     let opened = open(&server, PODS).await;
-    assert_eq!((opened.code, opened.headers["retry-after"].to_str().unwrap()), (StatusCode::TOO_MANY_REQUESTS, "7"));
+    assert_eq!(
+        (opened.code, opened.headers["retry-after"].to_str().unwrap()),
+        (StatusCode::TOO_MANY_REQUESTS, "7")
+    );
     server.fault(Fault::status(status::service_unavailable()));
     assert!(!open(&server, PODS).await.headers.contains_key("retry-after"));
 }
@@ -75,7 +81,8 @@ async fn a_watch_may_be_refused_with_410_when_it_is_opened() {
     server.fault(Fault::status(status::too_old(1, 2)).on(Verb::Watch));
     assert_eq!(try_list(&server).await.unwrap(), 1);
     let pods: Api<Pod> = Api::all(server.client());
-    let Err(kube::Error::Api(status)) = pods.watch(&WatchParams::default(), "1").await.map(drop) else {
+    let Err(kube::Error::Api(status)) = pods.watch(&WatchParams::default(), "1").await.map(drop)
+    else {
         panic!("it is opened")
     };
     assert_eq!((status.code, status.reason.as_str()), (410, "Expired"));
@@ -93,7 +100,10 @@ async fn a_fault_strikes_what_it_fits_so_many_times() {
     assert_eq!([codes().await, codes().await, codes().await], [503, 503, 500]);
     assert_eq!(try_list(&server).await.unwrap(), 3);
 
-    server.fault(Fault::status(status::service_unavailable()).when(|request| request.continue_token().is_some()));
+    server.fault(
+        Fault::status(status::service_unavailable())
+            .when(|request| request.continue_token().is_some()),
+    );
     let first = list(&server, &format!("{PODS}?limit=1")).await;
     assert_eq!(listed(&first).len(), 1);
     let token = first["metadata"]["continue"].as_str().unwrap();
@@ -157,7 +167,11 @@ async fn a_list_breaks_off_after_so_many_bytes_or_frames() {
                 Err(error) => break error,
             }
         };
-        assert_eq!((bytes, io_kind(&error)), (expected, Some(io::ErrorKind::ConnectionReset)), "{after:?}");
+        assert_eq!(
+            (bytes, io_kind(&error)),
+            (expected, Some(io::ErrorKind::ConnectionReset)),
+            "{after:?}"
+        );
         assert!(opened.frame().await.is_none());
 
         server.fault(Fault::broken(after));

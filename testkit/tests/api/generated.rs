@@ -15,7 +15,11 @@ fn generated(count: u64) -> ApiServer {
     let server = server();
     let nth = |number: u64| if number.is_multiple_of(10) { "yes" } else { "no" };
     server
-        .generate(&Resource::pods(), count, move |number| json!({ "metadata": { "labels": { "nth": nth(number) } } }))
+        .generate(
+            &Resource::pods(),
+            count,
+            move |number| json!({ "metadata": { "labels": { "nth": nth(number) } } }),
+        )
         .unwrap();
     server
 }
@@ -92,7 +96,11 @@ async fn pages_of_them_are_of_one_version() {
     let seen = |pods: &[Pod]| {
         let name = |pod: &Pod| {
             let metadata = &pod.metadata;
-            format!("{} {}", metadata.name.as_deref().unwrap(), metadata.resource_version.as_deref().unwrap())
+            format!(
+                "{} {}",
+                metadata.name.as_deref().unwrap(),
+                metadata.resource_version.as_deref().unwrap()
+            )
         };
         pods.iter().map(name).collect::<Vec<_>>()
     };
@@ -133,7 +141,8 @@ async fn an_expired_token_behind_the_last_stored_one_knows_those_that_came_since
     let old = ListParams::default().continue_token(&page.metadata.continue_.unwrap());
     let Err(kube::Error::Api(status)) = pods.list(&old).await else { panic!("it is good still") };
     let rest = ListParams::default().continue_token(&status.metadata.unwrap().continue_.unwrap());
-    let names = pods.list(&rest).await.unwrap().items.into_iter().map(|pod| pod.metadata.name.unwrap());
+    let names =
+        pods.list(&rest).await.unwrap().items.into_iter().map(|pod| pod.metadata.name.unwrap());
     assert_eq!(names.collect::<Vec<_>>(), ["b", "pods-0", "pods-1"]);
 }
 
@@ -141,8 +150,16 @@ async fn an_expired_token_behind_the_last_stored_one_knows_those_that_came_since
 async fn a_token_beyond_them_is_the_end_of_the_list() {
     let server = generated(3);
     for beyond in ["0/3", "0/18446744073709551615", "1/0", "18446744073709551615/7"] {
-        let list = list(&server, &format!("{PODS}?limit=5&continue=4%26number%3D{}", beyond.replace('/', "%2F"))).await;
-        assert_eq!((listed(&list), &list["metadata"]["continue"]), (vec![], &json!(null)), "{beyond}");
+        let list = list(
+            &server,
+            &format!("{PODS}?limit=5&continue=4%26number%3D{}", beyond.replace('/', "%2F")),
+        )
+        .await;
+        assert_eq!(
+            (listed(&list), &list["metadata"]["continue"]),
+            (vec![], &json!(null)),
+            "{beyond}"
+        );
     }
 }
 
@@ -155,13 +172,18 @@ async fn one_that_is_written_is_as_any_other() {
     let uid = seven.metadata.uid.clone();
     seven.metadata.labels = None;
     let seven = pods.replace("pods-7", &PostParams::default(), &seven).await.unwrap();
-    assert_eq!((seven.metadata.resource_version.as_deref(), &seven.metadata.uid), (Some("22"), &uid));
+    assert_eq!(
+        (seven.metadata.resource_version.as_deref(), &seven.metadata.uid),
+        (Some("22"), &uid)
+    );
     pods.delete("pods-8", &DeleteParams::default()).await.unwrap();
     server.delete(&Resource::pods(), "default", "pods-7").unwrap();
     let mut again = pod("pods-7");
     again["metadata"]["labels"] = json!({ "again": "yes" });
     server.apply(again).unwrap();
-    watch.events(["MODIFIED pods-7 22", "DELETED pods-8 23", "DELETED pods-7 24", "ADDED pods-7 25"]).await;
+    watch
+        .events(["MODIFIED pods-7 22", "DELETED pods-8 23", "DELETED pods-7 24", "ADDED pods-7 25"])
+        .await;
     let list = list(&server, PODS).await;
     assert_eq!(listed(&list).len(), 19);
     assert_eq!(listed(&list)[0], "pods-7");
@@ -173,7 +195,8 @@ async fn one_that_is_written_is_as_any_other() {
 async fn one_of_them_cannot_be_created_again_and_others_can() {
     let server = generated(20);
     let pods: Api<Pod> = Api::default_namespaced(server.client());
-    for (name, is_there) in [("pods-19", true), ("pods-20", false), ("pods-", false), ("pods-007", false), ("9", false)]
+    for (name, is_there) in
+        [("pods-19", true), ("pods-20", false), ("pods-", false), ("pods-007", false), ("9", false)]
     {
         let pod: Pod = serde_json::from_value(pod(name)).unwrap();
         assert_eq!(pods.create(&PostParams::default(), &pod).await.is_err(), is_there, "{name}");
@@ -189,7 +212,8 @@ async fn one_that_comes_while_it_is_created_is_found() {
         move |_| {
             // All on one thread.
             if armed.swap(false, Ordering::Relaxed) {
-                let late = |number: u64| json!({ "metadata": { "name": format!("late-{number}") } });
+                let late =
+                    |number: u64| json!({ "metadata": { "name": format!("late-{number}") } });
                 server.generate(&Resource::pods(), 5, late).unwrap();
             }
             json!({})
@@ -199,7 +223,9 @@ async fn one_that_comes_while_it_is_created_is_found() {
     armed.store(true, Ordering::Relaxed);
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     let late: Pod = serde_json::from_value(pod("late-3")).unwrap();
-    let Err(kube::Error::Api(status)) = pods.create(&PostParams::default(), &late).await else { panic!("created") };
+    let Err(kube::Error::Api(status)) = pods.create(&PostParams::default(), &late).await else {
+        panic!("created")
+    };
     assert_eq!(status.code, 409);
     assert!(!armed.load(Ordering::Relaxed));
 }
@@ -218,7 +244,12 @@ async fn there_are_no_events_for_them() {
     watch.events(["ERROR 410 Expired"]).await;
     let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=5")).await;
     watch.silent();
-    assert_eq!(refused(&server, &format!("{PODS}?resourceVersion=2&resourceVersionMatch=Exact")).await.code, 410);
+    assert_eq!(
+        refused(&server, &format!("{PODS}?resourceVersion=2&resourceVersionMatch=Exact"))
+            .await
+            .code,
+        410
+    );
 }
 
 #[tokio::test]
@@ -230,20 +261,33 @@ async fn names_may_be_of_ones_own_if_they_end_in_the_number() {
     };
     server.generate(&Resource::pods(), 100, named).unwrap();
     server
-        .generate(&Resource::pods(), 50, |number| json!({ "metadata": { "name": format!("mail-{number}") } }))
+        .generate(
+            &Resource::pods(),
+            50,
+            |number| json!({ "metadata": { "name": format!("mail-{number}") } }),
+        )
         .unwrap();
     server.generate(&Resource::nodes(), 2, |_| json!({})).unwrap();
     let pods: Api<Pod> = Api::namespaced(server.client(), "shop0");
-    assert_eq!(pods.get("web10042").await.unwrap().metadata.resource_version.as_deref(), Some("44"));
+    assert_eq!(
+        pods.get("web10042").await.unwrap().metadata.resource_version.as_deref(),
+        Some("44")
+    );
     assert!(pods.get_opt("web10043").await.unwrap().is_none());
     assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 34);
     let pods: Api<Pod> = Api::default_namespaced(server.client());
-    assert_eq!(pods.get("mail-49").await.unwrap().metadata.resource_version.as_deref(), Some("151"));
+    assert_eq!(
+        pods.get("mail-49").await.unwrap().metadata.resource_version.as_deref(),
+        Some("151")
+    );
     let nodes: Api<Node> = Api::all(server.client());
     assert_eq!(nodes.get("nodes-1").await.unwrap().metadata.namespace, None);
 
-    let error =
-        server.generate(&Resource::pods(), 5, |number| json!({ "metadata": { "name": format!("{number}-x") } }));
+    let error = server.generate(
+        &Resource::pods(),
+        5,
+        |number| json!({ "metadata": { "name": format!("{number}-x") } }),
+    );
     assert_eq!(
         error.unwrap_err().to_string(),
         "generated object 0 is called \"0-x\": let its name end in 0, or leave it out"

@@ -10,7 +10,8 @@ use crate::common::{Opened, PODS, list, open, refused, server};
 
 /// Names of generated pods; the others are stored.
 const GENERATED: usize = 6;
-const NAMES: [&str; 10] = ["gen-0", "gen-1", "gen-2", "gen-3", "gen-4", "gen-5", "pod-a", "pod-b", "pod-c", "zen"];
+const NAMES: [&str; 10] =
+    ["gen-0", "gen-1", "gen-2", "gen-3", "gen-4", "gen-5", "pod-a", "pod-b", "pod-c", "zen"];
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -82,7 +83,11 @@ fn state(list: &Value) -> State {
 }
 
 fn selected(state: &State) -> State {
-    state.iter().filter(|(_, (_, label))| *label).map(|(name, seen)| (name.clone(), *seen)).collect()
+    state
+        .iter()
+        .filter(|(_, (_, label))| *label)
+        .map(|(name, seen)| (name.clone(), *seen))
+        .collect()
 }
 
 impl World {
@@ -90,7 +95,10 @@ impl World {
         let server = server();
         let named = |number: u64| json!({ "metadata": { "name": format!("gen-{number}"), "labels": { "l": "yes" } } });
         let version = server.generate(&Resource::pods(), GENERATED as u64, named).unwrap();
-        let first = NAMES[..GENERATED].iter().zip(2..).map(|(name, version)| ((*name).to_owned(), (version, true)));
+        let first = NAMES[..GENERATED]
+            .iter()
+            .zip(2..)
+            .map(|(name, version)| ((*name).to_owned(), (version, true)));
         let history = BTreeMap::from([(version, first.collect())]);
         Self { server, history, floor: version, pages: None, watches: Vec::new() }
     }
@@ -126,9 +134,13 @@ impl World {
                 self.floor = self.server.version();
                 self.history.insert(self.floor, self.newest());
             }
-            Step::Exact { back } => self.exact(self.server.version().saturating_sub(back).max(1)).await,
+            Step::Exact { back } => {
+                self.exact(self.server.version().saturating_sub(back).max(1)).await;
+            }
             Step::Page { limit } => self.page(limit).await,
-            Step::Watch { back } => self.watch(self.server.version().saturating_sub(back).max(1)).await,
+            Step::Watch { back } => {
+                self.watch(self.server.version().saturating_sub(back).max(1)).await;
+            }
         }
     }
 

@@ -7,13 +7,18 @@ use kube::api::{Api, DynamicObject, ListParams, PartialObjectMeta, VersionMatch}
 use serde_json::json;
 
 use crate::common::{
-    PODS, app, builder, list, listed, open, open_metadata, phase, pod, refused, server, server_with, widget_api,
+    PODS, app, builder, list, listed, open, open_metadata, phase, pod, refused, server,
+    server_with, widget_api,
 };
 
 #[tokio::test]
 async fn a_list_is_written_as_the_real_server_writes_it() {
     let server = server();
-    server.apply(json!({ "kind": "Pod", "apiVersion": "v1", "metadata": { "name": "a" }, "spec": {} })).unwrap();
+    server
+        .apply(
+            json!({ "kind": "Pod", "apiVersion": "v1", "metadata": { "name": "a" }, "spec": {} }),
+        )
+        .unwrap();
     let opened = open(&server, PODS).await;
     assert_eq!(opened.headers["content-type"], "application/json");
     let text = opened.text().await;
@@ -38,7 +43,10 @@ async fn items_of_a_custom_kind_have_their_types() {
     let server = server();
     server.apply(json!({ "kind": "Widget", "apiVersion": "example.com/v1", "metadata": { "name": "w" } })).unwrap();
     let list = list(&server, "/apis/example.com/v1/widgets").await;
-    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("WidgetList"), &json!("example.com/v1")));
+    assert_eq!(
+        (&list["kind"], &list["apiVersion"]),
+        (&json!("WidgetList"), &json!("example.com/v1"))
+    );
     assert_eq!(
         (&list["items"][0]["kind"], &list["items"][0]["apiVersion"]),
         (&json!("Widget"), &json!("example.com/v1"))
@@ -56,7 +64,9 @@ async fn a_typed_client_lists_all_namespaces_or_one() {
         let metadata = json!({ "name": "a", "namespace": namespace });
         server.apply(json!({ "kind": "Pod", "apiVersion": "v1", "metadata": metadata })).unwrap();
     }
-    let names = |pods: Vec<Pod>| pods.into_iter().map(|pod| pod.metadata.namespace.unwrap()).collect::<Vec<_>>();
+    let names = |pods: Vec<Pod>| {
+        pods.into_iter().map(|pod| pod.metadata.namespace.unwrap()).collect::<Vec<_>>()
+    };
     let all: Api<Pod> = Api::all(server.client());
     assert_eq!(names(all.list(&ListParams::default()).await.unwrap().items), ["mail", "shop"]);
     let shop: Api<Pod> = Api::namespaced(server.client(), "shop");
@@ -66,7 +76,9 @@ async fn a_typed_client_lists_all_namespaces_or_one() {
 #[tokio::test]
 async fn objects_of_a_cluster_are_in_no_namespace() {
     let server = server();
-    server.apply(json!({ "kind": "Node", "apiVersion": "v1", "metadata": { "name": "n" } })).unwrap();
+    server
+        .apply(json!({ "kind": "Node", "apiVersion": "v1", "metadata": { "name": "n" } }))
+        .unwrap();
     let nodes: Api<Node> = Api::all(server.client());
     let node = nodes.list(&ListParams::default()).await.unwrap().items.remove(0);
     assert_eq!(node.metadata.namespace, None);
@@ -121,16 +133,29 @@ async fn a_list_of_an_exact_version_is_as_it_was() {
 
     let exact = |version: &str| ListParams::default().at(version).matching(VersionMatch::Exact);
     let pods: Api<Pod> = Api::all(server.client());
-    for (version, expected) in
-        [("1", ""), ("2", "a2"), ("4", "a2 b3 c4"), ("5", "a2 b5 c4"), ("6", "b5 c4"), ("7", "b5 c4 d7")]
-    {
+    for (version, expected) in [
+        ("1", ""),
+        ("2", "a2"),
+        ("4", "a2 b3 c4"),
+        ("5", "a2 b5 c4"),
+        ("6", "b5 c4"),
+        ("7", "b5 c4 d7"),
+    ] {
         let list = pods.list(&exact(version)).await.unwrap();
         assert_eq!(list.metadata.resource_version.as_deref(), Some(version));
         let seen = |pod: &Pod| {
             let metadata = &pod.metadata;
-            format!("{}{}", metadata.name.as_deref().unwrap(), metadata.resource_version.as_deref().unwrap())
+            format!(
+                "{}{}",
+                metadata.name.as_deref().unwrap(),
+                metadata.resource_version.as_deref().unwrap()
+            )
         };
-        assert_eq!(list.items.iter().map(seen).collect::<Vec<_>>().join(" "), expected, "{version}");
+        assert_eq!(
+            list.items.iter().map(seen).collect::<Vec<_>>().join(" "),
+            expected,
+            "{version}"
+        );
     }
 }
 
@@ -207,7 +232,10 @@ async fn metadata_alone_comes_as_partial_objects() {
     let opened = open_metadata(&server, PODS).await;
     assert_eq!(opened.code, StatusCode::OK);
     let list = opened.json().await;
-    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("PartialObjectMetadataList"), &json!("meta.k8s.io/v1")));
+    assert_eq!(
+        (&list["kind"], &list["apiVersion"]),
+        (&json!("PartialObjectMetadataList"), &json!("meta.k8s.io/v1"))
+    );
     assert_eq!(list["items"][0]["kind"], "PartialObjectMetadata");
     assert_eq!(list["items"][0]["status"], json!(null));
 

@@ -8,7 +8,10 @@ use serde_json::json;
 use crate::common::{PODS, app, list, listed, phase, pod, refused, server, server_with};
 
 /// The names of a page, its version, and what its metadata says of the rest.
-async fn page(server: &ApiServer, params: &ListParams) -> (Vec<String>, String, Option<String>, Option<i64>) {
+async fn page(
+    server: &ApiServer,
+    params: &ListParams,
+) -> (Vec<String>, String, Option<String>, Option<i64>) {
     let pods: Api<Pod> = Api::all(server.client());
     let list = pods.list(params).await.unwrap();
     let names = list.items.into_iter().map(|pod| pod.metadata.name.unwrap()).collect();
@@ -26,11 +29,13 @@ async fn pages_are_of_one_version_whatever_is_written_between_them() {
     server.delete(&Resource::pods(), "default", "c").unwrap();
     server.apply(phase("d", "Running")).unwrap();
     server.apply(pod("d2")).unwrap();
-    let (names, version, token, left) = page(&server, &first.clone().continue_token(&token.unwrap())).await;
+    let (names, version, token, left) =
+        page(&server, &first.clone().continue_token(&token.unwrap())).await;
     assert_eq!((names, version.as_str(), left), (vec!["c".into(), "d".into()], "6", Some(1)));
 
     server.apply(pod("f")).unwrap();
-    let (names, version, token, left) = page(&server, &first.clone().continue_token(&token.unwrap())).await;
+    let (names, version, token, left) =
+        page(&server, &first.clone().continue_token(&token.unwrap())).await;
     assert_eq!((names, version.as_str(), token, left), (vec!["e".into()], "6", None, None));
 }
 
@@ -39,7 +44,8 @@ async fn a_last_page_that_is_full_has_no_token() {
     let server = server_with(4);
     let (_, _, token, left) = page(&server, &ListParams::default().limit(2)).await;
     assert_eq!(left, Some(2));
-    let (names, _, token, left) = page(&server, &ListParams::default().limit(2).continue_token(&token.unwrap())).await;
+    let (names, _, token, left) =
+        page(&server, &ListParams::default().limit(2).continue_token(&token.unwrap())).await;
     assert_eq!((names.len(), token, left), (2, None, None));
 }
 
@@ -70,7 +76,8 @@ async fn an_expired_token_comes_with_one_for_the_rest_as_it_is_now() {
     assert_eq!((status.code, status.reason.as_str()), (410, "Expired"));
     assert!(status.message.starts_with("The provided continue parameter is too old"));
     let rest = status.metadata.unwrap().continue_.unwrap();
-    let (names, version, token, _) = page(&server, &ListParams::default().limit(2).continue_token(&rest)).await;
+    let (names, version, token, _) =
+        page(&server, &ListParams::default().limit(2).continue_token(&rest)).await;
     assert_eq!((names, version.as_str(), token), (vec!["d".into(), "f".into()], "8", None));
 }
 
@@ -80,12 +87,17 @@ async fn a_token_is_good_from_a_namespace_too() {
     for namespace in ["mail", "shop"] {
         for name in ["a", "b", "c"] {
             let metadata = json!({ "name": name, "namespace": namespace });
-            server.apply(json!({ "kind": "Pod", "apiVersion": "v1", "metadata": metadata })).unwrap();
+            server
+                .apply(json!({ "kind": "Pod", "apiVersion": "v1", "metadata": metadata }))
+                .unwrap();
         }
     }
     let uri = "/api/v1/namespaces/shop/pods?limit=2";
     let first = list(&server, uri).await;
-    assert_eq!((listed(&first), &first["metadata"]["remainingItemCount"]), (vec!["a", "b"], &json!(1)));
+    assert_eq!(
+        (listed(&first), &first["metadata"]["remainingItemCount"]),
+        (vec!["a", "b"], &json!(1))
+    );
     let token = first["metadata"]["continue"].as_str().unwrap();
     let token: String = form_urlencoded::byte_serialize(token.as_bytes()).collect();
     let second = list(&server, &format!("{uri}&continue={token}")).await;
@@ -98,9 +110,24 @@ async fn a_token_goes_with_no_version_and_must_be_one() {
     let first = list(&server, &format!("{PODS}?limit=1")).await;
     let token = first["metadata"]["continue"].as_str().unwrap();
     let token: String = form_urlencoded::byte_serialize(token.as_bytes()).collect();
-    assert_eq!(refused(&server, &format!("{PODS}?continue={token}&resourceVersion=3")).await.code, 400);
-    for nonsense in ["x", "1", "1%26", "1%26key%3D", "x%26key%3Da%2Fb", "1%26number%3Da%2Fb", "99%26key%3Da%2Fb"] {
+    assert_eq!(
+        refused(&server, &format!("{PODS}?continue={token}&resourceVersion=3")).await.code,
+        400
+    );
+    for nonsense in [
+        "x",
+        "1",
+        "1%26",
+        "1%26key%3D",
+        "x%26key%3Da%2Fb",
+        "1%26number%3Da%2Fb",
+        "99%26key%3Da%2Fb",
+    ] {
         let status = refused(&server, &format!("{PODS}?continue={nonsense}")).await;
-        assert_eq!((status.code, status.message.as_str()), (400, "continue key is not valid"), "{nonsense}");
+        assert_eq!(
+            (status.code, status.message.as_str()),
+            (400, "continue key is not valid"),
+            "{nonsense}"
+        );
     }
 }

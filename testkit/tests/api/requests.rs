@@ -39,7 +39,10 @@ async fn requests_are_kept_in_order_with_their_verbs() {
     );
     let get = &server.requests()[2];
     assert_eq!((get.method(), get.path()), (&Method::GET, "/api/v1/namespaces/default/pods/a"));
-    assert_eq!((get.plural(), get.namespace(), get.name()), (Some("pods"), Some("default"), Some("a")));
+    assert_eq!(
+        (get.plural(), get.namespace(), get.name()),
+        (Some("pods"), Some("default"), Some("a"))
+    );
     server.forget_requests();
     assert!(server.requests().is_empty());
 }
@@ -50,7 +53,8 @@ async fn parameters_are_read_decoded_and_in_order() {
     let uri = "/api/v1/pods?&limit=5&continue=1%26key%3Da%2Fb&resourceVersion=&labelSelector=a+in+%28b%29&watch=false";
     open(&server, uri).await;
     let asked = server.requests().remove(0);
-    let query: Vec<(&str, &str)> = asked.query().iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let query: Vec<(&str, &str)> =
+        asked.query().iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(
         query,
         [
@@ -71,7 +75,10 @@ async fn a_wait_sees_what_came_and_what_comes() {
     let server = server();
     let pods: Api<Pod> = Api::all(server.client());
     pods.list(&ListParams::default().limit(1)).await.unwrap();
-    assert_eq!(server.wait_for_request(|request| request.verb() == Verb::List).await.limit(), Some(1));
+    assert_eq!(
+        server.wait_for_request(|request| request.verb() == Verb::List).await.limit(),
+        Some(1)
+    );
 
     server.forget_requests();
     let waiter = tokio::spawn({

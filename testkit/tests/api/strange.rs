@@ -30,8 +30,17 @@ async fn what_cannot_be_read_is_a_bad_request() {
 #[tokio::test]
 async fn odd_queries_are_taken_as_the_real_server_takes_them() {
     let server = server_with(1);
-    for query in ["", "&&&", "limit=", "limit=0", "=", "x=y", "limit=18446744073709551615", "watch=0", "labelSelector="]
-    {
+    for query in [
+        "",
+        "&&&",
+        "limit=",
+        "limit=0",
+        "=",
+        "x=y",
+        "limit=18446744073709551615",
+        "watch=0",
+        "labelSelector=",
+    ] {
         assert_eq!(open(&server, &format!("{PODS}?{query}")).await.code, StatusCode::OK, "{query}");
     }
     let mut watch = open(&server, &format!("{PODS}?watch&timeoutSeconds=0")).await;
@@ -78,7 +87,11 @@ async fn methods_that_do_not_fit_are_not_allowed() {
         (Method::OPTIONS, "/api/v1/pods"),
     ] {
         let (code, status) = call(&server, method.clone(), uri, &json!({})).await;
-        assert_eq!((code.as_u16(), &status["reason"]), (405, &json!("MethodNotAllowed")), "{method} {uri}");
+        assert_eq!(
+            (code.as_u16(), &status["reason"]),
+            (405, &json!("MethodNotAllowed")),
+            "{method} {uri}"
+        );
     }
 }
 
@@ -94,7 +107,10 @@ async fn bodies_that_are_no_json_are_bad_requests() {
         (Method::DELETE, one, "application/json"),
     ] {
         for body in [&b"{"[..], b"\xff", b"[1,", b"nonsense"] {
-            let request = http::Request::builder().method(method.clone()).uri(uri).header("content-type", content_type);
+            let request = http::Request::builder()
+                .method(method.clone())
+                .uri(uri)
+                .header("content-type", content_type);
             let opened = send(&server, request.body(body.to_vec()).unwrap()).await.unwrap();
             assert_eq!(opened.code, StatusCode::BAD_REQUEST, "{method} {uri} {body:?}");
         }
@@ -105,12 +121,17 @@ async fn bodies_that_are_no_json_are_bad_requests() {
 #[tokio::test]
 async fn a_patch_cannot_make_an_object_nothing() {
     let server = server_with(1);
-    for patch in
-        [json!(1), json!(null), json!({ "metadata": null }), json!({ "metadata": [] }), json!({ "kind": "Node" })]
-    {
+    for patch in [
+        json!(1),
+        json!(null),
+        json!({ "metadata": null }),
+        json!({ "metadata": [] }),
+        json!({ "kind": "Node" }),
+    ] {
         let request = http::Request::patch("/api/v1/namespaces/default/pods/a")
             .header("content-type", "application/merge-patch+json");
-        let opened = send(&server, request.body(patch.to_string().into_bytes()).unwrap()).await.unwrap();
+        let opened =
+            send(&server, request.body(patch.to_string().into_bytes()).unwrap()).await.unwrap();
         assert_eq!(opened.code, StatusCode::BAD_REQUEST, "{patch}");
     }
     assert_eq!(server.version(), 2);

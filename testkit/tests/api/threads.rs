@@ -20,9 +20,13 @@ async fn write(server: ApiServer, writer: usize) -> usize {
     let mut written = 0;
     for turn in 0..TURNS {
         let name = NAMES[(turn / 3 + writer) % NAMES.len()];
-        let labels = Patch::Merge(json!({ "metadata": { "labels": { "by": format!("{writer}-{turn}") } } }));
+        let labels =
+            Patch::Merge(json!({ "metadata": { "labels": { "by": format!("{writer}-{turn}") } } }));
         let done = match turn % 3 {
-            0 => pods.create(&PostParams::default(), &serde_json::from_value(pod(name)).unwrap()).await.map(drop),
+            0 => pods
+                .create(&PostParams::default(), &serde_json::from_value(pod(name)).unwrap())
+                .await
+                .map(drop),
             1 => pods.patch(name, &PatchParams::default(), &labels).await.map(drop),
             _ => pods.delete(name, &DeleteParams::default()).await.map(drop),
         };
@@ -40,7 +44,8 @@ async fn all_writes_are_told_once_and_in_one_order() {
     let server = server();
     let first = server.generate(&Resource::pods(), 2, |_| json!({})).unwrap();
     let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion={first}")).await;
-    let writers: Vec<_> = (0..WRITERS).map(|writer| tokio::spawn(write(server.clone(), writer))).collect();
+    let writers: Vec<_> =
+        (0..WRITERS).map(|writer| tokio::spawn(write(server.clone(), writer))).collect();
     let passers_by = tokio::spawn({
         let server = server.clone();
         async move {
@@ -79,5 +84,8 @@ async fn all_writes_are_told_once_and_in_one_order() {
         let text = |field: &str| item["metadata"][field].as_str().unwrap().to_owned();
         (text("name"), text("resourceVersion").parse().unwrap())
     };
-    assert_eq!(newest["items"].as_array().unwrap().iter().map(seen).collect::<BTreeMap<_, u64>>(), known);
+    assert_eq!(
+        newest["items"].as_array().unwrap().iter().map(seen).collect::<BTreeMap<_, u64>>(),
+        known
+    );
 }

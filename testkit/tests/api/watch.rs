@@ -34,10 +34,14 @@ async fn a_typed_client_watches() {
     let Some(Ok(WatchEvent::Added(pod))) = watch.next().await else { panic!("another event") };
     assert_eq!(pod.metadata.resource_version.as_deref(), Some("2"));
     server.apply(phase("a", "Running")).unwrap();
-    let Some(WatchEvent::Modified(pod)) = watch.try_next().await.unwrap() else { panic!("another event") };
+    let Some(WatchEvent::Modified(pod)) = watch.try_next().await.unwrap() else {
+        panic!("another event")
+    };
     assert_eq!(pod.status.unwrap().phase.as_deref(), Some("Running"));
     server.delete(&Resource::pods(), "default", "a").unwrap();
-    let Some(WatchEvent::Deleted(pod)) = watch.try_next().await.unwrap() else { panic!("another event") };
+    let Some(WatchEvent::Deleted(pod)) = watch.try_next().await.unwrap() else {
+        panic!("another event")
+    };
     assert_eq!(pod.metadata.resource_version.as_deref(), Some("4"));
     assert_eq!(pod.status.unwrap().phase.as_deref(), Some("Running"));
 }
@@ -60,7 +64,12 @@ async fn an_event_is_written_as_the_real_server_writes_it() {
     let server = server_with(1);
     let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=1")).await;
     let line = watch.line().await.unwrap().unwrap();
-    assert!(line.starts_with(r#"{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"#), "{line}");
+    assert!(
+        line.starts_with(
+            r#"{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"#
+        ),
+        "{line}"
+    );
 }
 
 #[tokio::test]
@@ -97,7 +106,9 @@ async fn the_log_is_bounded() {
 #[tokio::test]
 async fn a_watch_from_the_future_waits_for_it() {
     let server = server();
-    let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=3&allowWatchBookmarks=true")).await;
+    let mut watch =
+        open(&server, &format!("{PODS}?watch=true&resourceVersion=3&allowWatchBookmarks=true"))
+            .await;
     for name in ["a", "b", "c"] {
         server.bookmark(&Resource::pods());
         server.apply(pod(name)).unwrap();
@@ -133,7 +144,9 @@ async fn a_watch_that_is_too_far_behind_ends_after_what_it_was_told() {
 #[tokio::test]
 async fn a_full_watch_still_hears_its_end_but_no_bookmark() {
     let server = builder().watch_buffer(2).build();
-    let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=1&allowWatchBookmarks=true")).await;
+    let mut watch =
+        open(&server, &format!("{PODS}?watch=true&resourceVersion=1&allowWatchBookmarks=true"))
+            .await;
     server.apply(pod("a")).unwrap();
     server.apply(pod("b")).unwrap();
     assert_eq!(server.bookmark(&Resource::pods()), 0);
@@ -168,7 +181,9 @@ async fn an_open_watch_does_not_mind_a_compaction() {
 async fn what_leaves_a_selector_is_deleted_and_what_enters_it_is_added() {
     let server = server();
     server.apply(app("a", "web")).unwrap();
-    let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=2&labelSelector=app%3Dweb")).await;
+    let mut watch =
+        open(&server, &format!("{PODS}?watch=true&resourceVersion=2&labelSelector=app%3Dweb"))
+            .await;
     server.apply(app("b", "mail")).unwrap();
     server.apply(app("a", "mail")).unwrap();
     server.apply(app("a", "web")).unwrap();
@@ -192,10 +207,14 @@ async fn a_watch_sees_its_namespace_and_its_fields_only() {
     let mut other = pod("a");
     other["metadata"]["namespace"] = "shop".into();
     server.apply(other).unwrap();
-    let mut watch = open(&server, "/api/v1/namespaces/shop/pods?watch=true&resourceVersion=1").await;
-    watch.events(["ADDED a 4"]).await;
     let mut watch =
-        open(&server, &format!("{PODS}?watch=true&resourceVersion=1&fieldSelector=metadata.name%3Db")).await;
+        open(&server, "/api/v1/namespaces/shop/pods?watch=true&resourceVersion=1").await;
+    watch.events(["ADDED a 4"]).await;
+    let mut watch = open(
+        &server,
+        &format!("{PODS}?watch=true&resourceVersion=1&fieldSelector=metadata.name%3Db"),
+    )
+    .await;
     watch.events(["ADDED b 3"]).await;
 }
 
@@ -205,7 +224,8 @@ async fn a_server_may_send_bookmarks_by_itself_to_those_who_want_them() {
     server.apply(pod("a")).unwrap();
     let began = Instant::now();
     let mut without = open(&server, &format!("{PODS}?watch=1&resourceVersion=1")).await;
-    let mut with = open(&server, &format!("{PODS}?watch=1&resourceVersion=1&allowWatchBookmarks=1")).await;
+    let mut with =
+        open(&server, &format!("{PODS}?watch=1&resourceVersion=1&allowWatchBookmarks=1")).await;
     with.events(["ADDED a 2", "BOOKMARK 2"]).await;
     assert_eq!(began.elapsed().as_secs(), 60);
     server.apply(pod("b")).unwrap();
@@ -225,7 +245,8 @@ async fn a_server_may_send_bookmarks_by_itself_to_those_who_want_them() {
 async fn bookmarks_that_nobody_lives_to_see_do_not_come() {
     let server = builder().bookmarks(Duration::MAX).build();
     let mut watch = open(&server, &format!("{PODS}?watch=1&allowWatchBookmarks=1")).await;
-    let century = tokio::time::timeout(Duration::from_secs(100 * 365 * 86_400), watch.events(["any"])).await;
+    let century =
+        tokio::time::timeout(Duration::from_secs(100 * 365 * 86_400), watch.events(["any"])).await;
     assert!(century.is_err());
 }
 
@@ -233,7 +254,8 @@ async fn bookmarks_that_nobody_lives_to_see_do_not_come() {
 async fn a_bookmark_by_itself_comes_after_the_initial_events() {
     let server = builder().bookmarks(Duration::from_secs(60)).frame_size(1).build();
     server.apply(pod("a")).unwrap();
-    let initial = "watch=1&allowWatchBookmarks=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan";
+    let initial =
+        "watch=1&allowWatchBookmarks=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan";
     let mut watch = open(&server, &format!("{PODS}?{initial}&timeoutSeconds=61")).await;
     tokio::time::advance(Duration::from_secs(60)).await;
     server.apply(pod("b")).unwrap();
@@ -244,7 +266,9 @@ async fn a_bookmark_by_itself_comes_after_the_initial_events() {
 #[tokio::test]
 async fn bookmarks_go_to_those_who_want_them() {
     let server = server_with(1);
-    let mut with = open(&server, &format!("{PODS}?watch=true&resourceVersion=2&allowWatchBookmarks=true")).await;
+    let mut with =
+        open(&server, &format!("{PODS}?watch=true&resourceVersion=2&allowWatchBookmarks=true"))
+            .await;
     let mut without = open(&server, &format!("{PODS}?watch=true&resourceVersion=2")).await;
     let mut maps = open(&server, "/api/v1/configmaps?watch=true&allowWatchBookmarks=true").await;
     server.apply(pod("b")).unwrap();
@@ -257,8 +281,13 @@ async fn bookmarks_go_to_those_who_want_them() {
     let pods: Api<Pod> = Api::all(server.client());
     let mut watch = pin!(pods.watch(&WatchParams::default(), "3").await.unwrap());
     server.bookmark(&Resource::pods());
-    let Some(Ok(WatchEvent::Bookmark(bookmark))) = watch.next().await else { panic!("another event") };
-    assert_eq!((bookmark.types.kind.as_str(), bookmark.metadata.resource_version.as_str()), ("Pod", "3"));
+    let Some(Ok(WatchEvent::Bookmark(bookmark))) = watch.next().await else {
+        panic!("another event")
+    };
+    assert_eq!(
+        (bookmark.types.kind.as_str(), bookmark.metadata.resource_version.as_str()),
+        ("Pod", "3")
+    );
 }
 
 #[tokio::test(start_paused = true)]

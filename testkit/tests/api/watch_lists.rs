@@ -9,7 +9,8 @@ use kube::api::{Api, WatchEvent, WatchParams};
 
 use crate::common::{PODS, app, builder, open, phase, pod, refused, server, server_with};
 
-const INITIAL: &str = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+const INITIAL: &str =
+    "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
 
 #[tokio::test]
 async fn the_list_comes_first_then_a_bookmark_then_what_changes() {
@@ -30,7 +31,9 @@ async fn a_typed_client_reads_it() {
     let pods: Api<Pod> = Api::all(server.client());
     let mut watch = pin!(pods.watch(&WatchParams::streaming_lists(), "0").await.unwrap());
     assert!(matches!(watch.try_next().await.unwrap(), Some(WatchEvent::Added(_))));
-    let Some(WatchEvent::Bookmark(end)) = watch.try_next().await.unwrap() else { panic!("another event") };
+    let Some(WatchEvent::Bookmark(end)) = watch.try_next().await.unwrap() else {
+        panic!("another event")
+    };
     assert_eq!(end.metadata.annotations["k8s.io/initial-events-end"], "true");
     assert_eq!(end.metadata.resource_version, "2");
 }
@@ -65,8 +68,11 @@ async fn small_frames_cut_events_in_pieces() {
 #[tokio::test]
 async fn initial_events_may_be_left_out() {
     let server = server_with(1);
-    let mut watch =
-        open(&server, &format!("{PODS}?watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan")).await;
+    let mut watch = open(
+        &server,
+        &format!("{PODS}?watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"),
+    )
+    .await;
     watch.silent();
     server.apply(pod("b")).unwrap();
     watch.events(["ADDED b 3"]).await;

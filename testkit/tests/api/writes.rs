@@ -4,12 +4,14 @@ use deltafifo_testkit::{Error, Resource};
 use http::{Method, StatusCode};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{
-    Api, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
+    Api, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams,
+    Preconditions,
 };
 use serde_json::{Value, json};
 
 use crate::common::{
-    PODS, app, call, list, listed, open, phase, pod, refused, server, server_with, widget_api, widgets,
+    PODS, app, call, list, listed, open, phase, pod, refused, server, server_with, widget_api,
+    widgets,
 };
 
 const ONE: &str = "/api/v1/namespaces/default/pods";
@@ -50,7 +52,8 @@ async fn what_is_there_cannot_be_created() {
     let server = server();
     let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
     maps.create(&PostParams::default(), &map("a", "1")).await.unwrap();
-    let Err(kube::Error::Api(status)) = maps.create(&PostParams::default(), &map("a", "2")).await else {
+    let Err(kube::Error::Api(status)) = maps.create(&PostParams::default(), &map("a", "2")).await
+    else {
         panic!("created twice")
     };
     assert!(status.is_already_exists());
@@ -92,7 +95,10 @@ async fn objects_that_cannot_be_are_refused() {
         assert_eq!((code.as_u16(), &status["kind"]), (expected, &json!("Status")), "{body}");
     }
     assert_eq!(server.version(), 1);
-    assert_eq!(call(&server, Method::POST, PODS, &pod("a")).await.0, StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(
+        call(&server, Method::POST, PODS, &pod("a")).await.0,
+        StatusCode::METHOD_NOT_ALLOWED
+    );
 }
 
 #[tokio::test]
@@ -121,7 +127,8 @@ async fn an_update_of_another_version_conflicts() {
         (&made.metadata.uid, &made.metadata.creation_timestamp)
     );
 
-    let Err(kube::Error::Api(status)) = maps.replace("a", &PostParams::default(), &made).await else {
+    let Err(kube::Error::Api(status)) = maps.replace("a", &PostParams::default(), &made).await
+    else {
         panic!("no conflict")
     };
     assert!(status.is_conflict());
@@ -155,7 +162,9 @@ async fn what_changes_nothing_is_not_written() {
     let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=2")).await;
     assert_eq!(server.apply(pod("a")).unwrap(), 2);
     let pods: Api<Pod> = Api::default_namespaced(server.client());
-    pods.patch("a", &PatchParams::default(), &Patch::Merge(json!({ "metadata": { "name": "a" } }))).await.unwrap();
+    pods.patch("a", &PatchParams::default(), &Patch::Merge(json!({ "metadata": { "name": "a" } })))
+        .await
+        .unwrap();
     let same = pods.get("a").await.unwrap();
     pods.replace("a", &PostParams::default(), &same).await.unwrap();
     assert_eq!(server.version(), 2);
@@ -175,16 +184,22 @@ async fn patches_merge_or_operate() {
     let patch = |operations: Value| {
         let server = server.clone();
         async move {
-            let request =
-                http::Request::patch(format!("{ONE}/a")).header("content-type", "application/json-patch+json");
-            let opened =
-                crate::common::send(&server, request.body(operations.to_string().into_bytes()).unwrap()).await.unwrap();
+            let request = http::Request::patch(format!("{ONE}/a"))
+                .header("content-type", "application/json-patch+json");
+            let opened = crate::common::send(
+                &server,
+                request.body(operations.to_string().into_bytes()).unwrap(),
+            )
+            .await
+            .unwrap();
             (opened.code.as_u16(), opened.json().await)
         }
     };
-    let (code, patched) = patch(json!([{ "op": "replace", "path": "/metadata/labels/tier", "value": "back" }])).await;
+    let (code, patched) =
+        patch(json!([{ "op": "replace", "path": "/metadata/labels/tier", "value": "back" }])).await;
     assert_eq!((code, &patched["metadata"]["labels"]["tier"]), (200, &json!("back")));
-    let (code, _) = patch(json!([{ "op": "test", "path": "/metadata/labels/tier", "value": "front" }])).await;
+    let (code, _) =
+        patch(json!([{ "op": "test", "path": "/metadata/labels/tier", "value": "front" }])).await;
     assert_eq!(code, 422);
     let first = |value| {
         json!([
@@ -207,12 +222,21 @@ async fn a_patch_may_say_which_version_it_is_for() {
     let server = server_with(1);
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     let patch = |version: &str| {
-        Patch::Merge(json!({ "metadata": { "resourceVersion": version, "labels": { "seen": "yes" } } }))
+        Patch::Merge(
+            json!({ "metadata": { "resourceVersion": version, "labels": { "seen": "yes" } } }),
+        )
     };
     assert_eq!(code(pods.patch("a", &PatchParams::default(), &patch("1")).await), 409);
     pods.patch("a", &PatchParams::default(), &patch("2")).await.unwrap();
     assert_eq!(
-        code(pods.patch("a", &PatchParams::default(), &Patch::Merge(json!({ "metadata": { "name": "b" } }))).await),
+        code(
+            pods.patch(
+                "a",
+                &PatchParams::default(),
+                &Patch::Merge(json!({ "metadata": { "name": "b" } }))
+            )
+            .await
+        ),
         400
     );
 }
@@ -221,8 +245,14 @@ async fn a_patch_may_say_which_version_it_is_for() {
 async fn other_patches_are_of_an_unsupported_type() {
     let server = server_with(1);
     let pods: Api<Pod> = Api::default_namespaced(server.client());
-    assert_eq!(code(pods.patch("a", &PatchParams::default(), &Patch::Strategic(json!({}))).await), 415);
-    assert_eq!(code(pods.patch("a", &PatchParams::apply("test"), &Patch::Apply(pod("a"))).await), 415);
+    assert_eq!(
+        code(pods.patch("a", &PatchParams::default(), &Patch::Strategic(json!({}))).await),
+        415
+    );
+    assert_eq!(
+        code(pods.patch("a", &PatchParams::apply("test"), &Patch::Apply(pod("a"))).await),
+        415
+    );
 }
 
 #[tokio::test]
@@ -230,8 +260,10 @@ async fn a_status_is_written_alone() {
     let server = server();
     server.apply(app("a", "web")).unwrap();
     let pods: Api<Pod> = Api::default_namespaced(server.client());
-    let patch = json!({ "metadata": { "labels": { "app": "mail" } }, "status": { "phase": "Running" } });
-    let patched = pods.patch_status("a", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    let patch =
+        json!({ "metadata": { "labels": { "app": "mail" } }, "status": { "phase": "Running" } });
+    let patched =
+        pods.patch_status("a", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     assert_eq!(patched.status.unwrap().phase.as_deref(), Some("Running"));
     assert_eq!(patched.metadata.labels.unwrap()["app"], "web");
 
@@ -264,7 +296,10 @@ async fn a_deletion_may_have_preconditions() {
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     let uid = pods.get("a").await.unwrap().metadata.uid;
     let only = |uid: Option<&str>, version: Option<&str>| {
-        let preconditions = Preconditions { uid: uid.map(str::to_owned), resource_version: version.map(str::to_owned) };
+        let preconditions = Preconditions {
+            uid: uid.map(str::to_owned),
+            resource_version: version.map(str::to_owned),
+        };
         DeleteParams::default().preconditions(preconditions)
     };
     assert_eq!(code(pods.delete("a", &only(Some("another"), None)).await), 409);
@@ -301,7 +336,10 @@ async fn finalizers_hold_an_object_back() {
     let mut again = waiting.clone();
     again.metadata.resource_version = None;
     let again = pods.create(&PostParams::default(), &again).await.unwrap();
-    assert_eq!((again.metadata.deletion_timestamp, again.metadata.deletion_grace_period_seconds), (None, None));
+    assert_eq!(
+        (again.metadata.deletion_timestamp, again.metadata.deletion_grace_period_seconds),
+        (None, None)
+    );
     assert_ne!(again.metadata.uid, waiting.metadata.uid);
 }
 
@@ -312,9 +350,17 @@ async fn many_are_deleted_by_selector() {
         server.apply(app(name, of)).unwrap();
     }
     let pods: Api<Pod> = Api::default_namespaced(server.client());
-    let gone =
-        pods.delete_collection(&DeleteParams::default(), &ListParams::default().labels("app=web")).await.unwrap();
-    let names = gone.left().unwrap().items.into_iter().map(|pod| pod.metadata.name.unwrap()).collect::<Vec<_>>();
+    let gone = pods
+        .delete_collection(&DeleteParams::default(), &ListParams::default().labels("app=web"))
+        .await
+        .unwrap();
+    let names = gone
+        .left()
+        .unwrap()
+        .items
+        .into_iter()
+        .map(|pod| pod.metadata.name.unwrap())
+        .collect::<Vec<_>>();
     assert_eq!(names, ["a", "c"]);
     assert_eq!(listed(&list(&server, PODS).await), ["b"]);
 }
@@ -346,15 +392,24 @@ async fn the_test_writes_without_http() {
     watch.events(["ADDED a 2", "MODIFIED a 3", "DELETED a 4"]).await;
     assert!(server.get(&Resource::pods(), "default", "a").is_none());
     server.apply(map("typed", "1")).unwrap();
-    assert_eq!(server.get(&Resource::config_maps(), "default", "typed").unwrap()["data"]["key"], "1");
+    assert_eq!(
+        server.get(&Resource::config_maps(), "default", "typed").unwrap()["data"]["key"],
+        "1"
+    );
 }
 
 #[tokio::test]
 async fn the_test_is_told_what_it_does_wrong() {
     let server = server();
     let unknown = server.apply(json!({ "kind": "Gadget", "apiVersion": "v1" })).unwrap_err();
-    assert_eq!(unknown.to_string(), "the server has no \"Gadget\" of \"v1\": register its resource first");
-    assert!(matches!(server.apply(json!({ "kind": "Pod", "apiVersion": "v1" })), Err(Error::Refused(_))));
+    assert_eq!(
+        unknown.to_string(),
+        "the server has no \"Gadget\" of \"v1\": register its resource first"
+    );
+    assert!(matches!(
+        server.apply(json!({ "kind": "Pod", "apiVersion": "v1" })),
+        Err(Error::Refused(_))
+    ));
     assert!(matches!(server.delete(&Resource::pods(), "default", "a"), Err(Error::Refused(_))));
 }
 
@@ -364,7 +419,10 @@ async fn a_custom_resource_may_come_later() {
     let all: Api<DynamicObject> = Api::all_with(server.client(), &widget_api());
     // Of a group that nobody knows there is no Status.
     let opened = open(&server, "/apis/example.com/v1/widgets").await;
-    assert_eq!((opened.code, opened.text().await.as_str()), (StatusCode::NOT_FOUND, "404 page not found\n"));
+    assert_eq!(
+        (opened.code, opened.text().await.as_str()),
+        (StatusCode::NOT_FOUND, "404 page not found\n")
+    );
     assert_eq!(code(all.list(&ListParams::default()).await), 404);
     let status = refused(&server, "/api/v1/secrets").await;
     assert_eq!(status.message, "the server could not find the requested resource");

@@ -96,10 +96,16 @@ impl Cli {
 
     /// Refuses what this binary was built without.
     fn needs_no_peers(self) -> Result<Self, NeedsPeers> {
-        let paths = [("--input", &self.input), ("--server", &self.server), ("--report", &self.report)];
-        let option = paths.into_iter().find(|(_, given)| given.is_some()).map(|(option, _)| option.to_owned());
-        let workload = self.workload.iter().flat_map(|named| &named.0).find(|workload| !workload.is_built());
-        let engine = self.engine.iter().flat_map(|named| &named.0).find(|engine| !engine.is_built());
+        let paths =
+            [("--input", &self.input), ("--server", &self.server), ("--report", &self.report)];
+        let option = paths
+            .into_iter()
+            .find(|(_, given)| given.is_some())
+            .map(|(option, _)| option.to_owned());
+        let workload =
+            self.workload.iter().flat_map(|named| &named.0).find(|workload| !workload.is_built());
+        let engine =
+            self.engine.iter().flat_map(|named| &named.0).find(|engine| !engine.is_built());
         let needs = option
             .or_else(|| workload.map(|workload| format!("--workload {workload}")))
             .or_else(|| engine.map(|engine| format!("--engine {engine}")));
@@ -108,7 +114,10 @@ impl Cli {
 
     /// Whether no option says what to measure.
     pub fn is_first_run(&self) -> bool {
-        let given = self.input.is_some() || self.workload.is_some() || self.engine.is_some() || self.rounds.is_some();
+        let given = self.input.is_some()
+            || self.workload.is_some()
+            || self.engine.is_some()
+            || self.rounds.is_some();
         !given && self.objects.is_empty() && self.server.is_none()
     }
 
@@ -157,7 +166,9 @@ fn workloads_named(text: &str) -> Result<Named<Workload>, String> {
         if !others.is_empty() {
             choose("workload", &others.join(","), &Workload::ALL, |workload| workload.name())?;
         }
-        return Ok(Named(Workload::ALL.into_iter().filter(|workload| workload.is_built()).collect()));
+        return Ok(Named(
+            Workload::ALL.into_iter().filter(|workload| workload.is_built()).collect(),
+        ));
     }
     choose("workload", text, &Workload::ALL, |workload| workload.name())
 }
@@ -166,7 +177,12 @@ fn engines_named(text: &str) -> Result<Named<EngineName>, String> {
     choose("engine", text, &EngineName::ALL, |engine| engine.name())
 }
 
-fn choose<T: Copy>(what: &str, text: &str, all: &[T], name: impl Fn(&T) -> &'static str) -> Result<Named<T>, String> {
+fn choose<T: Copy>(
+    what: &str,
+    text: &str,
+    all: &[T],
+    name: impl Fn(&T) -> &'static str,
+) -> Result<Named<T>, String> {
     let mut names: Vec<&str> = Vec::new();
     let mut chosen = Vec::new();
     for wanted in text.split(',').map(str::trim) {

@@ -47,9 +47,19 @@ fn child(cli: &Cli) -> Result<(), Error> {
         let client = *cli.client.first().ok_or("a child needs its --client")?;
         return server::run_client(client, kubeconfig, objects).map_err(|error| -> Error { error });
     }
-    let engine = cli.engines().and_then(|engines| engines.first().copied()).ok_or("a child needs its --engine")?;
+    let engine = cli
+        .engines()
+        .and_then(|engines| engines.first().copied())
+        .ok_or("a child needs its --engine")?;
     let (workloads, input) = (cli.workloads(), cli.input.clone());
-    workloads::run(&ChildArgs { engine, workloads, objects, input, length: cli.seconds, owned: !cli.without_owned })
+    workloads::run(&ChildArgs {
+        engine,
+        workloads,
+        objects,
+        input,
+        length: cli.seconds,
+        owned: !cli.without_owned,
+    })
 }
 
 /// A report with the name of its file.
@@ -67,7 +77,9 @@ fn outputs(cli: &Cli) -> Result<Outputs, Unwritable> {
 }
 
 fn parent(cli: &Cli) -> Result<(), Error> {
-    if let Some(report) = join(cli.from.iter().map(|path| earlier(path)).collect::<Result<_, _>>()?)? {
+    if let Some(report) =
+        join(cli.from.iter().map(|path| earlier(path)).collect::<Result<_, _>>()?)?
+    {
         outputs(cli)?.write(&report, "")?;
         return Ok(report.sound()?);
     }
@@ -86,7 +98,16 @@ fn parent(cli: &Cli) -> Result<(), Error> {
     let plan = if cli.is_first_run() {
         Plan::first_run(engines, cli.most_objects(), cli.seconds)
     } else {
-        Plan { engines, workloads, objects, input, rounds, length: cli.seconds, owned: true, limit: None }
+        Plan {
+            engines,
+            workloads,
+            objects,
+            input,
+            rounds,
+            length: cli.seconds,
+            owned: true,
+            limit: None,
+        }
     };
     plan.check_memory(Machine::available_bytes())?;
     // Not before: while Go builds what was asked for, Ctrl-C has nothing to keep.
@@ -96,7 +117,9 @@ fn parent(cli: &Cli) -> Result<(), Error> {
     outcome.skipped.extend(skipped);
     run.verdict = Verdict::of(&outcome.measured);
     if cli.is_first_run() {
-        outcome.measured.sort_by_key(|measured| EngineName::ALL.iter().position(|engine| *engine == measured.engine));
+        outcome.measured.sort_by_key(|measured| {
+            EngineName::ALL.iter().position(|engine| *engine == measured.engine)
+        });
     }
     tell(run, outcome, &outputs, cli.is_first_run())
 }
@@ -170,7 +193,9 @@ fn engines(cli: &Cli, workloads: &[Workload]) -> Result<Chosen, Error> {
         _ => {
             eprintln!("building client-go with Go");
             let peer = GoPeer::build();
-            go = Go::Built(peer.map_err(|error| format!("the engines of client-go cannot be run: {error}"))?);
+            go = Go::Built(
+                peer.map_err(|error| format!("the engines of client-go cannot be run: {error}"))?,
+            );
         }
     }
     engines.retain(|engine| {
@@ -181,7 +206,9 @@ fn engines(cli: &Cli, workloads: &[Workload]) -> Result<Chosen, Error> {
         can
     });
     if engines.is_empty() {
-        return Err("there is nothing to run: --help says which engines and workloads there are".into());
+        return Err(
+            "there is nothing to run: --help says which engines and workloads there are".into()
+        );
     }
     Ok(Chosen { engines, go, skipped })
 }

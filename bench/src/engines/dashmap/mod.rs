@@ -92,7 +92,8 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
                 let generation = generation();
                 // The entry stays locked over the push, so that keys stand in the queue in the
                 // order of their offers.
-                let _entry = entry.insert(Pending { deltas: SmallVec::from_buf([(kind, object)]), generation });
+                let _entry = entry
+                    .insert(Pending { deltas: SmallVec::from_buf([(kind, object)]), generation });
                 self.ready.push(key);
             }
         }
@@ -139,7 +140,13 @@ impl<T, M: Meta<T>> DashMapEngine<T, M> {
         entry.remove();
     }
 
-    fn know(&self, key: &Key, object: &Arc<T>, generation: u64, handler: &mut impl FnMut(&Event<'_, T>)) {
+    fn know(
+        &self,
+        key: &Key,
+        object: &Arc<T>,
+        generation: u64,
+        handler: &mut impl FnMut(&Event<'_, T>),
+    ) {
         match self.store.entry(key.clone()) {
             Entry::Occupied(mut entry) => {
                 let known = entry.get_mut();
@@ -195,7 +202,8 @@ impl<T: Send + Sync, M: Meta<T>> ListEngine<T> for DashMapEngine<T, M> {
 
     fn replace(&self, list: Vec<Arc<T>>, _version: &str) {
         let generation = self.generation.fetch_add(1, Ordering::SeqCst) + 1;
-        let pending_before: Vec<_> = self.pending.iter().map(|pending| pending.key().clone()).collect();
+        let pending_before: Vec<_> =
+            self.pending.iter().map(|pending| pending.key().clone()).collect();
         for object in list {
             let key = with_key(&self.meta, &*object, |key| match self.store.get_mut(key) {
                 Some(mut known) => {

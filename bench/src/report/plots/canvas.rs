@@ -23,8 +23,12 @@ pub const TITLE_HEIGHT: i32 = 30;
 pub fn draw(height: i32, title: &str, content: impl FnOnce(&Area) -> Drawn) -> Drawn<String> {
     let mut svg = String::new();
     {
-        let area = SVGBackend::with_string(&mut svg, (WIDTH.unsigned_abs(), height.unsigned_abs())).into_drawing_area();
-        let style = font(TITLE).style(FontStyle::Bold).color(&TEXT.file).pos(Pos::new(HPos::Left, VPos::Top));
+        let area = SVGBackend::with_string(&mut svg, (WIDTH.unsigned_abs(), height.unsigned_abs()))
+            .into_drawing_area();
+        let style = font(TITLE)
+            .style(FontStyle::Bold)
+            .color(&TEXT.file)
+            .pos(Pos::new(HPos::Left, VPos::Top));
         area.draw(&Text::new(title.to_owned(), (4, 6), style))?;
         content(&area)?;
         area.present()?;
@@ -66,7 +70,8 @@ pub fn mark(area: &Area, (x, y): (i32, i32), look: Look) -> Drawn {
     let shape = |corners: &[(i32, i32)]| -> Vec<_> {
         corners.iter().map(|(dx, dy)| (x + dx * size / 4, y + dy * size / 4)).collect()
     };
-    let filled = |corners: &[(i32, i32)]| area.draw(&Polygon::new(shape(corners), ink.file.filled()));
+    let filled =
+        |corners: &[(i32, i32)]| area.draw(&Polygon::new(shape(corners), ink.file.filled()));
     match look.mark {
         Mark::Disc => area.draw(&Circle::new((x, y), size, ink.file.filled())),
         Mark::Ring => area.draw(&Circle::new((x, y), size, ink.file.stroke_width(2))),

@@ -33,8 +33,11 @@ pub fn plots(rows: &[Summary], workload: &str) -> Drawn<Vec<Plot>> {
     }
     let points = curves.iter().flat_map(|(_, lines)| lines).flat_map(Line::all);
     let scale = Scale::logarithmic(points.map(|point| point.y), lines::ROOM);
-    let across =
-        Across { scale: Scale::decades(0.0..MAX.log10(), lines::ROOM), described: "percentile", label: percentile };
+    let across = Across {
+        scale: Scale::decades(0.0..MAX.log10(), lines::ROOM),
+        described: "percentile",
+        label: percentile,
+    };
     let plot = |(variant, lines): &(&str, Vec<Line>)| {
         let name = format!("{workload} {variant}");
         Plot::new(&name, &name, |title| lines::draw(title, lines, &across, &scale))
@@ -58,7 +61,11 @@ fn line(row: &Summary) -> Option<Line<'_>> {
     let (apart, points): (Vec<_>, Vec<_>) = points?.into_iter().partition(|point| point.x >= MAX);
     let quantiles = places.iter().filter_map(|place| place.get(0)?.as_f64());
     let has_few = !quantiles.into_iter().any(|quantile| (FEW..1.0).contains(&quantile));
-    let samples = places.last()?.get(2).and_then(Value::as_u64).and_then(|samples| usize::try_from(samples).ok());
+    let samples = places
+        .last()?
+        .get(2)
+        .and_then(Value::as_u64)
+        .and_then(|samples| usize::try_from(samples).ok());
     let note = match samples.filter(|_| has_few) {
         Some(1) => "1 sample".to_owned(),
         Some(samples) => format!("{} samples", count(samples)),
@@ -96,7 +103,10 @@ mod tests {
         };
         let few = row(serde_json::json!([[1.0, 3.0, 35]]));
         let few = line(&few).expect("a line");
-        assert_eq!((few.points.len(), few.apart.map(|point| point.y), few.note.as_str()), (0, Some(3.0), "35 samples"));
+        assert_eq!(
+            (few.points.len(), few.apart.map(|point| point.y), few.note.as_str()),
+            (0, Some(3.0), "35 samples")
+        );
         let many = row(serde_json::json!([[0.5, 1.0, 2000], [0.99, 2.0, 2000], [1.0, 3.0, 2000]]));
         let many = line(&many).expect("a line");
         assert_eq!((many.points.len(), many.apart.is_some(), many.note.as_str()), (2, true, ""));
@@ -104,8 +114,9 @@ mod tests {
 
     #[test]
     fn quantiles_have_their_decades() {
-        let at =
-            |quantile: f64| point(&serde_json::json!([quantile, 0.5])).map(|point| (point.x.round(), point.marked));
+        let at = |quantile: f64| {
+            point(&serde_json::json!([quantile, 0.5])).map(|point| (point.x.round(), point.marked))
+        };
         assert_eq!(at(0.0), Some((1.0, true)));
         assert_eq!(at(0.75), Some((4.0, false)));
         assert_eq!(at(0.999), Some((1000.0, true)));

@@ -31,7 +31,8 @@ fn alike(rows: &[&Summary]) -> Drawn<Vec<Plot>> {
 
 #[expect(clippy::cast_precision_loss, reason = "a title has two digits")]
 fn plot(group: &[&Summary], scale: &Scale) -> Drawn<Plot> {
-    let (name, objects) = group.first().map_or_else(Default::default, |row| (row.title(), row.objects));
+    let (name, objects) =
+        group.first().map_or_else(Default::default, |row| (row.title(), row.objects));
     let title = format!("{name}, {} objects", label(objects as f64, ""));
     Plot::new(&name, &title, |title| ranges::draw(title, group, scale))
 }

@@ -9,17 +9,25 @@ use super::scale::{Scale, label};
 
 /// One plot for each workload with times for more than one number of objects, all with one scale.
 pub fn plots(rows: &[Summary], workloads: &[&str]) -> Drawn<Vec<Plot>> {
-    let rows: Vec<_> =
-        rows.iter().filter(|row| workloads.contains(&row.workload.as_str()) && row.unit == "s").collect();
-    let is_one = |row: &Summary, other: &Summary| (&row.workload, &row.variant) == (&other.workload, &other.variant);
-    let grows = |row: &&&Summary| rows.iter().any(|other| is_one(row, other) && row.objects != other.objects);
+    let rows: Vec<_> = rows
+        .iter()
+        .filter(|row| workloads.contains(&row.workload.as_str()) && row.unit == "s")
+        .collect();
+    let is_one = |row: &Summary, other: &Summary| {
+        (&row.workload, &row.variant) == (&other.workload, &other.variant)
+    };
+    let grows = |row: &&&Summary| {
+        rows.iter().any(|other| is_one(row, other) && row.objects != other.objects)
+    };
     let rows: Vec<_> = rows.iter().filter(grows).copied().collect();
     if rows.is_empty() {
         return Ok(Vec::new());
     }
     let points: Vec<_> = rows.iter().map(|row| point(row)).collect();
-    let scale =
-        Scale::logarithmic(points.iter().filter_map(|point| point.spread).flat_map(<[f64; 2]>::from), lines::ROOM);
+    let scale = Scale::logarithmic(
+        points.iter().filter_map(|point| point.spread).flat_map(<[f64; 2]>::from),
+        lines::ROOM,
+    );
     let across = Across {
         scale: Scale::logarithmic(points.iter().map(|point| point.x), lines::ROOM),
         described: "objects",
@@ -41,7 +49,8 @@ pub fn plots(rows: &[Summary], workloads: &[&str]) -> Drawn<Vec<Plot>> {
                 line.points.sort_by(|a, b| a.x.total_cmp(&b.x));
             }
             let of = format!("{workload} {variant}");
-            let (name, title) = (format!("growth {of}"), format!("{}, time per object", of.trim_end()));
+            let (name, title) =
+                (format!("growth {of}"), format!("{}, time per object", of.trim_end()));
             Plot::new(&name, &title, |title| lines::draw(title, &lines, &across, &scale))
         })
         .collect()
@@ -51,5 +60,10 @@ pub fn plots(rows: &[Summary], workloads: &[&str]) -> Drawn<Vec<Plot>> {
 fn point(row: &Summary) -> Point {
     let objects = row.objects.max(1) as f64;
     let each = |time: f64| time / objects;
-    Point { x: objects, y: each(row.median), spread: Some((each(row.min), each(row.max))), marked: true }
+    Point {
+        x: objects,
+        y: each(row.median),
+        spread: Some((each(row.min), each(row.max))),
+        marked: true,
+    }
 }

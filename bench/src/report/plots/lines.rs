@@ -80,7 +80,8 @@ pub fn draw(title: &str, lines: &[Line], across: &Across, scale: &Scale) -> Draw
             .y_label_formatter(&|value| label(*value, "s"))
             .draw()?;
         let place = |point: &Point, value: f64| chart.backend_coord(&(point.x, value));
-        let (strong, others): (Vec<_>, Vec<_>) = lines.iter().partition(|line| look(line.engine).strong);
+        let (strong, others): (Vec<_>, Vec<_>) =
+            lines.iter().partition(|line| look(line.engine).strong);
         for line in others.into_iter().chain(strong) {
             let look = look(line.engine);
             let through = line.points.iter().map(|point| place(point, point.y)).collect();
@@ -102,9 +103,21 @@ fn legend(area: &Area, top: i32, lines: &[Line], in_a_row: usize) -> Drawn {
     for (pair, row) in lines.chunks(in_a_row).zip(0..) {
         for (line, x) in pair.iter().zip([12, 12 + WIDTH / 2]) {
             let (look, y) = (look(line.engine), top + row * LEGEND_ROW + LEGEND_ROW / 2);
-            canvas::stroke(area, vec![(x, y), (x + 36, y)], look.ink, if look.strong { 4 } else { 2 })?;
+            canvas::stroke(
+                area,
+                vec![(x, y), (x + 36, y)],
+                look.ink,
+                if look.strong { 4 } else { 2 },
+            )?;
             canvas::mark(area, (x + 18, y), look)?;
-            canvas::write(area, line.engine.to_owned(), (x + 44, y), HPos::Left, TEXT, look.strong)?;
+            canvas::write(
+                area,
+                line.engine.to_owned(),
+                (x + 44, y),
+                HPos::Left,
+                TEXT,
+                look.strong,
+            )?;
             canvas::write(area, line.note.clone(), (x + NOTE, y), HPos::Left, TEXT, false)?;
         }
     }

@@ -144,9 +144,15 @@ mod tests {
 
     #[test]
     fn every_colour_stands_out_from_its_backgrounds() {
-        let (white, black, dark) = (RGBColor(255, 255, 255), RGBColor(0, 0, 0), RGBColor(0x0d, 0x11, 0x17));
+        let (white, black, dark) =
+            (RGBColor(255, 255, 255), RGBColor(0, 0, 0), RGBColor(0x0d, 0x11, 0x17));
         for ink in ALL {
-            let colours = [(ink.file, white), (ink.file, black), (of_hex(ink.light), white), (of_hex(ink.dark), dark)];
+            let colours = [
+                (ink.file, white),
+                (ink.file, black),
+                (of_hex(ink.light), white),
+                (of_hex(ink.dark), dark),
+            ];
             for (colour, background) in colours {
                 let least = if ink.file == TEXT.file { 4.5 } else { 3.0 };
                 assert!(contrast(colour, background) >= least, "{colour:?} on {background:?}");

@@ -44,7 +44,9 @@ impl Plot {
 pub(super) fn sections(report: &Report) -> Drawn<Vec<Section>> {
     const LISTS: [&str; 3] = ["initial", "relist", "churn"];
     let rows = &report.rows;
-    let each = |plots: fn(&[Summary], &str) -> Drawn<Vec<Plot>>, workloads: &[&str]| -> Drawn<Vec<Plot>> {
+    let each = |plots: fn(&[Summary], &str) -> Drawn<Vec<Plot>>,
+                workloads: &[&str]|
+     -> Drawn<Vec<Plot>> {
         let all: Drawn<Vec<_>> = workloads.iter().map(|workload| plots(rows, workload)).collect();
         Ok(all?.into_iter().flatten().collect())
     };
@@ -82,7 +84,11 @@ pub(super) fn sections(report: &Report) -> Drawn<Vec<Section>> {
  column: how many times as fast deltafifo is.",
             plots: figures::rates(rows, "workqueue")?,
         },
-        Section { title: "Memory", note: "Bytes per key: less is better.", plots: figures::memory(rows)? },
+        Section {
+            title: "Memory",
+            note: "Bytes per key: less is better.",
+            plots: figures::memory(rows)?,
+        },
         Section {
             title: "A real API server",
             note: "Clients of one server on the same machine: seconds, and CPU seconds of the client alone, until its handler was \
@@ -102,7 +108,9 @@ pub(super) fn sections(report: &Report) -> Drawn<Vec<Section>> {
 /// few engines only.
 fn largest(rows: &[Summary], wanted: impl Fn(&Summary) -> bool) -> Vec<&Summary> {
     let rows: Vec<_> = rows.iter().filter(|row| wanted(row)).collect();
-    let engines = |objects| distinct(rows.iter().filter(|row| row.objects == objects).map(|row| &row.engine)).len();
+    let engines = |objects| {
+        distinct(rows.iter().filter(|row| row.objects == objects).map(|row| &row.engine)).len()
+    };
     let sizes = distinct(rows.iter().map(|row| row.objects));
     let widest = sizes.into_iter().max_by_key(|objects| (engines(*objects), *objects));
     rows.into_iter().filter(|row| Some(row.objects) == widest).collect()

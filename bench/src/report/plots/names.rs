@@ -28,8 +28,12 @@ mod tests {
     #[test]
     fn no_two_are_alike_and_none_is_long() {
         let mut names = Names::default();
-        let plain = ["relist a b", "relist a-b", "relist a/b", "relist ", "relist a b 2"].map(|name| names.plain(name));
-        assert_eq!(plain, ["relist-a-b", "relist-a-b-2", "relist-a-b-3", "relist", "relist-a-b-2-2"]);
+        let plain = ["relist a b", "relist a-b", "relist a/b", "relist ", "relist a b 2"]
+            .map(|name| names.plain(name));
+        assert_eq!(
+            plain,
+            ["relist-a-b", "relist-a-b-2", "relist-a-b-3", "relist", "relist-a-b-2-2"]
+        );
         let long = names.plain(&"ä".repeat(400));
         assert!(long.len() == LONGEST && names.plain(&"ä".repeat(500)) != long);
     }

@@ -23,7 +23,9 @@ pub fn draw(title: &str, rows: &[&Summary], scale: &Scale) -> Drawn<String> {
     canvas::draw(TITLE_HEIGHT + canvas::lines(rows.len(), ROW) + AXIS, title, |area| {
         let unit = rows.first().map_or("", |row| row.unit.as_str());
         let inner = area.margin(TITLE_HEIGHT, 0, NAMES, FIGURES);
-        let mut chart = ChartBuilder::on(&inner).x_label_area_size(AXIS).build_cartesian_2d(scale.clone(), 0.0..1.0)?;
+        let mut chart = ChartBuilder::on(&inner)
+            .x_label_area_size(AXIS)
+            .build_cartesian_2d(scale.clone(), 0.0..1.0)?;
         chart
             .configure_mesh()
             .disable_y_mesh()
@@ -54,10 +56,26 @@ pub fn draw(title: &str, rows: &[&Summary], scale: &Scale) -> Drawn<String> {
                 canvas::stroke(area, vec![(end, y - 4), (end, y + 4)], look.ink, width)?;
             }
             canvas::mark(area, (middle, y), look)?;
-            canvas::write(area, row.engine.clone(), (NAMES - 12, y), HPos::Right, TEXT, look.strong)?;
+            canvas::write(
+                area,
+                row.engine.clone(),
+                (NAMES - 12, y),
+                HPos::Right,
+                TEXT,
+                look.strong,
+            )?;
             let value = (WIDTH - 56, y);
-            canvas::write(area, figure(row.median, &row.unit), value, HPos::Right, TEXT, look.strong)?;
-            let ratio = base.filter(|base| base.engine != row.engine).and_then(|base| row.times_slower_than(base));
+            canvas::write(
+                area,
+                figure(row.median, &row.unit),
+                value,
+                HPos::Right,
+                TEXT,
+                look.strong,
+            )?;
+            let ratio = base
+                .filter(|base| base.engine != row.engine)
+                .and_then(|base| row.times_slower_than(base));
             if let Some(ratio) = ratio {
                 canvas::write(area, times(ratio), (WIDTH - 4, y), HPos::Right, TEXT, false)?;
             }

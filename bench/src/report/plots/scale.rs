@@ -17,8 +17,8 @@ impl Scale {
     /// Holds all positive values, and a little more. There is room for about so many labels.
     pub fn logarithmic(values: impl IntoIterator<Item = f64>, room: f64) -> Self {
         let positive = values.into_iter().filter(|value| value.is_finite() && *value > 0.0);
-        let (low, high) =
-            positive.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+        let (low, high) = positive
+            .fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
         let (low, high) = if low <= high { (low.log10(), high.log10()) } else { (-6.0, 0.0) };
         // At least a decade in all, so that noise does not look like a difference.
         let more = ((1.0 - (high - low)) / 2.0).max(0.04 * (high - low));
@@ -50,7 +50,8 @@ impl Scale {
         let decade = 10_f64.powf(least.log10().floor());
         let step = [1.0, 2.0, 5.0].map(|step| step * decade).into_iter().find(|step| *step > least);
         let step = step.unwrap_or(10.0 * decade);
-        let labels = (0_u8..4).map(|label| f64::from(label) * step).filter(|label| *label <= high).collect();
+        let labels =
+            (0_u8..4).map(|label| f64::from(label) * step).filter(|label| *label <= high).collect();
         Self { logarithmic: false, ends: 0.0..high, labels }
     }
 
@@ -90,9 +91,11 @@ impl Ranged for Scale {
 
 /// A round value with its unit: `1/s`, `s`, `B`, or none.
 pub fn label(value: f64, unit: &str) -> String {
-    const PREFIXES: [(f64, &str); 6] = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ")];
+    const PREFIXES: [(f64, &str); 6] =
+        [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ")];
     let unit = if unit == "1/s" { "/s" } else { unit };
-    let fits = |(factor, _): &&(f64, &str)| value >= factor * 0.999 && !(unit == "s" && *factor > 1.0);
+    let fits =
+        |(factor, _): &&(f64, &str)| value >= factor * 0.999 && !(unit == "s" && *factor > 1.0);
     let (factor, prefix) = match PREFIXES.iter().find(fits) {
         Some(prefix) => *prefix,
         None if value > 0.0 => (1e-9, "n"),
@@ -113,8 +116,14 @@ mod tests {
 
     #[test]
     fn decades_are_labelled_and_their_parts_where_there_are_few() {
-        assert_eq!(labels(&Scale::logarithmic([0.0008, 5.0], 6.0), "s"), ["1 ms", "10 ms", "100 ms", "1 s"]);
-        assert_eq!(labels(&Scale::logarithmic([2e5, 2.1e6], 6.0), "1/s"), ["200 k/s", "500 k/s", "1 M/s", "2 M/s"]);
+        assert_eq!(
+            labels(&Scale::logarithmic([0.0008, 5.0], 6.0), "s"),
+            ["1 ms", "10 ms", "100 ms", "1 s"]
+        );
+        assert_eq!(
+            labels(&Scale::logarithmic([2e5, 2.1e6], 6.0), "1/s"),
+            ["200 k/s", "500 k/s", "1 M/s", "2 M/s"]
+        );
         assert_eq!(
             labels(&Scale::logarithmic([1e-9, 100.0], 6.0), "s"),
             ["10 ns", "1 µs", "100 µs", "10 ms", "1 s", "100 s"]
@@ -130,13 +139,32 @@ mod tests {
 
     #[test]
     fn odd_values_have_a_place() {
-        let odd = [&[][..], &[0.0], &[0.0, 0.0], &[f64::NAN], &[f64::INFINITY], &[-1.0], &[3.0], &[1e-300, 1e300]];
+        let odd = [
+            &[][..],
+            &[0.0],
+            &[0.0, 0.0],
+            &[f64::NAN],
+            &[f64::INFINITY],
+            &[-1.0],
+            &[3.0],
+            &[1e-300, 1e300],
+        ];
         for values in odd {
-            for scale in [Scale::logarithmic(values.iter().copied(), 6.0), Scale::from_zero(values.iter().copied())] {
+            for scale in [
+                Scale::logarithmic(values.iter().copied(), 6.0),
+                Scale::from_zero(values.iter().copied()),
+            ] {
                 assert!(scale.ends.start < scale.ends.end, "{values:?}");
-                assert!(!scale.labels.is_empty() && scale.labels.len() < 16, "{values:?}: {:?}", scale.labels);
+                assert!(
+                    !scale.labels.is_empty() && scale.labels.len() < 16,
+                    "{values:?}: {:?}",
+                    scale.labels
+                );
                 let places = [0.0, 1.0, 1e9].map(|value| scale.map(&value, (100, 300)));
-                assert!(places.iter().all(|place| (100..=300).contains(place)), "{values:?}: {places:?}");
+                assert!(
+                    places.iter().all(|place| (100..=300).contains(place)),
+                    "{values:?}: {places:?}"
+                );
             }
         }
     }

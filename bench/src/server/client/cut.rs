@@ -85,7 +85,9 @@ impl Cut {
         let end = async move {
             let was_cut = after.borrow().phase != Phase::Open;
             if was_cut {
-                let _ = after.wait_for(|state| matches!(state.phase, Phase::Expired | Phase::Told)).await;
+                let _ = after
+                    .wait_for(|state| matches!(state.phase, Phase::Expired | Phase::Told))
+                    .await;
                 this.0.send_modify(|state| state.phase = Phase::Told);
             }
             was_cut.then(|| Ok(Frame::data(Bytes::from_static(EXPIRED))))

@@ -21,7 +21,12 @@ pub(super) struct KubeRs {
 
 impl KubeRs {
     /// Starts it in a task.
-    pub fn start(client: Client, namespace: &str, config: watcher::Config, is_without: bool) -> Self {
+    pub fn start(
+        client: Client,
+        namespace: &str,
+        config: watcher::Config,
+        is_without: bool,
+    ) -> Self {
         let (store, writer) = reflector::store();
         let events = watcher(Api::namespaced(client, namespace), config).default_backoff();
         let events = events.modify(move |map: &mut ConfigMap| {

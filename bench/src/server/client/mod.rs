@@ -84,7 +84,9 @@ pub fn run(name: ClientName, kubeconfig: &Path, objects: usize) -> Result<(), Bo
                 obey(&Ours::start(client, &namespace, name)?, &cut, &version).await
             }
             ClientName::KubeList => obey_kube(&kube(watcher::Config::default()), &cut).await,
-            ClientName::KubeListAny => obey_kube(&kube(watcher::Config::default().any_semantic()), &cut).await,
+            ClientName::KubeListAny => {
+                obey_kube(&kube(watcher::Config::default().any_semantic()), &cut).await
+            }
             ClientName::KubeStreamed | ClientName::KubeWithout => {
                 obey_kube(&kube(watcher::Config::default().streaming_lists()), &cut).await
             }
@@ -124,7 +126,9 @@ async fn obey(client: &impl Watching, cut: &Cut, version: &str) -> Result<(), Bo
 /// Lines of the standard input, until it ends.
 fn lines() -> mpsc::UnboundedReceiver<String> {
     let (tell, lines) = mpsc::unbounded_channel();
-    thread::spawn(move || io::stdin().lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
+    thread::spawn(move || {
+        io::stdin().lines().map_while(Result::ok).try_for_each(|line| tell.send(line))
+    });
     lines
 }
 
@@ -142,7 +146,8 @@ async fn step(
 fn there(client: &impl Watching, version: &str) -> Result<(), BoxError> {
     say(THERE)?;
     let Counted { told, stored } = client.counted();
-    let counts = Counts { told: told.calls, changed: told.changed, stored, version: version.to_owned() };
+    let counts =
+        Counts { told: told.calls, changed: told.changed, stored, version: version.to_owned() };
     Ok(say(&serde_json::to_string(&counts)?)?)
 }
 

@@ -27,17 +27,24 @@ impl Ours {
         let informer = SharedInformer::<ConfigMap>::builder(source)
             .reflector(move |reflector| {
                 let reflector = reflector.watch_list(name.is_streamed());
-                if name.is_without() { reflector.without(&["metadata", "managedFields"]) } else { reflector }
+                if name.is_without() {
+                    reflector.without(&["metadata", "managedFields"])
+                } else {
+                    reflector
+                }
             })
             .on_error(|error| eprintln!("{error}"))
             .build()?;
         let (tally, running) = (Tally::default(), informer.clone());
         let told = tally.clone();
-        let handler = informer.add_event_handler(move |notification: Notification<ConfigMap>| {
-            if let Notification::Added { new, .. } | Notification::Updated { new, .. } = &notification {
-                told.note(new);
-            }
-        })?;
+        let handler =
+            informer.add_event_handler(move |notification: Notification<ConfigMap>| {
+                if let Notification::Added { new, .. } | Notification::Updated { new, .. } =
+                    &notification
+                {
+                    told.note(new);
+                }
+            })?;
         tokio::spawn(async move { running.run().await });
         Ok(Self { informer, handler, tally })
     }

@@ -27,7 +27,8 @@ impl Tally {
     pub fn note(&self, map: &ConfigMap) {
         // What has no version that is a number is told all the same, and cannot be found to have
         // changed.
-        let version = map.metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
+        let version =
+            map.metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
         self.0.send_if_modified(|told| told.note(version.unwrap_or(0)));
     }
 
@@ -38,7 +39,9 @@ impl Tally {
 
     /// From now on the calls are those of a relist, in which so many objects have changed.
     pub fn relist(&self, changed: usize) {
-        self.0.send_modify(|told| *told = Told { calls: 0, lists: 0, is_relist: true, awaited: changed, ..*told });
+        self.0.send_modify(|told| {
+            *told = Told { calls: 0, lists: 0, is_relist: true, awaited: changed, ..*told }
+        });
     }
 
     /// Waits until `holds`, which may look at `lists`, and at whether as many have changed as are

@@ -94,7 +94,8 @@ pub(super) fn run<S: Source, E: QueueEngine<S::Object>>(
         }
         add_store::<S>(engine, &mut extra);
         for (what, latencies) in figures {
-            let rows = latencies.rows(Workload::Stall, &format!("{prefix}{what}"), &QUANTILES, &extra);
+            let rows =
+                latencies.rows(Workload::Stall, &format!("{prefix}{what}"), &QUANTILES, &extra);
             rows.into_iter().try_for_each(|row| out.line(&Line::Row(row)))?;
         }
     }

@@ -45,7 +45,9 @@ struct Offer {
 
 impl<T: Send + Sync> Offers<T> {
     pub fn new<S: Source<Object = T>>(source: &S, args: &ChildArgs) -> Self {
-        let offers = usize::try_from(args.length.as_nanos() / OFFER_EVERY.as_nanos()).unwrap_or(usize::MAX).max(1);
+        let offers = usize::try_from(args.length.as_nanos() / OFFER_EVERY.as_nanos())
+            .unwrap_or(usize::MAX)
+            .max(1);
         Self {
             objects: build(source, &Plan::offers(offers, args.objects)),
             started: OnceLock::new(),
@@ -97,7 +99,9 @@ impl<T: Send + Sync> Offers<T> {
     /// The handler's part. Only offers have a version that begins with an e: the API's and the
     /// generated ones are numbers.
     pub fn note_handled<S: Source<Object = T>>(&self, object: &Arc<T>) {
-        let sequence = S::Meta::default().version(object).and_then(|version| version.strip_prefix('e')?.parse().ok());
+        let sequence = S::Meta::default()
+            .version(object)
+            .and_then(|version| version.strip_prefix('e')?.parse().ok());
         let sequence: Option<usize> = sequence;
         if let Some(offer) = sequence.and_then(|sequence| self.notes.get(sequence)) {
             offer.handled_at.store(self.now(), Ordering::Relaxed);
@@ -120,7 +124,10 @@ impl<T: Send + Sync> Offers<T> {
 
     /// How long adds took, and handling from the intended time. An offer that was not handled has
     /// its time up to now in the figures: it took at least that.
-    pub fn figures(&self, extra: &mut Map<String, Value>) -> Result<[(&'static str, Latencies); 2], ChildError> {
+    pub fn figures(
+        &self,
+        extra: &mut Map<String, Value>,
+    ) -> Result<[(&'static str, Latencies); 2], ChildError> {
         let (now, made) = (self.now(), self.made());
         let (mut adds, mut handled, mut unhandled) = (Latencies::new(), Latencies::new(), 0);
         for (sequence, offer) in self.notes[..made].iter().enumerate() {

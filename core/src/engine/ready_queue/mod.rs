@@ -122,10 +122,17 @@ impl<T> ReadyQueue<T> {
     /// Returns the slot's new place in the queue after a push, if it gets one; the caller pushes
     /// it on the same lane. The caller has held the shard's lock since before the push.
     #[inline]
-    pub(crate) fn ticket(&self, lane: Lane, slot: &Slot<T>, pushed: Pushed<T>) -> Option<Ticket<T>> {
+    pub(crate) fn ticket(
+        &self,
+        lane: Lane,
+        slot: &Slot<T>,
+        pushed: Pushed<T>,
+    ) -> Option<Ticket<T>> {
         match pushed {
             Pushed::Queue(slot) => self.ticket_of(lane, slot),
-            Pushed::Joined if self.backlog.is_some() && lane == Lane::Live => self.pass(slot).map(Ticket::Queued),
+            Pushed::Joined if self.backlog.is_some() && lane == Lane::Live => {
+                self.pass(slot).map(Ticket::Queued)
+            }
             Pushed::Joined | Pushed::Skipped(_) => None,
         }
     }
@@ -148,7 +155,11 @@ impl<T> ReadyQueue<T> {
     /// backlog entry was revived instead.
     #[inline]
     pub(crate) fn ticket_of(&self, lane: Lane, slot: QueuedSlot<T>) -> Option<Ticket<T>> {
-        if self.backlog.is_some() && lane == Lane::Backlog { slot.into_backlog() } else { Some(Ticket::Queued(slot)) }
+        if self.backlog.is_some() && lane == Lane::Backlog {
+            slot.into_backlog()
+        } else {
+            Some(Ticket::Queued(slot))
+        }
     }
 
     fn tail(&self, lane: Lane) -> &SegQueue<QueueEntry<T>> {
@@ -187,7 +198,11 @@ impl<T> ReadyQueue<T> {
         if given > 0 {
             let mut head = self.head.lock();
             for slot in slots.into_iter().rev() {
-                let run = if Lane::of(&slot) == Lane::Backlog { &mut head.backlog } else { &mut head.run };
+                let run = if Lane::of(&slot) == Lane::Backlog {
+                    &mut head.backlog
+                } else {
+                    &mut head.run
+                };
                 mutant!(GivenBackBehind => run.push_back(slot); run.push_front(slot));
             }
         }
@@ -203,7 +218,11 @@ impl<T> ReadyQueue<T> {
 
     /// Pops the next slot while the queue is dropped.
     pub(crate) fn pop_unhandled(&self) -> Option<Ticket<T>> {
-        if self.is_tracked() { self.try_pop_tracked().map(|(ticket, _)| ticket) } else { self.try_pop() }
+        if self.is_tracked() {
+            self.try_pop_tracked().map(|(ticket, _)| ticket)
+        } else {
+            self.try_pop()
+        }
     }
 
     /// Pops the next slot of either lane.
@@ -253,7 +272,11 @@ impl<T> ReadyQueue<T> {
     }
 
     /// Pops a live slot or, if it is the backlog's turn, a slot of the backlog.
-    fn pop_by_turns(&self, backlog: &SegQueue<QueueEntry<T>>, head: &mut Head<T>) -> Option<Ticket<T>> {
+    fn pop_by_turns(
+        &self,
+        backlog: &SegQueue<QueueEntry<T>>,
+        head: &mut Head<T>,
+    ) -> Option<Ticket<T>> {
         head.turns += 1;
         if head.turns < TURNS
             && let Some(slot) = pop_next(&self.tail, &mut head.run)
@@ -281,18 +304,25 @@ impl<T> ReadyQueue<T> {
         deadline: Instant,
         mut attempt: impl FnMut() -> Option<R>,
     ) -> Result<R, PopError> {
-        let found = wait_deadline(&self.ready, Some(deadline), || self.attempt_or_closed(&mut attempt));
+        let found =
+            wait_deadline(&self.ready, Some(deadline), || self.attempt_or_closed(&mut attempt));
         Ok(found.ok_or(PopError::TimedOut)??)
     }
 
     /// Waits like [`wait`](Self::wait), for async callers.
-    pub(crate) async fn wait_async<R>(&self, mut attempt: impl FnMut() -> Option<R>) -> Result<R, Closed> {
+    pub(crate) async fn wait_async<R>(
+        &self,
+        mut attempt: impl FnMut() -> Option<R>,
+    ) -> Result<R, Closed> {
         wait_async(&self.ready, || self.attempt_or_closed(&mut attempt)).await
     }
 
     /// Makes an attempt. `closed` is read first, so everything that was queued before the close
     /// is found.
-    fn attempt_or_closed<R>(&self, attempt: &mut impl FnMut() -> Option<R>) -> Option<Result<R, Closed>> {
+    fn attempt_or_closed<R>(
+        &self,
+        attempt: &mut impl FnMut() -> Option<R>,
+    ) -> Option<Result<R, Closed>> {
         mutant!(ClosedIsLookedAtLast => return attempt().map(Ok).or_else(|| self.is_closed().then_some(Err(Closed))));
         let closed = self.is_closed();
         attempt().map(Ok).or_else(|| closed.then_some(Err(Closed)))

@@ -203,7 +203,11 @@ impl<T> ReadyQueue<T> {
 
     /// Pops slots in order, with one hold per stretch.
     #[inline(never)]
-    pub(super) fn try_pop_batch_tracked(&self, head: &mut Head<T>, max: usize) -> (VecDeque<Ticket<T>>, Vec<Stretch>) {
+    pub(super) fn try_pop_batch_tracked(
+        &self,
+        head: &mut Head<T>,
+        max: usize,
+    ) -> (VecDeque<Ticket<T>>, Vec<Stretch>) {
         let (mut slots, mut stretches) = (VecDeque::new(), Vec::<Stretch>::new());
         while slots.len() < max
             && let Some(ticket) = self.pop_next(head)
@@ -235,7 +239,11 @@ impl<T> ReadyQueue<T> {
 }
 
 /// Moves the next entries of a lane into `run`, removing the markers before them.
-fn advance<T>(tail: &SegQueue<QueueEntry<T>>, run: &mut VecDeque<Ticket<T>>, mut pass: impl FnMut()) {
+fn advance<T>(
+    tail: &SegQueue<QueueEntry<T>>,
+    run: &mut VecDeque<Ticket<T>>,
+    mut pass: impl FnMut(),
+) {
     while run.is_empty() {
         match tail.pop() {
             None => return,

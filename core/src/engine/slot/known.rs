@@ -75,7 +75,11 @@ impl<T> Known<T> {
             let noticed = seen.map_addr(|address| address | NOTICED);
             // Release, paired with the Acquire of `heed`; also if another thread has already set
             // the flag.
-            if self.object.compare_exchange_weak(seen, noticed, Ordering::Release, Ordering::Relaxed).is_ok() {
+            if self
+                .object
+                .compare_exchange_weak(seen, noticed, Ordering::Release, Ordering::Relaxed)
+                .is_ok()
+            {
                 return None;
             }
         }
@@ -97,7 +101,12 @@ impl<T> Known<T> {
             }
             // Acquire, paired with the Release of the `swap` that published the object.
             let busy = seen.map_addr(|address| address | BUSY);
-            match self.object.compare_exchange_weak(seen, busy, Ordering::Acquire, Ordering::Relaxed) {
+            match self.object.compare_exchange_weak(
+                seen,
+                busy,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
                 Ok(known) => break known,
                 Err(now) => seen = now,
             }
@@ -120,7 +129,8 @@ impl<T> Known<T> {
     /// Replaces the known object. Returns `Err` and changes nothing if a thread has called
     /// `notice` since the writer's last [`heed`](Self::heed).
     pub(super) fn swap(&self, object: Option<Arc<T>>) -> Swapped<T> {
-        let new = object.map_or(ptr::null_mut(), |object| Arc::into_raw(object).cast::<()>().cast_mut());
+        let new =
+            object.map_or(ptr::null_mut(), |object| Arc::into_raw(object).cast::<()>().cast_mut());
         assert!(
             unflagged(new) == new,
             "an Arc's pointer has two free low bits: std aligns its counts before the object"
@@ -141,7 +151,8 @@ impl<T> Known<T> {
             }
             // Release publishes the new object to `read`; Acquire pairs with the Release that
             // ends a `read` and with the last `swap`.
-            match self.object.compare_exchange_weak(seen, new, Ordering::AcqRel, Ordering::Relaxed) {
+            match self.object.compare_exchange_weak(seen, new, Ordering::AcqRel, Ordering::Relaxed)
+            {
                 Ok(known) => break known,
                 Err(now) => seen = now,
             }
@@ -180,7 +191,12 @@ impl<T> Known<T> {
                 continue;
             }
             // Acquire, paired with the Release of `notice`.
-            match self.object.compare_exchange_weak(seen, unflagged(seen), Ordering::Acquire, Ordering::Relaxed) {
+            match self.object.compare_exchange_weak(
+                seen,
+                unflagged(seen),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return,
                 Err(now) => seen = now,
             }
@@ -207,7 +223,10 @@ impl<T> Known<T> {
         // `swap` happens, which the caller promises. 2. `ManuallyDrop` keeps that count from
         // being released here.
         (!object.is_null()).then(|| unsafe {
-            KnownRef { object: ManuallyDrop::new(Arc::from_raw(object.cast::<T>())), _cell: PhantomData }
+            KnownRef {
+                object: ManuallyDrop::new(Arc::from_raw(object.cast::<T>())),
+                _cell: PhantomData,
+            }
         })
     }
 

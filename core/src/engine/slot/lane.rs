@@ -75,7 +75,12 @@ impl Holds {
         while seen & LANE == from {
             // AcqRel: the consumer that reaches an entry must see the push that the entry stands
             // for, even if the entry is older than the push. Relaxed for the guesses.
-            match self.0.compare_exchange(seen, seen & !LANE | to, Ordering::AcqRel, Ordering::Relaxed) {
+            match self.0.compare_exchange(
+                seen,
+                seen & !LANE | to,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return true,
                 Err(now) => seen = now,
             }
@@ -222,7 +227,11 @@ impl<T> Ticket<T> {
             Self::Backlog(entry) => {
                 let holds = &entry.slot().holds;
                 mutant!(StaleIsTaken => if holds.change(STALE, NONE) { return Ok(QueuedSlot { slot: entry.slot }); });
-                if holds.change(RUN, NONE) { Ok(QueuedSlot { slot: entry.slot }) } else { Err(StaleSlot(entry)) }
+                if holds.change(RUN, NONE) {
+                    Ok(QueuedSlot { slot: entry.slot })
+                } else {
+                    Err(StaleSlot(entry))
+                }
             }
         }
     }

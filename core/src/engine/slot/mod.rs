@@ -409,7 +409,10 @@ impl<T> RunningSlot<T> {
     /// Settles the slot as pending; the caller queues it. Returns everything if deltas were
     /// pushed since the last take.
     #[allow(clippy::type_complexity)]
-    pub(crate) fn requeue(self, pending: Vec<Pending<T>>) -> Result<QueuedSlot<T>, (Self, Vec<Pending<T>>)> {
+    pub(crate) fn requeue(
+        self,
+        pending: Vec<Pending<T>>,
+    ) -> Result<QueuedSlot<T>, (Self, Vec<Pending<T>>)> {
         match self.slot().word.requeue(pending) {
             Ok(()) => Ok(QueuedSlot { slot: self.slot }),
             Err(pending) => Err((self, pending)),

@@ -104,6 +104,11 @@ impl<T> Pending<T> {
 
 impl<T> Clone for Pending<T> {
     fn clone(&self) -> Self {
-        Self { what: self.what.clone(), initial: self.initial, undecided: self.undecided, since: self.since }
+        Self {
+            what: self.what.clone(),
+            initial: self.initial,
+            undecided: self.undecided,
+            since: self.since,
+        }
     }
 }

@@ -164,13 +164,20 @@ fn link<T>(pending: Pending<T>, next: Raw) -> Raw {
     if next == EMPTY
         && let Some(tag) = inline_tag(&pending)
     {
-        let What::Object(_, object) = pending.what else { unreachable!("inline_tag accepts objects only") };
+        let What::Object(_, object) = pending.what else {
+            unreachable!("inline_tag accepts objects only")
+        };
         let object = Arc::into_raw(object).cast_mut().cast::<()>();
         object.expose_provenance();
         return object.map_addr(|address| address | tag);
     }
     const { assert!(align_of::<Node<T>>() > TAG, "a node's address has room for the tag") };
-    const { assert!(sync::MODEL || size_of::<Node<T>>() == 32, "each delta of a long list takes one node") };
+    const {
+        assert!(
+            sync::MODEL || size_of::<Node<T>>() == 32,
+            "each delta of a long list takes one node"
+        );
+    };
     let over = next == RUNNING || tag(next) == OVER;
     let node = Box::into_raw(Box::new(Node { next: next.addr(), pending })).cast::<()>();
     node.expose_provenance();
@@ -250,7 +257,12 @@ impl<T> Word<T> {
 
     #[allow(clippy::inline_always)] // Every offer goes through it, and most under a rule that is a constant there.
     #[inline(always)]
-    pub(super) fn push(&self, mut pending: Pending<T>, rule: Rule, known: impl Fn() -> bool) -> Push<T> {
+    pub(super) fn push(
+        &self,
+        mut pending: Pending<T>,
+        rule: Rule,
+        known: impl Fn() -> bool,
+    ) -> Push<T> {
         let (since, mut tries) = (pending.since, 0);
         // Acquire, paired with the Release of the last handler's settle: `known` below may read
         // what that handler left.
@@ -266,7 +278,9 @@ impl<T> Word<T> {
             let enters = match (state(seen), rule) {
                 (State::Idle, Rule::Always | Rule::IfAbsent) => true,
                 (State::Idle, Rule::IfExists | Rule::IfIdle) if known() => true,
-                (State::Idle, _) | (State::Pending, Rule::IfIdle | Rule::IfAbsent) => return Push::Skipped(pending),
+                (State::Idle, _) | (State::Pending, Rule::IfIdle | Rule::IfAbsent) => {
+                    return Push::Skipped(pending);
+                }
                 (State::Pending, _) => false,
                 (State::Running, _) => {
                     // The answer depends on what the handler leaves, so settle decides.
@@ -277,7 +291,9 @@ impl<T> Word<T> {
                     });
                     false
                 }
-                (State::Gone, _) => unreachable!("a slot is unlinked before the lock that retired it is released"),
+                (State::Gone, _) => {
+                    unreachable!("a slot is unlinked before the lock that retired it is released")
+                }
             };
             let new = link(pending, seen);
             match self.change(seen, new) {

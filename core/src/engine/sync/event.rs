@@ -109,7 +109,9 @@ impl Wake for DeferredWaker {
 /// Wakes a task. The drop of a waker is user code, too.
 fn wake(deferred: Arc<DeferredWaker>) {
     if unharmed(move || deferred.0.wake_by_ref()).is_none() {
-        unharmed(|| tracing::error!("waker panicked; the task that waits for the queue is not woken by it"));
+        unharmed(|| {
+            tracing::error!("waker panicked; the task that waits for the queue is not woken by it");
+        });
     }
 }
 

@@ -22,7 +22,11 @@ pub(crate) use count::uncounted;
 #[inline]
 #[track_caller]
 pub fn assert_none_held() {
-    debug_assert_eq!(held(), 0, "user code runs under a lock, and would deadlock if it called back");
+    debug_assert_eq!(
+        held(),
+        0,
+        "user code runs under a lock, and would deadlock if it called back"
+    );
 }
 
 /// A guard of `parking_lot`'s, counted until it is dropped.

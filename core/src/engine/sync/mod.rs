@@ -18,8 +18,12 @@ mod imp {
     pub(crate) use event_listener::IntoNotification;
     pub(crate) use foldhash::fast::RandomState;
     pub(crate) use std::sync::Arc;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-    pub(crate) use std::sync::atomic::{AtomicPtr as WordCell, AtomicPtr as KnownCell, AtomicU32 as StampCell};
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    };
+    pub(crate) use std::sync::atomic::{
+        AtomicPtr as WordCell, AtomicPtr as KnownCell, AtomicU32 as StampCell,
+    };
 
     /// Whether this is a model. Models do not wait for time to pass, and their types have other
     /// sizes.
@@ -94,11 +98,14 @@ mod imp {
     pub(crate) use shuttle as model;
 
     // Models do not count locks, because they detect deadlocks themselves.
-    pub(crate) use super::gated::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+    pub(crate) use super::gated::{
+        AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+    };
     pub(crate) use super::locks::assert_none_held;
     pub(crate) use super::mutants::{KnownCell, StampCell, WordCell, mutant};
     pub(crate) use super::standins::{
-        ArcSwap, Event, IntoNotification, Listener, Mutex, RandomState, RwLock, SegQueue, assert_alive, free,
+        ArcSwap, Event, IntoNotification, Listener, Mutex, RandomState, RwLock, SegQueue,
+        assert_alive, free,
     };
     pub(crate) use model::sync::Arc;
     pub(crate) use model::sync::atomic::Ordering;

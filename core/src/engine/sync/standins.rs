@@ -249,7 +249,8 @@ impl EventState {
             notification.count.saturating_sub(notified_before)
         };
         let mut wakers = Vec::new();
-        for waiting in listeners.waiting.iter_mut().filter(|waiting| !waiting.notified).take(count) {
+        for waiting in listeners.waiting.iter_mut().filter(|waiting| !waiting.notified).take(count)
+        {
             waiting.notified = true;
             wakers.extend(waiting.waker.take());
         }
@@ -331,7 +332,9 @@ impl Drop for EventListener {
 #[cfg(deltafifo_loom)]
 pub(crate) fn thread_number() -> usize {
     let name = format!("{:?}", super::imp::model::thread::current().id());
-    name.bytes().filter(u8::is_ascii_digit).fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))
+    name.bytes()
+        .filter(u8::is_ascii_digit)
+        .fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))
 }
 
 #[cfg(deltafifo_shuttle)]
@@ -399,5 +402,7 @@ pub(crate) fn free<T>(freed: Box<T>, bury: impl FnOnce(&T)) {
 /// between the check and the access.
 pub(crate) fn assert_alive<T>(touched: &T) {
     let at = std::ptr::from_ref(touched).addr();
-    FREED.with_borrow(|all| assert!(!all.iter().any(|freed| freed.contains(&at)), "what was freed is touched"));
+    FREED.with_borrow(|all| {
+        assert!(!all.iter().any(|freed| freed.contains(&at)), "what was freed is touched")
+    });
 }

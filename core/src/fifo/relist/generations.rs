@@ -118,7 +118,13 @@ impl Relists {
     }
 
     /// Makes `generation` the current one of a scope, after its older relist has ended.
-    fn supersede(&self, scope: &ScopeId, generation: u32, wait: impl FnOnce(), ready: impl FnOnce(u32, u32)) {
+    fn supersede(
+        &self,
+        scope: &ScopeId,
+        generation: u32,
+        wait: impl FnOnce(),
+        ready: impl FnOnce(u32, u32),
+    ) {
         let superseded = scope.current();
         if superseded != 0 {
             // Relists of other scopes stay open, so offers go on to stamp with `open` as it is.

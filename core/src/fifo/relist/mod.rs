@@ -183,8 +183,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             return Ok(());
         }
         self.initial.touch();
-        let join =
-            Join { kind, generation: 0, marks: false, within: None, skip_unchanged: false, stops_at_refused: true };
+        let join = Join {
+            kind,
+            generation: 0,
+            marks: false,
+            within: None,
+            skip_unchanged: false,
+            stops_at_refused: true,
+        };
         self.join(&join, objects).map(drop)
     }
 }
@@ -258,7 +264,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Relist<'f, T, M> {
     }
 
     fn new(fifo: Owner<'f, T, M>, begun: Result<Course, Unbegun>) -> Self {
-        let not_begun = |why| (Course { generation: NO_GENERATION, marks: false, within: None }, Some(why));
+        let not_begun =
+            |why| (Course { generation: NO_GENERATION, marks: false, within: None }, Some(why));
         let (course, unbegun) = begun.map_or_else(not_begun, |course| (course, None));
         Self { fifo, course, unbegun, choices: Choices::default(), over: false }
     }
@@ -321,7 +328,11 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
     /// Queues the objects of a page whose keys belong to the scope, and refuses the others. Their
     /// keys are made here, and made again by the join, so that relists of the whole queue do not
     /// pay for the question.
-    fn offer_within(&self, within: &Within, page: Vec<Arc<T>>) -> Result<Vec<Refused>, RelistError> {
+    fn offer_within(
+        &self,
+        within: &Within,
+        page: Vec<Arc<T>>,
+    ) -> Result<Vec<Refused>, RelistError> {
         let mut rest = Rest(page.into_iter().enumerate());
         let (mut inside, mut places) = (OneByOne(Vec::new()), Vec::new());
         let mut refused = Vec::new();
@@ -378,7 +389,9 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
             fifo.list_key(self.course.generation, hash, key.as_bytes());
             let is_unchanged = || {
                 let shard = table.shard(hash).read();
-                let look = shard.find(hash, key.as_bytes()).map_or(Look::Needed, |slot| fifo.look(slot, version));
+                let look = shard
+                    .find(hash, key.as_bytes())
+                    .map_or(Look::Needed, |slot| fifo.look(slot, version));
                 drop(shard);
                 fifo.is_unchanged(look, || version)
             };
@@ -456,7 +469,11 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
             if let Some(scope) = scope {
                 let completes = last.scopes.listed(scope, version);
                 // A version that is no number is never applied, as for the whole queue.
-                complete = self.fifo.mark_scope(&mut last.scopes, scope, version, Origin::List).ok().flatten();
+                complete = self
+                    .fifo
+                    .mark_scope(&mut last.scopes, scope, version, Origin::List)
+                    .ok()
+                    .flatten();
                 return completes && fifo.initial.commit();
             }
             last.version = Some(version.to_owned());
@@ -473,7 +490,10 @@ impl<T: Send + Sync, M: Meta<T>> Relist<'_, T, M> {
 
     /// Ends the relist if it is still current. `step` belongs to that, and returns whether the
     /// queue is synced by it.
-    fn end(&self, step: impl FnOnce(&mut Last, Option<&ScopeId>) -> bool) -> Result<(), RelistError> {
+    fn end(
+        &self,
+        step: impl FnOnce(&mut Last, Option<&ScopeId>) -> bool,
+    ) -> Result<(), RelistError> {
         let Course { generation, within, .. } = &self.course;
         let scope = within.as_ref().map(|within| &within.scope);
         let step = |last: &mut Last| step(last, scope);
@@ -513,16 +533,23 @@ mod tests {
         fifo.relists.last.lock().generation = u32::MAX - 1;
         let mut last = fifo.begin_replace();
         let mut exhausted = fifo.begin_replace();
-        let is_exhausted = |error: Option<RelistError>| matches!(error, Some(RelistError::Exhausted));
+        let is_exhausted =
+            |error: Option<RelistError>| matches!(error, Some(RelistError::Exhausted));
         assert!(is_exhausted(exhausted.offer(vec![name("b")]).err()));
         assert!(is_exhausted(exhausted.probe(&[("b", "1")]).err()));
         assert!(is_exhausted(exhausted.keep("b").err()));
-        assert!(matches!(exhausted.delete(name("b")), Err(StoreError::Relist(RelistError::Exhausted))));
+        assert!(matches!(
+            exhausted.delete(name("b")),
+            Err(StoreError::Relist(RelistError::Exhausted))
+        ));
         assert!(is_exhausted(exhausted.commit("2").err()));
         assert!(is_exhausted(fifo.replace(vec![name("b")], "2").err()));
         last.offer(vec![name("a")]).unwrap();
         last.commit("1").unwrap();
-        assert_eq!((fifo.list_keys(), fifo.resource_version().as_deref()), (vec!["a".to_owned()], Some("1")));
+        assert_eq!(
+            (fifo.list_keys(), fifo.resource_version().as_deref()),
+            (vec!["a".to_owned()], Some("1"))
+        );
         assert!(is_exhausted(fifo.replace(vec![], "2").err()));
         fifo.update(name("a")).unwrap();
         assert_eq!(fifo.pop().unwrap().deltas().len(), 2, "offers and pops go on");

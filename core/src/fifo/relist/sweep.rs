@@ -127,8 +127,14 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
             }
             self.initial.marked(usize::from(marks));
             let pending = Pending::new(What::Swept(None)).initial(marks);
-            deleted +=
-                usize::from(self.push_or_insert(shard, hash, key.as_bytes(), pending, Rule::IfExists, Missing::Ask));
+            deleted += usize::from(self.push_or_insert(
+                shard,
+                hash,
+                key.as_bytes(),
+                pending,
+                Rule::IfExists,
+                Missing::Ask,
+            ));
         }
         deleted
     }

@@ -29,7 +29,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
 
     /// Returns whether the checked object has this version, which is computed only if it is
     /// needed. Called with no lock held, because the accessor is user code.
-    pub(in crate::fifo) fn is_unchanged<'v>(&self, look: Look<T>, version: impl FnOnce() -> Version<'v>) -> bool {
+    pub(in crate::fifo) fn is_unchanged<'v>(
+        &self,
+        look: Look<T>,
+        version: impl FnOnce() -> Version<'v>,
+    ) -> bool {
         !self.transform.alters_versions()
             && match look {
                 Look::Noted => true,
@@ -52,7 +56,11 @@ impl<T: Send + Sync, M: Meta<T>> DeltaFifo<T, M> {
     #[inline(never)] // Only queues that skip what is unchanged need it.
     pub(in crate::fifo) fn note_version(&self, running: &mut RunningSlot<T>) {
         let number = |known: &T| {
-            self.core.keys.meta().version(known).map_or(0, |version| Version::of(version.as_bytes()).number())
+            self.core
+                .keys
+                .meta()
+                .version(known)
+                .map_or(0, |version| Version::of(version.as_bytes()).number())
         };
         let number = running.known_ref().map_or(0, |known| number(&known));
         running.note_version(number);

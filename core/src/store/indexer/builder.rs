@@ -66,6 +66,11 @@ impl<T, M: Meta<T>> IndexerBuilder<T, M> {
     pub fn build(self) -> Result<Indexer<T, M>, IndexError> {
         let core = Arc::new(Core::new(self.keys, self.indexers)?);
         let source = Source::of(&core.applied);
-        Ok(Indexer { reader: IndexReader { core }, source, transformer: self.transformer, ended: Event::new() })
+        Ok(Indexer {
+            reader: IndexReader { core },
+            source,
+            transformer: self.transformer,
+            ended: Event::new(),
+        })
     }
 }

@@ -153,7 +153,10 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     /// stored, and everything else is. [`StoreError::Released`]: everything is stored.
     pub fn replace(&self, objects: Vec<Arc<T>>) -> Result<(), StoreError> {
         let mut listed = OneByOne(objects);
-        let keys = listed.iter().map(|object| self.core.keys.key(object)).collect::<Result<Vec<_>, KeyError>>()?;
+        let keys = listed
+            .iter()
+            .map(|object| self.core.keys.key(object))
+            .collect::<Result<Vec<_>, KeyError>>()?;
         let mut rest = Rest(listed.take().into_iter());
         let mut objects = OneByOne(Vec::with_capacity(keys.len()));
         for key in &keys {
@@ -210,7 +213,8 @@ impl<T, M: Meta<T>> Indexer<T, M> {
                     continue;
                 }
             };
-            let stored = self.transformed(&key, object).and_then(|object| self.put(&key, Some(object)));
+            let stored =
+                self.transformed(&key, object).and_then(|object| self.put(&key, Some(object)));
             refused.extend(stored.err());
             listed.insert(key);
         }
@@ -239,7 +243,10 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     ///
     /// # Errors
     /// [`TransactionError`] names the changes that failed.
-    pub fn transaction(&self, changes: impl IntoIterator<Item = Transaction<T>>) -> Result<(), TransactionError> {
+    pub fn transaction(
+        &self,
+        changes: impl IntoIterator<Item = Transaction<T>>,
+    ) -> Result<(), TransactionError> {
         let (mut total, mut failed) = (0, Vec::new());
         for (number, change) in changes.into_iter().enumerate() {
             let made = match change {
@@ -256,7 +263,11 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     fn transformed(&self, key: &str, object: Arc<T>) -> Result<Arc<T>, StoreError> {
         let Some(transformer) = &self.transformer else { return Ok(object) };
         let version = self.core.version_of(&object);
-        transformer(object).map_err(|source| StoreError::Transform { key: key.to_owned(), version, source })
+        transformer(object).map_err(|source| StoreError::Transform {
+            key: key.to_owned(),
+            version,
+            source,
+        })
     }
 
     /// Writes one of many objects. If the destructor of the replaced object panics, the others are
@@ -264,7 +275,10 @@ impl<T, M: Meta<T>> Indexer<T, M> {
     fn put(&self, key: &str, new: Option<Arc<T>>) -> Result<(), StoreError> {
         let old = self.write(key.as_bytes(), new)?;
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(old)));
-        dropped.map_err(|panic| StoreError::Released { key: key.to_owned(), message: panic_message(panic) })
+        dropped.map_err(|panic| StoreError::Released {
+            key: key.to_owned(),
+            message: panic_message(panic),
+        })
     }
 
     /// Stores `new` under `key`, or removes the object for `None`. Returns the replaced object.

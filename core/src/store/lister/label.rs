@@ -9,16 +9,21 @@ const LONGEST_PREFIX: usize = 253;
 /// Checks whether `key` may be the key of a label.
 pub(super) fn check_key(key: &str) -> Result<(), SelectorError> {
     let faulty = |fault| Err(SelectorError::Key { key: key.to_owned(), fault });
-    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let (prefix, name) =
+        key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     if name.contains('/') {
         return faulty("has more than one '/': write at most one, after the prefix");
     }
     match prefix {
-        Some("") => return faulty("starts with '/': write a prefix before it, or leave the '/' out"),
+        Some("") => {
+            return faulty("starts with '/': write a prefix before it, or leave the '/' out");
+        }
         Some(prefix) if prefix.len() > LONGEST_PREFIX => {
             return faulty("has a prefix of more than 253 characters: shorten it");
         }
-        Some(prefix) if !prefix.split('.').all(|part| is_made_of(part, |byte| byte == b'-', is_lower)) => {
+        Some(prefix)
+            if !prefix.split('.').all(|part| is_made_of(part, |byte| byte == b'-', is_lower)) =>
+        {
             return faulty(
                 "has a prefix that is no DNS subdomain: use lower case letters, digits, '-' and '.', each part with a \
                  letter or digit at both ends",

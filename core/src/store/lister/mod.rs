@@ -119,7 +119,10 @@ impl<T, M: Meta<T>> NamespaceLister<'_, T, M> {
         let reader = &self.lister.reader;
         let keys = &reader.core.keys;
         if !keys.is_meta_namespace() {
-            return self.indexed(self.namespace).into_iter().find(|object| keys.meta().name(object) == Some(name));
+            return self
+                .indexed(self.namespace)
+                .into_iter()
+                .find(|object| keys.meta().name(object) == Some(name));
         }
         if self.namespace.is_empty() {
             return reader.get_by_key(name);

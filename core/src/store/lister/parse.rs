@@ -53,7 +53,8 @@ impl<'a> Tokens<'a> {
     fn peek(&self) -> Token<'a> {
         let rest = self.text[self.at..].trim_start_matches(BLANKS);
         let ends = |(at, _): &(usize, char)| {
-            rest[*at..].starts_with(BLANKS) || SIGNS.iter().any(|sign| rest[*at..].starts_with(sign))
+            rest[*at..].starts_with(BLANKS)
+                || SIGNS.iter().any(|sign| rest[*at..].starts_with(sign))
         };
         let length = match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
             Some(sign) => sign.len(),
@@ -76,7 +77,11 @@ impl<'a> Tokens<'a> {
 
     fn word(&mut self, expected: &'static str) -> Result<String, SelectorError> {
         let token = self.next();
-        if token.is_word() { Ok(token.text.to_owned()) } else { Err(self.unexpected(&token, expected)) }
+        if token.is_word() {
+            Ok(token.text.to_owned())
+        } else {
+            Err(self.unexpected(&token, expected))
+        }
     }
 
     fn requirement(&mut self) -> Result<Requirement, SelectorError> {

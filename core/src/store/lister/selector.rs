@@ -71,7 +71,8 @@ impl Requirement {
     }
 
     fn matches(&self, value: Option<&str>) -> bool {
-        let is_one_of = |values: &[String]| value.is_some_and(|value| values.iter().any(|one| one == value));
+        let is_one_of =
+            |values: &[String]| value.is_some_and(|value| values.iter().any(|one| one == value));
         let number = || value.and_then(|value| value.parse::<i64>().ok());
         match &self.test {
             Test::In(values) => is_one_of(values),
@@ -94,7 +95,8 @@ impl Selector {
     pub fn of_labels<K: Into<String>, V: Into<String>>(
         labels: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, SelectorError> {
-        let requirement = |(key, value): (K, V)| Requirement::new(key.into(), Test::In(vec![value.into()]));
+        let requirement =
+            |(key, value): (K, V)| Requirement::new(key.into(), Test::In(vec![value.into()]));
         Ok(Self::all(labels.into_iter().map(requirement).collect::<Result<_, _>>()?))
     }
 

@@ -128,7 +128,13 @@ impl<T, M: Meta<T>> MutationCacheBuilder<T, M> {
 impl<T, M: Meta<T>> MutationCache<T, M> {
     /// Starts a cache over `store`.
     pub fn builder(store: IndexReader<T, M>) -> MutationCacheBuilder<T, M> {
-        MutationCacheBuilder { store, ttl: TTL, capacity: CAPACITY, include_adds: false, clock: system() }
+        MutationCacheBuilder {
+            store,
+            ttl: TTL,
+            capacity: CAPACITY,
+            include_adds: false,
+            clock: system(),
+        }
     }
 
     /// Returns the object under `key`: the newer one of the store's and an own write. O(log
@@ -191,7 +197,12 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
 
     /// Returns the newer one of the store's object and the entry, which is dropped if it is not
     /// newer.
-    fn newer(&self, key: &str, stored: Option<Arc<T>>, own: &Arc<Own<T>>) -> Result<Option<Arc<T>>, MutationError> {
+    fn newer(
+        &self,
+        key: &str,
+        stored: Option<Arc<T>>,
+        own: &Arc<Own<T>>,
+    ) -> Result<Option<Arc<T>>, MutationError> {
         let Some(stored) = stored else {
             return Ok(own.written.clone().filter(|_| self.include_adds));
         };
@@ -213,7 +224,9 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         let own = Own { written: Some(object), ..own };
         self.note(&key, own, |own, known| {
             let is_newer = own.version >= known.version;
-            is_newer && (known.written.is_some() || own.version > known.version && !own.is_same_object(known))
+            is_newer
+                && (known.written.is_some()
+                    || own.version > known.version && !own.is_same_object(known))
         });
         Ok(())
     }
@@ -243,7 +256,9 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
         let Some(object) = last.object() else { return Ok(()) };
         let key = self.store.core.keys.key_of(&KeySource::from(last))?;
         let gone = self.own_of(&key, object)?;
-        self.note(&key, gone, |gone, known| gone.version >= known.version || gone.is_same_object(known));
+        self.note(&key, gone, |gone, known| {
+            gone.version >= known.version || gone.is_same_object(known)
+        });
         Ok(())
     }
 
@@ -281,8 +296,10 @@ impl<T, M: Meta<T>> MutationCache<T, M> {
 
     fn version(&self, key: &str, object: &T) -> Result<ResourceVersion, MutationError> {
         let version = self.store.core.keys.meta().version(object).unwrap_or_default();
-        ResourceVersion::parse(version)
-            .ok_or_else(|| MutationError::Version { key: key.to_owned(), version: version.to_owned() })
+        ResourceVersion::parse(version).ok_or_else(|| MutationError::Version {
+            key: key.to_owned(),
+            version: version.to_owned(),
+        })
     }
 }
 

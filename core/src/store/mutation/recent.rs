@@ -47,7 +47,13 @@ impl<V> Recent<V> {
     }
 
     /// Adds a value until a time. The values that it displaces go to `released`. O(log n).
-    pub(super) fn put(&mut self, key: &str, value: V, until: Option<Instant>, released: &mut Vec<V>) {
+    pub(super) fn put(
+        &mut self,
+        key: &str,
+        value: V,
+        until: Option<Instant>,
+        released: &mut Vec<V>,
+    ) {
         released.extend(self.remove(key));
         if self.entries.len() >= self.capacity
             && let Some((_, oldest)) = self.by_use.pop_first()
@@ -69,6 +75,8 @@ impl<V> Recent<V> {
     /// Returns all values, the most recently used one last, without using them. O(n).
     pub(super) fn iter(&self, now: Instant) -> impl Iterator<Item = (&str, &V)> {
         let entries = self.by_use.values().filter_map(|key| self.entries.get_key_value(key));
-        entries.filter(move |(_, entry)| !entry.is_over(now)).map(|(key, entry)| (key.as_str(), &entry.value))
+        entries
+            .filter(move |(_, entry)| !entry.is_over(now))
+            .map(|(key, entry)| (key.as_str(), &entry.value))
     }
 }

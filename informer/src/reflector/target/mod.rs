@@ -10,7 +10,10 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use deltafifo::{Closed, DeletedFinalStateUnknown, DeltaObject, IndexReader, Meta, Refused, RelistError, StoreError};
+use deltafifo::{
+    Closed, DeletedFinalStateUnknown, DeltaObject, IndexReader, Meta, Refused, RelistError,
+    StoreError,
+};
 use futures_util::future::BoxFuture;
 
 pub use whole::Plain;
@@ -153,7 +156,8 @@ fn keys_of_named<'n, K, M: Meta<K>>(
     // Custom keys are found by a scan of all objects, one for all names.
     let mut found = Named::new();
     let mut look = |object: &K| {
-        let (namespace, name) = (keys.meta().namespace(object), keys.meta().name(object).unwrap_or_default());
+        let (namespace, name) =
+            (keys.meta().namespace(object), keys.meta().name(object).unwrap_or_default());
         let name = match namespace {
             None | Some("") => names.get(name),
             Some(namespace) => names.get(format!("{namespace}/{name}").as_str()),

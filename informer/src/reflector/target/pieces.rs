@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use deltafifo::{Closed, DeltaFifo, DeltaObject, Meta, OfferError, Refused, Relist, RelistError, StoreError};
+use deltafifo::{
+    Closed, DeltaFifo, DeltaObject, Meta, OfferError, Refused, Relist, RelistError, StoreError,
+};
 use futures_util::future::BoxFuture;
 
 use super::{Pieces, Target, keys_of_named, tombstone};
@@ -86,7 +88,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Pieces<K> for InPieces<K, M> {
             }
         }
         let refused = self.relist.offer(objects)?;
-        for Refused { index, .. } in refused.iter().filter(|refused| matches!(refused.source, OfferError::Key(_))) {
+        for Refused { index, .. } in
+            refused.iter().filter(|refused| matches!(refused.source, OfferError::Key(_)))
+        {
             self.kept.insert(names[*index].into());
         }
         Ok(refused)

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use deltafifo::{Closed, DeltaObject, InOrderFifo, KeyError, Meta, Refused, RelistError, Store, StoreError};
+use deltafifo::{
+    Closed, DeltaObject, InOrderFifo, KeyError, Meta, Refused, RelistError, Store, StoreError,
+};
 use futures_util::future::BoxFuture;
 
 use super::{Pieces, Target, keys_of_named, tombstone};
@@ -101,7 +103,12 @@ trait TakesWhole<K>: Target<K> {
 
     /// Takes all objects, besides those named in `kept`, which cannot be had. Returns the errors
     /// of refused objects.
-    fn take(&self, list: Vec<Arc<K>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError>;
+    fn take(
+        &self,
+        list: Vec<Arc<K>>,
+        kept: &[&str],
+        version: &str,
+    ) -> Result<Vec<StoreError>, StoreError>;
 
     /// Takes a list that deletes only the objects named in `gone`.
     fn take_keeping_unlisted(
@@ -118,7 +125,12 @@ impl<K: Send + Sync + 'static, M: Meta<K>> TakesWhole<K> for InOrderFifo<K, M> {
         if store.keys().is_meta_namespace() { Ok(()) } else { store.keys().key(object).map(drop) }
     }
 
-    fn take(&self, list: Vec<Arc<K>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError> {
+    fn take(
+        &self,
+        list: Vec<Arc<K>>,
+        kept: &[&str],
+        version: &str,
+    ) -> Result<Vec<StoreError>, StoreError> {
         let kept = keys_of_named(kept.iter().copied(), Vec::new, &self.store());
         let refused = self.replace_keeping(list, kept.iter().map(|(_, key)| key.as_ref()), version);
         Ok(refused.into_iter().map(|refused| refused.source.into()).collect())
@@ -143,7 +155,12 @@ impl<K: Send + Sync + 'static, S: Store<K> + 'static> TakesWhole<K> for Plain<S>
         Ok(())
     }
 
-    fn take(&self, list: Vec<Arc<K>>, kept: &[&str], version: &str) -> Result<Vec<StoreError>, StoreError> {
+    fn take(
+        &self,
+        list: Vec<Arc<K>>,
+        kept: &[&str],
+        version: &str,
+    ) -> Result<Vec<StoreError>, StoreError> {
         self.0.replace_keeping(list, kept, version)
     }
 
@@ -154,7 +171,8 @@ impl<K: Send + Sync + 'static, S: Store<K> + 'static> TakesWhole<K> for Plain<S>
         version: &str,
     ) -> Result<Vec<StoreError>, StoreError> {
         let (kept, gone) = (self.0.list_keys(), gone.iter().copied().collect::<HashSet<_>>());
-        let kept: Vec<_> = kept.iter().map(String::as_str).filter(|key| !gone.contains(key)).collect();
+        let kept: Vec<_> =
+            kept.iter().map(String::as_str).filter(|key| !gone.contains(key)).collect();
         self.0.replace_keeping(list, &kept, version)
     }
 }

@@ -38,7 +38,9 @@ pub enum RunnerError {
     /// A shared informer of this controller stopped before the controller had received its first
     /// list, so nothing can be reconciled. The stream ends with this error; the log names the
     /// informer.
-    #[error("shared informer stopped before its first list: build another informer, and a controller over it")]
+    #[error(
+        "shared informer stopped before its first list: build another informer, and a controller over it"
+    )]
     Stopped,
     /// Shared informers of this controller have not delivered their first list. The stream
     /// continues; reconciles begin once every list that they wait for has arrived.

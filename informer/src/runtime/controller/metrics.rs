@@ -14,7 +14,10 @@ impl Metrics {
     /// Returns the metrics of a controller called `name`, or disabled metrics for `None`.
     pub(super) fn of(name: Option<&str>) -> Named<Self> {
         Named(name.map(|name| {
-            describe_counter!(NOT_FOUND, "Reconciles requested for objects that are not in the store");
+            describe_counter!(
+                NOT_FOUND,
+                "Reconciles requested for objects that are not in the store"
+            );
             Self { not_found: counter!(NOT_FOUND, "name" => name.to_owned()) }
         }))
     }

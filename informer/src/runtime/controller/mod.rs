@@ -162,7 +162,8 @@ where
     /// Creates a controller like [`new`](Self::new), of a kind that is known only at run time.
     pub fn new_with(main_api: Api<K>, wc: watcher::Config, dyntype: K::DynamicType) -> Self {
         let (errors, error_receiver) = mpsc::channel(MOST_ERRORS);
-        let builder = SharedInformer::builder(of_api(main_api, &wc, &dyntype)).reflector(as_configured(wc));
+        let builder =
+            SharedInformer::builder(of_api(main_api, &wc, &dyntype)).reflector(as_configured(wc));
         let own = OwnedInformer::build(resource::<K>(&dyntype), builder, &errors);
         let source = Source { informer: own.informer().clone(), update_filter: every_update() };
         Self { own: Some(own), ..Self::of(source, dyntype, (errors, error_receiver)) }

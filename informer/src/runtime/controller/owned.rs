@@ -71,7 +71,13 @@ impl OwnerKind {
     /// for a reference without apiVersion or name (`k8s-openapi` decodes a missing field as an
     /// empty string). Whether this kind is namespaced is not known here, so the key of a
     /// cluster-scoped owner may have a namespace that it should not have.
-    fn owner(&self, namespace: Option<&str>, api_version: &str, kind: &str, name: &str) -> Option<Key> {
+    fn owner(
+        &self,
+        namespace: Option<&str>,
+        api_version: &str,
+        kind: &str,
+        name: &str,
+    ) -> Option<Key> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         let is_complete = !api_version.is_empty() && !name.is_empty();
         (is_complete && kind == self.kind && group == self.group).then(|| key(namespace, name))
@@ -82,7 +88,12 @@ impl OwnerKind {
         let Metadata { namespace, owner_references, .. } = &object.metadata;
         let owners = owner_references.iter().flatten();
         owners.filter_map(move |Owner { api_version, kind, name }| {
-            self.owner(namespace.as_deref(), api_version.as_deref()?, kind.as_deref()?, name.as_deref()?)
+            self.owner(
+                namespace.as_deref(),
+                api_version.as_deref()?,
+                kind.as_deref()?,
+                name.as_deref()?,
+            )
         })
     }
 

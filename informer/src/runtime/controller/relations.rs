@@ -16,7 +16,10 @@ use super::error::RunnerError;
 use super::key::{Key, key_of_ref};
 use super::owned::{Owned, OwnedMeta, OwnerKind};
 use super::schedule::LOW;
-use super::source::{OwnedInformer, Owner, Source, Trigger, UpdateFilter, as_configured, every_update, listen, of_api};
+use super::source::{
+    OwnedInformer, Owner, Source, Trigger, UpdateFilter, as_configured, every_update, listen,
+    of_api,
+};
 use super::start::{Relation, Started, Terms};
 use crate::lister_watcher::resource;
 use crate::runtime::reflector::ObjectRef;
@@ -43,20 +46,33 @@ where
 
     /// Acts like [`owns`](Self::owns), for a kind that is known only at run time.
     #[allow(clippy::needless_pass_by_value)] // kube's.
-    pub fn owns_with<Child>(self, api: Api<Child>, dyntype: Child::DynamicType, wc: watcher::Config) -> Self
+    pub fn owns_with<Child>(
+        self,
+        api: Api<Child>,
+        dyntype: Child::DynamicType,
+        wc: watcher::Config,
+    ) -> Self
     where
         Child: Clone + Resource + DeserializeOwned + Debug + Send + 'static,
         Child::DynamicType: Debug + Eq + Hash + Clone,
     {
         let children = of_api(api, &wc, &dyntype).metadata_only();
         let keys = KeyFunc::meta_namespace(OwnedMeta);
-        let builder = SharedInformer::<Owned, _>::with_keys(children, keys).reflector(as_configured(wc));
+        let builder =
+            SharedInformer::<Owned, _>::with_keys(children, keys).reflector(as_configured(wc));
         let own = OwnedInformer::build(resource::<Child>(&dyntype), builder, &self.errors);
         let kind = OwnerKind::of::<K>(&self.types);
         self.relate(move |started, terms| {
-            request_for(own.informer(), every_update(), Owner::Controller, terms, started, move |object, request| {
-                kind.of_owned(object).for_each(request);
-            })?;
+            request_for(
+                own.informer(),
+                every_update(),
+                Owner::Controller,
+                terms,
+                started,
+                move |object, request| {
+                    kind.of_owned(object).for_each(request);
+                },
+            )?;
             own.run(started, terms);
             Ok(())
         })
@@ -72,9 +88,16 @@ where
         let Source { informer, update_filter } = informer.into();
         let kind = OwnerKind::of::<K>(&self.types);
         self.relate(move |started, terms| {
-            request_for(&informer, update_filter, Owner::User, terms, started, move |object, request| {
-                kind.of_child(object).for_each(request);
-            })
+            request_for(
+                &informer,
+                update_filter,
+                Owner::User,
+                terms,
+                started,
+                move |object, request| {
+                    kind.of_child(object).for_each(request);
+                },
+            )
         })
     }
 
@@ -129,12 +152,20 @@ where
         Other: Resource + DeserializeOwned + Send + Sync + 'static,
         I: IntoIterator<Item = ObjectRef<K>>,
     {
-        let builder = SharedInformer::<Other>::builder(of_api(api, &wc, dyntype)).reflector(as_configured(wc));
+        let builder = SharedInformer::<Other>::builder(of_api(api, &wc, dyntype))
+            .reflector(as_configured(wc));
         let own = OwnedInformer::build(resource::<Other>(dyntype), builder, &self.errors);
         self.relate(move |started, terms| {
-            request_for(own.informer(), every_update(), Owner::Controller, terms, started, move |object, request| {
-                mapped(mapper(object), request);
-            })?;
+            request_for(
+                own.informer(),
+                every_update(),
+                Owner::Controller,
+                terms,
+                started,
+                move |object, request| {
+                    mapped(mapper(object), request);
+                },
+            )?;
             own.run(started, terms);
             Ok(())
         })
@@ -154,9 +185,16 @@ where
     {
         let Source { informer, update_filter } = informer.into();
         self.relate(move |started, terms| {
-            request_for(&informer, update_filter, Owner::User, terms, started, move |object, request| {
-                mapped(mapper(object), request);
-            })
+            request_for(
+                &informer,
+                update_filter,
+                Owner::User,
+                terms,
+                started,
+                move |object, request| {
+                    mapped(mapper(object), request);
+                },
+            )
         })
     }
 
@@ -190,13 +228,19 @@ where
         self
     }
 
-    fn relate(mut self, start: impl FnOnce(&mut Started, Terms) -> Result<(), RunnerError> + Send + 'static) -> Self {
+    fn relate(
+        mut self,
+        start: impl FnOnce(&mut Started, Terms) -> Result<(), RunnerError> + Send + 'static,
+    ) -> Self {
         self.relations.push(Relation { start: Box::new(start), is_optional: false });
         self
     }
 
     /// Reconciles each object that `trigger` yields a reference to.
-    pub fn reconcile_on(mut self, trigger: impl Stream<Item = ObjectRef<K>> + Send + 'static) -> Self {
+    pub fn reconcile_on(
+        mut self,
+        trigger: impl Stream<Item = ObjectRef<K>> + Send + 'static,
+    ) -> Self {
         self.triggers.push(Box::new(move |started| {
             let schedule = Arc::clone(&started.schedule);
             started.spawn(async move {
@@ -222,7 +266,9 @@ where
                     let mut at = Some(WalkPosition::default());
                     while let Some(from) = at {
                         let step = store.walk(from, STRIDE);
-                        step.objects.into_iter().for_each(|(key, _)| schedule.request(key.into(), LOW));
+                        step.objects
+                            .into_iter()
+                            .for_each(|(key, _)| schedule.request(key.into(), LOW));
                         at = step.next;
                         tokio::task::consume_budget().await;
                     }
@@ -255,6 +301,9 @@ where
     })
 }
 
-fn mapped<K: Resource>(objects: impl IntoIterator<Item = ObjectRef<K>>, request: &mut dyn FnMut(Key)) {
+fn mapped<K: Resource>(
+    objects: impl IntoIterator<Item = ObjectRef<K>>,
+    request: &mut dyn FnMut(Key),
+) {
     objects.into_iter().for_each(|object| request(key_of_ref(&object)));
 }

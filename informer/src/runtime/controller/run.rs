@@ -93,8 +93,17 @@ where
     E: Send + 'static,
 {
     pub(super) fn start(controller: Controller<K>) -> Result<Self, RunnerError> {
-        let Controller { types, informer, own, update_filter, relations, triggers, on_deleted, config, .. } =
-            controller;
+        let Controller {
+            types,
+            informer,
+            own,
+            update_filter,
+            relations,
+            triggers,
+            on_deleted,
+            config,
+            ..
+        } = controller;
         let Controller { retry, graceful, forceful, error_receiver: errors, .. } = controller;
         let schedule = Schedule::new(&config, retry);
         let deletions = Deletions::new();
@@ -115,8 +124,12 @@ where
                 }
                 return;
             }
-            let Some(trigger) = Trigger::of(&notification, &update_filter, user_calls) else { return };
-            if let Some(key) = trigger.states.into_iter().flatten().next().and_then(|object| key_of(&**object)) {
+            let Some(trigger) = Trigger::of(&notification, &update_filter, user_calls) else {
+                return;
+            };
+            if let Some(key) =
+                trigger.states.into_iter().flatten().next().and_then(|object| key_of(&**object))
+            {
                 schedule.request(key, trigger.priority);
             }
         })?;
@@ -202,13 +215,16 @@ where
 
     /// Returns the object to reconcile. Returns `None` if there is none, or if deletion handlers
     /// were started for the key instead.
-    pub(super) fn find(&mut self, item: Item<Key>) -> Result<Option<Found<K>>, Error<E, watcher::Error>> {
-        let lasts = if self.on_deleted.is_some() { self.deletions.take(item.key()) } else { Vec::new() };
+    pub(super) fn find(
+        &mut self,
+        item: Item<Key>,
+    ) -> Result<Option<Found<K>>, Error<E, watcher::Error>> {
+        let lasts =
+            if self.on_deleted.is_some() { self.deletions.take(item.key()) } else { Vec::new() };
         if let Some(on_deleted) = self.on_deleted.as_mut().filter(|_| !lasts.is_empty()) {
             // A reconcile that ended after the deletion may have recorded a failure.
             self.schedule.forget(item.key());
-            let span =
-                info_span!("notifying of deletion", "object.ref" = %reference::<K>(item.key(), self.types.clone()));
+            let span = info_span!("notifying of deletion", "object.ref" = %reference::<K>(item.key(), self.types.clone()));
             let calls: Vec<_> = span.in_scope(|| lasts.into_iter().map(on_deleted).collect());
             self.call(item, false, span, async move {
                 let mut user_calls = UserCalls::default();
@@ -249,11 +265,16 @@ where
         info_span!("reconciling object", "object.ref" = %ObjectRef::from_obj_with(object, self.types.clone()))
     }
 
-    pub(super) fn reconcile<F>(&mut self, Found { item, object }: Found<K>, reconcile: F, span: Span)
-    where
+    pub(super) fn reconcile<F>(
+        &mut self,
+        Found { item, object }: Found<K>,
+        reconcile: F,
+        span: Span,
+    ) where
         F: TryFuture<Ok = Action, Error = E> + Send + 'static,
     {
-        let reconcile = TryFutureExt::into_future(reconcile).map(|result| Outcome::Reconciled(object, result));
+        let reconcile =
+            TryFutureExt::into_future(reconcile).map(|result| Outcome::Reconciled(object, result));
         self.call(item, true, span, reconcile);
     }
 
@@ -269,7 +290,8 @@ where
         let call = call.instrument(span.clone());
         self.work.spawn(async move {
             let outcome = AssertUnwindSafe(call).catch_unwind().await;
-            let outcome = outcome.unwrap_or_else(|panic| Outcome::Panicked { message: said(panic), again });
+            let outcome =
+                outcome.unwrap_or_else(|panic| Outcome::Panicked { message: said(panic), again });
             Done { item, outcome, span }
         });
     }
@@ -334,7 +356,9 @@ where
 }
 
 /// Waits for the first lists, if they have not arrived yet.
-async fn synced(syncing: &mut Option<BoxFuture<'static, Result<Vec<()>, RunnerError>>>) -> Result<(), RunnerError> {
+async fn synced(
+    syncing: &mut Option<BoxFuture<'static, Result<Vec<()>, RunnerError>>>,
+) -> Result<(), RunnerError> {
     match syncing {
         Some(syncing) => syncing.await.map(drop),
         None => Ok(()),

@@ -47,9 +47,11 @@ impl Schedule {
         if let Some(name) = &config.name {
             queue = queue.name(name);
         }
-        let queue =
-            queue.build().unwrap_or_else(|error| panic!("controller polled outside of a tokio runtime: {error}"));
-        let debounce = (!config.debounce.is_zero()).then(|| Debounce::new(config.debounce, config.longest_debounce()));
+        let queue = queue.build().unwrap_or_else(|error| {
+            panic!("controller polled outside of a tokio runtime: {error}")
+        });
+        let debounce = (!config.debounce.is_zero())
+            .then(|| Debounce::new(config.debounce, config.longest_debounce()));
         Arc::new(Self { queue, debounce, retry, retries_errors })
     }
 
@@ -91,7 +93,9 @@ impl Schedule {
             Some(debounce) => debounce.request(key, priority, after),
             // `after` is set only if needed, because the queue counts every add with a delay as a
             // retry.
-            None if after.is_zero() => self.queue.add_with(key, AddOptions::new().priority(priority)),
+            None if after.is_zero() => {
+                self.queue.add_with(key, AddOptions::new().priority(priority));
+            }
             None => self.queue.add_with(key, AddOptions::new().priority(priority).after(after)),
         }
     }

@@ -93,7 +93,10 @@ where
     ///
     /// While a reconcile runs, the last state of each object of that name that is deleted is kept
     /// in memory until the reconcile ends. Give a reconcile that may hang a timeout.
-    pub fn on_deleted<Fut>(mut self, mut handler: impl FnMut(DeltaObject<K>) -> Fut + Send + 'static) -> Self
+    pub fn on_deleted<Fut>(
+        mut self,
+        mut handler: impl FnMut(DeltaObject<K>) -> Fut + Send + 'static,
+    ) -> Self
     where
         Fut: Future<Output = ()> + Send + 'static,
     {
@@ -104,7 +107,10 @@ where
     /// Shuts down gracefully when `trigger` resolves: no further reconcile starts, the running
     /// ones continue, and the stream ends after them. With several calls, the first trigger that
     /// resolves counts.
-    pub fn graceful_shutdown_on(mut self, trigger: impl Future<Output = ()> + Send + Sync + 'static) -> Self {
+    pub fn graceful_shutdown_on(
+        mut self,
+        trigger: impl Future<Output = ()> + Send + Sync + 'static,
+    ) -> Self {
         self.graceful.push(trigger.boxed());
         self
     }
@@ -116,7 +122,9 @@ where
         self.graceful.push(is_asked.map(drop).boxed());
         let twice = async {
             shutdown_signal().await;
-            tracing::info!("controller is shutting down gracefully; another signal stops it at once");
+            tracing::info!(
+                "controller is shutting down gracefully; another signal stops it at once"
+            );
             // Fails if the controller has already shut down.
             let _ = asked.send(());
             shutdown_signal().await;

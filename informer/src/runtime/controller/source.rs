@@ -23,8 +23,8 @@ use crate::reflector::ReflectorBuilder;
 use crate::runtime::predicates::affects_deletion;
 use crate::runtime::watcher;
 use crate::shared_informer::{
-    Availability, Buffer, HandlerOptions, InformerError, Notification, Registration, SharedInformer,
-    SharedInformerBuilder,
+    Availability, Buffer, HandlerOptions, InformerError, Notification, Registration,
+    SharedInformer, SharedInformerBuilder,
 };
 use crate::strangers::said;
 
@@ -72,7 +72,9 @@ pub(super) fn every_update<K>() -> UpdateFilter<K> {
     Box::new(|_, _| true)
 }
 
-pub(super) fn update_filter<K: Resource>(predicate: impl Fn(&K, &K) -> bool + Send + 'static) -> UpdateFilter<K> {
+pub(super) fn update_filter<K: Resource>(
+    predicate: impl Fn(&K, &K) -> bool + Send + 'static,
+) -> UpdateFilter<K> {
     Box::new(move |old, new| affects_deletion(old, new) || predicate(old, new))
 }
 
@@ -91,10 +93,13 @@ impl<'n, K> Trigger<'n, K> {
         update_filter: impl Fn(&K, &K) -> bool,
         user_calls: &mut UserCalls,
     ) -> Option<Self> {
-        let mut update_filter = |old, new| user_calls.call(|| update_filter(old, new)).unwrap_or(true);
+        let mut update_filter =
+            |old, new| user_calls.call(|| update_filter(old, new)).unwrap_or(true);
         let (states, cause) = match notification {
             Notification::Added { new, cause, .. } => ([Some(new), None], cause),
-            Notification::Updated { old, new, cause } if update_filter(old, new) => ([Some(old), Some(new)], cause),
+            Notification::Updated { old, new, cause } if update_filter(old, new) => {
+                ([Some(old), Some(new)], cause)
+            }
             Notification::Deleted { old, last, cause } => {
                 ([Some(old), last.object().filter(|last| !Arc::ptr_eq(old, last))], cause)
             }
@@ -258,7 +263,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> OwnedInformer<K, M
                 }
             }
         });
-        Self { informer: builder.build().expect("a builder without user indexes always builds"), absence }
+        Self {
+            informer: builder.build().expect("a builder without user indexes always builds"),
+            absence,
+        }
     }
 
     pub(super) fn informer(&self) -> &SharedInformer<K, M> {
@@ -288,9 +296,14 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Drop for OwnedInformer<K, M> {
 }
 
 /// Returns the source of the objects that a kube controller with this configuration would watch.
-pub(super) fn of_api<K: Resource>(api: Api<K>, config: &Config, types: &K::DynamicType) -> KubeListerWatcher {
+pub(super) fn of_api<K: Resource>(
+    api: Api<K>,
+    config: &Config,
+    types: &K::DynamicType,
+) -> KubeListerWatcher {
     let mut source = KubeListerWatcher::of_api(api, types);
-    let selectors = [("labelSelector", &config.label_selector), ("fieldSelector", &config.field_selector)];
+    let selectors =
+        [("labelSelector", &config.label_selector), ("fieldSelector", &config.field_selector)];
     for (key, selector) in selectors {
         if let Some(selector) = selector {
             source = source.query(key, selector);
@@ -300,7 +313,9 @@ pub(super) fn of_api<K: Resource>(api: Api<K>, config: &Config, types: &K::Dynam
 }
 
 /// Returns the reflector settings that correspond to a kube configuration.
-pub(super) fn as_configured<K>(config: Config) -> impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K>
+pub(super) fn as_configured<K>(
+    config: Config,
+) -> impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K>
 where
     K: DeserializeOwned + Send + Sync + 'static,
 {

@@ -59,8 +59,11 @@ impl Unsynced {
         handler: Registration<K>,
         Terms { is_awaited, is_optional }: Terms,
     ) {
-        let (title, was_run, availability) = (informer.title(), informer.was_run(), informer.availability());
-        let is_settled = move || handler.has_synced() || is_optional && *availability.borrow() == Availability::Refused;
+        let (title, was_run, availability) =
+            (informer.title(), informer.was_run(), informer.availability());
+        let is_settled = move || {
+            handler.has_synced() || is_optional && *availability.borrow() == Availability::Refused
+        };
         let (was_run, is_settled) = (Box::new(was_run), Box::new(is_settled));
         self.sources.push(SharedSource { title, is_awaited, was_run, is_settled });
     }

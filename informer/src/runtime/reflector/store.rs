@@ -47,7 +47,8 @@ impl<K: Resource + Send + Sync + 'static> Store<K> {
     #[must_use]
     pub fn get(&self, key: &ObjectRef<K>) -> Option<Arc<K>> {
         let store = self.informer.store();
-        let in_namespace = key.namespace.as_ref().and_then(|ns| store.get_by_key(&format!("{ns}/{}", key.name)));
+        let in_namespace =
+            key.namespace.as_ref().and_then(|ns| store.get_by_key(&format!("{ns}/{}", key.name)));
         in_namespace.or_else(|| store.get_by_key(&key.name))
     }
 
@@ -68,7 +69,9 @@ impl<K: Resource + Send + Sync + 'static> Store<K> {
     #[must_use]
     pub fn state_filter(&self, predicate: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
         let mut matching = Vec::new();
-        self.informer.store().for_each(|object| matching.extend(predicate(object).then(|| object.clone())));
+        self.informer
+            .store()
+            .for_each(|object| matching.extend(predicate(object).then(|| object.clone())));
         matching
     }
 

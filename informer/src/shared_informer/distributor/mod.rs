@@ -38,8 +38,14 @@ struct List<K> {
 
 impl<K: Send + Sync + 'static> Distributor<K> {
     pub(super) fn new(known: Arc<dyn Known<K>>, workers: usize) -> Self {
-        let list = List { feeds: Arc::default(), has_synced: false, is_closed: false, last: Vec::new() };
-        Self { known, desks: Arc::new(Desks::new(workers)), list: Mutex::new(list), came: Notify::new() }
+        let list =
+            List { feeds: Arc::default(), has_synced: false, is_closed: false, last: Vec::new() };
+        Self {
+            known,
+            desks: Arc::new(Desks::new(workers)),
+            list: Mutex::new(list),
+            came: Notify::new(),
+        }
     }
 
     fn feeds(&self) -> Arc<Vec<Arc<Feed<K>>>> {
@@ -78,7 +84,8 @@ impl<K: Send + Sync + 'static> Distributor<K> {
         let before = {
             let mut list = self.list.lock();
             let before = list.feeds.clone();
-            list.feeds = Arc::new(before.iter().filter(|one| !Arc::ptr_eq(one, feed)).cloned().collect());
+            list.feeds =
+                Arc::new(before.iter().filter(|one| !Arc::ptr_eq(one, feed)).cloned().collect());
             list.last.retain(|state| !state.borrow().has_ended);
             if list.feeds.len() < before.len() {
                 // Its call may run still: who stops the informer waits for that, too.
@@ -180,11 +187,21 @@ impl<K: Send + Sync + 'static> InHand<'_, K> {
         let cause = Cause::of(change, is_in_initial_list);
         let (told, now) = match change {
             Change::Added { new, .. } => (None, Now::Stored(Arc::clone(new))),
-            Change::Updated { old, new, .. } => (Some(Arc::clone(old)), Now::Stored(Arc::clone(new))),
+            Change::Updated { old, new, .. } => {
+                (Some(Arc::clone(old)), Now::Stored(Arc::clone(new)))
+            }
             Change::Deleted { last, old } => (old.cloned(), Now::Gone(last_state(last, *old))),
         };
         let key = key.clone();
-        let step = Step { key, told, now, cause, is_in_initial_list, is_walked: false, since: Instant::now() };
+        let step = Step {
+            key,
+            told,
+            now,
+            cause,
+            is_in_initial_list,
+            is_walked: false,
+            since: Instant::now(),
+        };
         for feed in self.distributor.feeds().iter() {
             feed.offer(step.clone());
         }

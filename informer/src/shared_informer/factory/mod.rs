@@ -175,7 +175,14 @@ impl SharedInformerFactory {
     #[must_use]
     pub fn new(client: Client) -> Self {
         let informers = Arc::default();
-        Self { client, scope: Scope::all(), resync: None, transform: None, name: String::new(), informers }
+        Self {
+            client,
+            scope: Scope::all(),
+            resync: None,
+            transform: None,
+            name: String::new(),
+            informers,
+        }
     }
 
     /// Sets the resync period of handlers that do not set their own (client-go `defaultResync`); 0
@@ -198,7 +205,10 @@ impl SharedInformerFactory {
     /// # }
     /// ```
     #[must_use]
-    pub fn transform_metadata(mut self, transform: impl Fn(&mut ObjectMeta) + Send + Sync + 'static) -> Self {
+    pub fn transform_metadata(
+        mut self,
+        transform: impl Fn(&mut ObjectMeta) + Send + Sync + 'static,
+    ) -> Self {
         self.transform = Some(Arc::new(transform));
         self
     }
@@ -257,7 +267,8 @@ impl SharedInformerFactory {
             return Ok(made);
         }
         let informers_name = format!("{}{}", self.name, scope.query_text());
-        let mut source = KubeListerWatcher::new::<K>(self.client.clone(), types, scope.namespace.as_deref());
+        let mut source =
+            KubeListerWatcher::new::<K>(self.client.clone(), types, scope.namespace.as_deref());
         for (key, value) in scope.parameters() {
             source = source.query(key, value);
         }
@@ -278,7 +289,11 @@ impl SharedInformerFactory {
         }
         // With nothing locked: `choose` is user code.
         let informer = choose(builder).build()?;
-        let made = Made { informer: Box::new(informer.clone()), runs: Arc::new(informer.clone()), task: None };
+        let made = Made {
+            informer: Box::new(informer.clone()),
+            runs: Arc::new(informer.clone()),
+            task: None,
+        };
         let mut informers = self.informers.lock();
         // Another call may have made it in the meantime: then that one is it.
         if let Some(there) = informers.running(&key)? {
@@ -347,7 +362,11 @@ impl SharedInformerFactory {
     /// factory.remove::<ConfigMap>(&(), &Scope::namespace("shop")).await;
     /// # }
     /// ```
-    pub async fn remove<K: Resource + 'static>(&self, types: &K::DynamicType, scope: &Scope) -> bool {
+    pub async fn remove<K: Resource + 'static>(
+        &self,
+        types: &K::DynamicType,
+        scope: &Scope,
+    ) -> bool {
         let (key, _) = self.kind::<K>(types, scope);
         let Some(removed) = self.informers.lock().remove(&key) else { return false };
         removed.runs.stop().await;
@@ -364,7 +383,10 @@ impl SharedInformerFactory {
     ///
     /// # Errors
     /// [`NotSynced`] names those that have not synced, or were stopped before they had.
-    pub async fn wait_for_cache_sync(&self, give_up: impl Future<Output = ()>) -> Result<(), NotSynced> {
+    pub async fn wait_for_cache_sync(
+        &self,
+        give_up: impl Future<Output = ()>,
+    ) -> Result<(), NotSynced> {
         let started = self.all(Made::is_started);
         let all = join_all(started.iter().map(|(_, informer)| informer.wait_for_sync()));
         tokio::select! {
@@ -375,7 +397,8 @@ impl SharedInformerFactory {
         let has_not_synced = |(kind, informer): &(Kind, Arc<dyn Runs>)| {
             // The informer may have been removed, and another one made for its kind.
             let is_missing = |made: &Made| !made.runs.has_synced();
-            let counts = !informer.has_synced() && self.informers.lock().by_kind.get(kind).is_some_and(is_missing);
+            let counts = !informer.has_synced()
+                && self.informers.lock().by_kind.get(kind).is_some_and(is_missing);
             counts.then(|| kind.1.clone())
         };
         let mut names: Vec<_> = started.iter().filter_map(has_not_synced).collect();

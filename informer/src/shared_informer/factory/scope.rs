@@ -31,7 +31,10 @@ impl Scope {
     /// Objects of one namespace; of `""`, of all (client-go `NamespaceAll`).
     #[must_use]
     pub fn namespace(namespace: impl Into<String>) -> Self {
-        Self { namespace: Some(namespace.into()).filter(|namespace: &String| !namespace.is_empty()), ..Self::default() }
+        Self {
+            namespace: Some(namespace.into()).filter(|namespace: &String| !namespace.is_empty()),
+            ..Self::default()
+        }
     }
 
     /// Selects the objects with these labels. Several calls apply together.
@@ -87,7 +90,9 @@ impl Scope {
         let mut text = String::new();
         for (number, (key, value)) in self.parameters().iter().enumerate() {
             text.push(if number == 0 { '?' } else { '&' });
-            text.push_str(&form_urlencoded::Serializer::new(String::new()).append_pair(key, value).finish());
+            text.push_str(
+                &form_urlencoded::Serializer::new(String::new()).append_pair(key, value).finish(),
+            );
         }
         text
     }
@@ -114,7 +119,10 @@ fn label_requirements(text: String) -> Vec<String> {
         character == ',' && depth == 0
     };
     let text = selector.to_string();
-    text.split(is_between).filter(|requirement| !requirement.is_empty()).map(str::to_owned).collect()
+    text.split(is_between)
+        .filter(|requirement| !requirement.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Does the same for a field selector, in which a backslash escapes the next character, and empty
@@ -133,7 +141,9 @@ fn field_requirements(text: &str) -> Vec<String> {
 fn field_requirement(text: &str) -> String {
     match text.split_once("==") {
         // Not the second half of `!==`, nor a value that has the operator itself.
-        Some((field, value)) if !field.contains(['=', '!']) && !value.starts_with('=') => format!("{field}={value}"),
+        Some((field, value)) if !field.contains(['=', '!']) && !value.starts_with('=') => {
+            format!("{field}={value}")
+        }
         _ => text.to_owned(),
     }
 }

@@ -84,9 +84,11 @@ impl<K: Send + Sync + 'static> Feed<K> {
         on_error: OnError,
     ) -> Self {
         let HandlerOptions { buffer, resync, matches, name: _ } = options;
-        let resync = resync.or(of_informer).and_then(period).map(|period| period.max(SHORTEST_RESYNC));
+        let resync =
+            resync.or(of_informer).and_then(period).map(|period| period.max(SHORTEST_RESYNC));
         let due = resync.map(|period| Instant::now() + period);
-        let behind = Behind { intake: Intake::new(buffer), most: 0, sleeper: None, has_ended: false, due };
+        let behind =
+            Behind { intake: Intake::new(buffer), most: 0, sleeper: None, has_ended: false, due };
         let state = watch::Sender::new(State::default());
         Self {
             known,
@@ -141,7 +143,9 @@ impl<K: Send + Sync + 'static> Feed<K> {
 
     /// Somebody who has the key tells of it.
     pub(super) fn offer(&self, step: Step<K>) {
-        if self.with(|behind, spent| behind.intake.offer(self.known.as_ref(), step, spent)) == Some(true) {
+        if self.with(|behind, spent| behind.intake.offer(self.known.as_ref(), step, spent))
+            == Some(true)
+        {
             self.metrics.tell(HandlerMetrics::overrun);
         }
     }

@@ -42,7 +42,8 @@ impl<K: Send + Sync + 'static> Feed<K> {
                 Poll::Ready(None)
             } else {
                 let was_full = behind.intake.holds_back();
-                let mut take = || behind.intake.take(self.known.as_ref(), &self.desks, &mut later.spent);
+                let mut take =
+                    || behind.intake.take(self.known.as_ref(), &self.desks, &mut later.spent);
                 let next = mutant!(SleepsWithoutALook => if sleeper.is_some() { None } else { take() }; take());
                 behind.note_most();
                 later.has_synced = behind.intake.syncs();
@@ -82,10 +83,12 @@ impl<K: Send + Sync + 'static> Feed<K> {
         // Each call for itself: a panic that took the step with it would leave the handler with a
         // history that never was.
         let cares = |object: &K| {
-            let matches = |matches: &Matches<K>| self.on_error.caught(|| matches(object)).unwrap_or(false);
+            let matches =
+                |matches: &Matches<K>| self.on_error.caught(|| matches(object)).unwrap_or(false);
             self.matches.as_deref().is_none_or(matches)
         };
-        let notifications = self.on_error.caught(|| step.notifications(|object| self.uid(object), cares));
+        let notifications =
+            self.on_error.caught(|| step.notifications(|object| self.uid(object), cares));
         Told { notifications: notifications.unwrap_or_default(), is_in_initial_list, at }
     }
 

@@ -20,7 +20,11 @@ pub(in super::super) struct Desks(Box<[Mutex<Desk>]>);
 
 impl Desks {
     pub(in super::super) fn new(workers: usize) -> Self {
-        Self((0..workers).map(|_| Mutex::new(Desk { in_hand: InHand::Nothing, passed: false })).collect())
+        Self(
+            (0..workers)
+                .map(|_| Mutex::new(Desk { in_hand: InHand::Nothing, passed: false }))
+                .collect(),
+        )
     }
 
     /// Worker `number` is going to apply something to `key`, or to all there are.

@@ -71,7 +71,8 @@ impl<K> Spent<K> {
     /// the process.
     pub(super) fn end(self) {
         let Self { steps, buffers, found } = self;
-        let waiting = buffers.into_iter().flat_map(|mut buffer| std::iter::from_fn(move || buffer.pop()));
+        let waiting =
+            buffers.into_iter().flat_map(|mut buffer| std::iter::from_fn(move || buffer.pop()));
         for Step { told, now, .. } in steps.into_iter().chain(waiting) {
             unharmed(|| drop(told));
             unharmed(|| drop(now));
@@ -131,7 +132,12 @@ impl<K: Send + Sync + 'static> Intake<K> {
     }
 
     /// Somebody who has the key tells of it. Whether that was too much.
-    pub(super) fn offer(&mut self, known: &dyn Known<K>, mut step: Step<K>, spent: &mut Spent<K>) -> bool {
+    pub(super) fn offer(
+        &mut self,
+        known: &dyn Known<K>,
+        mut step: Step<K>,
+        spent: &mut Spent<K>,
+    ) -> bool {
         if let Some(walk) = self.walk.as_mut().filter(|walk| walk.reason != Reason::Period) {
             let is_ahead = |at| !known.has_walked(at, &step.key);
             if mutant!(WhatIsAheadIsTold => false; walk.at.is_some_and(is_ahead)) {
@@ -146,7 +152,8 @@ impl<K: Send + Sync + 'static> Intake<K> {
                 step.is_in_initial_list |= !self.has_synced;
             }
         }
-        if matches!(self.policy, Buffer::DropAndResync(most) if self.waiting.changes() >= most.max(1)) {
+        if matches!(self.policy, Buffer::DropAndResync(most) if self.waiting.changes() >= most.max(1))
+        {
             self.start_anew(step.since);
             spent.steps.push(step);
             return true;
@@ -170,7 +177,12 @@ impl<K: Send + Sync + 'static> Intake<K> {
     }
 
     /// Whoever had `key` in hand, or everything, is at the end of it.
-    pub(super) fn settle(&mut self, known: &dyn Known<K>, key: Option<&Arc<str>>, spent: &mut Spent<K>) {
+    pub(super) fn settle(
+        &mut self,
+        known: &dyn Known<K>,
+        key: Option<&Arc<str>>,
+        spent: &mut Spent<K>,
+    ) {
         let Some(walk) = &mut self.walk else { return };
         let Some(key) = key else {
             walk.waits = false;
@@ -192,7 +204,15 @@ impl<K: Send + Sync + 'static> Intake<K> {
             Some(Reason::Dropped) => (None, Cause::Resync, !self.has_synced),
             Some(Reason::Late) | None => (None, Cause::Initial, true),
         };
-        Step { key, told, now: Now::Stored(now), cause, is_in_initial_list, is_walked: true, since: Instant::now() }
+        Step {
+            key,
+            told,
+            now: Now::Stored(now),
+            cause,
+            is_in_initial_list,
+            is_walked: true,
+            since: Instant::now(),
+        }
     }
 
     /// A stride of the walk, if there is one and little waits.
@@ -204,10 +224,10 @@ impl<K: Send + Sync + 'static> Intake<K> {
         let Some(from) = walk.at else { return };
         let WalkStep { objects, next } = known.walk(from);
         // Only now: see above.
-        let is_before = |at: Option<WalkPosition>, key: &str| at.is_none_or(|at| known.has_walked(at, key));
+        let is_before =
+            |at: Option<WalkPosition>, key: &str| at.is_none_or(|at| known.has_walked(at, key));
         let came_by = |key: &str| {
-            let is_stored =
-                mutant!(OnlyWhatIsStoredIsPassed => objects.iter().any(|(stored, _)| **stored == *key); true);
+            let is_stored = mutant!(OnlyWhatIsStoredIsPassed => objects.iter().any(|(stored, _)| **stored == *key); true);
             is_stored && is_before(next, key) && !is_before(Some(from), key)
         };
         let Some(passed) = desks.pass(came_by) else {
@@ -227,15 +247,18 @@ impl<K: Send + Sync + 'static> Intake<K> {
             let step = self.first_word(key.into(), object);
             self.push(step, spent);
         }
-        if let Some(walk) = self.walk.as_mut().filter(|_| mutant!(PassedIsNotNoted => false; !is_period)) {
+        if let Some(walk) =
+            self.walk.as_mut().filter(|_| mutant!(PassedIsNotNoted => false; !is_period))
+        {
             walk.passed.extend(passed);
         }
         self.finish_walk();
     }
 
     fn finish_walk(&mut self) {
-        let is_over =
-            |walk: &mut Walk| walk.at.is_none() && mutant!(WalkEndsOverWhatItPassed => true; walk.passed.is_empty());
+        let is_over = |walk: &mut Walk| {
+            walk.at.is_none() && mutant!(WalkEndsOverWhatItPassed => true; walk.passed.is_empty())
+        };
         let Some(walk) = self.walk.take_if(is_over) else { return };
         if walk.reason == Reason::Dropped {
             self.ends_in = Some(self.waiting.len());
@@ -243,7 +266,12 @@ impl<K: Send + Sync + 'static> Intake<K> {
     }
 
     /// What the handler is to be told next, after a stride at most.
-    pub(super) fn take(&mut self, known: &dyn Known<K>, desks: &Desks, spent: &mut Spent<K>) -> Option<Next<K>> {
+    pub(super) fn take(
+        &mut self,
+        known: &dyn Known<K>,
+        desks: &Desks,
+        spent: &mut Spent<K>,
+    ) -> Option<Next<K>> {
         spent.buffers.extend(self.dropped.take());
         if std::mem::take(&mut self.begins) {
             self.dropped_since = None;

@@ -30,8 +30,11 @@ enum Op {
 const KEYS: u8 = 200;
 
 fn op() -> impl Strategy<Value = Op> {
-    let buffer =
-        prop_oneof![Just(Buffer::Compress), Just(Buffer::HoldBack(3)), (1..40_usize).prop_map(Buffer::DropAndResync),];
+    let buffer = prop_oneof![
+        Just(Buffer::Compress),
+        Just(Buffer::HoldBack(3)),
+        (1..40_usize).prop_map(Buffer::DropAndResync),
+    ];
     let changes = prop::collection::vec((0..KEYS, any::<bool>()), 1..8);
     prop_oneof![
         1 => buffer.prop_map(Op::Come),
@@ -75,7 +78,9 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let store = Indexer::builder(KeyFunc::custom(NoMeta, |object: &Object| Ok(object.0.to_string()))).build();
+        let store =
+            Indexer::builder(KeyFunc::custom(NoMeta, |object: &Object| Ok(object.0.to_string())))
+                .build();
         let store = store.expect("it has no indexes");
         (0..KEYS).step_by(2).for_each(|key| store.add(Arc::new((key, 0))).expect("it has a key"));
         Self { store, desks: Desks::new(2), jobs: [None, None], handlers: Vec::new(), version: 0 }
@@ -94,7 +99,9 @@ impl World {
                 let name: Arc<str> = key.to_string().into();
                 let others = self.jobs.iter().flatten();
                 let is_free = self.jobs[worker].is_none()
-                    && others.clone().all(|job| job.key.as_ref().is_some_and(|other| *other != name));
+                    && others
+                        .clone()
+                        .all(|job| job.key.as_ref().is_some_and(|other| *other != name));
                 if is_free {
                     self.begin(worker, Some(name), vec![(key, stored), (key, true)]);
                 }
@@ -118,7 +125,8 @@ impl World {
 
     fn begin(&mut self, worker: usize, key: Option<Arc<str>>, changes: Vec<(u8, bool)>) {
         self.desks.begin(worker, key.as_ref());
-        self.jobs[worker] = Some(Job { key, changes, stored: Vec::new(), telling: None, settling: None });
+        self.jobs[worker] =
+            Some(Job { key, changes, stored: Vec::new(), telling: None, settling: None });
     }
 
     /// One step: a handler is told, or the next change stored; or a handler is settled with.
@@ -171,7 +179,15 @@ impl World {
             Now::Gone(last)
         };
         let since = Instant::now();
-        Some(Step { key: name, told, now, cause: Cause::Watch, is_in_initial_list: false, is_walked: false, since })
+        Some(Step {
+            key: name,
+            told,
+            now,
+            cause: Cause::Watch,
+            is_in_initial_list: false,
+            is_walked: false,
+            since,
+        })
     }
 
     /// A handler takes what is next. Whether there was something.
@@ -189,7 +205,10 @@ impl World {
             }
             Some(Next::Step(step)) => {
                 let key = step.key.parse().expect("it is a number");
-                assert!(!handler.initial.remove(&key) || step.is_in_initial_list, "{key} is told as if it were new");
+                assert!(
+                    !handler.initial.remove(&key) || step.is_in_initial_list,
+                    "{key} is told as if it were new"
+                );
                 if step.is_in_initial_list {
                     handler.intake.initial_done();
                 }
@@ -232,19 +251,29 @@ impl Handler {
         match notification {
             Notification::Added { new, .. } => {
                 let before = self.told.insert(new.0, new.1);
-                let is_first = self.anew.as_mut().map_or(before.is_none(), |anew| anew.insert(new.0));
+                let is_first =
+                    self.anew.as_mut().map_or(before.is_none(), |anew| anew.insert(new.0));
                 assert!(is_first, "{new:?} added over {before:?}");
             }
             Notification::Updated { old, new, .. } => {
-                assert_eq!(self.told.insert(new.0, new.1), Some(old.1), "{new:?} over what it was not told");
+                assert_eq!(
+                    self.told.insert(new.0, new.1),
+                    Some(old.1),
+                    "{new:?} over what it was not told"
+                );
             }
             Notification::Deleted { last, .. } => {
                 // Its last state may never have been told.
                 let (key, _) = **last.object().expect("it is no tombstone");
                 let was_told = self.told.remove(&key).is_some();
-                assert!(was_told && self.anew.as_mut().is_none_or(|anew| anew.remove(&key)), "{key} was not told");
+                assert!(
+                    was_told && self.anew.as_mut().is_none_or(|anew| anew.remove(&key)),
+                    "{key} was not told"
+                );
             }
-            Notification::ResyncBegins | Notification::ResyncEnds => unreachable!("a step is none of these"),
+            Notification::ResyncBegins | Notification::ResyncEnds => {
+                unreachable!("a step is none of these")
+            }
         }
     }
 }
@@ -267,7 +296,10 @@ proptest! {
 #[test]
 fn a_walk_takes_turns_with_what_waits() {
     const OBJECTS: usize = 2_000;
-    let store = Indexer::builder(KeyFunc::custom(NoMeta, |object: &(usize, usize)| Ok(object.0.to_string()))).build();
+    let store = Indexer::builder(KeyFunc::custom(NoMeta, |object: &(usize, usize)| {
+        Ok(object.0.to_string())
+    }))
+    .build();
     let store = store.expect("it has no indexes");
     (0..OBJECTS).for_each(|key| store.add(Arc::new((key, 0))).expect("it has a key"));
     let (known, desks, mut spent) = (store.reader(), Desks::new(1), Spent::default());
@@ -276,13 +308,16 @@ fn a_walk_takes_turns_with_what_waits() {
     while intake.walk.is_some() {
         assert!(taken < most, "{taken} taken, and the walk has no turn");
         let next = intake.take(&known, &desks, &mut spent);
-        let Some(Next::Step(Step { key, now: Now::Stored(old), .. })) = next else { panic!("something waits") };
+        let Some(Next::Step(Step { key, now: Now::Stored(old), .. })) = next else {
+            panic!("something waits")
+        };
         taken += 1;
         let now = Arc::new((old.0, taken));
         store.add(now.clone()).expect("it has a key");
         let (told, now, since) = (Some(old), Now::Stored(now), Instant::now());
         let cause = Cause::Watch;
-        let step = Step { key, told, now, cause, is_in_initial_list: false, is_walked: false, since };
+        let step =
+            Step { key, told, now, cause, is_in_initial_list: false, is_walked: false, since };
         intake.offer(&known, step, &mut spent);
     }
     assert!(taken > OBJECTS / 2, "{taken} taken until the end of the walk");

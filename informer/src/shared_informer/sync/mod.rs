@@ -49,7 +49,9 @@ mod imp {
     }
 
     /// Here and now: there is nobody else to run it.
-    pub(in super::super) async fn spawn_blocking<R>(work: impl FnOnce() -> R) -> Result<R, JoinError> {
+    pub(in super::super) async fn spawn_blocking<R>(
+        work: impl FnOnce() -> R,
+    ) -> Result<R, JoinError> {
         Ok(work())
     }
 }

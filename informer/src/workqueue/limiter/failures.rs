@@ -50,7 +50,8 @@ impl<K: Hash + Eq + Clone> Failures<K> {
     pub(super) fn forget(&self, key: &K) {
         let hash = self.0.hash(key);
         let mut shard = self.0.lock(Sharded::<Shard<K>>::number_of(hash));
-        let forgotten = shard.find_entry(hash, |failed| failed.key == *key).ok().map(|entry| entry.remove().0);
+        let forgotten =
+            shard.find_entry(hash, |failed| failed.key == *key).ok().map(|entry| entry.remove().0);
         // A key's drop is a stranger's code: not with the lock held.
         drop(shard);
         drop(forgotten);

@@ -46,7 +46,10 @@ pub trait RateLimiter<K>: Send + Sync {
 #[must_use]
 pub fn default_controller_rate_limiter<K: Key>() -> MaxOfRateLimiter<K> {
     MaxOfRateLimiter::new(vec![
-        Box::new(ItemExponentialFailureRateLimiter::new(Duration::from_millis(5), Duration::from_secs(1000))),
+        Box::new(ItemExponentialFailureRateLimiter::new(
+            Duration::from_millis(5),
+            Duration::from_secs(1000),
+        )),
         Box::new(BucketRateLimiter::new(Duration::from_millis(100), 100)),
     ])
 }

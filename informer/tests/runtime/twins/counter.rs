@@ -26,7 +26,10 @@ pub enum Error {
 
 type Reconciled = Result<(ObjectRef<ConfigMap>, Action), controller::Error<Error, watcher::Error>>;
 
-pub fn run(client: Client, stop: impl Future<Output = ()> + Send + Sync + 'static) -> impl Stream<Item = Reconciled> {
+pub fn run(
+    client: Client,
+    stop: impl Future<Output = ()> + Send + Sync + 'static,
+) -> impl Stream<Item = Reconciled> {
     let (maps, pods) = (Api::<ConfigMap>::all(client.clone()), Api::<Pod>::all(client.clone()));
     Controller::new(maps, watcher::Config::default())
         .owns(pods, watcher::Config::default())
@@ -54,7 +57,8 @@ fn error_policy(_: Arc<ConfigMap>, _: &Error, _: Arc<Client>) -> Action {
 
 async fn owned(map: &ConfigMap, pods: &Api<Pod>) -> Result<Vec<String>, Error> {
     let pods = pods.list(&ListParams::default()).await?;
-    let is_owned = |pod: &Pod| pod.owner_references().iter().any(|owner| owner.name == map.name_any());
+    let is_owned =
+        |pod: &Pod| pod.owner_references().iter().any(|owner| owner.name == map.name_any());
     Ok(pods.into_iter().filter(is_owned).map(|pod| pod.name_any()).collect())
 }
 

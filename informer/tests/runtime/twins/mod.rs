@@ -27,7 +27,10 @@ fn noted(server: &ApiServer, name: &str) -> Option<String> {
 }
 
 /// Polls a controller until a condition holds.
-async fn until<T: Debug>(controller: &mut (impl Stream<Item = T> + Unpin), is_so: impl Fn() -> bool) {
+async fn until<T: Debug>(
+    controller: &mut (impl Stream<Item = T> + Unpin),
+    is_so: impl Fn() -> bool,
+) {
     while !is_so() {
         controller.next().await.expect("the controller runs");
     }
@@ -46,7 +49,11 @@ async fn noticed<T: Debug>(server: &ApiServer, controller: &mut (impl Stream<Ite
     until(controller, || noted(server, "b").as_deref() == Some("2")).await;
 }
 
-async fn cleans_up<T: Debug>(server: &ApiServer, controller: impl Stream<Item = T>, stop: oneshot::Sender<()>) {
+async fn cleans_up<T: Debug>(
+    server: &ApiServer,
+    controller: impl Stream<Item = T>,
+    stop: oneshot::Sender<()>,
+) {
     let mut controller = pin!(controller);
     noticed(server, &mut controller).await;
     server.delete(&Resource::pods(), "shop", "p").unwrap();
@@ -73,14 +80,18 @@ async fn both_count_clean_up_and_shut_down() {
 
 /// Returns the annotation of map `a`, ten minutes after its pod was deleted while no watch of
 /// pods was open.
-async fn after_a_gap<T: Debug>(server: &ApiServer, controller: impl Stream<Item = T>) -> Option<String> {
+async fn after_a_gap<T: Debug>(
+    server: &ApiServer,
+    controller: impl Stream<Item = T>,
+) -> Option<String> {
     let mut controller = pin!(controller);
     noticed(server, &mut controller).await;
     server.wait_for_watchers(2).await;
     // An invented pod event ends the watches of pods, and no others.
     server.generate(&Resource::pods(), 1, |_| json!({})).unwrap();
     server.delete(&Resource::pods(), "shop", "p").unwrap();
-    let ten_minutes = timeout(Duration::from_secs(600), async { while controller.next().await.is_some() {} });
+    let ten_minutes =
+        timeout(Duration::from_secs(600), async { while controller.next().await.is_some() {} });
     assert!(ten_minutes.await.is_err(), "the controller runs on");
     noted(server, "a")
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo::{
-    BoxError, DeletedFinalStateUnknown, DeltaObject, ExplicitKey, Indexer, KeyFunc, Meta, MutationCache, MutationError,
+    BoxError, DeletedFinalStateUnknown, DeltaObject, ExplicitKey, Indexer, KeyFunc, Meta,
+    MutationCache, MutationError,
 };
 
 use crate::Hands;
@@ -16,8 +17,24 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 /// None, and two objects that had the name one after the other.
 const UIDS: [&str; 3] = ["", "1", "2"];
 /// The last three are no versions.
-const VERSIONS: [&str; 16] =
-    ["1", "2", "3", "4", "007", "8", "9", "10", "11", "12", "99", "100", "18446744073709551616", "", "x", "-1"];
+const VERSIONS: [&str; 16] = [
+    "1",
+    "2",
+    "3",
+    "4",
+    "007",
+    "8",
+    "9",
+    "10",
+    "11",
+    "12",
+    "99",
+    "100",
+    "18446744073709551616",
+    "",
+    "x",
+    "-1",
+];
 /// Whoever is on the last one has no value that can be told.
 const NODES: [&str; 3] = ["n1", "n2", "none"];
 const INDEX: &str = "node";
@@ -37,7 +54,11 @@ pub struct Setup {
 
 impl From<u8> for Setup {
     fn from(setup: u8) -> Self {
-        Self { include_adds: setup & 1 != 0, for_ever: setup & 2 != 0, capacity: 1 + usize::from(setup >> 2) % 4 }
+        Self {
+            include_adds: setup & 1 != 0,
+            for_ever: setup & 2 != 0,
+            capacity: 1 + usize::from(setup >> 2) % 4,
+        }
     }
 }
 
@@ -53,7 +74,12 @@ pub struct Spelled {
 
 impl From<[u8; 3]> for Spelled {
     fn from([a, version, node]: [u8; 3]) -> Self {
-        Self { name: (a % 32 != 31).then_some(a % 4), uid: (a >> 5) % 3, version: version % 16, node: node % 3 }
+        Self {
+            name: (a % 32 != 31).then_some(a % 4),
+            uid: (a >> 5) % 3,
+            version: version % 16,
+            node: node % 3,
+        }
     }
 }
 
@@ -114,7 +140,10 @@ pub fn run(setup: Setup, ops: &[Op]) {
         "none" => Err(BoxError::from("it has no node")),
         node => Ok(vec![node.to_owned()]),
     };
-    let store = Indexer::builder(KeyFunc::meta_namespace(ObjectMeta)).index(INDEX, node).build().expect("one index");
+    let store = Indexer::builder(KeyFunc::meta_namespace(ObjectMeta))
+        .index(INDEX, node)
+        .build()
+        .expect("one index");
     let ttl = if setup.for_ever { Duration::MAX } else { Duration::from_secs(TTL) };
     let cache = MutationCache::builder(store.reader())
         .include_adds(setup.include_adds)
@@ -183,7 +212,11 @@ impl Both {
                 let object = self.object(spelled);
                 let stored = self.store.update(object.clone());
                 // What has no value that can be told is not stored.
-                assert_eq!(stored.is_ok(), !object.name.is_empty() && object.node != "none", "{object:?}");
+                assert_eq!(
+                    stored.is_ok(),
+                    !object.name.is_empty() && object.node != "none",
+                    "{object:?}"
+                );
                 if stored.is_ok() {
                     self.plain.stored.insert(object.name, object.clone());
                 }
@@ -203,14 +236,23 @@ impl Both {
                 let done = match last {
                     Last::Object => self.cache.on_delete(&DeltaObject::from(object.clone())),
                     _ if object.name.is_empty() => return,
-                    _ => self.cache.on_delete(&DeletedFinalStateUnknown { key: object.name.into(), obj }.into()),
+                    _ => self.cache.on_delete(
+                        &DeletedFinalStateUnknown { key: object.name.into(), obj }.into(),
+                    ),
                 };
-                let expected = if last == Last::EmptyTombstone { Ok(()) } else { self.plain.on_delete(object) };
+                let expected = if last == Last::EmptyTombstone {
+                    Ok(())
+                } else {
+                    self.plain.on_delete(object)
+                };
                 assert_eq!(done.map_err(refusal), expected);
             }
             Op::Mutation(spelled) => {
                 let object = self.object(spelled);
-                assert_eq!(self.cache.mutation(object.clone()).map_err(refusal), self.plain.mutation(object));
+                assert_eq!(
+                    self.cache.mutation(object.clone()).map_err(refusal),
+                    self.plain.mutation(object)
+                );
             }
             Op::Get(place) => {
                 let name = NAMES[usize::from(place)];

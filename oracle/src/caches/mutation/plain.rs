@@ -94,7 +94,9 @@ impl Plain {
             None => true,
             // A deletion ends all writes of that object, and those of another one that are no
             // newer.
-            Some(known) if known.is_gone => version > known.version && !object.is_same(&known.object),
+            Some(known) if known.is_gone => {
+                version > known.version && !object.is_same(&known.object)
+            }
             Some(known) => version >= known.version,
         };
         if counts {
@@ -115,7 +117,10 @@ impl Plain {
 
     pub(super) fn on_delete(&mut self, object: Arc<Object>) -> Result<(), Refusal> {
         let (name, version) = (object.key()?, object.version()?);
-        if self.ask(name).is_none_or(|known| version >= known.version || object.is_same(&known.object)) {
+        if self
+            .ask(name)
+            .is_none_or(|known| version >= known.version || object.is_same(&known.object))
+        {
             self.note(object, version, true);
         }
         Ok(())

@@ -162,7 +162,9 @@ impl Both<'_> {
             Op::Add(object) => self.add(*object),
             Op::Update(object) => {
                 let object = self.made.object(*object);
-                let done = self.queue.either(|fifo| fifo.update(object.clone()), |heap| heap.update(object.clone()));
+                let done = self
+                    .queue
+                    .either(|fifo| fifo.update(object.clone()), |heap| heap.update(object.clone()));
                 assert_eq!(refusal(done), self.plain.put(vec![object], false));
             }
             Op::AddIfNotPresent(object) => {
@@ -182,7 +184,9 @@ impl Both<'_> {
             },
             Op::Replace(list) => {
                 let list = self.made.list(list);
-                let done = self.queue.either(|fifo| fifo.replace(list.clone()), |heap| heap.replace(list.clone()));
+                let done = self
+                    .queue
+                    .either(|fifo| fifo.replace(list.clone()), |heap| heap.replace(list.clone()));
                 assert_eq!(refusal(done), self.plain.replace(list));
             }
             Op::Delete(told) => {
@@ -204,7 +208,8 @@ impl Both<'_> {
 
     fn add(&mut self, object: Spelled) {
         let object = self.made.object(object);
-        let done = self.queue.either(|fifo| fifo.add(object.clone()), |heap| heap.add(object.clone()));
+        let done =
+            self.queue.either(|fifo| fifo.add(object.clone()), |heap| heap.add(object.clone()));
         assert_eq!(refusal(done), self.plain.put(vec![object], false));
     }
 
@@ -245,7 +250,9 @@ impl Both<'_> {
             (Err(ProcessError::Handler { key: of, source }), Ending::Failed) => {
                 *of == key && source.to_string() == EXPECTED
             }
-            (Err(ProcessError::Panicked { key: of, message }), Ending::Panicked) => *of == key && message == EXPECTED,
+            (Err(ProcessError::Panicked { key: of, message }), Ending::Panicked) => {
+                *of == key && message == EXPECTED
+            }
             _ => false,
         };
         assert!(is_expected, "{ended:?}, but it {ending:?}");

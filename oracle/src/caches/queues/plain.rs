@@ -75,15 +75,21 @@ impl Plain {
         self.populated = true;
         let before = self.queued.len();
         self.queued.retain(|entry| entry.object.name != key);
-        if self.queued.len() == before && self.order == Order::Least { Err(Refusal::NotFound) } else { Ok(()) }
+        if self.queued.len() == before && self.order == Order::Least {
+            Err(Refusal::NotFound)
+        } else {
+            Ok(())
+        }
     }
 
     /// Takes whoever is first of those that no handler has.
     pub(super) fn take(&mut self) -> Option<Entry> {
-        let is_free = |entry: &Entry| self.in_hand.iter().all(|taken| taken.object.name != entry.object.name);
+        let is_free =
+            |entry: &Entry| self.in_hand.iter().all(|taken| taken.object.name != entry.object.name);
         let line = self.queued.iter().enumerate().filter(|(_, entry)| is_free(entry));
         // Of several the first one.
-        let (place, _) = line.min_by_key(|(_, entry)| if self.order == Order::Least { entry.object.n } else { 0 })?;
+        let (place, _) = line
+            .min_by_key(|(_, entry)| if self.order == Order::Least { entry.object.n } else { 0 })?;
         Some(self.queued.remove(place))
     }
 

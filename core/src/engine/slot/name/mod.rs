@@ -37,12 +37,17 @@ const _: () = assert!(size_of::<Name>() == INLINE + 1);
 impl Name {
     pub(super) fn new(key: &str) -> Self {
         let (mut head, mut tail) = ([0; HEAD], [0; 8]);
-        if let Some(length) = u8::try_from(key.len()).ok().filter(|&length| usize::from(length) <= INLINE) {
+        if let Some(length) =
+            u8::try_from(key.len()).ok().filter(|&length| usize::from(length) <= INLINE)
+        {
             let (start, end) = key.as_bytes().split_at(key.len().min(HEAD));
             head[..start.len()].copy_from_slice(start);
             tail[..end.len()].copy_from_slice(end);
             tail[7] = length;
-            return Self { head: Head { inline: head }, tail: AtomicU64::new(u64::from_ne_bytes(tail)) };
+            return Self {
+                head: Head { inline: head },
+                tail: AtomicU64::new(u64::from_ne_bytes(tail)),
+            };
         }
         tail[7] = BOXED;
         let head = Head { boxed: ManuallyDrop::new(key.into()) };
@@ -67,7 +72,10 @@ impl Name {
         // HEAD, `tail` is never written (`note_version`); if it is lower, the slice ends before
         // `tail`. 4. These bytes are a copy of a whole `&str`.
         unsafe {
-            std::str::from_utf8_unchecked(slice::from_raw_parts((&raw const *self).cast::<u8>(), usize::from(tag)))
+            std::str::from_utf8_unchecked(slice::from_raw_parts(
+                (&raw const *self).cast::<u8>(),
+                usize::from(tag),
+            ))
         }
     }
 

@@ -1,6 +1,0 @@
-//! With kube's runtime.
-
-pub use kube::runtime;
-
-#[path = "once.rs"]
-pub mod once;

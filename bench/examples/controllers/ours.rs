@@ -1,6 +1,0 @@
-//! With our runtime.
-
-pub use deltafifo_informer::runtime;
-
-#[path = "once.rs"]
-pub mod once;

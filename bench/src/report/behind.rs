@@ -49,8 +49,7 @@ fn of_group(group: &[&Summary]) -> Option<Behind> {
 mod tests {
     use super::*;
     use crate::names::Workload;
-    use crate::protocol::Measured;
-    use crate::protocol::Row;
+    use crate::protocol::{Measured, Row};
 
     #[test]
     fn every_figure_in_which_another_engine_is_ahead_is_there() {

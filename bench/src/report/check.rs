@@ -3,8 +3,7 @@
 
 use serde_json::Value;
 
-use crate::names::EngineName;
-use crate::names::Workload;
+use crate::names::{EngineName, Workload};
 use crate::protocol::Measured;
 
 /// What a row says of the end of its run.

@@ -4,8 +4,7 @@ use std::fmt::Write;
 
 use super::figure::{count, figure, times};
 use super::{Report, Summary};
-use crate::names::EngineName;
-use crate::names::Workload;
+use crate::names::{EngineName, Workload};
 
 /// The command that measures everything.
 const FULL: &str =
@@ -73,8 +72,7 @@ fn distance(report: &Report) -> Option<String> {
 mod tests {
     use super::*;
     use crate::machine::Machine;
-    use crate::protocol::Measured;
-    use crate::protocol::Row;
+    use crate::protocol::{Measured, Row};
     use crate::report::Run;
 
     fn of(figures: &[(EngineName, f64)]) -> String {

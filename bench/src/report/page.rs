@@ -5,8 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::behind::{BEHIND, behind};
 use super::figure::{bytes, count, figure, times};
-use super::groups::distinct;
-use super::groups::{base, groups};
+use super::groups::{base, distinct, groups};
 use super::plots::{Section, style_sheet};
 use super::sanity::sanity;
 use super::table::MISSING;

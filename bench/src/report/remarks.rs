@@ -64,10 +64,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::names::EngineName;
-    use crate::names::Workload;
-    use crate::protocol::Measured;
-    use crate::protocol::Row;
+    use crate::names::{EngineName, Workload};
+    use crate::protocol::{Measured, Row};
 
     fn remarks(extra: &Value) -> String {
         let row = json!({

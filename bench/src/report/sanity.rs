@@ -2,8 +2,7 @@
 
 use super::Summary;
 use super::figure::{count, figure, times};
-use crate::names::EngineName;
-use crate::names::Workload;
+use crate::names::{EngineName, Workload};
 
 /// The least ratio of client-go-deltafifo to mutex: a baseline that were slower would flatter
 /// whoever is compared with it.
@@ -103,8 +102,7 @@ fn lists(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Measured;
-    use crate::protocol::Row;
+    use crate::protocol::{Measured, Row};
 
     #[test]
     fn the_base_is_judged_at_every_number_of_objects() {

@@ -7,8 +7,7 @@ use serde_json::{Map, Value};
 
 use super::losses::losses;
 use super::percentile;
-use crate::protocol::Measured;
-use crate::protocol::Row;
+use crate::protocol::{Measured, Row};
 
 /// One figure of one engine over all rounds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -131,8 +130,7 @@ fn kind<E>(of: &Measured<E>) -> (&E, usize, &str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::EngineName;
-    use crate::names::Workload;
+    use crate::names::{EngineName, Workload};
 
     fn measured(engine: EngineName, objects: usize, value: f64) -> Measured {
         Measured { engine, objects, row: Row::new(Workload::Relist, "", "s", value) }

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::plan::Plan;
-use crate::names::EngineName;
-use crate::names::Workload;
+use crate::names::{EngineName, Workload};
 
 /// Its engines. The floor is first and takes least: the others' times are estimated from its turn.
 pub const FIRST_RUN: [EngineName; 7] = [

@@ -4,8 +4,7 @@
 
 use super::plan::Plan;
 use super::turn::Turn;
-use crate::names::EngineName;
-use crate::names::Workload;
+use crate::names::{EngineName, Workload};
 
 /// A decoded pod takes so many times as long to make as a generated object.
 const POD: f64 = 10.0;

@@ -13,8 +13,7 @@ mod turns;
 use std::process::Command;
 
 use crate::machine::Machine;
-use crate::protocol::ChildArgs;
-use crate::protocol::{ChildFailed, GoPeer, Interrupt, Line, Measured, run_child};
+use crate::protocol::{ChildArgs, ChildFailed, GoPeer, Interrupt, Line, Measured, run_child};
 use crate::report::Missed;
 use crate::warm;
 pub use first_run::FIRST_RUN;

@@ -9,8 +9,7 @@
 
 use super::plan::Plan;
 use super::turn::Turn;
-use crate::names::EngineName;
-use crate::names::Workload;
+use crate::names::{EngineName, Workload};
 
 /// What a key takes in an engine, with what the allocator keeps.
 const KEY: u64 = 1_100;

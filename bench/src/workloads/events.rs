@@ -14,8 +14,7 @@ use super::outcome::add_outcome;
 use crate::data::{Plan, Source, Zipf, build, uniform_key};
 use crate::engines::{Counts, QueueEngine};
 use crate::names::Workload;
-use crate::protocol::ChildArgs;
-use crate::protocol::{Line, Output, Row};
+use crate::protocol::{ChildArgs, Line, Output, Row};
 
 /// Producers and as many consumers.
 const THREADS: [usize; 3] = [1, 2, 4];

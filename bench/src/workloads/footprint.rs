@@ -23,8 +23,7 @@ use super::outcome::{add_counts, add_store};
 use crate::data::{Plan, Source, build};
 use crate::engines::{Counts, ListEngine};
 use crate::names::Workload;
-use crate::protocol::ChildArgs;
-use crate::protocol::{Line, Output, Row};
+use crate::protocol::{ChildArgs, Line, Output, Row};
 
 /// How many updates of every key are pending.
 const PENDING: [usize; 3] = [1, 2, 8];

@@ -12,8 +12,7 @@ use super::outcome::add_outcome;
 use crate::data::{self, Plan, Source, added, changed, gone};
 use crate::engines::{Counts, ListEngine};
 use crate::names::Workload;
-use crate::protocol::ChildArgs;
-use crate::protocol::{Output, Row};
+use crate::protocol::{ChildArgs, Output, Row};
 
 /// The lists of a child's workloads. They stay alive to the end, so that no engine's time holds
 /// the freeing of a list.

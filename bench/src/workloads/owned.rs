@@ -6,8 +6,7 @@ use super::outcome::add_outcome;
 use crate::data::{Plan, Source, build};
 use crate::engines::ListEngine;
 use crate::names::Workload;
-use crate::protocol::ChildArgs;
-use crate::protocol::{Output, Row};
+use crate::protocol::{ChildArgs, Output, Row};
 
 /// Gives the engine a list of its own, and then measures another one.
 pub(super) fn run<S: Source, E: ListEngine<S::Object>>(

@@ -20,8 +20,7 @@ use crate::data::{Plan, Source, build, node, uniform_key};
 use crate::digest::Digest;
 use crate::engines::{IndexEngine, QueueEngine};
 use crate::names::Workload;
-use crate::protocol::ChildArgs;
-use crate::protocol::{Line, Output};
+use crate::protocol::{ChildArgs, Line, Output};
 
 /// How often each index is asked.
 const CALLS: usize = 10_000;

@@ -20,8 +20,7 @@ use super::outcome::add_outcome;
 use crate::data::{Plan, Source, build, uniform_key};
 use crate::engines::{Counts, StoreEngine};
 use crate::names::Workload;
-use crate::protocol::ChildArgs;
-use crate::protocol::{Line, Output};
+use crate::protocol::{ChildArgs, Line, Output};
 
 /// How many threads read.
 const READERS: [usize; 2] = [1, 4];

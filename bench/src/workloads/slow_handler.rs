@@ -16,8 +16,7 @@ use super::outcome::add_outcome;
 use crate::data::{Plan, Source, build, uniform_key};
 use crate::engines::{Counts, QueueEngine};
 use crate::names::Workload;
-use crate::protocol::ChildArgs;
-use crate::protocol::{Line, Output, Row};
+use crate::protocol::{ChildArgs, Line, Output, Row};
 
 /// Microseconds that the handler takes.
 const WORK: [u64; 3] = [0, 1, 10];

@@ -27,8 +27,7 @@ use super::memory::MemoryMark;
 use crate::data::{Source, with_key};
 use crate::engines::workqueue::{Key, WorkEngine};
 use crate::names::Workload;
-use crate::protocol::ChildArgs;
-use crate::protocol::{Line, Output, Row};
+use crate::protocol::{ChildArgs, Line, Output, Row};
 
 /// Threads that add, and in `workers` as many that take.
 const THREADS: [usize; 3] = [1, 4, 8];

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, value_parser};
-use deltafifo_bench::names::EngineName;
-use deltafifo_bench::names::Workload;
+use deltafifo_bench::names::{EngineName, Workload};
 use deltafifo_bench::peers::NeedsPeers;
 #[cfg(feature = "peers")]
 use deltafifo_bench::server::ClientName;

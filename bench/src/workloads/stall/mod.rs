@@ -25,8 +25,7 @@ use super::pace::exact_wake_ups;
 use crate::data::{Plan, Source, build};
 use crate::engines::{Counts, Event, QueueEngine};
 use crate::names::Workload;
-use crate::protocol::ChildArgs;
-use crate::protocol::{Line, Output};
+use crate::protocol::{ChildArgs, Line, Output};
 
 const QUANTILES: [Quantile; 4] = [P50, P99, P99_9, MAX];
 

@@ -38,7 +38,7 @@ impl<T, M: Meta<T>> MutexFifoBuilder<T, M> {
 
     /// Known objects in somebody else's store.
     pub fn known_objects(mut self, known: Arc<dyn KnownObjects<T>>) -> Self {
-        self.known = Known::Elsewhere(known);
+        self.known = Known::Custom(known);
         self
     }
 

@@ -253,7 +253,7 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
     pub fn store(&self) -> Option<&Arc<MutexStore<T, M>>> {
         match &self.known {
             Known::Store(store) => Some(store),
-            Known::Nothing | Known::Elsewhere(_) => None,
+            Known::Nothing | Known::Custom(_) => None,
         }
     }
 

@@ -20,20 +20,20 @@ impl Index {
     }
 
     /// A key had one value and has another now; none before it is known, and when it is no more.
-    pub(super) fn change(&mut self, key: &Arc<str>, was: Option<&str>, is: Option<&str>) {
-        if was == is {
+    pub(super) fn update(&mut self, key: &Arc<str>, old: Option<&str>, new: Option<&str>) {
+        if old == new {
             return;
         }
-        if let Some(was) = was
-            && let Some(keys) = self.keys.get_mut(was)
+        if let Some(old) = old
+            && let Some(keys) = self.keys.get_mut(old)
         {
             keys.remove(key);
             if keys.is_empty() {
-                self.keys.remove(was);
+                self.keys.remove(old);
             }
         }
-        if let Some(is) = is {
-            self.keys.entry_ref(is).or_default().insert(key.clone());
+        if let Some(new) = new {
+            self.keys.entry_ref(new).or_default().insert(key.clone());
         }
     }
 }

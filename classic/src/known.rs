@@ -11,7 +11,7 @@ use super::MutexStore;
 pub(super) enum Known<T, M> {
     Nothing,
     Store(Arc<MutexStore<T, M>>),
-    Elsewhere(Arc<dyn KnownObjects<T>>),
+    Custom(Arc<dyn KnownObjects<T>>),
 }
 
 impl<T, M: Meta<T>> Known<T, M> {
@@ -28,7 +28,7 @@ impl<T, M: Meta<T>> Known<T, M> {
         match self {
             Known::Nothing => false,
             Known::Store(store) => store.contains_key(key),
-            Known::Elsewhere(known) => !matches!(known.get_by_key(key), Ok(None)),
+            Known::Custom(known) => !matches!(known.get_by_key(key), Ok(None)),
         }
     }
 
@@ -37,7 +37,7 @@ impl<T, M: Meta<T>> Known<T, M> {
         match self {
             Known::Nothing => Vec::new(),
             Known::Store(store) => store.select(wanted),
-            Known::Elsewhere(known) => known
+            Known::Custom(known) => known
                 .list_keys()
                 .into_iter()
                 .filter(|key| wanted(key))

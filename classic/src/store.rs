@@ -144,13 +144,13 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
     /// The objects of a namespace, in no order; those of cluster scope have the empty one.
     pub fn by_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
         let tables = self.tables.read();
-        tables.of(tables.indexes.namespaces.keys(namespace))
+        tables.objects_of(tables.indexes.namespaces.keys(namespace))
     }
 
     /// The objects with a value in the index that the store was made with, in no order.
     pub fn by_index(&self, value: &str) -> Vec<Arc<T>> {
         let tables = self.tables.read();
-        tables.of(tables.indexes.values.keys(value))
+        tables.objects_of(tables.indexes.values.keys(value))
     }
 
     /// How many objects there are.
@@ -195,18 +195,18 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
     }
 
     /// Moves a key from the values of what was known to those of what is.
-    fn reindex(&self, indexes: &mut Indexes, key: &Arc<str>, was: Option<&T>, is: Option<&T>) {
+    fn reindex(&self, indexes: &mut Indexes, key: &Arc<str>, old: Option<&T>, new: Option<&T>) {
         let namespace = |object| self.keys.meta().namespace(object).unwrap_or_default();
-        indexes.namespaces.change(key, was.map(namespace), is.map(namespace));
+        indexes.namespaces.update(key, old.map(namespace), new.map(namespace));
         if let Some(value) = &self.value {
-            indexes.values.change(key, was.map(value).as_deref(), is.map(value).as_deref());
+            indexes.values.update(key, old.map(value).as_deref(), new.map(value).as_deref());
         }
     }
 }
 
 impl<T> Tables<T> {
     /// The objects of these keys.
-    fn of<'a>(&self, keys: impl ExactSizeIterator<Item = &'a Arc<str>>) -> Vec<Arc<T>> {
+    fn objects_of<'a>(&self, keys: impl ExactSizeIterator<Item = &'a Arc<str>>) -> Vec<Arc<T>> {
         let mut objects = Vec::with_capacity(keys.len());
         objects.extend(keys.filter_map(|key| self.objects.get(key).cloned()));
         objects

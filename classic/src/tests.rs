@@ -28,7 +28,7 @@ fn done(_: &Popped<Obj>) -> Verdict<()> {
 }
 
 #[test]
-fn waiting_pops_share_what_comes_and_end_with_close() {
+fn blocked_pops_share_the_items_and_end_on_close() {
     let fifo = MutexFifo::builder(KeyFunc::meta_namespace(Pair)).build();
     let handled = AtomicUsize::new(0);
     let popping = Barrier::new(5);
@@ -60,23 +60,23 @@ fn waiting_pops_share_what_comes_and_end_with_close() {
 }
 
 #[test]
-fn what_is_requeued_comes_again_and_newer_deltas_win_over_it() {
+fn requeued_item_is_popped_again_unless_newer_deltas_exist() {
     let fifo = MutexFifo::builder(KeyFunc::meta_namespace(Pair)).build();
     fifo.add(Arc::new(("a", "x"))).unwrap();
     assert!(matches!(fifo.try_pop(|_| Verdict::Requeue::<()>(None)), Some(Ok(()))));
-    let again = fifo.get_by_key("a/x").unwrap();
-    assert_eq!(again.len(), 1);
+    let requeued = fifo.get_by_key("a/x").unwrap();
+    assert_eq!(requeued.len(), 1);
     fifo.update(Arc::new(("a", "x"))).unwrap();
-    fifo.add_if_not_present(again).unwrap();
+    fifo.add_if_not_present(requeued).unwrap();
     assert_eq!(fifo.get_by_key("a/x").unwrap().len(), 2);
 }
 
 #[test]
-fn a_panicking_handler_leaves_the_queue_usable() {
+fn queue_is_usable_after_a_handler_panics() {
     let fifo = MutexFifo::builder(KeyFunc::meta_namespace(Pair)).build();
     fifo.add(Arc::new(("a", "x"))).unwrap();
     fifo.add(Arc::new(("a", "y"))).unwrap();
-    let panicking = || fifo.try_pop(|_| -> Verdict<()> { panic!("told to") });
+    let panicking = || fifo.try_pop(|_| -> Verdict<()> { panic!("deliberate") });
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panicking)).is_err());
     assert!(matches!(
         fifo.try_pop(|item| {
@@ -101,7 +101,7 @@ impl KnownObjects<Obj> for Broken {
 }
 
 #[test]
-fn a_look_up_that_fails_hides_no_deletion() {
+fn failing_lookup_does_not_suppress_a_deletion() {
     let fifo =
         MutexFifo::builder(KeyFunc::meta_namespace(Pair)).known_objects(Arc::new(Broken)).build();
     fifo.resync();
@@ -117,29 +117,29 @@ fn a_look_up_that_fails_hides_no_deletion() {
 }
 
 #[test]
-fn the_indexes_follow_an_object_that_moves() {
+fn indexes_follow_an_object_that_changes_its_values() {
     let keys = KeyFunc::custom(Pair, |object: &Obj| Ok(object.1.to_owned()));
     let store = MutexStore::indexed(keys, |object: &Obj| format!("in {}", object.0));
     let fifo = MutexFifo::over(Arc::new(store)).build();
     let store = fifo.store().unwrap();
-    let mut told = Vec::new();
+    let mut changes = Vec::new();
     fifo.replace(vec![Arc::new(("a", "x"))], "1").unwrap();
     fifo.update(Arc::new(("b", "x"))).unwrap();
     fifo.delete(Arc::new(("b", "x"))).unwrap();
     fifo.try_pop(|item| {
         store.apply(item, |change| {
-            let here = ["a", "b"].map(|namespace| store.by_namespace(namespace).len());
-            assert_eq!(["in a", "in b"].map(|value| store.by_index(value).len()), here);
-            told.push(match change {
-                Change::Added { is_in_initial_list, .. } => ("added", is_in_initial_list, here),
-                Change::Updated { old, .. } => ("updated", old.0 == "a", here),
-                Change::Deleted { old, .. } => ("deleted", old.is_some(), here),
+            let counts = ["a", "b"].map(|namespace| store.by_namespace(namespace).len());
+            assert_eq!(["in a", "in b"].map(|value| store.by_index(value).len()), counts);
+            changes.push(match change {
+                Change::Added { is_in_initial_list, .. } => ("added", is_in_initial_list, counts),
+                Change::Updated { old, .. } => ("updated", old.0 == "a", counts),
+                Change::Deleted { old, .. } => ("deleted", old.is_some(), counts),
             });
         });
         Verdict::<()>::Done
     });
     assert_eq!(
-        told,
+        changes,
         [("added", true, [1, 0]), ("updated", true, [0, 1]), ("deleted", true, [0, 0])]
     );
     assert!(store.is_empty());

@@ -1,4 +1,4 @@
-//! How a [`MutexFifo`] is set up before its first offer.
+//! Options of a [`MutexFifo`].
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::{MutexFifo, MutexStore};
 
 pub(super) type Transformer<T> = Box<dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync>;
 
-/// Options of a [`MutexFifo`].
+/// Builds a [`MutexFifo`].
 #[must_use = "a builder does nothing until build()"]
 pub struct MutexFifoBuilder<T, M> {
     pub(super) keys: Arc<KeyFunc<T, M>>,
@@ -20,12 +20,13 @@ pub struct MutexFifoBuilder<T, M> {
 }
 
 impl<T, M: Meta<T>> MutexFifo<T, M> {
-    /// A queue without known objects.
+    /// Starts the builder of a queue without known objects.
     pub fn builder(keys: KeyFunc<T, M>) -> MutexFifoBuilder<T, M> {
         MutexFifoBuilder::new(Arc::new(keys), Known::Nothing)
     }
 
-    /// A queue whose known objects, and key function, are those of `store`.
+    /// Starts the builder of a queue that uses the key function and, as known objects, the objects
+    /// of `store`.
     pub fn over(store: Arc<MutexStore<T, M>>) -> MutexFifoBuilder<T, M> {
         MutexFifoBuilder::new(store.keys().clone(), Known::Store(store))
     }
@@ -36,26 +37,28 @@ impl<T, M: Meta<T>> MutexFifoBuilder<T, M> {
         Self { keys, known, emit_replaced: true, ordered_walks: false, transformer: None }
     }
 
-    /// Known objects in somebody else's store.
+    /// Uses known objects of another store. Default: none, or the store given to
+    /// [`MutexFifo::over`].
     pub fn known_objects(mut self, known: Arc<dyn KnownObjects<T>>) -> Self {
         self.known = Known::Custom(known);
         self
     }
 
-    /// Whether a relist makes Replaced deltas (the default) or Sync ones.
+    /// Sets whether a relist queues Replaced deltas (the default) or Sync deltas.
     pub fn emit_replaced(mut self, yes: bool) -> Self {
         self.emit_replaced = yes;
         self
     }
 
-    /// Whether known keys are walked in byte order, so that runs repeat. Otherwise their lister's
-    /// order counts.
+    /// Sets whether known keys are visited in byte order, which makes runs repeatable. By default
+    /// they are visited in the order in which the known objects list them.
     pub fn ordered_walks(mut self, yes: bool) -> Self {
         self.ordered_walks = yes;
         self
     }
 
-    /// Changes every object before it is queued. It runs under the queue's lock, as in client-go.
+    /// Sets a function that changes every object before it is queued. It runs while the queue is
+    /// locked, as in client-go.
     pub fn transformer(
         mut self,
         transformer: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static,
@@ -64,7 +67,7 @@ impl<T, M: Meta<T>> MutexFifoBuilder<T, M> {
         self
     }
 
-    /// The queue, empty and open.
+    /// Builds the queue, which is empty and open.
     #[must_use]
     pub fn build(self) -> MutexFifo<T, M> {
         MutexFifo::new(self)

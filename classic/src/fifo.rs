@@ -1,5 +1,5 @@
-//! The queue's producers and questions. Each is client-go's method of that name, under the one
-//! mutex from end to end.
+//! The producer side and the queries of the queue. Each method is client-go's method of that name,
+//! and holds the mutex from beginning to end.
 
 use std::sync::Arc;
 
@@ -14,15 +14,14 @@ use super::known::Known;
 use super::state::{Listed, State};
 use super::{MutexFifoBuilder, MutexStore};
 
-/// client-go's `DeltaFIFO`: per key everything that happened since it was last popped, keys in
-/// order.
+/// client-go's `DeltaFIFO`: for each key all deltas since its last pop, with the keys in order.
 pub struct MutexFifo<T, M> {
     pub(super) state: Mutex<State<T>>,
-    /// Somebody may have something to pop, or the queue was closed.
+    /// Notified when a key may be ready to pop, and when the queue is closed.
     pub(super) changed: Condvar,
     keys: Arc<KeyFunc<T, M>>,
     known: Known<T, M>,
-    /// What a relist calls the objects it lists.
+    /// The type of the deltas that a relist queues: Replaced or Sync.
     listed_as: DeltaType,
     ordered_walks: bool,
     transformer: Option<Transformer<T>>,
@@ -41,18 +40,18 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         }
     }
 
-    /// A watch reported a new object.
+    /// Queues an Added delta: a watch reported a new object.
     ///
     /// # Errors
-    /// When the object has no key, or the transformer refuses it.
+    /// If the object has no key, or the transformer rejects it.
     pub fn add(&self, object: Arc<T>) -> Result<(), OfferError> {
         self.offer(DeltaType::Added, object)
     }
 
-    /// A watch reported a changed object.
+    /// Queues an Updated delta: a watch reported a changed object.
     ///
     /// # Errors
-    /// When the object has no key, or the transformer refuses it.
+    /// If the object has no key, or the transformer rejects it.
     pub fn update(&self, object: Arc<T>) -> Result<(), OfferError> {
         self.offer(DeltaType::Updated, object)
     }
@@ -60,7 +59,7 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
     fn offer(&self, kind: DeltaType, object: Arc<T>) -> Result<(), OfferError> {
         let key = self.keys.key(&object);
         let mut state = self.state.lock();
-        // Set even when the object turns out to have no key, as client-go does.
+        // Set even if the object has no key, as client-go does.
         state.populated = true;
         self.push_object(&mut state, &key?, kind, object)?;
         drop(state);
@@ -68,11 +67,11 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         Ok(())
     }
 
-    /// A watch reported many changed objects: the same one by one, the lock taken once, and the
-    /// keys made before.
+    /// Queues an Updated delta for each of many objects. Equals a sequence of
+    /// [`update`](Self::update) calls, but locks the queue once, and computes the keys before that.
     ///
     /// # Errors
-    /// As for [`update`](Self::update): those before the object are queued.
+    /// As for [`update`](Self::update). The objects before the rejected one stay queued.
     pub fn update_burst(&self, objects: Vec<Arc<T>>) -> Result<(), OfferError> {
         let keys: Vec<_> = objects.iter().map(|object| self.keys.key(object)).collect();
         let mut state = self.state.lock();
@@ -85,11 +84,11 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         pushed
     }
 
-    /// An object, or what a tombstone names, is gone. Ignored when neither the queue nor the known
-    /// objects have its key.
+    /// Queues a Deleted delta for an object or a tombstone. Ignored if neither the queue nor the
+    /// known objects have its key.
     ///
     /// # Errors
-    /// When the object has no key, or the transformer refuses it.
+    /// If the object has no key, or the transformer rejects it.
     pub fn delete(&self, object: impl Into<DeltaObject<T>>) -> Result<(), OfferError> {
         let object = object.into();
         let key = match &object {
@@ -105,7 +104,7 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
             DeltaObject::Object(object) => {
                 self.push_object(&mut state, &key, DeltaType::Deleted, object)?;
             }
-            // Its object went through the transformer when it was alive.
+            // No transformer: the tombstone's object was transformed when it was queued.
             tombstone @ DeltaObject::Tombstone(_) => {
                 state.push(&key, Delta::new(DeltaType::Deleted, tombstone));
             }
@@ -115,12 +114,12 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         Ok(())
     }
 
-    /// A relist: `list` is all there is, whatever else is pending or known is gone. The version is
-    /// the list's; nothing here asks for it.
+    /// Relists: queues every object of `list`, and a deletion of each pending or known object that
+    /// is not in `list`. The version is not used.
     ///
     /// # Errors
-    /// When an object has no key or the transformer refuses it. Those before it are queued,
-    /// nothing is deleted.
+    /// If an object has no key, or the transformer rejects it. The objects before it stay queued,
+    /// and nothing is deleted.
     pub fn replace(&self, list: Vec<Arc<T>>, _version: &str) -> Result<(), RelistError> {
         let mut state = self.state.lock();
         let replaced = self.replace_locked(&mut state, list);
@@ -157,7 +156,7 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         Ok(())
     }
 
-    /// Queues a Sync of every known object whose key has nothing pending.
+    /// Queues a Sync of every known object whose key has no pending deltas.
     pub fn resync(&self) {
         let mut state = self.state.lock();
         for (key, object) in self.select_known(|_| true) {
@@ -169,10 +168,10 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         self.changed.notify_all();
     }
 
-    /// Puts deltas back that were popped, unless newer ones have come.
+    /// Puts popped deltas back, unless their key has newer ones.
     ///
     /// # Errors
-    /// When there are no deltas, or the newest has no key.
+    /// If there are no deltas, or the newest one has no key.
     pub fn add_if_not_present(&self, deltas: Deltas<T>) -> Result<(), KeyError> {
         let key = self.key_of(&deltas)?;
         let mut state = self.state.lock();
@@ -183,15 +182,16 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         Ok(())
     }
 
-    /// Whether everything of the first relist, or a first offer, has been popped.
+    /// Returns whether every item of the first relist has been popped; without a relist, whether
+    /// something was ever offered.
     pub fn has_synced(&self) -> bool {
         self.state.lock().has_synced()
     }
 
-    /// The pending deltas of whatever has a key, as a copy.
+    /// Returns a copy of the pending deltas of an object's, tombstone's or other source's key.
     ///
     /// # Errors
-    /// When it has no key.
+    /// If the source has no key.
     pub fn get<'a>(
         &self,
         source: impl Into<KeySource<'a, T>>,
@@ -202,36 +202,36 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         Ok(self.get_by_key(&self.key_of(source)?))
     }
 
-    /// The pending deltas of a key, as a copy.
+    /// Returns a copy of the pending deltas of a key.
     pub fn get_by_key(&self, key: &str) -> Option<Deltas<T>> {
         self.state.lock().get(key).map(|deltas| deltas.iter().cloned().collect())
     }
 
-    /// The newest delta of every pending key, in no order.
+    /// Returns the newest delta of every pending key, in no particular order.
     pub fn list(&self) -> Vec<Delta<T>> {
         self.state.lock().iter().filter_map(|(_, deltas)| deltas.last().cloned()).collect()
     }
 
-    /// Every pending key, in no order.
+    /// Returns every pending key, in no particular order.
     pub fn list_keys(&self) -> Vec<String> {
         self.state.lock().iter().map(|(key, _)| String::from(&**key)).collect()
     }
 
-    /// Ends every pop that waits. What is queued can still be popped, and offers still be made.
+    /// Ends every blocked pop. Queued items can still be popped, and producers can still offer.
     pub fn close(&self) {
         self.state.lock().closed = true;
         self.changed.notify_all();
     }
 
-    /// Whether [`close`](Self::close) was called.
+    /// Returns whether [`close`](Self::close) was called.
     pub fn is_closed(&self) -> bool {
         self.state.lock().closed
     }
 
-    /// The key of an object, a tombstone, deltas or of itself.
+    /// Returns the key of an object, a tombstone, deltas or an explicit key.
     ///
     /// # Errors
-    /// When it has none.
+    /// If there is none.
     pub fn key_of<'a>(&self, source: impl Into<KeySource<'a, T>>) -> Result<String, KeyError>
     where
         T: 'a,
@@ -249,7 +249,7 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         }
     }
 
-    /// The store this queue was built over, if it was.
+    /// Returns the store that the queue was built over; `None` if it was built without one.
     pub fn store(&self) -> Option<&Arc<MutexStore<T, M>>> {
         match &self.known {
             Known::Store(store) => Some(store),
@@ -257,7 +257,7 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         }
     }
 
-    /// Queues an object as the transformer leaves it.
+    /// Transforms an object and queues it.
     fn push_object(
         &self,
         state: &mut State<T>,

@@ -1,4 +1,4 @@
-//! One index: which keys have which value.
+//! One index: the keys that have each value.
 
 use std::sync::Arc;
 
@@ -7,19 +7,20 @@ use hashbrown::{HashMap, HashSet};
 
 type Keys = HashSet<Arc<str>, RandomState>;
 
-/// Keys by value. Holds no empty set.
+/// Sets of keys by value. No set is empty.
 #[derive(Default)]
 pub(super) struct Index {
     keys: HashMap<String, Keys, RandomState>,
 }
 
 impl Index {
-    /// The keys of a value.
+    /// Returns the keys that have a value.
     pub(super) fn keys(&self, value: &str) -> impl ExactSizeIterator<Item = &Arc<str>> {
         self.keys.get(value).map(Keys::iter).unwrap_or_default()
     }
 
-    /// A key had one value and has another now; none before it is known, and when it is no more.
+    /// Moves a key from its old value to its new one. `old` is `None` for a new key, `new` for a
+    /// deleted one.
     pub(super) fn update(&mut self, key: &Arc<str>, old: Option<&str>, new: Option<&str>) {
         if old == new {
             return;

@@ -1,5 +1,5 @@
-//! What is known outside the queue, behind one face: nothing, the store of this design, or
-//! somebody else's.
+//! The known objects of a queue, from whichever source: none, the store of this design, or a custom
+//! one.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use deltafifo::{KnownObjects, Meta};
 
 use super::MutexStore;
 
-/// The known objects of a queue.
+/// The source of a queue's known objects.
 pub(super) enum Known<T, M> {
     Nothing,
     Store(Arc<MutexStore<T, M>>),
@@ -15,15 +15,15 @@ pub(super) enum Known<T, M> {
 }
 
 impl<T, M: Meta<T>> Known<T, M> {
-    /// Tells the store of this design how many objects a relist brings.
+    /// Reserves room in the store of this design for the objects of a relist.
     pub(super) fn reserve(&self, objects: usize) {
         if let Known::Store(store) = self {
             store.reserve(objects);
         }
     }
 
-    /// Whether a deletion of `key` means anything. A look-up that fails counts as yes: a deletion
-    /// that is dropped could not be mended.
+    /// Returns whether the deletion of `key` must be queued. A failing look-up counts as yes,
+    /// because a missed deletion cannot be repaired later.
     pub(super) fn may_hold(&self, key: &str) -> bool {
         match self {
             Known::Nothing => false,
@@ -32,7 +32,7 @@ impl<T, M: Meta<T>> Known<T, M> {
         }
     }
 
-    /// The known keys for which `wanted` holds, with their objects where a look-up finds them.
+    /// Returns the known keys that `wanted` accepts, each with its object if the look-up finds one.
     pub(super) fn select(&self, wanted: impl Fn(&str) -> bool) -> Vec<(Arc<str>, Option<Arc<T>>)> {
         match self {
             Known::Nothing => Vec::new(),

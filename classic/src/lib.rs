@@ -1,11 +1,11 @@
-//! The classic design, done well: client-go's `DeltaFIFO` and its thread-safe store as one would
-//! write them in Rust without a new idea. It is the base of the ratios and passes the vectors.
+//! The classic design: client-go's `DeltaFIFO` and thread-safe store, written in good Rust without
+//! any new idea. It is the base of the benchmark ratios, and it passes the conformance vectors.
 //!
-//! One mutex guards everything the queue has: a map of key to pending deltas and a queue of keys.
-//! The handler of a pop runs while that mutex is held, so per key handlers never overlap, a key in
-//! flight needs no rule of its own, and nobody can offer anything until the handler, or a whole
-//! relist, has ended. The store beside it has a lock and a table of its own: what the queue found,
-//! the store looks up again. A key is one shared `Arc<str>` in all of them.
+//! One mutex guards the whole queue: a map from keys to pending deltas, and a queue of keys. The
+//! handler of a pop runs while the mutex is held. So handlers of one key never overlap, and a key
+//! that is being handled needs no special rule, but no producer can offer until the handler, or a
+//! whole relist, has ended. The store has a lock and a table of its own, so each key is looked up
+//! once in the queue and once in the store. All tables share one `Arc<str>` per key.
 //!
 //! ```
 //! use std::convert::Infallible;

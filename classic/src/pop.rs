@@ -1,4 +1,4 @@
-//! The consumer's side: a handler is called with what was taken while the queue's lock is held.
+//! The consumer side: a pop calls the handler while the queue is locked.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use parking_lot::MutexGuard;
 use super::MutexFifo;
 use super::state::{Pending, State};
 
-/// What a pop gives to its handler: a key and everything that happened to it.
+/// A popped item: a key and its deltas.
 pub struct Popped<T> {
     pub(super) key: Arc<str>,
     pub(super) deltas: Pending<T>,
@@ -16,43 +16,43 @@ pub struct Popped<T> {
 }
 
 impl<T> Popped<T> {
-    /// The key.
+    /// Returns the key.
     #[must_use]
     pub fn key(&self) -> &Arc<str> {
         &self.key
     }
 
-    /// Its deltas, oldest first, at least one.
+    /// Returns the deltas, at least one, oldest first.
     #[must_use]
     pub fn deltas(&self) -> &[Delta<T>] {
         &self.deltas
     }
 
-    /// Whether it was taken before the queue had synced.
+    /// Returns whether the item was popped before the queue had synced.
     #[must_use]
     pub fn is_in_initial_list(&self) -> bool {
         self.is_in_initial_list
     }
 }
 
-/// How a handler ends.
+/// The result of a handler.
 #[derive(Clone, Copy, Debug)]
 pub enum Verdict<E> {
-    /// Handled.
+    /// The item is handled.
     Done,
-    /// Failed: the pop returns the error, and the deltas are gone.
+    /// The handler failed: the pop returns the error, and the deltas are lost.
     Failed(E),
-    /// Not now: the deltas go back as `add_if_not_present` puts them; the pop returns the error,
-    /// if there is one.
+    /// The deltas are put back, as `add_if_not_present` does it. The pop returns the error, if
+    /// there is one.
     Requeue(Option<E>),
 }
 
 impl<T, M: Meta<T>> MutexFifo<T, M> {
-    /// Waits for a key and calls the handler with it, under the queue's lock: a handler that calls
-    /// the queue waits for itself, as in client-go.
+    /// Blocks until a key is pending, and calls the handler with it while the queue is locked. A
+    /// handler that calls the queue deadlocks, as in client-go.
     ///
     /// # Errors
-    /// When the queue is closed and empty, or the handler's error.
+    /// If the queue is closed and empty, or the handler returns an error.
     pub fn pop<E>(
         &self,
         handler: impl FnOnce(&Popped<T>) -> Verdict<E>,
@@ -70,7 +70,7 @@ impl<T, M: Meta<T>> MutexFifo<T, M> {
         self.handle(state, item, handler)
     }
 
-    /// The same without waiting: `None` when nothing is pending.
+    /// Pops without blocking. Returns `None` if nothing is pending.
     pub fn try_pop<E>(
         &self,
         handler: impl FnOnce(&Popped<T>) -> Verdict<E>,

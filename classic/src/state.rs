@@ -1,6 +1,6 @@
-//! What the one mutex guards: the pending deltas, the order of their keys, and how far the initial
-//! population is. Every rule of the queue that needs neither the key function nor the known
-//! objects lives here.
+//! The state behind the mutex: the pending deltas, the order of their keys, and the progress of the
+//! initial population. Every rule of the queue that needs neither the key function nor the known
+//! objects is here.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use smallvec::{SmallVec, smallvec};
 
 use super::Popped;
 
-/// The deltas of one key, oldest first. Nearly every key has one, which then needs no allocation.
+/// The deltas of one key, oldest first. Nearly every key has one delta, which needs no allocation.
 pub(super) type Pending<T> = SmallVec<[Delta<T>; 1]>;
 
 /// The keys of a relist.
 pub(super) type Listed = HashSet<String, RandomState>;
 
-/// A key is in `queue` exactly when it is in `pending`, once.
+/// The pending deltas and the queue of their keys. Each pending key is in `queue` exactly once.
 pub(super) struct State<T> {
     pending: HashMap<Arc<str>, Pending<T>, RandomState>,
     queue: VecDeque<Arc<str>>,
-    /// Something was offered, or the first relist has ended.
+    /// Whether something was offered, or the first relist has ended.
     pub(super) populated: bool,
-    /// Items of the first relist that were not taken yet.
+    /// Number of items of the first relist that are not popped yet.
     pub(super) initial: usize,
-    /// No pop waits any more.
+    /// Whether the queue was closed, so that no pop blocks.
     pub(super) closed: bool,
 }
 
@@ -42,14 +42,14 @@ impl<T> State<T> {
         }
     }
 
-    /// Makes room for a relist, so that it does not rehash the table on its way.
+    /// Reserves room for the keys of a relist, so that the table is not rehashed during it.
     pub(super) fn reserve(&mut self, keys: usize) {
         let more = keys.saturating_sub(self.pending.len());
         self.pending.reserve(more);
         self.queue.reserve(more);
     }
 
-    /// Appends a delta to its key, which joins the queue unless it is there already.
+    /// Appends a delta to its key, and queues the key if it was not pending.
     pub(super) fn push(&mut self, key: &str, delta: Delta<T>) {
         match self.pending.entry_ref(key) {
             EntryRef::Occupied(mut deltas) => push_deduplicated(deltas.get_mut(), delta),
@@ -61,8 +61,8 @@ impl<T> State<T> {
         }
     }
 
-    /// Puts whole deltas under a key that has none; newer ones that came meanwhile win. What is
-    /// put back populates nothing: it came before.
+    /// Puts popped deltas back under their key, unless it has newer ones. The queue does not count
+    /// as populated by this.
     pub(super) fn push_absent(&mut self, key: Arc<str>, deltas: Pending<T>) {
         if let Entry::Vacant(vacant) = self.pending.entry(key) {
             self.queue.push_back(vacant.key().clone());
@@ -70,9 +70,10 @@ impl<T> State<T> {
         }
     }
 
-    /// Takes the key at the head with all its deltas.
+    /// Takes the first key and all its deltas.
     pub(super) fn take(&mut self) -> Option<Popped<T>> {
-        // Asked before this item is counted off: the last initial item is still one.
+        // Read before `initial` is decremented: the last item of the initial list still belongs to
+        // it.
         let is_in_initial_list = !self.has_synced();
         let key = self.queue.pop_front()?;
         self.initial = self.initial.saturating_sub(1);
@@ -80,9 +81,9 @@ impl<T> State<T> {
         Some(Popped { key, deltas, is_in_initial_list })
     }
 
-    /// Tells every pending key that is not listed that it is gone, and how many those were.
+    /// Queues a deletion for each pending key that is not listed, and returns how many there were.
     pub(super) fn delete_unlisted(&mut self, listed: &Listed) -> usize {
-        // Every listed key is pending by now, so equal counts mean that nothing else is.
+        // Every listed key is pending now, so equal counts mean that no other key is.
         if self.pending.len() == listed.len() {
             return 0;
         }
@@ -115,8 +116,8 @@ impl<T> State<T> {
     }
 }
 
-/// Two deletions in a row are one: the older, which knows more, unless it is a tombstone. Nothing
-/// else coalesces.
+/// Appends a delta. Of two deletions in a row only one is kept: the older one, which has the
+/// object, unless it is a tombstone. Nothing else is merged.
 fn push_deduplicated<T>(deltas: &mut Pending<T>, delta: Delta<T>) {
     match deltas.last_mut() {
         Some(last) if last.kind == DeltaType::Deleted && delta.kind == DeltaType::Deleted => {

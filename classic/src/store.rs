@@ -1,5 +1,5 @@
-//! The store: client-go's `ThreadSafeStore` with its namespace index, and how popped deltas are
-//! applied to it.
+//! The store: client-go's `ThreadSafeStore` with its namespace index, and the application of popped
+//! deltas to it.
 
 use std::sync::Arc;
 
@@ -12,36 +12,36 @@ use parking_lot::RwLock;
 use super::Popped;
 use super::index::Index;
 
-/// What applying one delta did to the store.
+/// The effect of one delta on the store.
 pub enum Change<'a, T> {
     /// The store did not have the key.
     Added {
-        /// What it has now.
+        /// The stored object.
         new: &'a Arc<T>,
         /// Whether the delta was popped before the queue had synced.
         is_in_initial_list: bool,
     },
     /// The store had the key.
     Updated {
-        /// What it had.
+        /// The replaced object.
         old: &'a Arc<T>,
-        /// What it has now.
+        /// The stored object.
         new: &'a Arc<T>,
     },
-    /// The key is gone, if it was there.
+    /// The store no longer has the key.
     Deleted {
-        /// What the store had.
+        /// The removed object, if there was one.
         old: Option<&'a Arc<T>>,
-        /// What the delta said.
+        /// The object or tombstone of the delta.
         object: &'a DeltaObject<T>,
     },
 }
 
-/// The value of an object in an index.
+/// Computes the value of an object in an index.
 type IndexFn<T> = Box<dyn Fn(&T) -> String + Send + Sync>;
 
-/// Objects by key, by namespace and, if it was made so, by an index of its user's, behind one
-/// reader-writer lock.
+/// Objects by key, by namespace and, if [`indexed`](MutexStore::indexed) created the store, by a
+/// custom index, behind one reader-writer lock.
 pub struct MutexStore<T, M> {
     keys: Arc<KeyFunc<T, M>>,
     value: Option<IndexFn<T>>,
@@ -60,13 +60,13 @@ struct Indexes {
 }
 
 impl<T, M: Meta<T>> MutexStore<T, M> {
-    /// An empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new(keys: KeyFunc<T, M>) -> Self {
         Self::with(keys, None)
     }
 
-    /// An empty store with an index by the value that the function has for each object.
+    /// Creates an empty store with an index; `value` computes the value of each object in it.
     #[must_use]
     pub fn indexed(
         keys: KeyFunc<T, M>,
@@ -80,16 +80,16 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
         Self { keys: Arc::new(keys), value, tables: RwLock::new(tables) }
     }
 
-    /// Stores an object under its key, and returns the one it takes the place of.
+    /// Stores an object under its key, and returns the object that it replaces.
     ///
     /// # Errors
-    /// When the object has no key.
+    /// If the object has no key.
     pub fn add(&self, object: Arc<T>) -> Result<Option<Arc<T>>, KeyError> {
         let key = self.keys.key(&object)?;
         Ok(self.put(&key.into(), object))
     }
 
-    /// Forgets a key, and returns what it had.
+    /// Removes a key, and returns its object.
     pub fn remove(&self, key: &str) -> Option<Arc<T>> {
         let mut tables = self.tables.write();
         let (key, old) = tables.objects.remove_entry(key)?;
@@ -97,8 +97,8 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
         Some(old)
     }
 
-    /// Does to the store what the deltas say, oldest first, and tells the handler after each, with
-    /// no lock of the store held (client-go `processDeltas`).
+    /// Applies the deltas in order, oldest first, and calls the handler after each with no lock of
+    /// the store held (client-go `processDeltas`).
     pub fn apply(&self, item: &Popped<T>, mut handler: impl FnMut(Change<'_, T>)) {
         for delta in item.deltas() {
             match (delta.kind, &delta.object) {
@@ -111,8 +111,8 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
                         }),
                     }
                 }
-                // A tombstone of another kind, which only a caller of add_if_not_present can make,
-                // says the same.
+                // A tombstone deletes, whatever the type of its delta. Only a caller of
+                // `add_if_not_present` can create a tombstone whose type is not Deleted.
                 (_, object) => {
                     let old = self.remove(&item.key);
                     handler(Change::Deleted { old: old.as_ref(), object });
@@ -121,44 +121,45 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
         }
     }
 
-    /// The object of a key.
+    /// Returns the object of a key.
     pub fn get_by_key(&self, key: &str) -> Option<Arc<T>> {
         self.tables.read().objects.get(key).cloned()
     }
 
-    /// Whether there is one.
+    /// Returns whether the store has a key.
     pub fn contains_key(&self, key: &str) -> bool {
         self.tables.read().objects.contains_key(key)
     }
 
-    /// Every object, in no order.
+    /// Returns every object, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
         self.tables.read().objects.values().cloned().collect()
     }
 
-    /// Every key, in no order.
+    /// Returns every key, in no particular order.
     pub fn list_keys(&self) -> Vec<String> {
         self.tables.read().objects.keys().map(|key| String::from(&**key)).collect()
     }
 
-    /// The objects of a namespace, in no order; those of cluster scope have the empty one.
+    /// Returns the objects of a namespace, in no particular order. Objects of cluster scope have
+    /// the empty namespace.
     pub fn by_namespace(&self, namespace: &str) -> Vec<Arc<T>> {
         let tables = self.tables.read();
         tables.objects_of(tables.indexes.namespaces.keys(namespace))
     }
 
-    /// The objects with a value in the index that the store was made with, in no order.
+    /// Returns the objects that have a value in the custom index, in no particular order.
     pub fn by_index(&self, value: &str) -> Vec<Arc<T>> {
         let tables = self.tables.read();
         tables.objects_of(tables.indexes.values.keys(value))
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.tables.read().objects.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the store is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -167,14 +168,13 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
         &self.keys
     }
 
-    /// Makes room for as many objects, so that what a relist brings does not rehash the table on
-    /// its way.
+    /// Reserves room for this many objects, so that the table is not rehashed during a relist.
     pub(super) fn reserve(&self, objects: usize) {
         let table = &mut self.tables.write().objects;
         table.reserve(objects.saturating_sub(table.len()));
     }
 
-    /// The keys for which `wanted` holds, with their objects.
+    /// Returns the keys that `wanted` accepts, with their objects.
     pub(super) fn select(&self, wanted: impl Fn(&str) -> bool) -> Vec<(Arc<str>, Option<Arc<T>>)> {
         let tables = self.tables.read();
         let selected = tables.objects.iter().filter(|(key, _)| wanted(key));
@@ -194,7 +194,7 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
         old
     }
 
-    /// Moves a key from the values of what was known to those of what is.
+    /// Moves a key in the indexes from the values of the old object to those of the new one.
     fn reindex(&self, indexes: &mut Indexes, key: &Arc<str>, old: Option<&T>, new: Option<&T>) {
         let namespace = |object| self.keys.meta().namespace(object).unwrap_or_default();
         indexes.namespaces.update(key, old.map(namespace), new.map(namespace));
@@ -205,7 +205,7 @@ impl<T, M: Meta<T>> MutexStore<T, M> {
 }
 
 impl<T> Tables<T> {
-    /// The objects of these keys.
+    /// Returns the objects of these keys.
     fn objects_of<'a>(&self, keys: impl ExactSizeIterator<Item = &'a Arc<str>>) -> Vec<Arc<T>> {
         let mut objects = Vec::with_capacity(keys.len());
         objects.extend(keys.filter_map(|key| self.objects.get(key).cloned()));

@@ -1,5 +1,4 @@
-//! What the vectors do not ask: waiting, failing look-ups, and the index. (Everything else is in
-//! `tests/vectors.rs`.)
+//! Tests of what the conformance vectors do not cover: blocking, failing look-ups, and the indexes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -49,7 +48,7 @@ fn blocked_pops_share_the_items_and_end_on_close() {
         popping.wait();
         fifo.replace(vec![Arc::new(("a", "x")), Arc::new(("a", "y"))], "1").unwrap();
         fifo.add(Arc::new(("b", "z"))).unwrap();
-        // Closed when nothing is left, so that it is the close that wakes the last pops.
+        // Closed only when nothing is left, so that the blocked pops are woken by the close.
         while handled.load(Ordering::Relaxed) < 3 {
             thread::yield_now();
         }

@@ -9,7 +9,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn all_engines_answer_as_the_model_does(ops in ops(60), setup in setup()) {
+    fn engines_answer_random_operations_as_the_model(ops in ops(60), setup in setup()) {
         let (config, ops) = serial(&setup, &ops);
         if let Err(difference) = compare(&config, &ops) {
             prop_assert!(false, "{difference}");
@@ -21,7 +21,7 @@ proptest! {
 /// `add_if_not_present` can make, once was stored by one engine, passed over by another and a
 /// deletion for the third.
 #[test]
-fn a_tombstone_of_another_kind_deletes_on_every_engine() -> Result<(), BoxError> {
+fn tombstone_of_any_delta_type_deletes_on_every_engine() -> Result<(), BoxError> {
     let object = r#"{"ns":"a","name":"x","rv":"1"}"#;
     let steps = [
         format!(r#"{{"op":"add","item":{{"obj":{object}}},"want":{{}}}}"#),

@@ -31,7 +31,7 @@ fn replay(name: &str, engine: Engine) -> Result<Tally> {
     Ok(tally)
 }
 
-fn demand_no_mismatch(name: &str, engine: Engine, cases: usize, steps: usize) -> Result {
+fn assert_no_mismatch(name: &str, engine: Engine, cases: usize, steps: usize) -> Result {
     let tally = replay(name, engine)?;
     let first: Vec<_> = tally.first.iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -44,36 +44,36 @@ fn demand_no_mismatch(name: &str, engine: Engine, cases: usize, steps: usize) ->
 }
 
 #[test]
-fn small_on_deltafifo() -> Result {
-    demand_no_mismatch("small.jsonl.gz", Engine::Deltafifo, 220, 11_200)
+fn deltafifo_answers_small_vectors_as_client_go() -> Result {
+    assert_no_mismatch("small.jsonl.gz", Engine::Deltafifo, 220, 11_200)
 }
 
 #[test]
-fn wide_on_deltafifo() -> Result {
-    demand_no_mismatch("wide.jsonl.gz", Engine::Deltafifo, 8, 5_236)
+fn deltafifo_answers_wide_vectors_as_client_go() -> Result {
+    assert_no_mismatch("wide.jsonl.gz", Engine::Deltafifo, 8, 5_236)
 }
 
 #[test]
-fn small_on_mutex() -> Result {
-    demand_no_mismatch("small.jsonl.gz", Engine::Mutex, 220, 11_200)
+fn mutex_answers_small_vectors_as_client_go() -> Result {
+    assert_no_mismatch("small.jsonl.gz", Engine::Mutex, 220, 11_200)
 }
 
 #[test]
-fn wide_on_mutex() -> Result {
-    demand_no_mismatch("wide.jsonl.gz", Engine::Mutex, 8, 5_236)
+fn mutex_answers_wide_vectors_as_client_go() -> Result {
+    assert_no_mismatch("wide.jsonl.gz", Engine::Mutex, 8, 5_236)
 }
 
 #[test]
 fn documented_differences_appear_as_documented_on_every_engine() -> Result {
     for engine in [Engine::Deltafifo, Engine::Mutex, Engine::Model] {
-        demand_no_mismatch("requeue-populates.jsonl", engine, 2, 134)?;
+        assert_no_mismatch("requeue-populates.jsonl", engine, 2, 134)?;
         assert_eq!(replay("requeue-populates.jsonl", engine)?.differences, 8, "{engine:?}");
     }
     Ok(())
 }
 
 #[test]
-fn documented_difference_that_is_gone_or_another_is_a_mismatch() -> Result {
+fn missing_or_changed_documented_difference_is_a_mismatch() -> Result {
     let text = case_wanting(RIGHT);
     let marked =
         |ours: &str| text.replace(r#""want":{"value":true}"#, &format!(r#""want":{ours}"#));
@@ -92,10 +92,10 @@ fn documented_difference_that_is_gone_or_another_is_a_mismatch() -> Result {
     }
     let gone =
         scratch("gone.jsonl", marked(r#"{"value":true},"ours":{"value":false}"#).as_bytes())?;
-    demand(&gone, 1, "ours {\"value\":false}, documented as a difference")?;
+    assert_replay(&gone, 1, "ours {\"value\":false}, documented as a difference")?;
     let seen =
         scratch("seen.jsonl", marked(r#"{"value":false},"ours":{"value":true}"#).as_bytes())?;
-    demand(&seen, 0, "as ARCHITECTURE.md says\n1 cases, 4 steps, 0 mismatches\n")
+    assert_replay(&seen, 0, "as ARCHITECTURE.md says\n1 cases, 4 steps, 0 mismatches\n")
 }
 
 /// A case of four steps over a store, which is replayed in two ways. `{newest}` is what the last
@@ -115,7 +115,7 @@ const RIGHT: &str = r#"[{"type":"Added","obj":{"ns":"a","name":"x","rv":"1"}}]"#
 const WRONG: &str = r#"[{"type":"Added","obj":{"ns":"a","name":"x","rv":"2"}}]"#;
 
 #[test]
-fn a_wrong_answer_is_counted_in_both_ways() -> Result {
+fn wrong_answer_is_counted_for_each_kind_of_known_objects() -> Result {
     for engine in [Engine::Deltafifo, Engine::Mutex] {
         for (newest, mismatches) in [(RIGHT, 0), (WRONG, 2), ("[]", 2)] {
             let case: Case = serde_json::from_str(&case_wanting(newest))?;
@@ -129,7 +129,7 @@ fn a_wrong_answer_is_counted_in_both_ways() -> Result {
 }
 
 #[test]
-fn every_answer_of_the_recording_matters() -> Result {
+fn every_recorded_answer_is_compared() -> Result {
     // With every step of the first cases wanting something more, each is a mismatch: none is
     // passed over.
     let mut tally = Tally::default();
@@ -154,44 +154,44 @@ fn run(arguments: &[&str]) -> Result<Output> {
 }
 
 /// Runs the tool on a file and demands its exit status and a piece of what it says.
-fn demand(file: &Path, status: i32, says: &str) -> Result {
+fn assert_replay(file: &Path, status: i32, expected_text: &str) -> Result {
     let output = run(&[&file.display().to_string()])?;
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    assert_eq!(output.status.code(), Some(status), "{said}");
-    assert!(said.contains(says), "{said}");
+    let output_text = [output.stdout, output.stderr].concat();
+    let output_text = String::from_utf8_lossy(&output_text);
+    assert_eq!(output.status.code(), Some(status), "{output_text}");
+    assert!(output_text.contains(expected_text), "{output_text}");
     Ok(())
 }
 
 #[test]
-fn the_tool_says_what_differs() -> Result {
+fn replay_prints_the_differences() -> Result {
     let right = scratch("right.jsonl", case_wanting(RIGHT).as_bytes())?;
-    demand(&right, 0, "1 cases, 4 steps, 0 mismatches")?;
+    assert_replay(&right, 0, "1 cases, 4 steps, 0 mismatches")?;
     let wrong = scratch("wrong.jsonl", case_wanting(WRONG).as_bytes())?;
-    demand(&wrong, 1, "by-hand, step 4, own store\n  op   {\"op\":\"list\"}\n  want ")?;
-    demand(&wrong, 1, "1 cases, 4 steps, 2 mismatches\n")
+    assert_replay(&wrong, 1, "by-hand, step 4, own store\n  op   {\"op\":\"list\"}\n  want ")?;
+    assert_replay(&wrong, 1, "1 cases, 4 steps, 2 mismatches\n")
 }
 
 #[test]
-fn files_that_cannot_be_replayed_are_errors() -> Result {
-    demand(Path::new("no-such-file.jsonl"), 2, "cannot be opened")?;
-    demand(&scratch("empty.jsonl", b"\n")?, 2, "holds no case")?;
+fn unusable_file_is_an_error() -> Result {
+    assert_replay(Path::new("no-such-file.jsonl"), 2, "cannot be opened")?;
+    assert_replay(&scratch("empty.jsonl", b"\n")?, 2, "holds no case")?;
 
     let packed = fs::read(data("small.jsonl.gz"))?;
-    demand(&scratch("half.jsonl.gz", &packed[..packed.len() / 2])?, 2, "cannot be read")?;
+    assert_replay(&scratch("half.jsonl.gz", &packed[..packed.len() / 2])?, 2, "cannot be read")?;
 
     let mut text = String::new();
     GzDecoder::new(&*packed).read_to_string(&mut text)?;
     let two_lines: String = text.split_inclusive('\n').take(2).collect();
     let cut = &two_lines.as_bytes()[..two_lines.len() - 100];
-    demand(&scratch("cut.jsonl", cut)?, 2, "line 2: not a case")?;
+    assert_replay(&scratch("cut.jsonl", cut)?, 2, "line 2: not a case")?;
 
     let unknown_op = case_wanting(RIGHT).replace("has_synced", "has_sunk");
-    demand(&scratch("unknown-op.jsonl", unknown_op.as_bytes())?, 2, "has_sunk")
+    assert_replay(&scratch("unknown-op.jsonl", unknown_op.as_bytes())?, 2, "has_sunk")
 }
 
 #[test]
-fn an_unknown_engine_is_an_error() -> Result {
+fn unknown_engine_is_an_error() -> Result {
     let output = run(&["--engine", "steam", "x.jsonl"])?;
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("steam"));
@@ -199,7 +199,7 @@ fn an_unknown_engine_is_an_error() -> Result {
 }
 
 #[test]
-fn the_model_answers_as_client_go_did() -> Result {
-    demand_no_mismatch("small.jsonl.gz", Engine::Model, 220, 11_200)?;
-    demand_no_mismatch("wide.jsonl.gz", Engine::Model, 8, 5_236)
+fn model_answers_as_client_go() -> Result {
+    assert_no_mismatch("small.jsonl.gz", Engine::Model, 220, 11_200)?;
+    assert_no_mismatch("wide.jsonl.gz", Engine::Model, 8, 5_236)
 }

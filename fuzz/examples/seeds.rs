@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use deltafifo::BoxError;
 use deltafifo_bench::data::{Pods, Source};
-use deltafifo_conformance::vectors::{Case, Item, Listed, Obj, Op, read, spell};
+use deltafifo_conformance::vectors::{Case, Item, Listed, Obj, Op, read, to_oracle};
 use deltafifo_oracle::{self as oracle, Place, Setup, write};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
@@ -97,7 +97,7 @@ fn main() -> Result<(), BoxError> {
     let cases: Vec<Case> = read(&vectors)?.collect::<Result<_, _>>()?;
     let every = (cases.len() / CASES).max(1);
     for (number, case) in cases.iter().step_by(every).enumerate() {
-        let (setup, ops) = spell(case);
+        let (setup, ops) = to_oracle(case);
         save(&seeds, "operations", number, &write(&setup, &ops))?;
         save(&seeds, "handlers", number, &write(&setup, &overlapping(&ops)))?;
         save(&seeds, "indexer", number, &indexer(number, setup, &ops))?;

@@ -34,25 +34,25 @@ pub struct Difference {
 /// # Errors
 /// A [`Difference`], or a queue that cannot be set up.
 pub fn compare(config: &Config, ops: &[Op]) -> Result<(), BoxError> {
-    let mut all = All::new(config)?;
+    let mut subjects = Subjects::new(config)?;
     for (number, op) in ops.iter().enumerate() {
-        all.step(op)?;
-        all.ask(number % WALK_EVERY == 0)?;
+        subjects.step(op)?;
+        subjects.query(number % WALK_EVERY == 0)?;
     }
-    all.drain()?;
+    subjects.drain()?;
     // What is known in the end: a Sync of each.
-    all.step(&Op::Resync)?;
-    all.drain()
+    subjects.step(&Op::Resync)?;
+    subjects.drain()
 }
 
-struct All {
+struct Subjects {
     model: Box<dyn Subject>,
     engines: Vec<(Engine, NamedSubject)>,
     /// Keys that were ever pending.
     seen: BTreeSet<String>,
 }
 
-impl All {
+impl Subjects {
     fn new(config: &Config) -> Result<Self, BoxError> {
         let mut engines = Vec::new();
         for engine in [Engine::Deltafifo, Engine::Mutex] {
@@ -82,12 +82,12 @@ impl All {
 
     fn drain(&mut self) -> Result<(), BoxError> {
         while !matches!(self.step(&Op::Pop { action: Action::Apply })?, Answer::Result { .. }) {
-            self.ask(false)?;
+            self.query(false)?;
         }
-        Ok(self.ask(true)?)
+        Ok(self.query(true)?)
     }
 
-    fn ask(&mut self, walk: bool) -> Result<(), Box<Difference>> {
+    fn query(&mut self, walk: bool) -> Result<(), Box<Difference>> {
         self.step(&Op::HasSynced)?;
         self.step(&Op::IsClosed)?;
         self.seen.extend(self.model.list_keys());

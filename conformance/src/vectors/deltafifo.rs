@@ -7,7 +7,7 @@ use deltafifo::{
 };
 
 use super::known::KnownSet;
-use super::subject::{ObjMeta, Subject, methods_of_the_queue};
+use super::subject::{ObjMeta, Subject, delegate_to_queue};
 use super::{Action, Answer, Config, KnownKind, Obj, Outcome};
 
 /// What a pop with the action `apply` writes to.
@@ -67,7 +67,7 @@ impl FifoSubject {
 }
 
 impl Subject for FifoSubject {
-    methods_of_the_queue!(fifo);
+    delegate_to_queue!(fifo);
 
     fn pop(&mut self, action: Action) -> Answer {
         // Only an open queue can make a pop wait.

@@ -5,23 +5,23 @@
 //! cases of a file, [`Engine`] the subjects that a case runs on, and [`Tally`] counts where an
 //! answer differs from the recorded one.
 
+mod case;
 mod compare;
+mod convert;
 mod deltafifo;
 mod known;
-mod model;
 mod mutex;
-mod plain;
+mod oracle_model;
 mod read;
 mod runner;
-mod spelled;
 mod subject;
 
-pub use compare::{Difference, compare};
-pub use model::{
+pub use case::{
     Action, Answer, Case, Config, Item, KnownKind, Listed, Obj, Op, Outcome, RecordedDelta, Step,
     Tombstone, Transform,
 };
+pub use compare::{Difference, compare};
+pub use convert::{serial, to_oracle};
 pub use read::{Cases, ReadError, cases, read};
 pub use runner::{Mismatch, Tally};
-pub use spelled::{serial, spell};
 pub use subject::{Engine, NamedSubject, ObjMeta, Subject};

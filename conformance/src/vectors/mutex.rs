@@ -6,7 +6,7 @@ use deltafifo::{BoxError, Delta, DeltaObject, Deltas, KeyError, KeyFunc, KeySour
 use deltafifo_classic::{MutexFifo, MutexStore, Popped, Verdict};
 
 use super::known::KnownSet;
-use super::subject::{ObjMeta, Subject, methods_of_the_queue};
+use super::subject::{ObjMeta, Subject, delegate_to_queue};
 use super::{Action, Answer, Config, KnownKind, Obj, Outcome};
 
 /// A queue of the classic design, and the set beside it that pops are applied to, if it has one.
@@ -49,12 +49,12 @@ impl MutexSubject {
 }
 
 impl Subject for MutexSubject {
-    methods_of_the_queue!(fifo);
+    delegate_to_queue!(fifo);
 
     fn pop(&mut self, action: Action) -> Answer {
-        let mut taken = None;
+        let mut popped_item = None;
         let handler = |item: &Popped<Obj>| {
-            taken =
+            popped_item =
                 Some((item.deltas().iter().map(Into::into).collect(), item.is_in_initial_list()));
             match action {
                 Action::Apply => {
@@ -79,7 +79,7 @@ impl Subject for MutexSubject {
             Some(Err(ProcessError::Closed(_))) => Outcome::Closed,
             Some(Err(_)) => Outcome::ProcessError,
         };
-        match taken {
+        match popped_item {
             None => Answer::Result { result },
             Some((deltas, is_in_initial_list)) => {
                 Answer::Popped { deltas, is_in_initial_list, result }

@@ -75,7 +75,7 @@ pub fn cases<'f>(path: &Path, file: impl Read + 'f) -> Result<Cases<'f>, ReadErr
         .starts_with(GZIP);
     let text: Box<dyn BufRead + 'f> =
         if packed { Box::new(BufReader::new(MultiGzDecoder::new(file))) } else { Box::new(file) };
-    Ok(Cases { path: path.to_owned(), text, line: 0, found: false, over: false })
+    Ok(Cases { path: path.to_owned(), text, line: 0, found_any: false, finished: false })
 }
 
 /// Cases as they come; after an error there are no more.
@@ -84,8 +84,8 @@ pub struct Cases<'f> {
     text: Box<dyn BufRead + 'f>,
     /// The line read last, from 1.
     line: usize,
-    found: bool,
-    over: bool,
+    found_any: bool,
+    finished: bool,
 }
 
 impl Cases<'_> {
@@ -116,7 +116,7 @@ impl Iterator for Cases<'_> {
     type Item = Result<Case, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.over {
+        if self.finished {
             return None;
         }
         let (path, line) = (self.path.clone(), self.next_line());
@@ -126,12 +126,12 @@ impl Iterator for Cases<'_> {
                 line: self.line,
                 source,
             }),
-            Ok(None) if self.found => return None,
+            Ok(None) if self.found_any => return None,
             Ok(None) => Err(ReadError::Empty { path }),
             Err(source) => Err(ReadError::Read { path, line: self.line, source }),
         };
-        self.found = true;
-        self.over = case.is_err();
+        self.found_any = true;
+        self.finished = case.is_err();
         Some(case)
     }
 }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_without_an_end_is_refused() {
+    fn endless_line_is_rejected() {
         let endless = io::repeat(b'x').take(1 << 40);
         let first = cases(Path::new("endless"), endless).ok().and_then(|mut cases| cases.next());
         assert!(matches!(first, Some(Err(error)) if error.to_string().contains("or more")));

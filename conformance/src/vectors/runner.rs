@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{Answer, Case, Engine, Obj, Op, Outcome, Step, Subject};
 
 /// How many mismatches are kept in full.
-const KEPT: usize = 10;
+const KEPT_MISMATCHES: usize = 10;
 
 /// An answer that is not client-go's, or not the one that is documented instead.
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ impl Tally {
 
     fn count(&mut self, case: &Case, number: usize, way: &'static str, step: &Step, got: Value) {
         self.mismatches += 1;
-        if self.first.len() < KEPT {
+        if self.first.len() < KEPT_MISMATCHES {
             let Step { op, want, ours } = step.clone();
             self.first.push(Mismatch {
                 case: case.name.clone(),

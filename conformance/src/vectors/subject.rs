@@ -8,7 +8,7 @@ use deltafifo::{
 
 use super::{
     Action, Answer, Config, KnownKind, Obj, Outcome, deltafifo::FifoSubject, mutex::MutexSubject,
-    plain::PlainSubject,
+    oracle_model::ModelSubject,
 };
 
 /// A queue under test: one method for each operation of the vectors.
@@ -53,7 +53,7 @@ pub trait Subject {
 }
 
 /// The methods of a [`Subject`] that its queue has under the same name: all but `pop`.
-macro_rules! methods_of_the_queue {
+macro_rules! delegate_to_queue {
     ($queue:ident) => {
         fn add(&mut self, object: Arc<Obj>) -> Outcome {
             self.$queue.add(object).into()
@@ -114,7 +114,7 @@ macro_rules! methods_of_the_queue {
         }
     };
 }
-pub(super) use methods_of_the_queue;
+pub(super) use delegate_to_queue;
 
 /// A subject, and the name of the way it holds what is known.
 pub type NamedSubject = (&'static str, Box<dyn Subject>);
@@ -153,7 +153,7 @@ impl Engine {
             Ok(match self {
                 Engine::Deltafifo => Box::new(FifoSubject::new(config, own_store)?),
                 Engine::Mutex => Box::new(MutexSubject::new(config, own_store)?),
-                Engine::Model => Box::new(PlainSubject::new(config)?),
+                Engine::Model => Box::new(ModelSubject::new(config)?),
             })
         };
         ways.iter().map(|&way| Ok((way, subject(way)?))).collect()

@@ -6,16 +6,16 @@ use deltafifo::{BoxError, Delta, DeltaObject, Deltas, KeyError, KeySource};
 use deltafifo_oracle::Model;
 
 use super::known::KnownSet;
-use super::subject::{Subject, methods_of_the_queue};
+use super::subject::{Subject, delegate_to_queue};
 use super::{Action, Answer, Config, KnownKind, Obj, Outcome};
 
 /// A model, and whether popped deltas are applied to what it knows.
-pub(super) struct PlainSubject {
+pub(super) struct ModelSubject {
     model: Model<Obj>,
     applies: bool,
 }
 
-impl PlainSubject {
+impl ModelSubject {
     pub(super) fn new(config: &Config) -> Result<Self, BoxError> {
         // Only to refuse what the others refuse.
         KnownSet::new(&config.known_objects)?;
@@ -43,21 +43,21 @@ fn key_of(object: &Obj) -> Option<String> {
     })
 }
 
-impl Subject for PlainSubject {
-    methods_of_the_queue!(model);
+impl Subject for ModelSubject {
+    delegate_to_queue!(model);
 
     fn pop(&mut self, action: Action) -> Answer {
-        let Some(taken) = self.model.pop() else {
+        let Some(popped_item) = self.model.pop() else {
             return Answer::Result {
                 result: if self.model.is_closed() { Outcome::Closed } else { Outcome::Empty },
             };
         };
-        let deltas = taken.deltas.iter().map(Into::into).collect();
-        let is_in_initial_list = taken.is_in_initial_list;
+        let deltas = popped_item.deltas.iter().map(Into::into).collect();
+        let is_in_initial_list = popped_item.is_in_initial_list;
         if action == Action::Apply && self.applies {
-            self.model.apply(&taken);
+            self.model.apply(&popped_item);
         }
-        self.model.end(taken, matches!(action, Action::Requeue | Action::RequeueErr));
+        self.model.end(popped_item, matches!(action, Action::Requeue | Action::RequeueErr));
         let result = match action {
             Action::Apply | Action::Ignore | Action::Requeue => Outcome::Ok,
             Action::Fail | Action::RequeueErr => Outcome::ProcessError,

@@ -111,7 +111,7 @@ fn delta(place: Place, kind: u8, n: u64) -> RecordedDelta {
 /// A recorded case as a setup and operations on the oracle's few keys; questions are left out,
 /// since everything is asked after every operation anyway.
 #[must_use]
-pub fn spell(case: &Case) -> (Setup, Vec<oracle::Op>) {
+pub fn to_oracle(case: &Case) -> (Setup, Vec<oracle::Op>) {
     let mut places = Places::default();
     let known_places =
         case.config.known_objects.iter().fold(0, |bits, object| bits | 1 << places.of(object).0);

@@ -1,5 +1,4 @@
-//! What client-go answers: recorded cases of the real `DeltaFIFO`, and the queues that they are
-//! replayed on.
+//! Recorded answers of the real client-go `DeltaFIFO`, and the queues on which they are replayed.
 #![forbid(unsafe_code)]
 
 pub mod vectors;

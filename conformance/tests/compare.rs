@@ -1,4 +1,4 @@
-//! Random operations on all engines, each answer compared with the plain model's.
+//! Runs random operations on all engines, and compares each answer with the oracle's model.
 
 use deltafifo::BoxError;
 use deltafifo_conformance::vectors::{Case, compare, serial};
@@ -17,9 +17,8 @@ proptest! {
     }
 }
 
-/// A tombstone that is called something else than Deleted, which only a caller of
-/// `add_if_not_present` can make, once was stored by one engine, passed over by another and a
-/// deletion for the third.
+/// Only a caller of `add_if_not_present` can create a tombstone whose type is not Deleted. One
+/// engine used to store it, another ignored it, and the third treated it as a deletion.
 #[test]
 fn tombstone_of_any_delta_type_deletes_on_every_engine() -> Result<(), BoxError> {
     let object = r#"{"ns":"a","name":"x","rv":"1"}"#;

@@ -1,5 +1,5 @@
-//! Both engines answer every recorded step as client-go did, or as it is documented to differ, and
-//! the replay notices when one does not.
+//! Tests that every engine answers every recorded step as client-go did, or as documented, and that
+//! a replay reports each other answer.
 
 use std::fs;
 use std::io::Read;
@@ -16,7 +16,7 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/data").join(name)
 }
 
-/// A file of this name, for one test, with these bytes.
+/// Writes a file for one test, and returns its path.
 fn scratch(name: &str, bytes: &[u8]) -> Result<PathBuf> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::write(&path, bytes)?;
@@ -79,9 +79,9 @@ fn missing_or_changed_documented_difference_is_a_mismatch() -> Result {
         |ours: &str| text.replace(r#""want":{"value":true}"#, &format!(r#""want":{ours}"#));
     let cases = [
         (r#"{"value":false},"ours":{"value":true}"#, 0, 2),
-        // The answer is client-go's after all.
+        // Our answer equals client-go's although a difference is documented.
         (r#"{"value":true},"ours":{"value":false}"#, 2, 0),
-        // The documented answer lacks something that client-go's has, and ours does not.
+        // A member of client-go's answer is neither in our answer nor documented as a difference.
         (r#"{"value":false,"more":1},"ours":{"value":true}"#, 2, 0),
     ];
     for (ours, mismatches, differences) in cases {
@@ -95,11 +95,11 @@ fn missing_or_changed_documented_difference_is_a_mismatch() -> Result {
     assert_replay(&gone, 1, "ours {\"value\":false}, documented as a difference")?;
     let seen =
         scratch("seen.jsonl", marked(r#"{"value":false},"ours":{"value":true}"#).as_bytes())?;
-    assert_replay(&seen, 0, "as ARCHITECTURE.md says\n1 cases, 4 steps, 0 mismatches\n")
+    assert_replay(&seen, 0, "as docs/src/semantics.md says\n1 cases, 4 steps, 0 mismatches\n")
 }
 
-/// A case of four steps over a store, which is replayed in two ways. `{newest}` is what the last
-/// step wants.
+/// Returns a case of four steps over a store, which is replayed with two kinds of known objects.
+/// `newest` is the answer that the last step expects.
 fn case_wanting(newest: &str) -> String {
     let steps = [
         r#"{"op":"add","item":{"obj":{"ns":"a","name":"x","rv":"1"}},"want":{"result":"ok"}}"#,
@@ -130,8 +130,8 @@ fn wrong_answer_is_counted_for_each_kind_of_known_objects() -> Result {
 
 #[test]
 fn every_recorded_answer_is_compared() -> Result {
-    // With every step of the first cases wanting something more, each is a mismatch: none is
-    // passed over.
+    // Every step of the first cases expects one member more than it gets, so each must be a
+    // mismatch.
     let mut tally = Tally::default();
     let (mut altered, mut replayed) = (0, 0);
     for case in read(&data("small.jsonl.gz"))?.take(20) {
@@ -153,7 +153,7 @@ fn run(arguments: &[&str]) -> Result<Output> {
     Ok(Command::new(env!("CARGO_BIN_EXE_replay")).args(arguments).output()?)
 }
 
-/// Runs the tool on a file and demands its exit status and a piece of what it says.
+/// Runs the tool on a file, and asserts its exit status and a part of its output.
 fn assert_replay(file: &Path, status: i32, expected_text: &str) -> Result {
     let output = run(&[&file.display().to_string()])?;
     let output_text = [output.stdout, output.stderr].concat();

@@ -1,5 +1,5 @@
-//! Replays conformance vectors, recorded from the real client-go, on an engine, and says where the
-//! answers differ.
+//! Replays conformance vectors, recorded from the real client-go, on an engine, and reports where
+//! the answers differ.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,13 +10,13 @@ use deltafifo_conformance::vectors::{Engine, Tally, read};
 
 /// Replay files of conformance vectors (one JSON case a line, plain or gzip) on an engine.
 ///
-/// Prints the first mismatches in full and last the counts. Exits with 0 when every answer is
-/// client-go's, or the one that the case marks as this project's own (`ours`), with 1 when one is
-/// not, with 2 when a file cannot be replayed.
+/// Prints the first mismatches in full, and the counts in the last line. Exits with 0 if every
+/// answer is client-go's, or the one that the case marks as this project's own (`ours`); with 1 if
+/// an answer is not; with 2 if a file cannot be replayed.
 #[derive(Parser)]
 #[command(name = "replay")]
 struct Arguments {
-    /// Which engine answers.
+    /// The engine that answers.
     #[arg(long, value_enum, default_value_t = Engine::Deltafifo)]
     engine: Engine,
     /// Files of vectors.
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
             }
             if tally.differences > 0 {
                 println!(
-                    "{} answers differ from client-go's as ARCHITECTURE.md says",
+                    "{} answers differ from client-go's as docs/src/semantics.md says",
                     tally.differences
                 );
             }

@@ -1,5 +1,5 @@
-//! The form of the vectors: what a case holds, and the values that answers are made of. No rule of
-//! a queue lives here.
+//! The format of the vectors: cases, and the values of which answers consist. No rule of a queue is
+//! in this module.
 
 use std::sync::Arc;
 
@@ -7,46 +7,46 @@ use deltafifo::{BoxError, DeletedFinalStateUnknown, Delta, DeltaObject, DeltaTyp
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A fresh queue and what to do with it.
+/// A case: a fresh queue, and the steps to run on it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// Names the case in reports.
+    /// The name of the case in reports.
     pub name: String,
-    /// How the queue is built.
+    /// The configuration of the queue.
     pub config: Config,
-    /// What is done to it, in order.
+    /// The operations on the queue, in order.
     pub steps: Vec<Step>,
 }
 
-/// How a case's queue is built.
+/// The configuration of a case's queue.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Which known objects it has.
+    /// The kind of known objects.
     pub known: KnownKind,
-    /// What they hold at the start.
+    /// The known objects at the start.
     #[serde(default)]
     pub known_objects: Vec<Obj>,
-    /// Whether a relist makes Replaced deltas, or Sync ones.
+    /// Whether a relist queues Replaced deltas or Sync deltas.
     pub emit_replaced: bool,
-    /// What the transformer does, if there is one.
+    /// The transformer, if there is one.
     pub transform: Option<Transform>,
 }
 
-/// Which known objects a queue has.
+/// The kind of known objects of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KnownKind {
-    /// None at all.
+    /// No known objects.
     None,
     /// A set that never changes.
     Static,
-    /// The set that popped deltas are applied to.
+    /// The set to which popped deltas are applied.
     Store,
 }
 
-/// What the transformer of a case does.
+/// The transformer of a case.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Transform {
@@ -63,16 +63,16 @@ impl TryFrom<String> for Transform {
         match text.strip_prefix("fail:") {
             Some(name) => Ok(Transform::Fail(name.to_owned())),
             None if text == "tag" => Ok(Transform::Tag),
-            None => Err(format!("unknown transform {text:?}, there are \"tag\" and \"fail:NAME\"")),
+            None => Err(format!("unknown transform {text:?}: known are \"tag\" and \"fail:NAME\"")),
         }
     }
 }
 
 impl Transform {
-    /// What becomes of an object.
+    /// Returns the transformed object.
     ///
     /// # Errors
-    /// When the case wants it to fail.
+    /// If the case requires a failure for this object.
     pub fn apply(&self, object: Arc<Obj>) -> Result<Arc<Obj>, BoxError> {
         match self {
             Transform::Tag => {
@@ -86,28 +86,28 @@ impl Transform {
     }
 }
 
-/// One thing done to the queue, and what client-go answered.
+/// One operation on the queue, and client-go's answer.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Step {
-    /// What is done.
+    /// The operation.
     #[serde(flatten)]
     pub op: Op,
-    /// The answer, as recorded.
+    /// The recorded answer.
     pub want: Map<String, Value>,
-    /// The members of the answer that differ here on purpose (`ARCHITECTURE.md`, *Where it differs
-    /// from client-go*): what they must be instead. The others must be as recorded.
+    /// The members of the answer that differ on purpose (`docs/src/semantics.md`, *Differences from
+    /// client-go*), with the values that they must have here. The others must be as recorded.
     #[serde(default)]
     pub ours: Option<Map<String, Value>>,
 }
 
 impl Step {
-    /// The answer that is right here.
+    /// Returns the answer that this project's queues must give.
     pub(super) fn expected(&self) -> Map<String, Value> {
         self.want.clone().into_iter().chain(self.ours.clone().into_iter().flatten()).collect()
     }
 }
 
-/// What a step does, with its arguments.
+/// An operation with its arguments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 #[allow(missing_docs, reason = "each is the queue's method of that name")]
@@ -146,19 +146,19 @@ pub enum Op {
     },
 }
 
-/// What the handler of a pop does.
+/// The behaviour of a pop's handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Applies the deltas to the known set, if that is a store, and succeeds.
+    /// Applies the deltas to the known objects, if they are a store, and succeeds.
     Apply,
     /// Succeeds.
     Ignore,
     /// Fails.
     Fail,
-    /// Asks for the item to be put back.
+    /// Requests that the item is put back.
     Requeue,
-    /// The same, with an error.
+    /// Requests that the item is put back, and fails.
     RequeueErr,
 }
 
@@ -166,42 +166,42 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Obj {
-    /// Namespace, empty for cluster scope.
+    /// The namespace; empty for cluster scope.
     pub ns: String,
-    /// Name; without one there is no key.
+    /// The name; an object without one has no key.
     pub name: String,
-    /// Resource version.
+    /// The resource version.
     pub rv: String,
-    /// What the transformer left.
+    /// The mark that the transformer leaves.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tag: String,
 }
 
 impl Obj {
-    /// An object that the key function rejects.
+    /// Returns an object that the key function rejects.
     #[must_use]
     pub fn unkeyable() -> Self {
         Self { ns: String::new(), name: String::new(), rv: String::new(), tag: String::new() }
     }
 }
 
-/// A deletion nobody saw.
+/// A deletion whose last state is not known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tombstone {
-    /// The key that is gone.
+    /// The deleted key.
     pub key: String,
-    /// What is known of its last state.
+    /// The last known state, if there is one.
     pub obj: Option<Obj>,
 }
 
-/// An argument where tombstones make no sense: add, update and the list of a replace.
+/// An argument that cannot be a tombstone: that of add and update, and an item of a replace.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Listed {
     /// An object.
     Obj(Obj),
-    /// Something that the key function rejects. The value is always true.
+    /// An object that the key function rejects. The value is always true.
     Unkeyable(bool),
 }
 
@@ -222,7 +222,7 @@ pub enum Item {
     Obj(Obj),
     /// A tombstone.
     Tombstone(Tombstone),
-    /// Something that the key function rejects. The value is always true.
+    /// An object that the key function rejects. The value is always true.
     Unkeyable(bool),
 }
 
@@ -252,13 +252,13 @@ impl From<&DeltaObject<Obj>> for Item {
     }
 }
 
-/// A delta as the vectors write it.
+/// A delta in the format of the vectors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedDelta {
-    /// What happened.
+    /// The type of the delta.
     #[serde(rename = "type", with = "DeltaTypeName")]
     pub kind: DeltaType,
-    /// To what.
+    /// The object or tombstone of the delta.
     #[serde(flatten)]
     pub object: Item,
 }
@@ -285,26 +285,26 @@ impl From<&Delta<Obj>> for RecordedDelta {
     }
 }
 
-/// How an operation ended.
+/// The result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Well.
+    /// Success.
     Ok,
-    /// There was no key.
+    /// The argument has no key.
     KeyError,
-    /// The queue was closed and empty.
+    /// The queue is closed and empty.
     Closed,
     /// The handler failed.
     ProcessError,
     /// Another error.
     Error,
-    /// A pop of an open queue with nothing in it, which no vector wants: client-go would have
-    /// waited for ever.
+    /// A pop of an open, empty queue. No vector expects it, because client-go would have blocked
+    /// for ever.
     Empty,
 }
 
-/// What a subject answers; serialised it is what a step's `want` holds.
+/// The answer of a subject. Its JSON form is compared with a step's `want`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 #[allow(missing_docs, reason = "the fields of the vectors, explained in their description")]

@@ -1,6 +1,5 @@
-//! Any operations on every engine, each in every way of holding what is known, and each answer
-//! compared with the plain model's: where nothing was recorded, the model says what client-go
-//! would have.
+//! Runs any operations on every engine, with every kind of known objects, and compares each answer
+//! with that of the oracle's model. The model stands in for client-go where no answer was recorded.
 
 use std::collections::BTreeSet;
 
@@ -9,30 +8,31 @@ use deltafifo::BoxError;
 use super::runner::answer;
 use super::{Action, Answer, Config, Engine, NamedSubject, Op, Subject};
 
-/// After how many operations the whole queue is walked, which takes far longer than an operation.
+/// Number of operations between two listings of the whole queue. A listing takes far longer than an
+/// operation.
 const WALK_EVERY: usize = 8;
 
-/// An answer that is not the model's.
+/// An answer that differs from the model's.
 #[derive(Debug, thiserror::Error)]
 #[error("{engine:?}, {way}: {op:?}\n  model {want:?}\n  got   {got:?}")]
 pub struct Difference {
-    /// Whose answer it is.
+    /// The engine that gave the answer.
     pub engine: Engine,
-    /// How the queue held what it knows.
+    /// The kind of known objects of its queue.
     pub way: &'static str,
-    /// What was done.
+    /// The operation.
     pub op: Op,
-    /// What the model answered.
+    /// The model's answer.
     pub want: Answer,
-    /// What the engine answered.
+    /// The engine's answer.
     pub got: Answer,
 }
 
-/// Does `ops` to all engines, asks what is pending after each, and drains them at the end; then
-/// what is known is compared, as the Syncs of a resync.
+/// Runs `ops` on all engines, compares the pending deltas after each, and drains the queues at the
+/// end. Then it compares the known objects, by the Syncs of a resync.
 ///
 /// # Errors
-/// A [`Difference`], or a queue that cannot be set up.
+/// A [`Difference`], or an error if a queue cannot be created.
 pub fn compare(config: &Config, ops: &[Op]) -> Result<(), BoxError> {
     let mut subjects = Subjects::new(config)?;
     for (number, op) in ops.iter().enumerate() {
@@ -40,7 +40,7 @@ pub fn compare(config: &Config, ops: &[Op]) -> Result<(), BoxError> {
         subjects.query(number % WALK_EVERY == 0)?;
     }
     subjects.drain()?;
-    // What is known in the end: a Sync of each.
+    // The Syncs of a resync show the known objects.
     subjects.step(&Op::Resync)?;
     subjects.drain()
 }
@@ -48,7 +48,7 @@ pub fn compare(config: &Config, ops: &[Op]) -> Result<(), BoxError> {
 struct Subjects {
     model: Box<dyn Subject>,
     engines: Vec<(Engine, NamedSubject)>,
-    /// Keys that were ever pending.
+    /// Every key that was ever pending.
     seen: BTreeSet<String>,
 }
 
@@ -62,7 +62,7 @@ impl Subjects {
         Ok(Self { model, engines, seen: BTreeSet::new() })
     }
 
-    /// Does one thing to all, and gives what all answered.
+    /// Runs one operation on all subjects, and returns their common answer.
     fn step(&mut self, op: &Op) -> Result<Answer, Box<Difference>> {
         let want = answer(&mut *self.model, op);
         for (engine, (way, subject)) in &mut self.engines {

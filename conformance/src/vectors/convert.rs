@@ -1,5 +1,5 @@
-//! Between the vectors and the operations that proptest and fuzzing make up: cases become seeds,
-//! operations become something that every engine can do.
+//! Converts between the vectors and the operations that proptest and the fuzzer generate: cases
+//! become seeds, and generated operations become operations that every engine can run.
 
 use std::collections::HashMap;
 
@@ -10,8 +10,9 @@ use super::{
     Action, Case, Config, Item, KnownKind, Listed, Obj, Op, RecordedDelta, Tombstone, Transform,
 };
 
-/// What of `ops` one consumer can do on every engine: what needs several handlers, batches, and
-/// relists in pieces are left out.
+/// Converts a setup and generated operations to a configuration and operations of the vectors.
+/// Operations that need several handlers, batches, or relists in pages are left out, because not
+/// every engine has them.
 #[must_use]
 pub fn serial(setup: &Setup, ops: &[oracle::Op]) -> (Config, Vec<Op>) {
     let config = Config {
@@ -108,8 +109,8 @@ fn delta(place: Place, kind: u8, n: u64) -> RecordedDelta {
     }
 }
 
-/// A recorded case as a setup and operations on the oracle's few keys; questions are left out,
-/// since everything is asked after every operation anyway.
+/// Converts a recorded case to a setup and operations on the few keys of the oracle. Queries are
+/// left out: the oracle's tests compare everything after every operation.
 #[must_use]
 pub fn to_oracle(case: &Case) -> (Setup, Vec<oracle::Op>) {
     let mut places = Places::default();
@@ -138,8 +139,8 @@ pub fn to_oracle(case: &Case) -> (Setup, Vec<oracle::Op>) {
     (setup, ops)
 }
 
-/// The places of a case's keys, in the order in which they come; beyond the last the first is
-/// given again.
+/// Assigns the places of the oracle to the keys of a case, in the order of their first use. After
+/// the last place the first one is assigned again.
 #[derive(Default)]
 struct Places(HashMap<String, Place>);
 

@@ -1,4 +1,4 @@
-//! This project's engine as a subject.
+//! This project's queue as a subject.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::known::KnownSet;
 use super::subject::{ObjMeta, Subject, delegate_to_queue};
 use super::{Action, Answer, Config, KnownKind, Obj, Outcome};
 
-/// What a pop with the action `apply` writes to.
+/// The target of a pop with the action `apply`.
 enum Applied {
     Nothing,
     FusedStore,
     Beside(Arc<KnownSet>),
 }
 
-/// A queue of this project's engine.
+/// A queue of this project.
 pub(super) struct FifoSubject {
     fifo: DeltaFifo<Obj, ObjMeta>,
     applied: Applied,
@@ -70,7 +70,7 @@ impl Subject for FifoSubject {
     delegate_to_queue!(fifo);
 
     fn pop(&mut self, action: Action) -> Answer {
-        // Only an open queue can make a pop wait.
+        // A pop of an open, empty queue would block.
         let item = if self.fifo.is_closed() {
             self.fifo.pop().map_err(|_| Outcome::Closed)
         } else {

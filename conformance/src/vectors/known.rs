@@ -1,5 +1,5 @@
-//! A set of known objects of the vectors' own, behind the trait: independent of every engine, in
-//! byte order as recorded.
+//! A set of known objects for the tests, behind the trait `KnownObjects`. It is independent of
+//! every engine, and lists its keys in byte order, as recorded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::Obj;
 use super::subject::ObjMeta;
 
-/// Known objects by key.
+/// The known objects by key.
 pub(super) struct KnownSet(Mutex<BTreeMap<String, Arc<Obj>>>);
 
 impl KnownSet {
@@ -20,7 +20,7 @@ impl KnownSet {
         Ok(Self(Mutex::new(keyed.collect::<Result<_, KeyError>>()?)))
     }
 
-    /// Does what the deltas of a popped key say.
+    /// Applies the deltas of a popped key.
     pub(super) fn apply(&self, key: &str, deltas: &[Delta<Obj>]) {
         let mut objects = self.0.lock();
         for delta in deltas {

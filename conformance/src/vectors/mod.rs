@@ -1,9 +1,9 @@
-//! The conformance vectors: what the real client-go `DeltaFIFO` answered, step by step, replayed
-//! on the engines here.
+//! The conformance vectors: the answers of the real client-go `DeltaFIFO`, step by step, and their
+//! replay on the engines of this project.
 //!
-//! A file has one JSON object a line, a case; every case starts a fresh queue. [`read`] gives the
-//! cases of a file, [`Engine`] the subjects that a case runs on, and [`Tally`] counts where an
-//! answer differs from the recorded one.
+//! A file has one case a line, as a JSON object. Every case starts with a fresh queue. [`read`]
+//! returns the cases of a file, [`Engine`] creates the subjects on which a case is replayed, and
+//! [`Tally`] counts the answers that differ from the recorded ones.
 
 mod case;
 mod compare;

@@ -9,7 +9,8 @@ use super::known::KnownSet;
 use super::subject::{ObjMeta, Subject, delegate_to_queue};
 use super::{Action, Answer, Config, KnownKind, Obj, Outcome};
 
-/// A queue of the classic design, and the set beside it that pops are applied to, if it has one.
+/// A queue of the classic design, and the set of known objects to which pops are applied, if there
+/// is one.
 pub(super) struct MutexSubject {
     fifo: MutexFifo<Obj, ObjMeta>,
     applied: Option<Arc<KnownSet>>,
@@ -67,7 +68,7 @@ impl Subject for MutexSubject {
                 Action::RequeueErr => Verdict::Requeue(Some(())),
             }
         };
-        // Only an open queue can make a pop wait.
+        // A pop of an open, empty queue would block.
         let popped = if self.fifo.is_closed() {
             Some(self.fifo.pop(handler))
         } else {

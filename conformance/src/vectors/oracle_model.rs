@@ -1,4 +1,5 @@
-//! The plain model as a subject: what the engines are compared with answers the vectors too.
+//! The oracle's model as a subject: the model that the engines are compared with must answer the
+//! vectors, too.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use super::known::KnownSet;
 use super::subject::{Subject, delegate_to_queue};
 use super::{Action, Answer, Config, KnownKind, Obj, Outcome};
 
-/// A model, and whether popped deltas are applied to what it knows.
+/// A model, and whether popped deltas are applied to its known objects.
 pub(super) struct ModelSubject {
     model: Model<Obj>,
     applies: bool,
@@ -17,7 +18,7 @@ pub(super) struct ModelSubject {
 
 impl ModelSubject {
     pub(super) fn new(config: &Config) -> Result<Self, BoxError> {
-        // Only to refuse what the others refuse.
+        // Only for the error: the other subjects reject the same objects.
         KnownSet::new(&config.known_objects)?;
         let known = config.known_objects.iter().cloned().map(Arc::new).collect();
         let mut model = Model::new(

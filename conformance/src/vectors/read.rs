@@ -1,4 +1,4 @@
-//! From a file to cases. Whatever is wrong with it is said with its path and line.
+//! Reads cases from a file. Every error names the path and the line.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -11,28 +11,29 @@ use super::Case;
 /// The first two bytes of every gzip file.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// A line beyond this is no case: what is packed small may unpack to more than there is memory.
+/// The limit for the length of a line, in bytes. Without it, a small packed file could unpack to
+/// more than the memory holds.
 const LONGEST_LINE: u64 = if cfg!(any(test, fuzzing)) { 1 << 16 } else { 64 << 20 };
 
 /// A file of vectors that cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It cannot be opened.
+    /// The file cannot be opened.
     #[error("{}: cannot be opened: {source}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Reading stopped, or what is packed is cut short or damaged.
+    /// Reading failed, or the packed data is truncated or damaged.
     #[error("{}: line {line}: cannot be read (a truncated or damaged file?): {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// The line that was due, from 1.
+        /// The line that was to be read, from 1.
         line: usize,
-        /// What the reader said.
+        /// The error of the reader.
         source: io::Error,
     },
     /// A line is not a case.
@@ -42,31 +43,31 @@ pub enum ReadError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What the parser said.
+        /// The error of the parser.
         source: serde_json::Error,
     },
-    /// There is nothing in it.
-    #[error("{}: holds no case at all", path.display())]
+    /// The file has no case.
+    #[error("{}: holds no case", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
 }
 
-/// The cases of a file, plain or gzip, read as they are asked for.
+/// Returns the cases of a file, plain or gzip, which are read on demand.
 ///
 /// # Errors
-/// When it cannot be opened; each case, when it cannot be read.
+/// If the file cannot be opened. Each case is an error if it cannot be read.
 pub fn read(path: &Path) -> Result<Cases<'static>, ReadError> {
     let file =
         File::open(path).map_err(|source| ReadError::Open { path: path.to_owned(), source })?;
     cases(path, file)
 }
 
-/// The cases in what `file` gives, plain or gzip; `path` is what errors call it.
+/// Returns the cases in the data of `file`, plain or gzip; `path` is its name in errors.
 ///
 /// # Errors
-/// When nothing can be read; each case, when it cannot be read.
+/// If nothing can be read. Each case is an error if it cannot be read.
 pub fn cases<'f>(path: &Path, file: impl Read + 'f) -> Result<Cases<'f>, ReadError> {
     let mut file = BufReader::new(file);
     let packed = file
@@ -78,18 +79,18 @@ pub fn cases<'f>(path: &Path, file: impl Read + 'f) -> Result<Cases<'f>, ReadErr
     Ok(Cases { path: path.to_owned(), text, line: 0, found_any: false, finished: false })
 }
 
-/// Cases as they come; after an error there are no more.
+/// An iterator of cases that are read on demand. It ends after an error.
 pub struct Cases<'f> {
     path: PathBuf,
     text: Box<dyn BufRead + 'f>,
-    /// The line read last, from 1.
+    /// The number of the line that was read last, from 1.
     line: usize,
     found_any: bool,
     finished: bool,
 }
 
 impl Cases<'_> {
-    /// The next line that is not blank.
+    /// Reads the next line that is not blank.
     fn next_line(&mut self) -> io::Result<Option<String>> {
         let mut text = String::new();
         loop {
@@ -101,7 +102,7 @@ impl Cases<'_> {
             if read as u64 == LONGEST_LINE {
                 return Err(io::Error::new(
                     io::ErrorKind::FileTooLarge,
-                    format!("a line of {LONGEST_LINE} bytes or more"),
+                    format!("a line has {LONGEST_LINE} bytes or more"),
                 ));
             }
             if !text.trim().is_empty() {

@@ -7,25 +7,25 @@ use serde_json::{Map, Value};
 
 use super::{Answer, Case, Engine, Obj, Op, Outcome, Step, Subject};
 
-/// How many mismatches are kept in full.
+/// Number of mismatches that are kept in full.
 const KEPT_MISMATCHES: usize = 10;
 
-/// An answer that is not client-go's, or not the one that is documented instead.
+/// An answer that is neither client-go's nor the documented one.
 #[derive(Clone, Debug)]
 pub struct Mismatch {
-    /// Name of the case.
+    /// The name of the case.
     pub case: String,
-    /// Number of the step, from 1.
+    /// The number of the step, from 1.
     pub step: usize,
-    /// How the queue held what it knows.
+    /// The kind of known objects of the queue.
     pub way: &'static str,
-    /// What was done.
+    /// The operation.
     pub op: Op,
-    /// What client-go answered.
+    /// The answer of client-go.
     pub want: Map<String, Value>,
-    /// Members of the answer that differ from client-go's on purpose, as documented.
+    /// The members of the answer that differ from client-go's on purpose, as documented.
     pub ours: Option<Map<String, Value>>,
-    /// What the engine answered.
+    /// The answer of the engine.
     pub got: Value,
 }
 
@@ -49,23 +49,25 @@ impl fmt::Display for Mismatch {
 /// The counts of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Cases replayed.
+    /// Number of replayed cases.
     pub cases: usize,
-    /// Steps in them; one that is replayed in two ways counts once.
+    /// Number of replayed steps. A step that is replayed with two kinds of known objects counts
+    /// once.
     pub steps: usize,
-    /// Answers that are wrong, of either way.
+    /// Number of wrong answers, with either kind of known objects.
     pub mismatches: usize,
-    /// Answers that differ from client-go's as it is documented, of either way.
+    /// Number of answers that differ from client-go's as documented, with either kind of known
+    /// objects.
     pub differences: usize,
-    /// The first of them.
+    /// The first mismatches.
     pub first: Vec<Mismatch>,
 }
 
 impl Tally {
-    /// Replays a case on fresh queues of `engine`. A mismatch does not end it.
+    /// Replays a case on fresh queues of `engine`, to its end even after a mismatch.
     ///
     /// # Errors
-    /// When the case cannot be set up, or an answer not be written down.
+    /// If a queue cannot be created, or an answer cannot be serialized.
     pub fn replay(&mut self, case: &Case, engine: Engine) -> Result<(), BoxError> {
         for (way, mut subject) in engine.subjects(&case.config)? {
             for (index, step) in case.steps.iter().enumerate() {
@@ -105,7 +107,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Does what a step says.
+/// Runs an operation on a subject.
 pub(super) fn answer(subject: &mut dyn Subject, op: &Op) -> Answer {
     let result = match op {
         Op::Add { item } => subject.add(item.into()),

@@ -1,4 +1,4 @@
-//! What the runner needs of an engine, and which engines there are.
+//! The queues under test: the operations that the runner needs, and the engines that have them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{
     oracle_model::ModelSubject,
 };
 
-/// A queue under test: one method for each operation of the vectors.
+/// A queue under test, with one method for each operation of the vectors.
 pub trait Subject {
     /// Offers a new object.
     fn add(&mut self, object: Arc<Obj>) -> Outcome;
@@ -21,38 +21,38 @@ pub trait Subject {
     fn delete(&mut self, object: DeltaObject<Obj>) -> Outcome;
     /// Offers a whole list.
     fn replace(&mut self, list: Vec<Arc<Obj>>) -> Outcome;
-    /// Queues what is known.
+    /// Queues a Sync of every known object.
     fn resync(&mut self) -> Outcome;
-    /// Puts deltas back.
+    /// Puts popped deltas back.
     fn add_if_not_present(&mut self, deltas: Deltas<Obj>) -> Outcome;
     /// Closes the queue.
     fn close(&mut self) -> Outcome;
-    /// Whether the first list has been handled.
+    /// Returns whether the first list has been handled.
     fn has_synced(&mut self) -> bool;
-    /// Whether the queue was closed.
+    /// Returns whether the queue was closed.
     fn is_closed(&mut self) -> bool;
-    /// Pending keys, in any order.
+    /// Returns the pending keys, in any order.
     fn list_keys(&mut self) -> Vec<String>;
-    /// Newest deltas of the pending keys, in any order.
+    /// Returns the newest delta of each pending key, in any order.
     fn list(&mut self) -> Vec<Delta<Obj>>;
-    /// The key of what has one.
+    /// Returns the key of an object, tombstone or other source.
     ///
     /// # Errors
-    /// When it has none.
+    /// If the source has no key.
     fn key_of(&mut self, source: KeySource<'_, Obj>) -> Result<String, KeyError>;
-    /// Pending deltas of what has a key.
+    /// Returns the pending deltas of a source's key.
     ///
     /// # Errors
-    /// When it has none.
+    /// If the source has no key.
     fn get(&mut self, source: KeySource<'_, Obj>) -> Result<Option<Deltas<Obj>>, KeyError>;
-    /// Pending deltas of a key.
+    /// Returns the pending deltas of a key.
     fn get_by_key(&mut self, key: &str) -> Option<Deltas<Obj>>;
-    /// Takes the next key and does `action` to it. Waits for nothing that will not come: an open
-    /// queue with nothing in it answers [`Outcome::Empty`].
+    /// Pops the next key and runs `action` on it. A pop that would block for ever, because the
+    /// queue is open and empty, answers [`Outcome::Empty`].
     fn pop(&mut self, action: Action) -> Answer;
 }
 
-/// The methods of a [`Subject`] that its queue has under the same name: all but `pop`.
+/// Implements the methods of a [`Subject`] that its queue has under the same name: all but `pop`.
 macro_rules! delegate_to_queue {
     ($queue:ident) => {
         fn add(&mut self, object: Arc<Obj>) -> Outcome {
@@ -116,31 +116,31 @@ macro_rules! delegate_to_queue {
 }
 pub(super) use delegate_to_queue;
 
-/// A subject, and the name of the way it holds what is known.
+/// A subject, and the name of its kind of known objects.
 pub type NamedSubject = (&'static str, Box<dyn Subject>);
 
-/// An engine that vectors can be replayed on.
+/// An engine on which vectors can be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Engine {
-    /// This project's.
+    /// This project's queue.
     Deltafifo,
     /// The classic design.
     Mutex,
-    /// The plain model that the others are compared with in tests and by fuzzing.
+    /// The oracle's model, with which tests and the fuzzer compare the other engines.
     Model,
 }
 
-/// Names a way of holding what is known.
+/// Names of the kinds of known objects.
 const OWN_STORE: &str = "own store";
 const TRAIT_OBJECT: &str = "known-objects trait";
 const NOTHING_KNOWN: &str = "nothing known";
 
 impl Engine {
-    /// Fresh queues for a case. One with a store is tried in two ways: over the engine's own
-    /// store, and over one behind the trait.
+    /// Creates fresh queues for a case. A case with a store is run twice: with the engine's own
+    /// store, and with a store behind the trait `KnownObjects`.
     ///
     /// # Errors
-    /// When a known object has no key.
+    /// If a known object has no key.
     pub fn subjects(self, config: &Config) -> Result<Vec<NamedSubject>, BoxError> {
         let ways: &[_] = match (config.known, self) {
             (KnownKind::None, _) => &[NOTHING_KNOWN],
@@ -178,7 +178,7 @@ impl Meta<Obj> for ObjMeta {
     }
 }
 
-// What the results of the engines are called in the vectors.
+// Results of the engines as outcomes of the vectors.
 
 impl From<OfferError> for Outcome {
     fn from(error: OfferError) -> Self {

@@ -19,32 +19,32 @@ const LONGEST_LINE: u64 = if cfg!(any(test, fuzzing)) { 1 << 16 } else { 64 << 2
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file cannot be opened.
-    #[error("{}: cannot be opened: {source}", path.display())]
+    #[error("{}: cannot be opened: {cause}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
         /// The error of the system.
-        source: io::Error,
+        cause: io::Error,
     },
     /// Reading failed, or the packed data is truncated or damaged.
-    #[error("{}: line {line}: cannot be read (a truncated or damaged file?): {source}", path.display())]
+    #[error("{}: line {line}: cannot be read (a truncated or damaged file?): {cause}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// The line that was to be read, from 1.
         line: usize,
         /// The error of the reader.
-        source: io::Error,
+        cause: io::Error,
     },
     /// A line is not a case.
-    #[error("{}: line {line}: not a case of the vectors: {source}", path.display())]
+    #[error("{}: line {line}: not a case of the vectors: {cause}", path.display())]
     Parse {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
         /// The error of the parser.
-        source: serde_json::Error,
+        cause: serde_json::Error,
     },
     /// The file has no case.
     #[error("{}: holds no case", path.display())]
@@ -60,7 +60,7 @@ pub enum ReadError {
 /// If the file cannot be opened. Each case is an error if it cannot be read.
 pub fn read(path: &Path) -> Result<Cases<'static>, ReadError> {
     let file =
-        File::open(path).map_err(|source| ReadError::Open { path: path.to_owned(), source })?;
+        File::open(path).map_err(|cause| ReadError::Open { path: path.to_owned(), cause })?;
     cases(path, file)
 }
 
@@ -72,7 +72,7 @@ pub fn cases<'f>(path: &Path, file: impl Read + 'f) -> Result<Cases<'f>, ReadErr
     let mut file = BufReader::new(file);
     let packed = file
         .fill_buf()
-        .map_err(|source| ReadError::Open { path: path.to_owned(), source })?
+        .map_err(|cause| ReadError::Open { path: path.to_owned(), cause })?
         .starts_with(GZIP);
     let text: Box<dyn BufRead + 'f> =
         if packed { Box::new(BufReader::new(MultiGzDecoder::new(file))) } else { Box::new(file) };
@@ -122,14 +122,14 @@ impl Iterator for Cases<'_> {
         }
         let (path, line) = (self.path.clone(), self.next_line());
         let case = match line {
-            Ok(Some(text)) => serde_json::from_str(&text).map_err(|source| ReadError::Parse {
+            Ok(Some(text)) => serde_json::from_str(&text).map_err(|cause| ReadError::Parse {
                 path,
                 line: self.line,
-                source,
+                cause,
             }),
             Ok(None) if self.found_any => return None,
             Ok(None) => Err(ReadError::Empty { path }),
-            Err(source) => Err(ReadError::Read { path, line: self.line, source }),
+            Err(cause) => Err(ReadError::Read { path, line: self.line, cause }),
         };
         self.found_any = true;
         self.finished = case.is_err();

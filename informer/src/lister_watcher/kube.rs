@@ -80,6 +80,22 @@ impl KubeListerWatcher {
         Self { path, ..Self::new::<K>(api.into_client(), types, namespace.as_deref()) }
     }
 
+    /// Creates the same source, restricted to one namespace.
+    #[must_use]
+    pub fn in_namespace(&self, namespace: &str) -> Self {
+        let (all, plural) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
+        let all = all.rsplit_once("/namespaces/").map_or(all, |(all, _)| all);
+        Self {
+            client: self.client.clone(),
+            path: format!("{all}/namespaces/{namespace}/{plural}"),
+            query: self.query.clone(),
+            types: self.types.clone(),
+            scope: (self.scope.0.clone(), namespace.to_owned()),
+            metadata_only: self.metadata_only,
+            unclonable: OnceCell::new(),
+        }
+    }
+
     /// Asks for the metadata of the objects only.
     #[must_use]
     pub fn metadata_only(mut self) -> Self {

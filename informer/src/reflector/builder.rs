@@ -5,14 +5,17 @@ use std::time::Duration;
 
 use deltafifo::locks::Mutex;
 use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
 
 use super::decode::Decoder;
+use super::intake::Intake;
 use super::metrics::Metrics;
+use super::resync::Resync;
 use super::threads::Threads;
 use super::versions::Versions;
-use super::{Backoff, OnError, Reflector, ReflectorError, ShouldResync, Target};
+use super::{Backoff, OnError, Reflector, ReflectorError, Target};
 use crate::lister_watcher::{ListerWatcher, ObjectLimit};
-use crate::time::{FAR, period};
+use crate::time::FAR;
 use crate::wire::Prune;
 
 /// Builds a [`Reflector`].
@@ -20,6 +23,13 @@ use crate::wire::Prune;
 pub struct ReflectorBuilder<K> {
     source: Box<dyn ListerWatcher>,
     target: Arc<dyn Target<K>>,
+    options: Options,
+}
+
+/// Everything about a reflector but its source and its target. The parts of an informer have the
+/// same.
+#[derive(Clone)]
+pub(crate) struct Options {
     name: String,
     backoff: Backoff,
     watch_list: bool,
@@ -28,17 +38,28 @@ pub struct ReflectorBuilder<K> {
     page_size: u32,
     least_watch: Duration,
     silence: Duration,
-    object_limit: ObjectLimit,
-    resync: Option<(Duration, Box<ShouldResync>)>,
-    prune: Prune,
-    on_error: Box<OnError>,
+    max_object_size: usize,
+    /// Shared by clones, so that the parts of an informer have one bound.
+    in_flight: Arc<Semaphore>,
+    resync: Option<Resync>,
+    prune: Arc<Prune>,
+    on_error: Arc<OnError>,
 }
 
-impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
-    pub(crate) fn new(source: Box<dyn ListerWatcher>, target: Arc<dyn Target<K>>) -> Self {
+impl Options {
+    pub(crate) fn backoff(&self) -> Backoff {
+        self.backoff.clone()
+    }
+
+    /// Takes the resync out, so that the parts do not each resync the whole target.
+    pub(crate) fn take_resync(&mut self) -> Option<Resync> {
+        self.resync.take()
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
         Self {
-            source,
-            target,
             name: String::new(),
             backoff: Backoff::default(),
             watch_list: true,
@@ -47,24 +68,43 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
             page_size: 500,
             least_watch: Duration::from_secs(300),
             silence: Duration::from_secs(90),
-            object_limit: ObjectLimit::default(),
+            max_object_size: ObjectLimit::default().bytes(),
+            in_flight: Intake::in_flight(),
             resync: None,
-            prune: Prune::default(),
-            on_error: Box::new(
+            prune: Arc::default(),
+            on_error: Arc::new(
                 |error| tracing::warn!(%error, "a reflector goes on after an error"),
             ),
         }
     }
+}
+
+impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
+    pub(crate) fn new(source: Box<dyn ListerWatcher>, target: Arc<dyn Target<K>>) -> Self {
+        Self::with_options(source, target, Options::default())
+    }
+
+    pub(crate) fn with_options(
+        source: Box<dyn ListerWatcher>,
+        target: Arc<dyn Target<K>>,
+        options: Options,
+    ) -> Self {
+        Self { source, target, options }
+    }
+
+    pub(crate) fn into_options(self) -> Options {
+        self.options
+    }
 
     /// Gives it a name, and with it [metrics](crate::metrics) (client-go `NewNamedReflector`).
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
+        self.options.name = name.into();
         self
     }
 
     /// Sets the back-off after failures. Client-go's times by default.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
-        self.backoff = backoff;
+        self.options.backoff = backoff;
         self
     }
 
@@ -74,7 +114,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
     /// initial events, but not [in time](Self::watch_list_timeout) the bookmark that ends them, is
     /// asked for lists for an hour.
     pub fn watch_list(mut self, watch_list: bool) -> Self {
-        self.watch_list = watch_list;
+        self.options.watch_list = watch_list;
         self
     }
 
@@ -83,7 +123,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
     /// target has no room does not count. (client-go waits for ever:
     /// kubernetes/kubernetes#140890.)
     pub fn watch_list_timeout(mut self, timeout: Duration) -> Self {
-        self.watch_list_timeout = timeout.min(FAR);
+        self.options.watch_list_timeout = timeout.min(FAR);
         self
     }
 
@@ -91,28 +131,28 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
     /// cache (client-go accepts any). Later lists are never older than the known objects. Off by
     /// default.
     pub fn newest(mut self, newest: bool) -> Self {
-        self.newest = newest;
+        self.options.newest = newest;
         self
     }
 
     /// Sets the number of objects per page, if a list has pages (client-go `WatchListPageSize`):
     /// at most 500 by default; 0 for one page.
     pub fn page_size(mut self, objects: u32) -> Self {
-        self.page_size = objects;
+        self.options.page_size = objects;
         self
     }
 
     /// Sets how long a watch lasts: at least this long, and at most twice as long. 5 minutes by
     /// default. A watch that begins with a list may last longer, until the list is complete.
     pub fn least_watch(mut self, least: Duration) -> Self {
-        self.least_watch = least.min(FAR);
+        self.options.least_watch = least.min(FAR);
         self
     }
 
     /// Sets after how long an answer that does not begin, or a list that does not continue, fails.
     /// 90 seconds by default. A watch may be silent for its whole length.
     pub fn silence(mut self, most: Duration) -> Self {
-        self.silence = most;
+        self.options.silence = most;
         self
     }
 
@@ -130,7 +170,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
     /// Objects of more than 1 MiB take a share of a [budget of the
     /// process](super::set_large_object_budget) while they are read.
     pub fn max_object_size(mut self, bytes: usize) -> Self {
-        self.object_limit = ObjectLimit::new(bytes);
+        self.options.max_object_size = bytes;
         self
     }
 
@@ -141,8 +181,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
         every: Duration,
         should_resync: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.resync =
-            period(every).map(|period| (period, Box::new(should_resync) as Box<ShouldResync>));
+        self.options.resync = Resync::new(every, should_resync);
         self
     }
 
@@ -164,40 +203,41 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
     /// # }
     /// ```
     pub fn without(mut self, path: &[&str]) -> Self {
-        self.prune.leave_out(path);
+        Arc::make_mut(&mut self.options.prune).leave_out(path);
         self
     }
 
     /// Sets the handler of all errors (client-go `WatchErrorHandler`). By default they are logged.
     pub fn on_error(mut self, handler: impl Fn(&ReflectorError) + Send + Sync + 'static) -> Self {
-        self.on_error = Box::new(handler);
+        self.options.on_error = Arc::new(handler);
         self
     }
 
     /// Builds the reflector. It does nothing until it [runs](Reflector::run).
     #[must_use]
     pub fn build(self) -> Reflector<K> {
-        let decoder = Arc::new(Decoder::new(self.source.types(), self.prune));
+        let Self { source, target, options } = self;
         Reflector {
-            metrics: Metrics::of(&self.name, self.source.scope()),
+            metrics: Metrics::of(&options.name, source.scope()),
             status: Arc::default(),
-            name: self.name,
-            source: self.source,
-            target: self.target,
-            decoder,
+            decoder: Arc::new(Decoder::new(source.types(), options.prune)),
+            name: options.name,
+            source,
+            target,
             threads: Threads::default(),
-            versions: Mutex::new(Versions::new(self.newest)),
+            versions: Mutex::new(Versions::new(options.newest)),
             running: tokio::sync::Mutex::new(()),
-            backoff: self.backoff,
-            watch_list: self.watch_list,
-            watch_list_timeout: self.watch_list_timeout,
+            backoff: options.backoff,
+            watch_list: options.watch_list,
+            watch_list_timeout: options.watch_list_timeout,
             unstreamed_until: Mutex::default(),
-            page_size: self.page_size,
-            least_watch: self.least_watch,
-            silence: self.silence,
-            object_limit: self.object_limit,
-            resync: self.resync,
-            on_error: self.on_error,
+            page_size: options.page_size,
+            least_watch: options.least_watch,
+            silence: options.silence,
+            object_limit: ObjectLimit::new(options.max_object_size),
+            in_flight: options.in_flight,
+            resync: options.resync,
+            on_error: options.on_error,
         }
     }
 }

@@ -55,11 +55,11 @@ impl Drop for Taken<'_> {
 pub(super) struct Decoder {
     /// Of what does not say them.
     types: Option<Types>,
-    prune: Prune,
+    prune: Arc<Prune>,
 }
 
 impl Decoder {
-    pub(super) fn new(types: Option<(&str, &str)>, prune: Prune) -> Self {
+    pub(super) fn new(types: Option<(&str, &str)>, prune: Arc<Prune>) -> Self {
         let types = types.map(|(api_version, kind)| Types {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
@@ -112,7 +112,6 @@ mod tests {
     use serde::{Deserialize, Deserializer};
 
     use super::{Decoder, WORTH_A_THREAD};
-    use crate::wire::Prune;
 
     static NOW: AtomicUsize = AtomicUsize::new(0);
     static MOST: AtomicUsize = AtomicUsize::new(0);
@@ -140,7 +139,7 @@ mod tests {
                 scope.spawn(|| {
                     let raw = [&text; 64];
                     assert!(
-                        Decoder::new(None, Prune::default())
+                        Decoder::new(None, Arc::default())
                             .all::<Counted>(&raw)
                             .iter()
                             .all(Result::is_ok)

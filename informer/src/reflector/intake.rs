@@ -55,17 +55,15 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    pub(super) fn new() -> (Self, Batches) {
+    /// Creates the bound of the bytes in flight, for one reflector or several.
+    pub(super) fn in_flight() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(MOST_IN_FLIGHT))
+    }
+
+    pub(super) fn new(in_flight: &Arc<Semaphore>) -> (Self, Batches) {
         let (batches, receiver) = mpsc::channel(MOST_BATCHES);
-        (
-            Self {
-                batches,
-                room: Arc::new(Semaphore::new(MOST_IN_FLIGHT)),
-                items: Vec::new(),
-                bytes: 0,
-            },
-            receiver,
-        )
+        let room = Arc::clone(in_flight);
+        (Self { batches, room, items: Vec::new(), bytes: 0 }, receiver)
     }
 
     /// Takes items, and sends them on when there are enough, or some, and nobody has anything to
@@ -304,7 +302,7 @@ mod tests {
 
     /// Bytes that go in while nobody takes them out.
     fn taken(item: usize) -> usize {
-        let (mut intake, _batches) = Intake::new();
+        let (mut intake, _batches) = Intake::new(&Intake::in_flight());
         let (mut taken, item) = (0, RawObject::from(Bytes::from(vec![b' '; item])));
         let items = std::iter::repeat_with(|| {
             taken += item.len();
@@ -324,7 +322,7 @@ mod tests {
 
     #[test]
     fn deletions_count_as_much_as_objects() {
-        let (mut intake, _batches) = Intake::new();
+        let (mut intake, _batches) = Intake::new(&Intake::in_flight());
         let (mut taken, object) = (0, RawObject::from(Bytes::from(vec![b' '; 1 << 20])));
         while intake.send(Part::Deleted(object.clone())).now_or_never().is_some() {
             taken += object.len();

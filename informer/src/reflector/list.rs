@@ -69,7 +69,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     }
 
     async fn relist(&self, request: &ListRequest, first_page: &mut PageMeta) -> Result<(), Failed> {
-        let (intake, batches) = Intake::new();
+        let (intake, batches) = Intake::new(&self.in_flight);
         let reading = self.read(intake, request.clone(), first_page);
         let list = async {
             let (version, (pieces, items)) = tokio::try_join!(reading, self.take_in(batches))?;

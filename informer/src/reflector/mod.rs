@@ -7,6 +7,7 @@
 //! * `intake.rs`: takes a relist in, and decodes changed objects only.
 //! * `limits.rs`: how long a list may take.
 //! * `metrics.rs`: its metrics.
+//! * `resync.rs`: the periodic resync of the target.
 //! * `status.rs`: the state of the watch, for users and for metrics.
 //! * `threads.rs`: the threads of decoding and of user code.
 //! * `versions.rs`: the versions that requests ask for.
@@ -22,6 +23,7 @@ mod intake;
 mod limits;
 mod list;
 mod metrics;
+mod resync;
 pub(crate) mod status;
 mod target;
 mod threads;
@@ -38,6 +40,7 @@ use std::time::Duration;
 use deltafifo::Closed;
 use deltafifo::locks::Mutex;
 use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument;
 
@@ -46,19 +49,21 @@ use crate::metrics::Named;
 use crate::shares::Shares;
 pub use crate::wire::set_large_object_budget;
 pub use backoff::Backoff;
+pub(crate) use builder::Options;
 pub use builder::ReflectorBuilder;
 use decode::Decoder;
 pub use error::{ReflectorError, RunError};
 use error::{Stop, caught};
 use metrics::Metrics;
+pub(crate) use resync::Resync;
 pub use status::{LastError, WatchStatus};
 use status::{Open, Status};
+pub(crate) use target::{InScope, Scoped};
 pub use target::{Pieces, Plain, Target};
-use threads::Threads;
+pub(crate) use threads::Threads;
 use versions::{Newest, Versions};
 
 type OnError = dyn Fn(&ReflectorError) + Send + Sync;
-type ShouldResync = dyn Fn() -> bool + Send + Sync;
 
 /// Lists and watches one kind of object, and writes the changes to a [`Target`] (client-go
 /// `Reflector`).
@@ -113,8 +118,9 @@ pub struct Reflector<K> {
     least_watch: Duration,
     silence: Duration,
     object_limit: ObjectLimit,
-    resync: Option<(Duration, Box<ShouldResync>)>,
-    on_error: Box<OnError>,
+    in_flight: Arc<Semaphore>,
+    resync: Option<Resync>,
+    on_error: Arc<OnError>,
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
@@ -187,26 +193,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// Resyncs the target periodically.
+    /// Resyncs the target periodically, if it is to be.
     async fn resync(&self) -> Infallible {
-        let Some((period, should_resync)) = &self.resync else {
-            return std::future::pending().await;
-        };
-        loop {
-            sleep(*period).await;
-            let told = match caught(should_resync) {
-                Ok(false) => continue,
-                Ok(true) => {
-                    let target = Arc::clone(&self.target);
-                    self.threads.run(move || target.resync()).await
-                }
-                Err(panicked) => Err(panicked),
-            };
-            match told {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => self.report(&error.into()),
-                Err(error) => self.report(&error),
+        match &self.resync {
+            Some(resync) => {
+                resync.run(&self.target, &self.threads, |error| self.report(error)).await
             }
+            None => std::future::pending().await,
         }
     }
 

@@ -11,13 +11,13 @@ use crate::shares::Shares;
 /// Each piece of work holds a share, to its end: it goes on when the run that waits for it is
 /// dropped, or not polled.
 #[derive(Clone, Default)]
-pub(super) struct Threads {
-    pub(super) shares: Shares,
+pub(crate) struct Threads {
+    pub(crate) shares: Shares,
 }
 
 impl Threads {
     /// Runs `work`, which may run user code, where it may block.
-    pub(super) async fn run<R: Send + 'static>(
+    pub(crate) async fn run<R: Send + 'static>(
         &self,
         work: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, ReflectorError> {

@@ -83,7 +83,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// Everything, and how much it was.
     async fn stream_all(&self, from: &str, deadline: Instant) -> Result<(Watch, usize), Failed> {
         let mut watch = self.open(from.to_owned(), true).await?;
-        let (intake, batches) = Intake::new();
+        let (intake, batches) = Intake::new(&self.in_flight);
         let reading = self.read_initial(intake, &mut watch, deadline);
         let (version, (pieces, items)) = tokio::try_join!(reading, self.take_in(batches))?;
         self.commit(pieces, version).await.map_err(Failed::Stop)?;

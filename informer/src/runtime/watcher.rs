@@ -48,11 +48,11 @@ impl Error {
             RequestError::Status { status, .. } => Some(status.clone()),
             _ => None,
         };
-        match error {
-            InformerError::Reflector(ReflectorError::List(error)) => {
+        match error.reflector() {
+            Some(ReflectorError::List(error)) => {
                 Self::InitialListFailed { status: said(error), message }
             }
-            InformerError::Reflector(ReflectorError::Watch(error)) => {
+            Some(ReflectorError::Watch(error)) => {
                 Self::WatchFailed { status: said(error), message }
             }
             _ => Self::NotTaken { message },

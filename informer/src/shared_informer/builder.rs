@@ -15,7 +15,7 @@ use super::metrics::Identity;
 use super::source::{Availability, Source};
 use super::worker::Queue;
 use super::{Inner, SharedInformer};
-use crate::reflector::{ReflectorBuilder, Target};
+use crate::reflector::{ReflectorBuilder, Scoped};
 use crate::shares::Shares;
 
 /// The number of pending deltas at which the reflector waits.
@@ -145,7 +145,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
         let identity = Identity { name: self.name.clone(), resource, namespace };
         let indexer = self.store.build()?;
         let store = indexer.reader();
-        let (queue, target): (_, Arc<dyn Target<K>>) = if self.in_order {
+        let (queue, target): (_, Arc<dyn Scoped<K>>) = if self.in_order {
             let fifo = Arc::new(InOrderFifo::over(indexer).high_water(MOST_PENDING).build());
             (Queue::InOrder(fifo.clone()), fifo)
         } else {
@@ -159,19 +159,18 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuil
         };
         let workers = if self.in_order { 1 } else { self.workers };
         let availability = watch::Sender::new(Availability::Unknown);
+        let feeder =
+            self.source.feeder(target, self.name, self.on_error.clone(), availability.clone());
+        let namespaces = feeder.namespaces().cloned();
         let inner = Inner {
             distributor: Arc::new(Distributor::new(Arc::new(store.clone()), workers)),
             store,
             metrics: Arc::new(identity.metrics(&queue)),
             identity,
             queue,
-            feeder: self.source.feeder(
-                target,
-                self.name,
-                self.on_error.clone(),
-                availability.clone(),
-            ),
+            feeder,
             workers,
+            namespaces,
             notify_unchanged: self.notify_unchanged,
             resync: self.resync,
             on_error: self.on_error,

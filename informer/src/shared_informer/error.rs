@@ -17,6 +17,15 @@ pub enum InformerError<'e> {
     /// An error of lists and watches.
     #[error("{0}")]
     Reflector(&'e ReflectorError),
+    /// An error of lists and watches of one of several [`Namespaces`](super::Namespaces). Its known
+    /// objects stay, and other namespaces are not affected.
+    #[error("namespace {namespace:?}: {error}")]
+    Namespace {
+        /// The name of the namespace.
+        namespace: &'e str,
+        /// The error of its reflector.
+        error: &'e ReflectorError,
+    },
     /// An index function failed: the object is stored and delivered, and missing from that index.
     #[error("{0}")]
     Store(&'e StoreError),
@@ -27,6 +36,17 @@ pub enum InformerError<'e> {
         /// The message of the panic.
         message: String,
     },
+}
+
+impl<'e> InformerError<'e> {
+    /// Returns the error of lists and watches, of whatever namespace.
+    #[cfg(feature = "runtime")]
+    pub(crate) fn reflector(&self) -> Option<&'e ReflectorError> {
+        match self {
+            Self::Reflector(error) | Self::Namespace { error, .. } => Some(error),
+            Self::Store(_) | Self::Panicked { .. } => None,
+        }
+    }
 }
 
 /// The error handler of an informer.
@@ -59,6 +79,17 @@ impl OnError {
 #[derive(Debug, thiserror::Error)]
 #[error("the informer's store cannot be made: {0}")]
 pub struct BuildError(#[from] pub(super) IndexError);
+
+/// A name that no namespace can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{name:?} is not the name of a namespace, so it was not added: a name has 1 to 63 characters \
+     of a-z, 0-9 and -, and begins and ends with none of -"
+)]
+pub struct InvalidNamespace {
+    /// The name.
+    pub name: String,
+}
 
 /// A handler was not added.
 #[derive(Debug, thiserror::Error)]

@@ -102,7 +102,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
         let Inner { phase, shares, feeder, distributor, .. } = &*self.inner;
         *phase.borrow() == Phase::Over
             && shares.are_back()
-            && feeder.shares().are_back()
+            && feeder.are_back()
             && distributor.has_ended()
     }
 
@@ -131,6 +131,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
             store: self.store.clone(),
             distributor: self.distributor.clone(),
             metrics: self.metrics.clone(),
+            namespaces: self.namespaces.clone(),
             notify_unchanged: self.notify_unchanged,
             on_error: self.on_error.clone(),
             _share: self.shares.take(),
@@ -175,7 +176,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Inner<K, M> {
     async fn end(&self) {
         let closes = self.close();
         self.shares.back().await;
-        self.feeder.shares().back().await;
+        self.feeder.back().await;
         self.distributor.ended().await;
         // Once more: whoever polled the run may have been about to tell how it is.
         if closes {

@@ -52,6 +52,7 @@ mod feed;
 mod handler;
 mod lifecycle;
 mod metrics;
+mod namespaces;
 mod notification;
 mod protocol;
 mod registration;
@@ -85,13 +86,15 @@ pub use builder::SharedInformerBuilder;
 use distributor::Distributor;
 use error::OnError;
 pub use error::{
-    AddHandlerError, BuildError, FactoryError, InformerError, NotSynced, Removed, RunError, Stopped,
+    AddHandlerError, BuildError, FactoryError, InformerError, InvalidNamespace, NotSynced, Removed,
+    RunError, Stopped,
 };
 pub use factory::{Scope, SharedInformerFactory};
 use feed::Feed;
 pub use handler::{EventHandler, HandlerOptions};
 use lifecycle::Phase;
 use metrics::{Identity, Metrics};
+pub use namespaces::{NamespaceStatus, Namespaces};
 pub use notification::{Cause, Notification};
 pub use registration::Registration;
 pub use runner::Subscription;
@@ -146,6 +149,8 @@ struct Inner<K: Send + Sync + 'static, M: Meta<K>> {
     metrics: Arc<Named<Metrics>>,
     feeder: Feeder<K>,
     workers: usize,
+    /// The set of namespaces, if it is of one.
+    namespaces: Option<Namespaces>,
     notify_unchanged: bool,
     /// The resync period of handlers that do not set their own.
     resync: Option<Duration>,
@@ -309,9 +314,20 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
     ///     status.is_open || status.last_event.is_some_and(|last| last.elapsed() < Duration::from_secs(300))
     /// }
     /// ```
+    ///
+    /// For an informer of several [`Namespaces`] all watches must be open, the time is that of the
+    /// namespace that was silent longest, and the error that of the one that failed last.
     #[must_use]
     pub fn watch_status(&self) -> WatchStatus {
         self.inner.feeder.watch_status()
+    }
+
+    /// Returns the state of each namespace of an informer of several [`Namespaces`], in order of
+    /// their names. A namespace is listed from its addition to the set until its objects are
+    /// removed from the store. Empty for any other informer.
+    #[must_use]
+    pub fn namespace_status(&self) -> Vec<NamespaceStatus> {
+        self.inner.feeder.namespace_status()
     }
 }
 

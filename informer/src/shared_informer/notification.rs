@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use deltafifo::{Change, DeltaObject, DeltaType};
 
+use super::namespaces::Namespaces;
+
 /// The cause of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
@@ -13,6 +15,9 @@ pub enum Cause {
     Watch,
     /// A list has shown a change that the watch missed.
     Relist,
+    /// A namespace was removed from the informer's [`Namespaces`](super::Namespaces). The object
+    /// may still exist.
+    NamespaceRemoved,
     /// No change: a resync of the handler, or the new start after its buffer ran over.
     Resync,
 }
@@ -36,6 +41,17 @@ impl Cause {
             }
             Change::Deleted { .. } => Self::Watch,
         }
+    }
+
+    /// Returns the cause for an informer of several namespaces. What a list of one that is not in
+    /// the set any more deletes is deleted because of that.
+    pub(super) fn within(self, namespaces: &Namespaces, key: &str) -> Self {
+        let is_removed = || {
+            let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
+            !namespaces.contains(namespace)
+        };
+        let is_listed = matches!(self, Self::Relist | Self::Initial);
+        if is_listed && is_removed() { Self::NamespaceRemoved } else { self }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Where an informer's objects come from: what a reflector lists and watches, or what a watcher of
-//! kube's tells.
+//! The sources of an informer's objects: a reflector, a reflector for each of several namespaces,
+//! or a watcher of kube's.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use super::error::{InformerError, OnError};
+use super::namespaces::{NamespaceStatus, Namespaces, Parts, Plan};
 #[cfg(feature = "runtime")]
 use super::stream::{Events, Told};
 use crate::ReflectorError;
 use crate::lister_watcher::ListerWatcher;
-use crate::reflector::{Reflector, ReflectorBuilder, Target, WatchStatus};
-use crate::shares::Shares;
+use crate::reflector::{Reflector, ReflectorBuilder, Scoped, WatchStatus};
 
 type Choose<K> = Box<dyn FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync>;
 
@@ -20,6 +20,8 @@ type Choose<K> = Box<dyn FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Se
 pub(super) enum Source<K> {
     /// By a reflector with what is chosen.
     Lists(Arc<dyn ListerWatcher>, Choose<K>),
+    /// By a reflector for each namespace.
+    Parts(Plan, Choose<K>),
     #[cfg(feature = "runtime")]
     Stream(Events<K>),
 }
@@ -29,13 +31,17 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Source<K> {
         Self::Lists(Arc::new(source), Box::new(|reflector| reflector))
     }
 
+    pub(super) fn parts(plan: Plan) -> Self {
+        Self::Parts(plan, Box::new(|reflector| reflector))
+    }
+
     /// Chooses for the reflector, if there is one.
     pub(super) fn choose(
         &mut self,
         choice: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync + 'static,
     ) {
         match self {
-            Self::Lists(_, choose) => {
+            Self::Lists(_, choose) | Self::Parts(_, choose) => {
                 let before = std::mem::replace(choose, Box::new(|reflector| reflector));
                 *choose = Box::new(move |reflector| choice(before(reflector)));
             }
@@ -48,35 +54,51 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Source<K> {
     pub(super) fn scope(&self) -> (String, String) {
         let (resource, namespace) = match self {
             Self::Lists(source, _) => source.scope(),
+            Self::Parts(plan, _) => (plan.resource(), "several namespaces"),
             #[cfg(feature = "runtime")]
             Self::Stream(_) => ("", ""),
         };
         (resource.to_owned(), namespace.to_owned())
     }
 
-    /// Returns the feeder that brings it into `target`, for an informer of this name.
+    /// Returns the feeder that brings it into `queue`, for an informer of this name.
     pub(super) fn feeder(
         self,
-        target: Arc<dyn Target<K>>,
+        queue: Arc<dyn Scoped<K>>,
         name: String,
         on_error: OnError,
         availability: watch::Sender<Availability>,
     ) -> Feeder<K> {
-        let on_error = move |error: &ReflectorError| {
-            if error.is_unavailable() {
-                availability.send_if_modified(Availability::refused);
-            }
-            on_error.tell(&InformerError::Reflector(error));
-        };
         match self {
             Self::Lists(source, choose) => {
-                let reflector =
-                    choose(ReflectorBuilder::new(Box::new(source), target)).on_error(on_error);
-                Feeder::Reflector(Box::new(reflector.name(name).build()))
+                let reflector = choose(ReflectorBuilder::new(Box::new(source), queue))
+                    .on_error(reported(on_error, availability))
+                    .name(name);
+                Feeder::Reflector(Box::new(reflector.build()))
+            }
+            Self::Parts(plan, choose) => {
+                let parts = plan.into_parts(queue, name, choose, on_error, availability);
+                Feeder::Parts(Box::new(parts))
             }
             #[cfg(feature = "runtime")]
-            Self::Stream(events) => Feeder::Stream(events.into_told(target, Box::new(on_error))),
+            Self::Stream(events) => {
+                let on_error = reported(on_error, availability);
+                Feeder::Stream(events.into_told(queue, Box::new(on_error)))
+            }
         }
+    }
+}
+
+/// Returns the error handler of a reflector.
+fn reported(
+    on_error: OnError,
+    availability: watch::Sender<Availability>,
+) -> impl Fn(&ReflectorError) + Send + Sync + 'static {
+    move |error| {
+        if error.is_unavailable() {
+            availability.send_if_modified(Availability::refused);
+        }
+        on_error.tell(&InformerError::Reflector(error));
     }
 }
 
@@ -94,7 +116,7 @@ pub(crate) enum Availability {
 
 impl Availability {
     /// Returns whether this changes it.
-    fn refused(&mut self) -> bool {
+    pub(super) fn refused(&mut self) -> bool {
         let was_unknown = *self == Self::Unknown;
         if was_unknown {
             *self = Self::Refused;
@@ -106,6 +128,7 @@ impl Availability {
 /// What brings it.
 pub(super) enum Feeder<K> {
     Reflector(Box<Reflector<K>>),
+    Parts(Box<Parts<K>>),
     #[cfg(feature = "runtime")]
     Stream(Told<K>),
 }
@@ -117,6 +140,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Feeder<K> {
             Self::Reflector(reflector) => {
                 let _closed = reflector.run().await;
             }
+            Self::Parts(parts) => parts.run().await,
             #[cfg(feature = "runtime")]
             Self::Stream(told) => told.run().await,
         }
@@ -126,6 +150,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Feeder<K> {
     pub(super) fn last_version(&self) -> Option<String> {
         match self {
             Self::Reflector(reflector) => reflector.last_sync_resource_version(),
+            Self::Parts(parts) => parts.last_version(),
             #[cfg(feature = "runtime")]
             Self::Stream(told) => told.last_version(),
         }
@@ -134,19 +159,41 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Feeder<K> {
     pub(super) fn watch_status(&self) -> WatchStatus {
         match self {
             Self::Reflector(reflector) => reflector.watch_status(),
+            Self::Parts(parts) => parts.watch_status(),
             #[cfg(feature = "runtime")]
             Self::Stream(told) => told.watch_status(),
         }
     }
+
+    /// Returns the state of each namespace, if the informer is of several.
+    pub(super) fn namespace_status(&self) -> Vec<NamespaceStatus> {
+        if let Self::Parts(parts) = self { parts.status() } else { Vec::new() }
+    }
 }
 
 impl<K: Send + Sync + 'static> Feeder<K> {
-    /// Held by what goes on when its run is dropped.
-    pub(super) fn shares(&self) -> &Shares {
+    /// Returns the set of namespaces, if the informer is of one.
+    pub(super) fn namespaces(&self) -> Option<&Namespaces> {
+        if let Self::Parts(parts) = self { Some(parts.namespaces()) } else { None }
+    }
+
+    /// Returns whether nothing goes on any more that outlives a dropped run.
+    pub(super) fn are_back(&self) -> bool {
         match self {
-            Self::Reflector(reflector) => reflector.shares(),
+            Self::Reflector(reflector) => reflector.shares().are_back(),
+            Self::Parts(parts) => parts.are_back(),
             #[cfg(feature = "runtime")]
-            Self::Stream(told) => told.shares(),
+            Self::Stream(told) => told.shares().are_back(),
+        }
+    }
+
+    /// Waits until nothing goes on any more that outlives a dropped run.
+    pub(super) async fn back(&self) {
+        match self {
+            Self::Reflector(reflector) => reflector.shares().back().await,
+            Self::Parts(parts) => parts.back().await,
+            #[cfg(feature = "runtime")]
+            Self::Stream(told) => told.shares().back().await,
         }
     }
 }

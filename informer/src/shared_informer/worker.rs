@@ -14,6 +14,8 @@ use tracing::Span;
 use super::distributor::{Distributor, InHand};
 use super::error::{InformerError, OnError};
 use super::metrics::Metrics;
+use super::namespaces::Namespaces;
+use super::notification::Cause;
 use super::sync::spawn_blocking;
 use crate::metrics::Named;
 use crate::shares::Share;
@@ -79,6 +81,8 @@ pub(super) struct Worker<K: Send + Sync + 'static, M: Meta<K>> {
     pub(super) store: IndexReader<K, M>,
     pub(super) distributor: Arc<Distributor<K>>,
     pub(super) metrics: Arc<Named<Metrics>>,
+    /// The set of namespaces, if the informer is of one.
+    pub(super) namespaces: Option<Namespaces>,
     pub(super) notify_unchanged: bool,
     pub(super) on_error: OnError,
     /// Last: what it has in hand goes on when its task is aborted, and so does what it has where
@@ -175,7 +179,12 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Worker<K, M> {
         if self.notify_unchanged
             || !self.on_error.caught(|| self.is_unchanged(change)).unwrap_or(false)
         {
-            in_hand.tell(key, change, is_in_initial_list);
+            let cause = Cause::of(change, is_in_initial_list);
+            let cause = match &self.namespaces {
+                Some(namespaces) => cause.within(namespaces, key),
+                None => cause,
+            };
+            in_hand.tell(key, change, cause, is_in_initial_list);
         }
     }
 

@@ -17,12 +17,12 @@ use serde::de::{
 };
 
 /// Which members of an object are left out.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Prune {
     members: HashMap<String, Member>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Member {
     LeftOut,
     /// It stays, but for some of its own.

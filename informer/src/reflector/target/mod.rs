@@ -2,8 +2,10 @@
 //!
 //! * `pieces.rs`: a queue of deltas, which takes a relist in pieces.
 //! * `whole.rs`: all other targets, which take a relist as a whole.
+//! * `scope.rs`: one scope of a queue.
 
 mod pieces;
+mod scope;
 mod whole;
 
 use std::borrow::Cow;
@@ -16,6 +18,7 @@ use deltafifo::{
 };
 use futures_util::future::BoxFuture;
 
+pub(crate) use scope::{InScope, Scoped};
 pub use whole::Plain;
 
 /// A queue or store that a reflector can write to.

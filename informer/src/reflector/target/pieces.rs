@@ -5,16 +5,18 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use deltafifo::{
-    Closed, DeltaFifo, DeltaObject, Meta, OfferError, Refused, Relist, RelistError, StoreError,
+    Closed, DeltaFifo, DeltaObject, KeyScope, Meta, OfferError, Refused, Relist, RelistError,
+    ScopeError, ScopeId, StoreError,
 };
 use futures_util::future::BoxFuture;
 
-use super::{Pieces, Target, keys_of_named, tombstone};
+use super::scope::check_namespace;
+use super::{Pieces, Scoped, Target, keys_of_named, tombstone};
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for DeltaFifo<K, M> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
         let relist = DeltaFifo::begin_replace_owned(&self);
-        Box::new(InPieces { relist, fifo: self, kept: HashSet::new(), gone: HashSet::new() })
+        Box::new(InPieces::new(relist, self))
     }
 
     fn add(&self, object: Arc<K>) -> Result<(), StoreError> {
@@ -52,6 +54,34 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for DeltaFifo<K, M> {
     }
 }
 
+impl<K: Send + Sync + 'static, M: Meta<K>> Scoped<K> for DeltaFifo<K, M> {
+    fn add_scope(&self, scope: KeyScope) -> Result<ScopeId, ScopeError> {
+        self.add_scope(scope)
+    }
+
+    fn begin_in(self: Arc<Self>, scope: &ScopeId) -> Box<dyn Pieces<K>> {
+        let relist = DeltaFifo::begin_replace_in_owned(&self, scope);
+        Box::new(InPieces::new(relist, self))
+    }
+
+    fn bookmark_in(&self, scope: &ScopeId, version: &str) {
+        // As in `Target::bookmark`.
+        let _ = self.bookmark_in(scope, version);
+    }
+
+    fn waive_initial(&self, scope: &ScopeId) {
+        self.waive_initial(scope);
+    }
+
+    fn remove_scope(&self, scope: &ScopeId) -> Result<(), RelistError> {
+        self.remove_scope(scope).map(drop)
+    }
+
+    fn check(&self, object: &K, scope: &ScopeId) -> Result<(), StoreError> {
+        check_namespace(&self.store(), object, scope)
+    }
+}
+
 /// Returns the newest object of each pending key.
 fn queued<K: Send + Sync, M: Meta<K>>(fifo: &DeltaFifo<K, M>) -> Vec<Arc<K>> {
     fifo.list().into_iter().filter_map(|newest| newest.object.object().cloned()).collect()
@@ -67,6 +97,10 @@ struct InPieces<K: Send + Sync + 'static, M: Meta<K>> {
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> InPieces<K, M> {
+    fn new(relist: Relist<'static, K, M>, fifo: Arc<DeltaFifo<K, M>>) -> Self {
+        Self { relist, fifo, kept: HashSet::new(), gone: HashSet::new() }
+    }
+
     fn keys_are_names(&self) -> bool {
         self.fifo.store().keys().is_meta_namespace()
     }

@@ -5,11 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use deltafifo::{
-    Closed, DeltaObject, InOrderFifo, KeyError, Meta, Refused, RelistError, Store, StoreError,
+    Closed, DeltaObject, InOrderFifo, KeyError, KeyScope, Meta, Refused, RelistError, ScopeError,
+    ScopeId, Store, StoreError,
 };
 use futures_util::future::BoxFuture;
 
-use super::{Pieces, Target, keys_of_named, tombstone};
+use super::scope::check_namespace;
+use super::{Pieces, Scoped, Target, keys_of_named, tombstone};
 use crate::strangers::unharmed;
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
@@ -97,7 +99,7 @@ impl<K: Send + Sync + 'static, S: Store<K> + 'static> Target<K> for Plain<S> {
 }
 
 /// A target that takes a relist as a whole.
-trait TakesWhole<K>: Target<K> {
+trait TakesWhole<K>: Send + Sync + 'static {
     /// Fails if `object` has no key, where keys are not names. Then only its name can be kept.
     fn check_key(&self, object: &K) -> Result<(), KeyError>;
 
@@ -133,7 +135,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> TakesWhole<K> for InOrderFifo<K, M> {
     ) -> Result<Vec<StoreError>, StoreError> {
         let kept = keys_of_named(kept.iter().copied(), Vec::new, &self.store());
         let refused = self.replace_keeping(list, kept.iter().map(|(_, key)| key.as_ref()), version);
-        Ok(refused.into_iter().map(|refused| refused.source.into()).collect())
+        Ok(errors_of(refused))
     }
 
     fn take_keeping_unlisted(
@@ -146,8 +148,71 @@ impl<K: Send + Sync + 'static, M: Meta<K>> TakesWhole<K> for InOrderFifo<K, M> {
             self.delete(tombstone(&key))?;
         }
         let refused = self.replace_keeping_unlisted(list, version);
-        Ok(refused.into_iter().map(|refused| refused.source.into()).collect())
+        Ok(errors_of(refused))
     }
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> Scoped<K> for InOrderFifo<K, M> {
+    fn add_scope(&self, scope: KeyScope) -> Result<ScopeId, ScopeError> {
+        self.add_scope(scope)
+    }
+
+    fn begin_in(self: Arc<Self>, scope: &ScopeId) -> Box<dyn Pieces<K>> {
+        Box::new(Whole::of(Arc::new(ScopeOf { fifo: self, scope: scope.clone() })))
+    }
+
+    fn bookmark_in(&self, _scope: &ScopeId, _version: &str) {}
+
+    fn waive_initial(&self, scope: &ScopeId) {
+        self.waive_initial(scope);
+    }
+
+    fn remove_scope(&self, scope: &ScopeId) -> Result<(), RelistError> {
+        self.remove_scope(scope)
+    }
+
+    fn check(&self, object: &K, scope: &ScopeId) -> Result<(), StoreError> {
+        check_namespace(&self.store(), object, scope)
+    }
+}
+
+/// One scope of an in-order queue.
+struct ScopeOf<K: Send + Sync + 'static, M: Meta<K>> {
+    fifo: Arc<InOrderFifo<K, M>>,
+    scope: ScopeId,
+}
+
+impl<K: Send + Sync + 'static, M: Meta<K>> TakesWhole<K> for ScopeOf<K, M> {
+    fn check_key(&self, object: &K) -> Result<(), KeyError> {
+        self.fifo.check_key(object)
+    }
+
+    fn take(
+        &self,
+        list: Vec<Arc<K>>,
+        kept: &[&str],
+        version: &str,
+    ) -> Result<Vec<StoreError>, StoreError> {
+        let kept = keys_of_named(kept.iter().copied(), Vec::new, &self.fifo.store());
+        let kept = kept.iter().map(|(_, key)| key.as_ref());
+        Ok(errors_of(self.fifo.replace_keeping_in(&self.scope, list, kept, version)?))
+    }
+
+    fn take_keeping_unlisted(
+        &self,
+        list: Vec<Arc<K>>,
+        gone: &[&str],
+        version: &str,
+    ) -> Result<Vec<StoreError>, StoreError> {
+        for (_, key) in keys_of_named(gone.iter().copied(), Vec::new, &self.fifo.store()) {
+            self.fifo.delete(tombstone(&key))?;
+        }
+        Ok(errors_of(self.fifo.replace_keeping_unlisted_in(&self.scope, list, version)?))
+    }
+}
+
+fn errors_of(refused: Vec<Refused>) -> Vec<StoreError> {
+    refused.into_iter().map(|refused| refused.source.into()).collect()
 }
 
 impl<K: Send + Sync + 'static, S: Store<K> + 'static> TakesWhole<K> for Plain<S> {

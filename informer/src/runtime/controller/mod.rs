@@ -79,7 +79,7 @@ use super::reflector::{ObjectRef, Store};
 use super::watcher;
 use crate::KubeMeta;
 use crate::lister_watcher::resource;
-use crate::shared_informer::SharedInformer;
+use crate::shared_informer::{Namespaces, SharedInformer, SharedInformerBuilder};
 pub use action::Action;
 pub use config::Config;
 use deleted::OnDeleted;
@@ -161,9 +161,54 @@ where
 
     /// Creates a controller like [`new`](Self::new), of a kind that is known only at run time.
     pub fn new_with(main_api: Api<K>, wc: watcher::Config, dyntype: K::DynamicType) -> Self {
-        let (errors, error_receiver) = mpsc::channel(MOST_ERRORS);
         let builder =
             SharedInformer::builder(of_api(main_api, &wc, &dyntype)).reflector(as_configured(wc));
+        Self::owning(builder, dyntype)
+    }
+
+    /// Creates a controller of the objects of the namespaces of a set, each of which is listed and
+    /// watched separately: see [`Namespaces`]. `all` is of all namespaces; only its client and
+    /// path are used. The objects of a namespace that is removed from the set are no longer
+    /// reconciled; since they may still exist, [`on_deleted`](Self::on_deleted) is not called.
+    ///
+    /// For related objects use an informer of the same set with
+    /// [`owns_informer`](Self::owns_informer) or [`watches_informer`](Self::watches_informer).
+    ///
+    /// ```
+    /// # use std::error::Error;
+    /// # use deltafifo_informer::runtime::{Controller, watcher};
+    /// # use deltafifo_informer::shared_informer::Namespaces;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # fn example(client: kube::Client) -> Result<Controller<ConfigMap>, Box<dyn Error>> {
+    /// let namespaces = Namespaces::new(["blue", "green"])?.optional();
+    /// let all = kube::Api::all(client);
+    /// Ok(Controller::in_namespaces(all, &namespaces, watcher::Config::default()))
+    /// # }
+    /// ```
+    pub fn in_namespaces(all: Api<K>, namespaces: &Namespaces, wc: watcher::Config) -> Self
+    where
+        K::DynamicType: Default,
+    {
+        Self::in_namespaces_with(all, namespaces, wc, K::DynamicType::default())
+    }
+
+    /// Creates a controller like [`in_namespaces`](Self::in_namespaces), of a kind that is known
+    /// only at run time.
+    pub fn in_namespaces_with(
+        all: Api<K>,
+        namespaces: &Namespaces,
+        wc: watcher::Config,
+        dyntype: K::DynamicType,
+    ) -> Self {
+        let source = of_api(all, &wc, &dyntype);
+        let source = move |namespace: &str| source.in_namespace(namespace);
+        let builder =
+            SharedInformer::in_namespaces(namespaces, source).reflector(as_configured(wc));
+        Self::owning(builder, dyntype)
+    }
+
+    fn owning(builder: SharedInformerBuilder<K, KubeMeta>, dyntype: K::DynamicType) -> Self {
+        let (errors, error_receiver) = mpsc::channel(MOST_ERRORS);
         let own = OwnedInformer::build(resource::<K>(&dyntype), builder, &errors);
         let source = Source { informer: own.informer().clone(), update_filter: every_update() };
         Self { own: Some(own), ..Self::of(source, dyntype, (errors, error_receiver)) }

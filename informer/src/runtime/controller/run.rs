@@ -24,7 +24,7 @@ use crate::KubeMeta;
 use crate::metrics::Named;
 use crate::runtime::reflector::ObjectRef;
 use crate::runtime::watcher;
-use crate::shared_informer::Notification;
+use crate::shared_informer::{Cause, Notification};
 use crate::strangers::said;
 use crate::workqueue::{AddOptions, Item};
 
@@ -113,12 +113,14 @@ where
         let owner = if own.is_some() { Owner::Controller } else { Owner::User };
         let main = Terms { is_awaited: true, is_optional: false };
         listen(&informer, owner, main, &mut started, move |notification, schedule, user_calls| {
-            if let Notification::Deleted { old, last, .. } = &notification {
+            if let Notification::Deleted { old, last, cause } = &notification {
                 let Some(key) = key_of(&**old) else { return };
                 // The name may be reused, and the new object must not inherit the failures of
                 // this one. The retry policy is user code.
                 user_calls.call(|| schedule.forget(&key));
-                if let Some(recorded) = &recorded {
+                // An object of a namespace that was removed from the set may still exist.
+                let is_deleted = *cause != Cause::NamespaceRemoved;
+                if let Some(recorded) = recorded.as_ref().filter(|_| is_deleted) {
                     recorded.push(key.clone(), last.clone());
                     schedule.request_deletion_call(key);
                 }

@@ -19,12 +19,12 @@ use super::error::RunnerError;
 use super::schedule::{Schedule, priority};
 use super::start::{Started, Terms};
 use crate::lister_watcher::KubeListerWatcher;
-use crate::reflector::ReflectorBuilder;
+use crate::reflector::{ReflectorBuilder, ReflectorError};
 use crate::runtime::predicates::affects_deletion;
 use crate::runtime::watcher;
 use crate::shared_informer::{
-    Availability, Buffer, HandlerOptions, InformerError, Notification, Registration,
-    SharedInformer, SharedInformerBuilder,
+    Availability, Buffer, HandlerOptions, Notification, Registration, SharedInformer,
+    SharedInformerBuilder,
 };
 use crate::strangers::said;
 
@@ -250,7 +250,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> OwnedInformer<K, M
                 // Relaxed is enough for both: each flag is used on its own and orders no other
                 // memory.
                 let is_absence = absence.is_expected.load(Ordering::Relaxed)
-                    && matches!(error, InformerError::Reflector(error) if error.is_unavailable());
+                    && error.reflector().is_some_and(ReflectorError::is_unavailable);
                 if is_absence && absence.is_reported.swap(true, Ordering::Relaxed) {
                     tracing::debug!(resource, %error, "optional kind is still not available");
                     return;

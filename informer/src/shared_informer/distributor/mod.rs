@@ -183,8 +183,13 @@ pub(super) struct InHand<'d, K: Send + Sync + 'static> {
 
 impl<K: Send + Sync + 'static> InHand<'_, K> {
     /// Tells everybody what was applied.
-    pub(super) fn tell(&self, key: &Arc<str>, change: &Change<'_, K>, is_in_initial_list: bool) {
-        let cause = Cause::of(change, is_in_initial_list);
+    pub(super) fn tell(
+        &self,
+        key: &Arc<str>,
+        change: &Change<'_, K>,
+        cause: Cause,
+        is_in_initial_list: bool,
+    ) {
         let (told, now) = match change {
             Change::Added { new, .. } => (None, Now::Stored(Arc::clone(new))),
             Change::Updated { old, new, .. } => {

@@ -273,7 +273,12 @@ impl SharedInformerFactory {
             source = source.query(key, value);
         }
         source.check_query()?;
-        let mut builder = SharedInformer::<K>::builder(source);
+        let mut builder = match &scope.namespaces {
+            Some(namespaces) => SharedInformer::<K>::in_namespaces(namespaces, move |namespace| {
+                source.in_namespace(namespace)
+            }),
+            None => SharedInformer::<K>::builder(source),
+        };
         if let Some(period) = self.resync {
             builder = builder.resync(period);
         }

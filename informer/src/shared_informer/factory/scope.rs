@@ -6,6 +6,7 @@ use deltafifo::Selector;
 use kube::Resource;
 
 use crate::lister_watcher::resource;
+use crate::shared_informer::Namespaces;
 
 /// Which objects of a kind an informer is of. Scopes that select the same by other words are
 /// equal: requirements in another order, repeated, or spelled as `a == b` and `a in (b)`, and
@@ -13,6 +14,7 @@ use crate::lister_watcher::resource;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Scope {
     pub(super) namespace: Option<String>,
+    pub(super) namespaces: Option<Namespaces>,
     /// Of selectors each requirement, in canonical form.
     query: BTreeSet<(String, String)>,
 }
@@ -35,6 +37,13 @@ impl Scope {
             namespace: Some(namespace.into()).filter(|namespace: &String| !namespace.is_empty()),
             ..Self::default()
         }
+    }
+
+    /// Objects of the namespaces of a set, each of which is listed and watched separately: see
+    /// [`Namespaces`]. Scopes are equal only if they are of the same set.
+    #[must_use]
+    pub fn namespaces(namespaces: &Namespaces) -> Self {
+        Self { namespaces: Some(namespaces.clone()), ..Self::default() }
     }
 
     /// Selects the objects with these labels. Several calls apply together.
@@ -104,6 +113,8 @@ pub(super) fn name<K: Resource>(types: &K::DynamicType, scope: &Scope) -> String
     let mut name = resource::<K>(types);
     if let Some(namespace) = &scope.namespace {
         name = format!("{name} in {namespace}");
+    } else if let Some(namespaces) = &scope.namespaces {
+        name = format!("{name} in {namespaces}");
     }
     name.push_str(&scope.query_text());
     name

@@ -1,0 +1,56 @@
+//! The periodic resync of a target.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::error::{ReflectorError, caught};
+use super::target::Target;
+use super::threads::Threads;
+use crate::time::period;
+
+type ShouldResync = dyn Fn() -> bool + Send + Sync;
+
+/// When a target is resynced.
+#[derive(Clone)]
+pub(crate) struct Resync {
+    period: Duration,
+    should_resync: Arc<ShouldResync>,
+}
+
+impl Resync {
+    /// Returns `None` if `every` is 0.
+    pub(super) fn new(
+        every: Duration,
+        should_resync: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Option<Self> {
+        period(every).map(|period| Self { period, should_resync: Arc::new(should_resync) })
+    }
+
+    /// Resyncs `target` each period, on a thread, and passes errors to `report`.
+    pub(crate) async fn run<K: 'static>(
+        &self,
+        target: &Arc<dyn Target<K>>,
+        threads: &Threads,
+        report: impl Fn(&ReflectorError),
+    ) -> Infallible {
+        loop {
+            sleep(self.period).await;
+            let resynced = match caught(|| (self.should_resync)()) {
+                Ok(false) => continue,
+                Ok(true) => {
+                    let target = Arc::clone(target);
+                    threads.run(move || target.resync()).await
+                }
+                Err(panicked) => Err(panicked),
+            };
+            match resynced {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => report(&error.into()),
+                Err(error) => report(&error),
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! One scope of a queue as a target, for a reflector that lists and watches one namespace.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use deltafifo::{
+    Closed, DeltaObject, IndexReader, KeyScope, Meta, OfferError, RelistError, ScopeError, ScopeId,
+    StoreError,
+};
+use futures_util::future::BoxFuture;
+
+use super::{Pieces, Target};
+
+/// A queue whose scopes are relisted separately.
+pub(crate) trait Scoped<K>: Target<K> {
+    /// Adds a scope.
+    fn add_scope(&self, scope: KeyScope) -> Result<ScopeId, ScopeError>;
+
+    /// Begins a relist of a scope.
+    fn begin_in(self: Arc<Self>, scope: &ScopeId) -> Box<dyn Pieces<K>>;
+
+    /// Declares that everything in the scope up to `version` has been offered.
+    fn bookmark_in(&self, scope: &ScopeId, version: &str);
+
+    /// Ends the wait of the initial population for the scope's first list.
+    fn waive_initial(&self, scope: &ScopeId);
+
+    /// Removes the scope, and deletes its objects. May take long, and block.
+    fn remove_scope(&self, scope: &ScopeId) -> Result<(), RelistError>;
+
+    /// Fails if `object` lies in another namespace than that of `scope`.
+    fn check(&self, object: &K, scope: &ScopeId) -> Result<(), StoreError>;
+}
+
+/// The part of a queue that is one namespace. An object of another namespace is refused: the
+/// list of its own namespace would delete it.
+pub(crate) struct InScope<K> {
+    pub(crate) queue: Arc<dyn Scoped<K>>,
+    pub(crate) scope: ScopeId,
+}
+
+/// [`Scoped::check`] for a queue with this store.
+pub(super) fn check_namespace<K, M: Meta<K>>(
+    store: &IndexReader<K, M>,
+    object: &K,
+    scope: &ScopeId,
+) -> Result<(), StoreError> {
+    let namespace = store.keys().meta().namespace(object);
+    if namespace == Some(scope.name()) {
+        Ok(())
+    } else {
+        Err(outside(store.keys().key(object)?, scope))
+    }
+}
+
+fn outside(key: String, scope: &ScopeId) -> StoreError {
+    OfferError::OutOfScope { key, scope: scope.name().to_owned() }.into()
+}
+
+impl<K: Send + Sync + 'static> Target<K> for InScope<K> {
+    fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
+        Arc::clone(&self.queue).begin_in(&self.scope)
+    }
+
+    fn add(&self, object: Arc<K>) -> Result<(), StoreError> {
+        self.queue.check(&object, &self.scope)?;
+        self.queue.add(object)
+    }
+
+    fn update(&self, object: Arc<K>) -> Result<(), StoreError> {
+        self.queue.check(&object, &self.scope)?;
+        self.queue.update(object)
+    }
+
+    fn delete(&self, object: DeltaObject<K>) -> Result<(), StoreError> {
+        match &object {
+            DeltaObject::Object(object) => self.queue.check(object, &self.scope)?,
+            DeltaObject::Tombstone(tombstone) => {
+                let namespace = tombstone.key.split_once('/').map(|(namespace, _)| namespace);
+                if namespace != Some(self.scope.name()) {
+                    return Err(outside(tombstone.key.to_string(), &self.scope));
+                }
+            }
+        }
+        self.queue.delete(object)
+    }
+
+    fn bookmark(&self, version: &str) {
+        self.queue.bookmark_in(&self.scope, version);
+    }
+
+    fn resync(&self) -> Result<(), StoreError> {
+        self.queue.resync()
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<(), Closed>> {
+        self.queue.ready()
+    }
+
+    fn closed(&self) -> BoxFuture<'_, Closed> {
+        self.queue.closed()
+    }
+
+    fn key_of_named<'a>(&self, name: &'a str) -> Option<Cow<'a, str>> {
+        self.queue.key_of_named(name)
+    }
+}

@@ -1,0 +1,277 @@
+//! A set of namespaces that changes while an informer of them runs.
+//!
+//! * `mod.rs`: the set.
+//! * `parts.rs`: a reflector for each namespace in it.
+//! * `source.rs`: informers and listers of a set.
+
+mod parts;
+mod source;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use deltafifo::Meta;
+use futures_util::pin_mut;
+use futures_util::stream::{Stream, StreamExt};
+use tokio::sync::watch;
+
+use super::error::{AddHandlerError, InvalidNamespace};
+use super::{HandlerOptions, SharedInformer};
+use crate::sleep::soundly;
+pub use parts::NamespaceStatus;
+pub(super) use parts::{Parts, Plan};
+
+/// The number of changes of an informer that one update of a set takes in.
+const MOST_CHANGES: usize = 1_024;
+
+/// The namespaces that an informer lists and watches, each by itself. They may be added and
+/// removed while it runs. For accounts with rights in some namespaces only. Cheap to clone: all
+/// clones are the same set, and any number of informers can use it.
+///
+/// A namespace that fails (403, 404, 500, silence) does not hold up the others: it is reported with
+/// its name, its known objects stay, and it is tried again with a back-off of its own. If a
+/// namespace is removed from the set, its objects are removed from the store, and handlers are
+/// notified with [`Cause::NamespaceRemoved`](super::Cause::NamespaceRemoved).
+///
+/// client-go has no such thing (kubernetes/client-go#580, kubernetes/kubernetes#74415).
+///
+/// ```
+/// use deltafifo_informer::shared_informer::{Namespaces, Scope, SharedInformerFactory};
+/// use k8s_openapi::api::core::v1::ConfigMap;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use deltafifo_testkit::{ApiServer, Resource};
+/// # let server = ApiServer::builder().resource(Resource::config_maps()).build();
+/// # let client = server.client();
+/// let namespaces = Namespaces::new(["blue", "green"])?;
+/// let factory = SharedInformerFactory::new(client);
+/// let maps = factory.informer::<ConfigMap>(&Scope::namespaces(&namespaces))?;
+/// factory.start();
+/// maps.wait_for_sync().await?;
+///
+/// namespaces.add("red")?;
+/// namespaces.remove("green");
+/// assert_eq!(namespaces.names(), ["blue", "red"]);
+/// # factory.shutdown().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Namespaces {
+    set: Arc<watch::Sender<Set>>,
+    id: u64,
+}
+
+#[derive(Clone, Default)]
+struct Set {
+    /// `None` before a followed stream has yielded its first item.
+    names: Option<BTreeSet<Arc<str>>>,
+    is_optional: bool,
+}
+
+impl Namespaces {
+    /// Creates a set of these namespaces.
+    ///
+    /// # Errors
+    /// [`InvalidNamespace`].
+    pub fn new(
+        names: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Result<Self, InvalidNamespace> {
+        let names =
+            names.into_iter().map(|name| checked(&name.into())).collect::<Result<_, _>>()?;
+        Ok(Self::of(Set { names: Some(names), is_optional: false }))
+    }
+
+    fn of(set: Set) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        // Relaxed: only the number itself matters.
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { set: Arc::new(watch::Sender::new(set)), id }
+    }
+
+    /// Creates a set that takes the names of each item of `names`, as a whole. An informer of it
+    /// syncs only after the first item. The future must be polled; it ends with the stream. A name
+    /// that no namespace can have is logged and ignored.
+    ///
+    /// ```
+    /// # use deltafifo_informer::shared_informer::Namespaces;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let names = futures_util::stream::iter([vec!["blue".to_owned()], vec!["green".to_owned()]]);
+    /// let (namespaces, following) = Namespaces::follow(names);
+    /// following.await;
+    /// assert_eq!(namespaces.names(), ["green"]);
+    /// # }
+    /// ```
+    pub fn follow(
+        names: impl Stream<Item = Vec<String>> + Send,
+    ) -> (Self, impl Future<Output = ()> + Send) {
+        let namespaces = Self::of(Set::default());
+        let set = namespaces.clone();
+        let following = async move {
+            pin_mut!(names);
+            while let Some(names) = soundly(names.next()).await {
+                set.set(&names);
+            }
+        };
+        (namespaces, following)
+    }
+
+    /// Creates a set of the names of the objects of `informer`, which the caller runs: an informer
+    /// of namespaces with a label selector, for example. An informer of the set syncs only after
+    /// `informer`. The future must be polled; it ends when `informer` stops.
+    ///
+    /// A namespace that is being deleted stays in the set until it is gone.
+    ///
+    /// ```
+    /// use deltafifo_informer::shared_informer::{Namespaces, Scope, SharedInformerFactory};
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+    /// use kube::core::PartialObjectMeta;
+    ///
+    /// # fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let factory = SharedInformerFactory::new(client);
+    /// let ours = Scope::all().labels("team=shop");
+    /// let all = factory.informer::<PartialObjectMeta<Namespace>>(&ours)?;
+    /// let (namespaces, following) = Namespaces::of_informer(&all)?;
+    /// tokio::spawn(following);
+    /// let maps = factory.informer::<ConfigMap>(&Scope::namespaces(&namespaces))?;
+    /// factory.start();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`AddHandlerError::Stopped`].
+    pub fn of_informer<K: Send + Sync + 'static, M: Meta<K>>(
+        informer: &SharedInformer<K, M>,
+    ) -> Result<(Self, impl Future<Output = ()> + Send + use<K, M>), AddHandlerError> {
+        let changes = informer.subscribe(HandlerOptions::new())?;
+        let namespaces = Self::of(Set::default());
+        let (set, informer, store) = (namespaces.clone(), informer.clone(), informer.store());
+        let following = async move {
+            if informer.wait_for_sync().await.is_err() {
+                return;
+            }
+            // The subscription must not keep the informer running.
+            drop(informer);
+            set.set(&store.list_keys());
+            let mut changes = changes.ready_chunks(MOST_CHANGES);
+            while changes.next().await.is_some() {
+                set.set(&store.list_keys());
+            }
+        };
+        Ok((namespaces, following))
+    }
+
+    /// Makes informers of the set sync without the namespaces whose first list fails. By default
+    /// they wait for each namespace that is in the set when they begin to run; a namespace that is
+    /// added later is never waited for.
+    #[must_use]
+    pub fn optional(self) -> Self {
+        self.set.send_modify(|set| set.is_optional = true);
+        self
+    }
+
+    /// Adds a namespace. Returns whether it was not in the set.
+    ///
+    /// # Errors
+    /// [`InvalidNamespace`].
+    pub fn add(&self, name: &str) -> Result<bool, InvalidNamespace> {
+        let name = checked(name)?;
+        Ok(self.set.send_if_modified(|set| set.names.get_or_insert_default().insert(name)))
+    }
+
+    /// Removes a namespace. Returns whether it was in the set. Informers stop its list and watch,
+    /// and then remove its objects; for a namespace that is added again before an informer has
+    /// noticed the removal nothing happens.
+    pub fn remove(&self, name: &str) -> bool {
+        self.set.send_if_modified(|set| set.names.as_mut().is_some_and(|names| names.remove(name)))
+    }
+
+    /// Returns whether the set contains `name`.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.set.borrow().contains(name)
+    }
+
+    /// Returns the names, in order.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.set.borrow().names.iter().flatten().map(ToString::to_string).collect()
+    }
+
+    fn set(&self, names: &[String]) {
+        let names: BTreeSet<_> = names
+            .iter()
+            .filter_map(|name| {
+                let name = checked(name);
+                name.inspect_err(|error| tracing::warn!(%error, "namespace ignored")).ok()
+            })
+            .collect();
+        self.set.send_if_modified(|set| {
+            let changes = set.names.as_ref() != Some(&names);
+            if changes {
+                set.names = Some(names);
+            }
+            changes
+        });
+    }
+}
+
+impl Set {
+    fn contains(&self, name: &str) -> bool {
+        self.names.as_ref().is_some_and(|names| names.contains(name))
+    }
+}
+
+/// Checks that `name` is a DNS label (RFC 1123), as the name of every namespace is.
+fn checked(name: &str) -> Result<Arc<str>, InvalidNamespace> {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_valid = (1..=63).contains(&name.len())
+        && name.bytes().all(is_inner)
+        && !name.starts_with('-')
+        && !name.ends_with('-');
+    if is_valid { Ok(name.into()) } else { Err(InvalidNamespace { name: name.to_owned() }) }
+}
+
+/// Two handles are equal if they are of the same set.
+impl PartialEq for Namespaces {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for Namespaces {}
+
+impl std::hash::Hash for Namespaces {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.id.hash(state);
+    }
+}
+
+impl PartialOrd for Namespaces {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// By the age of the sets.
+impl Ord for Namespaces {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.id.cmp(&other.id)
+    }
+}
+
+/// As it is called in the names of informers.
+impl fmt::Display for Namespaces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "namespaces (set {})", self.id)
+    }
+}
+
+impl fmt::Debug for Namespaces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.set.borrow().names.iter().flatten()).finish()
+    }
+}

@@ -1,0 +1,312 @@
+//! A reflector for each namespace of a set.
+//!
+//! One task polls all of them. Each namespace is a scope of the informer's queue, so relists of
+//! different namespaces do not wait for, supersede or delete anything of each other.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, OnceLock};
+
+use deltafifo::locks::Mutex;
+use deltafifo::{KeyScope, ResourceVersion, ScopeId};
+use futures_util::FutureExt;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::Namespaces;
+use crate::ReflectorError;
+use crate::lister_watcher::ListerWatcher;
+use crate::reflector::{
+    InScope, Options, Reflector, ReflectorBuilder, Resync, Scoped, Target, Threads, WatchStatus,
+};
+use crate::shared_informer::error::{InformerError, OnError};
+use crate::shared_informer::source::Availability;
+use crate::sleep::soundly;
+use crate::strangers::said;
+
+type MakeSource = Box<dyn Fn(&str) -> Box<dyn ListerWatcher> + Send + Sync>;
+
+/// What an informer of a set is built from.
+pub(in crate::shared_informer) struct Plan {
+    namespaces: Namespaces,
+    source: MakeSource,
+    /// Lists nothing: it has the name of the resource.
+    template: Box<dyn ListerWatcher>,
+}
+
+impl Plan {
+    pub(super) fn new(namespaces: Namespaces, source: MakeSource) -> Self {
+        let template = source("");
+        Self { namespaces, source, template }
+    }
+
+    pub(in crate::shared_informer) fn resource(&self) -> &str {
+        self.template.scope().0
+    }
+
+    /// Returns the parts, which feed `queue`. `choose` sets the options of their reflectors.
+    pub(in crate::shared_informer) fn into_parts<K>(
+        self,
+        queue: Arc<dyn Scoped<K>>,
+        name: String,
+        choose: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K>,
+        on_error: OnError,
+        availability: watch::Sender<Availability>,
+    ) -> Parts<K>
+    where
+        K: DeserializeOwned + Send + Sync + 'static,
+    {
+        let template = ReflectorBuilder::new(self.template, queue.clone() as Arc<dyn Target<K>>);
+        let mut options = choose(template).name(name).into_options();
+        let resync = options.take_resync();
+        let waits = queue.add_scope(KeyScope::namespace("")).ok();
+        Parts {
+            namespaces: self.namespaces,
+            source: self.source,
+            queue,
+            options,
+            resync,
+            on_error,
+            availability,
+            waits: Mutex::new(waits),
+            parts: Mutex::default(),
+            threads: Threads::default(),
+        }
+    }
+}
+
+/// The reflectors of a set of namespaces.
+pub(in crate::shared_informer) struct Parts<K> {
+    namespaces: Namespaces,
+    source: MakeSource,
+    queue: Arc<dyn Scoped<K>>,
+    options: Options,
+    resync: Option<Resync>,
+    on_error: OnError,
+    availability: watch::Sender<Availability>,
+    /// A scope without keys, for which the initial population waits until the set is known.
+    waits: Mutex<Option<ScopeId>>,
+    /// By namespace. A part stays here until its objects are removed.
+    parts: Mutex<BTreeMap<Arc<str>, Arc<Part<K>>>>,
+    /// Removes the objects of a namespace.
+    threads: Threads,
+}
+
+struct Part<K> {
+    scope: ScopeId,
+    /// Made by the part's task, since the function that makes the source is user code.
+    reflector: OnceLock<Reflector<K>>,
+}
+
+/// The state of one namespace of an informer.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NamespaceStatus {
+    /// The name of the namespace.
+    pub namespace: String,
+    /// Whether its first list is complete.
+    pub has_listed: bool,
+    /// The state of its watch, with the last error.
+    pub watch: WatchStatus,
+}
+
+impl<K: DeserializeOwned + Send + Sync + 'static> Parts<K> {
+    /// Feeds the queue until it is closed.
+    pub(in crate::shared_informer) async fn run(&self) {
+        let run = async {
+            tokio::join!(self.run_parts(), self.resync());
+        };
+        tokio::select! {
+            _closed = self.queue.closed() => {}
+            () = run => {}
+        }
+    }
+
+    /// Keeps a reflector running for each namespace in the set.
+    async fn run_parts(&self) {
+        let mut changes = self.namespaces.set.subscribe();
+        let mut running = FuturesUnordered::new();
+        loop {
+            let set = changes.borrow_and_update().clone();
+            for name in set.names.iter().flatten() {
+                running.extend(self.add(name).map(|part| self.feed(name.clone(), part)));
+            }
+            if set.names.is_some() {
+                self.end_wait().await;
+            }
+            tokio::select! {
+                // The sender is not dropped: it is a part of the set.
+                _changed = soundly(changes.changed()) => {}
+                // Perhaps it was added again in the meantime.
+                Some(()) = running.next() => {}
+            }
+        }
+    }
+
+    /// Adds a namespace, unless it is there already, or is still being removed.
+    fn add(&self, name: &Arc<str>) -> Option<Arc<Part<K>>> {
+        let mut parts = self.parts.lock();
+        if parts.contains_key(name) {
+            return None;
+        }
+        // Fails only if a scope has the name already, which `parts` excludes.
+        let scope = self.queue.add_scope(KeyScope::namespace(&**name)).ok()?;
+        let part = Arc::new(Part { scope, reflector: OnceLock::new() });
+        parts.insert(name.clone(), part.clone());
+        Some(part)
+    }
+
+    /// Lets the initial population end: from here on it waits for the namespaces only.
+    async fn end_wait(&self) {
+        let Some(scope) = self.waits.lock().take() else { return };
+        self.remove_scope(scope).await;
+    }
+
+    async fn remove_scope(&self, scope: ScopeId) {
+        let queue = Arc::clone(&self.queue);
+        let removed = self.threads.run(move || queue.remove_scope(&scope)).await;
+        match removed {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                self.on_error.tell(&InformerError::Reflector(&ReflectorError::Store(error.into())))
+            }
+            Err(error) => self.on_error.tell(&InformerError::Reflector(&error)),
+        }
+    }
+
+    /// Lists and watches a namespace while it is in the set, and then removes its objects.
+    async fn feed(&self, name: Arc<str>, part: Arc<Part<K>>) {
+        let mut set = self.namespaces.set.subscribe();
+        tokio::select! {
+            () = self.reflect(&name, &part) => {}
+            _removed = soundly(set.wait_for(|set| !set.contains(&name))) => {}
+        }
+        // A batch that a thread is still taking in would bring objects back.
+        if let Some(reflector) = part.reflector.get() {
+            reflector.shares().back().await;
+        }
+        self.remove_scope(part.scope.clone()).await;
+        self.parts.lock().remove(&name);
+    }
+
+    /// Runs the reflector of a namespace. A panic of the source is reported, and ends this
+    /// attempt only.
+    async fn reflect(&self, name: &Arc<str>, part: &Arc<Part<K>>) {
+        let mut backoff = self.options.backoff();
+        loop {
+            let running = async {
+                let reflector = part.reflector.get_or_init(|| self.reflector(name, &part.scope));
+                reflector.run().await
+            };
+            match AssertUnwindSafe(running).catch_unwind().await {
+                // Closed: the informer ends, too.
+                Ok(_closed) => return std::future::pending().await,
+                Err(panic) => {
+                    let error = ReflectorError::Panicked { message: said(panic) };
+                    self.on_error
+                        .tell(&InformerError::Namespace { namespace: name, error: &error });
+                    sleep(backoff.next(None)).await;
+                }
+            }
+        }
+    }
+
+    fn reflector(&self, name: &Arc<str>, scope: &ScopeId) -> Reflector<K> {
+        let target = Arc::new(InScope { queue: self.queue.clone(), scope: scope.clone() });
+        let source = (self.source)(name);
+        let on_error = {
+            let (name, scope, queue) = (name.clone(), scope.clone(), self.queue.clone());
+            let (namespaces, availability) = (self.namespaces.clone(), self.availability.clone());
+            let on_error = self.on_error.clone();
+            move |error: &ReflectorError| {
+                if namespaces.set.borrow().is_optional {
+                    // A streamed list that fails is followed by a plain one.
+                    if matches!(error, ReflectorError::List(_)) {
+                        queue.waive_initial(&scope);
+                    }
+                } else if error.is_unavailable() {
+                    availability.send_if_modified(Availability::refused);
+                }
+                on_error.tell(&InformerError::Namespace { namespace: &name, error });
+            }
+        };
+        ReflectorBuilder::with_options(source, target, self.options.clone())
+            .on_error(on_error)
+            .build()
+    }
+
+    async fn resync(&self) {
+        let Some(resync) = &self.resync else { return std::future::pending().await };
+        let target: Arc<dyn Target<K>> = self.queue.clone();
+        let report = |error: &ReflectorError| self.on_error.tell(&InformerError::Reflector(error));
+        match resync.run(&target, &self.threads, report).await {}
+    }
+
+    /// Returns the state of each namespace.
+    pub(in crate::shared_informer) fn status(&self) -> Vec<NamespaceStatus> {
+        let status = |(name, part): (&Arc<str>, &Arc<Part<K>>)| NamespaceStatus {
+            namespace: name.to_string(),
+            has_listed: part.last_version().is_some(),
+            watch: part.reflector.get().map(Reflector::watch_status).unwrap_or_default(),
+        };
+        self.parts.lock().iter().map(status).collect()
+    }
+
+    /// Returns the state of all watches together.
+    pub(in crate::shared_informer) fn watch_status(&self) -> WatchStatus {
+        let mut all = WatchStatus::default();
+        let status = self.status();
+        let watches = || status.iter().map(|status| &status.watch);
+        all.is_open = self.waits.lock().is_none() && watches().all(|watch| watch.is_open);
+        all.last_event = watches().map(|watch| watch.last_event).min().flatten();
+        let errors = watches().filter_map(|watch| watch.last_error.clone());
+        all.last_error = errors.max_by_key(|error| error.at);
+        all
+    }
+
+    /// Returns the least version up to which everything was brought.
+    pub(in crate::shared_informer) fn last_version(&self) -> Option<String> {
+        let parts = self.parts.lock();
+        let versions = parts.values().map(|part| ResourceVersion::parse(&part.last_version()?));
+        versions.min().flatten().map(|version| version.to_string())
+    }
+}
+
+impl<K> Parts<K> {
+    pub(in crate::shared_informer) fn namespaces(&self) -> &Namespaces {
+        &self.namespaces
+    }
+
+    /// Returns whether no thread works for a namespace any more.
+    pub(in crate::shared_informer) fn are_back(&self) -> bool {
+        self.threads.shares.are_back() && self.running().iter().all(|part| part.is_back())
+    }
+
+    /// Waits until no thread works for a namespace any more.
+    pub(in crate::shared_informer) async fn back(&self) {
+        for part in self.running() {
+            if let Some(reflector) = part.reflector.get() {
+                reflector.shares().back().await;
+            }
+        }
+        self.threads.shares.back().await;
+    }
+
+    fn running(&self) -> Vec<Arc<Part<K>>> {
+        self.parts.lock().values().cloned().collect()
+    }
+}
+
+impl<K> Part<K> {
+    fn is_back(&self) -> bool {
+        self.reflector.get().is_none_or(|reflector| reflector.shares().are_back())
+    }
+}
+
+impl<K: DeserializeOwned + Send + Sync + 'static> Part<K> {
+    fn last_version(&self) -> Option<String> {
+        self.reflector.get()?.last_sync_resource_version()
+    }
+}

@@ -1,0 +1,46 @@
+//! Informers of a set of namespaces.
+
+use deltafifo::KeyFunc;
+use kube::Resource;
+use serde::de::DeserializeOwned;
+
+use super::{Namespaces, Plan};
+use crate::KubeMeta;
+use crate::lister_watcher::ListerWatcher;
+use crate::shared_informer::source::Source;
+use crate::shared_informer::{SharedInformer, SharedInformerBuilder};
+
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
+    /// Builds an informer of the objects of some namespaces, each of which is listed and watched
+    /// separately: see [`Namespaces`]. `source` makes the lister-watcher of a namespace. It is
+    /// called once with `""`, to ask for the name of the resource, and then for each namespace that
+    /// is added. Keys are `namespace/name`; the objects must lie in namespaces.
+    ///
+    /// The settings of the [reflector](SharedInformerBuilder::reflector) are those of each
+    /// namespace; the bound of the bytes in flight is one for all.
+    ///
+    /// ```
+    /// # fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use deltafifo_informer::shared_informer::Namespaces;
+    /// use deltafifo_informer::{KubeListerWatcher, SharedInformer};
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// let pods = KubeListerWatcher::new::<Pod>(client, &(), None);
+    /// let informer = SharedInformer::<Pod>::in_namespaces(
+    ///     &Namespaces::new(["blue", "green"])?,
+    ///     move |namespace| pods.in_namespace(namespace),
+    /// )
+    /// .build()?;
+    /// # let _ = informer;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn in_namespaces<S: ListerWatcher>(
+        namespaces: &Namespaces,
+        source: impl Fn(&str) -> S + Send + Sync + 'static,
+    ) -> SharedInformerBuilder<K, KubeMeta> {
+        let source = move |namespace: &str| Box::new(source(namespace)) as Box<dyn ListerWatcher>;
+        let plan = Plan::new(namespaces.clone(), Box::new(source));
+        SharedInformerBuilder::new(Source::parts(plan), KeyFunc::meta_namespace(KubeMeta))
+    }
+}

@@ -42,10 +42,9 @@ pub enum OfferError {
         /// The error of the transformer.
         source: BoxError,
     },
-    /// The relist is of a scope that the key does not belong to.
+    /// The relist, or the source of the object, is of a scope that the key does not belong to.
     #[error(
-        "key {key:?} does not belong to scope {scope:?}, or not to it alone, so its relist did not queue \
-         the object"
+        "key {key:?} does not belong to scope {scope:?}, or not to it alone, so the object was not queued"
     )]
     OutOfScope {
         /// Key of the object.

@@ -56,6 +56,13 @@ impl Resource {
         Self::core("Node", "nodes", Scope::Cluster)
     }
 
+    /// Returns `v1` namespaces, which are in no namespace themselves. The server does not know that
+    /// other objects lie in them: a namespace need not exist, and may be deleted with objects in it.
+    #[must_use]
+    pub fn namespaces() -> Self {
+        Self::core("Namespace", "namespaces", Scope::Cluster)
+    }
+
     fn core(kind: &str, plural: &str, scope: Scope) -> Self {
         let api = ApiResource {
             group: String::new(),

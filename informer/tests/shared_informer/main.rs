@@ -58,6 +58,7 @@ mod handlers;
 mod late;
 mod lifecycle;
 mod metrics;
+mod namespaces;
 mod oracle;
 mod relists;
 mod removal;

@@ -10,13 +10,13 @@ use deltafifo::{
 };
 use futures_util::future::BoxFuture;
 
-use super::scope::check_namespace;
+use super::scope::{self, check_namespace};
 use super::{Pieces, Scoped, Target, keys_of_named, tombstone};
 
 impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for DeltaFifo<K, M> {
     fn begin(self: Arc<Self>) -> Box<dyn Pieces<K>> {
         let relist = DeltaFifo::begin_replace_owned(&self);
-        Box::new(InPieces::new(relist, self))
+        Box::new(InPieces::new(relist, self, None))
     }
 
     fn add(&self, object: Arc<K>) -> Result<(), StoreError> {
@@ -61,7 +61,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Scoped<K> for DeltaFifo<K, M> {
 
     fn begin_in(self: Arc<Self>, scope: &ScopeId) -> Box<dyn Pieces<K>> {
         let relist = DeltaFifo::begin_replace_in_owned(&self, scope);
-        Box::new(InPieces::new(relist, self))
+        Box::new(InPieces::new(relist, self, Some(scope.clone())))
     }
 
     fn bookmark_in(&self, scope: &ScopeId, version: &str) {
@@ -90,6 +90,8 @@ fn queued<K: Send + Sync, M: Meta<K>>(fifo: &DeltaFifo<K, M>) -> Vec<Arc<K>> {
 struct InPieces<K: Send + Sync + 'static, M: Meta<K>> {
     relist: Relist<'static, K, M>,
     fifo: Arc<DeltaFifo<K, M>>,
+    /// The scope that is relisted, if not the whole queue.
+    scope: Option<ScopeId>,
     /// The names of listed objects that cannot be had.
     kept: HashSet<Box<str>>,
     /// The names of deleted objects whose keys have to be searched.
@@ -97,8 +99,17 @@ struct InPieces<K: Send + Sync + 'static, M: Meta<K>> {
 }
 
 impl<K: Send + Sync + 'static, M: Meta<K>> InPieces<K, M> {
-    fn new(relist: Relist<'static, K, M>, fifo: Arc<DeltaFifo<K, M>>) -> Self {
-        Self { relist, fifo, kept: HashSet::new(), gone: HashSet::new() }
+    fn new(
+        relist: Relist<'static, K, M>,
+        fifo: Arc<DeltaFifo<K, M>>,
+        scope: Option<ScopeId>,
+    ) -> Self {
+        Self { relist, fifo, scope, kept: HashSet::new(), gone: HashSet::new() }
+    }
+
+    /// Returns whether the object of that name belongs in this relist.
+    fn contains(&self, name: &str) -> bool {
+        self.scope.as_ref().is_none_or(|scope| scope::contains(scope, name))
     }
 
     fn keys_are_names(&self) -> bool {
@@ -112,7 +123,19 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Pieces<K> for InPieces<K, M> {
     }
 
     fn probe(&mut self, listed: &[(&str, &str)]) -> Result<Vec<bool>, RelistError> {
-        if self.keys_are_names() { self.relist.probe(listed) } else { Ok(vec![true; listed.len()]) }
+        if !self.keys_are_names() {
+            return Ok(vec![true; listed.len()]);
+        }
+        if listed.iter().all(|(name, _)| self.contains(name)) {
+            return self.relist.probe(listed);
+        }
+        // An object of another namespace would make the whole list fail. It is taken for needed, so
+        // that `offer` refuses it alone.
+        let within: Vec<_> =
+            listed.iter().filter(|(name, _)| self.contains(name)).copied().collect();
+        let mut needed = self.relist.probe(&within)?.into_iter();
+        let is_needed = |(name, _): &(&str, _)| !self.contains(name) || needed.next() == Some(true);
+        Ok(listed.iter().map(is_needed).collect())
     }
 
     fn offer(&mut self, names: &[&str], objects: Vec<Arc<K>>) -> Result<Vec<Refused>, RelistError> {
@@ -131,6 +154,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Pieces<K> for InPieces<K, M> {
     }
 
     fn delete(&mut self, name: &str, object: Option<DeltaObject<K>>) -> Result<(), StoreError> {
+        if let Some(scope) = self.scope.as_ref().filter(|scope| !scope::contains(scope, name)) {
+            return Err(scope::outside(name.to_owned(), scope));
+        }
         self.kept.remove(name);
         match object {
             Some(object) => {
@@ -149,6 +175,9 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Pieces<K> for InPieces<K, M> {
     }
 
     fn keep(&mut self, name: &str) -> Result<(), RelistError> {
+        if !self.contains(name) {
+            return Ok(());
+        }
         self.gone.remove(name);
         self.kept.insert(name.into());
         Ok(())

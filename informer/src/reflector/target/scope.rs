@@ -53,7 +53,13 @@ pub(super) fn check_namespace<K, M: Meta<K>>(
     }
 }
 
-fn outside(key: String, scope: &ScopeId) -> StoreError {
+/// Returns whether the object named `namespace/name` lies in the namespace of `scope`.
+pub(super) fn contains(scope: &ScopeId, name: &str) -> bool {
+    name.split_once('/').is_some_and(|(namespace, _)| namespace == scope.name())
+}
+
+/// Creates the error of an object that lies in another namespace.
+pub(super) fn outside(key: String, scope: &ScopeId) -> StoreError {
     OfferError::OutOfScope { key, scope: scope.name().to_owned() }.into()
 }
 
@@ -76,8 +82,7 @@ impl<K: Send + Sync + 'static> Target<K> for InScope<K> {
         match &object {
             DeltaObject::Object(object) => self.queue.check(object, &self.scope)?,
             DeltaObject::Tombstone(tombstone) => {
-                let namespace = tombstone.key.split_once('/').map(|(namespace, _)| namespace);
-                if namespace != Some(self.scope.name()) {
+                if !contains(&self.scope, &tombstone.key) {
                     return Err(outside(tombstone.key.to_string(), &self.scope));
                 }
             }

@@ -10,7 +10,7 @@ use deltafifo::{
 };
 use futures_util::future::BoxFuture;
 
-use super::scope::check_namespace;
+use super::scope::{self, check_namespace};
 use super::{Pieces, Scoped, Target, keys_of_named, tombstone};
 use crate::strangers::unharmed;
 
@@ -204,7 +204,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> TakesWhole<K> for ScopeOf<K, M> {
         gone: &[&str],
         version: &str,
     ) -> Result<Vec<StoreError>, StoreError> {
-        for (_, key) in keys_of_named(gone.iter().copied(), Vec::new, &self.fifo.store()) {
+        let gone = gone.iter().copied().filter(|name| scope::contains(&self.scope, name));
+        for (_, key) in keys_of_named(gone, Vec::new, &self.fifo.store()) {
             self.fifo.delete(tombstone(&key))?;
         }
         Ok(errors_of(self.fifo.replace_keeping_unlisted_in(&self.scope, list, version)?))

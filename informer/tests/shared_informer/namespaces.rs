@@ -1,0 +1,615 @@
+//! Informers of several namespaces, each of which is listed and watched separately.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deltafifo::locks::Mutex;
+use deltafifo_informer::lister_watcher::{EventType, Listed, PageMeta, RawEvent, Scripted};
+use deltafifo_informer::shared_informer::{
+    Cause, HandlerOptions, InformerError, Namespaces, Notification, Scope, SharedInformerFactory,
+    Subscription,
+};
+use deltafifo_informer::{KubeListerWatcher, ReflectorError};
+use deltafifo_testkit::{ApiServer, Fault, Request, Resource, status};
+use futures_util::{FutureExt, StreamExt};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::core::PartialObjectMeta;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+
+use super::rig::{Builder, Informer, QUEUES, idle, run, value};
+
+/// Longer than any back-off, and than two requests that are given up as silent.
+const LONG: Duration = Duration::from_secs(600);
+
+fn server() -> ApiServer {
+    ApiServer::builder().resource(Resource::config_maps()).resource(Resource::namespaces()).build()
+}
+
+fn apply(server: &ApiServer, namespace: &str, name: &str, data: u64) {
+    let map = json!({
+        "kind": "ConfigMap", "apiVersion": "v1",
+        "metadata": { "namespace": namespace, "name": name },
+        "data": { "data": data.to_string() },
+    });
+    server.apply(map).expect("a map with a name");
+}
+
+fn builder(server: &ApiServer, namespaces: &Namespaces) -> Builder {
+    let all = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
+    Informer::in_namespaces(namespaces, move |namespace| all.in_namespace(namespace))
+}
+
+fn of<const N: usize>(names: [&str; N]) -> Namespaces {
+    Namespaces::new(names).expect("valid names")
+}
+
+/// `key=value` of every stored object, in order.
+fn stored(informer: &Informer) -> Vec<String> {
+    let mut all = Vec::new();
+    informer.store().for_each(|map| {
+        let meta = &map.metadata;
+        let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
+        all.push(format!("{}/{}={}", namespace.unwrap(), name.unwrap(), value(map)));
+    });
+    all.sort();
+    all
+}
+
+/// Waits until the store is this.
+async fn becomes(informer: &Informer, expected: &[&str]) {
+    let mut changes = informer.subscribe(HandlerOptions::new()).unwrap();
+    let stored_is = async {
+        while stored(informer) != expected {
+            changes.next().await.expect("the informer runs");
+        }
+    };
+    if timeout(LONG, stored_is).await.is_err() {
+        assert_eq!(stored(informer), expected, "after {LONG:?}");
+    }
+}
+
+fn in_green(request: &Request) -> bool {
+    request.namespace() == Some("green")
+}
+
+type MakeFault = fn() -> Fault;
+
+/// The ways in which the namespace `green` fails.
+const FAULTS: [(&str, MakeFault); 5] = [
+    ("403", || Fault::status(status::forbidden(&Resource::config_maps()))),
+    ("404", || Fault::status(status::unknown_resource())),
+    ("500", || Fault::status(status::internal_error("as the test wants"))),
+    ("refused", Fault::refused),
+    ("silent", Fault::silence),
+];
+
+/// The namespaces that were reported.
+#[derive(Clone, Default)]
+struct Reported(Arc<Mutex<BTreeSet<String>>>);
+
+impl Reported {
+    fn by(&self, builder: Builder) -> Builder {
+        let Self(reported) = self.clone();
+        builder.on_error(move |error| {
+            let InformerError::Namespace { namespace, .. } = error else {
+                panic!("{error}");
+            };
+            assert!(error.to_string().contains(namespace), "{error}");
+            reported.lock().insert((*namespace).to_owned());
+        })
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.lock().iter().cloned().collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespace_that_fails_from_the_start_delays_no_other_and_recovers() {
+    for (kind, fault) in FAULTS {
+        for choose in QUEUES {
+            let server = server();
+            apply(&server, "blue", "a", 1);
+            apply(&server, "green", "b", 1);
+            server.fault(fault().when(in_green).times(usize::MAX));
+            let reported = Reported::default();
+            let namespaces = of(["blue", "green"]).optional();
+            let informer = reported.by(choose(builder(&server, &namespaces))).build().unwrap();
+            let running = run(&informer);
+            becomes(&informer, &["blue/a=1"]).await;
+            timeout(LONG, informer.wait_for_sync()).await.expect(kind).unwrap();
+            assert_eq!(reported.names(), ["green"], "{kind}");
+            // The reflector learns of its commit a moment after the queue.
+            idle().await;
+            let listed: Vec<_> = informer
+                .namespace_status()
+                .into_iter()
+                .map(|status| (status.namespace, status.has_listed))
+                .collect();
+            assert_eq!(listed, [("blue".to_owned(), true), ("green".to_owned(), false)], "{kind}");
+            assert!(!informer.watch_status().is_open, "{kind}");
+
+            server.clear_faults();
+            becomes(&informer, &["blue/a=1", "green/b=1"]).await;
+            informer.stop().await;
+            running.await.unwrap().unwrap();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn required_namespace_that_fails_delays_the_initial_sync() {
+    for (kind, fault) in FAULTS {
+        for choose in QUEUES {
+            let server = server();
+            apply(&server, "blue", "a", 1);
+            server.fault(fault().when(in_green).times(usize::MAX));
+            let namespaces = of(["blue", "green"]);
+            let informer = choose(builder(&server, &namespaces)).on_error(|_| ()).build().unwrap();
+            run(&informer);
+            becomes(&informer, &["blue/a=1"]).await;
+            assert!(timeout(LONG, informer.wait_for_sync()).await.is_err(), "{kind}");
+            server.clear_faults();
+            timeout(LONG, informer.wait_for_sync()).await.expect(kind).unwrap();
+            informer.stop().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespace_that_fails_later_delays_no_other_and_keeps_its_objects() {
+    for (kind, fault) in FAULTS {
+        for choose in QUEUES {
+            let server = server();
+            apply(&server, "blue", "a", 1);
+            apply(&server, "green", "b", 1);
+            let reported = Reported::default();
+            let namespaces = of(["blue", "green"]);
+            let informer = reported.by(choose(builder(&server, &namespaces))).build().unwrap();
+            run(&informer);
+            informer.wait_for_sync().await.unwrap();
+
+            server.fault(fault().when(in_green).times(usize::MAX));
+            server.error_watches(status::expired("as the test wants"));
+            apply(&server, "blue", "a", 2);
+            apply(&server, "green", "b", 2);
+            server.compact();
+            let failed = Instant::now();
+            becomes(&informer, &["blue/a=2", "green/b=1"]).await;
+            assert!(failed.elapsed() < Duration::from_secs(2), "{kind}: {:?}", failed.elapsed());
+            while !reported.names().contains(&"green".to_owned()) {
+                idle().await;
+            }
+            apply(&server, "blue", "c", 1);
+            becomes(&informer, &["blue/a=2", "blue/c=1", "green/b=1"]).await;
+            assert!(informer.has_synced());
+
+            server.clear_faults();
+            becomes(&informer, &["blue/a=2", "blue/c=1", "green/b=2"]).await;
+            informer.stop().await;
+        }
+    }
+}
+
+/// What happened to each name: `+a`, `a`, `-a`, with the cause.
+fn shown(notification: &Notification<ConfigMap>) -> String {
+    let name = |map: &ConfigMap| map.metadata.name.clone().unwrap_or_default();
+    match notification {
+        Notification::Added { new, cause, .. } => format!("{cause:?} +{}", name(new)),
+        Notification::Updated { new, cause, .. } => format!("{cause:?} {}", name(new)),
+        Notification::Deleted { old, cause, .. } => format!("{cause:?} -{}", name(old)),
+        Notification::ResyncBegins | Notification::ResyncEnds => "resync".to_owned(),
+    }
+}
+
+async fn next(changes: &mut Subscription<ConfigMap>) -> String {
+    let next = timeout(LONG, changes.next()).await.expect("nothing is delivered");
+    shown(&next.expect("the informer runs"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_a_removed_namespace_are_deleted_with_a_cause_of_their_own() {
+    for choose in QUEUES {
+        let server = server();
+        apply(&server, "blue", "a", 1);
+        apply(&server, "green", "b", 1);
+        let namespaces = of(["blue", "green"]);
+        let informer = choose(builder(&server, &namespaces)).build().unwrap();
+        run(&informer);
+        informer.wait_for_sync().await.unwrap();
+        let mut changes = informer.subscribe(HandlerOptions::new()).unwrap();
+        let mut initial = [next(&mut changes).await, next(&mut changes).await];
+        initial.sort();
+        assert_eq!(initial, ["Initial +a", "Initial +b"]);
+
+        assert!(namespaces.remove("green"));
+        assert_eq!(next(&mut changes).await, "NamespaceRemoved -b");
+        assert_eq!(stored(&informer), ["blue/a=1"]);
+        // Its watch has ended, too.
+        apply(&server, "green", "b", 2);
+        apply(&server, "blue", "c", 1);
+        assert_eq!(next(&mut changes).await, "Watch +c");
+        while server.watchers() > 1 {
+            idle().await;
+        }
+
+        assert!(namespaces.add("green").unwrap());
+        assert_eq!(next(&mut changes).await, "Relist +b");
+        assert_eq!(informer.namespace_status().len(), 2);
+        informer.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_in_a_present_namespace_keeps_its_cause() {
+    let server = server();
+    apply(&server, "blue", "a", 1);
+    apply(&server, "blue", "b", 1);
+    let informer = builder(&server, &of(["blue"])).build().unwrap();
+    run(&informer);
+    informer.wait_for_sync().await.unwrap();
+    let mut changes = informer.subscribe(HandlerOptions::new()).unwrap();
+    (next(&mut changes).await, next(&mut changes).await);
+    server.delete(&Resource::config_maps(), "blue", "a").unwrap();
+    assert_eq!(next(&mut changes).await, "Watch -a");
+    server.error_watches(status::expired("as the test wants"));
+    server.delete(&Resource::config_maps(), "blue", "b").unwrap();
+    server.compact();
+    assert_eq!(next(&mut changes).await, "Relist -b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn informer_of_an_empty_set_is_synced() {
+    for choose in QUEUES {
+        let namespaces = of([]);
+        let server = server();
+        apply(&server, "blue", "a", 1);
+        let informer = choose(builder(&server, &namespaces)).build().unwrap();
+        assert!(!informer.has_synced(), "it does not run");
+        run(&informer);
+        timeout(LONG, informer.wait_for_sync()).await.unwrap().unwrap();
+        assert!(informer.watch_status().is_open);
+        namespaces.add("blue").unwrap();
+        becomes(&informer, &["blue/a=1"]).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn informer_of_a_followed_set_syncs_after_the_first_item() {
+    for choose in QUEUES {
+        let server = server();
+        apply(&server, "blue", "a", 1);
+        apply(&server, "green", "b", 1);
+        let (send, mut receive) = mpsc::unbounded_channel::<Vec<String>>();
+        let names = futures_util::stream::poll_fn(move |context| receive.poll_recv(context));
+        let (namespaces, following) = Namespaces::follow(names);
+        let informer = choose(builder(&server, &namespaces)).build().unwrap();
+        run(&informer);
+        tokio::spawn(following);
+        assert!(timeout(LONG, informer.wait_for_sync()).await.is_err());
+        assert!(!informer.watch_status().is_open);
+        let is = |names: &[&str]| {
+            let names = names.iter().map(ToString::to_string).collect();
+            send.send(names).unwrap();
+        };
+        is(&["blue", "Not a name", ""]);
+        timeout(LONG, informer.wait_for_sync()).await.unwrap().unwrap();
+        becomes(&informer, &["blue/a=1"]).await;
+        is(&["green"]);
+        becomes(&informer, &["green/b=1"]).await;
+        informer.stop().await;
+    }
+}
+
+fn namespace(server: &ApiServer, name: &str, team: &str) {
+    let namespace = json!({
+        "kind": "Namespace", "apiVersion": "v1",
+        "metadata": { "name": name, "labels": { "team": team } },
+    });
+    server.apply(namespace).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn factory_follows_the_namespaces_that_a_label_selects() {
+    let server = server();
+    namespace(&server, "blue", "shop");
+    namespace(&server, "green", "bank");
+    apply(&server, "blue", "a", 1);
+    apply(&server, "green", "b", 1);
+    let factory = SharedInformerFactory::new(server.client());
+    let selected = Scope::all().labels("team=shop");
+    let all = factory.informer::<PartialObjectMeta<Namespace>>(&selected).unwrap();
+    let (namespaces, following) = Namespaces::of_informer(&all).unwrap();
+    tokio::spawn(following);
+    let scope = Scope::namespaces(&namespaces);
+    let maps = factory.informer::<ConfigMap>(&scope).unwrap();
+    factory.start();
+    maps.wait_for_sync().await.unwrap();
+    becomes(&maps, &["blue/a=1"]).await;
+    namespace(&server, "green", "shop");
+    becomes(&maps, &["blue/a=1", "green/b=1"]).await;
+    namespace(&server, "blue", "bank");
+    becomes(&maps, &["green/b=1"]).await;
+    server.delete(&Resource::namespaces(), "", "green").unwrap();
+    becomes(&maps, &[]).await;
+
+    assert_eq!(factory.lister::<ConfigMap>(&scope).unwrap().list().len(), 0, "the same informer");
+    factory.shutdown().await;
+}
+
+#[tokio::test]
+async fn factory_names_an_informer_of_a_set_that_has_not_synced() {
+    let factory = SharedInformerFactory::new(server().client());
+    let (one, another) = (of(["blue"]), of(["blue"]));
+    let shown = format!("{factory:?}");
+    assert!(!shown.contains("namespaces"), "{shown}");
+    factory.informer::<ConfigMap>(&Scope::namespaces(&one)).unwrap();
+    factory.informer::<ConfigMap>(&Scope::namespaces(&another).labels("a=b")).unwrap();
+    let shown = format!("{factory:?}");
+    assert!(shown.contains(&format!("configmaps.v1 in {one}\"")), "{shown}");
+    assert!(shown.contains(&format!("configmaps.v1 in {another}?labelSelector=a%3Db")), "{shown}");
+}
+
+fn script(objects: [String; 1], then: Vec<RawEvent>) -> Scripted {
+    let page = PageMeta { resource_version: "5".to_owned(), ..PageMeta::default() };
+    let items = objects.into_iter().map(Into::into).collect();
+    Scripted::new()
+        .list([Ok(Listed::Meta(page)), Ok(Listed::Items(items))])
+        .watch_on(then.into_iter().map(Ok).collect::<Vec<_>>())
+}
+
+fn raw(namespace: &str, name: &str, version: u64) -> String {
+    let map = json!({
+        "metadata": { "namespace": namespace, "name": name, "resourceVersion": version.to_string() },
+        "data": { "data": version.to_string() },
+    });
+    map.to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_of_another_namespace_is_refused() {
+    for choose in QUEUES {
+        let (reports, mut reported) = mpsc::unbounded_channel();
+        let namespaces = of(["blue", "green"]);
+        let source = |namespace: &str| match namespace {
+            "blue" => script([raw("blue", "a", 1)], Vec::new()),
+            _ => script(
+                [raw("blue", "a", 2)],
+                [EventType::Added, EventType::Modified, EventType::Deleted]
+                    .into_iter()
+                    .map(|kind| RawEvent { kind, object: raw("blue", "a", 6).into() })
+                    .collect(),
+            ),
+        };
+        let informer = choose(Informer::in_namespaces(&namespaces, source))
+            .reflector(|reflector| reflector.watch_list(false))
+            .on_error(move |error| {
+                if let InformerError::Namespace {
+                    namespace,
+                    error: ReflectorError::Refused(error),
+                } = error
+                {
+                    reports.send(format!("{namespace}: {error}")).unwrap();
+                }
+            })
+            .build()
+            .unwrap();
+        run(&informer);
+        // A deletion that is refused is tried again by its key.
+        for _ in 0..5 {
+            let error = timeout(LONG, reported.recv()).await.expect("it is reported").unwrap();
+            assert!(error.starts_with("green: key \"blue/a\""), "{error}");
+        }
+        becomes(&informer, &["blue/a=1"]).await;
+        informer.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn panicking_source_stops_only_its_namespace() {
+    let server = server();
+    apply(&server, "blue", "a", 1);
+    apply(&server, "green", "b", 1);
+    let all = KubeListerWatcher::new::<ConfigMap>(server.client(), &(), None);
+    let calls = Mutex::new(0);
+    let source = move |namespace: &str| {
+        if namespace == "green" {
+            *calls.lock() += 1;
+            assert!(*calls.lock() > 3, "as the test wants");
+        }
+        all.in_namespace(namespace)
+    };
+    let reported = Reported::default();
+    let namespaces = of(["blue", "green"]);
+    let informer = reported.by(Informer::in_namespaces(&namespaces, source)).build().unwrap();
+    run(&informer);
+    becomes(&informer, &["blue/a=1"]).await;
+    becomes(&informer, &["blue/a=1", "green/b=1"]).await;
+    assert_eq!(reported.names(), ["green"]);
+}
+
+#[test]
+fn invalid_names_are_refused() {
+    for name in ["", "Blue", "-blue", "blue-", "blue/green", "a.b", &"a".repeat(64)] {
+        let error = Namespaces::new([name]).unwrap_err();
+        assert_eq!(error.name, name);
+        assert!(of([]).add(name).is_err());
+    }
+    let namespaces = of(["a", "blue-2", "0"]);
+    assert!(namespaces.add(&"a".repeat(63)).unwrap());
+    assert!(!namespaces.add("a").unwrap());
+    assert!(!namespaces.remove("b"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn stop_waits_for_every_namespace_and_ends_their_watches() {
+    for choose in QUEUES {
+        let server = server();
+        let namespaces = of(["blue", "green", "red"]);
+        let informer = choose(builder(&server, &namespaces)).build().unwrap();
+        let running = run(&informer);
+        informer.wait_for_sync().await.unwrap();
+        assert_eq!(server.watchers(), 3);
+        informer.stop().await;
+        assert!(informer.is_stopped());
+        running.await.unwrap().unwrap();
+        assert_eq!(server.watchers(), 0);
+        assert!(!namespaces.add("blue").unwrap(), "a set outlives its informers");
+    }
+}
+
+/// What a handler knows by its notifications, `key=value`.
+#[derive(Default)]
+struct View(BTreeMap<String, String>);
+
+impl View {
+    fn note(&mut self, notification: &Notification<ConfigMap>) {
+        let key = |map: &ConfigMap| {
+            let meta = &map.metadata;
+            format!("{}/{}", meta.namespace.as_ref().unwrap(), meta.name.as_ref().unwrap())
+        };
+        match notification {
+            Notification::Added { new, .. } => {
+                let before = self.0.insert(key(new), value(new).to_owned());
+                assert_eq!(before, None, "{} is added twice", key(new));
+            }
+            Notification::Updated { old, new, .. } => {
+                let before = self.0.insert(key(new), value(new).to_owned());
+                assert_eq!(before.as_deref(), Some(value(old)), "an update goes on from the last");
+            }
+            Notification::Deleted { old, .. } => {
+                assert_eq!(self.0.remove(&key(old)).as_deref(), Some(value(old)));
+            }
+            Notification::ResyncBegins | Notification::ResyncEnds => {}
+        }
+    }
+
+    fn shown(&self) -> Vec<String> {
+        self.0.iter().map(|(key, value)| format!("{key}={value}")).collect()
+    }
+}
+
+/// A history of writes, faults and changes of the set, and what should be left of it.
+struct History<'h> {
+    server: &'h ApiServer,
+    namespaces: &'h Namespaces,
+    names: &'h [String],
+    dice: fastrand::Rng,
+    objects: BTreeMap<String, u64>,
+}
+
+impl History<'_> {
+    async fn step(&mut self, with_faults: bool) {
+        let at = self.dice.usize(..self.names.len());
+        let name = self.names[at].clone();
+        match self.dice.u8(..100) {
+            0..50 => {
+                let object = ["a", "b", "c"][self.dice.usize(..3)];
+                let data = self.objects.values().max().map_or(1, |most| most + 1);
+                apply(self.server, &name, object, data);
+                self.objects.insert(format!("{name}/{object}"), data);
+            }
+            50..60 => {
+                let object = ["a", "b", "c"][self.dice.usize(..3)];
+                if self.objects.remove(&format!("{name}/{object}")).is_some() {
+                    self.server.delete(&Resource::config_maps(), &name, object).unwrap();
+                }
+            }
+            60..68 => drop(self.namespaces.add(&name).unwrap()),
+            68..74 => drop(self.namespaces.remove(&name)),
+            74..84 if with_faults => {
+                let (_, fault) = FAULTS[self.dice.usize(..FAULTS.len())];
+                let times = [1, 2, 5, usize::MAX][self.dice.usize(..4)];
+                let fails = move |request: &Request| request.namespace() == Some(name.as_str());
+                self.server.fault(fault().when(fails).times(times));
+            }
+            84..87 if with_faults => self.server.clear_faults(),
+            87..90 => drop(self.server.end_watches()),
+            90..92 => drop(self.server.break_watches()),
+            92..94 => drop(self.server.error_watches(status::expired("as the test wants"))),
+            94..96 => self.server.compact(),
+            _ => {
+                let millis = [1, 1_000, 100_000][self.dice.usize(..3)];
+                tokio::time::sleep(Duration::from_millis(millis)).await;
+            }
+        }
+    }
+
+    /// What an informer of the set should have in the end.
+    fn expected(&self) -> Vec<String> {
+        let present = self.objects.iter().filter(|(key, _)| {
+            let (namespace, _) = key.split_once('/').unwrap();
+            self.namespaces.contains(namespace)
+        });
+        present.map(|(key, data)| format!("{key}={data}")).collect()
+    }
+}
+
+async fn random_history(seed: u64, names: &[String], steps: usize, with_faults: bool) {
+    let dice = fastrand::Rng::with_seed(seed);
+    let server = server();
+    let namespaces = Namespaces::new(names).unwrap();
+    let namespaces = if seed.is_multiple_of(3) { namespaces } else { namespaces.optional() };
+    let choose = QUEUES[usize::from(seed.is_multiple_of(2))];
+    let informer = choose(builder(&server, &namespaces)).on_error(|_| ()).build().unwrap();
+    let mut changes = informer.subscribe(HandlerOptions::new()).unwrap();
+    let running = run(&informer);
+    let mut history =
+        History { server: &server, namespaces: &namespaces, names, dice, objects: BTreeMap::new() };
+    let mut view = View::default();
+    for _ in 0..steps {
+        history.step(with_faults).await;
+        while let Some(change) = changes.next().now_or_never() {
+            view.note(&change.expect("the informer runs"));
+        }
+    }
+    server.clear_faults();
+    // A watch that a fault keeps silent lasts until its timeout.
+    server.end_watches();
+    let expected = history.expected();
+    let follow = async {
+        while stored(&informer) != expected || view.shown() != expected {
+            view.note(&changes.next().await.expect("the informer runs"));
+        }
+        informer.wait_for_sync().await.unwrap();
+    };
+    if timeout(3 * LONG, pin!(follow)).await.is_err() {
+        let status = informer.namespace_status();
+        assert_eq!(stored(&informer), expected, "seed {seed}: {status:#?}");
+        panic!("seed {seed}: the handler or the sync is missing: {:?} {status:#?}", view.shown());
+    }
+    informer.stop().await;
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn random_faults_over_three_namespaces_lose_nothing() {
+    let names = ["blue", "green", "red"].map(str::to_owned);
+    let seeds = std::env::var("NAMESPACE_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
+    for seed in 0..seeds.unwrap_or(600) {
+        random_history(seed, &names, 60, true).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_hundred_namespaces_are_added_and_removed_under_writes() {
+    let names: Vec<_> = (0..200).map(|number| format!("shop-{number}")).collect();
+    for seed in 0..2 {
+        random_history(seed, &names, 1_500, false).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sets_are_equal_only_to_their_own_handles() {
+    let (one, another) = (of(["blue"]), of(["blue"]));
+    assert_eq!(one, one.clone());
+    assert_ne!(one, another);
+    assert_eq!(Scope::namespaces(&one), Scope::namespaces(&one.clone()));
+    assert_ne!(Scope::namespaces(&one), Scope::namespaces(&another));
+    assert_eq!(format!("{one:?}"), r#"{"blue"}"#);
+    assert_eq!(Cause::NamespaceRemoved, Cause::NamespaceRemoved);
+}

@@ -1,0 +1,195 @@
+//! The hot paths under criterion: over deltafifo, mutex and dashmap an update of a known idle key,
+//! an update of a pending key, and a pop that applies; over these, the two other kinds of
+//! deltafifo that differ in it, and both floors a relist of 100,000. kube-rs' store is not among
+//! them: it would keep every list of a measurement, whose number nobody knows before. Every
+//! engine's store knows 100,000 objects; what a measurement needs or leaves behind is prepared and
+//! released outside the clock. Plots are in `criterion/report` of the build directory.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use criterion::measurement::WallTime;
+use criterion::{
+    Bencher, BenchmarkGroup, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
+};
+use deltafifo_bench::data::{Generated, Object, ObjectAccess, Plan, build};
+use deltafifo_bench::engines::dashmap::DashMapEngine;
+use deltafifo_bench::engines::deltafifo::DeltaFifoEngine;
+use deltafifo_bench::engines::floor::{Floor, InOrder, Partitioned};
+use deltafifo_bench::engines::mutex_engine::MutexEngine;
+use deltafifo_bench::engines::{ListEngine, QueueEngine};
+use deltafifo_bench::names::EngineName;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const KNOWN: usize = 100_000;
+/// Single operations are measured in rounds of so many, since one is shorter than a look at the
+/// clock.
+const ROUND: usize = 1_000;
+
+type DeltaFifo = DeltaFifoEngine<Object, ObjectAccess, false>;
+type Mutex = MutexEngine<Object, ObjectAccess>;
+type DashMap = DashMapEngine<Object, ObjectAccess>;
+
+fn objects() -> Vec<Arc<Object>> {
+    build(&Generated { objects: KNOWN }, &Plan::same(KNOWN))
+}
+
+/// Time of `rounds` rounds of `work`. What is before, what is after, and the release of what it
+/// returns are outside the clock.
+fn timed<S, R>(
+    rounds: u64,
+    mut before: impl FnMut(u64) -> S,
+    mut work: impl FnMut(S) -> R,
+    mut after: impl FnMut(R),
+) -> Duration {
+    let mut total = Duration::ZERO;
+    for round in 0..rounds {
+        let state = before(round);
+        let start = Instant::now();
+        let left = work(state);
+        total += start.elapsed();
+        after(left);
+    }
+    total
+}
+
+/// The updates of a round: other keys in every round, spread over the table.
+fn updates(objects: &[Arc<Object>], round: u64) -> Vec<Arc<Object>> {
+    let first = usize::try_from(round).unwrap_or(0) * ROUND;
+    (first..first + ROUND).map(|at| objects[at * 7919 % KNOWN].clone()).collect()
+}
+
+fn offer(engine: &impl QueueEngine<Object>, updates: Vec<Arc<Object>>) {
+    for object in updates {
+        engine.update(object);
+    }
+}
+
+fn update_idle<E: QueueEngine<Object>>(bencher: &mut Bencher<'_>, engine: &E) {
+    let objects = objects();
+    let drain = |()| _ = engine.drain();
+    bencher.iter_custom(|rounds| {
+        let prepare = |round| updates(&objects, round);
+        timed(rounds, prepare, |updates| offer(engine, updates), drain)
+    });
+}
+
+fn update_pending<E: QueueEngine<Object>>(bencher: &mut Bencher<'_>, engine: &E) {
+    let objects = objects();
+    let drain = |()| _ = engine.drain();
+    bencher.iter_custom(|rounds| {
+        let prepare = |round| {
+            offer(engine, updates(&objects, round));
+            updates(&objects, round)
+        };
+        timed(rounds, prepare, |updates| offer(engine, updates), drain)
+    });
+}
+
+fn pop<E: QueueEngine<Object>>(bencher: &mut Bencher<'_>, engine: &E) {
+    let objects = objects();
+    bencher.iter_custom(|rounds| {
+        let pop_all = |()| while engine.try_pop(|_| ()) {};
+        timed(rounds, |round| offer(engine, updates(&objects, round)), pop_all, drop)
+    });
+}
+
+/// On as many threads as the engine likes. Both lists outlive the clock, so that no engine pays
+/// for freeing objects.
+fn relist<E: ListEngine<Object, List = Vec<Arc<Object>>>>(bencher: &mut Bencher<'_>, engine: &E) {
+    let mut known = objects();
+    engine.replace(known.clone(), "1");
+    engine.drain();
+    bencher.iter_custom(|rounds| {
+        let prepare = |_| {
+            let list = objects();
+            let old = std::mem::replace(&mut known, list.clone());
+            (list, old)
+        };
+        let relist = |(list, old)| {
+            engine.replace(list, "2");
+            engine.drain();
+            old
+        };
+        timed(rounds, prepare, relist, drop)
+    });
+}
+
+/// One measurement, in the form it has for an engine.
+type Measure<E> = fn(&mut Bencher<'_>, &E);
+
+/// The same measurement over every engine with a queue.
+fn compare(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    deltafifo: Measure<DeltaFifo>,
+    mutex: Measure<Mutex>,
+    dashmap: Measure<DashMap>,
+) {
+    measure(group, EngineName::DeltaFifo.name(), &DeltaFifo::new(ObjectAccess), deltafifo);
+    measure(group, EngineName::Mutex.name(), &Mutex::new(ObjectAccess), mutex);
+    measure(group, EngineName::DashMap.name(), &DashMap::new(ObjectAccess), dashmap);
+}
+
+/// With the engine's store filled.
+fn measure<E: ListEngine<Object, List = Vec<Arc<Object>>>>(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    name: &str,
+    engine: &E,
+    measure: Measure<E>,
+) {
+    engine.replace(objects(), "1");
+    engine.drain();
+    group.bench_function(name, |bencher| measure(bencher, engine));
+}
+
+fn one_key(criterion: &mut Criterion) {
+    compare(
+        &mut rounds_of(criterion, "update, known and idle"),
+        update_idle,
+        update_idle,
+        update_idle,
+    );
+    compare(
+        &mut rounds_of(criterion, "update, pending"),
+        update_pending,
+        update_pending,
+        update_pending,
+    );
+    compare(&mut rounds_of(criterion, "pop and apply, one by one"), pop, pop, pop);
+}
+
+fn rounds_of<'a>(criterion: &'a mut Criterion, operation: &str) -> BenchmarkGroup<'a, WallTime> {
+    let mut group = criterion.benchmark_group(operation);
+    group.throughput(Throughput::Elements(ROUND as u64));
+    group
+}
+
+fn whole_list(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("relist of 100,000 known objects");
+    // Flat, since an iteration is long.
+    group
+        .throughput(Throughput::Elements(KNOWN as u64))
+        .sampling_mode(SamplingMode::Flat)
+        .sample_size(20);
+    compare(&mut group, relist, relist, relist);
+    let skip = DeltaFifoEngine::<_, _, true>::new(ObjectAccess);
+    measure(&mut group, EngineName::DeltaFifoSkip.name(), &skip, relist);
+    measure(
+        &mut group,
+        EngineName::DeltaFifoOneThread.name(),
+        &DeltaFifo::one_thread(ObjectAccess),
+        relist,
+    );
+    measure(&mut group, "floor, in order", &Floor::<_, _, InOrder>::new(ObjectAccess), relist);
+    measure(
+        &mut group,
+        "floor, partitioned",
+        &Floor::<_, _, Partitioned>::new(ObjectAccess),
+        relist,
+    );
+}
+
+criterion_group!(benches, one_key, whole_list);
+criterion_main!(benches);

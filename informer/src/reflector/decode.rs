@@ -105,6 +105,8 @@ impl Decoder {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 

@@ -185,6 +185,7 @@ impl Namespaces {
     /// Removes a namespace. Returns whether it was in the set. Informers stop its list and watch,
     /// and then remove its objects; for a namespace that is added again before an informer has
     /// noticed the removal nothing happens.
+    #[allow(clippy::must_use_candidate)] // As for `HashSet::remove`.
     pub fn remove(&self, name: &str) -> bool {
         self.set.send_if_modified(|set| set.names.as_mut().is_some_and(|names| names.remove(name)))
     }

@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
 use deltafifo::locks::Mutex;
-use deltafifo::{KeyScope, ResourceVersion, ScopeId};
+use deltafifo::{KeyScope, ResourceVersion, ScopeId, StoreError};
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde::de::DeserializeOwned;
@@ -71,7 +71,7 @@ impl Plan {
             on_error,
             availability,
             waits: Mutex::new(waits),
-            parts: Mutex::default(),
+            by_name: Mutex::default(),
             threads: Threads::default(),
         }
     }
@@ -88,8 +88,8 @@ pub(in crate::shared_informer) struct Parts<K> {
     availability: watch::Sender<Availability>,
     /// A scope without keys, for which the initial population waits until the set is known.
     waits: Mutex<Option<ScopeId>>,
-    /// By namespace. A part stays here until its objects are removed.
-    parts: Mutex<BTreeMap<Arc<str>, Arc<Part<K>>>>,
+    /// A part stays here until its objects are removed.
+    by_name: Mutex<BTreeMap<Arc<str>, Arc<Part<K>>>>,
     /// Removes the objects of a namespace.
     threads: Threads,
 }
@@ -147,11 +147,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Parts<K> {
 
     /// Adds a namespace, unless it is there already, or is still being removed.
     fn add(&self, name: &Arc<str>) -> Option<Arc<Part<K>>> {
-        let mut parts = self.parts.lock();
+        let mut parts = self.by_name.lock();
         if parts.contains_key(name) {
             return None;
         }
-        // Fails only if a scope has the name already, which `parts` excludes.
+        // Fails only if a scope has the name already, which the map excludes.
         let scope = self.queue.add_scope(KeyScope::namespace(&**name)).ok()?;
         let part = Arc::new(Part { scope, reflector: OnceLock::new() });
         parts.insert(name.clone(), part.clone());
@@ -167,12 +167,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Parts<K> {
     async fn remove_scope(&self, scope: ScopeId) {
         let queue = Arc::clone(&self.queue);
         let removed = self.threads.run(move || queue.remove_scope(&scope)).await;
-        match removed {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                self.on_error.tell(&InformerError::Reflector(&ReflectorError::Store(error.into())))
-            }
-            Err(error) => self.on_error.tell(&InformerError::Reflector(&error)),
+        let removed = removed.and_then(|removed| Ok(removed.map_err(StoreError::from)?));
+        if let Err(error) = removed {
+            self.on_error.tell(&InformerError::Reflector(&error));
         }
     }
 
@@ -188,7 +185,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Parts<K> {
             reflector.shares().back().await;
         }
         self.remove_scope(part.scope.clone()).await;
-        self.parts.lock().remove(&name);
+        self.by_name.lock().remove(&name);
     }
 
     /// Runs the reflector of a namespace. A panic of the source is reported, and ends this
@@ -251,7 +248,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Parts<K> {
             has_listed: part.last_version().is_some(),
             watch: part.reflector.get().map(Reflector::watch_status).unwrap_or_default(),
         };
-        self.parts.lock().iter().map(status).collect()
+        self.by_name.lock().iter().map(status).collect()
     }
 
     /// Returns the state of all watches together.
@@ -268,7 +265,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Parts<K> {
 
     /// Returns the least version up to which everything was brought.
     pub(in crate::shared_informer) fn last_version(&self) -> Option<String> {
-        let parts = self.parts.lock();
+        let parts = self.by_name.lock();
         let versions = parts.values().map(|part| ResourceVersion::parse(&part.last_version()?));
         versions.min().flatten().map(|version| version.to_string())
     }
@@ -295,7 +292,7 @@ impl<K> Parts<K> {
     }
 
     fn running(&self) -> Vec<Arc<Part<K>>> {
-        self.parts.lock().values().cloned().collect()
+        self.by_name.lock().values().cloned().collect()
     }
 }
 

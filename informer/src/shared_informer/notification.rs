@@ -43,8 +43,8 @@ impl Cause {
         }
     }
 
-    /// Returns the cause for an informer of several namespaces. What a list of one that is not in
-    /// the set any more deletes is deleted because of that.
+    /// Returns the cause for an informer of several namespaces: a deletion without an event, in a
+    /// namespace that is not in the set any more, comes from the removal of the namespace.
     pub(super) fn within(self, namespaces: &Namespaces, key: &str) -> Self {
         let is_removed = || {
             let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);

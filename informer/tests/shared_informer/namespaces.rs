@@ -195,7 +195,7 @@ async fn namespace_that_fails_later_delays_no_other_and_keeps_its_objects() {
     }
 }
 
-/// What happened to each name: `+a`, `a`, `-a`, with the cause.
+/// Shows a notification as `Watch +a`, `Watch a` or `Watch -a`: its cause and its object.
 fn shown(notification: &Notification<ConfigMap>) -> String {
     let name = |map: &ConfigMap| map.metadata.name.clone().unwrap_or_default();
     match notification {
@@ -253,7 +253,8 @@ async fn deletion_in_a_present_namespace_keeps_its_cause() {
     run(&informer);
     informer.wait_for_sync().await.unwrap();
     let mut changes = informer.subscribe(HandlerOptions::new()).unwrap();
-    (next(&mut changes).await, next(&mut changes).await);
+    next(&mut changes).await;
+    next(&mut changes).await;
     server.delete(&Resource::config_maps(), "blue", "a").unwrap();
     assert_eq!(next(&mut changes).await, "Watch -a");
     server.error_watches(status::expired("as the test wants"));
@@ -462,7 +463,7 @@ async fn stop_waits_for_every_namespace_and_ends_their_watches() {
     }
 }
 
-/// What a handler knows by its notifications, `key=value`.
+/// The state that the notifications of a handler add up to, `key=value`.
 #[derive(Default)]
 struct View(BTreeMap<String, String>);
 
@@ -539,7 +540,7 @@ impl History<'_> {
         }
     }
 
-    /// What an informer of the set should have in the end.
+    /// Returns the objects that an informer of the set has in the end.
     fn expected(&self) -> Vec<String> {
         let present = self.objects.iter().filter(|(key, _)| {
             let (namespace, _) = key.split_once('/').unwrap();

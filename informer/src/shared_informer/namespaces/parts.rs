@@ -24,11 +24,10 @@ use crate::reflector::{
 use crate::shared_informer::error::{InformerError, OnError};
 use crate::shared_informer::source::Availability;
 use crate::sleep::soundly;
-use crate::strangers::said;
 
 type MakeSource = Box<dyn Fn(&str) -> Box<dyn ListerWatcher> + Send + Sync>;
 
-/// What an informer of a set is built from.
+/// The set and the sources of an informer that is not built yet.
 pub(in crate::shared_informer) struct Plan {
     namespaces: Namespaces,
     source: MakeSource,
@@ -201,7 +200,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Parts<K> {
                 // Closed: the informer ends, too.
                 Ok(_closed) => return std::future::pending().await,
                 Err(panic) => {
-                    let error = ReflectorError::Panicked { message: said(panic) };
+                    let error = ReflectorError::Panicked { message: crate::strangers::said(panic) };
                     self.on_error
                         .tell(&InformerError::Namespace { namespace: name, error: &error });
                     sleep(backoff.next(None)).await;

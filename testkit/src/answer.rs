@@ -1,4 +1,4 @@
-//! From a request to an answer.
+//! Routes a request to the function that answers it.
 
 use std::sync::Arc;
 
@@ -18,33 +18,33 @@ use crate::{list, watch, write};
 pub(crate) struct Call<'a> {
     pub(crate) server: &'a Arc<Shared>,
     pub(crate) request: &'a Request,
-    /// Of its collection.
+    /// The index of the resource's collection in the store.
     pub(crate) place: usize,
     pub(crate) resource: Arc<Resource>,
 }
 
 impl Call<'_> {
-    /// What objects look like in the answer.
+    /// Returns how much of each object the answer shows.
     pub(crate) fn shape(&self) -> Shape {
         if self.request.is_metadata_only() { Shape::Partial } else { Shape::Whole }
     }
 }
 
-/// `again` is how many changes a watch is told a second time.
+/// Answers a request. A watch repeats the last `repeated` changes before its version.
 pub(crate) fn answer(
     server: &Arc<Shared>,
     request: &Request,
     body: &[u8],
-    again: usize,
+    repeated: usize,
 ) -> Response<Body> {
-    try_answer(server, request, body, again).unwrap_or_else(|status| refusal(&status))
+    try_answer(server, request, body, repeated).unwrap_or_else(|status| refusal(&status))
 }
 
 fn try_answer(
     server: &Arc<Shared>,
     request: &Request,
     body: &[u8],
-    again: usize,
+    repeated: usize,
 ) -> Refused<Response<Body>> {
     let Some(target) = request.target() else {
         return Ok(page_not_found());
@@ -80,7 +80,7 @@ fn try_answer(
     let call = Call { server, request, place, resource };
     match verb {
         Verb::List => list::answer(&call),
-        Verb::Watch => watch::answer(&call, again),
+        Verb::Watch => watch::answer(&call, repeated),
         Verb::Get => write::get(&call),
         Verb::Create => write::create(&call, body),
         Verb::Update => write::update(&call, body, is_status),
@@ -98,7 +98,7 @@ pub(crate) fn json(code: StatusCode, body: Body) -> Response<Body> {
     response
 }
 
-/// A Status with its own code.
+/// Returns a Status as a response with the Status's own code.
 pub(crate) fn refusal(status: &Status) -> Response<Body> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json(code, Body::whole(status::to_json(status).to_string()));
@@ -109,7 +109,8 @@ pub(crate) fn refusal(status: &Status) -> Response<Body> {
     response
 }
 
-/// What the real server says of a group or version that it does not know: no Status.
+/// Returns the real server's answer for a group or version that it does not serve: plain text, no
+/// Status.
 fn page_not_found() -> Response<Body> {
     let mut response = json(StatusCode::NOT_FOUND, Body::whole("404 page not found\n"));
     response

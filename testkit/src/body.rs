@@ -1,4 +1,4 @@
-//! An answer's body: frames of a limited size, and what spoils them.
+//! The body of an answer: frames of a limited size, and the faults that spoil them.
 
 use std::io;
 use std::pin::Pin;
@@ -11,11 +11,11 @@ use tokio::task::coop;
 use crate::list::ListBody;
 use crate::watch::WatchBody;
 
-/// The body of an answer. It is made while it is read: of a list of generated objects there is
-/// never more than a frame.
+/// The body of an answer. It is produced while the client reads it, so a list of generated objects
+/// never takes more memory than one frame.
 pub struct Body {
     source: Source,
-    /// What is made and not yet sent.
+    /// Bytes that are produced and not yet sent.
     buffer: BytesMut,
     frame_size: usize,
     spoil: Option<Spoil>,
@@ -23,35 +23,35 @@ pub struct Body {
     frames: usize,
 }
 
-/// What comes after the buffer.
+/// The part of a body that is not yet in the buffer.
 pub(crate) enum Source {
     Nothing,
     List(ListBody),
     Watch(Box<WatchBody>),
 }
 
-/// What a source has done.
+/// The result of filling the buffer.
 pub(crate) enum Filled {
-    /// There is something in the buffer.
+    /// The buffer is not empty.
     Some,
-    /// There may be something, and nothing comes after it.
+    /// The source is exhausted. The buffer may hold the last bytes.
     All,
-    /// The connection breaks off.
+    /// The connection breaks.
     Broken,
 }
 
-/// How far into a body something happens.
+/// The position in a body at which a fault happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// So many bytes come first.
+    /// After this many bytes.
     Bytes(usize),
-    /// So many frames come first. A watch sends each change as one, unless it is longer than
-    /// [`frame_size`](crate::Builder::frame_size); what it begins with comes in full frames, as a
+    /// After this many frames. A watch sends each change as one frame, unless the change is longer
+    /// than [`frame_size`](crate::Builder::frame_size). Initial events come in full frames, as a
     /// list does.
     Frames(usize),
 }
 
-/// What happens to a body.
+/// A fault in a body, and where it happens.
 #[derive(Clone, Debug)]
 pub(crate) struct Spoil {
     pub(crate) after: After,
@@ -60,18 +60,18 @@ pub(crate) struct Spoil {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Spoiler {
-    /// It breaks off with an error.
+    /// The body fails with an error.
     Break,
-    /// It ends as if it were whole.
+    /// The body ends as if it were complete.
     Cut,
-    /// Nothing comes any more.
+    /// The body stays open without data.
     Hang,
-    /// These bytes come between.
+    /// The body has these bytes inserted.
     Garbage(Bytes),
 }
 
 impl Body {
-    /// A body that is there already.
+    /// Creates a body of bytes that exist already.
     pub(crate) fn whole(bytes: impl AsRef<[u8]>) -> Self {
         Self {
             buffer: BytesMut::from(bytes.as_ref()),
@@ -79,7 +79,7 @@ impl Body {
         }
     }
 
-    /// A body that is made as it is read, in frames of at most so many bytes.
+    /// Creates a body that is produced while it is read, in frames of at most `frame_size` bytes.
     pub(crate) fn streamed(source: Source, frame_size: usize) -> Self {
         Self { source, buffer: BytesMut::new(), frame_size, spoil: None, bytes: 0, frames: 0 }
     }
@@ -95,7 +95,7 @@ impl Body {
         })
     }
 
-    /// How many bytes the next frame may have.
+    /// Returns the largest size that the next frame may have.
     fn room(&self) -> usize {
         match &self.spoil {
             Some(Spoil { after: After::Bytes(bytes), .. }) => {
@@ -119,7 +119,7 @@ impl Body {
 
     fn break_off(&mut self) -> io::Error {
         self.end();
-        io::Error::new(io::ErrorKind::ConnectionReset, "the test server broke the connection off")
+        io::Error::new(io::ErrorKind::ConnectionReset, "the test server broke the connection")
     }
 }
 
@@ -132,8 +132,8 @@ impl http_body::Body for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = self.get_mut();
-        // A long list is always ready: without this whoever reads it would keep everybody else
-        // from the thread.
+        // A long list is always ready. Without this its reader would starve the other tasks of the
+        // thread.
         let progress = ready!(coop::poll_proceed(cx));
         loop {
             if this.is_spoiled_here()
@@ -160,7 +160,8 @@ impl http_body::Body for Body {
             match ready!(this.source.fill(cx, &mut this.buffer, this.frame_size)) {
                 Filled::Some => {}
                 Filled::All => {
-                    // An ended watch is no open one, even if somebody keeps its body.
+                    // Dropping the source unregisters an ended watch, even if the client keeps the
+                    // body.
                     this.source = Source::Nothing;
                     if this.buffer.is_empty() {
                         return Poll::Ready(None);

@@ -1,4 +1,4 @@
-//! What a write does: the rules between what is there and what somebody wants.
+//! The effect of a write: from the stored object and the requested one to the next.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use crate::server::Shared;
 use crate::status::{self, Refused};
 use crate::store::{Current, Store};
 
-/// What only the server writes.
+/// Metadata that only the server writes.
 const KEPT: [&str; 4] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
 const OTHER_NAMESPACE: &str =
     "the namespace of the provided object does not match the namespace sent on the request";
-/// Of generated names, the real server's: no vowels, so no words.
+/// The letters of generated names, as in the real server: no vowels, so no words.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Now, as objects say it.
+/// Returns the current time in the format of object timestamps.
 pub(crate) fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 impl Shared {
-    /// Calls `act` with the store, locked, and what `key` is. The user's function, if objects are
-    /// generated, runs before that, with nothing locked.
+    /// Calls `act` with the locked store and the current state of `key`. If objects are generated,
+    /// the user's function runs before that, with no lock held.
     pub(crate) fn with_current<R>(
         &self,
         place: usize,
@@ -32,38 +32,40 @@ impl Shared {
     ) -> R {
         let done = loop {
             let generators = Arc::clone(&self.store.lock().collections[place].generators);
-            let (parts, born) = (generators.parts.len(), generators.find(key));
-            // Or hiding a generated object would copy what else is hidden.
+            let (parts, generated) = (generators.parts.len(), generators.find(key));
+            // Released first: with a second reference `hide` would have to copy the map of hidden
+            // objects.
             drop(generators);
             let mut store = self.store.lock();
             let collection = &store.collections[place];
-            // It may be one of those that came meanwhile.
+            // The key may belong to a generator that was added since. In that case the loop starts
+            // again.
             if collection.generators.parts.len() == parts {
-                let current = collection.current(key, born);
+                let current = collection.current(key, generated);
                 break act(&mut store, current);
             }
         };
-        // A write ends the watches that are too far behind.
+        // The write may have ended watches that are too far behind.
         self.pulse();
         done
     }
 
-    /// Where a new object goes: by its metadata, and by the namespace that was asked for, if one
-    /// was.
+    /// Returns the key of a new object, from its metadata and the namespace of the request, if it
+    /// has one.
     pub(crate) fn key_of(
         &self,
         draft: &Draft,
         resource: &Resource,
         asked: Option<&str>,
     ) -> Refused<Key> {
-        let said = text(&draft.metadata, "namespace");
+        let named = text(&draft.metadata, "namespace");
         let namespace = match asked {
             _ if !resource.is_namespaced() => "",
             Some(asked) => asked,
-            None if said.is_empty() => "default",
-            None => said,
+            None if named.is_empty() => "default",
+            None => named,
         };
-        if !said.is_empty() && said != namespace {
+        if !named.is_empty() && named != namespace {
             return Err(Box::new(status::bad_request(OTHER_NAMESPACE)));
         }
         let name = match (text(&draft.metadata, "name"), text(&draft.metadata, "generateName")) {
@@ -86,7 +88,7 @@ impl Shared {
     }
 }
 
-/// Five letters, others for each number.
+/// Returns five letters, different ones for each number.
 fn suffix(mut number: usize) -> String {
     let letter = |_| {
         let letter = LETTERS[number % LETTERS.len()];
@@ -96,14 +98,14 @@ fn suffix(mut number: usize) -> String {
     (0..5).map(letter).collect()
 }
 
-/// A new object.
+/// Stores a new object.
 pub(crate) fn create(store: &mut Store, place: usize, key: Key, mut draft: Draft) -> Arc<Object> {
-    draft.begin(store.version + 1, &now());
+    draft.stamp(store.version + 1, &now());
     store.put(place, key, None, draft)
 }
 
-/// The object becomes the draft. Nothing is written when it is that already; it is deleted when it
-/// only waited for its last finalizer to go.
+/// Replaces the object by the draft. Writes nothing if they are equal, and deletes the object if
+/// the draft removes the last finalizer that held its deletion back.
 pub(crate) fn replace(
     store: &mut Store,
     place: usize,
@@ -127,7 +129,8 @@ pub(crate) fn replace(
     store.put(place, before.key.clone(), Some(current), draft)
 }
 
-/// Deletes the object, or notes that it goes when its finalizers are gone. Says whether it is gone.
+/// Deletes the object, or marks it for deletion if it has finalizers. Returns whether it is
+/// deleted.
 pub(crate) fn delete(store: &mut Store, place: usize, current: Current) -> (Arc<Object>, bool) {
     let before = Arc::clone(&current.object);
     if !before.draft.has_finalizers() {
@@ -142,7 +145,7 @@ pub(crate) fn delete(store: &mut Store, place: usize, current: Current) -> (Arc<
     (store.put(place, before.key.clone(), Some(current), draft), false)
 }
 
-/// Refuses a draft of another object.
+/// Refuses a draft whose name or namespace is not the key's.
 pub(crate) fn check_name(key: &Key, draft: &Draft) -> Refused<()> {
     let (name, namespace) = (text(&draft.metadata, "name"), text(&draft.metadata, "namespace"));
     if name != key.name {
@@ -157,7 +160,8 @@ pub(crate) fn check_name(key: &Key, draft: &Draft) -> Refused<()> {
     Ok(())
 }
 
-/// Refuses when the object is not the one, or not the version, that somebody means. `""` means any.
+/// Refuses the write if the object has another uid or version than the request expects. An empty
+/// string matches any.
 pub(crate) fn check_same(
     resource: &Resource,
     current: &Object,

@@ -1,4 +1,4 @@
-//! The test's side: objects without HTTP, faults, watches, and what was asked.
+//! The test's side of the server: objects without HTTP, faults, open watches, recorded requests.
 
 use std::sync::Arc;
 
@@ -14,25 +14,26 @@ use crate::store::{Current, Signal, Store};
 use crate::{ApiServer, Error, Fault, Request, Resource};
 
 impl ApiServer {
-    /// Serves one more resource, as when a custom resource definition comes. Nothing happens when
-    /// it is served already.
+    /// Serves one more resource, as after the creation of a custom resource definition. Does
+    /// nothing if it is served already.
     pub fn register(&self, resource: Resource) {
         self.shared.store.lock().register(resource);
     }
 
-    /// The newest version.
+    /// Returns the newest version.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.shared.store.lock().version
     }
 
-    /// Creates an object, or makes it what is given whatever its version is: a [`Value`], a typed
-    /// object, a [`DynamicObject`](kube::core::DynamicObject). It must say its `kind` and
-    /// `apiVersion`. Gives its version, which is the one that it had when nothing is different.
+    /// Creates an object, or replaces it whatever its version is. The object is a [`Value`], a
+    /// typed object or a [`DynamicObject`](kube::core::DynamicObject), and must have `kind` and
+    /// `apiVersion`. Returns its version, which does not change if the object is equal to the
+    /// stored one.
     ///
     /// # Errors
-    /// [`Error::Unregistered`], [`Error::Refused`] when it is no object of its kind or has no
-    /// name, [`Error::Json`].
+    /// [`Error::Unregistered`]; [`Error::Refused`] if it is not a valid object of its kind or has
+    /// no name; [`Error::Json`].
     pub fn apply(&self, object: impl Serialize) -> Result<u64, Error> {
         let json = serde_json::to_value(object)?;
         let text = |field: &str| json.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -56,11 +57,11 @@ impl ApiServer {
         Ok(object.version)
     }
 
-    /// Deletes an object at once, whatever its finalizers are. Gives the version of the deletion.
-    /// The namespace of a resource that has none is `""`.
+    /// Deletes an object at once, whatever finalizers it has. Returns the version of the deletion.
+    /// The namespace of an object that is not in a namespace is `""`.
     ///
     /// # Errors
-    /// [`Error::Unregistered`], [`Error::Refused`] when it is not there.
+    /// [`Error::Unregistered`]; [`Error::Refused`] if there is no such object.
     pub fn delete(&self, resource: &Resource, namespace: &str, name: &str) -> Result<u64, Error> {
         let place = self.place_of(resource)?;
         let removed = self.shared.with_current(place, &key(namespace, name), |store, current| {
@@ -69,29 +70,32 @@ impl ApiServer {
         removed.ok_or_else(|| Error::Refused(Box::new(status::not_found(resource, name))))
     }
 
-    /// The object as a client would get it.
+    /// Returns the object as a client would receive it.
     #[must_use]
     pub fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Value> {
         let place = self.place_of(resource).ok()?;
-        let look = |_: &mut Store, current: Option<Current>| current.map(|current| current.object);
-        let object = self.shared.with_current(place, &key(namespace, name), look)?;
+        let read = |_: &mut Store, current: Option<Current>| current.map(|current| current.object);
+        let object = self.shared.with_current(place, &key(namespace, name), read)?;
         Some(object.to_json(resource, Shape::Whole))
     }
 
-    /// Lets so many objects exist: `make` makes one from its number, from 0, each time that it is
-    /// sent. They take no memory, and one that is written is an object as any other from then on.
-    /// What `make` leaves out is filled in: `pods-17` is object 17's name, its namespace is
-    /// `default`. A name of its own must end in the number, since by that the object is found; an
-    /// answer must not change from call to call; no two objects may have the same name.
+    /// Adds `count` generated objects: `make` produces one from its number, which starts at 0,
+    /// each time that the object is sent. Generated objects take no memory. An object that is
+    /// written becomes an ordinary stored object. Fields that `make` leaves out get a default: the
+    /// name `pods-17` for object 17 of pods, and the namespace `default`. A name that `make`
+    /// supplies must end in the number, because the server finds the object by it. `make` must
+    /// return the same object for the same number each time, and no two objects may have the same
+    /// name.
     ///
-    /// In lists they come after all others, by number and not by name. A selector makes each of
-    /// them to look at it, and a page of a selection makes its objects twice. There are no events
-    /// for them: a watch of the resource that is open ends with a 410, as does one from an older
-    /// version. Gives the version since which they exist.
+    /// In lists the generated objects follow all others, ordered by number, not by name. A list
+    /// with a selector produces every generated object to test it, and a page of a selection
+    /// produces its objects twice. Watches get no events for generated objects: open watches of
+    /// the resource end with a 410, and so does a watch from an older version. Returns the first
+    /// version at which the objects exist.
     ///
     /// # Errors
-    /// [`Error::Unregistered`]; [`Error::Refused`] and [`Error::Name`], found out with the first
-    /// object and the last.
+    /// [`Error::Unregistered`]; [`Error::Refused`] and [`Error::Name`] if the first or the last
+    /// object is invalid.
     pub fn generate(
         &self,
         resource: &Resource,
@@ -113,8 +117,8 @@ impl ApiServer {
         Ok(version)
     }
 
-    /// Forgets the changes of all resources, and takes a version of its own: each version that was
-    /// given out is refused, to watches, exact lists and page tokens. Open watches go on.
+    /// Drops the recorded changes of all resources and advances the version. All earlier versions
+    /// are refused from now on: for watches, exact lists and page tokens. Open watches continue.
     pub fn compact(&self) {
         let mut store = self.shared.store.lock();
         store.version += 1;
@@ -128,31 +132,31 @@ impl ApiServer {
         self.shared.faults.arm(fault);
     }
 
-    /// Disarms all faults. What is broken or hangs already stays so.
+    /// Disarms all faults. Connections that are broken or hang already stay so.
     pub fn clear_faults(&self) {
         self.shared.faults.clear();
     }
 
-    /// All requests since the start, or since they were [forgotten](Self::forget_requests), in the
-    /// order in which they came. They are kept until then, without their bodies.
+    /// Returns all requests in order of arrival, since the start or since the last call of
+    /// [`forget_requests`](Self::forget_requests). They are kept without their bodies.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.shared.requests.lock().iter().map(|request| Request::clone(request)).collect()
     }
 
-    /// Forgets the requests, so that a later wait is for a new one.
+    /// Drops the recorded requests, so that a later wait sees new requests only.
     pub fn forget_requests(&self) {
         self.shared.requests.lock().clear();
     }
 
-    /// Waits for a request of which this is true, and gives the first of them; it may have come
-    /// already.
+    /// Waits for the first recorded request for which `is_it` returns true. The request may have
+    /// arrived already.
     pub async fn wait_for_request(&self, is_it: impl Fn(&Request) -> bool) -> Request {
-        let look = || {
+        let check = || {
             let requests = self.shared.requests.lock().clone();
             requests.iter().find(|request| is_it(request)).map(|request| Request::clone(request))
         };
-        self.shared.wait(look).await
+        self.shared.wait(check).await
     }
 
     fn place_of(&self, resource: &Resource) -> Result<usize, Error> {
@@ -166,7 +170,8 @@ impl ApiServer {
 /// Open watches.
 #[allow(clippy::must_use_candidate)] // How many there were is for those who want to check it.
 impl ApiServer {
-    /// How many watches are open. One is from its answer on until it ends or the client drops it.
+    /// Returns the number of open watches. A watch counts from its answer until it ends or the
+    /// client drops it.
     pub fn watchers(&self) -> usize {
         self.shared
             .store
@@ -177,35 +182,37 @@ impl ApiServer {
             .sum()
     }
 
-    /// Waits until just so many watches are open, of all resources together.
+    /// Waits until exactly `count` watches are open, over all resources.
     pub async fn wait_for_watchers(&self, count: usize) {
         self.shared.wait(|| (self.watchers() == count).then_some(())).await;
     }
 
-    /// Sends a bookmark of the newest version to the open watches of a resource that want
-    /// bookmarks and have room for one ([`Builder::watch_buffer`](crate::Builder::watch_buffer)).
-    /// Gives their number.
+    /// Sends a bookmark of the newest version to the open watches of a resource that asked for
+    /// bookmarks and whose buffer has room
+    /// ([`Builder::watch_buffer`](crate::Builder::watch_buffer)). Returns the number of bookmarks
+    /// sent.
     pub fn bookmark(&self, resource: &Resource) -> usize {
         let store = self.shared.store.lock();
         let Some(place) = store.place_of(resource) else {
             return 0;
         };
         let wanting = store.collections[place].watchers.iter().filter(|watcher| watcher.bookmarks);
-        wanting.filter(|watcher| watcher.tell(Signal::Bookmark(store.version))).count()
+        wanting.filter(|watcher| watcher.send(Signal::Bookmark(store.version))).count()
     }
 
-    /// Ends all open watches, cleanly. Gives their number; from now on none of them counts as open.
+    /// Ends all open watches without an error. Returns their number. None of them counts as open
+    /// from now on.
     pub fn end_watches(&self) -> usize {
         self.end_with(|| None)
     }
 
-    /// Breaks all open watches off with an error, as [`end_watches`](Self::end_watches) otherwise.
+    /// Breaks all open watches with an error. Otherwise as [`end_watches`](Self::end_watches).
     pub fn break_watches(&self) -> usize {
         self.end_with(|| Some(Signal::Break))
     }
 
-    /// Sends an ERROR event to all open watches and ends them, as
-    /// [`end_watches`](Self::end_watches) otherwise.
+    /// Sends an ERROR event to all open watches and ends them. Otherwise as
+    /// [`end_watches`](Self::end_watches).
     pub fn error_watches(&self, status: Status) -> usize {
         let status = Arc::new(status);
         self.end_with(|| Some(Signal::Error(Arc::clone(&status))))

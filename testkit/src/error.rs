@@ -1,33 +1,33 @@
-//! What a test can do wrong.
+//! Errors of the test's calls.
 
 use kube::core::Status;
 
-/// Something that was asked of the server from the test's side cannot be.
+/// A test asked the server for something that it cannot do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server does not serve such objects.
-    #[error("the server has no {kind:?} of {api_version:?}: register its resource first")]
+    /// The server does not serve objects of this kind.
+    #[error("kind {kind:?} of {api_version:?} is not served: register its resource first")]
     Unregistered {
         /// The kind.
         kind: String,
         /// Group and version.
         api_version: String,
     },
-    /// The object is none of its kind, has no name, or is not there.
-    #[error("the server refuses: {0}")]
+    /// The object is not valid for its kind, has no name, or does not exist.
+    #[error("the server refused the call: {0}")]
     Refused(Box<Status>),
-    /// The object does not turn into JSON.
-    #[error("the object cannot be written as JSON, mend its Serialize: {0}")]
+    /// The object cannot be serialised as JSON.
+    #[error("the object cannot be serialised as JSON: correct its Serialize")]
     Json(#[from] serde_json::Error),
     /// A generated object could not be found by its name.
     #[error(
-        "generated object {number} is called {name:?}: let its name end in {number}, or leave it out"
+        "generated object {number} cannot be found by its name {name:?}: end the name in {number}, or leave it out"
     )]
     Name {
         /// The object's number.
         number: u64,
-        /// What it is called.
+        /// The name that the user's function gave it.
         name: String,
     },
 }

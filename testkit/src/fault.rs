@@ -11,9 +11,10 @@ use parking_lot::Mutex;
 use crate::body::{After, Spoil, Spoiler};
 use crate::request::{Request, Verb};
 
-/// Something that goes wrong, [once](Self::times) and for any request unless it says otherwise. It
-/// waits at the server, after those that were [armed](crate::ApiServer::fault) before it, until a
-/// request comes that it fits. One fault strikes a request.
+/// A fault that the server injects into a request. By default it strikes [once](Self::times) and
+/// fits any request. It waits in the server, in the order in which faults were
+/// [armed](crate::ApiServer::fault), until a matching request arrives. At most one fault strikes a
+/// request.
 ///
 /// ```
 /// # use deltafifo_testkit::{ApiServer, Fault, Resource, Verb, status};
@@ -44,19 +45,19 @@ pub struct Fault {
 /// The user's function.
 type Predicate = Box<dyn Fn(&Request) -> bool + Send + Sync>;
 
-/// What goes wrong.
+/// The effect of a fault.
 #[derive(Clone)]
 pub(crate) enum Kind {
-    /// This is the answer.
+    /// The answer is this Status.
     Status(Box<Status>),
     /// The connection is refused.
     Refused,
-    /// No answer comes.
+    /// The request is never answered.
     Silence,
     /// The body of the answer is spoiled.
     Body(Spoil),
-    /// A watch is told so many changes again.
-    Again(usize),
+    /// A watch repeats this many changes.
+    Repeat(usize),
 }
 
 impl Fault {
@@ -64,67 +65,68 @@ impl Fault {
         Self { kind, verb: None, fits: None, times: 1 }
     }
 
-    /// The answer is this Status with its code; see [`status`](crate::status) for the usual ones.
+    /// Answers with this Status and its code. See [`status`](crate::status) for common ones.
     pub fn status(status: Status) -> Self {
         Self::new(Kind::Status(Box::new(status)))
     }
 
-    /// The connection is refused: the client gets an error of kind
+    /// Refuses the connection: the client gets an error of kind
     /// [`ConnectionRefused`](std::io::ErrorKind).
     pub fn refused() -> Self {
         Self::new(Kind::Refused)
     }
 
-    /// No answer comes, ever.
+    /// Never answers.
     pub fn silence() -> Self {
         Self::new(Kind::Silence)
     }
 
-    /// The answer breaks off in its body, with an error of kind
-    /// [`ConnectionReset`](std::io::ErrorKind). A body that is over before stays whole; so it is
-    /// with the following faults.
+    /// Breaks the body of the answer with an error of kind
+    /// [`ConnectionReset`](std::io::ErrorKind). This fault and the following ones leave a body
+    /// unchanged that ends before `after`.
     pub fn broken(after: After) -> Self {
         Self::spoiled(after, Spoiler::Break)
     }
 
-    /// The body ends early, as if it were whole: in the middle of a line, it may be.
+    /// Ends the body early as if it were complete, possibly in the middle of a line.
     pub fn cut(after: After) -> Self {
         Self::spoiled(after, Spoiler::Cut)
     }
 
-    /// The body stays open, but nothing comes any more; not even the timeout that a watch asked
-    /// for.
+    /// Leaves the body open without sending more data. Even the timeout that a watch asked for
+    /// does not end it.
     pub fn hang(after: After) -> Self {
         Self::spoiled(after, Spoiler::Hang)
     }
 
-    /// These bytes stand in the body; what should be there follows them.
+    /// Inserts these bytes into the body. The regular content follows them.
     pub fn garbage(after: After, bytes: impl Into<Bytes>) -> Self {
         Self::spoiled(after, Spoiler::Garbage(bytes.into()))
     }
 
-    /// A watch is told the last so many changes before its version again. Fits watches only.
+    /// Makes a watch repeat the last `changes` changes before its version. Fits watches only.
     pub fn repeat(changes: usize) -> Self {
-        Self::new(Kind::Again(changes)).on(Verb::Watch)
+        Self::new(Kind::Repeat(changes)).on(Verb::Watch)
     }
 
     fn spoiled(after: After, by: Spoiler) -> Self {
         Self::new(Kind::Body(Spoil { after, by }))
     }
 
-    /// Fits only requests of this kind.
+    /// Limits the fault to requests of this verb.
     pub fn on(mut self, verb: Verb) -> Self {
         self.verb = Some(verb);
         self
     }
 
-    /// Fits only requests of which this is true: the second page of a list, for instance.
+    /// Limits the fault to requests for which `fits` returns true, for example the second page of
+    /// a list.
     pub fn when(mut self, fits: impl Fn(&Request) -> bool + Send + Sync + 'static) -> Self {
         self.fits = Some(Box::new(fits));
         self
     }
 
-    /// Strikes so many requests; `usize::MAX` is until
+    /// Strikes this many requests. `usize::MAX` means until
     /// [`clear_faults`](crate::ApiServer::clear_faults).
     pub fn times(mut self, times: usize) -> Self {
         self.times = times;
@@ -146,7 +148,7 @@ impl fmt::Debug for Fault {
     }
 }
 
-/// The faults that wait, in the order in which they were armed.
+/// The armed faults, in the order in which they were armed.
 #[derive(Default)]
 pub(crate) struct Faults {
     armed: Mutex<Vec<Armed>>,
@@ -155,40 +157,40 @@ pub(crate) struct Faults {
 #[derive(Clone)]
 struct Armed {
     fault: Arc<Fault>,
-    left: usize,
+    remaining: usize,
 }
 
 impl Faults {
     pub(crate) fn arm(&self, fault: Fault) {
-        self.armed.lock().push(Armed { left: fault.times, fault: Arc::new(fault) });
+        self.armed.lock().push(Armed { remaining: fault.times, fault: Arc::new(fault) });
     }
 
     pub(crate) fn clear(&self) {
         let armed = mem::take(&mut *self.armed.lock());
-        // The user's functions are dropped with nothing locked.
+        // The user's functions are dropped with no lock held.
         drop(armed);
     }
 
-    /// What goes wrong with a request.
+    /// Returns the fault that strikes this request, if any, and counts it.
     pub(crate) fn strike(&self, request: &Request) -> Option<Kind> {
-        // Whether one fits is asked of the user's function, with nothing locked.
+        // The user's predicates run on a copy, with no lock held.
         let candidates = self.armed.lock().clone();
         candidates.into_iter().find_map(|Armed { fault, .. }| {
             (fault.fits(request) && self.take(&fault)).then(|| fault.kind.clone())
         })
     }
 
-    /// Whether it is still armed; once less then.
+    /// Counts one use of a fault. Returns false if it is no longer armed.
     fn take(&self, fault: &Arc<Fault>) -> bool {
         let mut armed = self.armed.lock();
         let Some(at) = armed.iter().position(|armed| Arc::ptr_eq(&armed.fault, fault)) else {
             return false;
         };
-        let Some(left) = armed[at].left.checked_sub(1) else {
+        let Some(remaining) = armed[at].remaining.checked_sub(1) else {
             return false;
         };
-        armed[at].left = left;
-        if left == 0 {
+        armed[at].remaining = remaining;
+        if remaining == 0 {
             armed.remove(at);
         }
         true

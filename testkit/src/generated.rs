@@ -1,8 +1,8 @@
-//! Objects that are made when somebody looks at them, and so take no memory.
+//! Objects that are produced when they are sent, and so take no memory.
 //!
-//! A [`Generator`] makes objects from their numbers. When one of them is written or deleted it is
-//! *hidden* from then on, and lives, if it does, among the stored ones. What is hidden says since
-//! which version, so that an older list is still whole.
+//! A [`Generator`] produces objects from their numbers. An object that is written or deleted is
+//! *hidden* in the generator from then on; if it still exists, it is a stored object. The version
+//! since which it is hidden is kept, so that older lists are still complete.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::change;
 use crate::object::{Draft, Fields, Key, Object, text};
 use crate::{Error, Resource};
 
-/// In which namespace generated objects are that name none.
+/// The namespace of generated objects that name none.
 const NAMESPACE: &str = "default";
 
-/// The objects of one [`generate`](crate::ApiServer::generate).
+/// The objects of one call of [`generate`](crate::ApiServer::generate).
 pub(crate) struct Generator {
     pub(crate) count: u64,
     resource: Arc<Resource>,
@@ -30,7 +30,8 @@ pub(crate) struct Generator {
 type Make = Box<dyn Fn(u64) -> Value + Send + Sync>;
 
 impl Generator {
-    /// Looks at the first object and the last. Runs the user's function, as the other methods do.
+    /// Creates a generator and checks its first and last object. Calls the user's function, as the
+    /// other methods do.
     pub(crate) fn new(resource: Arc<Resource>, count: u64, make: Make) -> Result<Self, Error> {
         let generator = Self { count, resource, before: 0, created: change::now(), make };
         for number in [0, count.saturating_sub(1)].into_iter().filter(|_| count > 0) {
@@ -44,11 +45,12 @@ impl Generator {
     }
 
     pub(crate) fn object(&self, number: u64) -> Object {
-        // The first and the last are objects of the kind; another that is none is an empty one.
+        // `new` has checked the first and the last object. Any other that is invalid becomes an
+        // empty one.
         let mut draft = Draft::new((self.make)(number), &self.resource)
             .unwrap_or_else(|_| Draft { metadata: Fields::new(), rest: Fields::new() });
         let version = self.before + number + 1;
-        draft.begin(version, &self.created);
+        draft.stamp(version, &self.created);
         let name = match text(&draft.metadata, "name") {
             "" => format!("{}-{number}", self.resource.plural()),
             name => name.to_owned(),
@@ -62,8 +64,8 @@ impl Generator {
         draft.seal(key, version)
     }
 
-    /// The object that is called so. A name ends in its object's number, so at most 20 are looked
-    /// at.
+    /// Returns the object with this key. A name ends in the number of its object, so at most 20
+    /// objects are produced.
     fn find(&self, key: &Key) -> Option<(u64, Object)> {
         let name = key.name.as_str();
         let digits = name.len() - name.trim_end_matches(|end: char| end.is_ascii_digit()).len();
@@ -75,35 +77,34 @@ impl Generator {
     }
 }
 
-/// Which generated object: the generator's place, and the number.
-pub(crate) type Born = (usize, u64);
+/// Identifies a generated object: the index of its generator, and its number.
+pub(crate) type GeneratedId = (usize, u64);
 
-/// All generators of a resource. Shared by who walks over them and copied by who changes them
-/// meanwhile.
+/// All generators of a resource. Walks share them; a change during a walk copies them.
 #[derive(Clone, Default)]
 pub(crate) struct Generators {
     pub(crate) parts: Vec<Arc<Generator>>,
-    /// What was written since, with the version of the first write.
-    hidden: BTreeMap<Born, u64>,
+    /// Objects that were written since, with the version of the first write.
+    hidden: BTreeMap<GeneratedId, u64>,
 }
 
 impl Generators {
-    pub(crate) fn hide(&mut self, born: Born, version: u64) {
-        self.hidden.entry(born).or_insert(version);
+    pub(crate) fn hide(&mut self, generated: GeneratedId, version: u64) {
+        self.hidden.entry(generated).or_insert(version);
     }
 
-    /// Whether it is hidden at a version.
-    pub(crate) fn hides(&self, born: Born, version: u64) -> bool {
-        self.hidden.get(&born).is_some_and(|since| *since <= version)
+    /// Returns whether the object is hidden at a version.
+    pub(crate) fn hides(&self, generated: GeneratedId, version: u64) -> bool {
+        self.hidden.get(&generated).is_some_and(|since| *since <= version)
     }
 
-    /// Whether it is hidden by now.
-    pub(crate) fn hides_now(&self, born: Born) -> bool {
-        self.hidden.contains_key(&born)
+    /// Returns whether the object is hidden at the newest version.
+    pub(crate) fn hides_now(&self, generated: GeneratedId) -> bool {
+        self.hidden.contains_key(&generated)
     }
 
-    /// How many there are from `from` on, at a version.
-    pub(crate) fn count(&self, (part, number): Born, version: u64) -> u64 {
+    /// Returns the number of visible objects at a version, from position `from` on.
+    pub(crate) fn count(&self, (part, number): GeneratedId, version: u64) -> u64 {
         let made: u64 = self.parts.iter().skip(part).map(|generator| generator.count).sum();
         let passed = self.parts.get(part).map_or(0, |generator| number.min(generator.count));
         let hidden =
@@ -111,16 +112,16 @@ impl Generators {
         made - passed - hidden as u64
     }
 
-    /// The generated object that is called so, hidden or not. Runs the user's function.
-    pub(crate) fn find(&self, key: &Key) -> Option<(Born, Arc<Object>)> {
+    /// Returns the generated object with this key, hidden or not. Calls the user's function.
+    pub(crate) fn find(&self, key: &Key) -> Option<(GeneratedId, Arc<Object>)> {
         self.parts.iter().enumerate().find_map(|(part, generator)| {
             let (number, object) = generator.find(key)?;
             Some(((part, number), Arc::new(object)))
         })
     }
 
-    /// The place after this one.
-    pub(crate) fn after(&self, (part, number): Born) -> Born {
+    /// Returns the position after this one.
+    pub(crate) fn after(&self, (part, number): GeneratedId) -> GeneratedId {
         match self.parts.get(part) {
             Some(generator) if number.saturating_add(1) < generator.count => (part, number + 1),
             _ => (part + 1, 0),

@@ -1,8 +1,9 @@
-//! A Kubernetes API server in this process, for tests of controllers and reflectors. It lists,
-//! watches and writes as the real one does, and goes wrong on command as the real one does.
+//! A Kubernetes API server inside the test process, for tests of controllers and reflectors. It
+//! lists, watches and writes as the real server does, and fails on command as the real server can.
 //!
-//! [`ApiServer::client`] is a [`kube::Client`]: whatever is built on kube-rs runs over it without
-//! a network, a cluster or another process. Objects are JSON, so any kind works, custom ones too.
+//! [`ApiServer::client`] returns a [`kube::Client`]. Code that is built on kube-rs runs over it
+//! without a network, a cluster or another process. Objects are JSON, so any kind works, custom
+//! kinds too.
 //!
 //! ```
 //! use deltafifo_testkit::{ApiServer, Resource, Verb, status};
@@ -32,42 +33,43 @@
 //! # }
 //! ```
 //!
-//! # What it does
+//! # Features
 //!
-//! * **Lists** in pages of one version, of the newest version, any, an exact one, or one not
-//!   older; by namespace, label selector, `metadata.name` and `metadata.namespace`; sent as they
-//!   are made, in frames of a size of your choice.
-//! * **Watches** from a version, from now, or beginning with what is there (`sendInitialEvents`);
-//!   bookmarks and timeouts by tokio's clock, which a test may pause; an object that leaves a
-//!   selector is deleted for the watch. A watch that nobody reads ends when it is too far behind:
-//!   [`watch_buffer`](Builder::watch_buffer).
-//! * **Writes** by clients: create, update with its conflicts, JSON patch and merge patch, the
-//!   status alone, delete with preconditions and finalizers, delete many. By the test:
+//! * **Lists**: in pages of one version; of the newest version, any, an exact one, or one that is
+//!   not older; by namespace, label selector, `metadata.name` and `metadata.namespace`. The body
+//!   is produced while it is sent, in frames of a configurable size.
+//! * **Watches**: from a version, from now, or starting with the existing objects
+//!   (`sendInitialEvents`). Bookmarks and timeouts follow tokio's clock, which a test may pause.
+//!   If an object stops matching the selector, the watch gets a deletion. A watch that nobody
+//!   reads ends when it is too far behind: [`watch_buffer`](Builder::watch_buffer).
+//! * **Writes** by clients: create, update with conflicts, JSON patch and merge patch, status
+//!   alone, delete with preconditions and finalizers, delete of a collection. Writes by the test:
 //!   [`apply`](ApiServer::apply), [`delete`](ApiServer::delete).
-//! * **Objects that are generated** when they are sent, a million if you like:
-//!   [`generate`](ApiServer::generate).
-//! * **Faults**: [`Fault`] for requests to come, [`end_watches`](ApiServer::end_watches),
+//! * **Generated objects**, which are produced when they are sent, so that a test can have a
+//!   million: [`generate`](ApiServer::generate).
+//! * **Faults**: [`Fault`] for later requests; [`end_watches`](ApiServer::end_watches),
 //!   [`break_watches`](ApiServer::break_watches) and [`error_watches`](ApiServer::error_watches)
-//!   for watches that are open, [`compact`](ApiServer::compact) for versions and page tokens that
-//!   are no longer good.
-//! * **What was asked**: [`requests`](ApiServer::requests), and waits without sleeps.
+//!   for open watches; [`compact`](ApiServer::compact) for expired versions and page tokens.
+//! * **Recorded requests**: [`requests`](ApiServer::requests), and waits for requests and watches
+//!   without sleeps.
 //!
-//! # What it does not
+//! # Limits
 //!
-//! No admission, no defaults, no validation of an object beyond its kind and its name, no
-//! namespaces that must exist, no garbage collection, no grace periods, no `metadata.generation`,
-//! no field manager (server-side apply and strategic merge patches are refused with 415), no dry
-//! runs (400), no discovery, no protobuf, no other subresource than `status`. A resource has one
-//! version. All requests are allowed.
+//! The server has no admission, defaulting, validation beyond kind and name, existence check of
+//! namespaces, garbage collection, grace periods, `metadata.generation`, discovery, protobuf, or
+//! subresource other than `status`. It has no field manager: server-side apply and strategic merge
+//! patches are refused with 415. Dry runs are refused with 400. A resource has one version. All
+//! requests are authorised.
 //!
-//! Where the real server has a cache of the last changes and etcd behind it, here is one log for
-//! both: when a version is too old for a watch, it is for an exact list and a page token as well.
-//! It refuses a version from the future at once instead of after three seconds. Versions are those
-//! of one counter from 1, and dense.
+//! The real server has a cache of recent changes and etcd behind it. This server has one log for
+//! both: if a version is too old for a watch, it is also too old for an exact list and a page
+//! token. It refuses a version from the future at once, not after three seconds. One counter,
+//! which starts at 1 and has no gaps, numbers the versions of all resources.
 //!
-//! A watch gets no bookmark by itself, but for the one that ends its initial events, unless the
-//! server is [built](Builder::bookmarks) to send them: the real one sends one about every minute,
-//! and one before a watch ends. Otherwise a test says when: [`bookmark`](ApiServer::bookmark).
+//! A watch gets only the bookmark that ends its initial events, and those that a test sends with
+//! [`bookmark`](ApiServer::bookmark), unless the server is [built](Builder::bookmarks) to send
+//! them periodically. The real server sends a bookmark about once a minute, and one before a watch
+//! ends.
 
 mod answer;
 mod body;

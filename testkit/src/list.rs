@@ -26,20 +26,20 @@ pub(crate) fn answer(call: &Call<'_>) -> Refused<Response<Body>> {
         (version, collection.walk(version, &from, Arc::clone(&options.filter)))
     };
     let mut metadata = json!({ "resourceVersion": version.to_string() });
-    // Lists of any version come from the real server's cache, which knows no limit.
+    // The real server answers lists of any version from its cache, which ignores the limit.
     let is_any = options.version == Some(0) && options.token.is_none();
     let objects: Objects = match options.limit.filter(|_| !is_any) {
         None => Box::new(walk),
         Some(limit) => {
-            // Where the page ends is written before its objects, and they may be many: they are
-            // not kept until then.
+            // The position of the next page is written before the objects. A second walk finds it,
+            // so that a large page need not be kept in memory.
             let mut end = walk.clone();
-            let _ = (0..limit).all(|_| end.pass());
-            let (left, position) = (end.left(), end.position());
-            if left.map_or_else(|| end.pass(), |left| left > 0) {
+            let _ = (0..limit).all(|_| end.skip_one());
+            let (remaining, position) = (end.remaining(), end.position());
+            if remaining.map_or_else(|| end.skip_one(), |remaining| remaining > 0) {
                 metadata["continue"] = Token { version, position }.to_string().into();
-                if let Some(left) = left.filter(|_| !options.filter.has_selectors()) {
-                    metadata["remainingItemCount"] = left.into();
+                if let Some(remaining) = remaining.filter(|_| !options.filter.has_selectors()) {
+                    metadata["remainingItemCount"] = remaining.into();
                 }
             }
             Box::new(walk.take(limit))
@@ -48,7 +48,7 @@ pub(crate) fn answer(call: &Call<'_>) -> Refused<Response<Body>> {
     Ok(reply(call, &metadata, objects))
 }
 
-/// Of which version the list is, and where it starts.
+/// Returns the version of the list and the position of its first object.
 fn start(options: &ListOptions, newest: u64, floor: u64) -> Refused<(u64, Position)> {
     let Some(Token { version, position }) = options.token.clone() else {
         let wanted = options.version.unwrap_or_default();
@@ -75,7 +75,7 @@ fn start(options: &ListOptions, newest: u64, floor: u64) -> Refused<(u64, Positi
 
 pub(crate) type Objects = Box<dyn Iterator<Item = Arc<Object>> + Send>;
 
-/// A list of these objects.
+/// Answers with a list of these objects.
 pub(crate) fn reply(call: &Call<'_>, metadata: &Value, objects: Objects) -> Response<Body> {
     let shape = match call.shape() {
         Shape::Whole if !call.resource.is_custom() => Shape::Item,
@@ -99,7 +99,7 @@ pub(crate) fn reply(call: &Call<'_>, metadata: &Value, objects: Objects) -> Resp
     )
 }
 
-/// The objects of a list, as they are read.
+/// The body of a list, produced while it is read.
 pub(crate) struct ListBody {
     head: Option<String>,
     is_first: bool,
@@ -109,7 +109,7 @@ pub(crate) struct ListBody {
 }
 
 impl ListBody {
-    /// Makes enough bytes, or all that are left.
+    /// Produces at least `enough` bytes, or all that remain.
     pub(crate) fn fill(&mut self, out: &mut BytesMut, enough: usize) -> Filled {
         if let Some(head) = self.head.take() {
             out.extend_from_slice(head.as_bytes());

@@ -1,4 +1,4 @@
-//! An object: its metadata, the rest, and how it is written in an answer.
+//! Objects: metadata, other fields, and their JSON.
 
 use bytes::{BufMut, BytesMut};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -9,16 +9,16 @@ use crate::status::{self, Refused};
 
 pub(crate) type Fields = Map<String, Value>;
 
-/// Where an object is. In the order of lists: by namespace, then by name.
+/// The key of an object. Keys are in the order of lists: by namespace, then by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
-    /// `""` for what is in none.
+    /// Empty for an object that is not in a namespace.
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
 
-/// What somebody wants an object to be. `kind` and `apiVersion` are its resource's, so they are
-/// not kept.
+/// The content of an object that is to be written. `kind` and `apiVersion` are not kept, because
+/// its resource has them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Draft {
     pub(crate) metadata: Fields,
@@ -33,24 +33,24 @@ pub(crate) struct Object {
     pub(crate) draft: Draft,
 }
 
-/// How much of an object an answer shows.
+/// The parts of an object that an answer shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// All of it.
+    /// The whole object.
     Whole,
-    /// All but `kind` and `apiVersion`: an item of a built-in kind's list.
+    /// The object without `kind` and `apiVersion`: an item of a list of a built-in kind.
     Item,
-    /// The metadata, as the kind `PartialObjectMetadata`.
+    /// The metadata alone, as kind `PartialObjectMetadata`.
     Partial,
 }
 
-/// The text at `field`; `""` when there is none.
+/// Returns the text of `field`, or `""` if there is none.
 pub(crate) fn text<'a>(fields: &'a Fields, field: &str) -> &'a str {
     fields.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
 impl Draft {
-    /// Refuses what is no object, or another kind's.
+    /// Reads an object. Refuses a value that is not an object, or an object of another kind.
     pub(crate) fn new(value: Value, resource: &Resource) -> Refused<Self> {
         let refuse = |why: &str| {
             let (kind, api_version) = (resource.kind(), resource.api_version());
@@ -59,33 +59,33 @@ impl Draft {
             ))))
         };
         let Value::Object(mut rest) = value else {
-            return refuse("it is no JSON object");
+            return refuse("it is not a JSON object");
         };
         for (field, known) in [("apiVersion", resource.api_version()), ("kind", resource.kind())] {
             match rest.remove(field) {
                 None | Some(Value::Null) => {}
-                Some(said) if said == known => {}
-                Some(said) => return refuse(&format!("its {field} is {said}")),
+                Some(actual) if actual == known => {}
+                Some(actual) => return refuse(&format!("its {field} is {actual}")),
             }
         }
         match rest.remove("metadata") {
             None | Some(Value::Null) => Ok(Self { metadata: Fields::new(), rest }),
             Some(Value::Object(metadata)) => Ok(Self { metadata, rest }),
-            Some(_) => refuse("its metadata is no JSON object"),
+            Some(_) => refuse("its metadata is not a JSON object"),
         }
     }
 
     pub(crate) fn parse(json: &[u8], resource: &Resource) -> Refused<Self> {
         let value = serde_json::from_slice(json).map_err(|error| {
             status::bad_request(&format!(
-                "the body of the request is no JSON ({}): {error}",
+                "the body of the request is not JSON ({}): {error}",
                 resource.kind()
             ))
         })?;
         Self::new(value, resource)
     }
 
-    /// The object that it becomes.
+    /// Returns the object with this content, key and version.
     pub(crate) fn seal(mut self, key: Key, version: u64) -> Object {
         self.metadata.insert("name".to_owned(), key.name.as_str().into());
         match key.namespace.as_str() {
@@ -96,8 +96,8 @@ impl Draft {
         Object { key, version, draft: self }
     }
 
-    /// Marks it as new: a uid of its own, and when it was made.
-    pub(crate) fn begin(&mut self, version: u64, created: &str) {
+    /// Sets the metadata of a new object: a uid, and the time of its creation.
+    pub(crate) fn stamp(&mut self, version: u64, created: &str) {
         self.metadata
             .insert("uid".to_owned(), format!("00000000-0000-4000-8000-{version:012x}").into());
         self.metadata.insert("creationTimestamp".to_owned(), created.into());
@@ -105,7 +105,7 @@ impl Draft {
         self.metadata.remove("deletionGracePeriodSeconds");
     }
 
-    /// Whether something holds the object back when it is deleted.
+    /// Returns whether a finalizer delays the deletion of the object.
     pub(crate) fn has_finalizers(&self) -> bool {
         self.metadata
             .get("finalizers")
@@ -123,7 +123,7 @@ impl Object {
         text(&self.draft.metadata, "uid")
     }
 
-    /// The same object, said to be of another version: what a deletion shows.
+    /// Returns the same object with another version, as a deletion shows it.
     pub(crate) fn at(&self, version: u64) -> Self {
         self.draft.clone().seal(self.key.clone(), version)
     }
@@ -132,7 +132,7 @@ impl Object {
         serde_json::to_value(Shown { object: self, resource, shape }).unwrap_or_default()
     }
 
-    /// Appends it as JSON.
+    /// Appends the object as JSON.
     pub(crate) fn write(&self, resource: &Resource, shape: Shape, out: &mut BytesMut) {
         serde_json::to_writer(out.writer(), &Shown { object: self, resource, shape })
             .expect("JSON values are written to memory");
@@ -164,7 +164,7 @@ impl Serialize for Shown<'_> {
 }
 
 impl Shape {
-    /// `kind` and `apiVersion` of one object.
+    /// Returns `kind` and `apiVersion` of one object in this shape.
     pub(crate) fn types(self, resource: &Resource) -> (&str, &str) {
         match self {
             Self::Partial => ("PartialObjectMetadata", "meta.k8s.io/v1"),

@@ -1,4 +1,4 @@
-//! The parameters of lists and watches, and which of them go together.
+//! The query parameters of lists and watches, and their valid combinations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ pub(crate) enum VersionMatch {
     Exact,
 }
 
-/// As a request has them.
+/// The options of a list or watch, as the request has them.
 #[derive(Debug)]
 pub(crate) struct ListOptions {
-    /// `None` is the newest, 0 is any.
+    /// `None` is the newest version, 0 is any.
     pub(crate) version: Option<u64>,
     pub(crate) version_match: Option<VersionMatch>,
     pub(crate) limit: Option<usize>,
@@ -30,7 +30,7 @@ pub(crate) struct ListOptions {
 }
 
 impl ListOptions {
-    /// Refuses what cannot be read.
+    /// Reads the options. Refuses values that cannot be parsed.
     pub(crate) fn read(request: &Request) -> Refused<Self> {
         let given = |name: &str| request.parameter(name).filter(|value| !value.is_empty());
         let number = |name: &str| {
@@ -131,8 +131,8 @@ impl ListOptions {
         }
     }
 
-    /// Whether a list is to be of just this version. A limit alone makes it so, as in the real
-    /// server.
+    /// Returns whether a list must be of exactly this version. As in the real server, a limit
+    /// alone makes it exact.
     pub(crate) fn is_exact(&self) -> bool {
         match self.version_match {
             Some(version_match) => version_match == VersionMatch::Exact,

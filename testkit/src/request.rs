@@ -1,13 +1,13 @@
-//! A request as the server reads it, and as tests look at it afterwards.
+//! Requests, as the server parses them and as tests inspect them later.
 
 use http::Method;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 
-/// In the header `Accept`; a list's goes on with `List`.
+/// A part of the header `Accept`. For a list, `List` follows it.
 const AS_METADATA: &str = "as=PartialObjectMetadata";
 
-/// What a request asks for.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
     /// `GET` of a collection.
@@ -60,7 +60,7 @@ pub struct Request {
     content_type: String,
 }
 
-/// What a path names.
+/// The resource and object that a path names.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) group: String,
@@ -83,7 +83,7 @@ impl Target {
             _ => return None,
         };
         let (namespace, rest) = match rest {
-            // Subresources of a namespace itself.
+            // Subresources of the namespace itself.
             ["namespaces", _, "status" | "finalize"] => (None, rest),
             ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some(*namespace), rest),
             _ => (None, rest),
@@ -105,7 +105,8 @@ impl Target {
     }
 }
 
-/// How the real server reads a boolean parameter: anything but these is true, nothing at all too.
+/// Parses a boolean parameter as the real server does: everything but these two is true, even the
+/// empty value.
 pub(crate) fn is_true(value: &str) -> bool {
     !matches!(value.to_ascii_lowercase().as_str(), "false" | "0")
 }
@@ -153,79 +154,79 @@ impl Request {
         }
     }
 
-    /// What it asks for.
+    /// Returns the operation.
     #[must_use]
     pub fn verb(&self) -> Verb {
         self.verb
     }
 
-    /// The HTTP method.
+    /// Returns the HTTP method.
     #[must_use]
     pub fn method(&self) -> &Method {
         &self.method
     }
 
-    /// The path, without the query.
+    /// Returns the path without the query.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Names and values of the query, decoded, in order.
+    /// Returns the names and values of the query, decoded, in order.
     #[must_use]
     pub fn query(&self) -> &[(String, String)] {
         &self.query
     }
 
-    /// The value of a query parameter; of several the first.
+    /// Returns the value of a query parameter, the first one if it is repeated.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// `resourceVersion`; `""` when there is none, which means the newest.
+    /// Returns `resourceVersion`. `""`, the newest version, if the request has none.
     #[must_use]
     pub fn resource_version(&self) -> &str {
         self.parameter("resourceVersion").unwrap_or_default()
     }
 
-    /// `limit`, if it is a number.
+    /// Returns `limit`, if it is a number.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
         self.parameter("limit")?.parse().ok()
     }
 
-    /// `continue`, the token of a page.
+    /// Returns `continue`, the token of a page.
     #[must_use]
     pub fn continue_token(&self) -> Option<&str> {
         self.parameter("continue")
     }
 
-    /// Whether a watch is to begin with a list (`sendInitialEvents`).
+    /// Returns whether the watch starts with the existing objects (`sendInitialEvents`).
     #[must_use]
     pub fn sends_initial_events(&self) -> bool {
         self.parameter("sendInitialEvents").is_some_and(is_true)
     }
 
-    /// Whether only metadata is wanted, by the header `Accept`.
+    /// Returns whether the header `Accept` asks for metadata only.
     #[must_use]
     pub fn is_metadata_only(&self) -> bool {
         self.metadata_only
     }
 
-    /// The plural that the path names, `pods`.
+    /// Returns the plural that the path names, for example `pods`.
     #[must_use]
     pub fn plural(&self) -> Option<&str> {
         self.target.as_ref().map(|target| target.plural.as_str())
     }
 
-    /// The namespace that the path names.
+    /// Returns the namespace that the path names.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.target.as_ref()?.namespace.as_deref()
     }
 
-    /// The object that the path names.
+    /// Returns the name of the object that the path names.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.target.as_ref()?.name.as_deref()

@@ -1,10 +1,10 @@
-//! What kinds of objects a server serves.
+//! The resources that a server can serve.
 
 use kube::core::ApiResource;
 use kube::core::discovery::Scope;
 
-/// A kind of objects as an API server serves it: group, version, plural and kind, in a namespace
-/// or not, built in or custom.
+/// A kind of objects as an API server serves it: group, version, plural and kind, namespaced or
+/// not, built in or custom.
 ///
 /// ```
 /// use deltafifo_testkit::Resource;
@@ -24,33 +24,33 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// A kind that the server knows by itself. The items of its lists come without `kind` and
-    /// `apiVersion`, as the real server's do.
+    /// Creates a resource of a built-in kind. The items of its lists have no `kind` and
+    /// `apiVersion`, as in the real server.
     #[must_use]
     pub fn built_in(api: ApiResource, scope: Scope) -> Self {
         Self { api, scope, custom: false }
     }
 
-    /// A kind of a custom resource definition. The items of its lists have `kind` and
-    /// `apiVersion`, and an update must say which version it updates.
+    /// Creates a resource of a custom resource definition. The items of its lists have `kind` and
+    /// `apiVersion`, and an update must contain the version that it updates.
     #[must_use]
     pub fn custom(api: ApiResource, scope: Scope) -> Self {
         Self { api, scope, custom: true }
     }
 
-    /// `v1` pods.
+    /// Returns the resource of `v1` pods.
     #[must_use]
     pub fn pods() -> Self {
         Self::core("Pod", "pods", Scope::Namespaced)
     }
 
-    /// `v1` configmaps.
+    /// Returns the resource of `v1` configmaps.
     #[must_use]
     pub fn config_maps() -> Self {
         Self::core("ConfigMap", "configmaps", Scope::Namespaced)
     }
 
-    /// `v1` nodes, which are in no namespace.
+    /// Returns the resource of `v1` nodes, which are not in a namespace.
     #[must_use]
     pub fn nodes() -> Self {
         Self::core("Node", "nodes", Scope::Cluster)
@@ -74,25 +74,25 @@ impl Resource {
         Self::built_in(api, scope)
     }
 
-    /// The kind, `Pod`.
+    /// Returns the kind, for example `Pod`.
     #[must_use]
     pub fn kind(&self) -> &str {
         &self.api.kind
     }
 
-    /// The plural in paths, `pods`.
+    /// Returns the plural in paths, for example `pods`.
     #[must_use]
     pub fn plural(&self) -> &str {
         &self.api.plural
     }
 
-    /// Group and version, `apps/v1`; of the core group the version alone.
+    /// Returns group and version, for example `apps/v1`; for the core group the version alone.
     #[must_use]
     pub fn api_version(&self) -> &str {
         &self.api.api_version
     }
 
-    /// Whether its objects are in namespaces.
+    /// Returns whether the objects are in namespaces.
     #[must_use]
     pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
@@ -102,7 +102,7 @@ impl Resource {
         self.custom
     }
 
-    /// As messages name it: `pods`, `deployments.apps`.
+    /// Returns the name in messages: `pods`, `deployments.apps`.
     pub(crate) fn title(&self) -> String {
         match self.api.group.as_str() {
             "" => self.api.plural.clone(),
@@ -110,7 +110,7 @@ impl Resource {
         }
     }
 
-    /// Whether both have the same paths.
+    /// Returns whether both resources have the same paths.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         let place = |resource: &Self| {
             let ApiResource { group, version, plural, .. } = &resource.api;

@@ -1,4 +1,4 @@
-//! Which objects a list or a watch shows.
+//! The filter of a list or watch.
 
 use deltafifo::Selector;
 
@@ -6,7 +6,7 @@ use crate::object::Object;
 use crate::request::Request;
 use crate::status::{self, Refused};
 
-/// Namespace, labels and fields that objects must have.
+/// The namespace, labels and fields that a request selects.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     namespace: Option<String>,
@@ -14,7 +14,7 @@ pub(crate) struct Filter {
     fields: Vec<Term>,
 }
 
-/// What one field must be, or must not.
+/// A condition on one field.
 #[derive(Debug)]
 struct Term {
     field: Field,
@@ -61,7 +61,7 @@ impl Filter {
     }
 }
 
-/// `metadata.name=web,metadata.namespace!=shop`.
+/// Parses a field selector such as `metadata.name=web,metadata.namespace!=shop`.
 fn terms(text: &str) -> Refused<Vec<Term>> {
     text.split(',').filter(|term| !term.is_empty()).map(term).collect()
 }

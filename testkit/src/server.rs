@@ -1,4 +1,4 @@
-//! The server: what it is made of, and how a client reaches it.
+//! The server, its builder, and the service that a client calls.
 
 use std::fmt;
 use std::future;
@@ -21,10 +21,10 @@ use crate::request::Request;
 use crate::store::Store;
 use crate::{Resource, status};
 
-/// A Kubernetes API server in this process. Cheap to clone: all clones are the same server.
+/// A Kubernetes API server inside this process. All clones are the same server, and cheap.
 ///
-/// It is a [`tower_service::Service`]; [`client`](Self::client) puts a [`kube::Client`] on it. See
-/// the [crate](crate) for what it does.
+/// It is a [`tower_service::Service`]; [`client`](Self::client) returns a [`kube::Client`] of it.
+/// The [crate](crate) documentation lists what it can do.
 #[derive(Clone)]
 pub struct ApiServer {
     pub(crate) shared: Arc<Shared>,
@@ -35,7 +35,7 @@ pub(crate) struct Shared {
     pub(crate) faults: Faults,
     pub(crate) requests: Mutex<Vec<Arc<Request>>>,
     pub(crate) settings: Settings,
-    /// Says that a request came, or that a watch was opened or ended.
+    /// Changes when a request arrives, or a watch is opened or ended.
     changed: watch::Sender<()>,
 }
 
@@ -43,26 +43,26 @@ pub(crate) struct Settings {
     pub(crate) frame_size: usize,
     pub(crate) watch_buffer: usize,
     pub(crate) watch_lists: WatchLists,
-    /// How often a watch gets a bookmark by itself.
+    /// The interval of periodic bookmarks, if there are any.
     pub(crate) bookmarks: Option<Duration>,
 }
 
-/// What becomes of watches that are to begin with a list (`sendInitialEvents`).
+/// The answer to watches that start with the existing objects (`sendInitialEvents`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchLists {
     /// They are served, as by Kubernetes 1.34 and later.
     #[default]
     Served,
-    /// 422: an older server, or one whose feature gate is off.
+    /// They are refused with 422, as by an older server, or one whose feature gate is off.
     Forbidden,
-    /// 500: a server over an old etcd.
+    /// They are refused with 500, as by a server over an old etcd.
     Failing,
 }
 
-/// Longer than anybody waits, and short enough that no clock overflows.
+/// Longer than any process lives, and short enough for tokio's clock.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
-/// What a server is made of: [`ApiServer::builder`].
+/// Configures a server. Created by [`ApiServer::builder`].
 #[derive(Debug)]
 #[must_use = "build() makes the server"]
 pub struct Builder {
@@ -75,54 +75,55 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Serves this resource; [`ApiServer::register`] does so later.
+    /// Serves this resource. [`ApiServer::register`] adds one later.
     pub fn resource(mut self, resource: Resource) -> Self {
         self.resources.push(resource);
         self
     }
 
-    /// The most bytes in a frame of a list or watch, by default 16 KiB. Few of them cut objects,
-    /// and characters, in pieces.
+    /// Sets the largest size of a frame of a list or watch in bytes. The default is 16 KiB. A
+    /// small size splits objects, and even characters, between frames.
     pub fn frame_size(mut self, bytes: usize) -> Self {
         self.frame_size = bytes.max(1);
         self
     }
 
-    /// How many changes of each resource are remembered, by default 10,000. Older versions are
-    /// refused: watches from them, lists of them, their page tokens.
+    /// Sets the number of changes that are kept for each resource. The default is 10,000. Older
+    /// versions are refused for watches, lists and page tokens.
     pub fn log_size(mut self, changes: usize) -> Self {
         self.log_size = changes;
         self
     }
 
-    /// How many changes and bookmarks wait for a watch that does not read them, by default
-    /// 100,000. One more change, and it ends after those, as at the real server. What it missed
-    /// before it was opened does not count. What waits keeps its objects in memory, as they were
-    /// and as they became.
+    /// Sets the number of changes and bookmarks that are buffered for a watch that does not read
+    /// them. The default is 100,000. One more change ends the watch after the buffered ones, as in
+    /// the real server. Changes from before the watch was opened do not count. Buffered changes
+    /// keep both versions of their objects in memory.
     pub fn watch_buffer(mut self, changes: usize) -> Self {
-        // One more is for what is told last.
+        // `Watcher` reserves one more place for its last signal.
         self.watch_buffer = changes.min(Semaphore::MAX_PERMITS - 1);
         self
     }
 
-    /// What becomes of watches that are to begin with a list; by default they are served.
+    /// Sets the answer to watches that start with the existing objects. The default is to serve
+    /// them.
     pub fn watch_lists(mut self, watch_lists: WatchLists) -> Self {
         self.watch_lists = watch_lists;
         self
     }
 
-    /// Sends a bookmark every `period`, by tokio's clock and from its opening on, to each watch
-    /// that asked for bookmarks. The real server does so about once a minute. By default there are
-    /// none but those that a test [sends](ApiServer::bookmark), so that it says what comes when;
-    /// with a clock that is paused, time passes from one to the next as long as a watch is read. A
-    /// period of less than a millisecond counts as one; one that nobody lives to see, as
-    /// [`Duration::MAX`], is never.
+    /// Sends a bookmark every `period` to each watch that asked for bookmarks, by tokio's clock
+    /// and counted from the opening of the watch. The real server does so about once a minute. By
+    /// default only a test [sends](ApiServer::bookmark) bookmarks, so that it decides their order.
+    /// If the clock is paused, it advances from one bookmark to the next while a watch is read. A
+    /// period of less than a millisecond counts as a millisecond. A period beyond 30 years, such
+    /// as [`Duration::MAX`], means never.
     pub fn bookmarks(mut self, period: Duration) -> Self {
         self.bookmarks = (period < FAR).then_some(period.max(Duration::from_millis(1)));
         self
     }
 
-    /// Makes the server, with no objects.
+    /// Creates the server, without objects.
     #[must_use]
     pub fn build(self) -> ApiServer {
         let mut store = Store::new(self.log_size);
@@ -147,7 +148,7 @@ impl Builder {
 }
 
 impl ApiServer {
-    /// A server to be described.
+    /// Returns a builder with the default settings.
     pub fn builder() -> Builder {
         Builder {
             resources: Vec::new(),
@@ -159,11 +160,12 @@ impl ApiServer {
         }
     }
 
-    /// A client of this server, with the default namespace `default`. It retries nothing by itself.
+    /// Returns a client of this server, with the default namespace `default`. The client does not
+    /// retry.
     ///
     /// # Panics
-    /// Outside of a tokio runtime: the client has a task of its own. Watches with a timeout, and
-    /// kube asks for one always, need a runtime with timers (`enable_time`).
+    /// Panics outside of a tokio runtime, because the client spawns a task. Watches with a
+    /// timeout, which kube always sets, need a runtime with timers (`enable_time`).
     #[must_use]
     pub fn client(&self) -> kube::Client {
         kube::Client::new(self.clone(), "default")
@@ -177,20 +179,20 @@ impl fmt::Debug for ApiServer {
 }
 
 impl Shared {
-    /// Lets those look again who wait for something.
+    /// Wakes the callers of [`wait`](Self::wait), which check their condition repeated.
     pub(crate) fn pulse(&self) {
         self.changed.send_replace(());
     }
 
-    /// Looks until there is something to see.
-    pub(crate) async fn wait<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
-        // From here on no pulse is missed.
+    /// Waits until `check` returns a value.
+    pub(crate) async fn wait<T>(&self, mut check: impl FnMut() -> Option<T>) -> T {
+        // Subscribed before the first check, so that no pulse is missed.
         let mut changed = self.changed.subscribe();
         loop {
-            if let Some(seen) = look() {
-                return seen;
+            if let Some(found) = check() {
+                return found;
             }
-            // Never an error: the sender is in `self`.
+            // Never an error: `self` owns the sender.
             let _ = changed.changed().await;
         }
     }
@@ -217,7 +219,7 @@ where
         shared.requests.lock().push(Arc::clone(&request));
         shared.pulse();
         Box::pin(async move {
-            let mut again = 0;
+            let mut repeated = 0;
             let mut spoil = None;
             match shared.faults.strike(&request) {
                 None => {}
@@ -228,12 +230,12 @@ where
                 }
                 Some(Kind::Silence) => future::pending().await,
                 Some(Kind::Body(how)) => spoil = Some(how),
-                Some(Kind::Again(changes)) => again = changes,
+                Some(Kind::Repeat(changes)) => repeated = changes,
             }
             let answer = match body.collect().await {
-                Ok(body) => answer::answer(&shared, &request, &body.to_bytes(), again),
+                Ok(body) => answer::answer(&shared, &request, &body.to_bytes(), repeated),
                 Err(error) => answer::refusal(&status::bad_request(&format!(
-                    "the request's body breaks off: {error}"
+                    "the body of the request cannot be read: {error}"
                 ))),
             };
             Ok(answer.map(|body| body.spoiled(spoil)))

@@ -1,4 +1,4 @@
-//! The answers that refuse, worded as the real server words them: for
+//! Statuses of failed requests, worded as the real server words them, for
 //! [faults](crate::Fault::status) and for [ERROR events](crate::ApiServer::error_watches).
 //!
 //! ```
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::Resource;
 
-/// What most functions here give back when they refuse.
+/// The result of functions that can refuse a request.
 pub(crate) type Refused<T> = Result<T, Box<Status>>;
 
 const MODIFIED: &str =
@@ -53,13 +53,13 @@ fn cause(reason: &str, message: &str, field: &str) -> StatusCause {
     StatusCause { reason: reason.to_owned(), message: message.to_owned(), field: field.to_owned() }
 }
 
-/// 401: who asks is not known.
+/// Returns a 401: the client is not authenticated.
 #[must_use]
 pub fn unauthorized() -> Status {
     failure(401, reason::UNAUTHORIZED, "Unauthorized")
 }
 
-/// 403: who asks may not.
+/// Returns a 403: the client is not authorised.
 #[must_use]
 pub fn forbidden(resource: &Resource) -> Status {
     let message = format!(
@@ -71,28 +71,28 @@ pub fn forbidden(resource: &Resource) -> Status {
     failure(403, reason::FORBIDDEN, &message).with_details(about(resource, ""))
 }
 
-/// 404: there is no such object.
+/// Returns a 404: the object does not exist.
 #[must_use]
 pub fn not_found(resource: &Resource, name: &str) -> Status {
     failure(404, reason::NOT_FOUND, &format!("{} {name:?} not found", resource.title()))
         .with_details(about(resource, name))
 }
 
-/// 404: there is no such resource in a group and version that is served.
+/// Returns a 404: the group and version are served, but have no such resource.
 #[must_use]
 pub fn unknown_resource() -> Status {
     failure(404, reason::NOT_FOUND, "the server could not find the requested resource")
         .with_details(details())
 }
 
-/// 409: the object to create is there.
+/// Returns a 409: the object to create exists.
 #[must_use]
 pub fn already_exists(resource: &Resource, name: &str) -> Status {
     failure(409, reason::ALREADY_EXISTS, &format!("{} {name:?} already exists", resource.title()))
         .with_details(about(resource, name))
 }
 
-/// 409: the object was modified meanwhile.
+/// Returns a 409: the object has a newer version than the update expects.
 #[must_use]
 pub fn conflict(resource: &Resource, name: &str) -> Status {
     conflict_because(resource, name, MODIFIED)
@@ -107,41 +107,41 @@ pub(crate) fn conflict_because(resource: &Resource, name: &str, why: &str) -> St
     .with_details(about(resource, name))
 }
 
-/// 410: a version, or a token of one, that the server no longer knows.
+/// Returns a 410: a version or page token that the server no longer has.
 #[must_use]
 pub fn expired(message: &str) -> Status {
     failure(410, reason::EXPIRED, message)
 }
 
-/// 410 as a watch gets it whose version is too old; `oldest` is the oldest that the server can
-/// watch from.
+/// Returns the 410 of a watch whose version is too old. `oldest` is the oldest version from which
+/// a watch can start.
 #[must_use]
 pub fn too_old(version: u64, oldest: u64) -> Status {
     expired(&format!("too old resource version: {version} ({oldest})"))
 }
 
-/// A page token of a version that is forgotten; `rest` is a token for the rest of the list as it
-/// is now.
+/// Returns the 410 of an expired page token. `rest` is a token for the rest of the list at the
+/// newest version.
 pub(crate) fn token_expired(rest: String) -> Status {
     let metadata = ListMeta { continue_: Some(rest), ..ListMeta::default() };
     Status { metadata: Some(metadata), ..expired(TOKEN_TOO_OLD) }
 }
 
-/// 429: come back in so many seconds, which the header `Retry-After` says too.
+/// Returns a 429: try again after this many seconds. The header `Retry-After` has them too.
 #[must_use]
 pub fn too_many_requests(retry_after_seconds: u32) -> Status {
     failure(429, reason::TOO_MANY_REQUESTS, "Too many requests, please try again later.")
         .with_details(StatusDetails { retry_after_seconds, ..details() })
 }
 
-/// 500.
+/// Returns a 500.
 #[must_use]
 pub fn internal_error(why: &str) -> Status {
     failure(500, reason::INTERNAL_ERROR, &format!("Internal error occurred: {why}"))
         .with_details(StatusDetails { causes: vec![cause("", why, "")], ..details() })
 }
 
-/// 503.
+/// Returns a 503.
 #[must_use]
 pub fn service_unavailable() -> Status {
     failure(
@@ -151,14 +151,14 @@ pub fn service_unavailable() -> Status {
     )
 }
 
-/// 504: not done in time.
+/// Returns a 504: the server did not finish in time.
 #[must_use]
 pub fn timeout(why: &str, retry_after_seconds: u32) -> Status {
     failure(504, reason::TIMEOUT, &format!("Timeout: {why}"))
         .with_details(StatusDetails { retry_after_seconds, ..details() })
 }
 
-/// 504 with the cause `ResourceVersionTooLarge`: a version that is not there yet.
+/// Returns a 504 with the cause `ResourceVersionTooLarge`: the version is in the future.
 #[must_use]
 pub fn too_large(version: u64, current: u64) -> Status {
     let status = timeout(&format!("Too large resource version: {version}, current: {current}"), 1);
@@ -186,12 +186,12 @@ pub(crate) fn unsupported_media_type(accepted: &str) -> Status {
     failure(415, reason::UNSUPPORTED_MEDIA_TYPE, &message)
 }
 
-/// An error that the real server has no reason for.
+/// Returns a 500 for an error to which the real server gives no reason.
 pub(crate) fn unknown_error(message: &str) -> Status {
     failure(500, reason::UNKNOWN, message)
 }
 
-/// 422: a field of an object.
+/// Returns a 422: a field of the object is invalid.
 pub(crate) fn invalid(resource: &Resource, name: &str, field: &str, fault: &str) -> Status {
     let group = &resource.api.group;
     let dot = if group.is_empty() { "" } else { "." };
@@ -208,7 +208,7 @@ pub(crate) fn invalid(resource: &Resource, name: &str, field: &str, fault: &str)
     })
 }
 
-/// 422: query parameters that do not go together.
+/// Returns a 422: the query parameters cannot be combined.
 pub(crate) fn invalid_options(field: &str, why: &str) -> Status {
     let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: Forbidden: {why}");
     failure(422, reason::INVALID, &message).with_details(StatusDetails {
@@ -219,19 +219,19 @@ pub(crate) fn invalid_options(field: &str, why: &str) -> Status {
     })
 }
 
-/// 500 as a server over etcd 3.4 answers a watch that is to begin with a list.
+/// Returns the 500 of a server over etcd 3.4 for a watch that starts with the existing objects.
 pub(crate) fn no_watch_lists() -> Status {
     let message = "a watch stream was requested by the client but the required storage feature RequestWatchProgress is \
                    disabled";
     failure(500, reason::INTERNAL_ERROR, message)
 }
 
-/// What the deletion of an object is answered with.
+/// Returns the answer to the deletion of an object.
 pub(crate) fn deleted(resource: &Resource, name: &str, uid: &str) -> Status {
     Status::success().with_details(StatusDetails { uid: uid.to_owned(), ..about(resource, name) })
 }
 
-/// As it goes over the wire: kube's type leaves out what is the same in each.
+/// Returns the Status as JSON, with the fields that kube's type leaves out.
 pub(crate) fn to_json(status: &Status) -> Value {
     let mut json = serde_json::to_value(status).unwrap_or_default();
     if let Value::Object(fields) = &mut json {

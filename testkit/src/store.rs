@@ -1,9 +1,9 @@
-//! What there is, what there was, and who is told: objects, the log of changes, and the watchers.
+//! The server's state: objects, the log of changes, and the open watches.
 //!
 //! A version is servable while the log has every change after it; the *floor* is the oldest such
-//! version. That one rule says which watches may start, which lists of a certain version can be
-//! made, and which page tokens are still good. An older list is the newest one with the changes
-//! since undone.
+//! version. This one rule decides from which versions a watch may start, of which exact versions
+//! lists can be made, and which page tokens are valid. A list of an older version is the newest
+//! list with the later changes undone.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -13,20 +13,20 @@ use kube::core::Status;
 use tokio::sync::mpsc::{OwnedPermit, Receiver, Sender, channel};
 
 use crate::Resource;
-use crate::generated::{Born, Generators};
+use crate::generated::{GeneratedId, Generators};
 use crate::object::{Draft, Key, Object};
 use crate::request::Target;
 use crate::selector::Filter;
 use crate::walk::{Position, Walk};
 
-/// What is told to a watch. It ends when nobody is left to tell it anything.
+/// A message to an open watch. The watch ends when its sender is dropped.
 pub(crate) enum Signal {
     Change(Arc<Change>),
-    /// Everything up to this version was told.
+    /// All changes up to this version were sent.
     Bookmark(u64),
-    /// An ERROR event, and the end.
+    /// An ERROR event, after which the watch ends.
     Error(Arc<Status>),
-    /// The connection is broken off.
+    /// The connection breaks.
     Break,
 }
 
@@ -36,8 +36,8 @@ pub(crate) struct Change {
     key: Key,
     pub(crate) before: Option<Arc<Object>>,
     pub(crate) after: Option<Arc<Object>>,
-    /// Before it, the object was among the generated ones.
-    born: bool,
+    /// Whether the object was a generated one before this write.
+    generated: bool,
 }
 
 /// An open watch.
@@ -45,36 +45,36 @@ pub(crate) struct Watcher {
     pub(crate) id: u64,
     pub(crate) bookmarks: bool,
     signals: Sender<Signal>,
-    /// Room for what is told last, however full the buffer is.
+    /// Reserves room for the last signal, however full the buffer is.
     last: OwnedPermit<Signal>,
 }
 
 impl Watcher {
-    /// With a buffer for so many signals.
+    /// Creates a watcher whose buffer has room for `buffer` signals.
     pub(crate) fn new(id: u64, bookmarks: bool, buffer: usize) -> (Self, Receiver<Signal>) {
         let (signals, receiver) = channel(buffer + 1);
         let last = signals.clone().try_reserve_owned().expect("a new channel has room");
         (Self { id, bookmarks, signals, last }, receiver)
     }
 
-    /// Whether it listens and has room.
-    pub(crate) fn tell(&self, signal: Signal) -> bool {
+    /// Sends a signal. Returns false if the watch is gone or its buffer is full.
+    pub(crate) fn send(&self, signal: Signal) -> bool {
         self.signals.try_send(signal).is_ok()
     }
 }
 
-/// An object as it is.
+/// The current state of an object.
 pub(crate) struct Current {
     pub(crate) object: Arc<Object>,
-    born: Option<Born>,
+    generated: Option<GeneratedId>,
 }
 
-/// Everything of one resource.
+/// All data of one resource.
 pub(crate) struct Collection {
     pub(crate) resource: Arc<Resource>,
     stored: BTreeMap<Key, Arc<Object>>,
     pub(crate) generators: Arc<Generators>,
-    /// Oldest first.
+    /// The changes, oldest first.
     pub(crate) log: VecDeque<Arc<Change>>,
     pub(crate) floor: u64,
     pub(crate) watchers: Vec<Watcher>,
@@ -92,17 +92,22 @@ impl Collection {
         }
     }
 
-    /// What `key` is; `born` is the generated object of that name, if there is one, written since
-    /// or not.
-    pub(crate) fn current(&self, key: &Key, born: Option<(Born, Arc<Object>)>) -> Option<Current> {
+    /// Returns the current object of `key`. `generated` is the generated object of that name, if there
+    /// is one, even if it was written since.
+    pub(crate) fn current(
+        &self,
+        key: &Key,
+        generated: Option<(GeneratedId, Arc<Object>)>,
+    ) -> Option<Current> {
         if let Some(object) = self.stored.get(key) {
-            return Some(Current { object: Arc::clone(object), born: None });
+            return Some(Current { object: Arc::clone(object), generated: None });
         }
-        let (born, object) = born.filter(|(born, _)| !self.generators.hides_now(*born))?;
-        Some(Current { object, born: Some(born) })
+        let (generated, object) =
+            generated.filter(|(generated, _)| !self.generators.hides_now(*generated))?;
+        Some(Current { object, generated: Some(generated) })
     }
 
-    /// The objects at a version, which is not below the floor. O(stored objects).
+    /// Returns the objects at a version, which must not be below the floor. O(stored objects).
     pub(crate) fn walk(&self, version: u64, from: &Position, filter: Arc<Filter>) -> Walk {
         let stored = match from {
             Position::Behind(key) => self.stored_at(version, key),
@@ -114,8 +119,9 @@ impl Collection {
     fn stored_at(&self, version: u64, behind: &Key) -> Vec<Arc<Object>> {
         let mut undone: BTreeMap<&Key, Option<&Arc<Object>>> = BTreeMap::new();
         for change in self.log.iter().rev().take_while(|change| change.version > version) {
-            // Of several changes of a key the oldest has the last word.
-            undone.insert(&change.key, change.before.as_ref().filter(|_| !change.born));
+            // Changes are undone from the newest to the oldest, so the oldest change of a key
+            // decides.
+            undone.insert(&change.key, change.before.as_ref().filter(|_| !change.generated));
         }
         let range: (Bound<&Key>, Bound<&Key>) = (Bound::Excluded(behind), Bound::Unbounded);
         let stored =
@@ -129,21 +135,21 @@ impl Collection {
     }
 }
 
-/// All resources, and the one counter of versions.
+/// All resources, and the counter of versions that they share.
 pub(crate) struct Store {
     /// The newest version.
     pub(crate) version: u64,
     pub(crate) collections: Vec<Collection>,
     log_size: usize,
-    /// How many watches were opened.
+    /// The number of watches opened so far.
     watches: u64,
-    /// How many names were generated.
+    /// The number of names generated so far.
     names: usize,
 }
 
 impl Store {
     pub(crate) fn new(log_size: usize) -> Self {
-        // Not 0, which would mean any version to a client that lists an empty server.
+        // Starts at 1, because a client that lists an empty server takes 0 for "any version".
         Self { version: 1, collections: Vec::new(), log_size, watches: 0, names: 0 }
     }
 
@@ -169,12 +175,12 @@ impl Store {
         self.collections.iter().position(|known| is_it(&known.resource))
     }
 
-    /// Whether there is anything of its group and version.
+    /// Returns whether a resource of this group and version is served.
     pub(crate) fn serves_group_of(&self, target: &Target) -> bool {
         self.collections.iter().any(|known| is_served(known, target))
     }
 
-    /// Writes an object. `current` is what it was. Tells who watches.
+    /// Writes an object, whose state so far is `current`, and notifies the watches.
     pub(crate) fn put(
         &mut self,
         place: usize,
@@ -185,20 +191,20 @@ impl Store {
         self.version += 1;
         let object = Arc::new(draft.seal(key.clone(), self.version));
         self.collections[place].stored.insert(key.clone(), Arc::clone(&object));
-        self.tell(place, key, current, Some(Arc::clone(&object)));
+        self.record(place, key, current, Some(Arc::clone(&object)));
         object
     }
 
-    /// Deletes an object: what is shown of it is of the deletion's version.
+    /// Deletes an object. Returns its last state with the version of the deletion.
     pub(crate) fn remove(&mut self, place: usize, current: Current) -> Arc<Object> {
         self.version += 1;
         let gone = Arc::new(current.object.at(self.version));
         self.collections[place].stored.remove(&gone.key);
-        self.tell(place, gone.key.clone(), Some(current), None);
+        self.record(place, gone.key.clone(), Some(current), None);
         gone
     }
 
-    fn tell(
+    fn record(
         &mut self,
         place: usize,
         key: Key,
@@ -207,42 +213,43 @@ impl Store {
     ) {
         let version = self.version;
         let collection = &mut self.collections[place];
-        let born = current.as_ref().and_then(|current| current.born);
-        if let Some(born) = born {
-            Arc::make_mut(&mut collection.generators).hide(born, version);
+        let generated = current.as_ref().and_then(|current| current.generated);
+        if let Some(generated) = generated {
+            Arc::make_mut(&mut collection.generators).hide(generated, version);
         }
         let before = current.map(|current| current.object);
-        let change = Arc::new(Change { version, key, before, after, born: born.is_some() });
+        let change =
+            Arc::new(Change { version, key, before, after, generated: generated.is_some() });
         collection.log.push_back(Arc::clone(&change));
         while collection.log.len() > self.log_size {
             collection.floor =
                 collection.log.pop_front().map_or(collection.floor, |oldest| oldest.version);
         }
-        // Who is too far behind ends, as at the real server, after what is in the buffer.
-        collection.watchers.retain(|watcher| watcher.tell(Signal::Change(Arc::clone(&change))));
+        // A watch whose buffer is full ends after the buffered changes, as in the real server.
+        collection.watchers.retain(|watcher| watcher.send(Signal::Change(Arc::clone(&change))));
     }
 
-    /// Forgets the log of a resource, and every version up to now.
+    /// Drops the log of a resource, so that every version up to now is refused.
     pub(crate) fn compact(&mut self, place: usize) {
         let collection = &mut self.collections[place];
         collection.log.clear();
         collection.floor = self.version;
     }
 
-    /// Another number for each watch.
+    /// Returns a new number for a watch.
     pub(crate) fn watch_id(&mut self) -> u64 {
         self.watches += 1;
         self.watches
     }
 
-    /// Another number for each generated name.
+    /// Returns a new number for a generated name.
     pub(crate) fn next_name(&mut self) -> usize {
         self.names += 1;
         self.names
     }
 
-    /// Takes the open watches of a resource, or of all, out and tells each of them something last,
-    /// if there is something to tell.
+    /// Removes the open watches of a resource, or of all if `place` is `None`, and sends each the
+    /// signal that `last` returns, if any. Returns the number of watches.
     pub(crate) fn end_watches(
         &mut self,
         place: Option<usize>,

@@ -1,21 +1,21 @@
-//! All objects of a resource at a version, one after the other, with no lock held.
+//! Iterates over all objects of a resource at a version, with no lock held.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::vec;
 
-use crate::generated::{Born, Generators};
+use crate::generated::{GeneratedId, Generators};
 use crate::object::{Key, Object};
 use crate::selector::Filter;
 
-/// A place in that order: stored objects by key, then generated ones by number.
+/// A position in that order: stored objects by key, then generated ones by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
-    /// Behind this key, which may be gone. All keys are behind the empty one.
+    /// Behind this key, whose object may be deleted. All keys are behind the empty key.
     Behind(Key),
     /// At this generated object.
-    At(Born),
+    At(GeneratedId),
 }
 
 impl Position {
@@ -24,11 +24,11 @@ impl Position {
     }
 }
 
-/// Where the next page begins, and of which version: what clients send back as `continue`. They
-/// are to take it as it is; it is full of what a query must encode.
+/// The start of the next page and the version of the list, which clients send back as `continue`.
+/// Clients must treat it as opaque. It deliberately contains characters that a query must encode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// 0 for the newest there is.
+    /// 0 means the newest version.
     pub(crate) version: u64,
     pub(crate) position: Position,
 }
@@ -61,22 +61,23 @@ impl FromStr for Token {
     }
 }
 
-/// The objects of a filter from a position on. It owns what it needs: the stored ones as they
-/// were, and the generators.
+/// The objects that match a filter, from a position on. It owns what it needs: the stored objects
+/// of that version, and the generators.
 #[derive(Clone)]
 pub(crate) struct Walk {
     version: u64,
     stored: vec::IntoIter<Arc<Object>>,
     generators: Arc<Generators>,
     filter: Arc<Filter>,
-    /// The stored object that came last.
+    /// The last stored object that was returned.
     last: Option<Arc<Object>>,
-    /// The generated object that comes next.
-    next: Born,
+    /// The next generated object.
+    next: GeneratedId,
 }
 
 impl Walk {
-    /// `stored` is what is stored at that version behind the position, in order.
+    /// Creates a walk. `stored` are the stored objects of that version behind the position, in
+    /// order.
     pub(crate) fn new(
         version: u64,
         from: &Position,
@@ -87,53 +88,52 @@ impl Walk {
         stored.retain(|object| filter.matches(object));
         let next = match from {
             Position::Behind(_) => (0, 0),
-            Position::At(born) => *born,
+            Position::At(generated) => *generated,
         };
         Self { version, stored: stored.into_iter(), generators, filter, last: None, next }
     }
 
-    /// Where it is, between two objects.
+    /// Returns the current position, between two objects.
     pub(crate) fn position(&self) -> Position {
         match &self.last {
-            // Behind the stored ones there may be others by then, if the token is for the newest
-            // version.
+            // If the token is for the newest version, more stored objects may follow by then.
             Some(last) if self.next == (0, 0) => Position::Behind(last.key.clone()),
             _ => Position::At(self.next),
         }
     }
 
-    /// How many are left, where that can be said without making them.
-    pub(crate) fn left(&self) -> Option<u64> {
+    /// Returns the number of remaining objects, if it is known without producing them.
+    pub(crate) fn remaining(&self) -> Option<u64> {
         let generated = self.generators.count(self.next, self.version);
         (generated == 0 || self.filter.is_everything())
             .then_some(self.stored.len() as u64 + generated)
     }
 
-    /// Goes over an object, without making it where nobody has to look at it. Says whether there
-    /// was one.
-    pub(crate) fn pass(&mut self) -> bool {
+    /// Skips an object, without producing it if the filter accepts everything. Returns false at
+    /// the end.
+    pub(crate) fn skip_one(&mut self) -> bool {
         if self.stored.len() == 0 && self.filter.is_everything() {
-            self.next_born().is_some()
+            self.next_id().is_some()
         } else {
             self.next().is_some()
         }
     }
 
-    /// The next generated object that was not written, whether it matches or not.
-    fn next_born(&mut self) -> Option<Born> {
+    /// Returns the next generated object that is not hidden, whether it matches or not.
+    fn next_id(&mut self) -> Option<GeneratedId> {
         loop {
-            let born @ (part, number) = self.next;
+            let generated @ (part, number) = self.next;
             let generator = self.generators.parts.get(part)?;
-            self.next = self.generators.after(born);
-            if number < generator.count && !self.generators.hides(born, self.version) {
-                return Some(born);
+            self.next = self.generators.after(generated);
+            if number < generator.count && !self.generators.hides(generated, self.version) {
+                return Some(generated);
             }
         }
     }
 
     fn next_generated(&mut self) -> Option<Arc<Object>> {
         loop {
-            let (part, number) = self.next_born()?;
+            let (part, number) = self.next_id()?;
             let object = self.generators.parts[part].object(number);
             if self.filter.matches(&object) {
                 return Some(Arc::new(object));

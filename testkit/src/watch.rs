@@ -1,4 +1,4 @@
-//! Watches: what is there, if asked for, then what changes.
+//! Watches: the existing objects, if the client asked for them, then the changes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ use crate::walk::{Position, Walk};
 /// The annotation of the bookmark that ends the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// `again` is how many changes are told a second time.
-pub(crate) fn answer(call: &Call<'_>, again: usize) -> Refused<Response<Body>> {
+/// Opens a watch. It repeats the last `repeated` changes before its version.
+pub(crate) fn answer(call: &Call<'_>, repeated: usize) -> Refused<Response<Body>> {
     let options = ListOptions::read(call.request)?;
     let settings = &call.server.settings;
     options.check_watch(settings.watch_lists)?;
@@ -51,7 +51,7 @@ pub(crate) fn answer(call: &Call<'_>, again: usize) -> Refused<Response<Body>> {
         .then(|| collection.walk(version, &Position::start(), Arc::clone(&options.filter)));
     let since = if is_initial || from == 0 { version } else { from };
     let first =
-        collection.log.partition_point(|change| change.version <= since).saturating_sub(again);
+        collection.log.partition_point(|change| change.version <= since).saturating_sub(repeated);
     let missed: Vec<Arc<Change>> = collection.log.range(first..).cloned().collect();
     let (watcher, signals) = Watcher::new(id, options.bookmarks, settings.watch_buffer);
     collection.watchers.push(watcher);
@@ -77,19 +77,19 @@ pub(crate) fn answer(call: &Call<'_>, again: usize) -> Refused<Response<Body>> {
     ))
 }
 
-/// The events of a watch, as they are read.
+/// The events of a watch, produced while they are read.
 pub(crate) struct WatchBody {
     resource: Arc<Resource>,
     shape: Shape,
     filter: Arc<Filter>,
-    /// What was there at the start and is not yet told.
+    /// The initial events that are not yet sent.
     initial: Option<Walk>,
-    /// The version of the bookmark after that.
+    /// The version of the bookmark after the initial events.
     initial_end: Option<u64>,
-    /// What had changed before it was opened, as far as it is to know.
+    /// Changes before the opening of the watch that it must still send.
     missed: vec::IntoIter<Arc<Change>>,
-    /// Changes up to this version, and bookmarks before it, are not told: who watches from the
-    /// future waits for it.
+    /// Changes up to this version and bookmarks before it are not sent: a watch from a future
+    /// version waits for that version.
     behind: u64,
     signals: Receiver<Signal>,
     deadline: Option<Pin<Box<Sleep>>>,
@@ -146,8 +146,8 @@ impl WatchBody {
         }
     }
 
-    /// An object that begins to match was added, one that matches no more was deleted, as far as
-    /// this watch can tell.
+    /// Writes the event of a change. If the object starts or stops to match the filter, the watch
+    /// gets an addition or a deletion.
     fn change(&self, change: &Change, out: &mut BytesMut) {
         if change.version <= self.behind {
             return;
@@ -178,7 +178,7 @@ impl WatchBody {
     }
 }
 
-/// The type comes first, as the real server writes it.
+/// Writes one event. The field `type` comes first, as in the real server.
 fn line(out: &mut BytesMut, kind: &str, object: impl FnOnce(&mut BytesMut)) {
     out.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
     object(out);
@@ -195,7 +195,7 @@ fn event_line(kind: &str, object: &Value) -> BytesMut {
     out
 }
 
-/// When a watch gets bookmarks by itself.
+/// The timer of periodic bookmarks.
 struct Bookmarks {
     period: Duration,
     next: Pin<Box<Sleep>>,
@@ -206,7 +206,7 @@ impl Bookmarks {
         Self { period, next: Box::pin(sleep(period)) }
     }
 
-    /// Whether it is time for one: of those that were not read in time, one is left.
+    /// Returns whether a bookmark is due. Several missed ones count as one.
     fn are_due(&mut self, cx: &mut Context<'_>) -> bool {
         let mut due = false;
         while self.next.as_mut().poll(cx).is_ready() {
@@ -217,7 +217,7 @@ impl Bookmarks {
     }
 }
 
-/// Counts as an open watch until it is dropped, or was taken out.
+/// Registers an open watch until it is dropped, unless the server ended the watch before.
 struct Open {
     server: Arc<Shared>,
     place: usize,
@@ -225,14 +225,14 @@ struct Open {
 }
 
 impl Open {
-    /// A bookmark of the newest version, behind all changes up to that.
+    /// Sends a bookmark of the newest version, behind all changes up to it.
     fn bookmark(&self) {
         let store = self.server.store.lock();
         if let Some(watcher) =
             store.collections[self.place].watchers.iter().find(|watcher| watcher.id == self.id)
         {
-            // Not when it has no room, as at the real server.
-            watcher.tell(Signal::Bookmark(store.version));
+            // If the buffer has no room, the bookmark is dropped, as in the real server.
+            watcher.send(Signal::Bookmark(store.version));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Requests for one object, read or written, and for the deletion of many.
+//! Requests that read or write one object, and the deletion of a collection.
 
 use http::{Response, StatusCode};
 use json_patch::PatchOperation;
@@ -90,7 +90,7 @@ pub(crate) fn delete_collection(call: &Call<'_>, body: &[u8]) -> Refused<Respons
     };
     let mut deleted = Vec::new();
     for object in walk {
-        // Somebody else may have been faster.
+        // Another client may have deleted the object since the walk started.
         let gone = call.server.with_current(call.place, &object.key, |store, current| {
             current.map(|current| change::delete(store, call.place, current).0)
         });
@@ -104,7 +104,7 @@ pub(crate) fn delete_collection(call: &Call<'_>, body: &[u8]) -> Refused<Respons
     ))
 }
 
-/// Makes of the object what `make` says; of its status alone, if only that was asked for.
+/// Replaces the object by the result of `make`; only its status if the request is for the status.
 fn modify(
     call: &Call<'_>,
     is_status: bool,
@@ -137,7 +137,7 @@ fn show(call: &Call<'_>, code: StatusCode, object: &Object) -> Response<Body> {
     answer::json(code, Body::whole(object.to_json(&call.resource, call.shape()).to_string()))
 }
 
-/// The key that the path names.
+/// Returns the key that the path names.
 fn asked_key(call: &Call<'_>) -> Key {
     let part = |part: Option<&str>| part.unwrap_or_default().to_owned();
     Key { namespace: part(call.request.namespace()), name: part(call.request.name()) }
@@ -148,7 +148,7 @@ fn check_dry_run(call: &Call<'_>) -> Refused<()> {
 }
 
 fn no_dry_run() -> Box<kube::core::Status> {
-    Box::new(status::bad_request("the test server has no dry runs: leave dryRun out"))
+    Box::new(status::bad_request("the test server does not support dry runs: leave dryRun out"))
 }
 
 enum Patch {
@@ -163,8 +163,7 @@ impl Patch {
             "application/json-patch+json" => serde_json::from_slice(body).map(Self::Operations),
             _ => return Err(Box::new(status::unsupported_media_type(PATCHES))),
         };
-        Ok(patch
-            .map_err(|error| status::bad_request(&format!("the patch cannot be read: {error}")))?)
+        Ok(patch.map_err(|error| status::bad_request(&format!("invalid patch: {error}")))?)
     }
 
     fn apply(&self, object: &mut Value, resource: &Resource, name: &str) -> Refused<()> {
@@ -184,13 +183,14 @@ impl Patch {
     }
 }
 
-/// Whether it tests that there is nothing where there is nothing: to the real server that is null
-/// (RFC 6902: an error), and clients that write the first finalizer ask so.
+/// Returns whether an operation tests for null at a path that does not exist. The real server
+/// accepts this, though RFC 6902 makes it an error, and clients that write the first finalizer
+/// depend on it.
 fn tests_nothing(operation: &PatchOperation, object: &Value) -> bool {
     matches!(operation, PatchOperation::Test(test) if test.value.is_null() && object.pointer(test.path.as_str()).is_none())
 }
 
-/// The part of `DeleteOptions` that the server heeds.
+/// The fields of `DeleteOptions` that the server supports.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct DeleteOptions {
@@ -211,9 +211,8 @@ impl DeleteOptions {
         if body.is_empty() {
             return Ok(Self::default());
         }
-        let options: Self = serde_json::from_slice(body).map_err(|error| {
-            status::bad_request(&format!("the options of the deletion cannot be read: {error}"))
-        })?;
+        let options: Self = serde_json::from_slice(body)
+            .map_err(|error| status::bad_request(&format!("invalid DeleteOptions: {error}")))?;
         if options.dry_run.is_empty() { Ok(options) } else { Err(no_dry_run()) }
     }
 }

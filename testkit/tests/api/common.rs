@@ -1,4 +1,4 @@
-//! What the tests share: a server, objects, and answers as they come over the wire.
+//! Helpers of all tests: servers, objects, and raw answers.
 
 use bytes::Bytes;
 use deltafifo_testkit::{ApiServer, Builder, Resource};
@@ -30,7 +30,7 @@ pub fn widget_api() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Widget"))
 }
 
-/// A custom resource.
+/// Returns a custom resource.
 pub fn widgets() -> Resource {
     Resource::custom(widget_api(), Scope::Namespaced)
 }
@@ -39,17 +39,17 @@ pub fn pod(name: &str) -> Value {
     json!({ "kind": "Pod", "apiVersion": "v1", "metadata": { "name": name } })
 }
 
-/// A pod with a label `app`.
+/// Returns a pod with a label `app`.
 pub fn app(name: &str, app: &str) -> Value {
     json!({ "kind": "Pod", "apiVersion": "v1", "metadata": { "name": name, "labels": { "app": app } } })
 }
 
-/// A pod that differs from others by its phase.
+/// Returns a pod with a phase.
 pub fn phase(name: &str, phase: &str) -> Value {
     json!({ "kind": "Pod", "apiVersion": "v1", "metadata": { "name": name }, "status": { "phase": phase } })
 }
 
-/// A server with the pods a, b, c and so on, of versions 2, 3, 4.
+/// Returns a server with the pods a, b, c and so on, of versions 2, 3, 4.
 pub fn server_with(pods: usize) -> ApiServer {
     let server = server();
     for name in names(pods) {
@@ -62,7 +62,7 @@ pub fn names(count: usize) -> Vec<String> {
     ('a'..='z').take(count).map(String::from).collect()
 }
 
-/// An answer before its body.
+/// An answer whose body is not yet read.
 pub struct Opened {
     pub code: StatusCode,
     pub headers: HeaderMap,
@@ -79,14 +79,14 @@ pub async fn open(server: &ApiServer, uri: &str) -> Opened {
     send(server, http::Request::get(uri).body(Vec::new()).unwrap()).await.unwrap()
 }
 
-/// The metadata of what is there.
+/// Requests the metadata of the objects only.
 pub async fn open_metadata(server: &ApiServer, uri: &str) -> Opened {
     send(server, http::Request::get(uri).header(ACCEPT, METADATA).body(Vec::new()).unwrap())
         .await
         .unwrap()
 }
 
-/// A request of any kind, and its answer as JSON.
+/// Sends a request and returns its answer as JSON.
 pub async fn call(
     server: &ApiServer,
     method: Method,
@@ -105,7 +105,7 @@ pub async fn list(server: &ApiServer, uri: &str) -> Value {
     opened.json().await
 }
 
-/// The Status that a request is refused with.
+/// Sends a request that must be refused, and returns the Status.
 pub async fn refused(server: &ApiServer, uri: &str) -> Status {
     let opened = open(server, uri).await;
     let code = opened.code;
@@ -115,7 +115,7 @@ pub async fn refused(server: &ApiServer, uri: &str) -> Status {
     status
 }
 
-/// The names in a list, in its order.
+/// Returns the names in a list, in its order.
 pub fn listed(list: &Value) -> Vec<&str> {
     list["items"]
         .as_array()
@@ -142,7 +142,7 @@ impl Opened {
         serde_json::from_str(&self.text().await).unwrap()
     }
 
-    /// The next line of a watch; none at its end.
+    /// Returns the next line of a watch, or `None` at its end.
     pub async fn line(&mut self) -> Option<kube::Result<String>> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
@@ -160,7 +160,8 @@ impl Opened {
         serde_json::from_str(&self.line().await.unwrap().unwrap()).unwrap()
     }
 
-    /// The next event in short: `ADDED a 2`, `BOOKMARK 5`, `BOOKMARK 5 end`, `ERROR 410 Expired`.
+    /// Returns a short form of the next event: `ADDED a 2`, `BOOKMARK 5`, `BOOKMARK 5 end`, `ERROR
+    /// 410 Expired`.
     pub async fn event(&mut self) -> Option<String> {
         let line = self.line().await?.unwrap();
         let event: Value = serde_json::from_str(&line).unwrap();
@@ -185,12 +186,12 @@ impl Opened {
         }
     }
 
-    /// Asserts that nothing comes by now, and that it is not over.
+    /// Asserts that the watch is open and has no event ready.
     pub fn silent(&mut self) {
         assert!(self.event().now_or_never().is_none());
     }
 
-    /// Asserts that it is over.
+    /// Asserts that the watch has ended.
     pub async fn over(mut self) {
         assert_eq!(self.event().await, None);
     }

@@ -19,7 +19,7 @@ async fn try_list(server: &ApiServer) -> kube::Result<usize> {
     Ok(pods.list(&ListParams::default()).await?.items.len())
 }
 
-/// The kind of the io error at the end of an error's causes.
+/// Returns the kind of the io error at the end of a chain of sources.
 fn io_kind(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
     let mut error = Some(error);
     while let Some(cause) = error {
@@ -34,7 +34,7 @@ fn io_kind(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
 }
 
 #[tokio::test]
-async fn a_status_is_the_answer() {
+async fn status_fault_is_the_answer() {
     let server = server_with(1);
     let pods = Resource::pods();
     for status in [
@@ -46,7 +46,7 @@ async fn a_status_is_the_answer() {
         status::already_exists(&pods, "a"),
         status::expired("too old"),
         status::too_many_requests(1),
-        status::internal_error("etcd is away"),
+        status::internal_error("etcd is unavailable"),
         status::service_unavailable(),
         status::timeout("too slow", 2),
         status::too_large(9, 1),
@@ -63,7 +63,7 @@ async fn a_status_is_the_answer() {
 }
 
 #[tokio::test]
-async fn a_status_says_when_to_come_back_in_a_header_too() {
+async fn status_fault_sets_the_retry_after_header() {
     let server = server_with(1);
     server.fault(Fault::status(status::too_many_requests(7)));
     let opened = open(&server, PODS).await;
@@ -76,20 +76,20 @@ async fn a_status_says_when_to_come_back_in_a_header_too() {
 }
 
 #[tokio::test]
-async fn a_watch_may_be_refused_with_410_when_it_is_opened() {
+async fn watch_can_be_refused_with_410_at_its_opening() {
     let server = server_with(1);
     server.fault(Fault::status(status::too_old(1, 2)).on(Verb::Watch));
     assert_eq!(try_list(&server).await.unwrap(), 1);
     let pods: Api<Pod> = Api::all(server.client());
     let Err(kube::Error::Api(status)) = pods.watch(&WatchParams::default(), "1").await.map(drop)
     else {
-        panic!("it is opened")
+        panic!("the watch was opened")
     };
     assert_eq!((status.code, status.reason.as_str()), (410, "Expired"));
 }
 
 #[tokio::test]
-async fn a_fault_strikes_what_it_fits_so_many_times() {
+async fn fault_strikes_matching_requests_the_given_number_of_times() {
     let server = server_with(3);
     server.fault(Fault::status(status::service_unavailable()).on(Verb::List).times(2));
     server.fault(Fault::status(status::internal_error("later")));
@@ -123,7 +123,7 @@ async fn a_fault_strikes_what_it_fits_so_many_times() {
 }
 
 #[tokio::test]
-async fn a_connection_is_refused() {
+async fn refused_fault_refuses_the_connection() {
     let server = server_with(1);
     server.fault(Fault::refused());
     let error = try_list(&server).await.unwrap_err();
@@ -132,7 +132,7 @@ async fn a_connection_is_refused() {
 }
 
 #[tokio::test]
-async fn no_answer_comes() {
+async fn silence_fault_never_answers() {
     let server = server_with(1);
     server.fault(Fault::silence());
     let mut silent = pin!(try_list(&server));
@@ -145,7 +145,7 @@ async fn no_answer_comes() {
 }
 
 #[tokio::test]
-async fn a_list_breaks_off_after_so_many_bytes_or_frames() {
+async fn broken_fault_breaks_a_list_after_the_given_bytes_or_frames() {
     let server = builder().frame_size(32).build();
     for name in ["a", "b", "c"] {
         server.apply(pod(name)).unwrap();
@@ -162,7 +162,7 @@ async fn a_list_breaks_off_after_so_many_bytes_or_frames() {
         assert_eq!(opened.code, StatusCode::OK);
         let mut bytes = 0;
         let error = loop {
-            match opened.frame().await.expect("no clean end") {
+            match opened.frame().await.expect("no error before the end") {
                 Ok(frame) => bytes += frame.len(),
                 Err(error) => break error,
             }
@@ -182,7 +182,7 @@ async fn a_list_breaks_off_after_so_many_bytes_or_frames() {
 }
 
 #[tokio::test]
-async fn a_list_is_cut_clean() {
+async fn cut_fault_ends_a_list_without_an_error() {
     let server = server_with(3);
     server.fault(Fault::cut(After::Bytes(100)));
     assert_eq!(open(&server, PODS).await.text().await.len(), 100);
@@ -191,7 +191,7 @@ async fn a_list_is_cut_clean() {
 }
 
 #[tokio::test]
-async fn a_watch_breaks_off_or_is_cut_in_the_middle_of_a_line() {
+async fn watch_can_break_or_end_in_the_middle_of_a_line() {
     let server = server_with(2);
     let mut watch = open(&server, WATCH).await;
     let one = watch.line().await.unwrap().unwrap().len();
@@ -212,7 +212,7 @@ async fn a_watch_breaks_off_or_is_cut_in_the_middle_of_a_line() {
     watch.events(["ADDED a 2"]).await;
     watch.over().await;
 
-    // What kube makes of the half line: nothing.
+    // kube ignores an incomplete last line.
     server.fault(Fault::cut(After::Bytes(one + 10)));
     let pods: Api<Pod> = Api::all(server.client());
     let mut watch = pin!(pods.watch(&WatchParams::default(), "1").await.unwrap());
@@ -221,7 +221,7 @@ async fn a_watch_breaks_off_or_is_cut_in_the_middle_of_a_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_hangs_beyond_its_timeout() {
+async fn hang_fault_keeps_a_watch_open_beyond_its_timeout() {
     let server = server_with(2);
     server.fault(Fault::hang(After::Frames(1)));
     let mut watch = open(&server, &format!("{WATCH}&timeoutSeconds=5")).await;
@@ -235,7 +235,7 @@ async fn a_watch_hangs_beyond_its_timeout() {
 }
 
 #[tokio::test]
-async fn garbage_stands_between() {
+async fn garbage_is_inserted_into_the_body() {
     let server = server_with(2);
     server.fault(Fault::garbage(After::Frames(1), "<html>bad gateway</html>\n").on(Verb::Watch));
     let pods: Api<Pod> = Api::all(server.client());
@@ -251,12 +251,12 @@ async fn garbage_stands_between() {
 }
 
 #[tokio::test]
-async fn changes_are_told_again() {
+async fn repeat_fault_sends_earlier_changes_again() {
     let server = server_with(3);
     server.apply(app("a", "web")).unwrap();
     let from = |version: u64| format!("{PODS}?watch=true&resourceVersion={version}");
     server.fault(Fault::repeat(2));
-    // It waits for a watch.
+    // The fault waits for a watch, so it does not strike this list.
     assert_eq!(try_list(&server).await.unwrap(), 3);
     let mut watch = open(&server, &from(5)).await;
     watch.events(["ADDED c 4", "MODIFIED a 5"]).await;
@@ -273,14 +273,14 @@ async fn changes_are_told_again() {
 }
 
 #[tokio::test]
-async fn open_watches_end() {
+async fn end_watches_ends_open_watches_without_an_error() {
     let server = server_with(1);
     let mut first = open(&server, WATCH).await;
     let second = open(&server, "/api/v1/configmaps?watch=true").await;
     assert_eq!(server.end_watches(), 2);
     assert_eq!(server.watchers(), 0);
     server.apply(pod("b")).unwrap();
-    // What was told before still comes.
+    // Events from before the end are still delivered.
     first.events(["ADDED a 2"]).await;
     first.over().await;
     second.over().await;
@@ -288,7 +288,7 @@ async fn open_watches_end() {
 }
 
 #[tokio::test]
-async fn open_watches_break_off() {
+async fn break_watches_ends_open_watches_with_an_error() {
     let server = server_with(1);
     let pods: Api<Pod> = Api::all(server.client());
     let mut watch = pin!(pods.watch(&WatchParams::default(), "1").await.unwrap());
@@ -300,7 +300,7 @@ async fn open_watches_break_off() {
 }
 
 #[tokio::test]
-async fn open_watches_get_an_error_event() {
+async fn error_watches_sends_an_error_event_and_ends() {
     let server = server_with(1);
     let mut watch = open(&server, WATCH).await;
     watch.events(["ADDED a 2"]).await;
@@ -308,13 +308,13 @@ async fn open_watches_get_an_error_event() {
     watch.events(["ERROR 410 Expired"]).await;
     watch.over().await;
     let mut watch = open(&server, WATCH).await;
-    server.error_watches(status::internal_error("etcd is away"));
+    server.error_watches(status::internal_error("etcd is unavailable"));
     watch.events(["ADDED a 2", "ERROR 500 InternalError"]).await;
     watch.over().await;
 }
 
 #[tokio::test]
-async fn a_predicate_that_panics_breaks_nothing() {
+async fn panicking_predicate_leaves_the_server_usable() {
     let server = server_with(1);
     let client = server.client();
     server.fault(Fault::refused().when(|request| match request.limit() {

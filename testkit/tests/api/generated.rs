@@ -1,4 +1,4 @@
-//! Objects that are made when they are sent.
+//! Generated objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::common::{PODS, builder, list, listed, open, pod, refused, server};
 
-/// A server with so many generated pods, every tenth labelled `nth=yes`.
+/// Returns a server with `count` generated pods; every tenth has the label `nth=yes`.
 fn generated(count: u64) -> ApiServer {
     let server = server();
     let nth = |number: u64| if number.is_multiple_of(10) { "yes" } else { "no" };
@@ -25,7 +25,7 @@ fn generated(count: u64) -> ApiServer {
 }
 
 #[tokio::test]
-async fn a_million_objects_are_made_as_they_are_read() {
+async fn generated_objects_are_produced_while_the_list_is_read() {
     let made = Arc::new(AtomicU64::new(0));
     let server = server();
     let count = Arc::clone(&made);
@@ -48,7 +48,7 @@ async fn a_million_objects_are_made_as_they_are_read() {
 }
 
 #[tokio::test]
-async fn who_reads_a_long_list_lets_others_have_a_turn() {
+async fn reading_a_long_list_yields_to_other_tasks() {
     let server = builder().frame_size(64).build();
     server.generate(&Resource::pods(), 1000, |_| json!({})).unwrap();
     let opened = open(&server, PODS).await;
@@ -59,7 +59,7 @@ async fn who_reads_a_long_list_lets_others_have_a_turn() {
 }
 
 #[tokio::test]
-async fn all_of_them_are_listed_with_versions_of_their_own() {
+async fn generated_objects_are_listed_with_distinct_versions() {
     let server = generated(5000);
     server.apply(pod("stored")).unwrap();
     let pods: Api<Pod> = Api::all(server.client());
@@ -80,7 +80,7 @@ async fn all_of_them_are_listed_with_versions_of_their_own() {
 }
 
 #[tokio::test]
-async fn pages_of_them_are_of_one_version() {
+async fn pages_of_generated_objects_are_of_one_version() {
     let server = generated(10);
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     let all: Api<Pod> = Api::all(server.client());
@@ -113,7 +113,7 @@ async fn pages_of_them_are_of_one_version() {
 }
 
 #[tokio::test]
-async fn pages_of_a_selection_of_them_are_whole() {
+async fn pages_of_selected_generated_objects_are_complete() {
     let server = generated(95);
     let pods: Api<Pod> = Api::all(server.client());
     let mut params = ListParams::default().labels("nth=yes").limit(4);
@@ -131,7 +131,7 @@ async fn pages_of_a_selection_of_them_are_whole() {
 }
 
 #[tokio::test]
-async fn an_expired_token_behind_the_last_stored_one_knows_those_that_came_since() {
+async fn expired_token_behind_the_last_stored_object_continues_with_new_objects() {
     let server = generated(2);
     server.apply(pod("a")).unwrap();
     let pods: Api<Pod> = Api::all(server.client());
@@ -139,7 +139,9 @@ async fn an_expired_token_behind_the_last_stored_one_knows_those_that_came_since
     server.apply(pod("b")).unwrap();
     server.compact();
     let old = ListParams::default().continue_token(&page.metadata.continue_.unwrap());
-    let Err(kube::Error::Api(status)) = pods.list(&old).await else { panic!("it is good still") };
+    let Err(kube::Error::Api(status)) = pods.list(&old).await else {
+        panic!("the token has not expired")
+    };
     let rest = ListParams::default().continue_token(&status.metadata.unwrap().continue_.unwrap());
     let names =
         pods.list(&rest).await.unwrap().items.into_iter().map(|pod| pod.metadata.name.unwrap());
@@ -147,7 +149,7 @@ async fn an_expired_token_behind_the_last_stored_one_knows_those_that_came_since
 }
 
 #[tokio::test]
-async fn a_token_beyond_them_is_the_end_of_the_list() {
+async fn token_beyond_the_generated_objects_returns_the_end_of_the_list() {
     let server = generated(3);
     for beyond in ["0/3", "0/18446744073709551615", "1/0", "18446744073709551615/7"] {
         let list = list(
@@ -164,7 +166,7 @@ async fn a_token_beyond_them_is_the_end_of_the_list() {
 }
 
 #[tokio::test]
-async fn one_that_is_written_is_as_any_other() {
+async fn written_generated_object_behaves_as_a_stored_one() {
     let server = generated(20);
     let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=21")).await;
     let pods: Api<Pod> = Api::default_namespaced(server.client());
@@ -192,7 +194,7 @@ async fn one_that_is_written_is_as_any_other() {
 }
 
 #[tokio::test]
-async fn one_of_them_cannot_be_created_again_and_others_can() {
+async fn generated_name_cannot_be_created_and_other_names_can() {
     let server = generated(20);
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     for (name, is_there) in
@@ -204,7 +206,7 @@ async fn one_of_them_cannot_be_created_again_and_others_can() {
 }
 
 #[tokio::test]
-async fn one_that_comes_while_it_is_created_is_found() {
+async fn object_generated_during_its_creation_is_found() {
     let server = server();
     let armed = Arc::new(AtomicBool::new(false));
     let make = {
@@ -231,7 +233,7 @@ async fn one_that_comes_while_it_is_created_is_found() {
 }
 
 #[tokio::test]
-async fn there_are_no_events_for_them() {
+async fn generated_objects_cause_no_events_and_end_open_watches() {
     let server = server();
     server.apply(pod("a")).unwrap();
     let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=1")).await;
@@ -253,7 +255,7 @@ async fn there_are_no_events_for_them() {
 }
 
 #[tokio::test]
-async fn names_may_be_of_ones_own_if_they_end_in_the_number() {
+async fn custom_generated_names_must_end_in_the_number() {
     let server = server();
     let named = |number: u64| {
         let metadata = json!({ "name": format!("web1{number:04}"), "namespace": format!("shop{}", number % 3) });
@@ -290,14 +292,14 @@ async fn names_may_be_of_ones_own_if_they_end_in_the_number() {
     );
     assert_eq!(
         error.unwrap_err().to_string(),
-        "generated object 0 is called \"0-x\": let its name end in 0, or leave it out"
+        "generated object 0 cannot be found by its name \"0-x\": end the name in 0, or leave it out"
     );
     assert!(matches!(server.generate(&Resource::pods(), 5, |_| json!([])), Err(Error::Refused(_))));
     assert_eq!(server.generate(&Resource::pods(), 0, |_| json!([])).unwrap(), server.version());
 }
 
 #[tokio::test]
-async fn all_of_them_can_be_deleted() {
+async fn generated_objects_can_all_be_deleted() {
     let server = generated(30);
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     let nth = ListParams::default().labels("nth=yes");

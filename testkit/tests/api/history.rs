@@ -1,4 +1,4 @@
-//! Lists of any version, pages and watches against a plain history: every state there ever was.
+//! Lists of any version, pages and watches, compared with a recorded history of all states.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::common::{Opened, PODS, list, open, refused, server};
 
-/// Names of generated pods; the others are stored.
+/// The number of names that belong to generated pods. The others are stored.
 const GENERATED: usize = 6;
 const NAMES: [&str; 10] =
     ["gen-0", "gen-1", "gen-2", "gen-3", "gen-4", "gen-5", "pod-a", "pod-b", "pod-c", "zen"];
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Writes an object; half of the labels are one, half the other.
+    /// Writes an object; half of the writes set the label to `yes`, half to `no`.
     Apply {
         name: usize,
         label: bool,
@@ -24,15 +24,15 @@ enum Step {
         name: usize,
     },
     Compact,
-    /// Lists an older version, so many steps back.
+    /// Lists the version this many steps back.
     Exact {
         back: u64,
     },
-    /// Reads one more page of so many.
+    /// Reads the next page, of at most this many objects.
     Page {
         limit: usize,
     },
-    /// Watches from an older version.
+    /// Watches from the version this many steps back.
     Watch {
         back: u64,
     },
@@ -49,19 +49,19 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Version and label of each object.
+/// The version and label of each object, by name.
 type State = BTreeMap<String, (u64, bool)>;
 
-/// What is being tested and what is known of it.
+/// The server under test, and the state that is expected of it.
 struct World {
     server: ApiServer,
-    /// The states, by the version from which they are.
+    /// The states, by the version at which each began.
     history: BTreeMap<u64, State>,
-    /// Versions below are forgotten.
+    /// Versions below this one have expired.
     floor: u64,
-    /// The list that is read in pages: its version, what was read, the token.
+    /// The list that is read in pages: its version, the objects read, the token.
     pages: Option<(u64, State, String)>,
-    /// Open watches, with what each knows, and whether it selects.
+    /// The open watches, the state that each has received, and whether it has a selector.
     watches: Vec<(Opened, State, bool)>,
 }
 
@@ -173,7 +173,7 @@ impl World {
         let expected = self.at(version);
         let before = read.len();
         read.extend(items.clone());
-        assert_eq!(read.len(), before + items.len(), "in two pages");
+        assert_eq!(read.len(), before + items.len(), "an object is in two pages");
         match page["metadata"]["continue"].as_str() {
             Some(token) => {
                 assert_eq!(items.len(), limit);
@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    /// Every watch, read to its end, knows what there is.
+    /// Reads every watch to its end, and compares its state with the newest one.
     async fn check(mut self) {
         let newest = self.newest();
         assert_eq!(state(&list(&self.server, PODS).await), newest);
@@ -225,7 +225,7 @@ impl World {
 
 proptest! {
     #[test]
-    fn lists_pages_and_watches_agree_with_a_plain_history(steps in prop::collection::vec(step(), 0..40)) {
+    fn lists_pages_and_watches_agree_with_the_recorded_history(steps in prop::collection::vec(step(), 0..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let mut world = World::new();

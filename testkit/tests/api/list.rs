@@ -1,4 +1,4 @@
-//! Lists: their form, which version they are of, and what they show.
+//! Lists: their format, their version, and their selection.
 
 use deltafifo_testkit::{ApiServer, Resource};
 use http::StatusCode;
@@ -12,7 +12,7 @@ use crate::common::{
 };
 
 #[tokio::test]
-async fn a_list_is_written_as_the_real_server_writes_it() {
+async fn list_has_the_format_of_the_real_server() {
     let server = server();
     server
         .apply(
@@ -32,14 +32,14 @@ async fn a_list_is_written_as_the_real_server_writes_it() {
 }
 
 #[tokio::test]
-async fn an_empty_list_has_a_version_that_is_not_any() {
+async fn empty_list_has_a_version_other_than_zero() {
     let list = list(&server(), PODS).await;
     assert_eq!(list["items"], json!([]));
     assert_eq!(list["metadata"], json!({ "resourceVersion": "1" }));
 }
 
 #[tokio::test]
-async fn items_of_a_custom_kind_have_their_types() {
+async fn items_of_a_custom_kind_have_kind_and_api_version() {
     let server = server();
     server.apply(json!({ "kind": "Widget", "apiVersion": "example.com/v1", "metadata": { "name": "w" } })).unwrap();
     let list = list(&server, "/apis/example.com/v1/widgets").await;
@@ -58,7 +58,7 @@ async fn items_of_a_custom_kind_have_their_types() {
 }
 
 #[tokio::test]
-async fn a_typed_client_lists_all_namespaces_or_one() {
+async fn typed_client_lists_all_namespaces_or_one() {
     let server = server();
     for namespace in ["shop", "mail"] {
         let metadata = json!({ "name": "a", "namespace": namespace });
@@ -74,7 +74,7 @@ async fn a_typed_client_lists_all_namespaces_or_one() {
 }
 
 #[tokio::test]
-async fn objects_of_a_cluster_are_in_no_namespace() {
+async fn cluster_scoped_objects_have_no_namespace() {
     let server = server();
     server
         .apply(json!({ "kind": "Node", "apiVersion": "v1", "metadata": { "name": "n" } }))
@@ -86,7 +86,7 @@ async fn objects_of_a_cluster_are_in_no_namespace() {
 }
 
 #[tokio::test]
-async fn label_selectors_select() {
+async fn list_returns_the_objects_that_match_the_label_selector() {
     let server = server();
     server.apply(pod("none")).unwrap();
     server.apply(app("w", "web")).unwrap();
@@ -108,7 +108,7 @@ async fn label_selectors_select() {
 }
 
 #[tokio::test]
-async fn field_selectors_select_by_name_and_namespace() {
+async fn field_selector_matches_by_name_and_namespace() {
     let server = server_with(3);
     let pods: Api<Pod> = Api::all(server.client());
     for (selector, expected) in [
@@ -125,7 +125,7 @@ async fn field_selectors_select_by_name_and_namespace() {
 }
 
 #[tokio::test]
-async fn a_list_of_an_exact_version_is_as_it_was() {
+async fn list_of_an_exact_version_shows_the_state_of_that_version() {
     let server = server_with(3);
     server.apply(phase("b", "Running")).unwrap();
     server.delete(&Resource::pods(), "default", "a").unwrap();
@@ -160,7 +160,7 @@ async fn a_list_of_an_exact_version_is_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_version_with_a_limit_is_exact_and_without_not_older() {
+async fn version_is_exact_with_a_limit_and_not_older_without() {
     let server = server_with(3);
     assert_eq!(listed(&list(&server, &format!("{PODS}?resourceVersion=2")).await), ["a", "b", "c"]);
     let not_older = format!("{PODS}?resourceVersion=2&resourceVersionMatch=NotOlderThan&limit=5");
@@ -173,7 +173,7 @@ async fn a_version_with_a_limit_is_exact_and_without_not_older() {
 }
 
 #[tokio::test]
-async fn a_list_of_any_version_knows_no_limit() {
+async fn list_of_any_version_ignores_the_limit() {
     let server = server_with(3);
     let list = list(&server, &format!("{PODS}?limit=1&resourceVersion=0")).await;
     assert_eq!(listed(&list).len(), 3);
@@ -181,7 +181,7 @@ async fn a_list_of_any_version_knows_no_limit() {
 }
 
 #[tokio::test]
-async fn an_exact_version_that_is_forgotten_has_expired() {
+async fn compacted_exact_version_has_expired() {
     let exact = |version| format!("{PODS}?resourceVersion={version}&resourceVersionMatch=Exact");
     let server = server_with(3);
     server.compact();
@@ -198,7 +198,7 @@ async fn an_exact_version_that_is_forgotten_has_expired() {
 }
 
 #[tokio::test]
-async fn a_version_from_the_future_times_out_at_once() {
+async fn list_of_a_future_version_times_out_at_once() {
     let server = server_with(1);
     for matching in ["", "&resourceVersionMatch=NotOlderThan", "&resourceVersionMatch=Exact"] {
         let status = refused(&server, &format!("{PODS}?resourceVersion=99{matching}")).await;
@@ -209,7 +209,7 @@ async fn a_version_from_the_future_times_out_at_once() {
 }
 
 #[tokio::test]
-async fn frames_cut_objects_and_characters_and_are_whole_together() {
+async fn small_frames_that_split_characters_join_to_the_whole_list() {
     let server = ApiServer::builder().resource(Resource::pods()).frame_size(1).build();
     let annotated = json!({ "name": "a", "annotations": { "greeting": "Grüße, 世界 🦀" } });
     server.apply(json!({ "kind": "Pod", "apiVersion": "v1", "metadata": annotated })).unwrap();
@@ -226,7 +226,7 @@ async fn frames_cut_objects_and_characters_and_are_whole_together() {
 }
 
 #[tokio::test]
-async fn metadata_alone_comes_as_partial_objects() {
+async fn metadata_only_list_contains_partial_objects() {
     let server = server();
     server.apply(phase("a", "Running")).unwrap();
     let opened = open_metadata(&server, PODS).await;

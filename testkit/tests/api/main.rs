@@ -1,13 +1,13 @@
-//! The server through real clients: kube's `Api`, kube-runtime's watcher, and HTTP as it is.
+//! Tests of the server with real clients: kube's `Api`, kube-runtime's watcher, and raw HTTP.
 
 mod common;
 mod faults;
 mod generated;
 mod history;
 mod list;
+mod malformed;
 mod pages;
 mod requests;
-mod strange;
 mod threads;
 mod watch;
 mod watch_lists;

@@ -7,7 +7,8 @@ use serde_json::json;
 
 use crate::common::{PODS, app, list, listed, phase, pod, refused, server, server_with};
 
-/// The names of a page, its version, and what its metadata says of the rest.
+/// Returns the names of a page, its version, the token of the next page, and the number of
+/// remaining objects.
 async fn page(
     server: &ApiServer,
     params: &ListParams,
@@ -20,7 +21,7 @@ async fn page(
 }
 
 #[tokio::test]
-async fn pages_are_of_one_version_whatever_is_written_between_them() {
+async fn pages_are_of_one_version_despite_writes_between_them() {
     let server = server_with(5);
     let first = ListParams::default().limit(2);
     let (names, version, token, left) = page(&server, &first).await;
@@ -40,7 +41,7 @@ async fn pages_are_of_one_version_whatever_is_written_between_them() {
 }
 
 #[tokio::test]
-async fn a_last_page_that_is_full_has_no_token() {
+async fn full_last_page_has_no_token() {
     let server = server_with(4);
     let (_, _, token, left) = page(&server, &ListParams::default().limit(2)).await;
     assert_eq!(left, Some(2));
@@ -50,7 +51,7 @@ async fn a_last_page_that_is_full_has_no_token() {
 }
 
 #[tokio::test]
-async fn pages_of_a_selection_do_not_say_how_many_are_left() {
+async fn pages_with_a_selector_have_no_remaining_item_count() {
     let server = server();
     for (name, of) in [("a", "web"), ("b", "mail"), ("c", "web"), ("d", "mail"), ("e", "web")] {
         server.apply(app(name, of)).unwrap();
@@ -63,7 +64,7 @@ async fn pages_of_a_selection_do_not_say_how_many_are_left() {
 }
 
 #[tokio::test]
-async fn an_expired_token_comes_with_one_for_the_rest_as_it_is_now() {
+async fn expired_token_is_answered_with_a_token_for_the_newest_rest() {
     let server = server_with(4);
     let (_, _, token, _) = page(&server, &ListParams::default().limit(2)).await;
     server.delete(&Resource::pods(), "default", "c").unwrap();
@@ -72,7 +73,9 @@ async fn an_expired_token_comes_with_one_for_the_rest_as_it_is_now() {
 
     let pods: Api<Pod> = Api::all(server.client());
     let old = ListParams::default().limit(2).continue_token(&token.unwrap());
-    let Err(kube::Error::Api(status)) = pods.list(&old).await else { panic!("it is good still") };
+    let Err(kube::Error::Api(status)) = pods.list(&old).await else {
+        panic!("the token has not expired")
+    };
     assert_eq!((status.code, status.reason.as_str()), (410, "Expired"));
     assert!(status.message.starts_with("The provided continue parameter is too old"));
     let rest = status.metadata.unwrap().continue_.unwrap();
@@ -82,7 +85,7 @@ async fn an_expired_token_comes_with_one_for_the_rest_as_it_is_now() {
 }
 
 #[tokio::test]
-async fn a_token_is_good_from_a_namespace_too() {
+async fn token_is_valid_for_a_list_of_one_namespace() {
     let server = server();
     for namespace in ["mail", "shop"] {
         for name in ["a", "b", "c"] {
@@ -105,7 +108,7 @@ async fn a_token_is_good_from_a_namespace_too() {
 }
 
 #[tokio::test]
-async fn a_token_goes_with_no_version_and_must_be_one() {
+async fn token_with_a_version_and_invalid_token_are_refused() {
     let server = server_with(3);
     let first = list(&server, &format!("{PODS}?limit=1")).await;
     let token = first["metadata"]["continue"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! What the server was asked, and waiting for it.
+//! Recorded requests, and waits for them.
 
 use deltafifo_testkit::{Request, Verb};
 use http::Method;
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::common::{open, pod, server};
 
 #[tokio::test]
-async fn requests_are_kept_in_order_with_their_verbs() {
+async fn requests_are_recorded_in_order_with_their_verbs() {
     let server = server();
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     let pod: Pod = serde_json::from_value(pod("a")).unwrap();
@@ -48,7 +48,7 @@ async fn requests_are_kept_in_order_with_their_verbs() {
 }
 
 #[tokio::test]
-async fn parameters_are_read_decoded_and_in_order() {
+async fn query_parameters_are_decoded_and_in_order() {
     let server = server();
     let uri = "/api/v1/pods?&limit=5&continue=1%26key%3Da%2Fb&resourceVersion=&labelSelector=a+in+%28b%29&watch=false";
     open(&server, uri).await;
@@ -71,7 +71,7 @@ async fn parameters_are_read_decoded_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_wait_sees_what_came_and_what_comes() {
+async fn wait_for_request_finds_past_and_future_requests() {
     let server = server();
     let pods: Api<Pod> = Api::all(server.client());
     pods.list(&ListParams::default().limit(1)).await.unwrap();
@@ -93,7 +93,7 @@ async fn a_wait_sees_what_came_and_what_comes() {
 }
 
 #[tokio::test]
-async fn a_wait_for_watches_ends_when_just_so_many_are_open() {
+async fn wait_for_watches_ends_at_exactly_the_given_number() {
     let server = server();
     server.wait_for_watchers(0).await;
     let waiter = tokio::spawn({

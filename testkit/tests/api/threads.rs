@@ -1,4 +1,4 @@
-//! Many clients at once, on several threads.
+//! Many concurrent clients on several threads.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::common::{PODS, list, open, pod, server};
 
 const WRITERS: usize = 4;
 const TURNS: usize = 60;
-/// All fight for these; the last are generated.
+/// The contended names. The last two are generated pods.
 const NAMES: [&str; 4] = ["a", "b", "pods-0", "pods-1"];
 
-/// Creates, patches and deletes; counts what was written.
+/// Creates, patches and deletes the pods. Returns the number of writes that succeeded.
 async fn write(server: ApiServer, writer: usize) -> usize {
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     let mut written = 0;
@@ -40,7 +40,7 @@ async fn write(server: ApiServer, writer: usize) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn all_writes_are_told_once_and_in_one_order() {
+async fn concurrent_writes_cause_one_event_each_in_one_order() {
     let server = server();
     let first = server.generate(&Resource::pods(), 2, |_| json!({})).unwrap();
     let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion={first}")).await;

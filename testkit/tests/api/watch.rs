@@ -1,4 +1,4 @@
-//! Watches: where they start, what they tell, and how they end.
+//! Watches: where they start, which events they send, and how they end.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::common::{PODS, app, builder, open, open_metadata, phase, pod, server, server_with};
 
 #[tokio::test]
-async fn a_watch_from_a_version_tells_what_came_after_it() {
+async fn watch_from_a_version_sends_later_changes() {
     let server = server_with(2);
     server.apply(phase("a", "Running")).unwrap();
     let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=2")).await;
@@ -27,27 +27,27 @@ async fn a_watch_from_a_version_tells_what_came_after_it() {
 }
 
 #[tokio::test]
-async fn a_typed_client_watches() {
+async fn typed_client_receives_events() {
     let server = server_with(1);
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     let mut watch = pin!(pods.watch(&WatchParams::default(), "1").await.unwrap());
-    let Some(Ok(WatchEvent::Added(pod))) = watch.next().await else { panic!("another event") };
+    let Some(Ok(WatchEvent::Added(pod))) = watch.next().await else { panic!("unexpected event") };
     assert_eq!(pod.metadata.resource_version.as_deref(), Some("2"));
     server.apply(phase("a", "Running")).unwrap();
     let Some(WatchEvent::Modified(pod)) = watch.try_next().await.unwrap() else {
-        panic!("another event")
+        panic!("unexpected event")
     };
     assert_eq!(pod.status.unwrap().phase.as_deref(), Some("Running"));
     server.delete(&Resource::pods(), "default", "a").unwrap();
     let Some(WatchEvent::Deleted(pod)) = watch.try_next().await.unwrap() else {
-        panic!("another event")
+        panic!("unexpected event")
     };
     assert_eq!(pod.metadata.resource_version.as_deref(), Some("4"));
     assert_eq!(pod.status.unwrap().phase.as_deref(), Some("Running"));
 }
 
 #[tokio::test]
-async fn a_watch_from_no_version_or_any_begins_with_what_is_there() {
+async fn watch_without_a_version_or_from_zero_starts_with_existing_objects() {
     let server = server_with(2);
     for version in ["", "&resourceVersion=", "&resourceVersion=0"] {
         let mut watch = open(&server, &format!("{PODS}?watch=1{version}")).await;
@@ -60,7 +60,7 @@ async fn a_watch_from_no_version_or_any_begins_with_what_is_there() {
 }
 
 #[tokio::test]
-async fn an_event_is_written_as_the_real_server_writes_it() {
+async fn event_has_the_format_of_the_real_server() {
     let server = server_with(1);
     let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=1")).await;
     let line = watch.line().await.unwrap().unwrap();
@@ -73,7 +73,7 @@ async fn an_event_is_written_as_the_real_server_writes_it() {
 }
 
 #[tokio::test]
-async fn a_watch_from_a_forgotten_version_gets_one_error_event() {
+async fn watch_from_a_compacted_version_gets_one_error_event() {
     let server = server_with(2);
     server.compact();
     let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=3")).await;
@@ -92,7 +92,7 @@ async fn a_watch_from_a_forgotten_version_gets_one_error_event() {
 }
 
 #[tokio::test]
-async fn the_log_is_bounded() {
+async fn watch_from_a_version_older_than_the_log_gets_410() {
     let server = builder().log_size(2).build();
     for name in ["a", "b", "c"] {
         server.apply(pod(name)).unwrap();
@@ -104,7 +104,7 @@ async fn the_log_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_watch_from_the_future_waits_for_it() {
+async fn watch_from_a_future_version_waits_for_that_version() {
     let server = server();
     let mut watch =
         open(&server, &format!("{PODS}?watch=true&resourceVersion=3&allowWatchBookmarks=true"))
@@ -117,12 +117,12 @@ async fn a_watch_from_the_future_waits_for_it() {
 }
 
 #[tokio::test]
-async fn a_watch_that_is_too_far_behind_ends_after_what_it_was_told() {
+async fn watch_with_a_full_buffer_ends_after_the_buffered_events() {
     let server = builder().watch_buffer(2).build();
     server.apply(pod("a")).unwrap();
     server.apply(pod("b")).unwrap();
     server.apply(pod("c")).unwrap();
-    // What it missed does not count, nor what it has read.
+    // Changes from before the opening do not count, nor do events that were read.
     let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=1")).await;
     watch.events(["ADDED a 2", "ADDED b 3", "ADDED c 4"]).await;
     server.apply(pod("d")).unwrap();
@@ -142,7 +142,7 @@ async fn a_watch_that_is_too_far_behind_ends_after_what_it_was_told() {
 }
 
 #[tokio::test]
-async fn a_full_watch_still_hears_its_end_but_no_bookmark() {
+async fn watch_with_a_full_buffer_gets_its_error_but_no_bookmark() {
     let server = builder().watch_buffer(2).build();
     let mut watch =
         open(&server, &format!("{PODS}?watch=true&resourceVersion=1&allowWatchBookmarks=true"))
@@ -156,7 +156,7 @@ async fn a_full_watch_still_hears_its_end_but_no_bookmark() {
 }
 
 #[tokio::test]
-async fn a_buffer_may_be_of_any_size() {
+async fn largest_watch_buffer_is_accepted() {
     let server = builder().watch_buffer(usize::MAX).build();
     let mut watch = open(&server, &format!("{PODS}?watch=true")).await;
     server.apply(pod("a")).unwrap();
@@ -168,7 +168,7 @@ async fn a_buffer_may_be_of_any_size() {
 }
 
 #[tokio::test]
-async fn an_open_watch_does_not_mind_a_compaction() {
+async fn compaction_does_not_affect_an_open_watch() {
     let server = server_with(1);
     let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=1")).await;
     server.apply(pod("b")).unwrap();
@@ -178,7 +178,7 @@ async fn an_open_watch_does_not_mind_a_compaction() {
 }
 
 #[tokio::test]
-async fn what_leaves_a_selector_is_deleted_and_what_enters_it_is_added() {
+async fn object_that_stops_matching_is_deleted_and_one_that_starts_is_added() {
     let server = server();
     server.apply(app("a", "web")).unwrap();
     let mut watch =
@@ -193,7 +193,8 @@ async fn what_leaves_a_selector_is_deleted_and_what_enters_it_is_added() {
     server.delete(&Resource::pods(), "default", "b").unwrap();
     server.delete(&Resource::pods(), "default", "a").unwrap();
 
-    // The object that left is shown as it was when it matched, at the version at which it left.
+    // The deletion shows the object as it was when it matched, at the version at which it stopped
+    // matching.
     let left = watch.json_line().await;
     assert_eq!(left["type"], "DELETED");
     assert_eq!(left["object"]["metadata"]["labels"]["app"], "web");
@@ -202,7 +203,7 @@ async fn what_leaves_a_selector_is_deleted_and_what_enters_it_is_added() {
 }
 
 #[tokio::test]
-async fn a_watch_sees_its_namespace_and_its_fields_only() {
+async fn watch_sends_only_objects_of_its_namespace_and_field_selector() {
     let server = server_with(2);
     let mut other = pod("a");
     other["metadata"]["namespace"] = "shop".into();
@@ -219,7 +220,7 @@ async fn a_watch_sees_its_namespace_and_its_fields_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_may_send_bookmarks_by_itself_to_those_who_want_them() {
+async fn periodic_bookmarks_go_to_watches_that_asked_for_them() {
     let server = builder().bookmarks(Duration::from_secs(60)).build();
     server.apply(pod("a")).unwrap();
     let began = Instant::now();
@@ -231,7 +232,8 @@ async fn a_server_may_send_bookmarks_by_itself_to_those_who_want_them() {
     server.apply(pod("b")).unwrap();
     with.events(["ADDED b 3", "BOOKMARK 3", "BOOKMARK 3"]).await;
     assert_eq!(began.elapsed().as_secs(), 180);
-    // Nobody reads: of those that were due then one is left, and it is behind what it speaks of.
+    // Nobody reads for ten periods. Only one of the missed bookmarks is sent, after the last
+    // change.
     tokio::time::advance(Duration::from_secs(600)).await;
     server.apply(pod("c")).unwrap();
     with.events(["ADDED c 4", "BOOKMARK 4"]).await;
@@ -242,7 +244,7 @@ async fn a_server_may_send_bookmarks_by_itself_to_those_who_want_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bookmarks_that_nobody_lives_to_see_do_not_come() {
+async fn bookmark_period_of_duration_max_means_never() {
     let server = builder().bookmarks(Duration::MAX).build();
     let mut watch = open(&server, &format!("{PODS}?watch=1&allowWatchBookmarks=1")).await;
     let century =
@@ -251,7 +253,7 @@ async fn bookmarks_that_nobody_lives_to_see_do_not_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_by_itself_comes_after_the_initial_events() {
+async fn periodic_bookmark_follows_the_initial_events() {
     let server = builder().bookmarks(Duration::from_secs(60)).frame_size(1).build();
     server.apply(pod("a")).unwrap();
     let initial =
@@ -264,7 +266,7 @@ async fn a_bookmark_by_itself_comes_after_the_initial_events() {
 }
 
 #[tokio::test]
-async fn bookmarks_go_to_those_who_want_them() {
+async fn bookmark_goes_to_watches_that_asked_for_bookmarks() {
     let server = server_with(1);
     let mut with =
         open(&server, &format!("{PODS}?watch=true&resourceVersion=2&allowWatchBookmarks=true"))
@@ -282,7 +284,7 @@ async fn bookmarks_go_to_those_who_want_them() {
     let mut watch = pin!(pods.watch(&WatchParams::default(), "3").await.unwrap());
     server.bookmark(&Resource::pods());
     let Some(Ok(WatchEvent::Bookmark(bookmark))) = watch.next().await else {
-        panic!("another event")
+        panic!("unexpected event")
     };
     assert_eq!(
         (bookmark.types.kind.as_str(), bookmark.metadata.resource_version.as_str()),
@@ -291,7 +293,7 @@ async fn bookmarks_go_to_those_who_want_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_ends_cleanly_after_its_timeout() {
+async fn watch_ends_without_an_error_after_its_timeout() {
     let server = server();
     let start = Instant::now();
     let watch = open(&server, &format!("{PODS}?watch=true&timeoutSeconds=290")).await;
@@ -301,7 +303,7 @@ async fn a_watch_ends_cleanly_after_its_timeout() {
 }
 
 #[tokio::test]
-async fn a_watch_is_open_until_its_client_drops_it() {
+async fn watch_counts_as_open_until_its_client_drops_it() {
     let server = server();
     let watch = open(&server, &format!("{PODS}?watch=true")).await;
     let other = open(&server, "/api/v1/configmaps?watch=true").await;
@@ -314,7 +316,7 @@ async fn a_watch_is_open_until_its_client_drops_it() {
 }
 
 #[tokio::test]
-async fn metadata_alone_is_watched_too() {
+async fn metadata_only_watch_sends_partial_objects() {
     let server = server();
     server.apply(phase("a", "Running")).unwrap();
     let uri = format!("{PODS}?watch=true&resourceVersion=1&allowWatchBookmarks=true");
@@ -328,6 +330,6 @@ async fn metadata_alone_is_watched_too() {
     }
     let pods: Api<PartialObjectMeta<Pod>> = Api::all(server.client());
     let mut watch = pin!(pods.watch(&WatchParams::default(), "1").await.unwrap());
-    let Some(Ok(WatchEvent::Added(pod))) = watch.next().await else { panic!("another event") };
+    let Some(Ok(WatchEvent::Added(pod))) = watch.next().await else { panic!("unexpected event") };
     assert_eq!(pod.metadata.name.as_deref(), Some("a"));
 }

@@ -1,4 +1,4 @@
-//! Watches that begin with a list.
+//! Watches that start with the existing objects.
 
 use std::pin::pin;
 
@@ -13,7 +13,7 @@ const INITIAL: &str =
     "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
 
 #[tokio::test]
-async fn the_list_comes_first_then_a_bookmark_then_what_changes() {
+async fn initial_events_are_followed_by_a_bookmark_and_then_changes() {
     let server = server_with(2);
     for version in ["", "&resourceVersion=0", "&resourceVersion=2"] {
         let mut watch = open(&server, &format!("{PODS}?{INITIAL}{version}")).await;
@@ -26,26 +26,26 @@ async fn the_list_comes_first_then_a_bookmark_then_what_changes() {
 }
 
 #[tokio::test]
-async fn a_typed_client_reads_it() {
+async fn typed_client_reads_initial_events() {
     let server = server_with(1);
     let pods: Api<Pod> = Api::all(server.client());
     let mut watch = pin!(pods.watch(&WatchParams::streaming_lists(), "0").await.unwrap());
     assert!(matches!(watch.try_next().await.unwrap(), Some(WatchEvent::Added(_))));
     let Some(WatchEvent::Bookmark(end)) = watch.try_next().await.unwrap() else {
-        panic!("another event")
+        panic!("unexpected event")
     };
     assert_eq!(end.metadata.annotations["k8s.io/initial-events-end"], "true");
     assert_eq!(end.metadata.resource_version, "2");
 }
 
 #[tokio::test]
-async fn an_empty_list_is_a_bookmark() {
+async fn empty_server_sends_only_the_end_bookmark() {
     let mut watch = open(&server(), &format!("{PODS}?{INITIAL}")).await;
     watch.events(["BOOKMARK 1 end"]).await;
 }
 
 #[tokio::test]
-async fn the_list_is_of_the_selection() {
+async fn initial_events_match_the_selector() {
     let server = server();
     server.apply(app("a", "web")).unwrap();
     server.apply(app("b", "mail")).unwrap();
@@ -54,7 +54,7 @@ async fn the_list_is_of_the_selection() {
 }
 
 #[tokio::test]
-async fn small_frames_cut_events_in_pieces() {
+async fn small_frames_that_split_events_join_to_whole_events() {
     let server = builder().frame_size(7).build();
     for name in ["a", "b"] {
         server.apply(pod(name)).unwrap();
@@ -66,7 +66,7 @@ async fn small_frames_cut_events_in_pieces() {
 }
 
 #[tokio::test]
-async fn initial_events_may_be_left_out() {
+async fn send_initial_events_false_omits_the_initial_events() {
     let server = server_with(1);
     let mut watch = open(
         &server,
@@ -79,14 +79,14 @@ async fn initial_events_may_be_left_out() {
 }
 
 #[tokio::test]
-async fn a_list_from_the_future_times_out() {
+async fn initial_events_of_a_future_version_time_out() {
     let status = refused(&server(), &format!("{PODS}?{INITIAL}&resourceVersion=9")).await;
     assert_eq!(status.code, 504);
     assert_eq!(status.details.unwrap().causes[0].reason, "ResourceVersionTooLarge");
 }
 
 #[tokio::test]
-async fn a_forgotten_version_is_no_matter() {
+async fn initial_events_from_a_compacted_version_are_served() {
     let server = server_with(1);
     server.compact();
     let mut watch = open(&server, &format!("{PODS}?{INITIAL}&resourceVersion=1")).await;
@@ -94,7 +94,7 @@ async fn a_forgotten_version_is_no_matter() {
 }
 
 #[tokio::test]
-async fn an_older_server_refuses() {
+async fn forbidden_watch_lists_are_refused_with_422() {
     let server = builder().watch_lists(WatchLists::Forbidden).build();
     let status = refused(&server, &format!("{PODS}?{INITIAL}")).await;
     assert_eq!((status.code, status.reason.as_str()), (422, "Invalid"));
@@ -107,14 +107,14 @@ async fn an_older_server_refuses() {
 }
 
 #[tokio::test]
-async fn a_server_over_an_old_etcd_fails() {
+async fn failing_watch_lists_are_refused_with_500() {
     let server = builder().watch_lists(WatchLists::Failing).build();
     let status = refused(&server, &format!("{PODS}?{INITIAL}")).await;
     assert_eq!((status.code, status.reason.as_str()), (500, "InternalError"));
 }
 
 #[tokio::test]
-async fn parameters_that_do_not_go_together_are_invalid() {
+async fn conflicting_parameters_are_invalid() {
     let server = server();
     for query in [
         "watch=true&sendInitialEvents=true",

@@ -1,4 +1,4 @@
-//! kube-runtime's watcher is satisfied, and gets over what goes wrong.
+//! kube-runtime's watcher, against the server and its faults.
 
 use std::pin::Pin;
 
@@ -16,7 +16,7 @@ fn watch(server: &ApiServer, config: Config) -> Events {
     Box::pin(watcher(Api::all(server.client()), config))
 }
 
-/// The next events in short.
+/// Asserts the next events in a short form.
 async fn expect<const N: usize>(events: &mut Events, expected: [&str; N]) {
     for expected in expected {
         let name = |pod: Pod| pod.metadata.name.unwrap();
@@ -41,7 +41,7 @@ fn verbs(server: &ApiServer) -> Vec<Verb> {
 }
 
 #[tokio::test]
-async fn it_lists_in_pages_and_watches() {
+async fn watcher_lists_in_pages_and_watches() {
     let server = server_with(3);
     let mut events = watch(&server, Config::default().page_size(2));
     expect(&mut events, ["init", "has a", "has b", "has c", "done"]).await;
@@ -53,7 +53,7 @@ async fn it_lists_in_pages_and_watches() {
 }
 
 #[tokio::test]
-async fn it_watches_from_the_list_on() {
+async fn watcher_watches_from_the_version_of_the_list() {
     let server = server_with(2);
     let mut events = watch(&server, Config::default().streaming_lists());
     expect(&mut events, ["init", "has a", "has b", "done"]).await;
@@ -64,7 +64,7 @@ async fn it_watches_from_the_list_on() {
 }
 
 #[tokio::test]
-async fn it_resumes_where_a_watch_ended_and_where_a_bookmark_was() {
+async fn watcher_resumes_from_the_last_event_or_bookmark() {
     let server = server_with(1);
     let mut events = watch(&server, Config::default());
     expect(&mut events, ["init", "has a", "done"]).await;
@@ -79,7 +79,7 @@ async fn it_resumes_where_a_watch_ended_and_where_a_bookmark_was() {
 }
 
 #[tokio::test]
-async fn it_lists_again_after_a_410() {
+async fn watcher_relists_after_a_410() {
     let server = server_with(1);
     let mut events = watch(&server, Config::default());
     expect(&mut events, ["init", "has a", "done"]).await;
@@ -89,7 +89,7 @@ async fn it_lists_again_after_a_410() {
     server.delete(&Resource::pods(), "default", "a").unwrap();
     expect(&mut events, ["event 410", "init", "has b", "done"]).await;
 
-    // And when it comes back too late.
+    // A watch that reconnects with an expired version gets a 410 as well.
     server.apply(phase("b", "Running")).unwrap();
     expect(&mut events, ["apply b"]).await;
     server.end_watches();
@@ -98,7 +98,7 @@ async fn it_lists_again_after_a_410() {
 }
 
 #[tokio::test]
-async fn it_gets_over_what_goes_wrong_on_the_way() {
+async fn watcher_recovers_from_faults() {
     let server = server_with(1);
     let mut events = watch(&server, Config::default());
     server.fault(Fault::status(status::too_many_requests(1)).on(Verb::List));

@@ -1,4 +1,4 @@
-//! Writes, by a client and by the test.
+//! Writes by clients and by the test.
 
 use deltafifo_testkit::{Error, Resource};
 use http::{Method, StatusCode};
@@ -33,7 +33,7 @@ fn code<T>(result: kube::Result<T>) -> u16 {
 }
 
 #[tokio::test]
-async fn what_is_created_has_a_uid_a_version_and_a_time() {
+async fn created_object_has_a_uid_a_version_and_a_timestamp() {
     let server = server();
     let maps: Api<ConfigMap> = Api::namespaced(server.client(), "shop");
     let mut watch = open(&server, "/api/v1/configmaps?watch=true").await;
@@ -48,13 +48,13 @@ async fn what_is_created_has_a_uid_a_version_and_a_time() {
 }
 
 #[tokio::test]
-async fn what_is_there_cannot_be_created() {
+async fn creating_an_existing_object_conflicts() {
     let server = server();
     let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
     maps.create(&PostParams::default(), &map("a", "1")).await.unwrap();
     let Err(kube::Error::Api(status)) = maps.create(&PostParams::default(), &map("a", "2")).await
     else {
-        panic!("created twice")
+        panic!("created a second time")
     };
     assert!(status.is_already_exists());
     assert_eq!((status.code, status.message.as_str()), (409, "configmaps \"a\" already exists"));
@@ -62,7 +62,7 @@ async fn what_is_there_cannot_be_created() {
 }
 
 #[tokio::test]
-async fn names_are_generated() {
+async fn generate_name_yields_distinct_names() {
     let server = server();
     let body = json!({ "metadata": { "generateName": "web-" } });
     let mut seen = Vec::new();
@@ -77,7 +77,7 @@ async fn names_are_generated() {
 }
 
 #[tokio::test]
-async fn objects_that_cannot_be_are_refused() {
+async fn invalid_objects_are_refused() {
     let server = server();
     for (body, expected) in [
         (json!({}), 422),
@@ -102,7 +102,7 @@ async fn objects_that_cannot_be_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_not_found() {
+async fn missing_object_is_not_found() {
     let server = server_with(1);
     let status = refused(&server, &format!("{ONE}/b")).await;
     assert_eq!((status.code, status.message.as_str()), (404, "pods \"b\" not found"));
@@ -114,7 +114,7 @@ async fn what_is_not_there_is_not_found() {
 }
 
 #[tokio::test]
-async fn an_update_of_another_version_conflicts() {
+async fn update_of_another_version_conflicts() {
     let server = server();
     let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
     let made = maps.create(&PostParams::default(), &map("a", "1")).await.unwrap();
@@ -140,7 +140,7 @@ async fn an_update_of_another_version_conflicts() {
 }
 
 #[tokio::test]
-async fn an_update_without_a_version_is_for_built_in_kinds_only() {
+async fn update_without_a_version_is_for_built_in_kinds_only() {
     let server = server();
     let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
     maps.create(&PostParams::default(), &map("a", "1")).await.unwrap();
@@ -157,7 +157,7 @@ async fn an_update_without_a_version_is_for_built_in_kinds_only() {
 }
 
 #[tokio::test]
-async fn what_changes_nothing_is_not_written() {
+async fn write_without_a_change_keeps_the_version() {
     let server = server_with(1);
     let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=2")).await;
     assert_eq!(server.apply(pod("a")).unwrap(), 2);
@@ -172,7 +172,7 @@ async fn what_changes_nothing_is_not_written() {
 }
 
 #[tokio::test]
-async fn patches_merge_or_operate() {
+async fn merge_patch_and_json_patch_are_applied() {
     let server = server();
     server.apply(app("a", "web")).unwrap();
     let pods: Api<Pod> = Api::default_namespaced(server.client());
@@ -208,17 +208,17 @@ async fn patches_merge_or_operate() {
         ])
     };
     let (code, _) = patch(first(json!([]))).await;
-    assert_eq!(code, 422, "there are none, and not an empty list of them");
+    assert_eq!(code, 422, "finalizers are missing, not empty");
     let (code, patched) = patch(first(Value::Null)).await;
     assert_eq!((code, &patched["metadata"]["finalizers"]), (200, &json!(["example.org/wait"])));
     let (code, _) = patch(first(Value::Null)).await;
-    assert_eq!(code, 422, "there is one");
+    assert_eq!(code, 422, "finalizers exist");
     let (code, _) = patch(json!({ "op": "nonsense" })).await;
     assert_eq!(code, 400);
 }
 
 #[tokio::test]
-async fn a_patch_may_say_which_version_it_is_for() {
+async fn patch_with_another_version_conflicts() {
     let server = server_with(1);
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     let patch = |version: &str| {
@@ -242,7 +242,7 @@ async fn a_patch_may_say_which_version_it_is_for() {
 }
 
 #[tokio::test]
-async fn other_patches_are_of_an_unsupported_type() {
+async fn other_patch_types_are_refused_with_415() {
     let server = server_with(1);
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     assert_eq!(
@@ -256,7 +256,7 @@ async fn other_patches_are_of_an_unsupported_type() {
 }
 
 #[tokio::test]
-async fn a_status_is_written_alone() {
+async fn status_subresource_changes_the_status_only() {
     let server = server();
     server.apply(app("a", "web")).unwrap();
     let pods: Api<Pod> = Api::default_namespaced(server.client());
@@ -277,7 +277,7 @@ async fn a_status_is_written_alone() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_is_gone() {
+async fn deleted_object_is_gone_and_can_be_created_again() {
     let server = server_with(1);
     let mut watch = open(&server, &format!("{PODS}?watch=true&resourceVersion=2")).await;
     let pods: Api<Pod> = Api::default_namespaced(server.client());
@@ -291,7 +291,7 @@ async fn what_is_deleted_is_gone() {
 }
 
 #[tokio::test]
-async fn a_deletion_may_have_preconditions() {
+async fn delete_with_a_failed_precondition_conflicts() {
     let server = server_with(1);
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     let uid = pods.get("a").await.unwrap().metadata.uid;
@@ -308,7 +308,7 @@ async fn a_deletion_may_have_preconditions() {
 }
 
 #[tokio::test]
-async fn finalizers_hold_an_object_back() {
+async fn finalizers_delay_the_deletion() {
     let server = server();
     let held = json!({ "name": "a", "finalizers": ["example.com/mine"] });
     server.apply(json!({ "kind": "Pod", "apiVersion": "v1", "metadata": held })).unwrap();
@@ -320,7 +320,7 @@ async fn finalizers_hold_an_object_back() {
     pods.delete("a", &DeleteParams::default()).await.unwrap();
     watch.silent();
 
-    // Nobody takes a deletion back.
+    // An update cannot revoke a deletion.
     let mut kept = waiting.clone();
     kept.metadata.deletion_timestamp = None;
     kept.metadata.labels = Some([("seen".to_owned(), "yes".to_owned())].into());
@@ -332,7 +332,7 @@ async fn finalizers_hold_an_object_back() {
     watch.events(["DELETED a 5"]).await;
     assert!(pods.get_opt("a").await.unwrap().is_none());
 
-    // Created again as it was seen, it is a new object that nobody has deleted.
+    // Created again from its last state, it is a new object without a deletion timestamp.
     let mut again = waiting.clone();
     again.metadata.resource_version = None;
     let again = pods.create(&PostParams::default(), &again).await.unwrap();
@@ -344,7 +344,7 @@ async fn finalizers_hold_an_object_back() {
 }
 
 #[tokio::test]
-async fn many_are_deleted_by_selector() {
+async fn collection_is_deleted_by_selector() {
     let server = server();
     for (name, of) in [("a", "web"), ("b", "mail"), ("c", "web")] {
         server.apply(app(name, of)).unwrap();
@@ -366,7 +366,7 @@ async fn many_are_deleted_by_selector() {
 }
 
 #[tokio::test]
-async fn dry_runs_are_refused_and_do_nothing() {
+async fn dry_runs_are_refused_without_an_effect() {
     let server = server_with(1);
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     let pod: Pod = serde_json::from_value(pod("b")).unwrap();
@@ -379,11 +379,11 @@ async fn dry_runs_are_refused_and_do_nothing() {
 }
 
 #[tokio::test]
-async fn the_test_writes_without_http() {
+async fn test_writes_without_http_and_watches_see_it() {
     let server = server();
     let mut watch = open(&server, &format!("{PODS}?watch=true")).await;
     assert_eq!(server.apply(phase("a", "Pending")).unwrap(), 2);
-    // Whatever version it says.
+    // The version in the object is ignored.
     let mut seen = server.get(&Resource::pods(), "default", "a").unwrap();
     seen["metadata"]["resourceVersion"] = "1".into();
     seen["status"]["phase"] = "Running".into();
@@ -399,12 +399,12 @@ async fn the_test_writes_without_http() {
 }
 
 #[tokio::test]
-async fn the_test_is_told_what_it_does_wrong() {
+async fn errors_of_the_test_side_name_cause_and_remedy() {
     let server = server();
     let unknown = server.apply(json!({ "kind": "Gadget", "apiVersion": "v1" })).unwrap_err();
     assert_eq!(
         unknown.to_string(),
-        "the server has no \"Gadget\" of \"v1\": register its resource first"
+        "kind \"Gadget\" of \"v1\" is not served: register its resource first"
     );
     assert!(matches!(
         server.apply(json!({ "kind": "Pod", "apiVersion": "v1" })),
@@ -414,10 +414,10 @@ async fn the_test_is_told_what_it_does_wrong() {
 }
 
 #[tokio::test]
-async fn a_custom_resource_may_come_later() {
+async fn resource_registered_later_is_served() {
     let server = deltafifo_testkit::ApiServer::builder().resource(Resource::pods()).build();
     let all: Api<DynamicObject> = Api::all_with(server.client(), &widget_api());
-    // Of a group that nobody knows there is no Status.
+    // For a group that is not served the answer is not a Status.
     let opened = open(&server, "/apis/example.com/v1/widgets").await;
     assert_eq!(
         (opened.code, opened.text().await.as_str()),

@@ -1,4 +1,4 @@
-//! Requests that no client of good manners sends.
+//! Malformed requests, which no well-behaved client sends.
 
 use http::{Method, StatusCode};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::common::{PODS, call, open, refused, send, server_with};
 
 #[tokio::test]
-async fn what_cannot_be_read_is_a_bad_request() {
+async fn invalid_parameters_are_a_bad_request() {
     let server = server_with(1);
     for query in [
         "limit=many",
@@ -28,7 +28,7 @@ async fn what_cannot_be_read_is_a_bad_request() {
 }
 
 #[tokio::test]
-async fn odd_queries_are_taken_as_the_real_server_takes_them() {
+async fn unusual_queries_are_accepted_as_by_the_real_server() {
     let server = server_with(1);
     for query in [
         "",
@@ -49,7 +49,7 @@ async fn odd_queries_are_taken_as_the_real_server_takes_them() {
 }
 
 #[tokio::test]
-async fn paths_that_name_nothing_are_not_found() {
+async fn path_without_a_resource_is_not_found() {
     let server = server_with(1);
     for path in [
         "/",
@@ -77,7 +77,7 @@ async fn paths_that_name_nothing_are_not_found() {
 }
 
 #[tokio::test]
-async fn methods_that_do_not_fit_are_not_allowed() {
+async fn unsuitable_methods_are_not_allowed() {
     let server = server_with(1);
     for (method, uri) in [
         (Method::PUT, "/api/v1/namespaces/default/pods"),
@@ -96,7 +96,7 @@ async fn methods_that_do_not_fit_are_not_allowed() {
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_json_are_bad_requests() {
+async fn body_that_is_not_json_is_a_bad_request() {
     let server = server_with(1);
     let one = "/api/v1/namespaces/default/pods/a";
     for (method, uri, content_type) in [
@@ -119,7 +119,7 @@ async fn bodies_that_are_no_json_are_bad_requests() {
 }
 
 #[tokio::test]
-async fn a_patch_cannot_make_an_object_nothing() {
+async fn patch_that_results_in_no_object_is_refused() {
     let server = server_with(1);
     for patch in [
         json!(1),

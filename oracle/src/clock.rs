@@ -1,27 +1,27 @@
-//! Time that passes when a test says so.
+//! A clock that a test advances.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The hands of a clock, which stands still by itself. Clones are of the same clock.
+/// A clock that advances only by [`advance`](Self::advance). Clones share their time.
 #[derive(Clone)]
-pub struct Hands(Arc<Mutex<Instant>>);
+pub struct ManualClock(Arc<Mutex<Instant>>);
 
-impl Default for Hands {
+impl Default for ManualClock {
     fn default() -> Self {
         Self(Arc::new(Mutex::new(Instant::now())))
     }
 }
 
-impl Hands {
-    /// What looks at them.
-    pub fn clock(&self) -> impl Fn() -> Instant + Send + Sync + 'static {
-        let hands = self.clone();
-        move || *hands.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl ManualClock {
+    /// Returns a function that reads the clock.
+    pub fn reader(&self) -> impl Fn() -> Instant + Send + Sync + 'static {
+        let clock = self.clone();
+        move || *clock.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets time pass.
-    pub fn move_on(&self, time: Duration) {
+    /// Advances the clock.
+    pub fn advance(&self, time: Duration) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) += time;
     }
 }

@@ -1,5 +1,5 @@
-//! The indexer beside a map that is searched from end to end: alone, or fused with a queue whose
-//! one consumer applies.
+//! Compares the indexer with a map that is searched from end to end. The indexer is alone, or
+//! fused with a queue whose one consumer applies the deltas.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
@@ -12,39 +12,40 @@ use deltafifo::{
 
 use crate::{Bytes, Fifo, KEYS, Obj, ObjMeta, key_func, tombstone};
 
-/// Gives any number of values, and some of them twice.
+/// An index with any number of values per object, some of them duplicates.
 const BITS: &str = "bits";
-/// Gives one value.
+/// An index with one value per object.
 const TENS: &str = "tens";
-/// Gives one value, and comes when the bytes say so.
+/// An index with one value per object, which is added later.
 const THIRDS: &str = "thirds";
 const NAMESPACES: [&str; 4] = ["", "ns", "other-namespace", "a-key-that-is-too-long-for-the-line"];
 
-/// Does what `bytes` spell, and compares every answer.
+/// Runs the operations that `bytes` spell, and compares every answer.
 ///
 /// # Panics
-/// When the store and the map differ.
+/// Panics if the store and the map differ.
 pub fn run(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
     let Some(shape) = bytes.next() else { return };
     let mut both = Both::new(shape & 1 != 0, shape & 2 != 0);
     for number in 0.. {
-        let Some(asked) = both.step(&mut bytes) else { return };
+        let Some(probe) = both.step(&mut bytes) else { return };
         for key in KEYS {
             assert_eq!(both.reader.get_by_key(key), both.map.get(key).cloned());
         }
-        // Walks through all indexes take most of a run's time.
+        // Comparing all indexes takes most of the time of a run, so it is done at every fourth
+        // step.
         if number % 4 == 3 {
-            both.compare(&asked);
+            both.compare(&probe);
         }
     }
 }
 
-/// Values of an object in index [`BITS`]; some objects have none that can be told.
+/// Returns the values of an object in index [`BITS`]. The function fails for some objects.
 fn bits(object: &Obj) -> Result<Vec<String>, BoxError> {
     match object.n % 16 {
         13 => return Err("unlucky".into()),
-        // Without the hook, which ends a fuzzer's run.
+        // `resume_unwind` skips the panic hook, which would end a fuzzer's run.
         14 => resume_unwind(Box::new("expected by this test")),
         _ => {}
     }
@@ -60,12 +61,12 @@ fn tens(object: &Obj) -> String {
     (object.n / 32).to_string()
 }
 
-/// Value of an object in index [`THIRDS`]; some objects have none that can be told.
+/// Returns the values of an object in index [`THIRDS`]. The function fails for some objects.
 fn thirds(object: &Obj) -> Result<Vec<String>, BoxError> {
     if object.n % 32 == 5 { Err("unlucky".into()) } else { Ok(vec![(object.n % 3).to_string()]) }
 }
 
-/// The same, for the map: `None` when they cannot be told.
+/// Returns the values of an object for the map, or `None` if the index function fails.
 fn values(index: &str, object: &Obj) -> Option<BTreeSet<String>> {
     match index {
         NAMESPACE_INDEX => Some(BTreeSet::from([object.ns.clone()])),
@@ -87,9 +88,9 @@ struct Both {
     store: Store,
     reader: IndexReader<Obj, ObjMeta>,
     map: BTreeMap<String, Arc<Obj>>,
-    /// Those that there are.
+    /// The indexes that exist.
     indexes: Vec<&'static str>,
-    /// Keys do not say the namespace, so that an update can move an object to another one.
+    /// Whether keys omit the namespace, so that an update can move an object to another namespace.
     moves: bool,
 }
 
@@ -136,7 +137,7 @@ impl Both {
         if self.moves || ns.is_empty() { name.clone() } else { format!("{ns}/{name}") }
     }
 
-    /// Does one thing, and gives an object to ask about.
+    /// Runs one operation, and returns an object whose index values are to be compared.
     fn step(&mut self, bytes: &mut Bytes<'_>) -> Option<Arc<Obj>> {
         let kind = bytes.next()? % 10;
         let object = self.object(bytes)?;
@@ -168,7 +169,7 @@ impl Both {
                 };
                 assert!(
                     deleted.is_ok(),
-                    "a deletion asks for the values of what was stored, and puts in none"
+                    "a deletion computes the values of the stored object and adds none"
                 );
                 self.map.remove(&key);
             }
@@ -195,7 +196,7 @@ impl Both {
         Some(object)
     }
 
-    /// The object comes and goes, and another takes its place.
+    /// Adds and deletes the object and replaces it by another one, in one transaction.
     fn transaction(&mut self, object: &Arc<Obj>) {
         let Store::Alone(store) = &self.store else { return };
         let (ns, name) = (object.ns.clone(), object.name.clone());
@@ -207,9 +208,9 @@ impl Both {
         ];
         let failed = store.transaction(changes).err().map_or_else(Vec::new, |error| error.failed);
         let refused = |number| failed.iter().any(|(failed, _)| *failed == number);
-        assert_eq!(refused(0), !self.can_be_told(object));
+        assert_eq!(refused(0), !self.is_indexable(object));
         assert!(!refused(1), "a deletion does not fail");
-        assert_eq!(refused(2), !self.can_be_told(&next));
+        assert_eq!(refused(2), !self.is_indexable(&next));
         let key = self.key(object);
         if refused(2) {
             self.map.remove(&key)
@@ -226,37 +227,38 @@ impl Both {
             assert!(matches!(added, Err(IndexError::Build { index, .. }) if index == THIRDS));
             assert!(matches!(self.reader.by_index(THIRDS, "0"), Err(IndexError::Unknown(_))));
         } else {
-            added.expect("the function knows every stored object");
+            added.expect("the function accepts every stored object");
             self.indexes.push(THIRDS);
         }
     }
 
-    fn can_be_told(&self, object: &Obj) -> bool {
+    fn is_indexable(&self, object: &Obj) -> bool {
         self.indexes.iter().all(|index| values(index, object).is_some())
     }
 
-    /// An index function that failed is told of, and nothing else.
+    /// Checks that a failure of an index function is reported, and nothing else.
     fn check_indexed<'a>(
         &self,
         indexed: &Result<(), StoreError>,
         new: impl IntoIterator<Item = &'a Arc<Obj>>,
     ) {
-        let can_be_told = new.into_iter().all(|object| self.can_be_told(object));
+        let is_indexable = new.into_iter().all(|object| self.is_indexable(object));
         match indexed {
-            Ok(()) => assert!(can_be_told, "an index function failed and nobody was told"),
+            Ok(()) => assert!(is_indexable, "an index function failed without a report"),
             Err(StoreError::Index { index, .. } | StoreError::NotIndexed { index, .. }) => {
-                assert!([BITS, THIRDS].contains(&index.as_str()) && !can_be_told);
+                assert!([BITS, THIRDS].contains(&index.as_str()) && !is_indexable);
             }
             Err(error) => panic!("{error}"),
         }
     }
 
-    /// Whether what was written is stored: alone, a store refuses what an index function fails for.
+    /// Returns whether a written object is stored. A store alone refuses an object for which an
+    /// index function fails; a fused one stores it.
     fn counts(&self, written: &Result<(), StoreError>) -> bool {
         written.is_ok() || matches!(self.store, Store::Fused(_))
     }
 
-    fn compare(&self, asked: &Obj) {
+    fn compare(&self, probe: &Obj) {
         let (reader, map) = (&self.reader, &self.map);
         assert_eq!((reader.len(), reader.is_empty()), (map.len(), map.is_empty()));
         let mut keys = reader.list_keys();
@@ -298,10 +300,10 @@ impl Both {
             assert!(
                 reader.by_index(index, "no such value").is_ok_and(|objects| objects.is_empty())
             );
-            match (reader.index(index, asked), values(index, asked)) {
-                (Ok(objects), Some(asked)) => {
+            match (reader.index(index, probe), values(index, probe)) {
+                (Ok(objects), Some(probe)) => {
                     let shares = |object: &&Arc<Obj>| {
-                        values(index, object).is_some_and(|values| !values.is_disjoint(&asked))
+                        values(index, object).is_some_and(|values| !values.is_disjoint(&probe))
                     };
                     assert_eq!(
                         sorted(objects),
@@ -316,7 +318,7 @@ impl Both {
     }
 }
 
-/// Applies what is pending; the first error of an index.
+/// Applies everything pending. Returns the first error of an index.
 fn drain(fifo: &Fifo) -> Result<(), StoreError> {
     let mut outcome = Ok(());
     while let Some(mut item) = fifo.try_pop() {

@@ -1,5 +1,5 @@
-//! Keys of any text: what a key function makes of it, and that each key finds what was put under
-//! it and nothing else.
+//! Keys of arbitrary text: the key function builds the expected key, and each key finds exactly
+//! the objects stored under it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use deltafifo::{DeltaFifo, DeltaType, ExplicitKey, Indexer, KeyError, KeyFunc, N
 
 use crate::{Bytes, Fifo, Obj, ObjMeta, deltas, key_func, tombstone};
 
-/// More than lie beside one another in a slot's line, or in the buffer on the stack that a key is
-/// written to.
+/// Longer than the part of a key that a slot holds inline, and than the stack buffer to which keys
+/// are written.
 const LONGEST: usize = 300;
 
-/// Reads objects from `bytes`, each with a namespace and a name, and puts them through a queue
+/// Reads objects from `bytes`, each with a namespace and a name, and passes them through a queue
 /// with each key function.
 ///
 /// # Panics
-/// When a key is not what it should be, or does not find what it should.
+/// Panics if a key is wrong, or does not find the right object.
 pub fn run(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
     let objects: Vec<_> = (0..).map_while(|n| object(&mut bytes, n)).collect();
@@ -25,7 +25,7 @@ pub fn run(bytes: &[u8]) {
         sources(&fifo, object);
     }
     queue(key_func(), &objects, meta_namespace_key);
-    // A function of the user's own may give any text, also none.
+    // A custom key function may return any text, even an empty one.
     queue(KeyFunc::custom(ObjMeta, |object: &Obj| Ok(object.name.clone())), &objects, |object| {
         Some(object.name.clone())
     });
@@ -36,10 +36,10 @@ fn object(bytes: &mut Bytes<'_>, n: u64) -> Option<Arc<Obj>> {
     Some(Arc::new(Obj { ns, name, version: String::new(), n }))
 }
 
-/// A length, and as many bytes; what is no text in them becomes the replacement character.
+/// Reads a length and as many bytes. Invalid UTF-8 becomes replacement characters.
 fn text(bytes: &mut Bytes<'_>) -> Option<String> {
     let length = usize::from(bytes.next()?);
-    // The highest lengths stand for a long text: the fuzzer would seldom write one out.
+    // The largest lengths mean a long text, which a fuzzer would seldom produce.
     if length >= 250 {
         return Some("k".repeat(LONGEST - (255 - length)));
     }
@@ -52,7 +52,7 @@ fn meta_namespace_key(object: &Obj) -> Option<String> {
     (!object.name.is_empty()).then(|| [&*object.ns, separator, &*object.name].concat())
 }
 
-/// Whatever has a key gives the same one.
+/// Checks that all forms of a key are equal.
 fn sources(fifo: &Fifo, object: &Arc<Obj>) {
     let Some(key) = meta_namespace_key(object) else {
         assert!(matches!(key_func().key(object), Err(KeyError::NoName)));
@@ -101,8 +101,7 @@ fn queue(keys: KeyFunc<Obj, ObjMeta>, objects: &[Arc<Obj>], key: impl Fn(&Obj) -
     for key in near(&order) {
         assert_eq!(store.get_by_key(&key), newest.get(&key).cloned(), "{key:?}");
     }
-    // A name with a slash in it, which Kubernetes does not allow, makes the namespace of its key
-    // another one.
+    // A slash in a name, which Kubernetes does not allow, changes the namespace of the key.
     if objects.iter().all(|object| !object.name.contains('/') && !object.ns.contains('/')) {
         for object in newest.values() {
             let found = store.by_index(NAMESPACE_INDEX, &object.ns).expect("it is built in");
@@ -119,7 +118,7 @@ fn queue(keys: KeyFunc<Obj, ObjMeta>, objects: &[Arc<Obj>], key: impl Fn(&Obj) -
     assert!(store.is_empty() && store.list_keys().is_empty());
 }
 
-/// The keys, and such as differ from them by a character at the end.
+/// Returns the keys, and keys that differ from them by one character at the end.
 fn near(keys: &[String]) -> impl Iterator<Item = String> {
     keys.iter().flat_map(|key| {
         let mut shorter = key.clone();

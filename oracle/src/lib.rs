@@ -34,7 +34,7 @@ pub mod strategy;
 pub mod workqueue;
 
 pub use bytes::{Bytes, of_bytes, read, write};
-pub use clock::Hands;
+pub use clock::ManualClock;
 pub use model::{Model, Taken, Unchanged};
 pub use object::{
     Obj, ObjMeta, abort_if_locked, deltas, key_func, nameless, obj, show, show_one, tombstone,

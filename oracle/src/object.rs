@@ -1,11 +1,11 @@
-//! What the queues hold, and deltas as short text.
+//! The objects of the queues, and a short text form of deltas.
 
 use std::io::Write;
 use std::sync::Arc;
 
 use deltafifo::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas, KeyFunc, Meta};
 
-/// An object. Its version is its number unless a test says otherwise.
+/// An object. Its version is its number unless a test sets another one.
 #[derive(Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "what an object's fields are called everywhere")]
 pub struct Obj {
@@ -15,21 +15,20 @@ pub struct Obj {
     pub n: u64,
 }
 
-/// An object's destructor is user code, which must not run while the thread holds a lock of the
-/// engine's.
+/// A destructor is user code, which must not run while the thread holds a lock of the engine.
 impl Drop for Obj {
     fn drop(&mut self) {
         abort_if_locked("an object's destructor");
     }
 }
 
-/// Ends the process if the current thread holds a lock of the engine's (which only debug builds
-/// know). For the user code of tests, whose panics the engine catches.
+/// Aborts the process if the current thread holds a lock of the engine, which only debug builds
+/// track. For user code of tests, because the engine catches its panics.
 pub fn abort_if_locked(user_code: &str) {
     let held = deltafifo::locks::held();
     if held > 0 {
         let trace = std::backtrace::Backtrace::force_capture();
-        // Not with `eprintln`, whose output the test runner keeps until the test has ended.
+        // Not `eprintln`: the test runner buffers its output until the end of the test.
         let _ = writeln!(
             std::io::stderr(),
             "{user_code} runs while its thread holds {held} locks\n{trace}"
@@ -38,7 +37,7 @@ pub fn abort_if_locked(user_code: &str) {
     }
 }
 
-/// Reads an [`Obj`].
+/// The metadata accessor of [`Obj`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ObjMeta;
 
@@ -56,43 +55,44 @@ impl Meta<Obj> for ObjMeta {
     }
 }
 
-/// The object of `key` (`ns/name` or `name`) with the number `n`.
+/// Returns the object of `key` (`ns/name` or `name`) with the number `n`.
 #[must_use]
 pub fn obj(key: &str, n: u64) -> Arc<Obj> {
     versioned(key, n, &n.to_string())
 }
 
-/// The same with a version of its own.
+/// Returns an object with this version.
 #[must_use]
 pub fn versioned(key: &str, n: u64, version: &str) -> Arc<Obj> {
     let (ns, name) = key.split_once('/').unwrap_or(("", key));
     Arc::new(Obj { ns: ns.to_owned(), name: name.to_owned(), version: version.to_owned(), n })
 }
 
-/// An object without a name, hence without a key.
+/// Returns an object without a name, hence without a key.
 #[must_use]
 pub fn nameless() -> Arc<Obj> {
     obj("", 0)
 }
 
-/// A deletion nobody saw.
+/// Returns a tombstone.
 #[must_use]
 pub fn tombstone(key: &str, obj: Option<Arc<Obj>>) -> DeletedFinalStateUnknown<Obj> {
     DeletedFinalStateUnknown { key: key.into(), obj }
 }
 
-/// client-go's key function.
+/// Returns client-go's key function.
 #[must_use]
 pub fn key_func() -> KeyFunc<Obj, ObjMeta> {
     KeyFunc::meta_namespace(ObjMeta)
 }
 
-/// Deltas as a user may give them.
+/// Builds deltas as a caller of `add_if_not_present` would.
 pub fn deltas(list: impl IntoIterator<Item = (DeltaType, Arc<Obj>)>) -> Deltas<Obj> {
     list.into_iter().map(|(kind, object)| Delta::new(kind, object)).collect()
 }
 
-/// `A1`, `U2`, `R3`, `S4`, `D5`; a tombstone is `D(5)`, or `D()` without an object.
+/// Formats a delta: `A1`, `U2`, `R3`, `S4`, `D5`; a tombstone is `D(5)`, or `D()` without an
+/// object.
 #[must_use]
 pub fn show_one(delta: &Delta<Obj>) -> String {
     let kind = &delta.kind.to_string()[..1];
@@ -107,7 +107,7 @@ pub fn show_one(delta: &Delta<Obj>) -> String {
     }
 }
 
-/// Deltas as [`show_one`] writes each.
+/// Formats deltas with [`show_one`].
 #[must_use]
 pub fn show(deltas: &[Delta<Obj>]) -> String {
     deltas.iter().map(show_one).collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! A queue over any kind of known objects, one of which is a store elsewhere that can be scripted.
+//! A queue over any kind of known objects. One kind is an external store that tests can script.
 #![allow(
     clippy::missing_panics_doc,
     clippy::must_use_candidate,
@@ -12,25 +12,25 @@ use deltafifo::{BoxError, DeltaFifo, DeltaFifoBuilder, DeltaType, Indexer, Known
 
 use crate::{Obj, ObjMeta, key_func, show};
 
-/// The engine's queue.
+/// The queue of the engine.
 pub type Fifo = DeltaFifo<Obj, ObjMeta>;
-/// An item of it.
+/// An item of that queue.
 pub type Guard<'f> = Popped<'f, Obj, ObjMeta>;
 
 type Hook = Box<dyn FnMut(&str) + Send>;
 
-/// A store that the queue consults but does not own.
+/// A store that the queue reads but does not own.
 #[derive(Default)]
 pub struct Outside {
-    /// What is in it.
+    /// The stored objects.
     pub objects: Mutex<BTreeMap<String, Arc<Obj>>>,
     /// Keys whose look-up fails.
     pub failing: Mutex<Vec<String>>,
     /// Keys that are listed but not found.
     pub ghosts: Mutex<Vec<String>>,
-    /// Run once, after the next listing has been answered and before the caller gets the answer.
+    /// A hook that runs once, after the next listing is computed and before it is returned.
     pub after_list: Mutex<Option<Hook>>,
-    /// The same for a look-up.
+    /// A hook that runs once, after the next look-up is computed and before it is returned.
     pub after_get: Mutex<Option<Hook>>,
 }
 
@@ -68,7 +68,7 @@ impl KnownObjects<Obj> for Outside {
 
     fn get_by_key(&self, key: &str) -> Result<Option<Arc<Obj>>, BoxError> {
         if self.failing.lock().unwrap().iter().any(|failing| failing == key) {
-            return Err("the store elsewhere fails".into());
+            return Err("the external store fails".into());
         }
         let found = self.objects.lock().unwrap().get(key).cloned();
         run_once(&self.after_get, key);
@@ -76,39 +76,39 @@ impl KnownObjects<Obj> for Outside {
     }
 }
 
-/// Where known objects are.
+/// The place of the known objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// In the engine's own store.
+    /// The engine's own store.
     Fused,
-    /// In a store that the queue does not own.
+    /// A store that the queue does not own.
     Elsewhere,
-    /// Nowhere.
+    /// No known objects.
     Nowhere,
 }
 
 /// Every mode.
 pub const MODES: [Mode; 3] = [Mode::Fused, Mode::Elsewhere, Mode::Nowhere];
-/// Those with known objects.
+/// The modes with known objects.
 pub const KNOWING: [Mode; 2] = [Mode::Fused, Mode::Elsewhere];
 
-/// A queue over known objects of some kind.
+/// A queue over one kind of known objects.
 pub struct Rig {
-    /// Where its known objects are.
+    /// The place of the known objects.
     pub mode: Mode,
     /// The queue.
     pub fifo: Arc<Fifo>,
-    /// The store elsewhere, empty in the other modes.
+    /// The external store. Empty in the other modes.
     pub outside: Arc<Outside>,
 }
 
 impl Rig {
-    /// With nothing known and ordered walks.
+    /// Creates a queue with ordered walks and no known objects.
     pub fn new(mode: Mode) -> Self {
         Self::with(mode, |builder| builder)
     }
 
-    /// With ordered walks and what `options` adds.
+    /// Creates a queue with ordered walks and further options.
     pub fn with(
         mode: Mode,
         options: impl FnOnce(DeltaFifoBuilder<Obj, ObjMeta>) -> DeltaFifoBuilder<Obj, ObjMeta>,
@@ -116,7 +116,7 @@ impl Rig {
         Self::knowing(mode, &[], options)
     }
 
-    /// With objects that are known before the queue begins.
+    /// Creates a queue with known objects.
     pub fn knowing(
         mode: Mode,
         known: &[Arc<Obj>],
@@ -142,7 +142,7 @@ impl Rig {
         Self { mode, fifo: Arc::new(options(builder.ordered_walks(true)).build()), outside }
     }
 
-    /// What a handler does: brings the store up to date.
+    /// Applies an item to the store, as a handler does.
     pub fn apply(&self, guard: &mut Guard<'_>) {
         match self.mode {
             Mode::Fused => guard.apply(|_| ()).unwrap(),
@@ -160,7 +160,7 @@ impl Rig {
         }
     }
 
-    /// Handles the next key: `key: deltas`.
+    /// Handles the next key. Returns `key: deltas`.
     pub fn handle(&self) -> Option<String> {
         let mut guard = self.fifo.try_pop()?;
         let shown = format!("{}: {}", guard.key(), show(guard.deltas()));
@@ -169,18 +169,18 @@ impl Rig {
         Some(shown)
     }
 
-    /// Handles everything.
+    /// Handles all pending keys.
     pub fn drain(&self) -> Vec<String> {
         std::iter::from_fn(|| self.handle()).collect()
     }
 
-    /// Makes `objects` known, by adding and handling them.
+    /// Makes `objects` known by adding and handling them.
     pub fn know(&self, objects: impl IntoIterator<Item = Arc<Obj>>) {
         objects.into_iter().for_each(|object| self.fifo.add(object).unwrap());
         self.drain();
     }
 
-    /// `key=n`, sorted.
+    /// Returns the stored objects as `key=n`, sorted.
     pub fn stored(&self) -> Vec<String> {
         let objects = match self.mode {
             Mode::Fused => self.fifo.store().list(),
@@ -194,7 +194,7 @@ impl Rig {
         stored
     }
 
-    /// What is pending for `key`.
+    /// Returns the pending deltas of `key`.
     pub fn pending(&self, key: &str) -> Option<String> {
         self.fifo.get_by_key(key).map(|deltas| show(&deltas))
     }

@@ -1,5 +1,5 @@
-//! Label selectors beside a reading of the table in `Selector`'s docs that looks at each
-//! requirement's text by itself, and listers beside a filter.
+//! Compares label selectors with a plain parser that reads each requirement's text by itself,
+//! following the table in the documentation of `Selector`; compares listers with a filter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use deltafifo::{Indexer, KeyFunc, Labels, Lister, Meta, Selector, SelectorError}
 
 use crate::Bytes;
 
-/// What may stand anywhere between two tokens.
+/// Characters that may be anywhere between two tokens.
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 const SIGNS: [&str; 5] = ["==", "!=", "=", ">", "<"];
 
-/// Bytes that are of no use in a selector stand for text that is. Zero is the end of the selector.
+/// Text for bytes that have no meaning in a selector. Byte zero ends the selector.
 const SPELLED: [&str; 9] = [
     "",
     " in (",
@@ -24,17 +24,17 @@ const SPELLED: [&str; 9] = [
     "-7",
     "\u{a0}",
 ];
-/// From here on four bytes stand for long words, which a fuzzer would seldom write out: two are
-/// longer than a label may be.
+/// The first of four bytes that stand for long words, which a fuzzer would seldom produce. Two of
+/// the words are longer than a label may be.
 const LONG: u8 = 0x10;
-/// Beside the words of the selector these may be a label's value.
+/// Values of labels in addition to the words of the selector.
 const OTHERS: [&str; 5] = ["", "x", "in", "3", "-7"];
 const NAMESPACES: [&str; 2] = ["", "ns"];
 
-/// Reads a selector from `bytes`, and objects whose labels are made of its words.
+/// Reads a selector from `bytes`, and objects whose labels consist of its words.
 ///
 /// # Panics
-/// When the selector is not what its text says, or does not select what it should.
+/// Panics if the selector differs from the plain parser's result, or selects other objects.
 pub fn run(bytes: &[u8]) {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     let (spelled, rest) = bytes.split_at(end);
@@ -55,7 +55,7 @@ pub fn run(bytes: &[u8]) {
     check(&text, &objects);
 }
 
-/// An object with up to three labels.
+/// Reads an object with up to three labels.
 fn object(number: u8, words: &[&str], bytes: &mut Bytes<'_>) -> Option<Arc<Labelled>> {
     let count = bytes.next()?;
     let mut labels = BTreeMap::new();
@@ -69,14 +69,14 @@ fn object(number: u8, words: &[&str], bytes: &mut Bytes<'_>) -> Option<Arc<Label
     Some(Arc::new(Labelled { namespace, name: number.to_string(), labels }))
 }
 
-/// Asks a selector, and listers with it, of these objects.
+/// Compares a selector, and listers with it, on these objects.
 ///
 /// # Panics
-/// When `text` is a selector and should be none, or the reverse; or what it matches, selects or is
-/// written as is wrong, or what its error says.
+/// Panics if `text` is accepted and should not be, or the reverse; if the selector matches, lists
+/// or prints wrongly; or if its error is wrong.
 pub fn check(text: &str, objects: &[Arc<Labelled>]) {
     let selector = text.parse::<Selector>();
-    let wanted = Wanted::read(text);
+    let wanted = Requirement::read(text);
     assert_eq!(selector.is_ok(), wanted.is_some(), "{text:?}: {selector:?}, {wanted:?}");
     let (selector, wanted) = match (selector, wanted) {
         (Ok(selector), Some(wanted)) => (selector, wanted),
@@ -88,9 +88,9 @@ pub fn check(text: &str, objects: &[Arc<Labelled>]) {
         }
     };
     let written = selector.to_string();
-    assert_eq!(written.parse(), Ok(selector.clone()), "{text:?} is written {written:?}");
-    let rewritten = Wanted::read(&written).map(in_one_form);
-    assert_eq!(rewritten, Some(in_one_form(wanted.clone())), "{text:?} is written {written:?}");
+    assert_eq!(written.parse(), Ok(selector.clone()), "{text:?} prints as {written:?}");
+    let rewritten = Requirement::read(&written).map(normalised);
+    assert_eq!(rewritten, Some(normalised(wanted.clone())), "{text:?} prints as {written:?}");
 
     let matches =
         |object: &&Arc<Labelled>| wanted.iter().all(|wanted| wanted.matches(&object.labels));
@@ -131,14 +131,14 @@ pub fn check(text: &str, objects: &[Arc<Labelled>]) {
     };
     let expected = names(objects.iter().filter(matches).cloned().collect());
     assert_eq!(names(lister.select(&selector)), expected, "{text:?}");
-    // The empty namespace is all of them.
+    // The empty namespace means all namespaces.
     assert_eq!(names(lister.namespace("").select(&selector)), expected, "{text:?}");
     let expected =
         objects.iter().filter(|object| object.namespace == "ns").filter(matches).cloned().collect();
     assert_eq!(names(lister.namespace("ns").select(&selector)), names(expected), "{text:?}");
 }
 
-/// Whether what an error says of `text` is so: what it names stands there, and is wrong.
+/// Returns whether an error is true of `text`: the part that it names exists and is invalid.
 fn is_true(error: &SelectorError, text: &str) -> bool {
     match error {
         SelectorError::Syntax { at, found, .. } => {
@@ -186,22 +186,22 @@ impl Labels<Labelled> for LabelledMeta {
     }
 }
 
-/// A requirement as anybody would write it, and what it means.
+/// A requirement as the plain parser reads it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wanted {
+pub enum Requirement {
     /// With `=`, `==` or `!=`.
     Is(String, &'static str, String),
-    /// With `in` or else `notin`.
+    /// With `in` if true, otherwise `notin`.
     OneOf(String, bool, Vec<String>),
-    /// There, or else not.
-    There(String, bool),
-    /// Above, or else below.
-    Compared(String, bool, i64),
+    /// Exists if true, otherwise does not exist.
+    Exists(String, bool),
+    /// Greater than if true, otherwise less than.
+    Compare(String, bool, i64),
 }
 
-impl Wanted {
-    /// What `text` asks for: `None` if that cannot be said. Signs and blanks are none of a label's
-    /// characters, so what is out of place is found by the rules of labels.
+impl Requirement {
+    /// Returns the requirements of `text`, or `None` if it is invalid. Signs and blanks are not
+    /// allowed in labels, so the rules of labels detect misplaced ones.
     #[must_use]
     pub fn read(text: &str) -> Option<Vec<Self>> {
         if text.trim_matches(BLANKS).is_empty() {
@@ -220,26 +220,26 @@ impl Wanted {
         let value =
             |text: &str| Some(text.trim_matches(BLANKS).to_owned()).filter(|value| is_value(value));
         let Some(at) = text.find(['=', '!', '>', '<', '(']) else {
-            return Some(Self::There(key(text)?, true));
+            return Some(Self::Exists(key(text)?, true));
         };
-        let (left, right) = text.split_at(at);
-        if let Some(values) = right.strip_prefix('(') {
-            let (left, operator) = left.trim_end_matches(BLANKS).rsplit_once(BLANKS)?;
+        let (before, after) = text.split_at(at);
+        if let Some(values) = after.strip_prefix('(') {
+            let (before, operator) = before.trim_end_matches(BLANKS).rsplit_once(BLANKS)?;
             let is_in = ["notin", "in"].iter().position(|name| *name == operator)? == 1;
             let values = values.strip_suffix(')')?.split(',').map(value);
-            return Some(Self::OneOf(key(left)?, is_in, values.collect::<Option<_>>()?));
+            return Some(Self::OneOf(key(before)?, is_in, values.collect::<Option<_>>()?));
         }
-        let Some(sign) = SIGNS.into_iter().find(|sign| right.starts_with(sign)) else {
-            return Some(Self::There(key(text.strip_prefix('!')?)?, false));
+        let Some(sign) = SIGNS.into_iter().find(|sign| after.starts_with(sign)) else {
+            return Some(Self::Exists(key(text.strip_prefix('!')?)?, false));
         };
-        let (key, value) = (key(left)?, value(&right[sign.len()..])?);
+        let (key, value) = (key(before)?, value(&after[sign.len()..])?);
         Some(match sign {
-            ">" | "<" => Self::Compared(key, sign == ">", value.parse().ok()?),
+            ">" | "<" => Self::Compare(key, sign == ">", value.parse().ok()?),
             sign => Self::Is(key, sign, value),
         })
     }
 
-    /// Whether an object with these labels is wanted.
+    /// Returns whether an object with these labels matches.
     #[must_use]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         match self {
@@ -248,8 +248,8 @@ impl Wanted {
             Self::OneOf(key, is_in, values) => {
                 *is_in == labels.get(key).is_some_and(|value| values.contains(value))
             }
-            Self::There(key, there) => labels.contains_key(key) == *there,
-            Self::Compared(key, above, bound) => {
+            Self::Exists(key, there) => labels.contains_key(key) == *there,
+            Self::Compare(key, above, bound) => {
                 match labels.get(key).map(|value| value.parse::<i64>()) {
                     Some(Ok(number)) if *above => number > *bound,
                     Some(Ok(number)) => number < *bound,
@@ -260,14 +260,14 @@ impl Wanted {
     }
 }
 
-/// In an order of their own, and each written as few ways as there are meanings.
-fn in_one_form(mut all: Vec<Wanted>) -> Vec<Wanted> {
+/// Sorts the requirements, and replaces equivalent forms by one form.
+fn normalised(mut all: Vec<Requirement>) -> Vec<Requirement> {
     for wanted in &mut all {
-        if let Wanted::Is(key, sign, value) = wanted {
+        if let Requirement::Is(key, sign, value) = wanted {
             *wanted =
-                Wanted::OneOf(std::mem::take(key), *sign != "!=", vec![std::mem::take(value)]);
+                Requirement::OneOf(std::mem::take(key), *sign != "!=", vec![std::mem::take(value)]);
         }
-        if let Wanted::OneOf(.., values) = wanted {
+        if let Requirement::OneOf(.., values) = wanted {
             values.sort();
             values.dedup();
         }
@@ -276,7 +276,8 @@ fn in_one_form(mut all: Vec<Wanted>) -> Vec<Wanted> {
     all
 }
 
-/// Letters and digits at both ends, and perhaps some of `inner` between; at most `longest`.
+/// Returns whether `text` has letters or digits at both ends, only those and `inner` between, and
+/// at most `longest` characters.
 fn is_made_of(text: &str, longest: usize, inner: &str) -> bool {
     let is_end = |sign: char| sign.is_ascii_alphanumeric();
     text.len() <= longest

@@ -92,8 +92,8 @@ impl Collection {
         }
     }
 
-    /// Returns the current object of `key`. `generated` is the generated object of that name, if there
-    /// is one, even if it was written since.
+    /// Returns the current object of `key`. `generated` is the generated object of that name, if
+    /// there is one, even if it was written since.
     pub(crate) fn current(
         &self,
         key: &Key,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deltafifo::{CacheMutationDetector, Change, DeltaFifo, Indexer, KeyFunc, NoMeta};
-use deltafifo_oracle::Hands;
+use deltafifo_oracle::ManualClock;
 
 struct Pod {
     name: String,
@@ -16,14 +16,14 @@ fn pod(name: &str) -> Arc<Pod> {
     Arc::new(Pod { name: name.to_owned(), labels: Mutex::new(vec!["check"]) })
 }
 
-fn detector(hands: &Hands) -> CacheMutationDetector<Pod, Vec<&'static str>> {
+fn detector(clock: &ManualClock) -> CacheMutationDetector<Pod, Vec<&'static str>> {
     CacheMutationDetector::new("pods", |pod: &Pod| pod.labels.lock().unwrap().clone())
-        .clock(hands.clock())
+        .clock(clock.reader())
 }
 
 #[test]
-fn an_object_that_a_handler_changes_in_the_store_is_found() {
-    let detector = detector(&Hands::default());
+fn object_changed_in_place_by_a_handler_is_reported() {
+    let detector = detector(&ManualClock::default());
     let keys = KeyFunc::custom(NoMeta, |pod: &Pod| Ok(pod.name.clone()));
     let fifo = DeltaFifo::over(Indexer::builder(keys).build().unwrap()).build();
     for name in ["a", "b", "c"] {
@@ -48,34 +48,34 @@ fn an_object_that_a_handler_changes_in_the_store_is_found() {
         "cache \"pods\": 2 stored objects were changed in place: store a changed copy instead; the first was \
          [\"check\"] and is [\"check\", \"change\"]"
     );
-    assert!(detector.compare_objects().is_err(), "it stays so");
+    assert!(detector.compare_objects().is_err(), "the change is still reported");
 }
 
 #[test]
-fn a_digest_will_do() {
+fn digest_that_misses_a_change_reports_none() {
     let detector = CacheMutationDetector::new("numbers", |number: &AtomicU64| {
         number.load(Ordering::SeqCst) % 10
     });
     let number = Arc::new(AtomicU64::new(1));
     detector.add_object(number.clone());
     number.store(11, Ordering::SeqCst);
-    assert!(detector.compare_objects().is_ok(), "the same to the digest");
+    assert!(detector.compare_objects().is_ok(), "the digest is equal");
     number.store(12, Ordering::SeqCst);
     assert!(detector.compare_objects().is_err());
 }
 
 #[test]
-fn an_object_is_watched_for_two_minutes_at_least_and_then_let_go() {
-    let hands = Hands::default();
-    let detector = detector(&hands);
+fn object_is_watched_for_at_least_two_minutes_and_then_released() {
+    let clock = ManualClock::default();
+    let detector = detector(&clock);
     let old = pod("old");
     detector.add_object(old.clone());
     assert!(detector.compare_objects().is_ok());
-    hands.move_on(Duration::from_secs(119));
+    clock.advance(Duration::from_secs(119));
     let late = pod("late");
     detector.add_object(late.clone());
     for _ in 0..3 {
-        hands.move_on(Duration::from_secs(40));
+        clock.advance(Duration::from_secs(40));
         assert!(detector.compare_objects().is_ok());
     }
     assert_eq!(
@@ -85,7 +85,7 @@ fn an_object_is_watched_for_two_minutes_at_least_and_then_let_go() {
     );
     late.labels.lock().unwrap().push("change");
     assert_eq!(detector.compare_objects().unwrap_err().count, 1);
-    hands.move_on(Duration::from_secs(42));
+    clock.advance(Duration::from_secs(42));
     assert!(detector.compare_objects().is_ok());
     assert_eq!((Arc::strong_count(&old), Arc::strong_count(&late)), (1, 1));
 }

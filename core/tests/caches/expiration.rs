@@ -1,4 +1,4 @@
-//! The store whose objects expire.
+//! `ExpirationCache`, the store whose objects expire.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use crate::common::{Obj, ObjMeta, keys, nameless, obj};
 use deltafifo::{ExpirationCache, ExplicitKey};
-use deltafifo_oracle::Hands;
+use deltafifo_oracle::ManualClock;
 
 type Cache = ExpirationCache<Obj, ObjMeta>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A store whose objects expire after so many seconds, and its clock.
-fn with_ttl(seconds: u64) -> (Cache, Hands) {
-    let hands = Hands::default();
+/// Returns a store whose objects expire after this many seconds, and its clock.
+fn with_ttl(seconds: u64) -> (Cache, ManualClock) {
+    let clock = ManualClock::default();
     (
         ExpirationCache::with_ttl(keys(), SECOND * u32::try_from(seconds).unwrap())
-            .clock(hands.clock()),
-        hands,
+            .clock(clock.reader()),
+        clock,
     )
 }
 
@@ -35,10 +35,10 @@ fn sorted_keys(cache: &Cache) -> Vec<String> {
 }
 
 #[test]
-fn what_has_expired_is_not_got_and_removed_by_that() {
+fn get_of_an_expired_object_returns_none_and_removes_it() {
     let cache = ExpirationCache::new(keys(), |_: &Obj, _| true);
     cache.add(obj("foo", 1)).unwrap();
-    assert_eq!(cache.list_keys(), ["foo"], "nobody has looked yet");
+    assert_eq!(cache.list_keys(), ["foo"], "not read since it expired");
     assert!(cache.get(&*obj("foo", 1)).unwrap().is_none());
     assert!(cache.list_keys().is_empty());
     cache.add(obj("foo", 1)).unwrap();
@@ -47,17 +47,17 @@ fn what_has_expired_is_not_got_and_removed_by_that() {
 }
 
 #[test]
-fn a_key_that_has_expired_can_be_added_again() {
-    let (cache, hands) = with_ttl(30);
+fn expired_key_can_be_added_again() {
+    let (cache, clock) = with_ttl(30);
     cache.add(obj("foo", 1)).unwrap();
-    hands.move_on(31 * SECOND);
+    clock.advance(31 * SECOND);
     assert!(cache.get(&*obj("foo", 0)).unwrap().is_none());
     cache.add(obj("foo", 2)).unwrap();
     assert_eq!(cache.get_by_key("foo").unwrap().n, 2);
 }
 
 #[test]
-fn a_list_has_what_has_not_expired_and_removes_the_rest() {
+fn list_returns_live_objects_and_removes_expired_ones() {
     let cache = ExpirationCache::new(keys(), |object: &Obj, _| object.name != "foo1");
     for (key, n) in [("foo", 0), ("foo1", 1), ("foo2", 2)] {
         cache.add(obj(key, n)).unwrap();
@@ -68,39 +68,39 @@ fn a_list_has_what_has_not_expired_and_removes_the_rest() {
 }
 
 #[test]
-fn an_object_expires_when_it_is_older_than_the_ttl_and_never_with_none() {
-    let (cache, hands) = with_ttl(30);
+fn object_older_than_the_ttl_expires_and_without_ttl_never() {
+    let (cache, clock) = with_ttl(30);
     cache.add(obj("foo", 1)).unwrap();
-    hands.move_on(30 * SECOND);
-    assert_eq!(cache.get_by_key("foo").unwrap().n, 1, "exactly as old");
-    hands.move_on(Duration::from_nanos(1));
+    clock.advance(30 * SECOND);
+    assert_eq!(cache.get_by_key("foo").unwrap().n, 1, "exactly as old as the ttl");
+    clock.advance(Duration::from_nanos(1));
     assert!(cache.get_by_key("foo").is_none());
-    let (cache, hands) = with_ttl(0);
+    let (cache, clock) = with_ttl(0);
     cache.add(obj("foo", 1)).unwrap();
-    hands.move_on(1_000_000 * SECOND);
+    clock.advance(1_000_000 * SECOND);
     assert_eq!(numbers(&cache), [1]);
 }
 
 #[test]
-fn an_update_and_a_list_make_objects_new() {
-    let (cache, hands) = with_ttl(10);
+fn update_and_replace_restart_the_age() {
+    let (cache, clock) = with_ttl(10);
     cache.add(obj("a", 1)).unwrap();
     cache.add(obj("b", 1)).unwrap();
-    hands.move_on(8 * SECOND);
+    clock.advance(8 * SECOND);
     cache.update(obj("a", 2)).unwrap();
-    hands.move_on(8 * SECOND);
+    clock.advance(8 * SECOND);
     assert_eq!(numbers(&cache), [2]);
     cache.replace(vec![obj("a", 3), obj("c", 4), obj("a", 5)]).unwrap();
-    hands.move_on(8 * SECOND);
+    clock.advance(8 * SECOND);
     assert_eq!(numbers(&cache), [4, 5]);
     cache.delete(ExplicitKey("c")).unwrap();
     assert_eq!(numbers(&cache), [5]);
-    hands.move_on(3 * SECOND);
+    clock.advance(3 * SECOND);
     assert!(numbers(&cache).is_empty());
 }
 
 #[test]
-fn an_object_without_a_key_changes_nothing() {
+fn object_without_a_key_changes_nothing() {
     let (cache, _) = with_ttl(10);
     cache.add(obj("a", 1)).unwrap();
     cache.replace(vec![obj("b", 1), nameless()]).unwrap_err();
@@ -108,7 +108,7 @@ fn an_object_without_a_key_changes_nothing() {
 }
 
 #[test]
-fn what_is_stored_while_the_policy_judges_is_not_removed_with_what_it_judged() {
+fn object_stored_while_the_policy_runs_is_not_removed() {
     let this: Arc<OnceLock<Cache>> = Arc::new(OnceLock::new());
     let stored = this.clone();
     let cache = this.get_or_init(|| {
@@ -126,11 +126,11 @@ fn what_is_stored_while_the_policy_judges_is_not_removed_with_what_it_judged() {
 }
 
 #[test]
-fn a_policy_that_panics_removes_nothing() {
+fn panicking_policy_removes_nothing() {
     let fails = Arc::new(Mutex::new(true));
-    let told = fails.clone();
+    let flag = fails.clone();
     let cache = ExpirationCache::new(keys(), move |_: &Obj, _| {
-        let fails = *told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let fails = *flag.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         assert!(!fails, "expected by this test");
         false
     });

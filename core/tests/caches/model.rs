@@ -1,4 +1,4 @@
-//! Random operations on the queues of newest objects and on the caches, against plain ones.
+//! Random operations on the queues of newest objects and on the caches, compared with plain ones.
 
 use deltafifo_oracle::caches::expiration::Expires;
 use deltafifo_oracle::caches::queues::Order;
@@ -13,25 +13,25 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_fifo_answers_as_a_list_does(ops in of_bytes(MOST)) {
+    fn fifo_answers_as_a_plain_list(ops in of_bytes(MOST)) {
         queues::run(Order::Arrival, &ops);
     }
 
     #[test]
-    fn a_heap_answers_as_a_search_does(ops in of_bytes(MOST)) {
+    fn heap_answers_as_a_full_search(ops in of_bytes(MOST)) {
         queues::run(Order::Least, &ops);
     }
 
     #[test]
-    fn an_expiration_cache_answers_as_a_map_of_times_does(
-        expires in select(&[Expires::After(5), Expires::After(0), Expires::AsTheySay][..]),
+    fn expiration_cache_answers_as_a_map_of_times(
+        expires in select(&[Expires::After(5), Expires::After(0), Expires::ByNumber][..]),
         ops in of_bytes(MOST),
     ) {
         expiration::run(expires, &ops);
     }
 
     #[test]
-    fn a_mutation_cache_answers_as_a_list_of_writes_does(setup in any::<u8>(), ops in of_bytes(MOST)) {
+    fn mutation_cache_answers_as_a_list_of_writes(setup in any::<u8>(), ops in of_bytes(MOST)) {
         mutation::run(setup.into(), &ops);
     }
 }

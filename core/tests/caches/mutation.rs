@@ -1,4 +1,4 @@
-//! Own writes over a store that the watch brings up to date.
+//! `MutationCache`: own writes over a store that a watch updates.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use deltafifo::{
     BoxError, DeletedFinalStateUnknown, DeltaObject, ExplicitKey, IndexError, Indexer, KeyFunc,
     Meta, MutationCache, MutationCacheBuilder, MutationError, NAMESPACE_INDEX,
 };
-use deltafifo_oracle::Hands;
+use deltafifo_oracle::ManualClock;
 
 #[derive(Debug, PartialEq)]
 struct Pod {
@@ -39,13 +39,13 @@ impl Meta<Pod> for PodMeta {
 
 type Cache = MutationCache<Pod, PodMeta>;
 
-/// Does something, once, when it is asked for a version `3`.
+/// Runs a function once, when the accessor reads a version `3`.
 #[derive(Clone, Default)]
-struct Meddling(Arc<Mutex<Option<Deed>>>);
+struct Hooked(Arc<Mutex<Option<Hook>>>);
 
-type Deed = Box<dyn FnOnce() + Send>;
+type Hook = Box<dyn FnOnce() + Send>;
 
-impl Meta<Pod> for Meddling {
+impl Meta<Pod> for Hooked {
     fn namespace<'a>(&self, pod: &'a Pod) -> Option<&'a str> {
         PodMeta.namespace(pod)
     }
@@ -56,9 +56,9 @@ impl Meta<Pod> for Meddling {
 
     fn version<'a>(&self, pod: &'a Pod) -> Option<&'a str> {
         if pod.version == "3"
-            && let Some(meddle) = self.0.lock().unwrap().take()
+            && let Some(hook) = self.0.lock().unwrap().take()
         {
-            meddle();
+            hook();
         }
         PodMeta.version(pod)
     }
@@ -79,7 +79,7 @@ fn pod(uid: &'static str, version: &'static str) -> Arc<Pod> {
 
 fn store() -> Indexer<Pod, PodMeta> {
     let node = |pod: &Pod| match pod.node {
-        "none" => Err(BoxError::from("it has no node")),
+        "none" => Err(BoxError::from("the object has no node")),
         node => Ok(vec![node.to_owned()]),
     };
     Indexer::builder(KeyFunc::meta_namespace(PodMeta)).index("node", node).build().unwrap()
@@ -93,7 +93,7 @@ fn build(
     (store, cache)
 }
 
-/// The version got under the one key.
+/// Returns the version stored under the test's only key.
 fn version(cache: &Cache) -> Option<&'static str> {
     cache.get_by_key("ns/pod").unwrap().map(|pod| pod.version)
 }
@@ -106,57 +106,60 @@ fn on_node(cache: &Cache, node: &str) -> Vec<(&'static str, &'static str)> {
 }
 
 #[test]
-fn the_newer_one_of_the_stores_object_and_an_own_write_is_given() {
+fn get_returns_the_newer_of_stored_object_and_own_write() {
     let (store, cache) = build(|cache| cache);
     store.add(pod("1", "9")).unwrap();
     assert_eq!(version(&cache), Some("9"));
     cache.mutation(pod("1", "10")).unwrap();
     assert_eq!(version(&cache), Some("10"), "versions are numbers, not text");
     cache.mutation(pod("1", "8")).unwrap();
-    assert_eq!(version(&cache), Some("10"), "an older answer came late");
+    assert_eq!(version(&cache), Some("10"), "a late, older write is ignored");
     store.update(pod("1", "10")).unwrap();
     let got = cache.get_by_key("ns/pod").unwrap().unwrap();
-    assert!(Arc::ptr_eq(&got, &store.get_by_key("ns/pod").unwrap()), "as new: the store's own");
+    assert!(
+        Arc::ptr_eq(&got, &store.get_by_key("ns/pod").unwrap()),
+        "equally new: the stored object"
+    );
     store.update(pod("1", "7")).unwrap();
-    assert_eq!(version(&cache), Some("7"), "the write was forgotten when the store had caught up");
+    assert_eq!(version(&cache), Some("7"), "the write was dropped when the store caught up");
 }
 
 #[test]
-fn an_own_write_is_forgotten_when_the_store_tells_of_something_as_new() {
-    for (told, left) in [("2", "1"), ("3", "1"), ("1", "2")] {
+fn own_write_is_dropped_when_the_store_has_an_equally_new_object() {
+    for (update, expected) in [("2", "1"), ("3", "1"), ("1", "2")] {
         let (store, cache) = build(|cache| cache);
         cache.mutation(pod("uid-1", "2")).unwrap();
-        cache.on_add_or_update(&pod("uid-1", told)).unwrap();
+        cache.on_add_or_update(&pod("uid-1", update)).unwrap();
         store.add(pod("uid-1", "1")).unwrap();
-        assert_eq!(version(&cache), Some(left), "told of {told}");
+        assert_eq!(version(&cache), Some(expected), "after an update to {update}");
     }
 }
 
 #[test]
-fn a_write_that_comes_while_the_one_before_it_is_judged_is_not_forgotten_with_that() {
-    let meddling = Meddling::default();
-    let store = Indexer::builder(KeyFunc::meta_namespace(meddling.clone())).build().unwrap();
+fn write_during_the_check_of_an_earlier_write_is_kept() {
+    let hooked = Hooked::default();
+    let store = Indexer::builder(KeyFunc::meta_namespace(hooked.clone())).build().unwrap();
     let cache = Arc::new(MutationCache::builder(store.reader()).build());
     store.add(pod("1", "3")).unwrap();
     let version = || cache.get_by_key("ns/pod").unwrap().unwrap().version;
     let judge_meanwhile = |written: Arc<Pod>| {
         let cache = cache.clone();
-        *meddling.0.lock().unwrap() = Some(Box::new(move || cache.mutation(written).unwrap()));
+        *hooked.0.lock().unwrap() = Some(Box::new(move || cache.mutation(written).unwrap()));
     };
     cache.mutation(pod("1", "2")).unwrap();
     judge_meanwhile(pod("1", "5"));
-    assert_eq!(version(), "3", "as new as what was known when it was asked");
+    assert_eq!(version(), "3", "at least as new as the known write");
     assert_eq!(version(), "5");
     judge_meanwhile(pod("1", "7"));
     cache.on_add_or_update(&pod("1", "3")).unwrap();
     assert_eq!(version(), "7");
     store.update(pod("1", "8")).unwrap();
-    assert_eq!((version(), meddling.0.lock().unwrap().is_none()), ("8", true));
+    assert_eq!((version(), hooked.0.lock().unwrap().is_none()), ("8", true));
 }
 
 #[test]
-fn an_own_write_is_forgotten_when_its_object_or_a_newer_one_is_deleted() {
-    for (uid, deleted, left) in [
+fn deletion_of_the_object_or_a_newer_one_drops_the_own_write() {
+    for (uid, deleted, expected) in [
         ("uid-1", "1", None),
         ("uid-2", "3", None),
         ("uid-other", "1", Some("3")),
@@ -167,12 +170,12 @@ fn an_own_write_is_forgotten_when_its_object_or_a_newer_one_is_deleted() {
         cache.mutation(pod(if uid.is_empty() { "" } else { "uid-1" }, "3")).unwrap();
         store.delete(ExplicitKey("ns/pod")).unwrap();
         cache.on_delete(&pod(uid, deleted).into()).unwrap();
-        assert_eq!(version(&cache), left, "{uid} {deleted}");
+        assert_eq!(version(&cache), expected, "{uid} {deleted}");
     }
 }
 
 #[test]
-fn a_late_answer_does_not_bring_back_what_was_deleted_since() {
+fn late_own_write_does_not_restore_a_deleted_object() {
     let (store, cache) = build(|cache| cache.include_adds(true));
     store.add(pod("uid-1", "1")).unwrap();
     let updated = pod("uid-1", "2");
@@ -187,11 +190,11 @@ fn a_late_answer_does_not_bring_back_what_was_deleted_since() {
     cache.mutation(pod("uid-2", "2")).unwrap();
     assert_eq!(version(&cache), None, "as old as the deletion");
     cache.mutation(pod("uid-2", "3")).unwrap();
-    assert_eq!(version(&cache), Some("3"), "another object of that name");
+    assert_eq!(version(&cache), Some("3"), "a later object of that name");
 }
 
 #[test]
-fn a_late_answer_does_not_hide_what_took_the_objects_place() {
+fn late_own_write_does_not_hide_the_objects_replacement() {
     let (store, cache) = build(|cache| cache.include_adds(true));
     let (updated, replacement) = (pod("uid-1", "2"), pod("uid-2", "3"));
     store.add(replacement.clone()).unwrap();
@@ -203,18 +206,18 @@ fn a_late_answer_does_not_hide_what_took_the_objects_place() {
 }
 
 #[test]
-fn a_tombstone_counts_by_the_object_that_it_holds() {
+fn tombstone_counts_as_the_object_that_it_holds() {
     let gone = |obj| DeltaObject::from(DeletedFinalStateUnknown { key: "ns/pod".into(), obj });
     let (_store, cache) = build(|cache| cache.include_adds(true));
     cache.mutation(pod("uid-1", "2")).unwrap();
     cache.on_delete(&gone(None)).unwrap();
-    assert_eq!(version(&cache), Some("2"), "nothing follows from it");
+    assert_eq!(version(&cache), Some("2"), "an empty tombstone has no effect");
     cache.on_delete(&gone(Some(pod("uid-1", "1")))).unwrap();
     assert_eq!((version(&cache), on_node(&cache, "n1")), (None, vec![]));
 }
 
 #[test]
-fn what_the_store_does_not_have_counts_only_if_asked_for() {
+fn own_write_of_an_unknown_key_counts_only_with_include_adds() {
     let (_store, cache) = build(|cache| cache);
     cache.mutation(pod("uid-1", "2")).unwrap();
     assert_eq!((version(&cache), on_node(&cache, "n1")), (None, vec![]));
@@ -226,7 +229,7 @@ fn what_the_store_does_not_have_counts_only_if_asked_for() {
 }
 
 #[test]
-fn an_index_has_own_writes_under_their_own_values() {
+fn index_finds_own_writes_under_their_own_values() {
     for include_adds in [false, true] {
         let (store, cache) = build(|cache| cache.include_adds(include_adds));
         for (name, node) in [("a", "n1"), ("b", "n1"), ("c", "n1"), ("d", "n2"), ("e", "n1")] {
@@ -247,7 +250,7 @@ fn an_index_has_own_writes_under_their_own_values() {
 }
 
 #[test]
-fn a_deletion_that_is_remembered_hides_nothing_of_the_store() {
+fn remembered_deletion_hides_no_stored_object() {
     let (store, cache) = build(|cache| cache.include_adds(true));
     cache.on_delete(&pod("uid-1", "3").into()).unwrap();
     assert_eq!((version(&cache), on_node(&cache, "n1")), (None, vec![]));
@@ -256,14 +259,14 @@ fn a_deletion_that_is_remembered_hides_nothing_of_the_store() {
 }
 
 #[test]
-fn an_own_write_is_kept_for_its_time_and_while_there_is_room() {
-    let hands = Hands::default();
-    let (store, cache) = build(|cache| cache.ttl(Duration::from_secs(10)).clock(hands.clock()));
+fn own_write_is_kept_until_its_ttl_or_the_capacity_ends() {
+    let clock = ManualClock::default();
+    let (store, cache) = build(|cache| cache.ttl(Duration::from_secs(10)).clock(clock.reader()));
     store.add(pod("1", "1")).unwrap();
     cache.mutation(pod("1", "2")).unwrap();
-    hands.move_on(Duration::from_secs(10));
+    clock.advance(Duration::from_secs(10));
     assert_eq!((version(&cache), on_node(&cache, "n1")), (Some("2"), vec![("pod", "2")]));
-    hands.move_on(Duration::from_nanos(1));
+    clock.advance(Duration::from_nanos(1));
     assert_eq!(on_node(&cache, "n1"), [("pod", "1")]);
     assert_eq!(version(&cache), Some("1"));
 
@@ -274,14 +277,14 @@ fn an_own_write_is_kept_for_its_time_and_while_there_is_room() {
     assert!(has("a"));
     cache.mutation(pod_on("c", "c", "1", "n1")).unwrap();
     cache.mutation(pod_on("c", "c", "2", "n1")).unwrap();
-    assert_eq!(on_node(&cache, "n1"), [("a", "1"), ("c", "2")], "b was not asked for longest");
+    assert_eq!(on_node(&cache, "n1"), [("a", "1"), ("c", "2")], "b was the least recently read");
     let (_store, cache) = build(|cache| cache.include_adds(true).capacity(0));
     cache.mutation(pod("1", "1")).unwrap();
     assert_eq!(version(&cache), Some("1"), "at least one");
 }
 
 #[test]
-fn a_version_that_is_no_number_is_an_error_once_it_is_to_be_compared() {
+fn non_numeric_version_is_an_error_when_it_is_compared() {
     let (store, cache) = build(|cache| cache);
     let is_version = |error: MutationError, given: &str| match error {
         MutationError::Version { key, version } => {

@@ -1,11 +1,10 @@
-//! Label selectors: what they match, how they are written, and what is said of those that are
-//! wrong.
+//! Label selectors: what they match, their printed form, and the errors of invalid ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deltafifo::{Selector, SelectorError};
-use deltafifo_oracle::selectors::{Labelled, Wanted, check, run};
+use deltafifo_oracle::selectors::{Labelled, Requirement, check, run};
 use deltafifo_oracle::strategy::config;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -21,7 +20,7 @@ fn matches(text: &str, labels: &[(&str, &'static str)]) -> bool {
 }
 
 #[test]
-fn a_selector_is_written_in_one_form() {
+fn selector_has_one_printed_form() {
     let written = [
         ("", ""),
         (" \t\r\n", ""),
@@ -63,7 +62,7 @@ fn a_selector_is_written_in_one_form() {
 }
 
 #[test]
-fn an_object_matches_when_all_requirements_do() {
+fn object_matches_if_all_requirements_match() {
     let all: [(&str, &[(&str, &str)]); 20] = [
         ("", &[("x", "y")]),
         ("x=y", &[("x", "y")]),
@@ -115,7 +114,7 @@ fn an_object_matches_when_all_requirements_do() {
 }
 
 #[test]
-fn an_error_says_where_and_what_to_write_instead() {
+fn error_names_the_position_and_the_expected_text() {
     let errors = [
         ("x==a==b", "character 5 of the selector: found \"==\", expected a comma or the end"),
         ("!x=a", "character 3 of the selector: found \"=\", expected a comma or the end"),
@@ -223,7 +222,7 @@ fn keys_and_values_follow_the_rules_of_labels() {
 }
 
 #[test]
-fn a_selector_of_labels_wants_each_of_them() {
+fn selector_of_labels_requires_each_label() {
     let selector = Selector::of_labels([("tier", "front"), ("app", "web")]).unwrap();
     assert_eq!(selector.to_string(), "app=web,tier=front");
     assert_eq!(Selector::of_labels::<&str, &str>([]).unwrap(), Selector::default());
@@ -233,35 +232,37 @@ fn a_selector_of_labels_wants_each_of_them() {
 
 const LABELS: [&str; 4] = ["a", "in", "notin", "example.com/b"];
 const VALUES: [&str; 6] = ["", "x", "in", "notin", "3", "4"];
-/// Operators and words of many lengths are a byte each.
+/// Bytes that stand for operators and for words of many lengths, and ordinary characters.
 const BYTES: &[u8] = b"\x01\x02\x03\x04\x05\x06\x07\x10\x11\x12\x13x1-./=!<>(), ";
 
-fn wanted() -> impl Strategy<Value = Wanted> {
+fn wanted() -> impl Strategy<Value = Requirement> {
     let label = || select(&LABELS[..]).prop_map(str::to_owned);
     let value = || select(&VALUES[..]).prop_map(str::to_owned);
     prop_oneof![
         (label(), select(&["=", "==", "!="][..]), value())
-            .prop_map(|(key, sign, value)| Wanted::Is(key, sign, value)),
+            .prop_map(|(key, sign, value)| Requirement::Is(key, sign, value)),
         (label(), any::<bool>(), vec(value(), 1..4))
-            .prop_map(|(key, is_in, values)| Wanted::OneOf(key, is_in, values)),
-        (label(), any::<bool>()).prop_map(|(key, there)| Wanted::There(key, there)),
+            .prop_map(|(key, is_in, values)| Requirement::OneOf(key, is_in, values)),
+        (label(), any::<bool>()).prop_map(|(key, there)| Requirement::Exists(key, there)),
         (label(), any::<bool>(), 0..6_i64)
-            .prop_map(|(key, above, bound)| Wanted::Compared(key, above, bound)),
+            .prop_map(|(key, above, bound)| Requirement::Compare(key, above, bound)),
     ]
 }
 
-/// With `blank` wherever one may stand.
-fn written(wanted: &Wanted, blank: &str) -> String {
+/// Formats a requirement with `blank` wherever a blank is allowed.
+fn written(wanted: &Requirement, blank: &str) -> String {
     match wanted {
-        Wanted::Is(key, sign, value) => format!("{blank}{key}{blank}{sign}{blank}{value}{blank}"),
-        Wanted::OneOf(key, is_in, values) => {
+        Requirement::Is(key, sign, value) => {
+            format!("{blank}{key}{blank}{sign}{blank}{value}{blank}")
+        }
+        Requirement::OneOf(key, is_in, values) => {
             let values = values.join(&format!("{blank},{blank}"));
             let operator = if *is_in { "in" } else { "notin" };
             format!("{blank}{key} {blank}{operator}{blank}({blank}{values}{blank}){blank}")
         }
-        Wanted::There(key, true) => format!("{blank}{key}{blank}"),
-        Wanted::There(key, false) => format!("{blank}!{blank}{key}{blank}"),
-        Wanted::Compared(key, above, bound) => {
+        Requirement::Exists(key, true) => format!("{blank}{key}{blank}"),
+        Requirement::Exists(key, false) => format!("{blank}!{blank}{key}{blank}"),
+        Requirement::Compare(key, above, bound) => {
             format!("{blank}{key}{blank}{}{blank}{bound}{blank}", if *above { ">" } else { "<" })
         }
     }
@@ -286,17 +287,17 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_selector_means_what_its_text_says_and_its_own_text_says_the_same(
+    fn selector_means_what_its_text_says_and_survives_printing(
         all in vec((wanted(), select(&["", " ", "\t \n"][..])), 0..4),
         objects in objects(),
     ) {
         let text = all.iter().map(|(wanted, blank)| written(wanted, blank)).collect::<Vec<_>>().join(",");
-        prop_assert_eq!(Wanted::read(&text), Some(all.into_iter().map(|(wanted, _)| wanted).collect()));
+        prop_assert_eq!(Requirement::read(&text), Some(all.into_iter().map(|(wanted, _)| wanted).collect()));
         check(&text, &objects);
     }
 
     #[test]
-    fn any_text_is_a_selector_or_an_error(
+    fn arbitrary_text_is_a_selector_or_an_error(
         text in "([a-c/.\\-0-9]|in|notin|==|[=!<>(), ]|\\PC){0,12}",
         objects in objects(),
     ) {
@@ -304,7 +305,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_selector_and_labels_of_its_words(
+    fn arbitrary_bytes_select_as_the_plain_parser_does(
         text in vec(prop_oneof![8 => select(BYTES), 1 => any::<u8>()], 0..12),
         labels in vec(any::<u8>(), 0..40),
     ) {

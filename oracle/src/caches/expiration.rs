@@ -1,4 +1,4 @@
-//! `ExpirationCache` beside a map of times.
+//! Compares `ExpirationCache` with a map of objects and times.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use deltafifo::{ExpirationCache, KeyError};
 
-use super::spelled::{Made, Spelled, Told, sorted};
-use crate::{Hands, Obj, ObjMeta, key_func};
+use super::specs::{Created, KeySpec, ObjectSpec, sorted};
+use crate::{ManualClock, Obj, ObjMeta, key_func};
 
-/// When objects expire.
+/// The age at which objects expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expires {
-    /// When they are older than so many seconds; never, if that is zero.
+    /// After this many seconds; never, if it is zero.
     After(u32),
-    /// When they are older in seconds than their number, says a policy that may be told to do
-    /// something else first.
-    AsTheySay,
+    /// After as many seconds as the object's number, by a policy that can also panic or store an
+    /// object.
+    ByNumber,
 }
 
 impl From<u8> for Expires {
@@ -25,119 +25,119 @@ impl From<u8> for Expires {
         match setup % 4 {
             0 => Self::After(5),
             1 => Self::After(0),
-            _ => Self::AsTheySay,
+            _ => Self::ByNumber,
         }
     }
 }
 
-/// One operation.
+/// An operation on the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Stores an object.
-    Add(Spelled),
-    /// The same by the other name.
-    Update(Spelled),
-    /// Removes one.
-    Delete(Told),
-    /// Stores exactly these.
-    Replace(Vec<Spelled>),
-    /// Reads one.
-    Get(Told),
-    /// The same, and the policy stores this under that very key when it is asked.
-    GetWhileStored(Told, Spelled),
-    /// Reads all.
+    Add(ObjectSpec),
+    /// Stores an object with `update`.
+    Update(ObjectSpec),
+    /// Removes an object.
+    Delete(KeySpec),
+    /// Replaces the contents by these objects.
+    Replace(Vec<ObjectSpec>),
+    /// Reads an object.
+    Get(KeySpec),
+    /// Reads an object while the policy stores another one under the same key.
+    GetWhileStored(KeySpec, ObjectSpec),
+    /// Reads all objects.
     List,
-    /// So many seconds pass.
+    /// Advances the clock by this many seconds.
     MoveOn(u8),
-    /// The policy panics when it is asked next.
+    /// Makes the next call of the policy panic.
     Panics,
-    /// The policy stores this when it is asked next.
-    Stores(Spelled),
+    /// Makes the next call of the policy store this object.
+    Stores(ObjectSpec),
 }
 
 impl From<[u8; 4]> for Op {
     fn from([what, a, b, c]: [u8; 4]) -> Self {
         match what % 16 {
-            0..=2 => Self::Add(Spelled::read(a, b)),
-            3 => Self::Update(Spelled::read(a, b)),
-            4 => Self::Delete(Told::read(a, b)),
-            5 => Self::Replace(Spelled::list([a, b, c])),
-            6 | 7 => Self::Get(Told::read(a, b)),
-            8 => Self::GetWhileStored(Told::read(a, b), Spelled::read(a, c)),
+            0..=2 => Self::Add(ObjectSpec::read(a, b)),
+            3 => Self::Update(ObjectSpec::read(a, b)),
+            4 => Self::Delete(KeySpec::read(a, b)),
+            5 => Self::Replace(ObjectSpec::list([a, b, c])),
+            6 | 7 => Self::Get(KeySpec::read(a, b)),
+            8 => Self::GetWhileStored(KeySpec::read(a, b), ObjectSpec::read(a, c)),
             9 => Self::List,
             10 => Self::Panics,
-            11 => Self::Stores(Spelled::read(a, b)),
+            11 => Self::Stores(ObjectSpec::read(a, b)),
             _ => Self::MoveOn(a % 5),
         }
     }
 }
 
-/// Does `ops` to a cache and to the map.
+/// Applies `ops` to a cache and to the map.
 ///
 /// # Panics
-/// When the two differ.
+/// Panics if the two differ.
 pub fn run(expires: Expires, ops: &[Op]) {
     let mut both =
-        Both { rig: Rig::new(expires), plain: Plain::new(expires), made: Made::default() };
+        Both { rig: Rig::new(expires), plain: Plain::new(expires), created: Created::default() };
     for op in ops {
         both.step(op);
         let mut keys = both.rig.cache.list_keys();
         keys.sort();
         assert!(keys.iter().eq(both.plain.stored.keys()), "{keys:?}");
     }
-    let Both { rig, plain, made } = both;
+    let Both { rig, plain, created } = both;
     drop((rig, plain));
-    made.assert_released();
+    created.assert_released();
 }
 
-/// What the policy does when it is asked next.
+/// The side effect of the policy's next call.
 #[derive(Clone)]
 enum First {
     Panics,
     Stores(Arc<Obj>),
 }
 
-/// The cache, and what its policy is told.
+/// The cache, and the side effect of its policy.
 struct Rig {
     cache: ExpirationCache<Obj, ObjMeta>,
     first: Mutex<Option<First>>,
-    hands: Hands,
+    clock: ManualClock,
 }
 
 impl Rig {
     fn new(expires: Expires) -> Arc<Self> {
-        let hands = Hands::default();
+        let clock = ManualClock::default();
         Arc::new_cyclic(|rig: &Weak<Self>| {
             let rig = rig.clone();
             let cache = match expires {
                 Expires::After(seconds) => {
                     ExpirationCache::with_ttl(key_func(), Duration::from_secs(seconds.into()))
                 }
-                Expires::AsTheySay => ExpirationCache::new(key_func(), move |object: &Obj, age| {
-                    rig.upgrade().expect("it is asked by its cache").asked();
+                Expires::ByNumber => ExpirationCache::new(key_func(), move |object: &Obj, age| {
+                    rig.upgrade().expect("the cache is alive").run_first();
                     age > Duration::from_secs(object.n)
                 }),
             };
-            Self { cache: cache.clock(hands.clock()), first: Mutex::new(None), hands }
+            Self { cache: cache.clock(clock.reader()), first: Mutex::new(None), clock }
         })
     }
 
-    fn tell(&self, first: First) {
+    fn set_first(&self, first: First) {
         *self.first.lock().unwrap_or_else(PoisonError::into_inner) = Some(first);
     }
 
-    fn asked(&self) {
+    fn run_first(&self) {
         let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
         match first {
-            // Without the hook, which ends a fuzzer's run.
+            // `resume_unwind` skips the panic hook, which would end a fuzzer's run.
             Some(First::Panics) => resume_unwind(Box::new("expected by this test")),
-            Some(First::Stores(object)) => self.cache.add(object).expect("it has a name"),
+            Some(First::Stores(object)) => self.cache.add(object).expect("the object has a name"),
             None => {}
         }
     }
 }
 
-/// What the policy panicked with, or what was read.
+/// The result of a read, or the panic of the policy.
 type Read<R> = Result<R, Panicked>;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -145,7 +145,7 @@ struct Panicked;
 
 struct Plain {
     expires: Expires,
-    /// By key: an object, and since when it is there.
+    /// Objects by key, with the time at which each was stored.
     stored: BTreeMap<String, (Arc<Obj>, u64)>,
     now: u64,
     first: Option<First>,
@@ -165,7 +165,7 @@ impl Plain {
         let most = match self.expires {
             Expires::After(0) => return Ok(false),
             Expires::After(seconds) => seconds.into(),
-            Expires::AsTheySay => {
+            Expires::ByNumber => {
                 match self.first.take() {
                     Some(First::Panics) => return Err(Panicked),
                     Some(First::Stores(object)) => self.add(object),
@@ -177,7 +177,8 @@ impl Plain {
         Ok(age > most)
     }
 
-    /// What has expired goes, unless another one has come while it was judged: that one is given.
+    /// Removes and omits an expired object. If the policy has replaced the object meanwhile, the
+    /// new one is judged.
     fn get(&mut self, key: &str) -> Read<Option<Arc<Obj>>> {
         let Some((object, since)) = self.stored.get(key).cloned() else { return Ok(None) };
         if !self.has_expired(&object, since)? {
@@ -190,7 +191,7 @@ impl Plain {
         Ok(None)
     }
 
-    /// Of what is there when it begins.
+    /// Reads the objects that are stored when the call begins.
     fn list(&mut self) -> Read<Vec<Arc<Obj>>> {
         let mut live = Vec::new();
         for (key, (object, since)) in self.stored.clone() {
@@ -207,15 +208,15 @@ impl Plain {
 struct Both {
     rig: Arc<Rig>,
     plain: Plain,
-    made: Made,
+    created: Created,
 }
 
 impl Both {
     fn step(&mut self, op: &Op) {
-        let (cache, plain, made) = (&self.rig.cache, &mut self.plain, &mut self.made);
+        let (cache, plain, created) = (&self.rig.cache, &mut self.plain, &mut self.created);
         match op {
             Op::Add(object) | Op::Update(object) => {
-                let object = made.object(*object);
+                let object = created.object(*object);
                 let done = if let Op::Add(_) = op {
                     cache.add(object.clone())
                 } else {
@@ -225,14 +226,14 @@ impl Both {
                     plain.add(object);
                 }
             }
-            Op::Delete(told) => {
-                let done = told.tell(made, |of| cache.delete(of));
-                if is_done(&done, &told.key()) {
-                    plain.stored.remove(&told.key());
+            Op::Delete(key) => {
+                let done = key.with_source(created, |of| cache.delete(of));
+                if is_done(&done, &key.key()) {
+                    plain.stored.remove(&key.key());
                 }
             }
             Op::Replace(list) => {
-                let list = made.list(list);
+                let list = created.list(list);
                 let done = cache.replace(list.clone());
                 assert_eq!(done.is_ok(), list.iter().all(|object| !object.name.is_empty()));
                 if done.is_ok() {
@@ -242,17 +243,18 @@ impl Both {
                     }
                 }
             }
-            Op::GetWhileStored(told, object) => {
+            Op::GetWhileStored(key, object) => {
                 self.step(&Op::Stores(*object));
-                self.step(&Op::Get(*told));
+                self.step(&Op::Get(*key));
             }
-            Op::Get(told) => {
-                let got = told.tell(made, |of| catch_unwind(AssertUnwindSafe(|| cache.get(of))));
-                match got {
-                    Ok(got) if !is_done(&got, &told.key()) => {}
-                    got => assert_eq!(
-                        got.map(Result::unwrap_or_default).map_err(|_| Panicked),
-                        plain.get(&told.key())
+            Op::Get(key) => {
+                let read =
+                    key.with_source(created, |of| catch_unwind(AssertUnwindSafe(|| cache.get(of))));
+                match read {
+                    Ok(read) if !is_done(&read, &key.key()) => {}
+                    read => assert_eq!(
+                        read.map(Result::unwrap_or_default).map_err(|_| Panicked),
+                        plain.get(&key.key())
                     ),
                 }
             }
@@ -262,11 +264,11 @@ impl Both {
             }
             Op::MoveOn(seconds) => {
                 plain.now += u64::from(*seconds);
-                self.rig.hands.move_on(Duration::from_secs((*seconds).into()));
+                self.rig.clock.advance(Duration::from_secs((*seconds).into()));
             }
             Op::Panics => self.first(First::Panics),
             Op::Stores(object) if !object.key().is_empty() => {
-                let object = made.object(*object);
+                let object = created.object(*object);
                 self.first(First::Stores(object));
             }
             Op::Stores(_) => {}
@@ -274,12 +276,12 @@ impl Both {
     }
 
     fn first(&mut self, first: First) {
-        self.rig.tell(first.clone());
+        self.rig.set_first(first.clone());
         self.plain.first = Some(first);
     }
 }
 
-/// Whether it was done; what has a key is.
+/// Returns whether the operation succeeded. It must succeed if and only if there is a key.
 fn is_done<R>(done: &Result<R, KeyError>, key: &str) -> bool {
     assert_eq!(done.is_ok(), !key.is_empty());
     done.is_ok()

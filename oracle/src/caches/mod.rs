@@ -1,28 +1,28 @@
-//! The queues of newest objects and the caches, each beside a plain one that is searched from end
-//! to end.
+//! The queues of newest objects and the caches, each compared with a plain one that searches its
+//! whole contents.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! | --- | --- |
-//! | `spelled` | objects and lists of them in a few bytes |
-//! | `queues` | `Fifo` and `Heap`, with handlers inside one another |
+//! | `specs` | objects and lists of them in a few bytes |
+//! | `queues` | `Fifo` and `Heap`, with nested handlers |
 //! | `expiration` | `ExpirationCache`, with a policy that panics and one that stores |
 //! | `mutation` | `MutationCache` over an indexer |
 //!
-//! Every operation is four bytes, so that a shrinking test leaves out whole ones and a fuzzer's
-//! change stays with one.
+//! Every operation is four bytes, so that shrinking removes whole operations and a fuzzer's change
+//! affects one of them.
 
 pub mod expiration;
 pub mod mutation;
 pub mod queues;
-mod spelled;
+mod specs;
 
 use crate::of_bytes;
 
-/// Lets the first byte of `bytes` choose what is tried and how it is built, and does what the
-/// others spell.
+/// Runs a test whose kind and settings the first byte of `bytes` selects. The other bytes are its
+/// operations.
 ///
 /// # Panics
-/// When it and the plain one differ.
+/// Panics if the engine and the plain one differ.
 pub fn run(bytes: &[u8]) {
     let Some((&shape, bytes)) = bytes.split_first() else { return };
     let setup = shape >> 2;

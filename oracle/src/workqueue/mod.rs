@@ -1,11 +1,11 @@
-//! The work queue of `deltafifo-informer` beside a plain one: one thread, and a clock that stands
-//! still. Getters sleep and are dropped, items end in every way.
+//! Compares the work queue of `deltafifo-informer` with a plain one, on one thread with a paused
+//! clock. Getters sleep and are dropped, and items end in every way.
 //!
-//! | file | what lives there |
+//! | file | contents |
 //! | --- | --- |
 //! | `model` | the plain queue |
 //! | `op` | operations on a few keys |
-//! | `wake` | futures polled by hand |
+//! | `wake` | futures that are polled by hand |
 
 mod model;
 mod op;
@@ -25,14 +25,14 @@ use tokio::time::sleep;
 
 pub use model::Model;
 use model::{BASE, MOST};
-pub use op::{Asked, Ending, Op};
+pub use op::{AddArgs, Ending, Op};
 pub use wake::{Sleeper, poll};
 
-/// Builds a queue, does `ops` to it and to the model, and lets `compare` look at the model after
+/// Builds a queue, applies `ops` to it and to the model, and calls `compare` with the model after
 /// each.
 ///
 /// # Panics
-/// When the two differ.
+/// Panics if the two differ.
 pub fn run(builder: Builder<u8>, ops: &[Op], compare: impl FnMut(&Model)) {
     let runtime = runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime of one thread").block_on(run_in_time(builder, ops, compare));
@@ -44,11 +44,11 @@ async fn run_in_time(builder: Builder<u8>, ops: &[Op], mut compare: impl FnMut(&
     let mut both = Both {
         queue: &queue,
         model: Model::new(),
-        in_hand: Vec::new(),
+        in_work: Vec::new(),
         getters: Vec::new(),
         drains: Vec::new(),
     };
-    // Whatever was asked for comes in the end.
+    // In the end every delayed add becomes due.
     for op in ops.iter().copied().chain([Op::Pass(10)]) {
         both.step(op).await;
         both.compare();
@@ -57,19 +57,19 @@ async fn run_in_time(builder: Builder<u8>, ops: &[Op], mut compare: impl FnMut(&
     both.finish();
 }
 
-/// Futures of several kinds are in one list.
+/// Boxed, so that one list can hold different futures.
 type Waits<'q, R> = Sleeper<Pin<Box<dyn Future<Output = R> + 'q>>>;
 
 struct Both<'q> {
     queue: &'q WorkQueue<u8>,
     model: Model,
-    in_hand: Vec<Item<u8>>,
+    in_work: Vec<Item<u8>>,
     getters: Vec<Waits<'q, Option<Item<u8>>>>,
     drains: Vec<Waits<'q, ()>>,
 }
 
-/// Polls a future until it ends or sleeps, and that only if it has to: tokio makes its own sleep
-/// to give others a turn.
+/// Polls a future until it ends or sleeps. Unconstrained, because tokio's cooperative budget would
+/// make it yield.
 fn waits<'q, R>(future: impl Future<Output = R> + 'q) -> Result<Waits<'q, R>, R> {
     Sleeper::or_output(Box::pin(unconstrained(future)))
 }
@@ -77,37 +77,37 @@ fn waits<'q, R>(future: impl Future<Output = R> + 'q) -> Result<Waits<'q, R>, R>
 impl Both<'_> {
     async fn step(&mut self, op: Op) {
         match op {
-            Op::Add(asked) => self.add(asked),
+            Op::Add(args) => self.add(args),
             Op::Take => {
                 let item = self.queue.try_get();
-                self.took(item);
+                self.check_taken(item);
             }
             Op::Get => match waits(self.queue.get()) {
                 Ok(getter) => {
                     assert!(
                         self.model.len() == 0 && !self.model.is_shutting_down(),
-                        "it sleeps, and there was something"
+                        "the getter sleeps although a key can be taken"
                     );
                     self.getters.push(getter);
                 }
-                Err(got) => self.got(got),
+                Err(output) => self.check_got(output),
             },
-            Op::Look(which) if !self.getters.is_empty() => {
-                self.look(usize::from(which) % self.getters.len());
+            Op::Poll(which) if !self.getters.is_empty() => {
+                self.poll_getter(usize::from(which) % self.getters.len());
             }
-            Op::Leave(which) if !self.getters.is_empty() => {
+            Op::DropGetter(which) if !self.getters.is_empty() => {
                 drop(self.getters.swap_remove(usize::from(which) % self.getters.len()));
             }
-            Op::End(which, ending) if !self.in_hand.is_empty() => {
-                let item = self.in_hand.swap_remove(usize::from(which) % self.in_hand.len());
+            Op::End(which, ending) if !self.in_work.is_empty() => {
+                let item = self.in_work.swap_remove(usize::from(which) % self.in_work.len());
                 self.end(item, ending);
             }
-            Op::Look(_) | Op::Leave(_) | Op::End(..) => {}
+            Op::Poll(_) | Op::DropGetter(_) | Op::End(..) => {}
             Op::Cycle(key, priority) => {
-                self.add(Asked { key, priority, after: None, limited: false });
+                self.add(AddArgs { key, priority, after: None, limited: false });
                 let item = self.queue.try_get();
-                if self.took(item)
-                    && let Some(item) = self.in_hand.pop()
+                if self.check_taken(item)
+                    && let Some(item) = self.in_work.pop()
                 {
                     self.end(item, Ending::Dropped);
                 }
@@ -118,7 +118,7 @@ impl Both<'_> {
                 assert_eq!(self.queue.num_requeues(&key), 0);
             }
             Op::Pass(secs) => {
-                // A millisecond more is for the keeper: no time falls into it.
+                // An extra millisecond lets the queue's timer task run. No operation is due in it.
                 let (time, more) = (Duration::from_secs(secs), Duration::from_millis(1));
                 sleep(time).await;
                 sleep(more).await;
@@ -137,8 +137,8 @@ impl Both<'_> {
         }
     }
 
-    fn add(&mut self, asked: Asked) {
-        let Asked { key, priority, after, limited } = asked;
+    fn add(&mut self, args: AddArgs) {
+        let AddArgs { key, priority, after, limited } = args;
         let mut options = AddOptions::new().priority(priority);
         if let Some(after) = after {
             options = options.after(Duration::from_secs(after));
@@ -147,40 +147,40 @@ impl Both<'_> {
             options = options.rate_limited();
         }
         self.queue.add_with(key, options);
-        self.model.add(asked);
+        self.model.add(args);
         assert_eq!(self.queue.num_requeues(&key), self.model.failures(key));
     }
 
-    /// What was taken, or that there was nothing; whether there was something.
-    fn took(&mut self, item: Option<Item<u8>>) -> bool {
+    /// Compares a taken item with the model's. Returns whether there was one.
+    fn check_taken(&mut self, item: Option<Item<u8>>) -> bool {
         let taken = self.model.take();
         assert_eq!(item.as_ref().map(|item| (*item.key(), item.priority())), taken);
-        self.in_hand.extend(item);
+        self.in_work.extend(item);
         taken.is_some()
     }
 
-    /// What a getter ended with.
-    fn got(&mut self, item: Option<Item<u8>>) {
+    /// Compares the result of a getter with the model's.
+    fn check_got(&mut self, item: Option<Item<u8>>) {
         assert!(
             item.is_some() || self.model.is_shutting_down(),
-            "told of an end that has not come"
+            "the getter ended before the shutdown"
         );
-        self.took(item);
+        self.check_taken(item);
     }
 
-    /// A getter looks again: only if it was woken, and then it does not sleep while there is
-    /// something.
-    fn look(&mut self, which: usize) {
+    /// Polls a getter again. It must have been woken, and must not sleep on while a key can be
+    /// taken.
+    fn poll_getter(&mut self, which: usize) {
         let is_woken = self.getters[which].is_woken();
         match self.getters[which].poll() {
-            Some(got) => {
-                assert!(is_woken, "it had no reason to look");
+            Some(output) => {
+                assert!(is_woken, "the getter ended without a wake-up");
                 drop(self.getters.swap_remove(which));
-                self.got(got);
+                self.check_got(output);
             }
             None => assert!(
                 !is_woken || self.model.len() == 0 && !self.model.is_shutting_down(),
-                "it sleeps on"
+                "the getter sleeps although a key can be taken"
             ),
         }
     }
@@ -193,7 +193,7 @@ impl Both<'_> {
             Ending::Panicked => {
                 let reconcile = || -> bool {
                     let _item = item;
-                    // Without the hook, which ends a fuzzer's run.
+                    // `resume_unwind` skips the panic hook, which would end a fuzzer's run.
                     resume_unwind(Box::new("expected by this test"))
                 };
                 assert!(catch_unwind(AssertUnwindSafe(reconcile)).is_err());
@@ -205,7 +205,7 @@ impl Both<'_> {
         let (queue, model) = (self.queue, &self.model);
         assert_eq!((queue.len(), queue.is_empty()), (model.len(), model.len() == 0));
         assert_eq!(queue.is_shutting_down(), model.is_shutting_down());
-        // Whoever is woken and goes away hands that on.
+        // A woken getter that is dropped passes its wake-up on.
         let woken = self.getters.iter().filter(|getter| getter.is_woken()).count();
         let wanted = if model.is_shutting_down() { usize::MAX } else { model.len() };
         assert!(
@@ -215,25 +215,25 @@ impl Both<'_> {
         );
         let drains = model.is_draining();
         self.drains.retain_mut(|drain| {
-            assert!(drains || drain.is_woken(), "nobody told it of the end");
+            assert!(drains || drain.is_woken(), "the drain was not woken");
             assert_eq!(drain.is_woken() && drain.poll().is_some(), !drains);
             drains
         });
     }
 
-    /// Ends what is in hand and takes what is left.
+    /// Ends all items and takes the remaining keys.
     fn finish(mut self) {
         for which in (0..self.getters.len()).rev() {
-            self.look(which);
+            self.poll_getter(which);
         }
         self.getters.clear();
         loop {
-            while let Some(item) = self.in_hand.pop() {
+            while let Some(item) = self.in_work.pop() {
                 self.end(item, Ending::Done);
                 self.compare();
             }
             let item = self.queue.try_get();
-            if !self.took(item) {
+            if !self.check_taken(item) {
                 return assert!(self.drains.is_empty());
             }
         }

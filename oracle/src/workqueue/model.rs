@@ -1,13 +1,13 @@
-//! The work queue written plainly: every key's state in a map that is searched from end to end.
+//! The plain work queue: the state of every key in a map that is searched from end to end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::op::Asked;
+use super::op::AddArgs;
 
-/// What the limiter of the queue makes of a key's failures: so many seconds, doubled each time.
+/// The delay of the first failure. It doubles with each further failure.
 pub(super) const BASE: Duration = Duration::from_secs(1);
-/// And never more.
+/// The largest delay.
 pub(super) const MOST: Duration = Duration::from_secs(3);
 
 #[derive(Default)]
@@ -16,15 +16,15 @@ struct State {
     dirty: bool,
     processing: bool,
     failures: u32,
-    /// Whether it failed since it was last taken or forgotten.
+    /// Whether the key failed since it was last taken or forgotten.
     limited: bool,
-    /// Until when, and which waiting it is.
+    /// The time at which the delay ends, and the number of the delay.
     waits: Option<(Duration, u32)>,
-    /// Since when it is in line, and since when with this priority.
+    /// The arrival numbers of the key and of its current priority.
     in_line: Option<(u32, u32)>,
 }
 
-/// Whether somebody waits for the end of all work.
+/// The state of shutting down; `Draining` if a caller waits for the end of all work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
@@ -36,13 +36,13 @@ enum Phase {
 pub struct Model {
     keys: BTreeMap<u8, State>,
     now: Duration,
-    /// A number for everything whose order counts.
+    /// A number for each event whose order matters.
     number: u32,
     passed_over: u32,
     phase: Phase,
-    /// How often a key became dirty.
+    /// The number of times that a key became dirty.
     pub adds: u32,
-    /// How often one was added with a delay, or failed.
+    /// The number of delayed adds and failures.
     pub retries: u32,
 }
 
@@ -76,13 +76,13 @@ impl Model {
         MOST.min(BASE * 2_u32.saturating_pow(*failures - 1))
     }
 
-    pub(super) fn add(&mut self, Asked { key, priority, after, limited }: Asked) {
+    pub(super) fn add(&mut self, AddArgs { key, priority, after, limited }: AddArgs) {
         if self.is_shutting_down() {
             return;
         }
         let mut after = after.map(Duration::from_secs);
-        // A rate-limited add of a key that is queued or backs off is no failure, and asks for no
-        // time.
+        // A rate-limited add of a key that is queued or backs off is not counted as a failure, and
+        // gets no delay.
         let fails = limited && !self.state(key).limited && self.state(key).in_line.is_none();
         if limited {
             after = after.filter(|after| !after.is_zero());
@@ -134,7 +134,7 @@ impl Model {
         }
     }
 
-    /// The next key and its priority.
+    /// Takes the next key and its priority.
     pub(super) fn take(&mut self) -> Option<(u8, i32)> {
         let line = || {
             self.keys.iter().filter_map(|(&key, state)| Some((key, state.priority, state.in_line?)))
@@ -177,12 +177,12 @@ impl Model {
         self.phase == Phase::Draining && self.keys.values().any(works)
     }
 
-    /// How many keys can be taken.
+    /// Returns the number of keys that can be taken.
     pub(super) fn len(&self) -> usize {
         self.keys.values().filter(|state| state.in_line.is_some()).count()
     }
 
-    /// How many keys are dirty, those in work among them.
+    /// Returns the number of dirty keys, including those in work.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.keys.values().filter(|state| state.dirty).count()

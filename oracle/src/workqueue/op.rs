@@ -1,25 +1,25 @@
 //! Operations on a few keys.
 
-/// How many keys there are.
+/// The number of keys.
 const COUNT: u8 = 12;
 
-/// How a key is asked for.
+/// The arguments of an add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// Which key.
+pub struct AddArgs {
+    /// The key.
     pub key: u8,
-    /// How high it is.
+    /// The priority.
     pub priority: i32,
-    /// After how many seconds.
+    /// The delay in seconds.
     pub after: Option<u64>,
-    /// Whether the rate limiter is asked.
+    /// Whether the add is rate-limited.
     pub limited: bool,
 }
 
-/// How a processing ends.
+/// The end of the processing of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It says so.
+    /// `done` is called.
     Done,
     /// The item is dropped.
     Dropped,
@@ -27,30 +27,30 @@ pub enum Ending {
     Panicked,
 }
 
-/// One operation.
+/// An operation on the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Asks for a key.
-    Add(Asked),
+    /// Adds a key.
+    Add(AddArgs),
     /// Takes a key if there is one.
     Take,
-    /// Wants a key, and sleeps if there is none.
+    /// Gets a key. The getter sleeps if there is none.
     Get,
-    /// Of those who sleep, which one looks again.
-    Look(u8),
-    /// Of those who sleep, which one goes away.
-    Leave(u8),
-    /// Of the items in hand, which one ends.
+    /// Polls one of the sleeping getters again.
+    Poll(u8),
+    /// Drops one of the sleeping getters.
+    DropGetter(u8),
+    /// Ends one of the items in work.
     End(u8, Ending),
-    /// Adds and takes with nobody holding on: what makes turns.
+    /// Adds a key, takes the next item and drops it.
     Cycle(u8, i32),
-    /// A key's failures count no more.
+    /// Forgets the failures of a key.
     Forget(u8),
-    /// So many seconds pass.
+    /// Advances the clock by this many seconds.
     Pass(u64),
-    /// Ends the queue.
+    /// Shuts the queue down.
     ShutDown,
-    /// Ends the queue and waits for what is in work.
+    /// Shuts the queue down and waits for the items in work.
     Drain,
 }
 
@@ -64,17 +64,17 @@ impl From<[u8; 4]> for Op {
         }
         match what % 32 {
             0..=7 => {
-                // Mostly at once; after nothing at all, too.
+                // Mostly without a delay. A delay of zero occurs as well.
                 let after = [None, None, None, Some(u64::from(c >> 4) % 5)][usize::from(c % 4)];
-                Self::Add(Asked { key, priority, after, limited: c & 0xc == 0xc })
+                Self::Add(AddArgs { key, priority, after, limited: c & 0xc == 0xc })
             }
             8..=10 => Self::Take,
             11..=13 => {
                 Self::End(a, [Ending::Done, Ending::Dropped, Ending::Panicked][usize::from(b % 3)])
             }
             14 | 15 => Self::Get,
-            16 => Self::Look(a),
-            17 => Self::Leave(a),
+            16 => Self::Poll(a),
+            17 => Self::DropGetter(a),
             18 => Self::Forget(key),
             19 | 20 => Self::Pass(u64::from(a % 3) + 1),
             _ => Self::Cycle(key, priority),

@@ -1,4 +1,4 @@
-//! Futures polled by hand.
+//! Futures that are polled by hand.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Polls once.
+/// Polls a future once.
 pub fn poll<F: Future>(future: &mut Pin<Box<F>>, waker: &Waker) -> Option<F::Output> {
     match future.as_mut().poll(&mut Context::from_waker(waker)) {
         Poll::Ready(output) => Some(output),
@@ -23,25 +23,25 @@ impl Wake for Woken {
     }
 }
 
-/// A future that waits, and whether it was woken since it was last polled.
+/// A future that sleeps, and whether it was woken since its last poll.
 pub struct Sleeper<F> {
     woken: Arc<Woken>,
     future: Pin<Box<F>>,
 }
 
 impl<F: Future> Sleeper<F> {
-    /// Polls it until it sleeps.
+    /// Polls a future, which must sleep.
     ///
     /// # Panics
-    /// When it does not.
+    /// Panics if it does not sleep.
     pub fn of(future: F) -> Self {
-        Self::or_output(future).unwrap_or_else(|_| panic!("it does not wait"))
+        Self::or_output(future).unwrap_or_else(|_| panic!("the future does not wait"))
     }
 
-    /// Polls it until it sleeps or ends.
+    /// Polls a future until it sleeps or ends.
     ///
     /// # Errors
-    /// What it ended with.
+    /// Returns the output of a future that ended.
     pub fn or_output(future: F) -> Result<Self, F::Output> {
         let mut sleeper = Self { woken: Arc::default(), future: Box::pin(future) };
         match sleeper.poll() {
@@ -50,13 +50,13 @@ impl<F: Future> Sleeper<F> {
         }
     }
 
-    /// Polls it once more.
+    /// Polls the future again.
     pub fn poll(&mut self) -> Option<F::Output> {
         self.woken.0.store(false, Ordering::SeqCst);
         poll(&mut self.future, &Waker::from(Arc::clone(&self.woken)))
     }
 
-    /// Whether it was woken since.
+    /// Returns whether the future was woken since its last poll.
     #[must_use]
     pub fn is_woken(&self) -> bool {
         self.woken.0.load(Ordering::SeqCst)

@@ -1,4 +1,4 @@
-//! `MutationCache` over an indexer, beside a map and a list of own writes.
+//! Compares `MutationCache` over an indexer with a map and a list of own writes.
 
 mod plain;
 
@@ -10,13 +10,13 @@ use deltafifo::{
     MutationCache, MutationError,
 };
 
-use crate::Hands;
+use crate::ManualClock;
 use plain::{Object, Plain, Refusal};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-/// None, and two objects that had the name one after the other.
+/// No uid, and those of two objects that had the name one after the other.
 const UIDS: [&str; 3] = ["", "1", "2"];
-/// The last three are no versions.
+/// The last three are invalid versions.
 const VERSIONS: [&str; 16] = [
     "1",
     "2",
@@ -35,20 +35,20 @@ const VERSIONS: [&str; 16] = [
     "x",
     "-1",
 ];
-/// Whoever is on the last one has no value that can be told.
+/// The index function fails for objects on the last node.
 const NODES: [&str; 3] = ["n1", "n2", "none"];
 const INDEX: &str = "node";
-/// How long a write is kept, where not for ever.
+/// The seconds for which a write is kept, unless it is kept forever.
 const TTL: u64 = 5;
 
-/// How the cache is built.
+/// The settings of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// Whether a write counts whose key the store does not have.
+    /// Whether a write of a key that the store does not have counts.
     pub include_adds: bool,
-    /// Whether writes are kept for ever.
+    /// Whether writes are kept forever.
     pub for_ever: bool,
-    /// How many of them.
+    /// The largest number of kept writes.
     pub capacity: usize,
 }
 
@@ -62,17 +62,17 @@ impl From<u8> for Setup {
     }
 }
 
-/// What an object is made of: places in the lists above.
+/// The content of an object: positions in the lists above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spelled {
-    /// `None`: an object without a name.
+pub struct ObjectSpec {
+    /// `None` for an object without a name.
     name: Option<u8>,
     uid: u8,
     version: u8,
     node: u8,
 }
 
-impl From<[u8; 3]> for Spelled {
+impl From<[u8; 3]> for ObjectSpec {
     fn from([a, version, node]: [u8; 3]) -> Self {
         Self {
             name: (a % 32 != 31).then_some(a % 4),
@@ -83,7 +83,7 @@ impl From<[u8; 3]> for Spelled {
     }
 }
 
-/// What a deletion is told with.
+/// The argument of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "their names say it")]
 pub enum Last {
@@ -92,36 +92,36 @@ pub enum Last {
     EmptyTombstone,
 }
 
-/// One operation.
+/// An operation on the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// The store has this; the cache is told of it, or not.
-    Stored(Spelled, bool),
-    /// The store has that name no more.
+    /// The store gets this object. The flag says whether the cache is notified.
+    Stored(ObjectSpec, bool),
+    /// The store loses the object of this name.
     Removed(u8),
-    /// The cache is told of a deletion.
-    OnDelete(Spelled, Last),
-    /// The cache is told of a write.
-    Mutation(Spelled),
-    /// Reads one.
+    /// Notifies the cache of a deletion.
+    OnDelete(ObjectSpec, Last),
+    /// Notifies the cache of a write.
+    Mutation(ObjectSpec),
+    /// Reads an object.
     Get(u8),
-    /// Reads all with a value.
+    /// Reads all objects with an index value.
     ByIndex(u8),
-    /// So many seconds pass.
+    /// Advances the clock by this many seconds.
     MoveOn(u8),
 }
 
 impl From<[u8; 4]> for Op {
     fn from([what, a, b, c]: [u8; 4]) -> Self {
-        let spelled = Spelled::from([a, b, c]);
+        let spec = ObjectSpec::from([a, b, c]);
         match what % 16 {
-            0..=3 => Self::Mutation(spelled),
-            4..=6 => Self::Stored(spelled, false),
-            7 => Self::Stored(spelled, true),
+            0..=3 => Self::Mutation(spec),
+            4..=6 => Self::Stored(spec, false),
+            7 => Self::Stored(spec, true),
             8 => Self::Removed(a % 4),
             9 => {
                 let last = [Last::Object, Last::Tombstone, Last::Object, Last::EmptyTombstone];
-                Self::OnDelete(spelled, last[usize::from(c >> 6)])
+                Self::OnDelete(spec, last[usize::from(c >> 6)])
             }
             10..=12 => Self::Get(a % 4),
             13 => Self::ByIndex(a % 3),
@@ -130,14 +130,14 @@ impl From<[u8; 4]> for Op {
     }
 }
 
-/// Does `ops` to a cache and to the plain one.
+/// Applies `ops` to a cache and to the plain one.
 ///
 /// # Panics
-/// When the two differ.
+/// Panics if the two differ.
 pub fn run(setup: Setup, ops: &[Op]) {
-    let hands = Hands::default();
+    let clock = ManualClock::default();
     let node = |object: &Object| match object.node {
-        "none" => Err(BoxError::from("it has no node")),
+        "none" => Err(BoxError::from("the object has no node")),
         node => Ok(vec![node.to_owned()]),
     };
     let store = Indexer::builder(KeyFunc::meta_namespace(ObjectMeta))
@@ -149,9 +149,9 @@ pub fn run(setup: Setup, ops: &[Op]) {
         .include_adds(setup.include_adds)
         .capacity(setup.capacity)
         .ttl(ttl)
-        .clock(hands.clock())
+        .clock(clock.reader())
         .build();
-    let mut both = Both { store, cache, hands, plain: Plain::new(setup), made: 0 };
+    let mut both = Both { store, cache, clock, plain: Plain::new(setup), created: 0 };
     let reads = (0..4).map(Op::Get).chain((0..3).map(Op::ByIndex));
     for op in ops.iter().copied().chain(reads) {
         both.step(op);
@@ -189,29 +189,29 @@ fn refusal(error: MutationError) -> Refusal {
 struct Both {
     store: Indexer<Object, ObjectMeta>,
     cache: MutationCache<Object, ObjectMeta>,
-    hands: Hands,
+    clock: ManualClock,
     plain: Plain,
-    made: u32,
+    created: u32,
 }
 
 impl Both {
-    fn object(&mut self, spelled: Spelled) -> Arc<Object> {
-        self.made += 1;
+    fn object(&mut self, spec: ObjectSpec) -> Arc<Object> {
+        self.created += 1;
         Arc::new(Object {
-            name: spelled.name.map_or("", |place| NAMES[usize::from(place)]),
-            uid: UIDS[usize::from(spelled.uid)],
-            version: VERSIONS[usize::from(spelled.version)],
-            node: NODES[usize::from(spelled.node)],
-            number: self.made,
+            name: spec.name.map_or("", |place| NAMES[usize::from(place)]),
+            uid: UIDS[usize::from(spec.uid)],
+            version: VERSIONS[usize::from(spec.version)],
+            node: NODES[usize::from(spec.node)],
+            number: self.created,
         })
     }
 
     fn step(&mut self, op: Op) {
         match op {
-            Op::Stored(spelled, told) => {
-                let object = self.object(spelled);
+            Op::Stored(spec, is_notified) => {
+                let object = self.object(spec);
                 let stored = self.store.update(object.clone());
-                // What has no value that can be told is not stored.
+                // The store refuses an object for which the index function fails.
                 assert_eq!(
                     stored.is_ok(),
                     !object.name.is_empty() && object.node != "none",
@@ -220,18 +220,18 @@ impl Both {
                 if stored.is_ok() {
                     self.plain.stored.insert(object.name, object.clone());
                 }
-                if told {
+                if is_notified {
                     let done = self.cache.on_add_or_update(&object);
                     assert_eq!(done.map_err(refusal), self.plain.on_add_or_update(&object));
                 }
             }
             Op::Removed(place) => {
                 let name = NAMES[usize::from(place)];
-                self.store.delete(ExplicitKey(name)).expect("no value is asked for");
+                self.store.delete(ExplicitKey(name)).expect("a deletion computes no values");
                 self.plain.stored.remove(name);
             }
-            Op::OnDelete(spelled, last) => {
-                let object = self.object(spelled);
+            Op::OnDelete(spec, last) => {
+                let object = self.object(spec);
                 let obj = (last != Last::EmptyTombstone).then(|| object.clone());
                 let done = match last {
                     Last::Object => self.cache.on_delete(&DeltaObject::from(object.clone())),
@@ -247,8 +247,8 @@ impl Both {
                 };
                 assert_eq!(done.map_err(refusal), expected);
             }
-            Op::Mutation(spelled) => {
-                let object = self.object(spelled);
+            Op::Mutation(spec) => {
+                let object = self.object(spec);
                 assert_eq!(
                     self.cache.mutation(object.clone()).map_err(refusal),
                     self.plain.mutation(object)
@@ -265,7 +265,7 @@ impl Both {
             }
             Op::MoveOn(seconds) => {
                 self.plain.now += u64::from(seconds);
-                self.hands.move_on(Duration::from_secs(seconds.into()));
+                self.clock.advance(Duration::from_secs(seconds.into()));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The plain one: what the store has in a map, what is known beside it in a list.
+//! The plain cache: a map of the store's objects, and a list of the writes known in addition.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ pub(super) struct Object {
     pub(super) uid: &'static str,
     pub(super) version: &'static str,
     pub(super) node: &'static str,
-    /// No other one has it.
+    /// Unique among all objects.
     pub(super) number: u32,
 }
 
@@ -24,26 +24,26 @@ impl Object {
         if self.name.is_empty() { Err(Refusal::Key) } else { Ok(self.name) }
     }
 
-    /// Whether both are states of one object.
+    /// Returns whether both are states of one object.
     fn is_same(&self, other: &Self) -> bool {
         !self.uid.is_empty() && self.uid == other.uid
     }
 }
 
-/// Why something was refused.
+/// The reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     Key,
     Version,
 }
 
-/// What is known of a name beside the store: a write, or that this very object was deleted.
+/// The knowledge about a name in addition to the store: a write, or the deletion of this object.
 #[derive(Clone)]
 struct Known {
     object: Arc<Object>,
     version: u128,
     is_gone: bool,
-    /// When it was told.
+    /// The time at which it was recorded.
     since: u64,
 }
 
@@ -51,7 +51,7 @@ struct Known {
 pub(super) struct Plain {
     setup: Setup,
     pub(super) stored: BTreeMap<&'static str, Arc<Object>>,
-    /// Whatever was asked for last is last.
+    /// Sorted by the last access.
     known: Vec<Known>,
     pub(super) now: u64,
 }
@@ -69,7 +69,7 @@ impl Plain {
         self.known.retain(|known| known.object.name != name);
     }
 
-    /// What is known of a name, which is asked for by that.
+    /// Returns the knowledge about a name, which counts as an access.
     fn ask(&mut self, name: &str) -> Option<Known> {
         let place = self.known.iter().position(|known| known.object.name == name)?;
         let known = self.known.remove(place);
@@ -92,8 +92,8 @@ impl Plain {
         let (name, version) = (object.key()?, object.version()?);
         let counts = match self.ask(name) {
             None => true,
-            // A deletion ends all writes of that object, and those of another one that are no
-            // newer.
+            // A deletion ends all writes of the deleted object, and those of another object that
+            // are not newer.
             Some(known) if known.is_gone => {
                 version > known.version && !object.is_same(&known.object)
             }
@@ -133,7 +133,8 @@ impl Plain {
         }
     }
 
-    /// The store's object or the one known, which is forgotten if it is not the newer one.
+    /// Returns the newer one of the store's object and the known one. Drops the known one if it is
+    /// not newer.
     fn newer(&mut self, known: &Known) -> Result<Option<Arc<Object>>, Refusal> {
         let written = (!known.is_gone).then(|| known.object.clone());
         let Some(stored) = self.stored.get(known.object.name).cloned() else {

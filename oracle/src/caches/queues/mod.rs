@@ -1,6 +1,5 @@
-//! `Fifo` and `Heap` beside a list in the order in which keys came. A handler may take another
-//! key, so that several are in hand at once; what comes meanwhile, up to its end, is part of the
-//! same operations.
+//! Compares `Fifo` and `Heap` with a list in the order of arrival. A handler may pop further keys,
+//! so that several handlers run at once. The operations up to an `End` run inside the handler.
 
 mod plain;
 
@@ -10,23 +9,23 @@ use std::sync::Arc;
 
 use deltafifo::{BoxError, Closed, Fifo, Heap, HeapError, KeyedQueue, ProcessError};
 
-use super::spelled::{Made, Spelled, Told, keys, sorted};
+use super::specs::{Created, KeySpec, ObjectSpec, keys, sorted};
 use crate::{Obj, ObjMeta, key_func};
 use plain::{Plain, Refusal};
 
-/// What handlers fail and panic with.
+/// The error and the panic of handlers.
 const EXPECTED: &str = "expected by this test";
 
-/// Who comes first.
+/// The order in which keys are popped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// A `Fifo`: whoever came first.
+    /// The order of a `Fifo`: by arrival.
     Arrival,
-    /// A `Heap`: the least number, and among equals whoever came first.
+    /// The order of a `Heap`: the smallest number first; equal numbers by arrival.
     Least,
 }
 
-/// How a handler ends.
+/// The end of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "their names say it")]
 pub enum Ending {
@@ -35,26 +34,27 @@ pub enum Ending {
     Panicked,
 }
 
-/// One operation.
+/// An operation on the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Queues an object.
-    Add(Spelled),
-    /// The same by the other name.
-    Update(Spelled),
+    Add(ObjectSpec),
+    /// Queues an object with `update`.
+    Update(ObjectSpec),
     /// Queues an object unless its key is queued.
-    AddIfNotPresent(Spelled),
-    /// Queues several at once; a `Fifo` one after another.
-    BulkAdd(Vec<Spelled>),
-    /// Queues exactly these.
-    Replace(Vec<Spelled>),
-    /// Takes a key out.
-    Delete(Told),
-    /// Takes whoever is first.
+    AddIfNotPresent(ObjectSpec),
+    /// Queues several objects at once. A `Fifo` queues one after another.
+    BulkAdd(Vec<ObjectSpec>),
+    /// Replaces the contents by these objects.
+    Replace(Vec<ObjectSpec>),
+    /// Removes a key.
+    Delete(KeySpec),
+    /// Pops the first key.
     Pop,
-    /// The same for a handler that ends like this, but first does what follows.
+    /// Pops the first key with a handler that runs the operations up to the next `End`, and then
+    /// ends like this.
     Handle(Ending),
-    /// Up to here.
+    /// Ends the innermost handler.
     End,
     /// Closes the queue.
     Close,
@@ -62,19 +62,19 @@ pub enum Op {
 
 impl From<[u8; 4]> for Op {
     fn from([what, a, b, c]: [u8; 4]) -> Self {
-        let object = || Spelled::read(a, b);
+        let object = || ObjectSpec::read(a, b);
         match what {
             255 => return Self::Close,
-            // Another list every now and then: each ends what was.
-            240.. => return Self::Replace(Spelled::list([a, b, c])),
+            // Lists are rare, because each replaces everything queued.
+            240.. => return Self::Replace(ObjectSpec::list([a, b, c])),
             _ => {}
         }
         match what % 16 {
             0..=3 => Self::Add(object()),
             4 => Self::Update(object()),
             5 => Self::AddIfNotPresent(object()),
-            6 => Self::BulkAdd(Spelled::list([a, b, c])),
-            7 | 8 => Self::Delete(Told::read(a, b)),
+            6 => Self::BulkAdd(ObjectSpec::list([a, b, c])),
+            7 | 8 => Self::Delete(KeySpec::read(a, b)),
             9 | 10 => Self::Pop,
             11 => Self::Handle(Ending::Failed),
             12 => Self::Handle(Ending::Panicked),
@@ -84,16 +84,16 @@ impl From<[u8; 4]> for Op {
     }
 }
 
-/// Does `ops` to a queue and to the plain one.
+/// Applies `ops` to a queue and to the plain one.
 ///
 /// # Panics
-/// When the two differ.
+/// Panics if the two differ.
 pub fn run(order: Order, ops: &[Op]) {
     let queue = match order {
         Order::Arrival => Queue::Fifo(Fifo::new(key_func())),
         Order::Least => Queue::Heap(Heap::new(key_func(), |a, b| a.n < b.n)),
     };
-    let mut both = Both { queue: &queue, plain: Plain::new(order), made: Made::default() };
+    let mut both = Both { queue: &queue, plain: Plain::new(order), created: Created::default() };
     let mut ops = ops.iter();
     while !ops.as_slice().is_empty() {
         both.steps(&mut ops);
@@ -104,9 +104,9 @@ pub fn run(order: Order, ops: &[Op]) {
         both.pop();
     }
     both.pop();
-    let made = both.made;
+    let created = both.created;
     drop(queue);
-    made.assert_released();
+    created.assert_released();
 }
 
 enum Queue {
@@ -122,7 +122,8 @@ impl Queue {
         }
     }
 
-    /// Does the one or the other; the errors of a `Fifo` are some of those of a `Heap`.
+    /// Calls the function of the queue's kind. The errors of a `Fifo` are a subset of those of a
+    /// `Heap`.
     fn either<E>(
         &self,
         fifo: impl FnOnce(&Fifo<Obj, ObjMeta>) -> Result<(), E>,
@@ -141,11 +142,11 @@ impl Queue {
 struct Both<'q> {
     queue: &'q Queue,
     plain: Plain,
-    made: Made,
+    created: Created,
 }
 
 impl Both<'_> {
-    /// Does things until one of them is an end.
+    /// Applies operations up to an `End`.
     fn steps(&mut self, ops: &mut Iter<'_, Op>) {
         while let Some(op) = ops.next() {
             match op {
@@ -161,14 +162,14 @@ impl Both<'_> {
         match op {
             Op::Add(object) => self.add(*object),
             Op::Update(object) => {
-                let object = self.made.object(*object);
+                let object = self.created.object(*object);
                 let done = self
                     .queue
                     .either(|fifo| fifo.update(object.clone()), |heap| heap.update(object.clone()));
                 assert_eq!(refusal(done), self.plain.put(vec![object], false));
             }
             Op::AddIfNotPresent(object) => {
-                let object = self.made.object(*object);
+                let object = self.created.object(*object);
                 let done = self.queue.either(
                     |fifo| fifo.add_if_not_present(object.clone()),
                     |heap| heap.add_if_not_present(object.clone()),
@@ -178,42 +179,42 @@ impl Both<'_> {
             Op::BulkAdd(list) => match self.queue {
                 Queue::Fifo(_) => list.iter().for_each(|object| self.add(*object)),
                 Queue::Heap(heap) => {
-                    let list = self.made.list(list);
+                    let list = self.created.list(list);
                     assert_eq!(refusal(heap.bulk_add(list.clone())), self.plain.put(list, false));
                 }
             },
             Op::Replace(list) => {
-                let list = self.made.list(list);
+                let list = self.created.list(list);
                 let done = self
                     .queue
                     .either(|fifo| fifo.replace(list.clone()), |heap| heap.replace(list.clone()));
                 assert_eq!(refusal(done), self.plain.replace(list));
             }
-            Op::Delete(told) => {
+            Op::Delete(key) => {
                 let queue = self.queue;
-                let done = told.tell(&mut self.made, |of| match queue {
+                let done = key.with_source(&mut self.created, |of| match queue {
                     Queue::Fifo(fifo) => Ok(fifo.delete(of)?),
                     Queue::Heap(heap) => heap.delete(of),
                 });
-                assert_eq!(refusal(done), self.plain.delete(&told.key()));
+                assert_eq!(refusal(done), self.plain.delete(&key.key()));
             }
             Op::Pop => self.pop(),
             Op::Close => {
                 self.queue.keyed().close();
                 self.plain.closed = true;
             }
-            Op::Handle(_) | Op::End => unreachable!("not by itself"),
+            Op::Handle(_) | Op::End => unreachable!("handled by the callers"),
         }
     }
 
-    fn add(&mut self, object: Spelled) {
-        let object = self.made.object(object);
+    fn add(&mut self, object: ObjectSpec) {
+        let object = self.created.object(object);
         let done =
             self.queue.either(|fifo| fifo.add(object.clone()), |heap| heap.add(object.clone()));
         assert_eq!(refusal(done), self.plain.put(vec![object], false));
     }
 
-    /// A pop that would wait is left out.
+    /// Pops the first key. Does nothing if the pop would block.
     fn pop(&mut self) {
         match self.plain.take() {
             Some(expected) => assert_eq!(self.queue.keyed().pop(), Ok(expected.object)),
@@ -230,13 +231,13 @@ impl Both<'_> {
         let key = expected.object.name.clone();
         let handler = |object: &Arc<Obj>, initial: bool| {
             assert_eq!((object, initial), (&expected.object, expected.initial));
-            self.plain.in_hand.push(expected);
+            self.plain.in_work.push(expected);
             self.compare();
             self.steps(ops);
             match ending {
                 Ending::Well => Ok(()),
                 Ending::Failed => Err(BoxError::from(EXPECTED)),
-                // Without the hook, which ends a fuzzer's run.
+                // `resume_unwind` skips the panic hook, which would end a fuzzer's run.
                 Ending::Panicked => resume_unwind(Box::new(EXPECTED)),
             }
         };
@@ -244,7 +245,7 @@ impl Both<'_> {
             Queue::Fifo(fifo) => fifo.process(handler),
             Queue::Heap(heap) => heap.process(handler),
         };
-        self.plain.in_hand.pop();
+        self.plain.in_work.pop();
         let is_expected = match (&ended, ending) {
             (Ok(()), Ending::Well) => true,
             (Err(ProcessError::Handler { key: of, source }), Ending::Failed) => {
@@ -255,7 +256,7 @@ impl Both<'_> {
             }
             _ => false,
         };
-        assert!(is_expected, "{ended:?}, but it {ending:?}");
+        assert!(is_expected, "{ended:?}, and the handler {ending:?}");
     }
 
     fn compare(&self) {
@@ -271,7 +272,7 @@ impl Both<'_> {
         }
         assert_eq!(sorted(queue.list()), expected);
         assert_eq!((queue.has_synced(), queue.is_closed()), (plain.has_synced(), plain.closed));
-        // Where it does not wait.
+        // Called only where it does not block.
         if plain.closed || plain.has_synced() {
             assert_eq!(queue.wait_for_sync().is_ok(), plain.has_synced());
         }

@@ -1,4 +1,4 @@
-//! The plain one: a list that is searched from end to end.
+//! The plain queue: a list that is searched from end to end.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use crate::Obj;
 
 pub(super) struct Entry {
     pub(super) object: Arc<Obj>,
-    /// Whether it is of the initial population.
+    /// Whether the entry belongs to the initial population.
     pub(super) initial: bool,
 }
 
 /// The plain queue.
 pub(super) struct Plain {
     order: Order,
-    /// In the order in which keys came.
+    /// The queued entries, in order of arrival.
     pub(super) queued: Vec<Entry>,
-    /// What handlers have.
-    pub(super) in_hand: Vec<Entry>,
+    /// The entries that handlers have.
+    pub(super) in_work: Vec<Entry>,
     populated: bool,
     pub(super) closed: bool,
 }
 
-/// Why something was refused.
+/// The reason of a refusal.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     NoKey,
@@ -32,10 +32,10 @@ pub(super) enum Refusal {
 
 impl Plain {
     pub(super) fn new(order: Order) -> Self {
-        Self { order, queued: Vec::new(), in_hand: Vec::new(), populated: false, closed: false }
+        Self { order, queued: Vec::new(), in_work: Vec::new(), populated: false, closed: false }
     }
 
-    /// Whether these can be queued.
+    /// Checks whether these objects can be queued.
     fn check(&self, objects: &[Arc<Obj>]) -> Result<(), Refusal> {
         if objects.iter().any(|object| object.name.is_empty()) {
             return Err(Refusal::NoKey);
@@ -82,18 +82,18 @@ impl Plain {
         }
     }
 
-    /// Takes whoever is first of those that no handler has.
+    /// Removes the first entry whose key no handler has.
     pub(super) fn take(&mut self) -> Option<Entry> {
         let is_free =
-            |entry: &Entry| self.in_hand.iter().all(|taken| taken.object.name != entry.object.name);
+            |entry: &Entry| self.in_work.iter().all(|taken| taken.object.name != entry.object.name);
         let line = self.queued.iter().enumerate().filter(|(_, entry)| is_free(entry));
-        // Of several the first one.
-        let (place, _) = line
+        // `min_by_key` returns the first of several minima, which is the earliest.
+        let (at, _) = line
             .min_by_key(|(_, entry)| if self.order == Order::Least { entry.object.n } else { 0 })?;
-        Some(self.queued.remove(place))
+        Some(self.queued.remove(at))
     }
 
     pub(super) fn has_synced(&self) -> bool {
-        self.populated && !self.queued.iter().chain(&self.in_hand).any(|entry| entry.initial)
+        self.populated && !self.queued.iter().chain(&self.in_work).any(|entry| entry.initial)
     }
 }

@@ -6,31 +6,31 @@ use deltafifo::{ExplicitKey, KeySource};
 
 use crate::{Obj, tombstone, versioned};
 
-/// How many keys there are; a list has a bit for each.
+/// The number of keys. A list has a bit for each.
 const COUNT: u8 = 12;
 
-/// The key of a place; any beyond [`COUNT`] is that of an object without a name.
+/// Returns the key of a place. Any place beyond [`COUNT`] is an object without a name.
 #[must_use]
 pub(super) fn key(place: u8) -> String {
     if place < COUNT { place.to_string() } else { String::new() }
 }
 
-/// All keys.
+/// Returns all keys.
 pub(super) fn keys() -> impl Iterator<Item = String> {
     (0..COUNT).map(key)
 }
 
-/// One byte in 16 is an object without a name.
+/// Returns the place of a byte. One byte in 16 is an object without a name.
 fn place(byte: u8) -> u8 {
     let place = byte % 16;
     if place == 15 { COUNT } else { place % COUNT }
 }
 
-/// An object: its place, and a number of which there are few.
+/// An object: its place, and one of a few numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spelled(pub u8, pub u64);
+pub struct ObjectSpec(pub u8, pub u64);
 
-impl Spelled {
+impl ObjectSpec {
     pub(super) fn key(self) -> String {
         key(self.0)
     }
@@ -39,8 +39,8 @@ impl Spelled {
         Self(place(byte), u64::from(n % 9))
     }
 
-    /// Up to 14 of them: the keys whose bits are set, up or down, perhaps the first of them twice,
-    /// perhaps one without a name.
+    /// Returns up to 14 objects: those whose bits are set, in ascending or descending order,
+    /// possibly with the first one repeated or with one that has no name.
     pub(super) fn list([low, high, n]: [u8; 3]) -> Vec<Self> {
         let set = u16::from_le_bytes([low, high]);
         let mut places: Vec<_> = (0..COUNT).filter(|place| set >> place & 1 == 1).collect();
@@ -60,60 +60,65 @@ impl Spelled {
     }
 }
 
-/// Which key is meant, and how it is told: by an object, by itself, by a tombstone with or without
-/// an object.
+/// A place, and the form in which its key is passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told(pub u8, pub How);
+pub struct KeySpec(pub u8, pub KeyForm);
 
-/// How a key is told.
+/// The form of a key: an object, the key itself, or a tombstone with or without an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "their names say it")]
-pub enum How {
+pub enum KeyForm {
     Object,
     Key,
     Tombstone,
     FullTombstone,
 }
 
-impl Told {
+impl KeySpec {
     pub(super) fn read(byte: u8, how: u8) -> Self {
-        let how = [How::Object, How::Key, How::Tombstone, How::FullTombstone][usize::from(how % 4)];
+        let how = [KeyForm::Object, KeyForm::Key, KeyForm::Tombstone, KeyForm::FullTombstone]
+            [usize::from(how % 4)];
         let place = place(byte);
         // Only an object can be without a name.
-        if place < COUNT { Self(place, how) } else { Self(place, How::Object) }
+        if place < COUNT { Self(place, how) } else { Self(place, KeyForm::Object) }
     }
 
     pub(super) fn key(self) -> String {
         key(self.0)
     }
 
-    /// Does something with what tells it.
-    pub(super) fn tell<R>(self, made: &mut Made, tell: impl FnOnce(KeySource<'_, Obj>) -> R) -> R {
+    /// Calls `use_key` with the key in this form.
+    pub(super) fn with_source<R>(
+        self,
+        created: &mut Created,
+        use_key: impl FnOnce(KeySource<'_, Obj>) -> R,
+    ) -> R {
         let (Self(place, how), key) = (self, key(self.0));
         match how {
-            How::Object => tell((&*made.object(Spelled(place, 0))).into()),
-            How::Key => tell(ExplicitKey(&key).into()),
-            How::Tombstone => tell((&tombstone(&key, None)).into()),
-            How::FullTombstone => {
-                tell((&tombstone(&key, Some(made.object(Spelled(place, 0))))).into())
+            KeyForm::Object => use_key((&*created.object(ObjectSpec(place, 0))).into()),
+            KeyForm::Key => use_key(ExplicitKey(&key).into()),
+            KeyForm::Tombstone => use_key((&tombstone(&key, None)).into()),
+            KeyForm::FullTombstone => {
+                use_key((&tombstone(&key, Some(created.object(ObjectSpec(place, 0))))).into())
             }
         }
     }
 }
 
-/// Objects that were made, each with a version of its own, to see that all are released in the end.
+/// All objects that were created, each with a version of its own. Checks at the end that all are
+/// released.
 #[derive(Default)]
-pub(super) struct Made(Vec<Weak<Obj>>);
+pub(super) struct Created(Vec<Weak<Obj>>);
 
-impl Made {
-    pub(super) fn object(&mut self, Spelled(place, n): Spelled) -> Arc<Obj> {
+impl Created {
+    pub(super) fn object(&mut self, ObjectSpec(place, n): ObjectSpec) -> Arc<Obj> {
         let object = versioned(&key(place), n, &self.0.len().to_string());
         self.0.push(Arc::downgrade(&object));
         object
     }
 
-    pub(super) fn list(&mut self, list: &[Spelled]) -> Vec<Arc<Obj>> {
-        list.iter().map(|&spelled| self.object(spelled)).collect()
+    pub(super) fn list(&mut self, list: &[ObjectSpec]) -> Vec<Arc<Obj>> {
+        list.iter().map(|&spec| self.object(spec)).collect()
     }
 
     pub(super) fn assert_released(&self) {
@@ -121,7 +126,7 @@ impl Made {
     }
 }
 
-/// In an order of its own.
+/// Sorts objects by name and version.
 pub(super) fn sorted(mut objects: Vec<Arc<Obj>>) -> Vec<Arc<Obj>> {
     objects.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
     objects

@@ -33,15 +33,15 @@ reusing="-Zmiri-address-reuse-rate=1.0 -Zmiri-address-reuse-cross-thread-rate=1.
 seeds=${MIRI_SEEDS:-4}
 case ${1:-all} in
   quick)
-    tested under 4 --test engine races::an_offer
-    reuse="$reusing" tested under 2 --test engine made_again
-    tested under 1 --test engine running::a_delete
+    tested under 4 --test engine races::offer_at
+    reuse="$reusing" tested under 2 --test engine reallocated_list
+    tested under 1 --test engine running::delete_
     echo "ok: the quick part"
     ;;
   races)
     tested under "$seeds" --test engine races::
-    reuse="$reusing" tested under "$seeds" --test engine made_again
-    echo "ok: races for $seeds seeds, with addresses given out again at once too"
+    reuse="$reusing" tested under "$seeds" --test engine reallocated_list
+    echo "ok: races for $seeds seeds, and with immediate reuse of addresses"
     ;;
   engine)
     tested under 1 --lib

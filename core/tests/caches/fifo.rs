@@ -1,4 +1,4 @@
-//! The queue of newest objects, in the order of their keys.
+//! `Fifo`, the queue of newest objects in the order of their keys.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +13,7 @@ fn fifo() -> Fifo<Obj, ObjMeta> {
     Fifo::new(keys())
 }
 
-/// What is popped until nothing is left.
+/// Pops until the queue is empty.
 fn popped(fifo: &Fifo<Obj, ObjMeta>) -> Vec<(String, u64)> {
     (0..fifo.len())
         .map(|_| fifo.pop().unwrap())
@@ -26,7 +26,7 @@ fn pairs<const N: usize>(pairs: [(&str, u64); N]) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn what_each_producer_added_comes_in_its_order() {
+fn each_producers_objects_are_popped_in_its_order() {
     let amount: u64 = if cfg!(miri) { 20 } else { 500 };
     let fifo = fifo();
     thread::scope(|scope| {
@@ -47,7 +47,7 @@ fn what_each_producer_added_comes_in_its_order() {
 }
 
 #[test]
-fn an_update_replaces_what_is_queued_and_is_popped_once() {
+fn update_replaces_the_queued_object_which_is_popped_once() {
     let fifo = fifo();
     fifo.add(obj("foo", 10)).unwrap();
     fifo.update(obj("foo", 15)).unwrap();
@@ -59,7 +59,7 @@ fn an_update_replaces_what_is_queued_and_is_popped_once() {
 }
 
 #[test]
-fn a_list_replaces_what_is_queued_in_its_own_order() {
+fn replace_discards_the_queue_and_keeps_list_order() {
     let fifo = fifo();
     fifo.add(obj("foo", 10)).unwrap();
     fifo.add(obj("gone", 1)).unwrap();
@@ -68,7 +68,7 @@ fn a_list_replaces_what_is_queued_in_its_own_order() {
 }
 
 #[test]
-fn a_key_keeps_its_place_while_queued_and_joins_the_end_after_a_pop() {
+fn queued_key_keeps_its_place_and_popped_key_joins_the_end() {
     let fifo = fifo();
     for (key, n) in [("foo", 10), ("bar", 1), ("foo", 11), ("foo", 13), ("zab", 30)] {
         fifo.add(obj(key, n)).unwrap();
@@ -79,7 +79,7 @@ fn a_key_keeps_its_place_while_queued_and_joins_the_end_after_a_pop() {
 }
 
 #[test]
-fn a_deleted_key_is_not_popped_and_comes_back_at_the_end() {
+fn deleted_key_is_not_popped_and_returns_at_the_end() {
     let fifo = fifo();
     for key in ["a", "b", "c", "d"] {
         fifo.add(obj(key, 1)).unwrap();
@@ -93,7 +93,7 @@ fn a_deleted_key_is_not_popped_and_comes_back_at_the_end() {
 }
 
 #[test]
-fn what_failed_is_put_back_only_if_nothing_newer_is_queued() {
+fn failed_object_is_requeued_unless_a_newer_one_is_queued() {
     let fifo = fifo();
     fifo.add(obj("a", 1)).unwrap();
     fifo.add(obj("b", 1)).unwrap();
@@ -107,7 +107,7 @@ fn what_failed_is_put_back_only_if_nothing_newer_is_queued() {
 }
 
 #[test]
-fn it_is_synced_when_the_first_list_is_popped_or_something_else_came_first() {
+fn queue_is_synced_once_the_first_list_is_popped_or_another_offer_came_first() {
     type Act = fn(&Fifo<Obj, ObjMeta>);
     let list: Act = |fifo| fifo.replace(vec![obj("a", 1), obj("b", 2)]).unwrap();
     let pop: Act = |fifo| drop(fifo.pop().unwrap());
@@ -122,7 +122,7 @@ fn it_is_synced_when_the_first_list_is_popped_or_something_else_came_first() {
         (&[list, pop], false),
         (&[list, pop, pop], true),
         (&[list, |fifo| fifo.add(obj("c", 1)).unwrap(), pop, pop], true),
-        // In client-go these two wait for ever: for a pop of what is not there.
+        // In client-go these two never sync: they wait for the pop of a key that is not queued.
         (&[list, pop, |fifo| fifo.delete(ExplicitKey("b")).unwrap()], true),
         (&[list, |fifo| fifo.replace(vec![obj("b", 3), obj("c", 3)]).unwrap(), pop], true),
         (&[list, |fifo| fifo.replace(vec![obj("c", 3), obj("a", 3)]).unwrap(), pop], false),
@@ -137,7 +137,7 @@ fn it_is_synced_when_the_first_list_is_popped_or_something_else_came_first() {
 }
 
 #[test]
-fn whatever_syncs_it_wakes_who_waits_for_that() {
+fn every_way_to_sync_wakes_waiters_for_the_sync() {
     type Act = fn(&Fifo<Obj, ObjMeta>);
     let cases: [(bool, Act); 7] = [
         (false, |fifo| fifo.add(obj("a", 1)).unwrap()),
@@ -148,7 +148,7 @@ fn whatever_syncs_it_wakes_who_waits_for_that() {
         (true, |fifo| drop(fifo.pop().unwrap())),
         (true, |fifo| fifo.process(|_, _| Ok::<_, Closed>(())).unwrap()),
     ];
-    // Again and again, so that sometimes who waits sleeps by then.
+    // Repeated, so that in some runs the waiting thread already sleeps.
     ends(move || {
         for (listed, act) in cases.into_iter().cycle().take(if cfg!(miri) { 7 } else { 700 }) {
             let fifo = fifo();
@@ -171,7 +171,7 @@ fn whatever_syncs_it_wakes_who_waits_for_that() {
 }
 
 #[test]
-fn a_list_with_an_object_without_a_key_changes_nothing() {
+fn list_with_an_object_without_a_key_changes_nothing() {
     let fifo = fifo();
     fifo.replace(vec![obj("a", 1), nameless()]).unwrap_err();
     assert!(fifo.is_empty() && !fifo.has_synced());
@@ -181,7 +181,7 @@ fn a_list_with_an_object_without_a_key_changes_nothing() {
 }
 
 #[test]
-fn a_close_wakes_every_pop_and_what_is_queued_is_still_popped() {
+fn close_wakes_every_pop_and_queued_objects_can_still_be_popped() {
     ends(|| {
         let fifo = fifo();
         thread::scope(|scope| {
@@ -190,13 +190,17 @@ fn a_close_wakes_every_pop_and_what_is_queued_is_still_popped() {
             assert!(popping.into_iter().all(|popping| popping.join().unwrap() == Err(Closed)));
         });
         fifo.add(obj("a", 1)).unwrap();
-        assert_eq!(fifo.pop().unwrap().n, 1, "as in client-go an add after the close still queues");
+        assert_eq!(
+            fifo.pop().unwrap().n,
+            1,
+            "an add after the close still queues, as in client-go"
+        );
         assert_eq!(fifo.pop(), Err(Closed));
     });
 }
 
 #[test]
-fn after_a_close_what_waits_for_its_keys_handler_is_still_popped() {
+fn object_behind_a_running_handler_is_popped_after_a_close() {
     ends(|| {
         let fifo = fifo();
         fifo.add(obj("a", 1)).unwrap();
@@ -211,7 +215,8 @@ fn after_a_close_what_waits_for_its_keys_handler_is_still_popped() {
                 })
             });
             is_closed.recv().unwrap();
-            // Of several consumers one gets it, and the others learn that nothing more will come.
+            // One of several consumers gets the item. The others return once nothing more can
+            // come.
             let popping: Vec<_> = (0..3).map(|_| scope.spawn(|| fifo.pop())).collect();
             let popped: Vec<_> =
                 popping.into_iter().filter_map(|popping| popping.join().unwrap().ok()).collect();
@@ -223,7 +228,7 @@ fn after_a_close_what_waits_for_its_keys_handler_is_still_popped() {
 }
 
 #[test]
-fn a_blocked_pop_wakes_for_an_add_a_list_and_the_end_of_a_handler() {
+fn blocked_pop_wakes_for_an_add_a_list_and_the_end_of_a_handler() {
     ends(|| {
         let fifo = fifo();
         thread::scope(|scope| {
@@ -247,7 +252,7 @@ fn a_blocked_pop_wakes_for_an_add_a_list_and_the_end_of_a_handler() {
 }
 
 #[test]
-fn what_comes_for_a_key_whose_handler_runs_waits_for_its_end() {
+fn offer_during_a_handler_of_its_key_waits_for_the_end() {
     let fifo = fifo();
     fifo.add(obj("a", 1)).unwrap();
     fifo.add(obj("b", 1)).unwrap();
@@ -255,13 +260,13 @@ fn what_comes_for_a_key_whose_handler_runs_waits_for_its_end() {
         assert_eq!(
             (object.n, fifo.get_by_key("a")),
             (1, None),
-            "what a handler has in hand is not queued"
+            "the object of a running handler is not queued"
         );
         fifo.add(obj("a", 2)).unwrap();
         fifo.update(obj("a", 3)).unwrap();
         fifo.add_if_not_present(obj("a", 4)).unwrap();
         assert_eq!(fifo.get_by_key("a").unwrap().n, 3);
-        assert_eq!(fifo.pop().unwrap().name, "b", "another key is no matter of this handler's");
+        assert_eq!(fifo.pop().unwrap().name, "b", "another key is not blocked");
         fifo.add(obj("c", 1)).unwrap();
         Ok::<_, Closed>(())
     })
@@ -281,7 +286,7 @@ fn what_comes_for_a_key_whose_handler_runs_waits_for_its_end() {
 }
 
 #[test]
-fn a_handler_of_the_first_list_ends_its_mark_whatever_came_meanwhile() {
+fn end_of_an_initial_handler_counts_despite_offers_during_it() {
     let fifo = fifo();
     fifo.replace(vec![obj("a", 1)]).unwrap();
     fifo.process(|_, initial| {
@@ -297,7 +302,7 @@ fn a_handler_of_the_first_list_ends_its_mark_whatever_came_meanwhile() {
 }
 
 #[test]
-fn handlers_of_one_key_never_overlap_and_see_every_last_state() {
+fn handlers_of_one_key_never_overlap_and_see_the_last_state() {
     let rounds: u64 = if cfg!(miri) { 10 } else { 1_000 };
     ends(move || {
         let fifo = fifo();
@@ -315,7 +320,7 @@ fn handlers_of_one_key_never_overlap_and_see_every_last_state() {
                                 assert_eq!(
                                     running[key].fetch_add(1, Ordering::SeqCst),
                                     0,
-                                    "two handlers at once"
+                                    "two concurrent handlers"
                                 );
                                 last[key] = object.n;
                                 thread::yield_now();
@@ -345,7 +350,7 @@ fn handlers_of_one_key_never_overlap_and_see_every_last_state() {
 }
 
 #[test]
-fn a_handler_that_panics_leaves_its_key_usable() {
+fn panicking_handler_leaves_its_key_usable() {
     let fifo = fifo();
     fifo.add(obj("a", 1)).unwrap();
     let panicked = fifo.process(|_, _| -> Result<(), Closed> {
@@ -357,7 +362,7 @@ fn a_handler_that_panics_leaves_its_key_usable() {
 }
 
 #[test]
-fn a_key_function_that_panics_changes_nothing() {
+fn panicking_key_function_changes_nothing() {
     let keys = KeyFunc::custom(NoMeta, |name: &String| {
         assert!(!name.is_empty(), "expected by this test");
         Ok(name.clone())
@@ -372,18 +377,18 @@ fn a_key_function_that_panics_changes_nothing() {
     assert_eq!(fifo.list_keys(), ["a"]);
 }
 
-/// Looks into its queue when it is released: hangs if that happens under its lock.
-struct Curious {
+/// Reads its queue when it is dropped, which hangs if that happens under the queue's lock.
+struct ReadsOnDrop {
     key: &'static str,
     queues: Weak<Queues>,
 }
 
 struct Queues {
-    fifo: Fifo<Curious, NoMeta>,
-    heap: Heap<Curious, NoMeta>,
+    fifo: Fifo<ReadsOnDrop, NoMeta>,
+    heap: Heap<ReadsOnDrop, NoMeta>,
 }
 
-impl Drop for Curious {
+impl Drop for ReadsOnDrop {
     fn drop(&mut self) {
         if let Some(queues) = self.queues.upgrade() {
             drop((queues.fifo.list_keys(), queues.heap.list_keys()));
@@ -392,12 +397,12 @@ impl Drop for Curious {
 }
 
 #[test]
-fn no_object_is_released_under_the_lock() {
+fn no_object_is_dropped_under_the_lock() {
     ends(|| {
-        let keys = || KeyFunc::custom(NoMeta, |object: &Curious| Ok(object.key.to_owned()));
-        let heap = Heap::new(keys(), |a: &Curious, b: &Curious| a.key < b.key);
+        let keys = || KeyFunc::custom(NoMeta, |object: &ReadsOnDrop| Ok(object.key.to_owned()));
+        let heap = Heap::new(keys(), |a: &ReadsOnDrop, b: &ReadsOnDrop| a.key < b.key);
         let queues = Arc::new(Queues { fifo: Fifo::new(keys()), heap });
-        let object = |key| Arc::new(Curious { key, queues: Arc::downgrade(&queues) });
+        let object = |key| Arc::new(ReadsOnDrop { key, queues: Arc::downgrade(&queues) });
         let Queues { fifo, heap } = &*queues;
         for key in ["a", "a", "b", "c"] {
             fifo.add(object(key)).unwrap();
@@ -418,7 +423,7 @@ fn no_object_is_released_under_the_lock() {
 }
 
 #[test]
-fn a_key_that_is_deleted_and_added_again_is_at_the_end() {
+fn key_deleted_and_added_again_is_at_the_end() {
     let fifo = fifo();
     for (key, n) in [("a", 1), ("b", 2)] {
         fifo.add(obj(key, n)).unwrap();
@@ -429,8 +434,8 @@ fn a_key_that_is_deleted_and_added_again_is_at_the_end() {
 }
 
 #[test]
-fn a_pop_that_waits_for_a_handler_to_end_learns_that_what_it_waited_for_is_deleted() {
-    // A pop that comes too late finds the queue empty: some of these sleep by then.
+fn pop_waiting_for_a_handler_ends_when_its_object_is_deleted() {
+    // A pop that starts too late finds an empty queue. In some of these rounds it already sleeps.
     let rounds = if cfg!(miri) { 2 } else { 20 };
     ends(move || {
         for _ in 0..rounds {

@@ -1,4 +1,4 @@
-//! The queue of newest objects, the least first.
+//! `Heap`, the queue of newest objects with the least one first.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +21,7 @@ fn filled<const N: usize>(objects: [(&str, u64); N]) -> Heap<Obj, ObjMeta> {
     heap
 }
 
-/// What is popped until nothing is left.
+/// Pops until the queue is empty.
 fn popped(heap: &Heap<Obj, ObjMeta>) -> Vec<u64> {
     (0..heap.len()).map(|_| heap.pop().unwrap().n).collect()
 }
@@ -29,7 +29,7 @@ fn popped(heap: &Heap<Obj, ObjMeta>) -> Vec<u64> {
 const AMOUNT: u64 = if cfg!(miri) { 30 } else { 500 };
 
 #[test]
-fn what_two_producers_added_comes_in_ascending_order() {
+fn objects_of_two_producers_are_popped_in_ascending_order() {
     let heap = heap();
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -41,7 +41,7 @@ fn what_two_producers_added_comes_in_ascending_order() {
 }
 
 #[test]
-fn an_add_puts_a_key_where_its_newest_object_belongs() {
+fn add_moves_a_key_to_the_place_of_its_newest_object() {
     let heap = filled([("foo", 10), ("bar", 1), ("baz", 11), ("zab", 30), ("foo", 13)]);
     assert_eq!((heap.pop().unwrap().n, heap.pop().unwrap().n), (1, 11));
     assert!(
@@ -51,8 +51,8 @@ fn an_add_puts_a_key_where_its_newest_object_belongs() {
     assert_eq!(popped(&heap), [14, 30]);
 }
 
-/// It runs under the heap's lock, which the key function of the store must not be taken to run
-/// under.
+/// The order function runs under the heap's lock. Debug builds must not mistake it for the lock of
+/// the other store.
 #[test]
 fn order_function_may_read_another_store() {
     let by_name = KeyFunc::custom(ObjMeta, |object: &Obj| Ok(object.name.clone()));
@@ -67,7 +67,7 @@ fn order_function_may_read_another_store() {
 }
 
 #[test]
-fn nothing_is_popped_before_a_bulk_is_added() {
+fn bulk_add_is_popped_only_when_it_is_complete() {
     ends(|| {
         let heap = heap();
         thread::scope(|scope| {
@@ -80,14 +80,14 @@ fn nothing_is_popped_before_a_bulk_is_added() {
 }
 
 #[test]
-fn an_object_without_a_key_keeps_a_whole_bulk_out() {
+fn bulk_add_with_an_object_without_a_key_adds_nothing() {
     let heap = heap();
     assert!(matches!(heap.bulk_add([obj("a", 1), nameless()]), Err(HeapError::Key(_))));
     assert!(heap.is_empty() && !heap.has_synced());
 }
 
 #[test]
-fn a_pop_of_an_empty_heap_ends_when_it_is_closed() {
+fn close_ends_a_blocked_pop_of_an_empty_heap() {
     ends(|| {
         let heap = heap();
         thread::scope(|scope| {
@@ -99,7 +99,7 @@ fn a_pop_of_an_empty_heap_ends_when_it_is_closed() {
 }
 
 #[test]
-fn add_if_not_present_leaves_what_is_queued() {
+fn add_if_not_present_keeps_the_queued_object() {
     let heap = heap();
     for (key, n) in [("foo", 10), ("bar", 1), ("baz", 11), ("zab", 30), ("foo", 13)] {
         heap.add_if_not_present(obj(key, n)).unwrap();
@@ -111,7 +111,7 @@ fn add_if_not_present_leaves_what_is_queued() {
 }
 
 #[test]
-fn a_delete_takes_out_the_first_the_last_and_any_between() {
+fn delete_removes_the_first_the_last_and_a_middle_key() {
     let heap = filled([("foo", 10), ("bar", 1), ("bal", 31), ("baz", 11)]);
     heap.delete(&*obj("bar", 200)).unwrap();
     assert_eq!(heap.pop().unwrap().n, 10);
@@ -126,7 +126,7 @@ fn a_delete_takes_out_the_first_the_last_and_any_between() {
 }
 
 #[test]
-fn an_update_moves_a_key_to_the_head_or_back() {
+fn update_moves_a_key_to_the_head_or_back() {
     let heap = filled([("foo", 10), ("bar", 1), ("bal", 31), ("baz", 11)]);
     heap.update(obj("baz", 0)).unwrap();
     assert_eq!(heap.pop().unwrap().name, "baz");
@@ -135,7 +135,7 @@ fn an_update_moves_a_key_to_the_head_or_back() {
 }
 
 #[test]
-fn queued_objects_are_got_and_listed() {
+fn queued_objects_can_be_read_and_listed() {
     let heap = heap();
     assert!(heap.list().is_empty() && heap.list_keys().is_empty());
     let objects = BTreeMap::from([("foo", 10), ("bar", 1), ("bal", 30), ("baz", 11), ("faz", 30)]);
@@ -156,7 +156,7 @@ fn queued_objects_are_got_and_listed() {
 }
 
 #[test]
-fn a_closed_heap_takes_nothing_and_hands_out_what_it_has() {
+fn closed_heap_refuses_offers_and_pops_what_is_queued() {
     let heap = filled([("foo", 10)]);
     assert!(!heap.is_closed());
     heap.close();
@@ -171,7 +171,7 @@ fn a_closed_heap_takes_nothing_and_hands_out_what_it_has() {
 }
 
 #[test]
-fn among_equals_the_key_that_came_first_is_first() {
+fn equal_objects_are_popped_in_order_of_arrival() {
     let heap = heap();
     let names: Vec<_> = (0..20).map(|n| format!("{:02}", n * 7 % 20)).collect();
     for name in &names {
@@ -182,11 +182,11 @@ fn among_equals_the_key_that_came_first_is_first() {
 }
 
 #[test]
-fn an_order_function_that_panics_loses_no_object_and_no_waiting_pop() {
+fn panicking_order_function_loses_no_object_and_no_waiting_pop() {
     let panics = Arc::new(AtomicBool::new(false));
-    let told = panics.clone();
+    let flag = panics.clone();
     let heap = Heap::new(keys(), move |a: &Obj, b: &Obj| {
-        assert!(!told.load(Ordering::SeqCst), "expected by this test");
+        assert!(!flag.load(Ordering::SeqCst), "expected by this test");
         a.n < b.n
     });
     for n in [5, 3, 8, 1] {
@@ -206,7 +206,7 @@ fn an_order_function_that_panics_loses_no_object_and_no_waiting_pop() {
     panics.store(false, Ordering::SeqCst);
     let mut all = popped(&heap);
     all.sort_unstable();
-    assert_eq!(all, [0, 1, 2, 4, 6, 7, 8, 9], "each of them once");
+    assert_eq!(all, [0, 1, 2, 4, 6, 7, 8, 9], "each object once");
     heap.bulk_add([1, 2, 3].map(|n| obj(&n.to_string(), n))).unwrap();
     panics.store(true, Ordering::SeqCst);
     panicked(&|| drop(heap.replace(vec![obj("a", 3), obj("b", 2), obj("c", 1)])));
@@ -217,5 +217,5 @@ fn an_order_function_that_panics_loses_no_object_and_no_waiting_pop() {
     }
     let mut all = popped(&heap);
     all.sort_unstable();
-    assert_eq!(all, [4, 5, 6, 7], "each of them once");
+    assert_eq!(all, [4, 5, 6, 7], "each object once");
 }

@@ -1,4 +1,4 @@
-//! The lister, over a store and over a queue's.
+//! The lister, over a store and over the store of a queue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn pod(key: &'static str, labels: &[(&'static str, &'static str)]) -> Arc<Pod> {
     Arc::new(Pod { namespace, name: name.to_owned(), labels: labels.iter().copied().collect() })
 }
 
-/// Counts how often it is asked for a label.
+/// An accessor that counts the calls of `label`.
 #[derive(Clone, Default)]
 struct PodMeta {
     asked: Arc<AtomicUsize>,
@@ -65,7 +65,7 @@ fn names(pods: &[Arc<Pod>]) -> Vec<String> {
 }
 
 #[test]
-fn all_objects_are_listed_or_those_that_a_selector_matches() {
+fn lister_returns_all_objects_or_those_that_match_a_selector() {
     let pods = Lister::new(store(KeyFunc::meta_namespace(PodMeta::default())).reader());
     assert_eq!(names(&pods.list()), ["/node", "shop/mail", "shop/till", "shop/web", "test/web"]);
     assert_eq!(pods.select(&Selector::default()).len(), 5);
@@ -79,7 +79,7 @@ fn all_objects_are_listed_or_those_that_a_selector_matches() {
 }
 
 #[test]
-fn of_many_objects_exactly_the_matching_ones_are_listed() {
+fn selector_over_many_objects_returns_exactly_the_matching_ones() {
     let count: usize = if cfg!(miri) { 100 } else { 10_000 };
     let store = Indexer::builder(KeyFunc::meta_namespace(PodMeta::default())).build().unwrap();
     for n in 0..count {
@@ -97,7 +97,7 @@ fn of_many_objects_exactly_the_matching_ones_are_listed() {
 }
 
 #[test]
-fn a_namespace_has_its_objects_and_the_empty_one_has_all() {
+fn namespace_lister_returns_its_objects_and_the_empty_namespace_all() {
     let pods = Lister::new(store(KeyFunc::meta_namespace(PodMeta::default())).reader());
     assert_eq!(names(&pods.namespace("shop").list()), ["shop/mail", "shop/till", "shop/web"]);
     assert_eq!(names(&pods.namespace("shop").select(&selector("tier"))), ["shop/till", "shop/web"]);
@@ -107,7 +107,7 @@ fn a_namespace_has_its_objects_and_the_empty_one_has_all() {
 }
 
 #[test]
-fn only_what_may_match_is_looked_at() {
+fn lookup_by_namespace_reads_no_other_objects() {
     let meta = PodMeta::default();
     let pods = Lister::new(store(KeyFunc::meta_namespace(meta.clone())).reader());
     assert_eq!(pods.select(&Selector::default()).len(), 5);
@@ -117,7 +117,7 @@ fn only_what_may_match_is_looked_at() {
 }
 
 #[test]
-fn an_object_is_got_by_its_name_under_any_key_function() {
+fn lister_gets_objects_by_name_under_any_key_function() {
     let by_name = KeyFunc::custom(PodMeta::default(), |pod: &Pod| {
         Ok(format!("{}-{}", pod.name, pod.namespace))
     });
@@ -137,7 +137,7 @@ fn an_object_is_got_by_its_name_under_any_key_function() {
 }
 
 #[test]
-fn a_lister_of_a_queues_store_sees_what_is_applied() {
+fn lister_of_a_queues_store_sees_applied_objects() {
     let fifo = DeltaFifo::over(store(KeyFunc::meta_namespace(PodMeta::default()))).build();
     let pods = Lister::new(fifo.store());
     fifo.update(pod("shop/mail", &[("app", "mail")])).unwrap();

@@ -1,5 +1,5 @@
-//! What stands around the engine: the lister, the caches, and the queues of newest objects. A file
-//! for each, with client-go's own tests of it among others.
+//! The caches, the lister, and the queues of newest objects, one file each. Among the tests are
+//! those of client-go.
 
 #[path = "../common/mod.rs"]
 mod common;

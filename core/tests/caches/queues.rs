@@ -8,7 +8,7 @@ use deltafifo::{
     Closed, DeltaFifo, Deltas, Fifo, Heap, InOrderFifo, IndexReader, Indexer, ProcessError, Queue,
 };
 
-/// What a handler is told of: the newest object.
+/// An item that has a newest object.
 trait Newest {
     fn newest(&self) -> Arc<Obj>;
 }
@@ -25,7 +25,7 @@ impl Newest for Deltas<Obj> {
     }
 }
 
-/// Runs one test on a queue of every kind; objects come by their numbers.
+/// Runs a test on a queue of every kind.
 macro_rules! on_every_queue {
     ($test:ident) => {
         $test(&DeltaFifo::over(Indexer::builder(keys()).build().unwrap()).build());
@@ -35,7 +35,7 @@ macro_rules! on_every_queue {
 }
 
 #[test]
-fn every_queue_hands_out_each_key_once_with_its_newest_object() {
+fn every_queue_pops_each_key_once_with_its_newest_object() {
     fn test<Item: Newest>(queue: &dyn Queue<Obj, Item = Item>) {
         let mut seen = Vec::new();
         for (key, n) in [("a", 1), ("b", 3), ("a", 2)] {
@@ -65,24 +65,27 @@ fn every_queue_is_synced_when_the_handlers_of_the_first_list_have_ended() {
         assert!(!queue.has_synced());
         queue.replace(vec![obj("a", 1), obj("b", 2)], "1").unwrap();
         queue.add(obj("c", 3)).unwrap();
-        let mut told = Vec::new();
+        let mut notified = Vec::new();
         for _ in 0..3 {
             queue
                 .process(&mut |item, initial| {
-                    told.push((item.newest().name.clone(), initial, queue.has_synced()));
+                    notified.push((item.newest().name.clone(), initial, queue.has_synced()));
                     Ok(())
                 })
                 .unwrap();
         }
         let expected = [("a", true, false), ("b", true, false), ("c", false, true)];
-        assert_eq!(told, expected.map(|(key, initial, synced)| (key.to_owned(), initial, synced)));
+        assert_eq!(
+            notified,
+            expected.map(|(key, initial, synced)| (key.to_owned(), initial, synced))
+        );
         queue.wait_for_sync().unwrap();
     }
     on_every_queue!(test);
 }
 
 #[test]
-fn a_handler_that_fails_or_panics_is_told_of_and_takes_nothing_down() {
+fn failing_or_panicking_handler_is_reported_and_the_queue_goes_on() {
     fn test<Item: Newest>(queue: &dyn Queue<Obj, Item = Item>) {
         queue.replace(vec![obj("a", 1), obj("b", 2)], "1").unwrap();
         let failed = queue.process(&mut |_, _| Err("not today".into())).unwrap_err();
@@ -92,7 +95,7 @@ fn a_handler_that_fails_or_panics_is_told_of_and_takes_nothing_down() {
         assert!(
             matches!(panicked, ProcessError::Panicked { key, message } if key == "b" && message.contains("expected"))
         );
-        assert!(queue.has_synced(), "whatever their end was");
+        assert!(queue.has_synced(), "any end of a handler counts");
         queue.add(obj("b", 3)).unwrap();
         let mut seen = 0;
         queue
@@ -107,7 +110,7 @@ fn a_handler_that_fails_or_panics_is_told_of_and_takes_nothing_down() {
 }
 
 #[test]
-fn whoever_waits_for_a_queue_learns_that_it_is_synced_or_closed() {
+fn waiters_of_a_queue_end_when_it_is_synced_or_closed() {
     fn test<Item: Newest>(queue: &dyn Queue<Obj, Item = Item>) {
         queue.replace(vec![obj("a", 1)], "1").unwrap();
         thread::scope(|scope| {
@@ -135,7 +138,7 @@ fn whoever_waits_for_a_queue_learns_that_it_is_synced_or_closed() {
 }
 
 #[test]
-fn a_queue_that_is_fused_with_a_store_has_applied_to_it_what_a_handler_gets() {
+fn fused_queue_applies_an_item_before_its_handler_runs() {
     fn test<Item>(queue: &dyn Queue<Obj, Item = Item>, store: &IndexReader<Obj, ObjMeta>) {
         queue.replace(vec![obj("a", 1)], "1").unwrap();
         let mut found = None;
@@ -148,7 +151,7 @@ fn a_queue_that_is_fused_with_a_store_has_applied_to_it_what_a_handler_gets() {
         assert_eq!(found.map(|object| object.n), Some(1));
         queue.update(obj("a", 2)).unwrap();
         queue.process(&mut |_, _| Err("not today".into())).unwrap_err();
-        assert_eq!(store.get_by_key("a").unwrap().n, 2, "whatever a handler says of it");
+        assert_eq!(store.get_by_key("a").unwrap().n, 2, "applied although the handler failed");
         queue.delete(obj("a", 2).into()).unwrap();
         queue.process(&mut |_, _| panic!("expected by this test")).unwrap_err();
         assert!(store.is_empty());
@@ -161,7 +164,7 @@ fn a_queue_that_is_fused_with_a_store_has_applied_to_it_what_a_handler_gets() {
 }
 
 #[test]
-fn an_index_function_that_fails_is_an_error_of_the_key_whose_handler_ended_well() {
+fn failing_index_function_is_an_error_of_a_successful_handlers_key() {
     fn test<Item>(queue: &dyn Queue<Obj, Item = Item>, store: &IndexReader<Obj, ObjMeta>) {
         queue.add(obj("a", 13)).unwrap();
         let mut handled = 0;
@@ -178,7 +181,7 @@ fn an_index_function_that_fails_is_an_error_of_the_key_whose_handler_ended_well(
         assert_eq!(
             failed.to_string(),
             "the handler of key \"a\" failed: not today",
-            "the handler's own comes first"
+            "the handler's own error takes precedence"
         );
         queue.update(obj("a", 1)).unwrap();
         queue.process(&mut |_, _| Ok(())).unwrap();

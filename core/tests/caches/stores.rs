@@ -1,4 +1,4 @@
-//! Every store as a reflector feeds it and a reader reads it: through the traits alone.
+//! Every store as a reflector writes it and a reader reads it: through the traits alone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn indexer() -> Indexer<Obj, ObjMeta> {
     Indexer::builder(keys()).build().unwrap()
 }
 
-/// What can be read, and where it is.
+/// Returns every store with its name.
 fn stores() -> Vec<(&'static str, Box<dyn Store<Obj>>)> {
     vec![
         ("Indexer", Box::new(indexer())),
@@ -57,7 +57,7 @@ fn every_store_holds_the_newest_object_of_each_key() {
         assert_eq!(
             numbers(store),
             BTreeSet::from([8, 9]),
-            "{name}: what is listed twice has the later object"
+            "{name}: the later of two listed objects counts"
         );
         store.resync().unwrap();
         assert_eq!(numbers(store), BTreeSet::from([8, 9]), "{name}");
@@ -67,7 +67,7 @@ fn every_store_holds_the_newest_object_of_each_key() {
         assert_eq!(
             numbers(store),
             BTreeSet::from([9, 10, 11]),
-            "{name}: what is kept stays, and what is listed counts"
+            "{name}: kept objects stay and listed ones count"
         );
         store.replace(vec![], "6").unwrap();
         assert!(store.list().is_empty() && store.list_keys().is_empty(), "{name}");
@@ -75,7 +75,7 @@ fn every_store_holds_the_newest_object_of_each_key() {
 }
 
 #[test]
-fn an_object_without_a_key_changes_no_store_and_no_queue() {
+fn object_without_a_key_changes_no_store_and_no_queue() {
     let deltas = DeltaFifo::builder(keys()).build();
     let is_key = |error: StoreError| matches!(error, StoreError::Key(KeyError::NoName));
     for (name, store) in stores() {
@@ -94,7 +94,7 @@ fn an_object_without_a_key_changes_no_store_and_no_queue() {
 }
 
 #[test]
-fn a_delta_queue_is_fed_as_a_store_is() {
+fn delta_queue_accepts_the_calls_of_a_store() {
     let fifo = DeltaFifo::over(indexer()).ordered_walks(true).build();
     let fed: &dyn ReflectorStore<Obj> = &fifo;
     fed.replace(vec![obj("a", 1), obj("b", 1)], "7").unwrap();
@@ -112,7 +112,7 @@ fn a_delta_queue_is_fed_as_a_store_is() {
 }
 
 #[test]
-fn a_bookmark_moves_the_version_of_a_store_that_keeps_one() {
+fn bookmark_advances_the_version_of_a_store_that_has_one() {
     let tracked = DeltaFifo::over(indexer()).track_applied(true).build();
     let (store, undelta) =
         (indexer(), UndeltaStore::new(indexer(), |_| unreachable!("a bookmark changes nothing")));
@@ -125,7 +125,7 @@ fn a_bookmark_moves_the_version_of_a_store_that_keeps_one() {
         }
         assert_eq!(applied(), [(); 3].map(|()| Some(then.to_owned())), "{bookmark}");
     }
-    // Nobody asks these.
+    // A store without a version ignores bookmarks.
     let untracked = DeltaFifo::over(indexer()).build();
     ReflectorStore::bookmark(&untracked, "20");
     for (_, store) in stores() {
@@ -135,7 +135,7 @@ fn a_bookmark_moves_the_version_of_a_store_that_keeps_one() {
 }
 
 #[test]
-fn a_store_alone_is_moved_by_bookmarks_and_relists_and_not_by_what_is_written() {
+fn bookmarks_and_relists_advance_a_stores_version_and_writes_do_not() {
     let store = indexer();
     let fed: &dyn ReflectorStore<Obj> = &store;
     let applied = || store.applied_version().unwrap_or_default();
@@ -147,12 +147,12 @@ fn a_store_alone_is_moved_by_bookmarks_and_relists_and_not_by_what_is_written() 
     fed.bookmark("40");
     assert_eq!(applied(), "40");
     fed.replace(vec![versioned("c", 1, "50")], "55").unwrap();
-    assert_eq!(applied(), "55", "the list's, not its objects'");
+    assert_eq!(applied(), "55", "the version of the list, not of its objects");
     store.wait_for_resource_version("55").unwrap();
 }
 
 #[test]
-fn a_queue_is_moved_by_bookmarks_and_relists_and_not_by_what_is_offered() {
+fn bookmarks_and_relists_advance_a_queues_version_and_offers_do_not() {
     let fifo = DeltaFifo::over(indexer()).track_applied(true).build();
     let fed: &dyn ReflectorStore<Obj> = &fifo;
     let handled = || while fifo.try_pop().is_some_and(|mut item| item.apply(|_| ()).is_ok()) {};
@@ -171,7 +171,7 @@ fn a_queue_is_moved_by_bookmarks_and_relists_and_not_by_what_is_offered() {
 }
 
 #[test]
-fn what_a_delta_queue_refuses_is_an_error_of_the_store() {
+fn refusal_of_a_delta_queue_is_an_error_of_the_store() {
     let refuse =
         |object: Arc<Obj>| if object.n == 13 { Err(BoxError::from("unlucky")) } else { Ok(object) };
     let fifo = DeltaFifo::builder(keys()).transformer(refuse).build();
@@ -187,7 +187,7 @@ fn what_a_delta_queue_refuses_is_an_error_of_the_store() {
 }
 
 #[test]
-fn a_closed_heap_is_an_error_of_the_store_and_what_it_popped_before_is_none() {
+fn closed_heap_is_a_store_error_and_a_missing_key_is_not() {
     let heap = Heap::new(keys(), |a: &Obj, b: &Obj| a.n < b.n);
     let fed: &dyn ReflectorStore<Obj> = &heap;
     fed.add(obj("a", 1)).unwrap();

@@ -1,4 +1,4 @@
-//! The store that pushes its whole state.
+//! `UndeltaStore`, which pushes its whole state after each change.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -66,7 +66,7 @@ fn reads_and_resyncs_push_nothing() {
 }
 
 #[test]
-fn a_change_that_fails_pushes_nothing() {
+fn failed_change_pushes_nothing() {
     let (store, pushed) = undelta();
     store.add(nameless()).unwrap_err();
     store.update(nameless()).unwrap_err();
@@ -77,7 +77,7 @@ fn a_change_that_fails_pushes_nothing() {
 }
 
 #[test]
-fn a_push_may_change_the_store_and_is_followed_by_another() {
+fn push_that_changes_the_store_is_followed_by_another() {
     ends(|| {
         let this: Arc<OnceLock<Undelta>> = Arc::new(OnceLock::new());
         let (store, pushed) = (this.clone(), Pushed::default());
@@ -97,7 +97,7 @@ fn a_push_may_change_the_store_and_is_followed_by_another() {
 }
 
 #[test]
-fn after_a_push_that_panics_the_next_change_pushes_again() {
+fn change_after_a_panicking_push_pushes_again() {
     let calls = Arc::new(AtomicUsize::new(0));
     let count = calls.clone();
     let store = UndeltaStore::new(indexer(), move |_| {
@@ -109,7 +109,7 @@ fn after_a_push_that_panics_the_next_change_pushes_again() {
 }
 
 #[test]
-fn a_push_that_panics_loses_no_push_of_another_thread() {
+fn panicking_push_loses_no_push_of_another_thread() {
     ends(|| {
         let pushed = Pushed::default();
         let notes = pushed.clone();
@@ -138,7 +138,7 @@ fn a_push_that_panics_loses_no_push_of_another_thread() {
 }
 
 #[test]
-fn of_many_threads_changes_each_is_pushed_and_the_last_push_has_the_last_state() {
+fn concurrent_changes_are_all_pushed_and_the_last_push_has_the_last_state() {
     let rounds: u64 = if cfg!(miri) { 5 } else { 300 };
     let (store, pushed) = undelta();
     let start = Barrier::new(3);
@@ -155,5 +155,5 @@ fn of_many_threads_changes_each_is_pushed_and_the_last_push_has_the_last_state()
     assert_eq!(pushed.len() as u64, 3 * rounds);
     assert_eq!(pushed.last().unwrap(), &[rounds; 3]);
     let sums: Vec<u64> = pushed.iter().map(|state| state.iter().sum()).collect();
-    assert!(sums.is_sorted(), "no push has an older state than the one before it");
+    assert!(sums.is_sorted(), "pushed states never go back");
 }

@@ -1,5 +1,5 @@
-//! What the tests share: the queues and objects of the oracle, and ways to run a future and to see
-//! that work ends.
+//! Helpers of all tests: the queues and objects of the oracle, running a future, and detecting
+//! hangs.
 #![allow(dead_code, unused_imports)] // Each of the two programs uses a part of it.
 
 use std::future::Future;
@@ -35,7 +35,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// What a waker does.
+/// A waker that calls a function.
 struct Does<F>(F);
 
 impl<F> Drop for Does<F> {
@@ -51,7 +51,7 @@ impl<F: Fn() + Send + Sync> Wake for Does<F> {
     }
 }
 
-/// A waker, and how often it was called.
+/// Returns a waker that calls `does`, and a counter of its calls.
 pub fn waker(does: impl Fn() + Send + Sync + 'static) -> (Waker, Arc<AtomicUsize>) {
     let called = Arc::new(AtomicUsize::new(0));
     let count = called.clone();
@@ -62,7 +62,8 @@ pub fn waker(does: impl Fn() + Send + Sync + 'static) -> (Waker, Arc<AtomicUsize
     (Waker::from(Arc::new(does)), called)
 }
 
-/// Runs `work`, which must end: turns a deadlock into a failure instead of a hanging run.
+/// Runs `work` and panics if it does not end, so that a deadlock fails the test instead of hanging
+/// it.
 pub fn ends<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     let (send, receive) = mpsc::channel::<()>();
     let thread = thread::spawn(move || {
@@ -73,7 +74,7 @@ pub fn ends<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     assert_ne!(
         receive.recv_timeout(Duration::from_secs(if cfg!(miri) { 3600 } else { 120 })),
         Err(mpsc::RecvTimeoutError::Timeout),
-        "it hangs"
+        "the work does not end"
     );
     match thread.join() {
         Ok(result) => result,

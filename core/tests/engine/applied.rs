@@ -1,4 +1,4 @@
-//! The applied version: when a marker counts as reached, and what does not compare.
+//! The applied version: when a marker counts as reached, and which versions cannot be compared.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -18,7 +18,7 @@ fn applied(rig: &Rig) -> String {
 }
 
 #[test]
-fn a_bookmark_is_applied_when_all_before_it_is_handled_and_nothing_after_it_need_be() {
+fn bookmark_is_applied_once_all_earlier_offers_are_handled() {
     for mode in MODES {
         let rig = tracked(mode);
         rig.fifo.add(obj("a", 1)).unwrap();
@@ -38,16 +38,19 @@ fn a_bookmark_is_applied_when_all_before_it_is_handled_and_nothing_after_it_need
 }
 
 #[test]
-fn in_an_empty_queue_a_bookmark_is_applied_at_once() {
+fn bookmark_in_an_empty_queue_is_applied_at_once() {
     for rig in [tracked(Mode::Fused), laned(Mode::Fused)] {
         rig.fifo.bookmark("7").unwrap();
         assert_eq!(applied(&rig), "7");
-        assert!(!rig.fifo.has_synced() && rig.fifo.try_pop().is_none(), "it is no offer");
+        assert!(
+            !rig.fifo.has_synced() && rig.fifo.try_pop().is_none(),
+            "a bookmark is not an offer"
+        );
     }
 }
 
 #[test]
-fn the_greatest_version_stays_and_is_a_number() {
+fn applied_version_is_the_greatest_and_compares_as_a_number() {
     let rig = tracked(Mode::Fused);
     for (version, applies) in [("9", "9"), ("10", "10"), ("9", "10"), ("0011", "11"), ("3", "11")] {
         rig.fifo.bookmark(version).unwrap();
@@ -57,7 +60,7 @@ fn the_greatest_version_stays_and_is_a_number() {
 }
 
 #[test]
-fn what_is_no_number_is_refused_and_leaves_no_marker() {
+fn non_numeric_bookmark_is_refused_and_leaves_no_marker() {
     let rig = tracked(Mode::Fused);
     for version in ["", "v7", "-1", "7 "] {
         let refused = VersionError::NotANumber { version: version.to_owned() };
@@ -68,32 +71,32 @@ fn what_is_no_number_is_refused_and_leaves_no_marker() {
 }
 
 #[test]
-fn what_failed_or_panicked_counts_as_handled() {
+fn failed_or_panicked_item_counts_as_handled() {
     let rig = tracked(Mode::Fused);
     for key in ["a", "b", "c"] {
         rig.fifo.add(obj(key, 1)).unwrap();
     }
     rig.fifo.bookmark("7").unwrap();
     rig.fifo.process(|_| Err::<(), _>("fails")).unwrap_err();
-    rig.fifo.process(|_| -> Result<(), &str> { panic!("as it must") }).unwrap_err();
+    rig.fifo.process(|_| -> Result<(), &str> { panic!("expected by this test") }).unwrap_err();
     assert_eq!(applied(&rig), "");
     let unwound = catch_unwind(AssertUnwindSafe(|| {
         let _guard = rig.fifo.try_pop().unwrap();
-        panic!("as it must");
+        panic!("expected by this test");
     }));
     assert!(unwound.is_err());
     assert_eq!(applied(&rig), "7");
 }
 
 #[test]
-fn what_is_put_back_or_cancelled_is_not_handled() {
+fn requeued_or_cancelled_item_does_not_count_as_handled() {
     for mode in MODES {
         let rig = tracked(mode);
         rig.fifo.add(obj("a", 1)).unwrap();
         rig.fifo.add(obj("b", 1)).unwrap();
         rig.fifo.bookmark("7").unwrap();
         let (a, b) = (rig.fifo.try_pop().unwrap(), rig.fifo.try_pop().unwrap());
-        // They go to the tail, behind another marker.
+        // The deltas go to the tail, behind another marker.
         rig.fifo.bookmark("8").unwrap();
         a.requeue();
         drop(b);
@@ -107,7 +110,7 @@ fn what_is_put_back_or_cancelled_is_not_handled() {
 }
 
 #[test]
-fn what_comes_over_a_handler_counts_from_when_it_came() {
+fn offer_during_a_handler_counts_from_its_arrival() {
     for mode in KNOWING {
         let rig = tracked(mode);
         rig.fifo.add(obj("a", 1)).unwrap();
@@ -119,20 +122,20 @@ fn what_comes_over_a_handler_counts_from_when_it_came() {
         rig.fifo.bookmark("9").unwrap();
         rig.apply(&mut guard);
         guard.done();
-        assert_eq!(applied(&rig), "7", "{mode:?}: what came over it is queued");
+        assert_eq!(applied(&rig), "7", "{mode:?}: the offer during the handler is queued");
         rig.drain();
         assert_eq!(applied(&rig), "9", "{mode:?}");
     }
 }
 
 #[test]
-fn what_its_handler_makes_void_holds_nothing_back() {
+fn offer_made_void_by_its_handler_holds_no_version_back() {
     let rig = tracked(Mode::Fused);
     rig.fifo.add(obj("a", 1)).unwrap();
     rig.handle();
     rig.fifo.delete(obj("a", 1)).unwrap();
     let mut guard = rig.fifo.try_pop().unwrap();
-    // Decided at the handler's end: the key is gone by then.
+    // Decided at the end of the handler, when the key no longer exists.
     rig.fifo.delete(obj("a", 1)).unwrap();
     rig.fifo.bookmark("7").unwrap();
     assert_eq!(applied(&rig), "");
@@ -143,7 +146,7 @@ fn what_its_handler_makes_void_holds_nothing_back() {
 }
 
 #[test]
-fn a_batch_keeps_versions_back_until_its_items_have_ended() {
+fn batch_holds_versions_back_until_its_items_have_ended() {
     let rig = tracked(Mode::Fused);
     for (key, version) in [("a", "1"), ("b", "2"), ("c", "3")] {
         rig.fifo.add(obj(key, 1)).unwrap();
@@ -153,7 +156,7 @@ fn a_batch_keeps_versions_back_until_its_items_have_ended() {
     let (a, b) = (batch.next().unwrap(), batch.next().unwrap());
     b.done();
     assert_eq!(applied(&rig), "");
-    // The batch outlives no item: a's handler does.
+    // Dropping the batch does not end its items: the handler of a still runs.
     drop(batch);
     assert_eq!(applied(&rig), "");
     a.done();
@@ -163,7 +166,7 @@ fn a_batch_keeps_versions_back_until_its_items_have_ended() {
 }
 
 #[test]
-fn what_a_batch_gives_back_counts_as_when_it_was_offered() {
+fn item_given_back_by_a_batch_counts_from_its_offer() {
     for rig in [tracked(Mode::Fused), laned(Mode::Fused)] {
         rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();
         rig.fifo.add(obj("c", 1)).unwrap();
@@ -179,12 +182,15 @@ fn what_a_batch_gives_back_counts_as_when_it_was_offered() {
 }
 
 #[test]
-fn a_commit_is_a_bookmark_and_an_abandoned_relist_is_none() {
+fn commit_is_a_bookmark_and_an_abandoned_relist_is_not() {
     for mode in MODES {
         let rig = Rig::knowing(mode, &[obj("gone", 1)], |builder| builder.track_applied(true));
         rig.fifo.replace(vec![obj("a", 1)], "7").unwrap();
         while applied(&rig).is_empty() {
-            assert!(rig.handle().is_some(), "{mode:?}: all is handled, and it is not applied");
+            assert!(
+                rig.handle().is_some(),
+                "{mode:?}: everything is handled, but the version is not applied"
+            );
         }
         assert!(rig.fifo.try_pop().is_none(), "{mode:?}: the deletion too is before the marker");
         let mut relist = rig.fifo.begin_replace();
@@ -192,7 +198,7 @@ fn a_commit_is_a_bookmark_and_an_abandoned_relist_is_none() {
         relist.abandon();
         rig.drain();
         assert_eq!(applied(&rig), "7", "{mode:?}");
-        // What does not compare is committed all the same, and says nothing.
+        // A relist whose version cannot be compared is committed, and changes no applied version.
         rig.fifo.replace(vec![], "of no number").unwrap();
         rig.drain();
         assert_eq!(
@@ -203,7 +209,7 @@ fn a_commit_is_a_bookmark_and_an_abandoned_relist_is_none() {
 }
 
 #[test]
-fn what_is_live_and_what_waits_in_the_backlog_are_both_before_a_marker() {
+fn live_and_backlog_items_are_both_before_a_marker() {
     for mode in KNOWING {
         let rig = laned(mode);
         rig.fifo.replace(vec![obj("old", 1)], "1").unwrap();
@@ -217,7 +223,7 @@ fn what_is_live_and_what_waits_in_the_backlog_are_both_before_a_marker() {
 }
 
 #[test]
-fn what_passes_the_backlog_counts_as_when_it_was_listed() {
+fn key_that_passes_the_backlog_counts_from_its_listing() {
     for mode in KNOWING {
         let rig = laned(mode);
         rig.fifo.replace(vec![obj("a", 1)], "1").unwrap();
@@ -232,7 +238,7 @@ fn what_passes_the_backlog_counts_as_when_it_was_listed() {
 }
 
 #[test]
-fn syncs_and_deltas_offered_as_a_whole_are_waited_for_too() {
+fn syncs_and_add_if_not_present_hold_versions_back() {
     let rig = Rig::knowing(Mode::Fused, &[obj("k", 1)], |builder| builder.track_applied(true));
     rig.fifo.resync();
     rig.fifo.add_if_not_present(deltas([(DeltaType::Added, obj("d", 1))])).unwrap();
@@ -251,7 +257,8 @@ fn committed_list_with_a_lower_version_takes_the_version_back_and_late_markers_d
         let held = rig.fifo.try_pop().unwrap();
         rig.fifo.add(obj("b", 1)).unwrap();
         rig.fifo.bookmark("1000").unwrap();
-        // Marked, and not applied: lower than that is already another history.
+        // 950 is below a version that is marked but not yet applied: that already means another
+        // history.
         rig.fifo.replace(vec![obj("a", 2), obj("b", 2)], "950").unwrap();
         held.done();
         assert_eq!(applied(&rig), "", "900 is of the older history");
@@ -266,7 +273,7 @@ fn committed_list_with_a_lower_version_takes_the_version_back_and_late_markers_d
 #[test]
 fn list_at_an_equal_or_greater_version_or_at_none_takes_no_version_back() {
     let rig = tracked(Mode::Fused);
-    // Some aggregated API servers list everything at "0".
+    // Some aggregated API servers list everything at version "0".
     for (version, applies) in
         [("7", "7"), ("7", "7"), ("8", "8"), ("0", "8"), ("x", "8"), ("", "8"), ("008", "8")]
     {

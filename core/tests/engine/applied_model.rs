@@ -230,7 +230,7 @@ impl<'r> Run<'r> {
             Verdict::Panic => {
                 let unwound = catch_unwind(AssertUnwindSafe(move || {
                     let _guard = guard;
-                    std::panic::resume_unwind(Box::new("as it must"));
+                    std::panic::resume_unwind(Box::new("expected by this test"));
                 }));
                 assert!(unwound.is_err());
             }

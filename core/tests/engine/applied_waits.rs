@@ -1,5 +1,5 @@
-//! Who waits for a version: what they find, who wakes them when it will not come, and stores and
-//! queues of which nobody knows what is applied.
+//! Waiting for a version: the state that waiters find, what ends a wait in vain, and stores and
+//! queues that do not track versions.
 
 use std::pin::Pin;
 use std::task::{Context, Waker};
@@ -17,7 +17,7 @@ fn closed(version: &str) -> Result<(), WaitError> {
 }
 
 #[test]
-fn who_waits_finds_the_version_in_the_store_whether_blocking_or_not() {
+fn waiters_find_the_version_in_the_store_blocking_or_async() {
     type Wait = fn(&Fifo) -> Result<(), WaitError>;
     let waits: [Wait; 4] = [
         |fifo| fifo.wait_for_resource_version("7"),
@@ -43,7 +43,7 @@ fn who_waits_finds_the_version_in_the_store_whether_blocking_or_not() {
 }
 
 #[test]
-fn a_closed_queue_wakes_who_waits_for_what_has_no_marker() {
+fn close_wakes_waiters_for_versions_without_a_marker() {
     ends(|| {
         let rig = tracked();
         rig.fifo.add(obj("a", 1)).unwrap();
@@ -55,7 +55,7 @@ fn a_closed_queue_wakes_who_waits_for_what_has_no_marker() {
             rig.fifo.close();
             let [(_, marked), (_, unmarked)] = waiters;
             assert_eq!(unmarked.join().unwrap(), closed("8"));
-            // What is left is still popped.
+            // The remaining items can still be popped.
             rig.handle();
             assert_eq!(marked.join().unwrap(), Ok(()));
         });
@@ -64,7 +64,7 @@ fn a_closed_queue_wakes_who_waits_for_what_has_no_marker() {
 }
 
 #[test]
-fn a_dropped_queue_wakes_who_waits_although_there_is_a_marker() {
+fn drop_wakes_waiters_even_for_a_marked_version() {
     ends(|| {
         let fifo =
             DeltaFifo::over(Indexer::builder(keys()).build().unwrap()).track_applied(true).build();
@@ -77,13 +77,17 @@ fn a_dropped_queue_wakes_who_waits_although_there_is_a_marker() {
             drop(fifo);
             assert_eq!(waiter.join().unwrap(), closed("7"));
         });
-        assert_eq!(store.applied_version().as_deref(), Some("6"), "what was applied stays so");
+        assert_eq!(
+            store.applied_version().as_deref(),
+            Some("6"),
+            "an applied version stays applied"
+        );
         store.wait_for_resource_version("6").unwrap();
     });
 }
 
 #[test]
-fn without_tracking_there_are_no_bookmarks_and_nobody_waits() {
+fn without_tracking_bookmarks_are_ignored_and_waits_fail() {
     let rig = Rig::new(Mode::Fused);
     let refused = || VersionError::NotTracked { version: "7".to_owned() };
     assert_eq!(rig.fifo.bookmark("7"), Err(refused()));
@@ -94,7 +98,7 @@ fn without_tracking_there_are_no_bookmarks_and_nobody_waits() {
 }
 
 #[test]
-fn an_indexer_alone_is_as_far_as_it_was_told() {
+fn indexer_alone_has_the_version_that_was_set() {
     ends(|| {
         let store = Indexer::builder(keys()).build().unwrap();
         let reader = store.reader();
@@ -120,7 +124,7 @@ fn an_indexer_alone_is_as_far_as_it_was_told() {
 }
 
 #[test]
-fn a_queue_goes_on_from_where_its_store_was() {
+fn queue_continues_from_its_stores_version() {
     let store = Indexer::builder(keys()).build().unwrap();
     store.bookmark("5").unwrap();
     let reader = store.reader();
@@ -149,7 +153,8 @@ fn committed_list_with_a_lower_version_fails_older_waits_and_later_ones_need_its
         thread::scope(|scope| {
             let blocked = scope.spawn(|| rig.fifo.store().wait_for_resource_version("1002"));
             while !blocked.is_finished() {
-                // An etcd restore; the waiter may come to ask only after the first of these lists.
+                // The state after an etcd restore. A waiter may start only after the first of
+                // these lists.
                 rig.fifo.replace(vec![obj("a", 2)], "500").unwrap();
                 rig.fifo.bookmark("501").unwrap();
             }
@@ -158,7 +163,7 @@ fn committed_list_with_a_lower_version_fails_older_waits_and_later_ones_need_its
         assert_eq!(
             block_on(waits),
             rewound("1001"),
-            "also if its version comes again before it is polled"
+            "even if the version is applied again before the poll"
         );
         assert_eq!(rig.fifo.applied_version(), None, "nothing of the list is handled yet");
         rig.drain();
@@ -188,17 +193,9 @@ fn replacing_an_indexers_objects_at_a_lower_version_takes_its_version_back() {
         kept.replace_keeping(vec![], &["a"], "400").unwrap();
         assert_eq!(store.applied_version().as_deref(), Some("400"));
         store.bookmark("300").unwrap();
-        assert_eq!(
-            store.applied_version().as_deref(),
-            Some("400"),
-            "a bookmark takes nothing back"
-        );
+        assert_eq!(store.applied_version().as_deref(), Some("400"), "a bookmark lowers no version");
         let fifo = DeltaFifo::over(store).track_applied(true).build();
         fifo.replace(vec![], "7").unwrap();
-        assert_eq!(
-            fifo.applied_version(),
-            None,
-            "a queue knows the version of the store that it took over"
-        );
+        assert_eq!(fifo.applied_version(), None, "a queue has its store's version");
     });
 }

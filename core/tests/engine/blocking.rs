@@ -1,4 +1,4 @@
-//! Waiting: for items, for room, for the sync; on threads and as futures.
+//! Waiting for items, for room and for the sync, on threads and as futures.
 
 use std::future::Future;
 use std::pin::pin;
@@ -16,7 +16,7 @@ fn fifo() -> Arc<Fifo> {
 }
 
 #[test]
-fn a_blocked_pop_wakes_for_every_kind_of_offer() {
+fn blocked_pop_wakes_for_every_kind_of_offer() {
     type Offer = fn(&Fifo);
     let offers: [(Offer, &str); 6] = [
         (|fifo| fifo.add(obj("a", 1)).unwrap(), "a"),
@@ -44,7 +44,7 @@ fn a_blocked_pop_wakes_for_every_kind_of_offer() {
 }
 
 #[test]
-fn a_blocked_pop_wakes_for_a_requeue_and_for_a_batch_given_back() {
+fn blocked_pop_wakes_for_a_requeue_and_for_a_returned_batch() {
     ends(|| {
         let fifo = fifo();
         fifo.add(obj("a", 1)).unwrap();
@@ -77,7 +77,7 @@ fn one_run_wakes_as_many_consumers_as_it_has_keys() {
         thread::scope(|scope| {
             for _ in 0..8 {
                 let (fifo, popped) = (&fifo, popped.clone());
-                // Each keeps its key until all eight have one.
+                // Each consumer keeps its key until all eight have one.
                 scope.spawn(move || {
                     let guard = fifo.pop().unwrap();
                     popped.send(guard).unwrap();
@@ -93,7 +93,7 @@ fn one_run_wakes_as_many_consumers_as_it_has_keys() {
 }
 
 #[test]
-fn a_deadline_ends_the_wait_and_takes_nothing() {
+fn deadline_ends_the_wait_and_takes_nothing() {
     let fifo = fifo();
     let soon = Instant::now() + Duration::from_millis(5);
     assert_eq!(fifo.pop_deadline(soon).unwrap_err(), PopError::TimedOut);
@@ -115,10 +115,10 @@ fn a_deadline_ends_the_wait_and_takes_nothing() {
 }
 
 #[test]
-fn close_wakes_everybody_who_waits() {
+fn close_wakes_all_waiters() {
     ends(|| {
         let fifo = fifo();
-        // A first replace claims the initial population, so waiting for the sync waits.
+        // A first relist claims the initial population, so waiting for the sync blocks.
         let relist = fifo.begin_replace();
         thread::scope(|scope| {
             let mut waiting = Vec::new();
@@ -139,7 +139,7 @@ fn close_wakes_everybody_who_waits() {
 }
 
 #[test]
-fn async_pops_get_what_comes() {
+fn async_pops_get_later_offers() {
     ends(|| {
         let fifo = fifo();
         thread::scope(|scope| {
@@ -178,7 +178,7 @@ fn futures_and_guards_can_move_between_threads() {
 }
 
 #[test]
-fn a_dropped_async_pop_takes_nothing_and_passes_its_wake_up_on() {
+fn dropped_async_pop_takes_nothing_and_passes_its_wake_up_on() {
     let fifo = fifo();
     let ((first_waker, first), (second_waker, second)) = (waker(|| ()), waker(|| ()));
     let mut staying = pin!(fifo.pop_async());
@@ -192,21 +192,17 @@ fn a_dropped_async_pop_takes_nothing_and_passes_its_wake_up_on() {
             1,
             "one key wakes one"
         );
-        assert_eq!(first.load(Ordering::Acquire), 1, "the one that waited longest");
+        assert_eq!(first.load(Ordering::Acquire), 1, "the longest waiting one");
     }
-    assert_eq!(
-        second.load(Ordering::Acquire),
-        1,
-        "the wake-up that came to the dropped one is passed on"
-    );
+    assert_eq!(second.load(Ordering::Acquire), 1, "the dropped future passes its wake-up on");
     let Poll::Ready(popped) = staying.as_mut().poll(&mut Context::from_waker(&second_waker)) else {
-        panic!("the key is there")
+        panic!("a key is pending")
     };
     popped.unwrap().done();
 }
 
 #[test]
-fn a_cancelled_handler_gives_its_key_to_another() {
+fn cancelled_handler_leaves_its_key_to_another_consumer() {
     let fifo = fifo();
     fifo.add(obj("a", 1)).unwrap();
     {
@@ -243,7 +239,7 @@ fn ready_waits_for_fewer_than_the_high_water_mark() {
         });
         assert_eq!(wakes.load(Ordering::Acquire), 1);
         assert_eq!(waiting.as_mut().poll(&mut Context::from_waker(&wake)), Poll::Ready(Ok(())));
-        // Above again, by a requeue; then closed.
+        // The requeue raises the queue above the mark again. Then it is closed.
         fifo.add(obj("c", 1)).unwrap();
         fifo.pop().unwrap().requeue();
         assert_eq!(fifo.pending_deltas(), 3);
@@ -256,7 +252,7 @@ fn ready_waits_for_fewer_than_the_high_water_mark() {
 }
 
 #[test]
-fn without_a_mark_ready_never_waits_and_adds_never_block() {
+fn without_a_high_water_mark_ready_and_adds_never_wait() {
     let fifo = fifo();
     for n in 0..1000 {
         fifo.add(obj("a", n)).unwrap();
@@ -266,7 +262,7 @@ fn without_a_mark_ready_never_waits_and_adds_never_block() {
 }
 
 #[test]
-fn waiting_for_the_sync_ends_with_the_last_initial_handler() {
+fn wait_for_sync_ends_with_the_last_initial_handler() {
     ends(|| {
         let fifo = fifo();
         let mut waiting = pin!(fifo.wait_for_sync_async());

@@ -1,5 +1,5 @@
-//! Containers of objects whose destructors panic, all of them: each is dropped, and one panic
-//! comes out.
+//! Containers of objects whose destructors all panic: every object is dropped, and exactly one
+//! panic propagates.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use deltafifo::{
     InOrderFifo, Indexer, KeyFunc, NoMeta,
 };
 
-/// Panics when it is dropped, and counts that.
+/// Counts its drop and panics in it.
 struct Bomb {
     key: &'static str,
     dropped: Arc<AtomicUsize>,
@@ -20,12 +20,12 @@ struct Bomb {
 impl Drop for Bomb {
     fn drop(&mut self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
-        // As a panic, without the noise of the hook.
+        // Skips the panic hook, whose output would only be noise.
         resume_unwind(Box::new("dropped"));
     }
 }
 
-/// Makes bombs.
+/// Creates bombs.
 struct Arsenal(Arc<AtomicUsize>);
 
 impl Arsenal {
@@ -49,13 +49,13 @@ fn store() -> Indexer<Bomb, NoMeta> {
         .unwrap()
 }
 
-/// Runs `work`, by which `count` bombs are dropped: also while a panic is under way, when none may
-/// come out.
+/// Runs `work`, which drops `count` bombs, twice. The second time a panic is already unwinding,
+/// and no further one may escape.
 #[track_caller]
 fn all_dropped(count: usize, work: impl Fn(&Arsenal)) {
     let arsenal = Arsenal(Arc::default());
     let panic =
-        catch_unwind(AssertUnwindSafe(|| work(&arsenal))).expect_err("the first panic goes on");
+        catch_unwind(AssertUnwindSafe(|| work(&arsenal))).expect_err("the first panic propagates");
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"dropped"));
     assert_eq!(arsenal.0.load(Ordering::Relaxed), count);
 }
@@ -128,7 +128,7 @@ impl Drop for Bombs {
 
 #[test]
 fn queues_drop_every_object_although_their_destructors_panic() {
-    // Known, pending alone, and pending one over the other.
+    // Known objects, pending ones, and a pending one of a known key.
     dropped_whole(6, |arsenal| {
         let fifo = DeltaFifo::over(store()).build();
         fifo.add(arsenal.bomb("a")).unwrap();
@@ -175,7 +175,7 @@ fn item_drops_what_it_had_and_what_it_replaced_although_their_destructors_panic(
         }
         fifo
     };
-    // Handled and not applied; then applied, by which two are replaced and one stays known.
+    // First handled without being applied; then applied, which replaces two objects and keeps one.
     all_dropped(3, |arsenal| twice_known(arsenal).try_pop().unwrap().done());
     all_dropped(3, |arsenal| {
         let fifo = twice_known(arsenal);
@@ -183,7 +183,7 @@ fn item_drops_what_it_had_and_what_it_replaced_although_their_destructors_panic(
         item.apply(|_| ()).unwrap();
         item.done();
     });
-    // The handler panics, too.
+    // Here the handler panics as well.
     all_dropped(3, |arsenal| {
         let fifo = twice_known(arsenal);
         let mut item = fifo.try_pop().unwrap();
@@ -225,7 +225,8 @@ fn refused_page_drops_every_object_although_their_destructors_panic() {
     });
 }
 
-/// A store with two index functions, a key function and a transformer that hold a bomb each.
+/// Returns a store with two index functions, a key function and a transformer that own a bomb
+/// each.
 fn store_of_bombs(arsenal: &Arsenal) -> Indexer<Bomb, NoMeta> {
     let [by_key, one, another, transform] =
         ["key", "one", "another", "transform"].map(|name| arsenal.bomb(name));

@@ -1,5 +1,5 @@
-//! Random bytes as changes of an indexed store and as keys, against a map that is searched from
-//! end to end.
+//! Random bytes as changes of an indexed store and as keys, compared with a map that is searched
+//! from end to end.
 
 use deltafifo_oracle::strategy::config;
 use deltafifo_oracle::{indexed, keys};
@@ -13,12 +13,12 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn the_indexer_answers_as_a_search_does(bytes in vec(any::<u8>(), 0..MOST)) {
+    fn indexer_answers_as_a_full_search(bytes in vec(any::<u8>(), 0..MOST)) {
         indexed::run(&bytes);
     }
 
     #[test]
-    fn any_text_is_a_key(
+    fn arbitrary_text_is_a_valid_key(
         texts in vec(
             prop_oneof![3 => "[a-c]{0,3}", 3 => "[a-c/]{35,45}", 2 => "[a-c]{60,130}", 1 => "\\PC{0,9}"],
             0..TEXTS,

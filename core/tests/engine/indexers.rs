@@ -1,4 +1,4 @@
-//! Indexes that come to a filled store, while it is written and read.
+//! Indexes that are added to a filled store, while it is written and read.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, OnceLock, Weak};
@@ -9,7 +9,7 @@ use deltafifo::{
     DeltaFifo, ExplicitKey, IndexError, IndexReader, Indexer, Indexers, NAMESPACE_INDEX,
 };
 
-/// More than a step of a walk.
+/// More objects than one step of a walk visits.
 const MANY: u32 = if cfg!(miri) { 70 } else { 1_000 };
 
 type Reader = IndexReader<Obj, crate::common::ObjMeta>;
@@ -18,7 +18,7 @@ fn parity() -> Indexers<Obj> {
     Indexers::new().index("parity", |object: &Obj| Ok(vec![(object.n % 2).to_string()]))
 }
 
-/// The index is what the objects say.
+/// Checks the index against all objects.
 fn check(store: &Reader, objects: usize) {
     let mut found = 0;
     for value in ["0", "1"] {
@@ -35,7 +35,7 @@ fn check(store: &Reader, objects: usize) {
 }
 
 #[test]
-fn an_index_comes_to_a_filled_store() {
+fn index_added_to_a_filled_store_is_complete() {
     let store = Indexer::builder(keys()).build().unwrap();
     for n in 0..u64::from(MANY) {
         store.add(obj(&n.to_string(), n)).unwrap();
@@ -57,7 +57,7 @@ fn an_index_comes_to_a_filled_store() {
 }
 
 #[test]
-fn a_name_that_is_there_already_rejects_all() {
+fn existing_index_name_rejects_all_new_indexes() {
     let store = Indexer::builder(keys()).index("a", |_: &Obj| Ok(vec![])).build().unwrap();
     let none = |_: &Obj| Ok(vec![]);
     for (new, conflict) in
@@ -72,7 +72,7 @@ fn a_name_that_is_there_already_rejects_all() {
 }
 
 #[test]
-fn an_index_whose_function_fails_or_panics_is_not_added_and_leaves_nothing() {
+fn index_whose_function_fails_or_panics_is_not_added_and_leaves_nothing() {
     let store = Indexer::builder(keys()).build().unwrap();
     for n in 0..u64::from(MANY) {
         store.add(obj(&n.to_string(), n)).unwrap();
@@ -93,14 +93,14 @@ fn an_index_whose_function_fails_or_panics_is_not_added_and_leaves_nothing() {
     }
     store.add_indexers(parity()).unwrap();
     check(&store, MANY as usize);
-    // Nothing of the withdrawn indexes keeps a slot.
+    // The withdrawn indexes keep no slot alive.
     let held = store.get_by_key("5").unwrap();
     store.replace(vec![]).unwrap();
     assert_eq!(Arc::strong_count(&held), 1);
 }
 
 #[test]
-fn an_index_function_may_use_the_store_and_add_an_index() {
+fn index_function_may_use_the_store_and_add_an_index() {
     ends(|| {
         let store = Arc::new(Indexer::builder(keys()).build().unwrap());
         for n in 0..100 {
@@ -110,7 +110,7 @@ fn an_index_function_may_use_the_store_and_add_an_index() {
         let curious = Indexers::new().index("curious", move |object: &Obj| {
             if !once.swap(true, Ordering::Relaxed) {
                 writer.add_indexers(parity())?;
-                // What it is asked about changes under it.
+                // Changes the object under the index function.
                 writer.add(obj(&object.name, object.n + 1000))?;
                 let another = if object.name == "50" { "51" } else { "50" };
                 writer.delete(ExplicitKey(another))?;
@@ -128,8 +128,8 @@ fn an_index_function_may_use_the_store_and_add_an_index() {
     });
 }
 
-/// While the index "slow" is built, the function of "name" fails for the old object of a write,
-/// after another index has noticed that object: so the write is planned again.
+/// While the index "slow" is built, the function of "name" fails for the old object of a write. By
+/// then another index has seen the object, so the write is planned again.
 #[test]
 fn object_stays_in_an_index_whose_function_fails_once_while_others_are_built() {
     let (fails, queue) =
@@ -162,10 +162,10 @@ fn object_stays_in_an_index_whose_function_fails_once_while_others_are_built() {
     check(&fifo.store(), 1);
 }
 
-/// Consumers apply, readers read, and two threads add indexes: whenever one is there it is exact
-/// for what does not change, never wrong for what does, and at the end exact for all.
+/// Consumers apply, readers read, and two threads add indexes. A new index is complete for the
+/// objects that do not change, never wrong for the others, and exact for all at the end.
 #[test]
-fn indexes_come_while_consumers_write_and_readers_read() {
+fn indexes_added_during_writes_and_reads_are_exact() {
     const KEYS: u64 = if cfg!(miri) { 20 } else { 400 };
     const ROUNDS: u64 = if cfg!(miri) { 3 } else { 30 };
     let fifo = DeltaFifo::over(Indexer::builder(keys()).build().unwrap()).build();
@@ -184,7 +184,7 @@ fn indexes_come_while_consumers_write_and_readers_read() {
             scope.spawn(move || {
                 start.wait();
                 for round in 1..=ROUNDS {
-                    // A quarter of the keys is left alone.
+                    // A quarter of the keys never changes.
                     for n in (0..KEYS).filter(|n| n % 4 != 3 && n % 2 == producer) {
                         match (n + round) % 5 {
                             0 => fifo.delete(obj(&key(n), 0)).unwrap(),
@@ -216,13 +216,13 @@ fn indexes_come_while_consumers_write_and_readers_read() {
                             assert_eq!(
                                 (object.n % 2).to_string(),
                                 value,
-                                "found under a value that it does not have"
+                                "found under a wrong value"
                             );
                             let n: u64 = object.name[1..].parse().unwrap();
                             quiet += u64::from(n % 4 == 3);
                         }
                     }
-                    assert_eq!(quiet, KEYS / 4, "what nobody changes is there");
+                    assert_eq!(quiet, KEYS / 4, "unchanged objects are found");
                     number += 1;
                 }
             });
@@ -238,10 +238,10 @@ fn indexes_come_while_consumers_write_and_readers_read() {
     assert_eq!(store.by_index("two-0", "all").unwrap().len(), store.len());
 }
 
-/// The one who writes puts it in, and the one who builds then comes with the same: from another
-/// thread, which puts entries elsewhere.
+/// The writer adds an entry, and then the builder adds the same entry on another thread, which
+/// uses another place.
 #[test]
-fn what_is_written_while_an_index_is_built_stands_there_once() {
+fn object_written_during_an_index_build_is_indexed_once() {
     let store = Arc::new(Indexer::builder(keys()).build().unwrap());
     (0..8).for_each(|n| store.add(obj(&format!("k{n}"), n)).unwrap());
     let (writer, once) = (store.clone(), AtomicBool::new(false));

@@ -1,5 +1,5 @@
-//! The lane for live events: who passes what waits in a relist's backlog, and what becomes of the
-//! entries they leave.
+//! The lane for live events: which offers pass a relist's backlog, and what happens to the entries
+//! that passed keys leave in it.
 
 use crate::common::{MODES, Mode, Rig, obj};
 
@@ -9,21 +9,21 @@ fn laned(mode: Mode, known: &[&str]) -> Rig {
 }
 
 #[test]
-fn what_is_offered_passes_what_a_relist_brought() {
+fn live_offers_pass_the_backlog_of_a_relist() {
     for mode in MODES {
         let rig = laned(mode, &[]);
         rig.fifo.replace(vec![obj("a", 1), obj("b", 1), obj("c", 1)], "1").unwrap();
         rig.fifo.add(obj("new", 2)).unwrap();
-        // A key that waits in the backlog: all that is pending for it, in order.
+        // A key in the backlog is popped with everything that is pending for it, in order.
         rig.fifo.update(obj("c", 2)).unwrap();
         rig.fifo.update(obj("c", 3)).unwrap();
         assert_eq!(rig.drain(), ["new: A2", "c: R1 U2 U3", "a: R1", "b: R1"], "{mode:?}");
-        assert!(rig.fifo.try_pop().is_none(), "the entry that c left hands out nothing");
+        assert!(rig.fifo.try_pop().is_none(), "the stale entry of c yields no item");
     }
 }
 
 #[test]
-fn without_the_lane_it_is_first_in_first_out() {
+fn without_the_lane_keys_are_popped_first_in_first_out() {
     let rig = Rig::new(Mode::Fused);
     rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();
     rig.fifo.update(obj("b", 2)).unwrap();
@@ -32,7 +32,7 @@ fn without_the_lane_it_is_first_in_first_out() {
 }
 
 #[test]
-fn deletions_and_bursts_pass_too_and_walks_wait() {
+fn deletions_and_bursts_pass_the_backlog_and_resyncs_wait() {
     for mode in [Mode::Fused, Mode::Elsewhere] {
         let rig = laned(mode, &["k", "z"]);
         rig.fifo.replace(vec![obj("a", 2), obj("b", 2), obj("c", 2), obj("k", 2)], "1").unwrap();
@@ -57,7 +57,7 @@ fn deletions_and_bursts_pass_too_and_walks_wait() {
 }
 
 #[test]
-fn the_backlog_has_one_of_eight_turns_however_much_is_live() {
+fn backlog_gets_one_of_eight_pops_under_any_live_load() {
     let keys: Vec<String> = (0..30).map(|number| format!("live-{number:02}")).collect();
     let offered = |rig: &Rig| keys.iter().for_each(|key| rig.fifo.add(obj(key, 1)).unwrap());
     let backlog_at = |drained: &[String]| -> Vec<usize> {
@@ -89,13 +89,13 @@ fn the_backlog_has_one_of_eight_turns_however_much_is_live() {
 }
 
 #[test]
-fn an_entry_that_was_left_is_taken_over_by_the_next_relist() {
+fn stale_backlog_entry_is_reused_by_the_next_relist() {
     let rig = laned(Mode::Fused, &[]);
     rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();
     rig.fifo.update(obj("b", 2)).unwrap();
     assert_eq!(rig.handle().as_deref(), Some("b: R1 U2"));
     rig.fifo.replace(vec![obj("c", 3), obj("b", 3), obj("a", 3)], "2").unwrap();
-    // b has the place of its old entry; one place.
+    // b keeps the place of its old entry, and has only one place.
     assert_eq!(rig.drain(), ["a: R1 R3", "b: R3", "c: R3"]);
     rig.fifo.replace(vec![obj("b", 4)], "3").unwrap();
     assert_eq!(rig.drain(), ["b: R4", "a: D(3)", "c: D(3)"]);
@@ -103,13 +103,14 @@ fn an_entry_that_was_left_is_taken_over_by_the_next_relist() {
 }
 
 #[test]
-fn a_key_that_was_deleted_past_the_backlog_comes_back_and_goes_again() {
+fn key_deleted_past_the_backlog_can_return_and_be_deleted_again() {
     for mode in MODES {
         let rig = laned(mode, &[]);
         rig.fifo.replace(vec![obj("a", 1), obj("b", 1), obj("c", 1)], "1").unwrap();
         rig.fifo.delete(obj("b", 1)).unwrap();
         assert_eq!(rig.handle().as_deref(), Some("b: R1 D1"), "{mode:?}");
-        // Gone, with an entry still in the backlog: a deletion of it is one of nothing.
+        // The key is gone, though an entry of it is still in the backlog. Deleting it again has no
+        // effect.
         rig.fifo.delete(obj("b", 1)).unwrap();
         assert_eq!(rig.pending("b"), None);
         rig.fifo.add(obj("b", 2)).unwrap();
@@ -121,7 +122,7 @@ fn a_key_that_was_deleted_past_the_backlog_comes_back_and_goes_again() {
 }
 
 #[test]
-fn what_is_only_kept_for_its_entry_is_of_no_version() {
+fn slot_kept_for_a_stale_entry_has_no_version() {
     let rig = Rig::with(Mode::Fused, |builder| builder.live_lane(true).skip_unchanged(true));
     rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();
     rig.fifo.update(obj("b", 2)).unwrap();
@@ -134,7 +135,7 @@ fn what_is_only_kept_for_its_entry_is_of_no_version() {
 }
 
 #[test]
-fn a_commit_does_not_delete_what_is_only_kept_for_its_entry() {
+fn commit_does_not_delete_a_slot_kept_for_a_stale_entry() {
     let rig = laned(Mode::Fused, &[]);
     rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();
     rig.fifo.delete(obj("b", 1)).unwrap();
@@ -146,7 +147,7 @@ fn a_commit_does_not_delete_what_is_only_kept_for_its_entry() {
 }
 
 #[test]
-fn the_initial_population_ends_with_its_last_item_whichever_way_it_went() {
+fn initial_population_ends_with_its_last_item_in_either_lane() {
     let rig = laned(Mode::Fused, &[]);
     rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();
     rig.fifo.update(obj("b", 2)).unwrap();
@@ -163,7 +164,7 @@ fn the_initial_population_ends_with_its_last_item_whichever_way_it_went() {
 }
 
 #[test]
-fn what_is_left_of_a_batch_goes_back_to_where_it_came_from() {
+fn rest_of_a_batch_returns_to_its_lane() {
     let rig = laned(Mode::Fused, &[]);
     rig.fifo.replace(vec![obj("a", 1), obj("b", 1), obj("c", 1)], "1").unwrap();
     rig.fifo.update(obj("b", 2)).unwrap();
@@ -178,7 +179,7 @@ fn what_is_left_of_a_batch_goes_back_to_where_it_came_from() {
 }
 
 #[test]
-fn a_live_event_takes_its_key_out_of_a_batch_that_has_not_come_to_it() {
+fn live_event_removes_its_key_from_an_unfinished_batch() {
     let rig = laned(Mode::Fused, &[]);
     rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();
     let mut batch = rig.fifo.try_pop_batch(10).unwrap();
@@ -189,7 +190,7 @@ fn a_live_event_takes_its_key_out_of_a_batch_that_has_not_come_to_it() {
 }
 
 #[test]
-fn stale_entries_do_not_use_up_the_turns_of_the_backlog() {
+fn stale_entries_do_not_consume_the_backlogs_share() {
     let rig = laned(Mode::Fused, &[]);
     rig.fifo.replace(vec![obj("s1", 1), obj("s2", 1), obj("old", 1)], "1").unwrap();
     for key in ["s1", "s2"] {
@@ -199,11 +200,11 @@ fn stale_entries_do_not_use_up_the_turns_of_the_backlog() {
     (0..30).for_each(|number| rig.fifo.add(obj(&format!("live-{number:02}"), 1)).unwrap());
     let drained = rig.drain();
     let at = drained.iter().position(|shown| shown.starts_with("old")).unwrap();
-    assert!(at < 8, "it came after {at} others: {drained:?}");
+    assert!(at < 8, "popped after {at} others: {drained:?}");
 }
 
 #[test]
-fn dropped_with_a_backlog_and_stale_entries_everything_is_released() {
+fn drop_with_a_backlog_and_stale_entries_releases_all_objects() {
     let rig = laned(Mode::Fused, &[]);
     let objects: Vec<_> = ["a", "b", "c"].iter().map(|key| obj(key, 1)).collect();
     rig.fifo.replace(objects.clone(), "1").unwrap();

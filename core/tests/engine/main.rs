@@ -1,4 +1,4 @@
-//! The engine's behaviour, a file for each side of it. One program, so that a change of the engine
+//! The behaviour of the engine, one file per aspect. One program, so that a change of the engine
 //! is linked once.
 
 mod applied;

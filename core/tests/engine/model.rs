@@ -1,5 +1,5 @@
-//! Random operations on a few keys, with several handlers at once, against client-go's `DeltaFIFO`
-//! written plainly.
+//! Random operations on a few keys with several concurrent handlers, compared with a plain
+//! implementation of client-go's `DeltaFIFO`.
 
 use deltafifo_oracle::strategy::{config, ops, setup};
 use deltafifo_oracle::{MODES, read, run, write};
@@ -11,14 +11,14 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn every_answer_equals_the_models(ops in ops(MOST), setup in setup(), threads in 1..3_usize) {
+    fn engine_answers_as_the_model(ops in ops(MOST), setup in setup(), threads in 1..3_usize) {
         for mode in MODES {
             run(mode, setup, threads, &ops);
         }
     }
 
     #[test]
-    fn what_is_spelled_in_bytes_is_read_back(ops in ops(MOST), setup in setup()) {
+    fn operations_written_to_bytes_are_read_back(ops in ops(MOST), setup in setup()) {
         prop_assert_eq!(read(&write(&setup, &ops)), Some((setup, ops)));
     }
 }

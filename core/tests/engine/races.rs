@@ -1,9 +1,9 @@
-//! Offers that depend on what is known, against handlers that end meanwhile.
+//! Offers that depend on known objects, concurrent with handlers that end.
 //!
-//! Over a store elsewhere each test holds the offer inside the store's answer until the handler
-//! has ended: what the offer then does must still be in some order with the handler. Over a fused
-//! store the two only run at once, many times; under Miri, which shows a thread old values where
-//! the memory model allows it, a few times are enough.
+//! Over an external store each test holds the offer inside the store's answer until the handler
+//! has ended. The effect of the offer must still correspond to some order of the two. Over a fused
+//! store both run concurrently, many times. A few times suffice under Miri, which can show a
+//! thread any old value that the memory model allows.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, mpsc};
@@ -11,9 +11,9 @@ use std::thread;
 
 use crate::common::{Mode, Rig, ends, obj};
 
-/// Runs `offer` on a thread, and `meanwhile` here between the store's next answer (to a look-up,
-/// or to a listing) and the offer's getting it; or after the offer, should it not ask. Everything
-/// pending is handled at the end of `meanwhile`, and again when both are over: gives what was
+/// Runs `offer` on a thread, and `meanwhile` on this one, between the store's next answer (to a
+/// look-up or a listing) and its return to the offer; or after the offer, if it does not ask the
+/// store. Handles everything pending after `meanwhile` and again at the end. Returns what was
 /// handled.
 fn between(
     rig: &Rig,
@@ -54,11 +54,11 @@ fn knowing_x() -> Rig {
 }
 
 #[test]
-fn a_delete_is_not_lost_when_the_handler_of_the_add_ends_meanwhile() {
+fn delete_during_the_end_of_the_adds_handler_is_not_lost() {
     ends(|| {
         let rig = Rig::new(Mode::Elsewhere);
         rig.fifo.add(obj("x", 1)).unwrap();
-        // Pending when the delete came, hence it exists, and the delete must count.
+        // The key was pending when the delete was offered, so it exists and the delete must count.
         let handled = between(&rig, false, |rig| rig.fifo.delete(obj("x", 2)).unwrap(), |_| ());
         assert_eq!(
             rig.stored(),
@@ -69,7 +69,7 @@ fn a_delete_is_not_lost_when_the_handler_of_the_add_ends_meanwhile() {
 }
 
 #[test]
-fn a_delete_is_not_reported_twice_when_another_ends_meanwhile() {
+fn delete_during_the_end_of_another_is_reported_once() {
     ends(|| {
         let rig = knowing_x();
         let delete = |rig: &Rig| rig.fifo.delete(obj("x", 1)).unwrap();
@@ -78,7 +78,7 @@ fn a_delete_is_not_reported_twice_when_another_ends_meanwhile() {
 }
 
 #[test]
-fn a_resync_does_not_bring_back_what_was_deleted_meanwhile() {
+fn resync_does_not_restore_a_concurrently_deleted_object() {
     ends(|| {
         let rig = knowing_x();
         let handled = between(
@@ -92,7 +92,7 @@ fn a_resync_does_not_bring_back_what_was_deleted_meanwhile() {
 }
 
 #[test]
-fn a_resync_does_not_take_an_update_back() {
+fn resync_does_not_revert_a_concurrent_update() {
     ends(|| {
         let rig = knowing_x();
         let handled = between(
@@ -106,11 +106,11 @@ fn a_resync_does_not_take_an_update_back() {
 }
 
 #[test]
-fn a_commit_does_not_report_a_deletion_twice() {
+fn commit_does_not_report_a_concurrent_deletion_twice() {
     ends(|| {
         let rig = knowing_x();
         rig.fifo.delete(obj("x", 1)).unwrap();
-        // x is pending when the commit begins; its handler ends while the store lists its keys.
+        // x is pending when the commit begins. Its handler ends while the store lists its keys.
         let handled =
             between(&rig, true, |rig| assert!(rig.fifo.replace(vec![], "1").is_ok()), |_| ());
         assert_eq!(handled, ["x: D1"]);
@@ -118,7 +118,7 @@ fn a_commit_does_not_report_a_deletion_twice() {
 }
 
 #[test]
-fn a_commit_and_a_delete_meanwhile_report_one_deletion() {
+fn commit_and_a_concurrent_delete_report_one_deletion() {
     ends(|| {
         let rig = knowing_x();
         let commit = |rig: &Rig| assert!(rig.fifo.replace(vec![], "1").is_ok());
@@ -128,7 +128,7 @@ fn a_commit_and_a_delete_meanwhile_report_one_deletion() {
 }
 
 #[test]
-fn an_update_while_a_commit_asks_about_its_key_comes_after_the_deletion() {
+fn update_during_a_commits_look_up_follows_the_deletion() {
     ends(|| {
         let rig = knowing_x();
         let relist = rig.fifo.begin_replace();
@@ -140,7 +140,7 @@ fn an_update_while_a_commit_asks_about_its_key_comes_after_the_deletion() {
 }
 
 #[test]
-fn an_offer_that_meets_the_end_of_a_handler_sees_what_the_handler_stored() {
+fn offer_at_the_end_of_a_handler_sees_the_stored_object() {
     for round in 0..if cfg!(miri) { 12 } else { 2_000 } {
         let rig = Rig::new(Mode::Fused);
         rig.fifo.add(obj("x", 1)).unwrap();
@@ -156,17 +156,17 @@ fn an_offer_that_meets_the_end_of_a_handler_sees_what_the_handler_stored() {
             rig.apply(&mut guard);
             guard.done();
         });
-        // The key existed all the time, so both count whenever they come.
+        // The key exists all the time, so both offers count in either order.
         let expected = if round % 2 == 0 { "x: D2" } else { "x: S1" };
         assert_eq!(rig.drain(), [expected], "round {round}");
     }
 }
 
-/// A pusher links to a list that it only guesses; meanwhile a consumer frees that list and makes
-/// another, perhaps at the same address. Only Miri sees what is wrong with that, and only when it
-/// gives addresses out again (`ci/miri.sh`).
+/// A pusher links to a list whose address it read earlier. Meanwhile a consumer frees that list
+/// and allocates another one, possibly at the same address. Only Miri detects an error here, and
+/// only if it reuses addresses (`ci/miri.sh`).
 #[test]
-fn a_push_over_a_list_that_was_freed_and_made_again() {
+fn push_over_a_freed_and_reallocated_list_is_sound() {
     ends(|| {
         let rig = Rig::new(Mode::Nowhere);
         (1..=2).for_each(|n| rig.fifo.update(obj("x", n)).unwrap());
@@ -186,7 +186,7 @@ fn a_push_over_a_list_that_was_freed_and_made_again() {
 }
 
 #[test]
-fn a_look_at_what_is_pending_shows_one_moment() {
+fn reading_pending_deltas_shows_a_consistent_state() {
     let rig = Rig::new(Mode::Fused);
     rig.know([obj("x", 1)]);
     let over = AtomicBool::new(false);
@@ -194,7 +194,7 @@ fn a_look_at_what_is_pending_shows_one_moment() {
         let (rig, over) = (&rig, &over);
         scope.spawn(move || {
             for n in 1..if cfg!(miri) { 30 } else { 20_000 } {
-                // A Sync stands for what is known, and in front of what came after it.
+                // A Sync carries the known object, and precedes later deltas.
                 rig.fifo.resync();
                 rig.fifo.update(obj("x", 2 * n)).unwrap();
                 rig.fifo.update(obj("x", 2 * n + 1)).unwrap();
@@ -208,7 +208,7 @@ fn a_look_at_what_is_pending_shows_one_moment() {
                 deltas.iter().map(|delta| delta.object.object().unwrap().n).collect();
             if !numbers.is_sorted() {
                 over.store(true, Ordering::Release);
-                panic!("pending in an order that never was: {numbers:?}");
+                panic!("an order that was never pending: {numbers:?}");
             }
         }
     });

@@ -1,11 +1,11 @@
-//! What the compiler must refuse inside the crate: `src/slot/refused.rs`.
+//! Code that the compiler must refuse inside the crate: `src/slot/refused.rs`.
 
 use std::process::Command;
 
-/// Types that `src/slot/refused.rs` names.
+/// The number of types in `src/slot/refused.rs`.
 const TYPES: usize = 10;
 
-/// Builds the crate with `refused`, and expects `error` once for each type.
+/// Builds the crate with the configuration `refused`, and expects `error` once for each type.
 #[track_caller]
 fn assert_refused(refused: &str, error: &str) {
     let target = concat!(env!("CARGO_TARGET_TMPDIR"), "/refused");

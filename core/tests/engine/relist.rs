@@ -1,4 +1,4 @@
-//! Relists in pieces.
+//! Relists in several pages.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use deltafifo::{
 };
 
 #[test]
-fn pages_are_popped_as_they_come_and_deletions_at_commit() {
+fn pages_are_popped_before_the_commit_and_deletions_after_it() {
     for mode in KNOWING {
         let rig = Rig::knowing(mode, &[obj("gone", 1), obj("kept", 1)], |builder| builder);
         let mut relist = rig.fifo.begin_replace();
@@ -32,7 +32,7 @@ fn pages_are_popped_as_they_come_and_deletions_at_commit() {
 }
 
 #[test]
-fn an_abandoned_or_dropped_relist_deletes_nothing_and_a_first_one_never_was() {
+fn abandoned_relist_deletes_nothing_and_does_not_count_as_the_first() {
     for mode in MODES {
         for dropped in [false, true] {
             let rig = Rig::knowing(mode, &[obj("old", 1)], |builder| builder);
@@ -50,13 +50,16 @@ fn an_abandoned_or_dropped_relist_deletes_nothing_and_a_first_one_never_was() {
             guard.done();
             assert!(!rig.fifo.has_synced() && rig.fifo.try_pop().is_none());
             rig.fifo.add(obj("b", 1)).unwrap();
-            assert!(rig.fifo.has_synced(), "as if it had never begun, so the add populates");
+            assert!(
+                rig.fifo.has_synced(),
+                "the abandoned relist does not count, so the add populates"
+            );
         }
     }
 }
 
 #[test]
-fn an_add_during_an_abandoned_first_relist_populates_at_the_abandon() {
+fn add_during_an_abandoned_first_relist_populates_at_the_abandon() {
     let fifo = Rig::new(Mode::Fused).fifo;
     let relist = fifo.begin_replace();
     fifo.add(obj("a", 1)).unwrap();
@@ -66,7 +69,7 @@ fn an_add_during_an_abandoned_first_relist_populates_at_the_abandon() {
 }
 
 #[test]
-fn a_superseded_relist_is_told_so_by_everything_and_deletes_nothing() {
+fn superseded_relist_fails_on_every_call_and_deletes_nothing() {
     for mode in MODES {
         let rig = Rig::knowing(mode, &[obj("old", 1)], |builder| builder);
         let mut first = rig.fifo.begin_replace();
@@ -81,7 +84,7 @@ fn a_superseded_relist_is_told_so_by_everything_and_deletes_nothing() {
         assert_eq!(rig.fifo.resource_version(), None);
         second.keep("old").unwrap();
         second.offer(vec![obj("b", 2)]).unwrap();
-        // a was listed by the first alone.
+        // Only the first relist listed a.
         assert_eq!(second.commit("2").unwrap().deleted, 1);
         assert_eq!(rig.drain(), ["a: R1 D(1)", "b: R2"], "{mode:?}");
         assert!(rig.fifo.has_synced());
@@ -89,7 +92,7 @@ fn a_superseded_relist_is_told_so_by_everything_and_deletes_nothing() {
 }
 
 #[test]
-fn a_superseded_relist_that_is_dropped_leaves_the_current_one_alone() {
+fn drop_of_a_superseded_relist_does_not_affect_the_current_one() {
     let rig = Rig::new(Mode::Fused);
     let first = rig.fifo.begin_replace();
     let mut second = rig.fifo.begin_replace();
@@ -106,7 +109,7 @@ fn a_superseded_relist_that_is_dropped_leaves_the_current_one_alone() {
 }
 
 #[test]
-fn what_is_written_while_a_relist_is_open_is_not_swept() {
+fn key_written_during_a_relist_is_not_swept() {
     for mode in MODES {
         for handled in [false, true] {
             let rig = Rig::knowing(
@@ -132,7 +135,7 @@ fn what_is_written_while_a_relist_is_open_is_not_swept() {
 }
 
 #[test]
-fn a_new_key_from_add_if_not_present_while_a_relist_is_open_is_not_swept_whatever_is_known() {
+fn key_from_add_if_not_present_during_a_relist_is_not_swept() {
     for mode in MODES {
         for handled in [false, true] {
             let rig = Rig::new(mode);
@@ -147,7 +150,7 @@ fn a_new_key_from_add_if_not_present_while_a_relist_is_open_is_not_swept_whateve
 }
 
 #[test]
-fn a_resync_while_a_relist_is_open_lists_nothing() {
+fn resync_during_a_relist_does_not_count_as_listing() {
     for mode in KNOWING {
         for handled in [false, true] {
             let rig = Rig::knowing(mode, &[obj("a", 1), obj("gone", 1)], |builder| builder);
@@ -159,13 +162,17 @@ fn a_resync_while_a_relist_is_open_lists_nothing() {
             relist.offer(vec![obj("a", 2)]).unwrap();
             relist.commit("1").unwrap();
             rig.drain();
-            assert_eq!(rig.stored(), ["a=2"], "{mode:?} handled {handled}: gone was not listed");
+            assert_eq!(
+                rig.stored(),
+                ["a=2"],
+                "{mode:?} handled {handled}: the unlisted key is deleted"
+            );
         }
     }
 }
 
 #[test]
-fn what_is_listed_stays_listed_when_its_slot_comes_and_goes() {
+fn listed_key_stays_listed_when_its_slot_is_replaced() {
     for mode in KNOWING {
         for how in ["offer", "probe", "keep", "update"] {
             let rig = Rig::knowing(mode, &[obj("x", 1)], |builder| builder);
@@ -177,7 +184,7 @@ fn what_is_listed_stays_listed_when_its_slot_comes_and_goes() {
                 _ => rig.fifo.update(obj("x", 2)).unwrap(),
             }
             rig.drain();
-            // Elsewhere its slot was retired, and the Sync makes another.
+            // Over an external store the slot was retired, and the Sync creates another one.
             rig.fifo.resync();
             assert_eq!(relist.commit("1").unwrap().deleted, 0, "{mode:?} {how}");
             assert!(rig.drain()[0].starts_with("x: S"));
@@ -186,7 +193,7 @@ fn what_is_listed_stays_listed_when_its_slot_comes_and_goes() {
 }
 
 #[test]
-fn pops_and_requeues_go_on_while_a_relist_is_open() {
+fn pops_and_requeues_work_during_a_relist() {
     for mode in MODES {
         let rig = Rig::new(mode);
         let mut relist = rig.fifo.begin_replace();
@@ -202,7 +209,7 @@ fn pops_and_requeues_go_on_while_a_relist_is_open() {
 }
 
 #[test]
-fn a_refused_object_does_not_end_the_relist() {
+fn refused_object_does_not_end_the_relist() {
     let rig = Rig::knowing(Mode::Fused, &[obj("bad", 1)], |builder| builder);
     let mut relist = rig.fifo.begin_replace();
     let refused = relist.offer(vec![obj("a", 1), nameless(), obj("b", 1)]).unwrap();
@@ -217,7 +224,7 @@ fn a_refused_object_does_not_end_the_relist() {
 }
 
 #[test]
-fn what_a_transformer_refuses_in_a_relist_is_kept() {
+fn object_refused_by_the_transformer_in_a_relist_is_kept() {
     for mode in MODES {
         for threads in [1, 2] {
             let rig =
@@ -233,28 +240,24 @@ fn what_a_transformer_refuses_in_a_relist_is_kept() {
             page.push(obj("a", 2));
             let mut relist = rig.fifo.begin_replace();
             let refused = relist.offer(page).unwrap();
-            let said: Vec<_> =
+            let failures: Vec<_> =
                 refused.iter().map(|refused| (refused.index, refused.source.to_string())).collect();
-            assert_eq!(said[0].0, 7);
+            assert_eq!(failures[0].0, 7);
             assert!(
-                said[0].1.contains("\"bad\"") && said[0].1.contains("v13"),
-                "key and version are said: {said:?}"
+                failures[0].1.contains("\"bad\"") && failures[0].1.contains("v13"),
+                "key and version are reported: {failures:?}"
             );
-            assert_eq!((said.len(), said[1].0), (2, LARGE - 2));
+            assert_eq!((failures.len(), failures[1].0), (2, LARGE - 2));
             let known = usize::from(mode != Mode::Nowhere);
-            assert_eq!(
-                relist.commit("1").unwrap().deleted,
-                known,
-                "{mode:?}: only what was not listed"
-            );
+            assert_eq!(relist.commit("1").unwrap().deleted, known, "{mode:?}: only unlisted keys");
             assert_eq!(rig.drain().len(), LARGE - 2 + 1 + known, "{mode:?}");
         }
     }
 }
 
 #[test]
-fn a_superseded_relist_goes_on_with_nothing_of_its_page() {
-    // What a transformer begins outlives it.
+fn superseded_relist_stops_within_its_page() {
+    // Static, because the threads that a transformer starts outlive it.
     static RIGS: [OnceLock<Rig>; 2] = [const { OnceLock::new() }; 2];
     for (threads, rig) in (1..).zip(&RIGS) {
         let newer = Arc::new(OnceLock::<Box<dyn Fn() + Send + Sync>>::new());
@@ -282,7 +285,7 @@ fn a_superseded_relist_goes_on_with_nothing_of_its_page() {
             older.offer(vec![obj("j", 3), obj("k", 1)]),
             Err(RelistError::Superseded)
         ));
-        assert_eq!(rig.fifo.pending_deltas(), 1, "what is not pushed is not counted");
+        assert_eq!(rig.fifo.pending_deltas(), 1, "objects that are not pushed are not counted");
         assert_eq!(
             show(&rig.fifo.get_by_key("k").unwrap()),
             "R2",
@@ -292,12 +295,12 @@ fn a_superseded_relist_goes_on_with_nothing_of_its_page() {
         assert!(!rig.fifo.has_synced());
         assert_eq!(open.lock().unwrap().take().unwrap().commit("2").unwrap().deleted, 0);
         assert_eq!(rig.drain(), ["k: R2"]);
-        assert!(rig.fifo.has_synced(), "no mark of the older relist is left");
+        assert!(rig.fifo.has_synced(), "no mark of the older relist remains");
         assert_eq!(rig.fifo.resource_version().as_deref(), Some("2"));
     }
 }
 
-/// A store elsewhere that calls back while its keys are listed.
+/// An external store that calls back while its keys are listed.
 struct Elsewhere {
     keys: Vec<&'static str>,
     listing: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -317,8 +320,8 @@ impl KnownObjects<Obj> for Elsewhere {
 }
 
 #[test]
-fn a_relist_that_begins_in_the_sweep_of_another_one_keeps_what_it_lists() {
-    // What its store begins outlives that.
+fn relist_begun_during_anothers_sweep_keeps_its_listed_keys() {
+    // Static, because a relist that the store begins outlives the callback.
     static FIFO: OnceLock<DeltaFifo<Obj, ObjMeta>> = OnceLock::new();
     let store = Arc::new(Elsewhere { keys: vec!["gone", "live"], listing: OnceLock::new() });
     let keys = KeyFunc::meta_namespace(ObjMeta);
@@ -335,7 +338,7 @@ fn a_relist_that_begins_in_the_sweep_of_another_one_keeps_what_it_lists() {
     };
     store.listing.set(Box::new(begin)).ok().unwrap();
     assert!(matches!(older.commit("1"), Err(RelistError::Superseded)));
-    assert_eq!(fifo.pending_deltas(), 0, "a relist that is over deletes nothing more");
+    assert_eq!(fifo.pending_deltas(), 0, "an ended relist deletes nothing");
     assert!(fifo.resource_version().is_none() && !fifo.has_synced());
     assert_eq!(open.lock().unwrap().take().unwrap().commit("2").unwrap().deleted, 1);
     let popped = fifo.try_pop().unwrap();
@@ -345,13 +348,13 @@ fn a_relist_that_begins_in_the_sweep_of_another_one_keeps_what_it_lists() {
 }
 
 #[test]
-fn an_expectation_is_only_a_hint() {
+fn wrong_expected_size_is_harmless() {
     let rig = Rig::new(Mode::Fused);
-    // An interpreter takes hours to make the largest table.
+    // Miri would take hours to create the largest table.
     for hint in [0, 1, if cfg!(miri) { 1_000 } else { usize::MAX }] {
         let mut relist = rig.fifo.begin_replace();
         let hinted = catch_unwind(AssertUnwindSafe(|| relist.expect(hint)));
-        assert!(hinted.is_ok(), "expect({hint}) panicked; a server says how many");
+        assert!(hinted.is_ok(), "expect({hint}) panicked, though servers send any number");
         relist.offer(vec![obj("a", 1)]).unwrap();
         relist.commit("1").unwrap();
     }
@@ -359,7 +362,7 @@ fn an_expectation_is_only_a_hint() {
 }
 
 #[test]
-fn a_store_that_panics_at_commit_leaves_the_relist_abandoned() {
+fn store_panic_at_commit_abandons_the_relist() {
     let rig = Rig::new(Mode::Elsewhere);
     rig.outside.once_after_list(|_| panic!("expected by this test"));
     let committed = catch_unwind(AssertUnwindSafe(|| rig.fifo.replace(vec![], "1")));
@@ -368,7 +371,7 @@ fn a_store_that_panics_at_commit_leaves_the_relist_abandoned() {
     assert!(rig.fifo.has_synced(), "the relist is over and claims nothing any more");
 }
 
-/// A large list: names in a scattered order, `unique` of them, each again and again.
+/// Returns a large list: `unique` names in a scattered order, each of them repeated.
 fn large(count: usize, unique: usize) -> Vec<Arc<Obj>> {
     (0..count)
         .map(|place| obj(&format!("ns-{}/p-{}", place % 7, place * 7919 % unique), place as u64))
@@ -378,7 +381,7 @@ fn large(count: usize, unique: usize) -> Vec<Arc<Obj>> {
 const LARGE: usize = if cfg!(miri) { 80 } else { 40_000 };
 
 #[test]
-fn a_large_page_keeps_list_order_on_any_number_of_threads() {
+fn large_page_keeps_list_order_on_any_number_of_threads() {
     for threads in [0, 1, 2, 3, 7] {
         let rig = Rig::with(Mode::Fused, |builder| builder.relist_threads(threads));
         let page: Vec<_> = (0..LARGE)
@@ -394,7 +397,7 @@ fn a_large_page_keeps_list_order_on_any_number_of_threads() {
 }
 
 #[test]
-fn duplicates_across_the_pieces_of_threads_keep_their_order() {
+fn duplicates_in_the_strides_of_threads_keep_their_order() {
     for threads in [1, 2, 3] {
         let rig = Rig::with(Mode::Fused, |builder| builder.relist_threads(threads));
         let page = large(LARGE, LARGE / 10);
@@ -422,7 +425,7 @@ fn duplicates_across_the_pieces_of_threads_keep_their_order() {
 }
 
 #[test]
-fn a_key_function_that_fails_in_a_large_page_leaves_exactly_the_prefix() {
+fn failing_key_function_in_a_large_page_queues_exactly_the_prefix() {
     for threads in [1, 2, 3] {
         for bad in [0, 1, LARGE / 2, LARGE / 2 + 1, LARGE - 1] {
             let rig = Rig::with(Mode::Fused, |builder| builder.relist_threads(threads));
@@ -441,8 +444,8 @@ fn a_key_function_that_fails_in_a_large_page_leaves_exactly_the_prefix() {
 }
 
 #[test]
-fn a_key_function_that_panics_in_a_large_page_loses_nothing_that_was_queued() {
-    // Two strides on each number of threads; the panic is in the second.
+fn panicking_key_function_in_a_large_page_loses_no_queued_object() {
+    // Two strides on each number of threads. The panic happens in the second.
     let count = if cfg!(miri) { 100 } else { 100_000 };
     for threads in [1, 2] {
         let calls = Arc::new(AtomicUsize::new(0));
@@ -463,7 +466,7 @@ fn a_key_function_that_panics_in_a_large_page_loses_nothing_that_was_queued() {
         let pending = fifo.list_keys().len();
         assert_eq!(fifo.pending_deltas(), pending);
         for place in 0..pending {
-            let popped = fifo.try_pop().expect("what is pending is in the queue");
+            let popped = fifo.try_pop().expect("pending keys are in the queue");
             assert_eq!(popped.key(), format!("p-{place}"));
             popped.done();
         }
@@ -476,7 +479,7 @@ fn a_key_function_that_panics_in_a_large_page_loses_nothing_that_was_queued() {
 }
 
 #[test]
-fn what_an_abandoned_first_relist_left_does_not_populate_the_queue_when_it_is_put_back() {
+fn requeued_item_of_an_abandoned_first_relist_does_not_populate() {
     for mode in MODES {
         let rig = Rig::new(mode);
         let mut relist = rig.fifo.begin_replace();
@@ -494,9 +497,9 @@ fn what_an_abandoned_first_relist_left_does_not_populate_the_queue_when_it_is_pu
     }
 }
 
-/// The store elsewhere is told late, or never, of a deletion that has been handled.
+/// The external store learns late, or never, of a deletion that was handled.
 #[test]
-fn a_commit_deletes_a_key_once() {
+fn commit_deletes_a_key_once_despite_a_late_store() {
     let rig = Rig::knowing(Mode::Elsewhere, &[obj("x", 1)], |builder| builder);
     rig.fifo.update(obj("x", 2)).unwrap();
     let relist = rig.fifo.begin_replace();
@@ -507,18 +510,18 @@ fn a_commit_deletes_a_key_once() {
 }
 
 #[test]
-fn more_threads_than_shards_are_no_use_and_not_started() {
+fn relist_starts_at_most_one_thread_per_shard() {
     let rig = Rig::with(Mode::Fused, |builder| builder.relist_threads(usize::MAX));
     let objects = if cfg!(miri) { 80 } else { 20_000 };
     rig.fifo.replace((0..objects).map(|n| obj(&format!("k{n}"), n)).collect(), "1").unwrap();
     assert_eq!(rig.drain().len() as u64, objects);
 }
 
-/// A deletion that a first relist's commit puts over a handler, and that does not count since the
-/// handler deleted the key itself, is one of the initial population all the same: it ends with
-/// that handler.
+/// The commit of a first relist deletes a key whose handler runs. The handler deletes the key
+/// itself, so the deletion has no effect. It still belongs to the initial population, and ends
+/// with that handler.
 #[test]
-fn a_swept_key_that_its_handler_deleted_does_not_keep_the_queue_from_being_synced() {
+fn swept_key_deleted_by_its_own_handler_does_not_block_the_sync() {
     for mode in KNOWING {
         let rig = Rig::knowing(mode, &[obj("a", 1)], |builder| builder);
         let relist = rig.fifo.begin_replace();

@@ -1,5 +1,4 @@
-//! What a relist deletes before its end, as a list that is streamed can say that something is gone
-//! again.
+//! Deletions within a relist: a streamed list can report that an object was deleted again.
 
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use deltafifo::{OfferError, Relist, StoreError};
 use crate::common::{KNOWING, MODES, Mode, Obj, ObjMeta, Rig, nameless, obj, tombstone};
 
 #[test]
-fn a_relist_deletes_what_is_gone_again_before_its_end() {
+fn relist_can_delete_keys_before_its_end() {
     for mode in KNOWING {
         let rig = Rig::knowing(mode, &[obj("a", 1), obj("b", 1)], |builder| builder);
         let mut relist = rig.fifo.begin_replace();
@@ -24,10 +23,10 @@ fn a_relist_deletes_what_is_gone_again_before_its_end() {
     }
 }
 
-/// It belongs to the relist as much as what that lists: only something else makes the queue
-/// populated.
+/// The deletion belongs to the relist as its listed objects do. Only an offer outside of it
+/// populates the queue.
 #[test]
-fn a_first_relist_that_deletes_and_is_abandoned_never_was() {
+fn abandoned_first_relist_with_deletions_does_not_count() {
     for mode in MODES {
         let rig = Rig::knowing(mode, &[obj("known", 1)], |builder| builder);
         let mut relist = rig.fifo.begin_replace();
@@ -45,19 +44,19 @@ fn a_first_relist_that_deletes_and_is_abandoned_never_was() {
         assert!(!rig.fifo.has_synced(), "{mode:?}");
 
         rig.fifo.replace(vec![obj("b", 4)], "4").unwrap();
-        assert!(!rig.fifo.has_synced(), "the first list that is complete is not handled, {mode:?}");
+        assert!(!rig.fifo.has_synced(), "the first complete list is not handled, {mode:?}");
         rig.drain();
         assert!(rig.fifo.has_synced(), "{mode:?}");
     }
 }
 
-/// A rig whose transformer refuses objects with the number 13.
+/// Returns a rig whose transformer refuses objects with the number 13.
 fn refusing(mode: Mode, known: &[Arc<Obj>]) -> Rig {
     let refuse = |object: Arc<Obj>| if object.n == 13 { Err("13".into()) } else { Ok(object) };
     Rig::knowing(mode, known, |builder| builder.transformer(refuse))
 }
 
-/// Whether the transformer was asked, and refused.
+/// Returns whether the transformer was called and refused the object.
 fn is_refused(relist: &mut Relist<'_, Obj, ObjMeta>, key: &str) -> bool {
     match relist.delete(obj(key, 13)) {
         Ok(()) => false,
@@ -67,7 +66,7 @@ fn is_refused(relist: &mut Relist<'_, Obj, ObjMeta>, key: &str) -> bool {
 }
 
 #[test]
-fn a_deletion_whose_object_a_transformer_refuses_counts_all_the_same() {
+fn deletion_within_a_relist_counts_although_its_object_is_refused() {
     for mode in MODES {
         let rig = refusing(mode, &[obj("known", 1)]);
         let mut relist = rig.fifo.begin_replace();
@@ -81,7 +80,7 @@ fn a_deletion_whose_object_a_transformer_refuses_counts_all_the_same() {
         assert_eq!(is_refused(&mut relist, "known"), mode != Mode::Nowhere, "{mode:?}");
         assert!(
             !is_refused(&mut relist, "unknown"),
-            "what is not there is not transformed, {mode:?}"
+            "a missing object is not transformed, {mode:?}"
         );
         listed.done();
         let deleted = match mode {
@@ -95,12 +94,11 @@ fn a_deletion_whose_object_a_transformer_refuses_counts_all_the_same() {
 }
 
 #[test]
-fn a_live_deletion_whose_object_a_transformer_refuses_is_left_to_a_tombstone_of_the_key_that_the_error_says()
- {
+fn refused_live_deletion_names_its_key_so_that_a_tombstone_can_follow() {
     for mode in KNOWING {
         let rig = refusing(mode, &[obj("ns/known", 1)]);
         let Err(OfferError::Transform { key, .. }) = rig.fifo.delete(obj("ns/known", 13)) else {
-            panic!("it is not refused, {mode:?}")
+            panic!("the object is not refused, {mode:?}")
         };
         assert_eq!(rig.drain(), [""; 0], "nothing was queued, as in client-go, {mode:?}");
         rig.fifo.delete(tombstone(&key, None)).unwrap();
@@ -109,7 +107,7 @@ fn a_live_deletion_whose_object_a_transformer_refuses_is_left_to_a_tombstone_of_
     }
 }
 
-/// Takes what is next and brings the store up to date; whether it was of the initial list.
+/// Handles the next item and applies it. Returns whether it belongs to the initial list.
 fn handle(rig: &Rig) -> bool {
     let mut guard = rig.fifo.try_pop().unwrap();
     let is_initial = guard.is_in_initial_list();
@@ -119,14 +117,14 @@ fn handle(rig: &Rig) -> bool {
 }
 
 #[test]
-fn what_a_first_relist_deletes_before_its_end_is_of_the_initial_population() {
+fn deletions_within_the_first_relist_are_initial() {
     for mode in MODES {
         for with_object in [true, false] {
             let rig = Rig::new(mode);
             let mut relist = rig.fifo.begin_replace();
             relist.offer(vec![obj("a", 1)]).unwrap();
-            // Where nothing is known it only counts while the key is pending, or its handler puts
-            // that back.
+            // Without known objects the deletion counts only while the key is pending, or if its
+            // handler requeues it.
             if mode != Mode::Nowhere {
                 assert!(handle(&rig));
             }
@@ -146,9 +144,9 @@ fn what_a_first_relist_deletes_before_its_end_is_of_the_initial_population() {
 }
 
 #[test]
-fn a_deletion_that_does_not_count_is_not_waited_for() {
+fn deletion_without_effect_does_not_delay_the_sync() {
     for mode in MODES {
-        // Of a key that is not there; of one whose handler deletes it.
+        // Once for a key that does not exist, once for a key whose handler deletes it.
         let rig = Rig::knowing(mode, &[obj("a", 1)], |builder| builder);
         let mut relist = rig.fifo.begin_replace();
         relist.offer(vec![obj("a", 2)]).unwrap();
@@ -169,9 +167,9 @@ fn a_deletion_that_does_not_count_is_not_waited_for() {
     }
 }
 
-/// Its slot only waits for its old entry in the backlog, and knows nothing.
+/// The slot of the key only waits for its old entry in the backlog, and holds no object.
 #[test]
-fn a_deletion_of_a_key_that_passed_the_backlog_and_is_gone_is_not_waited_for() {
+fn deletion_of_a_key_gone_past_the_backlog_does_not_delay_the_sync() {
     let rig = Rig::with(Mode::Fused, |builder| builder.live_lane(true));
     let mut relist = rig.fifo.begin_replace();
     relist.offer(vec![obj("first", 1), obj("a", 1)]).unwrap();
@@ -180,12 +178,12 @@ fn a_deletion_of_a_key_that_passed_the_backlog_and_is_gone_is_not_waited_for() {
     relist.delete(obj("a", 3)).unwrap();
     relist.commit("3").unwrap();
     assert!(!rig.fifo.has_synced());
-    assert!(handle(&rig) && rig.fifo.has_synced(), "only the first was left");
+    assert!(handle(&rig) && rig.fifo.has_synced(), "only the first item is pending");
     assert_eq!((rig.fifo.try_pop().map(drop), rig.fifo.pending_deltas()), (None, 0));
 }
 
 #[test]
-fn marks_of_deletions_outlive_relists_that_are_superseded_or_abandoned() {
+fn initial_marks_of_deletions_survive_superseded_and_abandoned_relists() {
     for mode in KNOWING {
         for superseded in [false, true] {
             let rig = Rig::knowing(mode, &[obj("a", 1)], |builder| builder);

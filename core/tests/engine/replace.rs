@@ -1,4 +1,5 @@
-//! client-go's `Replace` and the initial population, row by row, on one thread.
+//! client-go's `Replace` and the initial population, row by row of the table of semantics, on one
+//! thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -6,7 +7,7 @@ use crate::common::{KNOWING, MODES, Mode, Rig, nameless, obj, tombstone};
 use deltafifo::{OfferError, RelistError};
 
 #[test]
-fn lists_in_list_order_then_deletes_the_pending_then_the_known_in_order() {
+fn replace_queues_the_list_then_deletions_of_pending_then_of_known_keys() {
     for mode in KNOWING {
         let rig = Rig::knowing(
             mode,
@@ -43,13 +44,14 @@ fn lists_in_list_order_then_deletes_the_pending_then_the_known_in_order() {
 }
 
 #[test]
-fn a_tombstone_holds_the_newest_pending_object_unwrapped() {
+fn tombstone_holds_the_newest_pending_object_unwrapped() {
     for mode in MODES {
         let rig = Rig::knowing(mode, &[obj("a", 1), obj("b", 1), obj("c", 1)], |builder| builder);
         for key in ["a", "b", "c"] {
             rig.fifo.update(obj(key, 2)).unwrap();
         }
-        // b: deleted by an object, which is kept; c: by tombstones, of which the newer is kept.
+        // b is deleted by an object, which is kept; c by two tombstones, of which the newer one is
+        // kept.
         rig.fifo.delete(obj("b", 3)).unwrap();
         rig.fifo.delete(tombstone("c", Some(obj("c", 4)))).unwrap();
         rig.fifo.replace(vec![], "1").unwrap();
@@ -58,7 +60,7 @@ fn a_tombstone_holds_the_newest_pending_object_unwrapped() {
 }
 
 #[test]
-fn an_explicitly_empty_tombstone_stays_empty_although_the_key_is_known() {
+fn explicitly_empty_tombstone_stays_empty_for_a_known_key() {
     for mode in KNOWING {
         let rig = Rig::knowing(mode, &[obj("a", 1), obj("b", 1)], |builder| builder);
         rig.fifo.delete(tombstone("a", None)).unwrap();
@@ -70,13 +72,13 @@ fn an_explicitly_empty_tombstone_stays_empty_although_the_key_is_known() {
 }
 
 #[test]
-fn a_known_object_that_cannot_be_read_gives_a_tombstone_without_one_and_a_vanished_one_none() {
+fn unreadable_known_object_gives_an_empty_tombstone_and_a_vanished_one_none() {
     let rig = Rig::knowing(Mode::Elsewhere, &[obj("a", 1), obj("b", 1)], |builder| builder);
     rig.outside.failing.lock().unwrap().push("a".to_owned());
     rig.outside.ghosts.lock().unwrap().push("ghost".to_owned());
-    // Listed, and gone when asked for: client-go cannot tell that from a store that contradicts
-    // itself and would report it; here handlers run meanwhile, and the one that deleted it has
-    // reported it.
+    // The key is listed but gone at the look-up. client-go cannot distinguish this from an
+    // inconsistent store and would report a deletion. Here handlers run concurrently, and the one
+    // that deleted the key has reported it.
     assert_eq!(rig.fifo.replace(vec![], "1").unwrap().deleted, 2);
     assert_eq!(rig.drain(), ["a: D()", "b: D(1)"]);
 }
@@ -95,7 +97,7 @@ fn duplicates_are_both_appended_counted_once_and_popped_once() {
 }
 
 #[test]
-fn an_error_midway_keeps_the_prefix_deletes_nothing_and_leaves_the_queue_unpopulated() {
+fn error_within_a_replace_keeps_the_prefix_and_deletes_nothing() {
     for mode in MODES {
         let rig = Rig::knowing(mode, &[obj("old", 1)], |builder| builder);
         let error = rig
@@ -112,8 +114,8 @@ fn an_error_midway_keeps_the_prefix_deletes_nothing_and_leaves_the_queue_unpopul
         assert!(guard.is_in_initial_list());
         guard.done();
         assert!(!rig.fifo.has_synced());
-        // The first that succeeds is the initial population: x, and deletions of b (pending) and
-        // old (where known).
+        // The first relist that succeeds is the initial population: x, and deletions of b
+        // (pending) and old (where it is known).
         rig.fifo.replace(vec![obj("x", 2)], "2").unwrap();
         let expected: &[&str] = if mode == Mode::Nowhere {
             &["b: R1 D(1)", "x: R2"]
@@ -129,7 +131,7 @@ fn an_error_midway_keeps_the_prefix_deletes_nothing_and_leaves_the_queue_unpopul
 }
 
 #[test]
-fn after_a_failed_first_replace_an_add_populates_with_a_count_of_none() {
+fn add_after_a_failed_first_replace_populates_without_initial_items() {
     for mode in MODES {
         let rig = Rig::new(mode);
         rig.fifo.replace(vec![obj("a", 1), nameless()], "1").unwrap_err();
@@ -144,7 +146,7 @@ fn after_a_failed_first_replace_an_add_populates_with_a_count_of_none() {
 }
 
 #[test]
-fn empty_and_first_is_synced_at_return_when_nothing_is_deleted() {
+fn empty_first_replace_is_synced_at_once_if_nothing_is_deleted() {
     for mode in MODES {
         let rig = Rig::new(mode);
         rig.fifo.replace(vec![], "1").unwrap();
@@ -158,13 +160,13 @@ fn empty_and_first_is_synced_at_return_when_nothing_is_deleted() {
 }
 
 #[test]
-fn every_item_of_the_first_replace_is_in_the_initial_list_the_last_too_and_later_ones_are_not() {
+fn exactly_the_items_of_the_first_replace_are_in_the_initial_list() {
     for mode in MODES {
         let rig = Rig::knowing(mode, &[obj("gone", 1)], |builder| builder);
         rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();
         rig.fifo.add(obj("c", 1)).unwrap();
         rig.fifo.update(obj("b", 2)).unwrap();
-        // A later replace changes nothing about the count.
+        // A later relist does not change the count.
         rig.fifo.replace(vec![obj("a", 3), obj("b", 3), obj("c", 3), obj("d", 3)], "2").unwrap();
         let mut initial = Vec::new();
         while let Some(mut guard) = rig.fifo.try_pop() {
@@ -186,7 +188,7 @@ fn every_item_of_the_first_replace_is_in_the_initial_list_the_last_too_and_later
 }
 
 #[test]
-fn a_replace_after_an_add_is_no_initial_population() {
+fn replace_after_an_add_is_not_the_initial_population() {
     for mode in MODES {
         let rig = Rig::new(mode);
         rig.fifo.add(obj("a", 1)).unwrap();
@@ -200,7 +202,7 @@ fn a_replace_after_an_add_is_no_initial_population() {
 }
 
 #[test]
-fn a_requeued_an_errored_a_panicked_or_a_dropped_initial_item_counts_as_handled() {
+fn requeued_failed_panicked_or_dropped_initial_item_counts_as_handled() {
     for end in ["done", "requeue", "error", "panic", "drop", "guard panic"] {
         let fifo = Rig::new(Mode::Fused).fifo;
         fifo.replace(vec![obj("a", 1)], "1").unwrap();
@@ -233,7 +235,7 @@ fn a_requeued_an_errored_a_panicked_or_a_dropped_initial_item_counts_as_handled(
 
 #[test]
 #[cfg_attr(miri, ignore = "forgets a guard, which leaks by design")]
-fn a_forgotten_guard_of_a_later_item_does_not_touch_the_sync() {
+fn leaked_guard_of_a_later_item_does_not_affect_the_sync() {
     let fifo = Rig::new(Mode::Fused).fifo;
     fifo.replace(vec![obj("a", 1)], "1").unwrap();
     fifo.add(obj("b", 1)).unwrap();
@@ -243,7 +245,7 @@ fn a_forgotten_guard_of_a_later_item_does_not_touch_the_sync() {
 }
 
 #[test]
-fn what_comes_between_begin_and_commit_cannot_make_the_queue_synced_nor_initial() {
+fn offer_between_begin_and_commit_neither_syncs_nor_is_initial() {
     for mode in MODES {
         let rig = Rig::new(mode);
         let mut relist = rig.fifo.begin_replace();
@@ -264,7 +266,7 @@ fn what_comes_between_begin_and_commit_cannot_make_the_queue_synced_nor_initial(
 }
 
 #[test]
-fn has_synced_comes_only_after_the_last_initial_handler_has_ended() {
+fn has_synced_is_true_only_after_the_last_initial_handler() {
     for mode in MODES {
         let rig = Rig::new(mode);
         rig.fifo.replace(vec![obj("a", 1), obj("b", 1)], "1").unwrap();
@@ -274,23 +276,23 @@ fn has_synced_comes_only_after_the_last_initial_handler_has_ended() {
         assert!(!rig.fifo.has_synced());
         b.done();
         assert!(!rig.fifo.has_synced());
-        // What comes for a key after its initial item was taken does not belong to the initial
-        // list.
+        // A delta that arrives after the key's initial item was taken does not belong to the
+        // initial list.
         rig.fifo.update(obj("a", 2)).unwrap();
         a.done();
         assert!(rig.fifo.has_synced());
         let again = rig.fifo.pop().unwrap();
         assert!(!again.is_in_initial_list());
         again.done();
-        assert!(rig.fifo.has_synced(), "once true it stays true");
+        assert!(rig.fifo.has_synced(), "has_synced stays true");
     }
 }
 
 #[test]
-fn a_deletion_dropped_by_the_rules_takes_its_mark_with_it() {
+fn deletion_dropped_by_the_rules_drops_its_initial_mark() {
     for mode in MODES {
-        // The relist lists nothing while the handler of x, which deletes x, runs: no deletion is
-        // left to be told.
+        // The relist lists nothing while the handler of x deletes x. No deletion remains to be
+        // reported.
         let rig = Rig::knowing(mode, &[obj("x", 1)], |builder| builder);
         let relist = rig.fifo.begin_replace();
         rig.fifo.update(obj("x", 2)).unwrap();
@@ -308,7 +310,7 @@ fn a_deletion_dropped_by_the_rules_takes_its_mark_with_it() {
 }
 
 #[test]
-fn within_a_batch_the_queue_is_synced_one_item_after_the_last_of_the_initial_list() {
+fn batch_syncs_the_queue_one_item_after_the_last_initial_one() {
     let rig = Rig::new(Mode::Fused);
     rig.fifo.replace(vec![obj("a", 1)], "1").unwrap();
     for key in ["b", "c", "d"] {

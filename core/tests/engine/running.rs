@@ -1,5 +1,5 @@
-//! Keys in flight: what arrives while a handler runs acts as if it came just after it, and no end
-//! of a handler harms the queue. A guard held open is the running handler.
+//! Keys in flight. An offer during a handler has the effect of an offer just after it, and no way
+//! of ending a handler damages the queue.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, mpsc};
@@ -9,7 +9,7 @@ use crate::common::{Fifo, Guard, KNOWING, MODES, Mode, Rig, deltas, obj, show, t
 use deltafifo::DeltaType::{Added, Sync};
 use deltafifo::{Batch, DeltaFifo, Indexer, KeyFunc, NoMeta, Popped, ProcessError, StoreError};
 
-/// A queue whose key `x` is known as 1 (where it can be) and running as `U2`.
+/// Builds a queue whose key `x` is known as 1 (if the mode knows objects) and running as `U2`.
 fn running(mode: Mode, check: impl FnOnce(&Rig, Guard<'_>)) {
     let rig = Rig::knowing(mode, &[obj("x", 1)], |builder| builder);
     rig.fifo.update(obj("x", 2)).unwrap();
@@ -24,7 +24,7 @@ fn finish(rig: &Rig, mut guard: Guard<'_>) {
 }
 
 #[test]
-fn a_delete_over_a_running_handler_sees_what_it_stored() {
+fn delete_during_a_handler_sees_the_stored_object() {
     for mode in MODES {
         running(mode, |rig, guard| {
             rig.fifo.delete(obj("x", 3)).unwrap();
@@ -38,7 +38,7 @@ fn a_delete_over_a_running_handler_sees_what_it_stored() {
 }
 
 #[test]
-fn a_delete_over_a_first_add_is_not_dropped() {
+fn delete_during_the_handler_of_the_first_add_counts() {
     for mode in KNOWING {
         let rig = Rig::new(mode);
         rig.fifo.add(obj("x", 1)).unwrap();
@@ -52,7 +52,7 @@ fn a_delete_over_a_first_add_is_not_dropped() {
 }
 
 #[test]
-fn a_delete_over_a_handler_that_deletes_is_no_second_report() {
+fn delete_during_a_deleting_handler_is_not_reported_twice() {
     for mode in MODES {
         let rig = Rig::knowing(mode, &[obj("x", 1)], |builder| builder);
         rig.fifo.update(obj("x", 2)).unwrap();
@@ -68,7 +68,7 @@ fn a_delete_over_a_handler_that_deletes_is_no_second_report() {
 }
 
 #[test]
-fn a_delete_and_an_add_over_a_deleting_handler_keep_only_what_counts() {
+fn delete_and_add_during_a_deleting_handler_keep_the_add_only() {
     for mode in KNOWING {
         let rig = Rig::knowing(mode, &[obj("x", 1)], |builder| builder);
         rig.fifo.delete(obj("x", 1)).unwrap();
@@ -84,7 +84,7 @@ fn a_delete_and_an_add_over_a_deleting_handler_keep_only_what_counts() {
 }
 
 #[test]
-fn a_replace_over_a_running_handler_deletes_with_the_object_it_stored() {
+fn replace_during_a_handler_deletes_with_the_stored_object() {
     for mode in KNOWING {
         running(mode, |rig, guard| {
             rig.fifo.replace(vec![], "1").unwrap();
@@ -101,7 +101,7 @@ fn a_replace_over_a_running_handler_deletes_with_the_object_it_stored() {
 }
 
 #[test]
-fn a_replace_that_lists_a_running_key_queues_it_behind() {
+fn replace_that_lists_a_running_key_queues_it_behind_the_handler() {
     for mode in MODES {
         running(mode, |rig, guard| {
             rig.fifo.replace(vec![obj("x", 3), obj("y", 1)], "1").unwrap();
@@ -114,7 +114,7 @@ fn a_replace_that_lists_a_running_key_queues_it_behind() {
 }
 
 #[test]
-fn a_resync_over_a_running_handler_syncs_what_it_stored_unless_more_came() {
+fn resync_during_a_handler_syncs_the_stored_object_unless_more_is_pending() {
     for mode in KNOWING {
         running(mode, |rig, guard| {
             rig.fifo.resync();
@@ -138,7 +138,7 @@ fn a_resync_over_a_running_handler_syncs_what_it_stored_unless_more_came() {
 }
 
 #[test]
-fn a_resync_over_a_first_add_is_decided_by_what_the_handler_did() {
+fn resync_during_the_first_add_depends_on_the_handlers_result() {
     for mode in KNOWING {
         for (applies, expected) in [(true, &["x: S1"][..]), (false, &[])] {
             let rig = Rig::new(mode);
@@ -157,7 +157,7 @@ fn a_resync_over_a_first_add_is_decided_by_what_the_handler_did() {
 }
 
 #[test]
-fn add_if_not_present_over_a_running_handler_counts_unless_more_came() {
+fn add_if_not_present_during_a_handler_counts_unless_more_is_pending() {
     for mode in MODES {
         running(mode, |rig, guard| {
             rig.fifo
@@ -182,7 +182,7 @@ fn add_if_not_present_over_a_running_handler_counts_unless_more_came() {
 }
 
 #[test]
-fn requeue_goes_in_front_of_what_came() {
+fn requeued_deltas_precede_later_offers() {
     for mode in MODES {
         running(mode, |rig, guard| {
             rig.fifo.add(obj("y", 1)).unwrap();
@@ -196,7 +196,7 @@ fn requeue_goes_in_front_of_what_came() {
 }
 
 #[test]
-fn a_delete_or_a_relist_over_a_requeued_handler_counts_even_where_nothing_is_known() {
+fn delete_or_relist_during_a_requeueing_handler_counts_without_known_objects() {
     for mode in MODES {
         running(mode, |rig, guard| {
             rig.fifo.delete(obj("x", 3)).unwrap();
@@ -212,7 +212,7 @@ fn a_delete_or_a_relist_over_a_requeued_handler_counts_even_where_nothing_is_kno
 }
 
 #[test]
-fn a_guard_dropped_without_a_verdict_puts_its_deltas_back_in_front() {
+fn guard_dropped_without_a_verdict_requeues_its_deltas_in_front() {
     for mode in MODES {
         running(mode, |rig, guard| {
             rig.fifo.update(obj("x", 3)).unwrap();
@@ -223,14 +223,14 @@ fn a_guard_dropped_without_a_verdict_puts_its_deltas_back_in_front() {
 }
 
 #[test]
-fn a_guard_that_was_applied_and_then_dropped_or_requeued_does_not_come_again() {
+fn applied_guard_that_is_dropped_or_requeued_is_not_delivered_again() {
     for requeue in [false, true] {
         let rig = Rig::new(Mode::Fused);
         rig.fifo.add(obj("x", 1)).unwrap();
         let mut guard = rig.fifo.pop().unwrap();
         guard.apply(|_| ()).unwrap();
         assert!(guard.deltas().is_empty());
-        guard.apply(|_| unreachable!("there is nothing left to apply")).unwrap();
+        guard.apply(|_| unreachable!("everything is applied")).unwrap();
         if requeue {
             guard.requeue();
         } else {
@@ -242,7 +242,7 @@ fn a_guard_that_was_applied_and_then_dropped_or_requeued_does_not_come_again() {
 }
 
 #[test]
-fn apply_without_a_fused_store_says_so_and_keeps_the_deltas() {
+fn apply_without_a_fused_store_fails_and_keeps_the_deltas() {
     let rig = Rig::new(Mode::Elsewhere);
     rig.fifo.add(obj("x", 1)).unwrap();
     let mut guard = rig.fifo.pop().unwrap();
@@ -258,7 +258,7 @@ fn panics(rig: &Rig, how: &str) {
     let fifo: &Fifo = &rig.fifo;
     let handler = |popped: &mut Guard<'_>| -> Result<(), ()> {
         popped.retry();
-        // A delta that comes while the handler runs survives its panic.
+        // A delta that arrives while the handler runs survives its panic.
         fifo.update(obj("x", 3)).unwrap();
         panic!("expected by {}", "this test")
     };
@@ -272,7 +272,7 @@ fn panics(rig: &Rig, how: &str) {
             });
             let report = report.unwrap();
             assert!(report.failures.len() == 1 && is_told(&report.failures[0]));
-            assert_eq!(report.handled, 1, "the batch goes on");
+            assert_eq!(report.handled, 1, "the rest of the batch is handled");
         }
         _ => {
             let panicked = catch_unwind(AssertUnwindSafe(|| {
@@ -285,7 +285,7 @@ fn panics(rig: &Rig, how: &str) {
 }
 
 #[test]
-fn a_panicking_handler_loses_its_own_deltas_and_nothing_else() {
+fn panicking_handler_loses_only_its_own_deltas() {
     for mode in MODES {
         for how in ["process", "process_batch", "guard"] {
             let rig = Rig::new(mode);
@@ -303,27 +303,27 @@ fn a_panicking_handler_loses_its_own_deltas_and_nothing_else() {
 }
 
 #[test]
-fn a_panic_inside_apply_leaves_the_store_up_to_date() {
+fn panic_inside_apply_leaves_the_store_up_to_date() {
     let rig = Rig::new(Mode::Fused);
     for n in 1..=3 {
         rig.fifo.update(obj("x", n)).unwrap();
     }
-    let mut told = 0;
+    let mut notified = 0;
     let error = rig.fifo.process(|popped| {
         popped.apply(|_| {
-            told += 1;
-            assert!(told < 2, "expected by this test");
+            notified += 1;
+            assert!(notified < 2, "expected by this test");
         })
     });
     assert!(matches!(error, Err(ProcessError::Panicked { .. })));
-    assert_eq!(told, 2, "what comes after the panic is applied untold");
+    assert_eq!(notified, 2, "deltas after the panic are applied without a callback");
     assert_eq!(rig.stored(), ["x=3"]);
     assert_eq!(rig.drain(), [""; 0]);
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "forgets a guard, which leaks by design")]
-fn a_forgotten_guard_keeps_its_own_key_only() {
+fn leaked_guard_blocks_only_its_own_key() {
     for mode in MODES {
         let rig = Rig::knowing(mode, &[obj("x", 1)], |builder| builder);
         rig.fifo.update(obj("x", 2)).unwrap();
@@ -332,7 +332,7 @@ fn a_forgotten_guard_keeps_its_own_key_only() {
         rig.fifo.resync();
         rig.fifo.replace(vec![obj("y", 2)], "1").unwrap();
         assert_eq!(rig.drain(), ["y: A1 R2"], "{mode:?}");
-        // The deletion, and a Sync where anything is known, wait for the handler that never ends.
+        // The deletion, and a Sync where objects are known, wait for the handler that never ends.
         assert_eq!(rig.fifo.pending_deltas(), if mode == Mode::Nowhere { 1 } else { 2 });
         rig.fifo.close();
         assert!(rig.fifo.pop().is_err());
@@ -341,7 +341,7 @@ fn a_forgotten_guard_keeps_its_own_key_only() {
 
 #[test]
 #[cfg_attr(miri, ignore = "leaks a batch, on purpose")]
-fn leaked_batch_keeps_its_keys_and_what_it_has_taken_and_other_keys_go_on() {
+fn leaked_batch_blocks_only_its_own_keys() {
     let rig = Rig::with(Mode::Fused, |builder| builder.high_water(2));
     rig.fifo.replace(vec![obj("x", 1), obj("y", 1)], "1").unwrap();
     let mut batch = rig.fifo.pop_batch(2).unwrap();
@@ -358,7 +358,7 @@ fn leaked_batch_keeps_its_keys_and_what_it_has_taken_and_other_keys_go_on() {
 }
 
 #[test]
-fn what_is_in_hand_is_not_pending_but_what_came_since_is() {
+fn deltas_of_a_running_handler_are_not_pending_and_later_ones_are() {
     for mode in MODES {
         running(mode, |rig, guard| {
             assert!(rig.fifo.get_by_key("x").is_none() && rig.fifo.list_keys().is_empty());
@@ -388,7 +388,7 @@ fn two_consumers_never_handle_one_key_at_once() {
         });
         assert_eq!(is_taken.recv().unwrap(), "x");
         rig.fifo.update(obj("x", 2)).unwrap();
-        assert_eq!(rig.handle().unwrap(), "y: A1", "another key's handler runs meanwhile");
+        assert_eq!(rig.handle().unwrap(), "y: A1", "another key can be handled");
         assert!(rig.fifo.try_pop().is_none());
         assert!(rig.fifo.try_pop_batch(9).is_none());
         go_on.send(()).unwrap();
@@ -399,7 +399,7 @@ fn two_consumers_never_handle_one_key_at_once() {
 }
 
 #[test]
-fn a_batch_dropped_half_way_gives_the_rest_back_in_order() {
+fn partly_handled_batch_returns_the_rest_in_order() {
     for mode in MODES {
         let rig = Rig::new(mode);
         for key in ["a", "b", "c", "d", "e"] {
@@ -410,7 +410,7 @@ fn a_batch_dropped_half_way_gives_the_rest_back_in_order() {
         batch.next().unwrap().done();
         let held = batch.next().unwrap();
         rig.fifo.update(obj("c", 2)).unwrap();
-        assert_eq!(rig.pending("d").unwrap(), "A1", "not taken before its turn");
+        assert_eq!(rig.pending("d").unwrap(), "A1", "taken only in its turn");
         rig.fifo.add(obj("f", 1)).unwrap();
         drop(batch);
         held.requeue();
@@ -420,12 +420,12 @@ fn a_batch_dropped_half_way_gives_the_rest_back_in_order() {
 }
 
 #[test]
-fn a_batch_is_never_longer_than_asked_and_begins_with_what_is_oldest() {
+fn batch_respects_its_limit_and_starts_with_the_oldest_key() {
     for mode in MODES {
         let rig = Rig::new(mode);
         rig.fifo.add(obj("a", 1)).unwrap();
         rig.fifo.add(obj("b", 1)).unwrap();
-        // A run of its own in the queue.
+        // The batch is a run of its own in the queue.
         rig.fifo.add_batch(["c", "d", "e", "f", "g"].map(|key| obj(key, 1)).to_vec()).unwrap();
         let mut handled = Vec::new();
         while let Some(mut batch) = rig.fifo.try_pop_batch(4) {
@@ -441,7 +441,7 @@ fn a_batch_is_never_longer_than_asked_and_begins_with_what_is_oldest() {
     }
 }
 
-/// An object that panics when it is released, if it is armed.
+/// An object that panics when it is dropped, if it is armed.
 struct Bomb {
     armed: bool,
 }
@@ -463,7 +463,8 @@ fn bomb(armed: bool) -> Arc<Bomb> {
     Arc::new(Bomb { armed })
 }
 
-/// The key can be popped again, nothing is counted that is not there, and the first relist is over.
+/// Checks that the key can be popped again, that the counts are right, and that the first relist
+/// has ended.
 fn is_usable(fifo: &DeltaFifo<Bomb, NoMeta>) {
     assert_eq!(fifo.pending_deltas(), 0);
     assert!(fifo.has_synced());
@@ -472,19 +473,19 @@ fn is_usable(fifo: &DeltaFifo<Bomb, NoMeta>) {
 }
 
 #[test]
-fn an_object_whose_release_panics_while_a_handler_ends_leaves_its_key_usable() {
+fn object_drop_panic_at_the_end_of_a_handler_leaves_its_key_usable() {
     let fifo = bombs();
     fifo.replace(vec![bomb(false)], "1").unwrap();
     let guard = fifo.pop().unwrap();
-    // Not applied: nothing is known when the handler ends, so the deletion does not count, and its
-    // object goes.
+    // Not applied: nothing is known when the handler ends, so the deletion has no effect and its
+    // object is dropped.
     fifo.delete(bomb(true)).unwrap();
     assert!(catch_unwind(AssertUnwindSafe(|| guard.done())).is_err());
     is_usable(&fifo);
 }
 
 #[test]
-fn an_object_whose_release_panics_when_deletions_are_folded_leaves_its_key_usable() {
+fn object_drop_panic_when_deletions_fold_leaves_its_key_usable() {
     let fifo = bombs();
     fifo.replace(vec![bomb(false)], "1").unwrap();
     fifo.delete(bomb(false)).unwrap();
@@ -496,7 +497,7 @@ fn an_object_whose_release_panics_when_deletions_are_folded_leaves_its_key_usabl
 }
 
 #[test]
-fn objects_whose_release_panics_keep_no_change_of_their_item_untold() {
+fn object_drop_panics_suppress_no_notification_of_their_item() {
     let goes_off =
         |item: Popped<'_, Bomb, NoMeta>| catch_unwind(AssertUnwindSafe(|| item.done())).is_err();
     for batched in [false, true] {
@@ -508,17 +509,17 @@ fn objects_whose_release_panics_keep_no_change_of_their_item_untold() {
         fifo.add(bomb(false)).unwrap();
         let mut batch = batched.then(|| fifo.pop_batch(2).unwrap());
         let item = batch.as_mut().map_or_else(|| fifo.try_pop(), Batch::next);
-        let (mut item, mut told) = (item.unwrap(), 0);
-        item.apply(|_| told += 1).unwrap();
-        assert_eq!(told, 3);
-        assert!(goes_off(item), "all three of them did, and the first is told");
+        let (mut item, mut notified) = (item.unwrap(), 0);
+        item.apply(|_| notified += 1).unwrap();
+        assert_eq!(notified, 3);
+        assert!(goes_off(item), "all three panicked, and the first panic propagates");
         drop(batch);
         is_usable(&fifo);
     }
 }
 
 #[test]
-fn what_may_not_count_in_the_end_is_not_shown_as_pending_without_deltas() {
+fn offer_that_may_have_no_effect_is_not_listed_as_pending() {
     running(Mode::Elsewhere, |rig, guard| {
         rig.fifo.resync();
         assert!(rig.fifo.get_by_key("x").is_none());
@@ -529,14 +530,15 @@ fn what_may_not_count_in_the_end_is_not_shown_as_pending_without_deltas() {
 }
 
 #[test]
-fn a_sync_over_a_handler_that_has_deleted_its_key_is_not_pending() {
+fn sync_during_a_handler_that_deleted_its_key_is_not_pending() {
     let rig = Rig::new(Mode::Fused);
     rig.know([obj("x", 1)]);
     rig.fifo.delete(obj("x", 1)).unwrap();
     let mut guard = rig.fifo.pop().unwrap();
     rig.fifo.resync();
     rig.apply(&mut guard);
-    // Nothing is known any more, so there is nothing to sync: no key with an empty list.
+    // No object is known any more, so there is nothing to sync. The key must not be pending with
+    // an empty list.
     assert_eq!(rig.pending("x"), None);
     assert_eq!((rig.fifo.list().len(), rig.fifo.list_keys()), (0, vec![]));
     guard.done();
@@ -544,7 +546,7 @@ fn a_sync_over_a_handler_that_has_deleted_its_key_is_not_pending() {
 }
 
 #[test]
-fn a_sync_behind_something_over_a_running_handler_will_not_count_and_is_not_shown() {
+fn sync_behind_another_offer_during_a_handler_is_not_shown() {
     for mode in KNOWING {
         running(mode, |rig, guard| {
             rig.fifo.update(obj("x", 3)).unwrap();
@@ -558,7 +560,7 @@ fn a_sync_behind_something_over_a_running_handler_will_not_count_and_is_not_show
 
 #[test]
 #[cfg_attr(miri, ignore = "such a payload is forgotten, which leaks by design")]
-fn a_panic_whose_payload_panics_when_it_is_dropped_goes_no_further() {
+fn panic_payload_that_panics_on_drop_is_contained() {
     struct Payload;
     impl Drop for Payload {
         fn drop(&mut self) {
@@ -574,7 +576,7 @@ fn a_panic_whose_payload_panics_when_it_is_dropped_goes_no_further() {
 }
 
 #[test]
-fn a_queue_that_is_dropped_releases_all_though_one_object_panics() {
+fn queue_drop_releases_all_objects_although_one_panics() {
     struct Numbered(u64, #[allow(dead_code)] Bomb);
     let fifo =
         DeltaFifo::builder(KeyFunc::custom(NoMeta, |object: &Numbered| Ok(object.0.to_string())))

@@ -1,4 +1,4 @@
-//! Scopes: parts of a queue that are relisted each for itself.
+//! Scopes: parts of a queue, each with relists of its own.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +9,7 @@ use deltafifo::{
     RelistError, ScopeError, ScopeId, StoreError, VersionError, WaitError,
 };
 
-/// An object that is only its metadata.
+/// An object that consists of its metadata.
 #[derive(Debug)]
 struct Object {
     namespace: &'static str,
@@ -47,7 +47,7 @@ fn two_scopes(fifo: &Fifo) -> [ScopeId; 2] {
     ["blue", "green"].map(|name| fifo.add_scope(KeyScope::namespace(name)).unwrap())
 }
 
-/// A relist of one page. Returns how many keys it deleted.
+/// Runs a relist of one page. Returns the number of deleted keys.
 fn list(fifo: &Fifo, scope: &ScopeId, objects: &[Arc<Object>], version: &str) -> usize {
     let mut relist = fifo.begin_replace_in(scope);
     assert!(relist.offer(objects.to_vec()).unwrap().is_empty());
@@ -72,7 +72,7 @@ fn commit_deletes_keys_of_its_own_scope_only() {
     let [blue, green] = two_scopes(&fifo);
     list(&fifo, &blue, &[object("blue", "a", 1), object("blue", "b", 1)], "1");
     list(&fifo, &green, &[object("green", "a", 1)], "1");
-    // A key that no scope has, and one whose namespace begins like a scope.
+    // A key in no scope, and one whose namespace has a scope's name as its prefix.
     fifo.add(object("bluer", "a", 1)).unwrap();
     drain(&fifo);
     assert_eq!(list(&fifo, &blue, &[object("blue", "b", 1)], "2"), 1);
@@ -94,11 +94,11 @@ fn relists_of_two_scopes_run_at_once_and_supersede_only_their_own() {
     let mut newer = fifo.begin_replace_in(&blue);
     assert!(matches!(of_blue.offer(vec![object("blue", "b", 1)]), Err(RelistError::Superseded)));
     newer.offer(vec![object("blue", "c", 2)]).unwrap();
-    // Written while both are open: neither deletes it.
+    // Written while both relists are open, so neither deletes it.
     fifo.update(object("green", "b", 3)).unwrap();
     fifo.update(object("blue", "d", 3)).unwrap();
-    assert_eq!(newer.commit("2").unwrap().deleted, 1, "what the superseded one listed");
-    // The newer relist has ended; what is written now must still survive the older one's commit.
+    assert_eq!(newer.commit("2").unwrap().deleted, 1, "the keys of the superseded relist");
+    // The newer relist has ended. Later writes must still survive the older one's commit.
     fifo.update(object("green", "c", 4)).unwrap();
     assert_eq!(of_green.commit("2").unwrap().deleted, 0);
     assert!(matches!(of_blue.commit("1"), Err(RelistError::Superseded)));
@@ -111,7 +111,7 @@ fn queue_is_synced_when_the_first_list_of_every_scope_is_handled() {
     let fifo = fused();
     let [blue, green] = two_scopes(&fifo);
     list(&fifo, &blue, &[object("blue", "a", 1)], "1");
-    // A watch of blue goes on; that populates nothing.
+    // Events of blue's watch do not populate the queue.
     fifo.update(object("blue", "a", 2)).unwrap();
     drain(&fifo);
     assert!(!fifo.has_synced(), "green is not listed");
@@ -127,7 +127,7 @@ fn queue_is_synced_when_the_first_list_of_every_scope_is_handled() {
     item.apply(|_| ()).unwrap();
     drop(item);
     assert!(fifo.has_synced());
-    // A scope that comes later does not unsync it.
+    // A scope that is added later does not reset the sync.
     let red = fifo.add_scope(KeyScope::namespace("red")).unwrap();
     assert!(fifo.has_synced());
     list(&fifo, &red, &[object("red", "a", 5)], "5");
@@ -135,7 +135,7 @@ fn queue_is_synced_when_the_first_list_of_every_scope_is_handled() {
 }
 
 #[test]
-fn initial_population_does_not_wait_for_a_scope_that_is_waived_or_removed() {
+fn initial_population_ignores_a_waived_or_removed_scope() {
     for waive in [true, false] {
         let fifo = fused();
         let [blue, green] = two_scopes(&fifo);
@@ -147,7 +147,11 @@ fn initial_population_does_not_wait_for_a_scope_that_is_waived_or_removed() {
             fifo.remove_scope(&green).unwrap();
         }
         assert!(fifo.has_synced());
-        assert_eq!(fifo.applied_version().as_deref(), Some("1"), "green does not hold it back");
+        assert_eq!(
+            fifo.applied_version().as_deref(),
+            Some("1"),
+            "green does not hold the version back"
+        );
     }
     let fifo = fused();
     let [blue, green] = two_scopes(&fifo);
@@ -157,11 +161,11 @@ fn initial_population_does_not_wait_for_a_scope_that_is_waived_or_removed() {
     assert!(fifo.has_synced());
     list(&fifo, &green, &[object("green", "a", 1)], "7");
     drain(&fifo);
-    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "a list that comes later counts");
+    assert_eq!(fifo.applied_version().as_deref(), Some("7"), "a later list counts");
 }
 
 #[test]
-fn removed_scope_loses_its_keys_and_its_relists() {
+fn removed_scope_drops_its_keys_and_relists() {
     let fifo = fused();
     let [blue, green] = two_scopes(&fifo);
     list(&fifo, &blue, &[object("blue", "a", 1), object("blue", "b", 1)], "1");
@@ -179,7 +183,7 @@ fn removed_scope_loses_its_keys_and_its_relists() {
     let mut late = fifo.begin_replace_in(&blue);
     assert!(unknown(late.offer(vec![object("blue", "a", 4)]).unwrap_err()));
     assert!(unknown(late.commit("4").unwrap_err()));
-    // The namespace can be added again; the old handle stays without effect.
+    // The namespace can be added again. The old handle stays without effect.
     let again = fifo.add_scope(KeyScope::namespace("blue")).unwrap();
     list(&fifo, &again, &[object("blue", "a", 5)], "5");
     assert!(unknown(fifo.begin_replace_in(&blue).commit("5").unwrap_err()));
@@ -188,7 +192,7 @@ fn removed_scope_loses_its_keys_and_its_relists() {
 }
 
 #[test]
-fn keys_outside_the_scope_are_refused_and_keep_nothing_alive() {
+fn keys_outside_the_scope_are_refused_and_released() {
     let fifo = fused();
     let [blue, green] = two_scopes(&fifo);
     list(&fifo, &green, &[object("green", "a", 1)], "1");
@@ -246,7 +250,7 @@ fn overlapping_scopes_and_relists_of_the_whole_queue_are_refused() {
     assert!(!fifo.has_synced());
     list(&fifo, &blue, &[object("blue", "a", 1)], "1");
     drain(&fifo);
-    // A predicate that accepts a known key of another scope; and one that does so later.
+    // One predicate accepts a known key of another scope now, the other one later.
     let overlapping = KeyScope::keys("names of a", |key| key.ends_with("/a"));
     assert!(
         matches!(fifo.add_scope(overlapping), Err(ScopeError::CommonKey { key, .. }) if key == "blue/a")
@@ -258,14 +262,14 @@ fn overlapping_scopes_and_relists_of_the_whole_queue_are_refused() {
     relist.commit("2").unwrap();
     fifo.remove_scope(&b).unwrap();
     fifo.remove_scope(&blue).unwrap();
-    // Without scopes the queue is relisted as a whole again.
+    // Without scopes, the whole queue can be relisted again.
     fifo.replace(vec![object("red", "a", 3)], "3").unwrap();
     drain(&fifo);
     assert_eq!(stored(&fifo), ["red/a"]);
 }
 
 #[test]
-fn namespace_needs_keys_that_are_names() {
+fn namespace_scope_requires_namespaced_keys() {
     let keys = KeyFunc::custom(Names, |object: &Object| Ok(object.name.to_owned()));
     let fifo = DeltaFifo::builder(keys).build();
     assert!(matches!(
@@ -275,7 +279,7 @@ fn namespace_needs_keys_that_are_names() {
 }
 
 #[test]
-fn applied_version_is_the_least_of_the_scopes() {
+fn applied_version_is_the_minimum_of_the_scopes() {
     let fifo = fused();
     let [blue, green] = two_scopes(&fifo);
     list(&fifo, &blue, &[object("blue", "a", 1)], "10");
@@ -293,29 +297,28 @@ fn applied_version_is_the_least_of_the_scopes() {
     assert_eq!(fifo.applied_version().as_deref(), Some("11"), "a lower bookmark changes nothing");
     assert!(matches!(fifo.bookmark_in(&blue, "new"), Err(VersionError::NotANumber { .. })));
     fifo.wait_for_resource_version("11").unwrap();
-    // The scope that held it back goes.
+    // The scope that held the version back is removed.
     fifo.remove_scope(&blue).unwrap();
     drain(&fifo);
     assert_eq!(fifo.applied_version().as_deref(), Some("12"));
 }
 
 #[test]
-fn after_a_restore_nothing_is_applied_until_every_scope_has_listed_anew() {
+fn after_a_restore_no_version_is_applied_until_every_scope_relisted() {
     let fifo = fused();
     let [blue, green] = two_scopes(&fifo);
     list(&fifo, &blue, &[], "100");
     list(&fifo, &green, &[], "90");
     drain(&fifo);
     assert_eq!(fifo.applied_version().as_deref(), Some("90"));
-    // Blue's list shows another history; green has not noticed by now.
+    // Blue's list shows another history, which green has not noticed yet.
     list(&fifo, &blue, &[], "20");
     fifo.bookmark_in(&blue, "95").unwrap();
     fifo.bookmark_in(&green, "91").unwrap();
     assert_eq!(fifo.applied_version(), None, "91 of green is of the former history");
     list(&fifo, &green, &[], "30");
     assert_eq!(fifo.applied_version().as_deref(), Some("30"));
-    // Green's version in this history is higher than before: its list is of this history all the
-    // same.
+    // Green's version in the new history is higher than before. Its list is still required.
     list(&fifo, &blue, &[], "40");
     list(&fifo, &green, &[], "200");
     fifo.bookmark_in(&blue, "250").unwrap();
@@ -325,7 +328,7 @@ fn after_a_restore_nothing_is_applied_until_every_scope_has_listed_anew() {
 }
 
 #[test]
-fn predicate_that_panics_abandons_the_relist_and_loses_nothing() {
+fn panicking_predicate_abandons_the_relist_and_loses_no_key() {
     let fifo = fused();
     let scope = KeyScope::keys("calm", |key| {
         if key == "blue/z" { panic!("by the test") } else { key != "red/a" }
@@ -347,7 +350,7 @@ fn predicate_that_panics_abandons_the_relist_and_loses_nothing() {
     assert_eq!(stored(&fifo), ["blue/a"]);
 }
 
-/// A store elsewhere that its handler writes.
+/// An external store that the handler writes.
 #[derive(Default)]
 struct Elsewhere(Mutex<HashMap<String, Arc<Object>>>);
 
@@ -364,7 +367,7 @@ impl KnownObjects<Object> for Elsewhere {
 }
 
 #[test]
-fn scopes_over_a_store_elsewhere_delete_what_each_did_not_list() {
+fn scopes_over_an_external_store_delete_their_unlisted_keys() {
     let known = Arc::new(Elsewhere::default());
     let fifo = DeltaFifo::builder(KeyFunc::meta_namespace(Names))
         .known_objects(known.clone())
@@ -406,11 +409,12 @@ fn scopes_over_a_store_elsewhere_delete_what_each_did_not_list() {
     assert_eq!(known.list_keys(), ["green/a"]);
 }
 
-/// A plain model of a queue with scopes: what is stored once everything is handled.
+/// A plain model of a queue with scopes: the stored objects once everything is handled.
 #[derive(Default)]
 struct Model {
     stored: HashMap<String, u64>,
-    /// Per scope the keys that the open relist has listed, or that were written since it began.
+    /// For each scope the keys that the open relist has listed, or that were written since it
+    /// began.
     open: HashMap<usize, HashSet<String>>,
 }
 
@@ -423,7 +427,7 @@ impl Model {
     }
 
     fn commit(&mut self, scope: usize) {
-        let listed = self.open.remove(&scope).expect("it is open");
+        let listed = self.open.remove(&scope).expect("the relist is open");
         let prefix = format!("{}/", NAMESPACES[scope]);
         self.stored.retain(|key, _| !key.starts_with(&prefix) || listed.contains(key));
     }
@@ -433,7 +437,7 @@ const NAMESPACES: [&str; 3] = ["blue", "green", "red"];
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 #[test]
-fn random_histories_of_three_scopes_end_as_the_model_says() {
+fn random_histories_of_three_scopes_match_the_model() {
     for seed in 1..=if cfg!(miri) { 2 } else { 300 } {
         let mut state = seed;
         let mut random = move |below: u64| {
@@ -450,7 +454,7 @@ fn random_histories_of_three_scopes_end_as_the_model_says() {
             let key = format!("{}/{name}", NAMESPACES[scope]);
             match random(10) {
                 0 | 1 => {
-                    // Supersedes the one that is open, whose listed keys no longer count.
+                    // Supersedes the open relist, whose listed keys no longer count.
                     relists[scope] = Some(fifo.begin_replace_in(&scopes[scope]));
                     model.open.insert(scope, HashSet::new());
                 }

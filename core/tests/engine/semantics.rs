@@ -12,7 +12,7 @@ use deltafifo::{
 };
 
 #[test]
-fn key_of_takes_every_source() {
+fn key_of_accepts_every_source() {
     let fifo = Rig::new(Mode::Nowhere).fifo;
     assert_eq!(fifo.key_of(&*obj("ns/a", 1)).unwrap(), "ns/a");
     assert_eq!(fifo.key_of(&*obj("a", 1)).unwrap(), "a");
@@ -33,7 +33,7 @@ fn key_of_takes_every_source() {
 }
 
 #[test]
-fn custom_key_functions_are_used_and_their_errors_kept() {
+fn custom_key_function_is_used_and_its_error_returned() {
     let keys =
         KeyFunc::custom(
             NoMeta,
@@ -51,10 +51,10 @@ fn custom_key_functions_are_used_and_their_errors_kept() {
 }
 
 #[test]
-fn keys_of_any_length_keep_apart() {
+fn keys_of_any_length_stay_distinct() {
     let rig = Rig::new(Mode::Fused);
-    // The slot holds 39 bytes itself; 255 and more do not fit its length byte; two bytes a letter
-    // straddle the border.
+    // A slot holds 39 bytes inline. Lengths of 255 and more do not fit its length byte. Letters of
+    // two bytes cross the border.
     let names: Vec<String> = [1, 38, 39, 40, 41, 127, 128, 129, 254, 255, 256, 257, 4096]
         .iter()
         .flat_map(|&length| ["x".repeat(length), "ü".repeat(length)])
@@ -71,7 +71,7 @@ fn keys_of_any_length_keep_apart() {
 }
 
 #[test]
-fn a_key_is_queued_once_keeps_its_place_and_joins_the_tail_after_a_pop() {
+fn key_is_queued_once_keeps_its_place_and_joins_the_tail_after_a_pop() {
     for mode in MODES {
         let rig = Rig::new(mode);
         for (key, n) in [("a", 1), ("b", 1), ("a", 2), ("c", 1), ("a", 3)] {
@@ -98,7 +98,7 @@ fn add_and_update_populate_even_when_the_key_fails() {
 }
 
 #[test]
-fn a_batch_of_nothing_is_no_add() {
+fn empty_batch_does_not_populate() {
     for mode in MODES {
         let rig = Rig::new(mode);
         rig.fifo.add_batch(vec![]).unwrap();
@@ -110,7 +110,7 @@ fn a_batch_of_nothing_is_no_add() {
 }
 
 #[test]
-fn a_delete_without_a_key_does_not_populate_but_an_ignored_one_does() {
+fn delete_without_a_key_does_not_populate_but_an_ignored_one_does() {
     for mode in MODES {
         let rig = Rig::new(mode);
         assert!(matches!(rig.fifo.delete(nameless()), Err(OfferError::Key(KeyError::NoName))));
@@ -124,7 +124,7 @@ fn a_delete_without_a_key_does_not_populate_but_an_ignored_one_does() {
 }
 
 #[test]
-fn a_delete_counts_for_what_is_pending_or_known() {
+fn delete_counts_for_pending_or_known_keys() {
     for mode in MODES {
         let rig = Rig::new(mode);
         rig.fifo.add(obj("a", 1)).unwrap();
@@ -139,7 +139,7 @@ fn a_delete_counts_for_what_is_pending_or_known() {
 }
 
 #[test]
-fn a_delete_is_queued_when_the_known_look_up_fails() {
+fn delete_is_queued_if_the_look_up_of_the_known_object_fails() {
     let rig = Rig::new(Mode::Elsewhere);
     rig.outside.failing.lock().unwrap().push("a".to_owned());
     rig.fifo.delete(obj("a", 1)).unwrap();
@@ -173,7 +173,7 @@ fn two_deletions_in_a_row_become_one() {
 }
 
 #[test]
-fn a_run_of_deletions_folds_to_what_folding_at_each_append_gives() {
+fn run_of_deletions_folds_as_folding_at_each_append_does() {
     let rig = Rig::new(Mode::Nowhere);
     rig.fifo.add(obj("a", 0)).unwrap();
     for n in [None, Some(1), None] {
@@ -199,7 +199,7 @@ fn updates_never_coalesce() {
 }
 
 #[test]
-fn add_if_not_present_queues_as_is_and_only_when_nothing_is_pending() {
+fn add_if_not_present_queues_unchanged_only_if_nothing_is_pending() {
     for mode in MODES {
         let rig = Rig::new(mode);
         assert!(matches!(
@@ -216,7 +216,7 @@ fn add_if_not_present_queues_as_is_and_only_when_nothing_is_pending() {
             .add_if_not_present(deltas([(Deleted, obj("a", 1)), (Deleted, obj("a", 2))]))
             .unwrap();
         rig.fifo.add_if_not_present(deltas([(Added, obj("a", 3))])).unwrap();
-        // What is put in as a whole is not folded, but what follows it is.
+        // Deltas that are put in as a whole are not folded, but the ones after them are.
         rig.fifo.delete(obj("a", 4)).unwrap();
         assert_eq!(rig.fifo.pending_deltas(), 4);
         assert_eq!(rig.drain(), ["b: A1", "a: D1 D2"], "{mode:?}");
@@ -243,7 +243,7 @@ fn requeue_puts_back_at_the_tail_and_nothing_is_folded() {
 }
 
 #[test]
-fn a_handlers_error_is_returned_and_requeues_only_on_request() {
+fn handler_error_is_returned_and_requeues_only_on_request() {
     for retry in [false, true] {
         let fifo = Rig::new(Mode::Fused).fifo;
         fifo.add(obj("a", 1)).unwrap();
@@ -260,7 +260,7 @@ fn a_handlers_error_is_returned_and_requeues_only_on_request() {
 }
 
 #[test]
-fn resync_syncs_what_is_known_and_idle() {
+fn resync_syncs_known_idle_keys() {
     for mode in KNOWING {
         let rig = Rig::knowing(mode, &[obj("a", 1), obj("b", 1), obj("c", 1)], |builder| builder);
         rig.fifo.update(obj("b", 2)).unwrap();
@@ -289,7 +289,7 @@ fn resync_does_not_populate() {
 }
 
 #[test]
-fn resync_skips_what_cannot_be_looked_up() {
+fn resync_skips_keys_whose_look_up_fails() {
     let rig = Rig::knowing(Mode::Elsewhere, &[obj("a", 1), obj("b", 1)], |builder| builder);
     rig.outside.failing.lock().unwrap().push("a".to_owned());
     rig.outside.ghosts.lock().unwrap().push("ghost".to_owned());
@@ -298,7 +298,7 @@ fn resync_skips_what_cannot_be_looked_up() {
 }
 
 #[test]
-fn the_transformer_sees_objects_but_no_tombstones_and_no_syncs() {
+fn transformer_sees_objects_but_no_tombstones_and_no_syncs() {
     for mode in MODES {
         let rig = Rig::with(mode, |builder| {
             builder.transformer(|object: Arc<Obj>| {
@@ -321,7 +321,7 @@ fn the_transformer_sees_objects_but_no_tombstones_and_no_syncs() {
 }
 
 #[test]
-fn a_transformers_error_refuses_that_offer_alone() {
+fn transformer_error_refuses_only_that_offer() {
     for mode in MODES {
         let rig = Rig::with(mode, |builder| {
             builder.transformer(
@@ -343,7 +343,7 @@ fn a_transformers_error_refuses_that_offer_alone() {
 }
 
 #[test]
-fn an_ignored_delete_does_not_reach_the_transformer() {
+fn ignored_delete_does_not_reach_the_transformer() {
     for mode in MODES {
         let rig = Rig::with(mode, |builder| builder.transformer(|_| Err("never".into())));
         rig.fifo.delete(obj("a", 1)).unwrap();
@@ -351,7 +351,7 @@ fn an_ignored_delete_does_not_reach_the_transformer() {
 }
 
 #[test]
-fn after_close_what_is_queued_is_popped_and_adds_still_queue() {
+fn after_close_queued_items_are_popped_and_adds_still_queue() {
     let rig = Rig::new(Mode::Fused);
     rig.fifo.add(obj("a", 1)).unwrap();
     assert!(!rig.fifo.is_closed());
@@ -374,12 +374,12 @@ fn after_close_what_is_queued_is_popped_and_adds_still_queue() {
         PopError::Closed(Closed)
     );
     let no_handler: Result<(), _> =
-        rig.fifo.process(|_| -> Result<(), String> { unreachable!("nothing is left") });
+        rig.fifo.process(|_| -> Result<(), String> { unreachable!("the queue is empty") });
     assert!(no_handler.is_err());
 }
 
 #[test]
-fn get_and_list_copy_what_is_pending() {
+fn get_and_list_copy_pending_deltas() {
     for mode in MODES {
         let rig = Rig::new(mode);
         let first = obj("a", 1);
@@ -397,7 +397,7 @@ fn get_and_list_copy_what_is_pending() {
         let mut newest: Vec<_> = rig.fifo.list().iter().map(show_one).collect();
         newest.sort();
         assert_eq!(newest, ["A3", "U2"]);
-        // A copy: the queue's own is untouched, and the copy holds its objects.
+        // The copy shares no list with the queue, and keeps its objects alive.
         let copy = rig.fifo.get_by_key("a").unwrap();
         assert_eq!(rig.drain(), ["a: A1 U2", "ns/b: A3"], "{mode:?}");
         assert_eq!(show(&copy), "A1 U2");
@@ -410,7 +410,7 @@ fn get_and_list_copy_what_is_pending() {
 }
 
 #[test]
-fn a_batch_of_offers_is_its_single_offers() {
+fn batch_of_offers_equals_its_single_offers() {
     for mode in MODES {
         let rig = Rig::new(mode);
         rig.fifo.add_batch(vec![obj("c", 1), obj("a", 1), obj("c", 2)]).unwrap();
@@ -424,7 +424,7 @@ fn a_batch_of_offers_is_its_single_offers() {
 }
 
 #[test]
-fn emit_replaced_off_makes_a_relist_sync() {
+fn without_emit_replaced_a_relist_emits_sync() {
     let rig = Rig::with(Mode::Fused, |builder| builder.emit_replaced(false));
     rig.fifo.replace(vec![obj("a", 1), obj("a", 2)], "1").unwrap();
     assert_eq!(rig.drain(), ["a: S1 S2"]);
@@ -435,7 +435,7 @@ fn emit_replaced_off_makes_a_relist_sync() {
 }
 
 #[test]
-fn deltas_can_be_copied_printed_and_asked_for_both_ends() {
+fn deltas_can_be_copied_printed_and_read_at_both_ends() {
     let list = deltas([(Added, obj("x", 1)), (Updated, obj("x", 2))]);
     assert_eq!(show(&list.clone()), "A1 U2");
     let numbers =
@@ -443,7 +443,7 @@ fn deltas_can_be_copied_printed_and_asked_for_both_ends() {
     assert_eq!(numbers, [1, 2]);
     let gone: Deltas<Obj> =
         [Delta::new(Deleted, tombstone("x", Some(obj("x", 3))))].into_iter().collect();
-    // What a log line must have: the type, and the object or the tombstone.
+    // A log line must contain the type, and the object or the tombstone.
     let printed = format!("{list:?} {gone:?}");
     for part in ["Added", "n: 1", "Updated", "n: 2", "Deleted", "n: 3", "DeletedFinalStateUnknown"]
     {
@@ -452,7 +452,7 @@ fn deltas_can_be_copied_printed_and_asked_for_both_ends() {
 }
 
 #[test]
-fn an_item_prints_as_its_key_and_deltas() {
+fn item_prints_as_its_key_and_deltas() {
     let fifo = Rig::new(Mode::Nowhere).fifo;
     fifo.add(obj("a", 7)).unwrap();
     let printed = format!("{:?}", fifo.try_pop().unwrap());

@@ -1,5 +1,5 @@
-//! What is told to the log, through `tracing`: slow handlers, with the key and how much waits; and
-//! what a log that panics may harm, which is nothing.
+//! Logging through `tracing`: slow handlers with their key and the depth of the queue, and log
+//! subscribers that panic.
 
 use std::fmt::Debug;
 use std::panic::resume_unwind;
@@ -14,8 +14,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Longer than a handler may take unreported. The handler's slowness is what is tested; nothing
-/// waits for it.
+/// Longer than a handler may run unreported. The delay is the subject of the test, not
+/// synchronisation.
 const SLOW: Duration = Duration::from_millis(110);
 
 #[derive(Clone, Default)]
@@ -40,7 +40,7 @@ impl Visit for Warning {
     fn record_debug(&mut self, _field: &Field, _value: &dyn Debug) {}
 }
 
-/// A log that does this with what it is told.
+/// A log subscriber that passes each event to a function.
 struct Log<F>(F);
 
 impl<F: Fn(&Event<'_>) + 'static> Subscriber for Log<F> {
@@ -62,7 +62,7 @@ impl<F: Fn(&Event<'_>) + 'static> Subscriber for Log<F> {
     fn exit(&self, _span: &Id) {}
 }
 
-/// What is reported while `handle` works on a queue of `keys` keys.
+/// Returns the warnings logged while `handle` works on a queue of `keys` keys.
 fn reported(keys: u64, handle: impl FnOnce(&Rig)) -> Vec<Warning> {
     let warnings = Arc::<Mutex<Vec<Warning>>>::default();
     let kept = warnings.clone();
@@ -80,7 +80,7 @@ fn reported(keys: u64, handle: impl FnOnce(&Rig)) -> Vec<Warning> {
 }
 
 #[test]
-fn a_slow_pop_over_a_deep_queue_is_reported() {
+fn slow_pop_with_a_deep_queue_is_logged() {
     let slow = |rig: &Rig| {
         let item = rig.fifo.pop().unwrap();
         thread::sleep(SLOW);
@@ -89,12 +89,12 @@ fn a_slow_pop_over_a_deep_queue_is_reported() {
     let warnings = reported(20, slow);
     assert_eq!(warnings.len(), 1);
     assert_eq!((warnings[0].key.as_str(), warnings[0].depth), ("k0", 19));
-    assert!(reported(5, slow).is_empty(), "nobody waits for it");
-    assert!(reported(20, |rig| rig.fifo.pop().unwrap().done()).is_empty(), "it was quick");
+    assert!(reported(5, slow).is_empty(), "no other key waits");
+    assert!(reported(20, |rig| rig.fifo.pop().unwrap().done()).is_empty(), "the handler was fast");
 }
 
 #[test]
-fn a_slow_batch_is_reported_also_when_it_empties_the_queue() {
+fn slow_batch_is_logged_even_if_it_empties_the_queue() {
     let warnings = reported(20, |rig| {
         let mut batch = rig.fifo.pop_batch(64).unwrap();
         while let Some(item) = batch.next() {
@@ -108,27 +108,27 @@ fn a_slow_batch_is_reported_also_when_it_empties_the_queue() {
     assert_eq!(
         (warnings[0].key.as_str(), warnings[0].depth),
         ("k0", 20),
-        "the first of the batch, and what waited"
+        "the first key of the batch, and the number of pending keys"
     );
 }
 
-/// How often a log that panics with whatever it is told was told something while `work` was done.
-fn told_to_a_bad_log(work: impl FnOnce()) -> usize {
-    let told = Arc::new(AtomicUsize::new(0));
-    let count = told.clone();
+/// Returns how often a subscriber that always panics was called during `work`.
+fn calls_of_a_panicking_log(work: impl FnOnce()) -> usize {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = calls.clone();
     let log = Log(move |_: &Event<'_>| {
         count.fetch_add(1, Ordering::SeqCst);
-        resume_unwind(Box::new("a log that panics"));
+        resume_unwind(Box::new("a log subscriber that panics"));
     });
     tracing::subscriber::with_default(log, work);
-    told.load(Ordering::SeqCst)
+    calls.load(Ordering::SeqCst)
 }
 
 #[test]
-fn a_log_that_panics_keeps_no_key() {
+fn panicking_log_subscriber_blocks_no_key() {
     let rig = Rig::new(Mode::Fused);
     rig.fifo.replace((0..20).map(|n| obj(&format!("k{n}"), n)).collect(), "1").unwrap();
-    let told = told_to_a_bad_log(|| {
+    let calls = calls_of_a_panicking_log(|| {
         let slow = rig.fifo.pop().unwrap();
         thread::sleep(SLOW);
         slow.done();
@@ -143,7 +143,7 @@ fn a_log_that_panics_keeps_no_key() {
             item.done();
         }
     });
-    assert_eq!(told, 3);
+    assert_eq!(calls, 3);
     rig.drain();
     assert!(rig.fifo.has_synced());
     rig.fifo.replace((0..20).map(|n| obj(&format!("k{n}"), n)).collect(), "2").unwrap();
@@ -151,13 +151,13 @@ fn a_log_that_panics_keeps_no_key() {
 }
 
 #[test]
-fn a_sound_index_logs_nothing() {
+fn index_without_failures_logs_nothing() {
     let builder = Indexer::builder(KeyFunc::meta_namespace(ObjMeta));
     let store =
         builder.index("parity", |object| Ok(vec![(object.n % 2).to_string()])).build().unwrap();
-    let told = told_to_a_bad_log(|| {
+    let calls = calls_of_a_panicking_log(|| {
         (1..4).for_each(|n| store.update(obj("x", n)).unwrap());
         store.delete(&*obj("x", 3)).unwrap();
     });
-    assert_eq!(told, 0);
+    assert_eq!(calls, 0);
 }

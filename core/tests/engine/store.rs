@@ -11,7 +11,7 @@ use deltafifo::{
     KeyFunc, NAMESPACE_INDEX, StoreError, Transaction,
 };
 
-/// Every prime divisor of the number; 13 cannot be told.
+/// Returns every prime divisor of the object's number. Fails for 13.
 fn primes(object: &Obj) -> Result<Vec<String>, BoxError> {
     if object.n == 13 {
         return Err("unlucky".into());
@@ -23,7 +23,7 @@ fn primes(object: &Obj) -> Result<Vec<String>, BoxError> {
         .collect())
 }
 
-/// Gives values twice and out of order.
+/// Returns values unsorted and with duplicates.
 #[allow(clippy::unnecessary_wraps)] // The signature of an index function.
 fn digits(object: &Obj) -> Result<Vec<String>, BoxError> {
     Ok(object.n.to_string().chars().rev().map(String::from).collect())
@@ -41,7 +41,7 @@ fn numbers(objects: Vec<Arc<Obj>>) -> Vec<u64> {
 }
 
 #[test]
-fn objects_are_stored_by_key() {
+fn objects_are_stored_and_read_by_key() {
     let store = indexed();
     assert!(store.is_empty());
     store.add(obj("ns/a", 1)).unwrap();
@@ -76,7 +76,7 @@ fn indexes_hold_any_number_of_values_and_lose_empty_sets() {
     assert_eq!(
         store.index_keys("digits", "1").unwrap(),
         ["b", "c"],
-        "each once although 11 has it twice"
+        "each once although 11 returns it twice"
     );
     assert_eq!(store.list_index_func_values("primes").unwrap(), ["2", "3", "5"]);
     assert_eq!(numbers(store.index("primes", &obj("elsewhere", 15)).unwrap()), [6, 6, 10]);
@@ -90,13 +90,13 @@ fn indexes_hold_any_number_of_values_and_lose_empty_sets() {
     assert_eq!(
         store.list_index_func_values("primes").unwrap(),
         ["2", "3", "7"],
-        "5 has no object left"
+        "5 has no more objects"
     );
     assert_eq!(store.index_keys("primes", "2").unwrap(), ["a", "b", "d"]);
     assert_eq!(
         numbers(store.by_index("primes", "2").unwrap()),
         [6, 6, 14],
-        "a kept value gives the new object"
+        "a remaining value returns the new object"
     );
     for key in ["a", "b", "c", "d"] {
         store.delete(ExplicitKey(key)).unwrap();
@@ -107,7 +107,7 @@ fn indexes_hold_any_number_of_values_and_lose_empty_sets() {
 }
 
 #[test]
-fn an_answer_for_many_values_has_each_key_once_while_it_is_updated() {
+fn look_up_of_many_values_returns_each_key_once_during_updates() {
     #[allow(clippy::unnecessary_wraps)] // The signature of an index function.
     fn many(_: &Obj) -> Result<Vec<String>, BoxError> {
         Ok((0..20).map(|value| value.to_string()).collect())
@@ -145,7 +145,7 @@ fn unknown_indexes_and_failing_index_functions_are_errors() {
 }
 
 #[test]
-fn an_index_name_given_twice_or_built_in_is_a_conflict() {
+fn duplicate_or_built_in_index_name_is_a_conflict() {
     for names in [["a", "a"], ["a", NAMESPACE_INDEX]] {
         let [first, second] = names;
         let built = Indexer::builder(keys()).index(first, primes).index(second, primes).build();
@@ -154,7 +154,7 @@ fn an_index_name_given_twice_or_built_in_is_a_conflict() {
 }
 
 #[test]
-fn an_object_whose_index_function_fails_leaves_the_store_as_it_was() {
+fn failing_index_function_leaves_the_store_unchanged() {
     let store = indexed();
     store.add(obj("a", 6)).unwrap();
     let error = store.update(obj("a", 13)).unwrap_err();
@@ -171,7 +171,7 @@ fn an_object_whose_index_function_fails_leaves_the_store_as_it_was() {
 }
 
 #[test]
-fn an_object_that_is_watched_is_stored_and_in_the_other_indexes_when_a_function_fails() {
+fn applied_object_is_stored_and_in_other_indexes_if_one_function_fails() {
     let fifo = DeltaFifo::over(indexed()).build();
     for n in [6, 13] {
         fifo.update(obj("a", n)).unwrap();
@@ -190,26 +190,26 @@ fn an_object_that_is_watched_is_stored_and_in_the_other_indexes_when_a_function_
 }
 
 #[test]
-fn an_index_error_in_apply_is_told_after_everything_is_applied() {
+fn index_error_in_apply_is_returned_after_everything_is_applied() {
     let fifo = DeltaFifo::over(indexed()).build();
     for n in [6, 13, 10] {
         fifo.update(obj("a", n)).unwrap();
     }
-    let mut told = Vec::new();
+    let mut notified = Vec::new();
     let mut guard = fifo.pop().unwrap();
     let error = guard.apply(|change| match change {
-        Change::Added { new, .. } => told.push(format!("+{}", new.n)),
-        Change::Updated { old, new, .. } => told.push(format!("{}>{}", old.n, new.n)),
+        Change::Added { new, .. } => notified.push(format!("+{}", new.n)),
+        Change::Updated { old, new, .. } => notified.push(format!("{}>{}", old.n, new.n)),
         Change::Deleted { .. } => unreachable!(),
     });
     guard.done();
     assert!(matches!(error, Err(StoreError::NotIndexed { .. })));
-    assert_eq!(told, ["+6", "6>13", "13>10"]);
+    assert_eq!(notified, ["+6", "6>13", "13>10"]);
     assert_eq!(fifo.store().list_index_func_values("primes").unwrap(), ["2", "5"]);
 }
 
 #[test]
-fn a_store_holds_what_its_transformer_makes_of_objects_and_nothing_that_it_refuses() {
+fn store_holds_transformed_objects_and_no_refused_ones() {
     let doubled = |object: Arc<Obj>| {
         if object.n == 13 {
             Err(BoxError::from("unlucky"))
@@ -238,7 +238,7 @@ fn a_store_holds_what_its_transformer_makes_of_objects_and_nothing_that_it_refus
         store.transaction([13, 4].map(|n| Transaction::Update(obj("c", n)))).unwrap_err().failed;
     assert_eq!((failed.len(), numbers(store.list())), (1, vec![8]));
     store.delete(&*obj("c", 13)).unwrap();
-    assert!(store.is_empty(), "what goes is not transformed");
+    assert!(store.is_empty(), "deleted objects are not transformed");
 
     let fifo = DeltaFifo::over(indexed()).build();
     fifo.add(obj("a", 1)).unwrap();
@@ -254,7 +254,7 @@ fn a_store_holds_what_its_transformer_makes_of_objects_and_nothing_that_it_refus
 }
 
 #[test]
-fn of_a_list_with_refused_objects_the_others_are_stored_and_what_is_stored_of_those_stays() {
+fn list_with_refused_objects_stores_the_others_and_keeps_earlier_ones() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = asked.clone();
     let doubled = move |object: Arc<Obj>| {
@@ -297,13 +297,14 @@ fn of_a_list_with_refused_objects_the_others_are_stored_and_what_is_stored_of_th
     stored.sort();
     let expected = [("a", 2), ("b", 4), ("c", 6), ("d", 28)].map(|(key, n)| (key.to_owned(), n));
     assert_eq!(stored, expected, "e is not listed");
-    assert_eq!(asked.load(Ordering::Relaxed), 4, "what is kept is not transformed");
+    assert_eq!(asked.load(Ordering::Relaxed), 4, "kept objects are not transformed");
     assert!(store.replace_keeping(vec![], []).is_empty() && store.is_empty());
 }
 
 #[test]
-fn a_list_whose_object_an_index_refuses_only_when_it_is_stored_is_stored_but_for_that() {
-    // Asked twice about each object that comes: when the list is checked, and when it is stored.
+fn object_refused_by_an_index_while_it_is_stored_is_left_out_of_the_list() {
+    // The function is called twice for each object: when the list is checked, and when the object
+    // is stored.
     let asked = AtomicUsize::new(0);
     let fickle = move |object: &Obj| {
         let is_second = object.n == 5 && asked.fetch_add(1, Ordering::Relaxed) == 1;
@@ -334,7 +335,7 @@ fn replace_stores_exactly_the_list() {
 }
 
 #[test]
-fn the_namespace_index_follows_objects_also_under_custom_keys() {
+fn namespace_index_follows_objects_under_custom_keys() {
     let default = Indexer::builder(keys()).build().unwrap();
     let custom = KeyFunc::custom(ObjMeta, |object: &Obj| Ok(object.name.clone()));
     let by_name = Indexer::builder(custom).build().unwrap();
@@ -361,20 +362,20 @@ fn the_namespace_index_follows_objects_also_under_custom_keys() {
 }
 
 #[test]
-fn apply_tells_old_and_new_and_keeps_the_indexes() {
+fn apply_reports_old_and_new_objects_and_updates_the_indexes() {
     let fifo = DeltaFifo::over(indexed()).build();
     let reader = fifo.store();
     fifo.add(obj("a", 6)).unwrap();
     fifo.update(obj("a", 10)).unwrap();
     fifo.delete(tombstone("a", None)).unwrap();
     fifo.add(obj("a", 21)).unwrap();
-    let mut told = Vec::new();
+    let mut notified = Vec::new();
     let mut guard = fifo.pop().unwrap();
     guard
         .apply(|change| {
-            // The store is already what the change says.
+            // The store already has the new state.
             let stored = reader.get_by_key("a").map(|object| object.n);
-            told.push(match change {
+            notified.push(match change {
                 Change::Added { new, kind } => (format!("{kind} +{}", new.n), stored),
                 Change::Updated { old, new, kind } => {
                     (format!("{kind} {}>{}", old.n, new.n), stored)
@@ -386,19 +387,20 @@ fn apply_tells_old_and_new_and_keeps_the_indexes() {
         })
         .unwrap();
     guard.done();
-    let told: Vec<_> = told.iter().map(|(change, stored)| (change.as_str(), *stored)).collect();
+    let notified: Vec<_> =
+        notified.iter().map(|(change, stored)| (change.as_str(), *stored)).collect();
     let expected = [
         ("Added +6", Some(6)),
         ("Updated 6>10", Some(10)),
         ("-10 tombstone true", None),
         ("Added +21", Some(21)),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(notified, expected);
     assert_eq!(reader.list_index_func_values("primes").unwrap(), ["3", "7"]);
 }
 
 #[test]
-fn a_delete_of_what_is_pending_and_not_stored_tells_no_old() {
+fn delete_of_a_pending_unstored_key_reports_no_old_object() {
     let fifo = DeltaFifo::over(indexed()).build();
     fifo.add_if_not_present(deltas([(DeltaType::Deleted, obj("a", 1))])).unwrap();
     let mut guard = fifo.pop().unwrap();
@@ -408,7 +410,7 @@ fn a_delete_of_what_is_pending_and_not_stored_tells_no_old() {
 }
 
 #[test]
-fn readers_outlive_the_queue_and_what_was_pending_is_released() {
+fn readers_outlive_the_queue_and_pending_objects_are_released() {
     let (stored, pending) = (obj("a", 6), obj("b", 1));
     let fifo = DeltaFifo::over(indexed()).build();
     fifo.add(stored.clone()).unwrap();
@@ -428,7 +430,7 @@ fn readers_outlive_the_queue_and_what_was_pending_is_released() {
 }
 
 #[test]
-fn dropping_an_indexer_releases_what_it_stores() {
+fn dropping_an_indexer_releases_its_objects() {
     let object = obj("a", 6);
     let store = indexed();
     store.add(object.clone()).unwrap();
@@ -436,11 +438,11 @@ fn dropping_an_indexer_releases_what_it_stores() {
     drop(store);
     assert_eq!(Arc::strong_count(&object), 2);
     drop(reader);
-    assert_eq!(Arc::strong_count(&object), 1, "the store is gone, its object is not");
+    assert_eq!(Arc::strong_count(&object), 1, "the object outlives the store");
 }
 
 #[test]
-fn concurrent_writers_of_a_store_alone_leave_some_serial_order_and_consistent_indexes() {
+fn concurrent_writers_are_serialisable_and_keep_the_indexes_consistent() {
     let rounds: u64 = if cfg!(miri) { 20 } else { 3_000 };
     let store = indexed();
     let (done, start) = (AtomicBool::new(false), Barrier::new(4));
@@ -451,8 +453,8 @@ fn concurrent_writers_of_a_store_alone_leave_some_serial_order_and_consistent_in
                 scope.spawn(move || {
                     start.wait();
                     for round in 0..rounds {
-                        // All write the same four keys; numbers tell who wrote and what the
-                        // indexes must say.
+                        // All threads write the same four keys. The number identifies the writer
+                        // and the index values.
                         let key =
                             ["a", "b", "n/c", "n/d"][usize::try_from(round + writer).unwrap() % 4];
                         match (round * 7 + writer) % 5 {
@@ -471,7 +473,7 @@ fn concurrent_writers_of_a_store_alone_leave_some_serial_order_and_consistent_in
                         assert_eq!(
                             object.n % prime,
                             0,
-                            "by_index gave an object that does not match"
+                            "by_index returned an object that does not match"
                         );
                     }
                 }
@@ -504,7 +506,7 @@ fn concurrent_writers_of_a_store_alone_leave_some_serial_order_and_consistent_in
     assert_eq!((store.len(), store.list_keys().len()), (stored.len(), stored.len()));
 }
 
-/// Runs this test again in a process of its own, which is told by the environment, and wants it to
+/// Runs this test again in a process of its own, marked by an environment variable, which must
 /// succeed.
 fn in_a_process_of_its_own(test: &str, work: impl FnOnce()) {
     const CHILD: &str = "DELTAFIFO_TEST_CHILD";
@@ -521,9 +523,9 @@ fn in_a_process_of_its_own(test: &str, work: impl FnOnce()) {
 
 #[test]
 #[cfg_attr(miri, ignore = "starts a process")]
-fn an_index_function_that_panics_on_two_deltas_does_not_abort_the_process() {
+fn index_function_that_panics_on_two_deltas_does_not_abort_the_process() {
     in_a_process_of_its_own(
-        "an_index_function_that_panics_on_two_deltas_does_not_abort_the_process",
+        "index_function_that_panics_on_two_deltas_does_not_abort_the_process",
         || {
             let store = Indexer::builder(keys())
                 .index("bad", |_: &Obj| panic!("expected by this test"))
@@ -539,13 +541,13 @@ fn an_index_function_that_panics_on_two_deltas_does_not_abort_the_process() {
     );
 }
 
-/// Looks itself up in the queue when it is released: hangs if that happens under a lock.
-struct Curious {
+/// Looks its key up in the queue when it is dropped, which hangs if that happens under a lock.
+struct ReadsOnDrop {
     key: String,
-    fifo: std::sync::Weak<DeltaFifo<Curious, deltafifo::NoMeta>>,
+    fifo: std::sync::Weak<DeltaFifo<ReadsOnDrop, deltafifo::NoMeta>>,
 }
 
-impl Drop for Curious {
+impl Drop for ReadsOnDrop {
     fn drop(&mut self) {
         if let Some(fifo) = self.fifo.upgrade() {
             fifo.get_by_key(&self.key);
@@ -558,16 +560,17 @@ impl Drop for Curious {
 }
 
 #[test]
-fn no_object_is_released_under_a_lock() {
+fn no_object_is_dropped_under_a_lock() {
     ends(|| {
-        let keys = KeyFunc::custom(deltafifo::NoMeta, |object: &Curious| Ok(object.key.clone()));
+        let keys =
+            KeyFunc::custom(deltafifo::NoMeta, |object: &ReadsOnDrop| Ok(object.key.clone()));
         let store = Indexer::builder(keys)
-            .index("all", |_: &Curious| Ok(vec!["all".to_owned()]))
+            .index("all", |_: &ReadsOnDrop| Ok(vec!["all".to_owned()]))
             .build()
             .unwrap();
         let fifo = Arc::new(DeltaFifo::over(store).skip_unchanged(true).build());
         let curious =
-            |key: &str| Arc::new(Curious { key: key.to_owned(), fifo: Arc::downgrade(&fifo) });
+            |key: &str| Arc::new(ReadsOnDrop { key: key.to_owned(), fifo: Arc::downgrade(&fifo) });
         let deltas = |key: &str| [Delta::new(DeltaType::Added, curious(key))].into_iter().collect();
         for round in 0..6 {
             fifo.delete(curious("ignored")).unwrap();
@@ -593,7 +596,7 @@ fn no_object_is_released_under_a_lock() {
     });
 }
 
-/// Offers something and applies it.
+/// Offers a change and applies it.
 fn apply(
     fifo: &DeltaFifo<Obj, ObjMeta>,
     offer: impl FnOnce(&DeltaFifo<Obj, ObjMeta>),
@@ -603,8 +606,7 @@ fn apply(
 }
 
 #[test]
-fn an_index_function_that_fails_now_and_then_leaves_nothing_behind_nor_one_that_changes_its_mind_at_a_deletion()
- {
+fn unreliable_index_functions_leave_no_stale_entries() {
     let answer = Arc::new(Mutex::new(Ok("before")));
     let says = answer.clone();
     let says = move |_: &Obj| {
@@ -621,7 +623,7 @@ fn an_index_function_that_fails_now_and_then_leaves_nothing_behind_nor_one_that_
     assert_eq!(
         store.list_index_func_values("says").unwrap(),
         [""; 0],
-        "it failed for the old object and the new one"
+        "the function failed for both objects"
     );
     assert_eq!(store.list_index_func_values("primes").unwrap(), ["2"]);
 
@@ -635,7 +637,7 @@ fn an_index_function_that_fails_now_and_then_leaves_nothing_behind_nor_one_that_
 }
 
 #[test]
-fn two_index_functions_that_fail_in_turn_leave_nothing_behind() {
+fn two_index_functions_that_fail_in_turn_leave_no_stale_entries() {
     let fails = Arc::new(Mutex::new(""));
     let failing = |name: &'static str| {
         let fails = fails.clone();
@@ -662,12 +664,12 @@ fn two_index_functions_that_fail_in_turn_leave_nothing_behind() {
     assert_eq!(
         store.list_index_func_values("other").unwrap(),
         [""; 0],
-        "it has an object under a value of before"
+        "an object is found under its old value"
     );
 }
 
 #[test]
-fn an_index_takes_and_loses_what_any_number_of_threads_write() {
+fn index_entries_of_concurrent_writers_are_added_and_removed() {
     let store = Indexer::builder(KeyFunc::meta_namespace(ObjMeta)).build().unwrap();
     for n in 0..80 {
         thread::scope(|scope| drop(scope.spawn(|| store.add(obj(&format!("ns/{n}"), n)).unwrap())));
@@ -682,7 +684,7 @@ fn an_index_takes_and_loses_what_any_number_of_threads_write() {
 }
 
 #[test]
-fn a_reader_serves_another_queue_as_its_known_objects() {
+fn reader_serves_another_queue_as_its_known_objects() {
     let store = Indexer::builder(KeyFunc::meta_namespace(ObjMeta)).build().unwrap();
     store.add(obj("kept", 1)).unwrap();
     store.add(obj("gone", 1)).unwrap();
@@ -699,11 +701,11 @@ fn a_reader_serves_another_queue_as_its_known_objects() {
         .collect();
     assert_eq!(shown, ["kept: R2", "gone: D(1)"]);
     fifo.resync();
-    assert_eq!(fifo.list_keys().len(), 2, "what the store knows");
+    assert_eq!(fifo.list_keys().len(), 2, "the keys of the store");
 }
 
 #[test]
-fn a_transaction_names_what_failed_and_makes_the_rest() {
+fn transaction_applies_the_rest_and_names_the_failures() {
     let store = indexed();
     store.add(obj("gone", 2)).unwrap();
     let error = store
@@ -729,7 +731,7 @@ fn a_transaction_names_what_failed_and_makes_the_rest() {
 }
 
 #[test]
-fn what_is_visited_may_change_the_store_and_what_stays_is_visited_once() {
+fn visitor_may_change_the_store_and_remaining_keys_are_visited_once() {
     let store = Indexer::builder(keys()).build().unwrap();
     let stay = if cfg!(miri) { 70 } else { 3_000 };
     (0..stay).for_each(|n| store.add(obj(&format!("ns/stays-{n}"), n)).unwrap());
@@ -737,7 +739,7 @@ fn what_is_visited_may_change_the_store_and_what_stays_is_visited_once() {
     let mut visit = |object: &Arc<Obj>| {
         if object.name.starts_with("stays") {
             visited.push(object.n);
-            // Nothing is locked: others come, so that the maps grow, and some of them go.
+            // No lock is held: other threads add keys, so that the tables grow, and remove some.
             (0..3).for_each(|other| {
                 store.add(obj(&format!("ns/other-{}-{other}", object.n), 0)).unwrap();
             });
@@ -763,10 +765,10 @@ fn what_is_visited_may_change_the_store_and_what_stays_is_visited_once() {
     assert!(matches!(store.for_each_by_index("nope", "", |_| ()), Err(IndexError::Unknown(_))));
 }
 
-/// A reader that finds an object under a second value may hold the last reference to it. `Obj`
-/// ends the process if it is dropped under a lock.
+/// A reader that finds an object under a second value may hold its last reference. `Obj` aborts
+/// the process if it is dropped under a lock.
 #[test]
-fn object_replaced_during_a_read_by_two_values_is_released_with_nothing_locked() {
+fn object_replaced_during_a_two_value_read_is_dropped_without_a_lock() {
     const ROUNDS: u64 = if cfg!(miri) { 20 } else { 20_000 };
     let both = |_: &Obj| Ok(vec!["a".to_owned(), "b".to_owned()]);
     let store = Indexer::builder(keys()).index("both", both).build().unwrap();

@@ -1,4 +1,4 @@
-//! Unchanged objects: probed, skipped, told again.
+//! Unchanged objects: probed, skipped, delivered again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::common::{Mode, Obj, ObjMeta, Rig, obj, show, versioned};
 use deltafifo::{DeltaFifo, Indexer, KeyFunc, Meta, NoMeta};
 
 #[test]
-fn probe_asks_for_what_is_not_known_idle_and_of_an_equal_version() {
+fn probe_requests_all_but_known_idle_objects_of_an_equal_version() {
     let known = [
         obj("same", 1),
         obj("changed", 1),
@@ -31,14 +31,18 @@ fn probe_asks_for_what_is_not_known_idle_and_of_an_equal_version() {
         ("same", ""),
     ];
     assert_eq!(relist.probe(&probed).unwrap(), [false, true, true, true, true, true, true]);
-    // All of them are listed by that, also those whose object never comes.
+    // The probe lists all of them, even those whose object is never offered.
     guard.done();
     assert_eq!(relist.commit("1").unwrap().deleted, 0);
-    assert_eq!(rig.drain(), ["pending: U1"], "an unchanged object is told to nobody");
+    assert_eq!(rig.drain(), ["pending: U1"], "an unchanged object is not delivered");
     for mode in [Mode::Elsewhere, Mode::Nowhere] {
         let rig = Rig::knowing(mode, &[obj("same", 1), obj("gone", 1)], |builder| builder);
         let mut relist = rig.fifo.begin_replace();
-        assert_eq!(relist.probe(&[("same", "1")]).unwrap(), [true], "only a fused store can tell");
+        assert_eq!(
+            relist.probe(&[("same", "1")]).unwrap(),
+            [true],
+            "only a fused store knows its versions"
+        );
         assert_eq!(relist.commit("1").unwrap().deleted, usize::from(mode == Mode::Elsewhere));
     }
 }
@@ -64,7 +68,7 @@ fn object_listed_again_under_its_version_is_stored_and_delivered_with_notify_unc
 }
 
 #[test]
-fn skip_unchanged_queues_only_what_changed_and_sweeps_as_ever() {
+fn skip_unchanged_queues_only_changed_objects_and_still_sweeps() {
     let known = [
         obj("same", 1),
         obj("changed", 1),
@@ -86,7 +90,7 @@ fn skip_unchanged_queues_only_what_changed_and_sweeps_as_ever() {
     assert_eq!(rig.fifo.replace(vec![obj("same", 1)], "2").unwrap().deleted, 4);
 }
 
-/// Names, and nothing else.
+/// An accessor that returns names only.
 struct Names;
 
 impl Meta<Obj> for Names {
@@ -100,7 +104,7 @@ impl Meta<Obj> for Names {
 }
 
 #[test]
-fn an_accessor_that_tells_no_versions_has_nothing_skipped() {
+fn accessor_without_versions_skips_nothing() {
     let object = obj("x", 1);
     assert_eq!((Names.version(&object), Names.uid(&object)), (None, None));
     assert_eq!((NoMeta.namespace(&object), NoMeta.name(&object)), (None, None));
@@ -111,7 +115,7 @@ fn an_accessor_that_tells_no_versions_has_nothing_skipped() {
     assert_eq!(show(fifo.try_pop().unwrap().deltas()), "R1");
 }
 
-/// The objects' own accessor, which lets a test know of every version it is asked for.
+/// The accessor of `Obj`, which calls a function for each version that it reads.
 struct Watched<F>(F);
 
 impl<F: Fn(&Obj) + Send + Sync + 'static> Meta<Obj> for Watched<F> {
@@ -129,14 +133,14 @@ impl<F: Fn(&Obj) + Send + Sync + 'static> Meta<Obj> for Watched<F> {
     }
 }
 
-/// A queue that skips what is unchanged, with that accessor.
+/// Returns a queue that skips unchanged objects, with that accessor.
 fn watched<F: Fn(&Obj) + Send + Sync + 'static>(asked: F) -> DeltaFifo<Obj, Watched<F>> {
     let store = Indexer::builder(KeyFunc::meta_namespace(Watched(asked))).build().unwrap();
     DeltaFifo::over(store).skip_unchanged(true).build()
 }
 
 #[test]
-fn a_noted_version_and_one_that_the_object_tells_skip_the_same() {
+fn version_noted_in_the_slot_and_version_of_the_object_skip_equally() {
     let longest = "9".repeat(16);
     let lengths = if cfg!(miri) { &[33][..] } else { &[1, 32, 33, 39, 40] };
     for &length in lengths {
@@ -176,11 +180,7 @@ fn a_noted_version_and_one_that_the_object_tells_skip_the_same() {
             assert_eq!(lists(version), [""; 0], "{length} bytes, {version:?}: unchanged");
             let is_noted =
                 (length <= 32 || length > 39) && ["1", "7301", &longest].contains(&version);
-            assert_eq!(
-                asked.load(Ordering::Relaxed) == 0,
-                is_noted,
-                "{length} bytes, {version:?}: who told"
-            );
+            assert_eq!(asked.load(Ordering::Relaxed) == 0, is_noted, "{length} bytes, {version:?}");
             let mut relist = fifo.begin_replace();
             assert_eq!(
                 relist.probe(&[(&key, version)]).unwrap(),
@@ -196,16 +196,16 @@ fn a_noted_version_and_one_that_the_object_tells_skip_the_same() {
 }
 
 #[test]
-fn an_accessor_that_panics_when_a_version_is_noted_does_so_after_the_handler() {
+fn accessor_panic_while_noting_a_version_propagates_after_the_handler() {
     let (fifo, panics) = brittle();
     fifo.add(obj(&unnoted(77), 1)).unwrap();
     fifo.update(obj(&unnoted(77), 2)).unwrap();
     panics.store(true, Ordering::Relaxed);
-    let mut told = 0;
+    let mut notified = 0;
     let mut item = fifo.pop().unwrap();
-    assert!(catch_unwind(AssertUnwindSafe(|| item.apply(|_| told += 1))).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| item.apply(|_| notified += 1))).is_err());
     item.done();
-    assert_eq!(told, 1);
+    assert_eq!(notified, 1);
     assert_eq!(
         fifo.store().get_by_key(&unnoted(77)).map(|object| object.n),
         Some(2),
@@ -223,7 +223,7 @@ fn skip_unchanged_does_not_skip_the_second_of_two_states_in_one_list() {
 }
 
 #[test]
-fn versions_that_a_transformer_changed_are_never_unchanged() {
+fn version_changed_by_a_transformer_is_never_unchanged() {
     for skip in [false, true] {
         let rig = Rig::with(Mode::Fused, |builder| {
             let builder = builder.skip_unchanged(skip);
@@ -239,12 +239,12 @@ fn versions_that_a_transformer_changed_are_never_unchanged() {
     }
 }
 
-/// So long that a slot has no room to note a version, and the object is asked.
+/// Returns a key so long that its slot has no room for a version, so that the object is asked.
 fn unnoted(place: usize) -> String {
     format!("p-{place:034}")
 }
 
-/// A queue whose accessor, once it is switched on, cannot tell the version of one object.
+/// Returns a queue whose accessor, once it is armed, panics for the version of one object.
 fn brittle() -> (DeltaFifo<Obj, impl Meta<Obj>>, Arc<AtomicBool>) {
     let panics = Arc::<AtomicBool>::default();
     let is_on = panics.clone();
@@ -256,10 +256,10 @@ fn brittle() -> (DeltaFifo<Obj, impl Meta<Obj>>, Arc<AtomicBool>) {
 }
 
 #[test]
-fn an_accessor_that_panics_in_the_midst_of_a_page_loses_nothing_that_was_pushed() {
+fn accessor_panic_within_a_page_loses_no_pushed_object() {
     let (objects, rounds) = if cfg!(miri) { (90, 1) } else { (200, 4) };
     let page = |n: u64| (0..objects).map(|place| obj(&unnoted(place), n)).collect::<Vec<_>>();
-    // Where among the others the panic comes is up to the hash, which is seeded for each queue.
+    // The position of the panic depends on the hash, which is seeded for each queue.
     for _ in 0..rounds {
         let (fifo, panics) = brittle();
         for object in page(1) {
@@ -278,7 +278,7 @@ fn an_accessor_that_panics_in_the_midst_of_a_page_loses_nothing_that_was_pushed(
         panics.store(true, Ordering::Relaxed);
         assert!(catch_unwind(AssertUnwindSafe(|| fifo.replace(page(2), "1"))).is_err());
         let pending = fifo.list_keys().len();
-        assert_eq!(handle_all(), pending, "what is pending is in the queue");
+        assert_eq!(handle_all(), pending, "pending keys are in the queue");
         assert_eq!(fifo.pending_deltas(), 0);
     }
 }

@@ -1,5 +1,5 @@
-//! Wakers are strangers' code: they panic, call the queue, poll their task at once. Nobody else
-//! may notice.
+//! Wakers are user code: they panic, call the queue, or poll their task immediately. Nobody else
+//! may be affected.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -12,11 +12,11 @@ use crate::common::{Fifo, Mode, Rig, ends, obj, waker};
 use deltafifo::Closed;
 
 fn panics() {
-    // Without the hook: it is meant.
+    // Skips the panic hook, because the panic is expected.
     resume_unwind(Box::new("a waker that panics"));
 }
 
-/// A future, and the same once it waits.
+/// Polls a future until it waits.
 fn waits<F: Future>(future: F, waker: &Waker) -> Pin<Box<F>> {
     let mut future = Box::pin(future);
     assert!(future.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
@@ -27,7 +27,7 @@ fn poll<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// `work` wakes the task of `waiting`, and that panics.
+/// Runs `work`, which wakes the task of `waiting`, whose waker panics.
 fn while_it_waits(waiting: impl Future, work: impl FnOnce()) {
     let (waker, called) = waker(panics);
     let waiting = waits(waiting, &waker);
@@ -36,7 +36,8 @@ fn while_it_waits(waiting: impl Future, work: impl FnOnce()) {
     drop(waiting);
 }
 
-/// `work` meets a waker that panics, on a queue of `deltas` that is full with them.
+/// Runs `work` on a queue that is full with `deltas` deltas, and for whose room a panicking waker
+/// waits.
 fn over_a_bad_waker(deltas: u64, work: impl FnOnce(&Fifo)) {
     let fifo =
         Rig::with(Mode::Nowhere, |builder| builder.high_water(usize::try_from(deltas).unwrap()))
@@ -45,15 +46,15 @@ fn over_a_bad_waker(deltas: u64, work: impl FnOnce(&Fifo)) {
         fifo.add(obj(&format!("key-{n}"), n)).unwrap();
     }
     while_it_waits(fifo.ready_async(), || work(&fifo));
-    let left = fifo.list_keys();
-    assert!(!left.is_empty(), "what was taken is back");
-    for _ in left {
+    let rest = fifo.list_keys();
+    assert!(!rest.is_empty(), "the taken keys are requeued");
+    for _ in rest {
         fifo.try_pop().expect("what is pending can be popped").done();
     }
 }
 
 #[test]
-fn a_batch_that_meets_one_that_panics_gives_its_keys_back() {
+fn batch_pop_that_wakes_a_panicking_waker_returns_its_keys() {
     over_a_bad_waker(2, |fifo| {
         let mut batch = fifo.try_pop_batch(2).unwrap();
         batch.next().unwrap().done();
@@ -62,12 +63,12 @@ fn a_batch_that_meets_one_that_panics_gives_its_keys_back() {
 }
 
 #[test]
-fn a_pop_that_meets_one_that_panics_puts_its_deltas_back() {
+fn pop_that_wakes_a_panicking_waker_requeues_its_deltas() {
     over_a_bad_waker(1, |fifo| drop(fifo.try_pop()));
 }
 
 #[test]
-fn a_handlers_end_that_meets_one_that_panics_still_ends_the_initial_population() {
+fn panicking_waker_at_a_handlers_end_does_not_block_the_sync() {
     let rig = Rig::new(Mode::Fused);
     let fifo = &rig.fifo;
     fifo.replace(vec![obj("a", 1)], "1").unwrap();
@@ -81,7 +82,7 @@ fn a_handlers_end_that_meets_one_that_panics_still_ends_the_initial_population()
 }
 
 #[test]
-fn a_handler_that_panics_beside_a_waker_that_does_is_one_panic() {
+fn handler_panic_and_waker_panic_become_one_panic() {
     let rig = Rig::new(Mode::Fused);
     rig.fifo.replace(vec![obj("a", 1)], "1").unwrap();
     while_it_waits(rig.fifo.wait_for_sync_async(), || {
@@ -95,7 +96,7 @@ fn a_handler_that_panics_beside_a_waker_that_does_is_one_panic() {
 }
 
 #[test]
-fn each_of_two_keys_finds_a_task_though_the_first_ones_waker_panics() {
+fn panicking_waker_of_the_first_key_does_not_stop_the_second_wake() {
     let fifo = Rig::new(Mode::Fused).fifo;
     let (healthy, woken) = waker(|| ());
     while_it_waits(fifo.pop_async(), || {
@@ -107,10 +108,10 @@ fn each_of_two_keys_finds_a_task_though_the_first_ones_waker_panics() {
 }
 
 #[test]
-fn a_close_is_told_to_all_though_wakers_panic() {
+fn close_wakes_all_waiters_although_wakers_panic() {
     let fifo = Rig::new(Mode::Fused).fifo;
     let (healthy, woken) = waker(|| ());
-    // An earlier one, whose task is long gone.
+    // The waker of an earlier wait, whose task is gone.
     while_it_waits(fifo.pop_async(), || fifo.add(obj("a", 1)).unwrap());
     fifo.try_pop().unwrap().done();
     while_it_waits(fifo.pop_async(), || {
@@ -124,7 +125,7 @@ fn a_close_is_told_to_all_though_wakers_panic() {
 }
 
 #[test]
-fn the_task_of_a_waker_that_panicked_goes_on() {
+fn task_whose_waker_panicked_continues() {
     let fifo = Rig::new(Mode::Fused).fifo;
     let (bad, _) = waker(panics);
     let mut waiting = waits(fifo.pop_async(), &bad);
@@ -133,19 +134,19 @@ fn the_task_of_a_waker_that_panicked_goes_on() {
 }
 
 #[test]
-fn a_task_that_moves_to_another_executor_is_woken_there() {
+fn task_moved_to_another_executor_is_woken_there() {
     let fifo = Rig::new(Mode::Fused).fifo;
-    let ((before, left), (after, woken)) = (waker(|| ()), waker(|| ()));
+    let ((before, rest), (after, woken)) = (waker(|| ()), waker(|| ()));
     let mut waiting = waits(fifo.pop_async(), &before);
     for _ in 0..2 {
         assert!(waiting.as_mut().poll(&mut Context::from_waker(&after)).is_pending());
     }
     fifo.add(obj("a", 1)).unwrap();
-    assert_eq!((left.load(Ordering::SeqCst), woken.load(Ordering::SeqCst)), (0, 1));
+    assert_eq!((rest.load(Ordering::SeqCst), woken.load(Ordering::SeqCst)), (0, 1));
 }
 
 #[test]
-fn a_waker_may_call_the_queue() {
+fn waker_may_call_the_queue() {
     ends(|| {
         let fifo = Rig::new(Mode::Fused).fifo;
         let inner = fifo.clone();
@@ -161,7 +162,7 @@ fn a_waker_may_call_the_queue() {
     });
 }
 
-/// A task that its waker polls at once.
+/// A task that its waker polls immediately.
 #[derive(Default)]
 struct Inline {
     task: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
@@ -170,7 +171,7 @@ struct Inline {
 impl Wake for Inline {
     fn wake(self: Arc<Self>) {
         let waker = Waker::from(self.clone());
-        // Polled already, further up.
+        // A caller further up the stack is polling it already.
         let Ok(mut task) = self.task.try_lock() else { return };
         if task
             .as_mut()
@@ -182,7 +183,7 @@ impl Wake for Inline {
 }
 
 #[test]
-fn a_waker_may_poll_its_task() {
+fn waker_may_poll_its_task() {
     ends(|| {
         let fifo = Rig::new(Mode::Fused).fifo;
         let (consumed, task) = (fifo.clone(), Arc::new(Inline::default()));
@@ -194,7 +195,7 @@ fn a_waker_may_poll_its_task() {
         task.clone().wake();
         for n in 1..4 {
             fifo.add(obj("a", n)).unwrap();
-            assert_eq!(fifo.pending_deltas(), 0, "the waker handled it");
+            assert_eq!(fifo.pending_deltas(), 0, "the waker handled the item");
         }
         fifo.close();
         assert!(task.task.lock().unwrap().is_none(), "the task has ended");

@@ -1,5 +1,5 @@
-//! A walk in the hands of who makes it, while the store changes between its steps: against a set
-//! of what was there all the time.
+//! A walk that its caller advances step by step while the store changes, compared with the set of
+//! keys that were stored all the time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ type Object = (u16, usize);
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// So many keys from the first on are written: enough of them let the table grow.
+    /// Writes this many keys, starting from a first one. Enough of them make the table grow.
     Write(u16, u16),
     Delete(u16, u16),
     Step(usize),
@@ -36,10 +36,10 @@ struct World {
     store: Indexer<Object, NoMeta>,
     reader: IndexReader<Object, NoMeta>,
     stored: BTreeMap<u16, usize>,
-    /// Stored since the walk began.
+    /// The keys that have been stored since the walk began.
     stayed: BTreeSet<u16>,
     visited: BTreeSet<u16>,
-    /// Of which it was said that the walk has been there.
+    /// The keys that the walk has reported as passed.
     walked: BTreeSet<u16>,
     at: Option<WalkPosition>,
     writes: usize,
@@ -84,7 +84,7 @@ impl World {
             }
             Op::Step(most) => self.step(most),
         }
-        self.look();
+        self.check();
     }
 
     fn step(&mut self, most: usize) {
@@ -94,28 +94,33 @@ impl World {
             assert_eq!(
                 (&*key, object.1),
                 (&*object.0.to_string(), self.stored[&object.0]),
-                "as it is stored"
+                "not the stored object"
             );
             let is_ahead = !self.reader.has_walked(from, &key);
-            assert!(is_ahead, "{key} comes after it was to be counted as walked");
+            assert!(is_ahead, "{key} is visited after it was reported as passed");
             let is_by = step.next.is_none_or(|next| self.reader.has_walked(next, &key));
-            assert!(is_by, "{key} came, and is to come");
+            assert!(is_by, "{key} was visited and is reported as ahead");
             assert!(
                 self.visited.insert(object.0) || !self.stayed.contains(&object.0),
-                "{key} comes again"
+                "{key} is visited twice"
             );
         }
         self.at = step.next;
     }
 
-    /// What is said of every key, stored or not, is what the walk has done, and is not taken back.
-    fn look(&mut self) {
+    /// Compares the reported side of every key, stored or not, with the walk's progress. A passed
+    /// key stays passed.
+    fn check(&mut self) {
         for key in 0..KEYS {
             let has_walked = self.at.is_none_or(|at| self.reader.has_walked(at, &key.to_string()));
             if has_walked {
                 self.walked.insert(key);
             }
-            assert_eq!(has_walked, self.walked.contains(&key), "{key} was walked, and is to come");
+            assert_eq!(
+                has_walked,
+                self.walked.contains(&key),
+                "{key} was passed and is reported as ahead"
+            );
             if self.stayed.contains(&key) {
                 assert_eq!(has_walked, self.visited.contains(&key), "{key} stayed");
             }
@@ -126,7 +131,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 64 }, ..ProptestConfig::default() })]
     #[test]
-    fn what_is_stored_throughout_is_walked_once_and_of_each_key_its_side_is_known(
+    fn keys_stored_throughout_are_walked_once_and_their_side_is_known(
         stored in prop::collection::btree_set(0..KEYS, 0..usize::from(KEYS) / 2),
         ops in prop::collection::vec(op(), 0..30),
     ) {

@@ -1,9 +1,9 @@
-//! Batches: order, giving back, and `process_batch`.
+//! Batches: their order, giving events back, and `process_batch`.
 
 use std::panic::resume_unwind;
 
 use crate::common::obj;
-use crate::rig::{Fifo, apply, bare, events, over, show_turn, stored, told};
+use crate::rig::{Fifo, apply, bare, events, notified, over, show_turn, stored};
 use deltafifo::{Closed, ProcessError};
 
 fn with(fifo: Fifo, keys: &[&str]) -> Fifo {
@@ -14,20 +14,20 @@ fn with(fifo: Fifo, keys: &[&str]) -> Fifo {
 }
 
 #[test]
-fn what_is_not_handled_of_a_batch_comes_first_again_in_its_order() {
+fn unhandled_events_of_a_batch_return_to_the_front_in_order() {
     let fifo = with(over([]), &["a", "b", "c", "b", "d"]);
     let mut turn = fifo.pop_batch(9).unwrap();
     assert_eq!((turn.len(), apply(&mut turn)), (3, vec!["A+a1".to_owned()]));
     fifo.add(obj("e", 6)).unwrap();
     drop(turn);
     let turn = fifo.pop_batch(9).unwrap();
-    assert_eq!(show_turn(&turn), ["b:A2", "c:A3"], "what did not fit stays behind it");
+    assert_eq!(show_turn(&turn), ["b:A2", "c:A3"], "the remaining event stays queued");
     drop(turn);
-    assert_eq!(told(&fifo), ["A+b2", "A+c3", "A b2>4", "A+d5", "A+e6"]);
+    assert_eq!(notified(&fifo), ["A+b2", "A+c3", "A b2>4", "A+d5", "A+e6"]);
 }
 
 #[test]
-fn a_batch_may_be_looked_at_as_a_whole_and_passed() {
+fn batch_can_be_read_as_a_whole_and_passed() {
     let fifo = with(bare(), &["a", "b", "a"]);
     let turn = fifo.pop_batch(9).unwrap();
     let deltas: Vec<_> =
@@ -38,7 +38,7 @@ fn a_batch_may_be_looked_at_as_a_whole_and_passed() {
 }
 
 #[test]
-fn a_turn_that_is_over_has_no_event_and_applies_nothing() {
+fn ended_turn_has_no_event_and_applies_nothing() {
     let fifo = with(over([]), &["a"]);
     let mut turn = fifo.pop().unwrap();
     apply(&mut turn);
@@ -50,13 +50,13 @@ fn a_turn_that_is_over_has_no_event_and_applies_nothing() {
 }
 
 #[test]
-fn handlers_of_a_batch_fail_and_panic_each_for_itself() {
+fn failing_or_panicking_handler_of_a_batch_affects_only_its_event() {
     let fifo = with(over([]), &["a", "b", "c", "d", "e", "f"]);
     let report = fifo
         .process_batch(9, |turn| {
             let key = turn.event().unwrap().key().unwrap().to_owned();
             match key.as_str() {
-                // Before it is applied, and after.
+                // Fails before it is applied, and after.
                 "b" => return Err("refused"),
                 "d" => resume_unwind(Box::new("meant")),
                 _ => {}
@@ -81,17 +81,13 @@ fn handlers_of_a_batch_fail_and_panic_each_for_itself() {
         })
         .collect();
     assert_eq!(failures, ["b refused", "c late", "d panicked: meant", "e panicked: meant too"]);
-    assert_eq!(
-        stored(&fifo),
-        ["a1", "c3", "e5", "f6"],
-        "what is applied stays so; nothing else is"
-    );
-    assert!(fifo.try_pop().is_none(), "nothing comes again");
+    assert_eq!(stored(&fifo), ["a1", "c3", "e5", "f6"], "exactly the applied objects are stored");
+    assert!(fifo.try_pop().is_none(), "no event is popped again");
     assert_eq!(fifo.pending(), 0);
 }
 
 #[test]
-fn a_handler_may_handle_more_than_the_event_in_hand() {
+fn handler_may_handle_further_events() {
     let fifo = with(over([]), &["a", "b", "c"]);
     let mut calls = 0;
     let report = fifo.process_batch(9, |turn| {
@@ -105,7 +101,7 @@ fn a_handler_may_handle_more_than_the_event_in_hand() {
 }
 
 #[test]
-fn the_key_of_a_failure_is_that_of_what_was_handled_last() {
+fn failure_names_the_key_of_the_last_handled_event() {
     let fifo = with(over([]), &["a", "b", "c", "d"]);
     let report = fifo.process_batch(2, |turn| {
         turn.advance();
@@ -126,7 +122,7 @@ fn the_key_of_a_failure_is_that_of_what_was_handled_last() {
 }
 
 #[test]
-fn process_batch_on_a_closed_queue_drains_it_and_says_so() {
+fn process_batch_on_a_closed_queue_drains_it_and_returns_closed() {
     let fifo = with(bare(), &["a", "a"]);
     fifo.close();
     for _ in 0..2 {

@@ -1,5 +1,5 @@
-//! The in-order queue. `real_fifo` has client-go's own tests, by what they check; the others what
-//! is ours.
+//! The in-order queue. `real_fifo` has the tests of client-go, by what they check; the other files
+//! test what this project adds.
 
 mod batches;
 #[path = "../common/mod.rs"]

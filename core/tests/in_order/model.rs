@@ -329,7 +329,7 @@ fn process(fifo: &Fifo, model: &mut Model, max: usize, ends: &[End]) -> Result<(
         .iter()
         .map(|failure| match failure {
             ProcessError::Handler { key, .. } | ProcessError::Panicked { key, .. } => key.clone(),
-            ProcessError::Closed(_) => unreachable!("it is open"),
+            ProcessError::Closed(_) => unreachable!("the relist is open"),
         })
         .collect();
     prop_assert_eq!(report.handled + failures.len(), batch);
@@ -417,7 +417,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn every_answer_equals_the_models(ops in vec(op(), 1..MOST)) {
+    fn engine_answers_as_the_model(ops in vec(op(), 1..MOST)) {
         check(ops)?;
     }
 }

@@ -1,18 +1,18 @@
-//! Offers that are refused, the traits, and what a dropped queue does.
+//! Refused offers, the traits, and the drop of a queue.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::{keys, nameless, obj, tombstone};
-use crate::rig::{Fifo, bare, events, over, show_event, told};
+use crate::rig::{Fifo, bare, events, notified, over, show_event};
 use deltafifo::{
     Closed, Event, InOrderFifo, KeyError, KeyFunc, NoMeta, OfferError, ProcessError, Queue,
     ReflectorStore, RelistError, StoreError,
 };
 
 #[test]
-fn an_offer_without_a_key_queues_nothing_and_populates() {
+fn offer_without_a_key_queues_nothing_and_populates() {
     type Offer = fn(&Fifo) -> Result<(), OfferError>;
     let offers: [Offer; 3] = [
         |fifo| fifo.add(nameless()),
@@ -28,7 +28,7 @@ fn an_offer_without_a_key_queues_nothing_and_populates() {
 }
 
 #[test]
-fn a_relist_with_an_object_without_a_key_queues_nothing_and_populates_nothing() {
+fn relist_with_an_object_without_a_key_queues_and_populates_nothing() {
     let fifo = over([obj("a", 1)]);
     let refused = fifo.replace(vec![obj("b", 1), nameless(), obj("c", 1)], "7").unwrap_err();
     assert!(matches!(
@@ -43,12 +43,12 @@ fn a_relist_with_an_object_without_a_key_queues_nothing_and_populates_nothing() 
     assert!(!fifo.has_synced() && fifo.try_pop().is_none());
     assert_eq!(fifo.pending(), 0);
     fifo.replace(vec![obj("b", 1)], "8").unwrap();
-    assert_eq!(told(&fifo), ["-a(1)", "R+b1"]);
+    assert_eq!(notified(&fifo), ["-a(1)", "R+b1"]);
     assert!(fifo.has_synced());
 }
 
 #[test]
-fn a_transformer_that_fails_refuses_the_offer_with_key_and_version() {
+fn failing_transformer_refuses_the_offer_with_key_and_version() {
     let fifo = InOrderFifo::builder(keys())
         .transformer(|object| if object.n == 13 { Err("unlucky".into()) } else { Ok(object) })
         .build();
@@ -68,7 +68,7 @@ fn a_transformer_that_fails_refuses_the_offer_with_key_and_version() {
 }
 
 #[test]
-fn a_reflector_feeds_it_and_a_controller_pops_it() {
+fn in_order_queue_works_as_store_and_as_queue() {
     let fifo = bare();
     let store: &dyn ReflectorStore<_> = &fifo;
     store.replace(vec![obj("a", 1)], "7").unwrap();
@@ -103,7 +103,7 @@ fn a_reflector_feeds_it_and_a_controller_pops_it() {
     queue.wait_for_sync().unwrap();
 }
 
-/// Counts its drops, and panics in those that were said to.
+/// Counts its drops, and panics in the selected ones.
 struct Counts {
     name: &'static str,
     dropped: Arc<AtomicUsize>,
@@ -114,14 +114,14 @@ impl Drop for Counts {
     fn drop(&mut self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
         if self.panics {
-            // Without the hook: it is meant.
+            // Skips the panic hook, because the panic is expected.
             resume_unwind(Box::new("an object whose release panics"));
         }
     }
 }
 
 #[test]
-fn a_dropped_queue_releases_everything_though_one_release_panics() {
+fn dropped_queue_releases_all_objects_although_one_drop_panics() {
     let dropped = Arc::new(AtomicUsize::new(0));
     let object = |name, panics| Arc::new(Counts { name, dropped: dropped.clone(), panics });
     let fifo =
@@ -133,7 +133,7 @@ fn a_dropped_queue_releases_everything_though_one_release_panics() {
     fifo.replace(vec![object("b", false), object("c", true)], "1").unwrap();
     fifo.add(object("d", false)).unwrap();
     drop(fifo.pop_batch(1).unwrap());
-    assert!(catch_unwind(AssertUnwindSafe(|| drop(fifo))).is_err(), "the first panic goes on");
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(fifo))).is_err(), "the first panic propagates");
     assert_eq!(dropped.load(Ordering::Relaxed), 7);
 }
 

@@ -1,12 +1,12 @@
-//! client-go's own tests of its `RealFIFO`, each behaviour once. Where they look into the queue,
-//! these look at what is told: with atomic events (its informers' choice) a relist becomes deltas
-//! only in its turn.
+//! client-go's own tests of its `RealFIFO`, each behaviour once. Where those inspect the queue,
+//! these compare the notifications: with atomic events (the choice of client-go's informers) a
+//! relist becomes deltas only in its turn.
 
 use std::sync::Arc;
 use std::thread;
 
 use crate::common::{Obj, deltas, ends, keys, obj, tombstone, versioned};
-use crate::rig::{Fifo, apply, bare, events, over, show_turn, told};
+use crate::rig::{Fifo, apply, bare, events, notified, over, show_turn};
 use deltafifo::{Closed, DeltaObject, DeltaType, ExplicitKey, InOrderFifo, ReflectorStore};
 
 const NONE: [Arc<Obj>; 0] = [];
@@ -16,7 +16,7 @@ fn three() -> [Arc<Obj>; 3] {
 }
 
 #[test]
-fn what_each_producer_adds_comes_in_its_order() {
+fn each_producers_events_are_popped_in_its_order() {
     const EACH: u64 = if cfg!(miri) { 50 } else { 500 };
     ends(|| {
         let fifo = bare();
@@ -33,7 +33,7 @@ fn what_each_producer_adds_comes_in_its_order() {
                 let delta = turn.event().unwrap().delta().unwrap();
                 let object = delta.object.object().unwrap();
                 let last = &mut last[usize::from(object.name.starts_with('b'))];
-                assert_eq!(object.n, *last + 1, "{} comes after {last}", object.name);
+                assert_eq!(object.n, *last + 1, "{} follows {last}", object.name);
                 *last = object.n;
                 turn.done();
             }
@@ -42,15 +42,15 @@ fn what_each_producer_adds_comes_in_its_order() {
 }
 
 #[test]
-fn a_listed_object_is_told_though_its_deletion_is_queued() {
+fn listed_object_is_notified_although_its_deletion_is_queued() {
     let fifo = over([obj("foo", 1)]);
     fifo.delete(obj("foo", 1)).unwrap();
     fifo.replace(vec![obj("foo", 2)], "").unwrap();
-    assert_eq!(told(&fifo), ["-foo1", "R+foo2"]);
+    assert_eq!(notified(&fifo), ["-foo1", "R+foo2"]);
 }
 
 #[test]
-fn a_relist_deletes_what_is_only_queued_and_once() {
+fn relist_deletes_queued_keys_once() {
     type Offers = fn(&Fifo);
     let empty = |fifo: &Fifo| fifo.replace(vec![], "0").unwrap();
     let list = |fifo: &Fifo| fifo.replace(vec![obj("foo", 2)], "0").unwrap();
@@ -69,12 +69,12 @@ fn a_relist_deletes_what_is_only_queued_and_once() {
         for offer in offers {
             offer(&fifo);
         }
-        assert_eq!(told(&fifo), expected);
+        assert_eq!(notified(&fifo), expected);
     }
 }
 
 #[test]
-fn every_delta_of_a_key_is_an_item_of_its_own() {
+fn every_delta_of_a_key_is_a_separate_item() {
     let fifo = bare();
     fifo.add(obj("foo", 10)).unwrap();
     fifo.update(obj("foo", 12)).unwrap();
@@ -83,7 +83,7 @@ fn every_delta_of_a_key_is_an_item_of_its_own() {
 }
 
 #[test]
-fn the_transformer_sees_every_object_once_and_no_tombstone() {
+fn transformer_sees_every_object_once_and_no_tombstone() {
     let store = deltafifo::Indexer::builder(keys()).build().unwrap();
     let fifo = InOrderFifo::over(store)
         .transformer(|object| Ok(obj(&object.name, object.n + 100)))
@@ -106,64 +106,64 @@ fn the_transformer_sees_every_object_once_and_no_tombstone() {
         "R bar116>117",
         "-bar(18)",
     ];
-    assert_eq!(told(&fifo), expected);
+    assert_eq!(notified(&fifo), expected);
 }
 
 #[test]
-fn a_deletion_of_what_nobody_knows_is_told() {
+fn deletion_of_an_unknown_key_is_notified() {
     let fifo = over(NONE);
     fifo.add(obj("foo", 10)).unwrap();
     fifo.update(obj("bar", 15)).unwrap();
     fifo.add(obj("qux", 17)).unwrap();
     fifo.delete(obj("qux", 18)).unwrap();
     fifo.delete(obj("baz", 20)).unwrap();
-    assert_eq!(told(&fifo), ["A+foo10", "U+bar15", "A+qux17", "-qux18", "-baz20?"]);
+    assert_eq!(notified(&fifo), ["A+foo10", "U+bar15", "A+qux17", "-qux18", "-baz20?"]);
 }
 
 #[test]
-fn a_deletion_of_what_is_known_is_told() {
+fn deletion_of_a_known_key_is_notified() {
     let fifo = over(three());
     fifo.add(obj("foo", 10)).unwrap();
     fifo.update(obj("bar", 15)).unwrap();
     fifo.delete(obj("baz", 20)).unwrap();
-    assert_eq!(told(&fifo), ["A foo5>10", "U bar6>15", "-baz20"]);
+    assert_eq!(notified(&fifo), ["A foo5>10", "U bar6>15", "-baz20"]);
 }
 
 #[test]
-fn a_relist_is_told_behind_what_came_before_it() {
+fn relist_is_notified_after_earlier_events() {
     let fifo = over(NONE);
     fifo.add(obj("foo", 10)).unwrap();
     fifo.replace(vec![obj("foo", 15)], "0").unwrap();
-    assert_eq!(told(&fifo), ["A+foo10", "R foo10>15"]);
+    assert_eq!(notified(&fifo), ["A+foo10", "R foo10>15"]);
 }
 
 #[test]
-fn a_resync_tells_nothing_of_what_was_deleted_before_it() {
+fn resync_omits_keys_deleted_before_it() {
     let fifo = over([obj("foo", 5)]);
     fifo.delete(obj("foo", 10)).unwrap();
     fifo.resync();
-    assert_eq!(told(&fifo), ["-foo10"]);
+    assert_eq!(notified(&fifo), ["-foo10"]);
 }
 
 #[test]
-fn a_resync_tells_of_everything_known_as_it_is() {
+fn resync_notifies_every_known_object_in_its_current_state() {
     let fifo = over(three());
     fifo.resync();
-    let mut told = told(&fifo);
-    told.sort();
-    assert_eq!(told, ["S bar6>6", "S baz7>7", "S foo5>5"]);
+    let mut notified = notified(&fifo);
+    notified.sort();
+    assert_eq!(notified, ["S bar6>6", "S baz7>7", "S foo5>5"]);
 }
 
 #[test]
-fn an_object_that_was_never_handled_is_added_and_deleted_all_the_same() {
+fn unhandled_object_is_notified_as_added_and_deleted() {
     let fifo = over(NONE);
     fifo.add(obj("foo", 5)).unwrap();
     fifo.delete(obj("foo", 6)).unwrap();
-    assert_eq!(told(&fifo), ["A+foo5", "-foo6"]);
+    assert_eq!(notified(&fifo), ["A+foo5", "-foo6"]);
 }
 
 #[test]
-fn a_relist_deletes_what_is_not_in_it_first_and_by_its_last_state() {
+fn relist_first_deletes_unlisted_keys_with_their_last_state() {
     type Offers = fn(&Fifo);
     let cases: [(Offers, &[&str]); 4] = [
         (|fifo| fifo.delete(obj("baz", 10)).unwrap(), &["-baz10", "-bar(6)", "R foo5>5"]),
@@ -187,43 +187,43 @@ fn a_relist_deletes_what_is_not_in_it_first_and_by_its_last_state() {
         let fifo = over(three());
         offers(&fifo);
         fifo.replace(vec![obj("foo", 5)], "0").unwrap();
-        assert_eq!(told(&fifo), expected);
+        assert_eq!(notified(&fifo), expected);
     }
     let fifo = over(NONE);
     fifo.add(obj("baz", 10)).unwrap();
     fifo.replace(vec![obj("foo", 5)], "0").unwrap();
-    assert_eq!(told(&fifo), ["A+baz10", "-baz(10)", "R+foo5"]);
+    assert_eq!(notified(&fifo), ["A+baz10", "-baz(10)", "R+foo5"]);
 }
 
 #[test]
-fn a_resync_behind_an_update_tells_of_the_updated_object() {
+fn resync_after_an_update_notifies_the_updated_object() {
     let fifo = over([obj("foo", 5)]);
     fifo.update(obj("foo", 6)).unwrap();
     fifo.resync();
-    assert_eq!(told(&fifo), ["U foo5>6", "S foo6>6"], "never of the one before it");
+    assert_eq!(notified(&fifo), ["U foo5>6", "S foo6>6"], "never the old object");
 }
 
 #[test]
-fn a_first_relist_is_over_when_its_deletions_are_handled_too() {
+fn first_relist_ends_after_its_deletions_are_handled() {
     let fifo = over(three());
     fifo.replace(vec![obj("foo", 5)], "0").unwrap();
     assert!(!fifo.has_synced());
     let mut turn = fifo.pop().unwrap();
     assert!(turn.is_in_initial_list());
-    let mut told = Vec::new();
+    let mut notified = Vec::new();
     turn.apply(|key, _| {
         assert!(!fifo.has_synced());
-        told.push(key.to_owned());
+        notified.push(key.to_owned());
     })
     .unwrap();
-    assert_eq!(told, ["bar", "baz", "foo"]);
+    assert_eq!(notified, ["bar", "baz", "foo"]);
     assert!(!fifo.has_synced(), "its handler may have more to do");
     turn.done();
     assert!(fifo.has_synced());
 }
 
 #[test]
-fn no_event_passes_another() {
+fn events_are_popped_in_order_of_arrival() {
     let fifo = bare();
     for (name, n) in [("foo", 10), ("bar", 1), ("foo", 11), ("foo", 13), ("zab", 30)] {
         fifo.add(obj(name, n)).unwrap();
@@ -236,7 +236,7 @@ fn no_event_passes_another() {
 }
 
 #[test]
-fn keys_are_those_of_objects_tombstones_deltas_and_explicit_ones() {
+fn key_of_accepts_objects_tombstones_deltas_and_explicit_keys() {
     let fifo = bare();
     assert_eq!(fifo.key_of(&*obj("a", 1)).unwrap(), "a");
     assert_eq!(fifo.key_of(&tombstone("b", None)).unwrap(), "b");
@@ -246,7 +246,7 @@ fn keys_are_those_of_objects_tombstones_deltas_and_explicit_ones() {
 }
 
 #[test]
-fn the_queue_is_synced_once_its_first_relist_is_handled_or_something_else_came_first() {
+fn queue_is_synced_once_the_first_relist_is_handled_or_another_offer_came_first() {
     type Step = fn(&Fifo);
     let pop = |fifo: &Fifo| fifo.pop().unwrap().done();
     let list = |fifo: &Fifo| fifo.replace(vec![obj("a", 1), obj("b", 2)], "0").unwrap();
@@ -260,7 +260,7 @@ fn the_queue_is_synced_once_its_first_relist_is_handled_or_something_else_came_f
         (&[list], false),
         (&[list, pop], true),
         (&[twice, pop], true),
-        // A resync populates nothing.
+        // A resync does not populate the queue.
         (&[Fifo::resync, pop], false),
     ];
     for (number, (steps, expected)) in cases.into_iter().enumerate() {
@@ -285,7 +285,7 @@ fn close_wakes_every_blocked_pop() {
 }
 
 #[test]
-fn a_relist_is_one_event_among_the_others() {
+fn relist_is_one_event_among_the_others() {
     let fifo = bare();
     fifo.replace(vec![], "123").unwrap();
     assert_eq!(events(&fifo), ["all@123"]);
@@ -296,9 +296,10 @@ fn a_relist_is_one_event_among_the_others() {
     assert_eq!(events(&fifo), ["foo:A2", "all@10 foo2", "all@20 foo3 bar1", "all@56"]);
 }
 
-/// In client-go one of a queue with atomic events is an event, by which the store's version moves.
+/// In client-go, a bookmark of a queue with atomic events is an event, and moves the store's
+/// version.
 #[test]
-fn a_bookmark_is_no_event_and_populates_nothing() {
+fn bookmark_is_not_an_event_and_does_not_populate() {
     let fifo = over([]);
     ReflectorStore::bookmark(&fifo, "123");
     assert!(fifo.try_pop().is_none() && !fifo.has_synced());
@@ -308,7 +309,7 @@ fn a_bookmark_is_no_event_and_populates_nothing() {
 }
 
 #[test]
-fn a_resync_is_one_event_among_the_others() {
+fn resync_is_one_event_among_the_others() {
     let fifo = bare();
     fifo.add(obj("foo", 2)).unwrap();
     fifo.resync();
@@ -317,7 +318,7 @@ fn a_resync_is_one_event_among_the_others() {
 }
 
 #[test]
-fn an_object_without_a_key_is_refused_and_breaks_no_batch() {
+fn object_without_a_key_is_refused_and_keeps_batches_intact() {
     let fifo = bare();
     fifo.add(obj("a", 1)).unwrap();
     assert!(fifo.add(versioned("", 1, "1")).is_err());
@@ -328,7 +329,7 @@ fn an_object_without_a_key_is_refused_and_breaks_no_batch() {
 }
 
 #[test]
-fn a_batch_is_of_different_keys_and_never_crosses_the_initial_lists_end() {
+fn batch_has_distinct_keys_and_never_crosses_the_end_of_the_initial_list() {
     type Objects = Vec<Arc<Obj>>;
     let (a, b, c, d) = (|| obj("a", 5), || obj("b", 5), || obj("c", 5), || obj("d", 5));
     let cases: [(Objects, Objects, usize, &[&[&str]]); 8] = [
@@ -363,7 +364,7 @@ fn a_batch_is_of_different_keys_and_never_crosses_the_initial_lists_end() {
 }
 
 #[test]
-fn relists_and_resyncs_go_alone() {
+fn relists_and_resyncs_are_popped_alone() {
     let fifo = over(NONE);
     fifo.add(obj("a", 1)).unwrap();
     fifo.resync();

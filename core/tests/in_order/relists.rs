@@ -1,11 +1,10 @@
-//! A relist as one event: what it comes to in the store, for readers and for handlers that go
-//! wrong.
+//! A relist as one event: its effect on the store, on readers, and on handlers that fail.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use crate::common::{Obj, keys, nameless, obj, tombstone, versioned};
-use crate::rig::{Fifo, apply, bare, events, over, picky, show_turn, stored, told};
+use crate::rig::{Fifo, apply, bare, events, notified, over, picky, show_turn, stored};
 use deltafifo::{
     Event, InOrderFifo, Indexer, KeyError, KeyFunc, NoMeta, OfferError, ProcessError, StoreError,
 };
@@ -15,44 +14,44 @@ fn list(names: &[(&str, u64)]) -> Vec<Arc<Obj>> {
 }
 
 #[test]
-fn deletions_come_first_by_key_then_what_is_listed_in_its_order() {
+fn relist_notifies_deletions_by_key_and_then_listed_objects_in_order() {
     let fifo = over(list(&[("z", 1), ("b", 1), ("a", 1), ("c", 1)]));
     fifo.replace(list(&[("y", 2), ("c", 2), ("x", 2)]), "2").unwrap();
-    assert_eq!(told(&fifo), ["-a(1)", "-b(1)", "-z(1)", "R+y2", "R c1>2", "R+x2"]);
+    assert_eq!(notified(&fifo), ["-a(1)", "-b(1)", "-z(1)", "R+y2", "R c1>2", "R+x2"]);
     assert_eq!(stored(&fifo), ["c2", "x2", "y2"]);
     assert_eq!(fifo.store().index_keys("namespace", "").unwrap(), ["c", "x", "y"]);
 }
 
 #[test]
-fn of_a_key_that_is_listed_twice_the_last_object_stays() {
+fn key_listed_twice_keeps_the_last_object() {
     let fifo = over([]);
     fifo.replace(list(&[("a", 1), ("b", 1), ("a", 2)]), "2").unwrap();
-    assert_eq!(told(&fifo), ["R+a1", "R+b1", "R a1>2"]);
+    assert_eq!(notified(&fifo), ["R+a1", "R+b1", "R a1>2"]);
     assert_eq!(stored(&fifo), ["a2", "b1"]);
 }
 
 #[test]
-fn what_is_missing_is_asked_in_the_relists_turn() {
+fn missing_keys_are_determined_in_the_relists_turn() {
     let fifo = over(list(&[("a", 1)]));
     fifo.add(obj("b", 2)).unwrap();
     fifo.replace(list(&[("c", 3)]), "3").unwrap();
     fifo.add(obj("a", 4)).unwrap();
     fifo.replace(list(&[("a", 5)]), "5").unwrap();
-    assert_eq!(told(&fifo), ["A+b2", "-a(1)", "-b(2)", "R+c3", "A+a4", "-c(3)", "R a4>5"]);
+    assert_eq!(notified(&fifo), ["A+b2", "-a(1)", "-b(2)", "R+c3", "A+a4", "-c(3)", "R a4>5"]);
 }
 
 #[test]
-fn a_relist_of_nothing_deletes_everything() {
+fn empty_relist_deletes_everything() {
     let fifo = over(list(&[("a", 1), ("b", 1)]));
     fifo.replace(vec![], "2").unwrap();
-    assert_eq!(told(&fifo), ["-a(1)", "-b(1)"]);
+    assert_eq!(notified(&fifo), ["-a(1)", "-b(1)"]);
     assert!(fifo.store().is_empty());
     fifo.replace(vec![], "3").unwrap();
-    assert!(told(&fifo).is_empty());
+    assert!(notified(&fifo).is_empty());
 }
 
 #[test]
-fn a_handler_finds_all_of_a_relist_in_the_store_and_nothing_of_what_comes_after_it() {
+fn handler_finds_the_whole_relist_and_no_later_event_in_the_store() {
     let fifo = over(list(&[("a", 1), ("b", 1)]));
     fifo.replace(list(&[("b", 2), ("c", 2)]), "2").unwrap();
     fifo.add(obj("d", 3)).unwrap();
@@ -65,18 +64,21 @@ fn a_handler_finds_all_of_a_relist_in_the_store_and_nothing_of_what_comes_after_
 }
 
 #[test]
-fn a_relist_of_many_is_found_again_key_by_key() {
+fn large_relist_can_be_read_key_by_key() {
     let many = if cfg!(miri) { 100 } else { 5_000 };
     let every = |step: usize, n| {
         (0..many).step_by(step).map(move |k| obj(&format!("space-{}/k{k}", k % 7), n)).collect()
     };
     let fifo = over([]);
     fifo.replace(every(1, 1), "1").unwrap();
-    assert_eq!(told(&fifo).len(), many);
+    assert_eq!(notified(&fifo).len(), many);
     fifo.replace(every(2, 2), "2").unwrap();
-    let told = told(&fifo);
-    assert_eq!(told.iter().filter(|told| told.starts_with('-')).count(), many / 2);
-    assert_eq!(told.iter().filter(|told| told.ends_with("1>2")).count(), many.div_ceil(2));
+    let notified = notified(&fifo);
+    assert_eq!(notified.iter().filter(|notified| notified.starts_with('-')).count(), many / 2);
+    assert_eq!(
+        notified.iter().filter(|notified| notified.ends_with("1>2")).count(),
+        many.div_ceil(2)
+    );
     assert_eq!(fifo.store().len(), many.div_ceil(2));
     for k in 0..many {
         let found = fifo.store().get_by_key(&format!("space-{}/k{k}", k % 7));
@@ -85,7 +87,7 @@ fn a_relist_of_many_is_found_again_key_by_key() {
 }
 
 #[test]
-fn without_a_store_the_list_is_handed_out_with_its_keys() {
+fn without_a_store_the_relist_event_carries_the_list_and_its_keys() {
     let fifo = bare();
     fifo.replace(list(&[("ns/a", 1), ("b", 2), ("ns/a", 3)]), "7").unwrap();
     assert_eq!(fifo.pending(), 3);
@@ -97,13 +99,13 @@ fn without_a_store_the_list_is_handed_out_with_its_keys() {
     assert!(
         matches!(turn.apply(|_, _| unreachable!()), Err(StoreError::NoStore { key }) if key == "*")
     );
-    assert_eq!(turn.len(), 1, "it is still in hand");
+    assert_eq!(turn.len(), 1, "the event is still current");
     turn.done();
     assert_eq!(fifo.pending(), 0);
 }
 
 #[test]
-fn a_handler_that_panics_within_a_relist_leaves_it_applied_and_is_told_by_the_key_in_hand() {
+fn handler_panic_within_a_relist_leaves_it_applied_and_names_the_current_key() {
     let fifo = over(list(&[("a", 1), ("b", 1), ("z", 1)]));
     fifo.replace(list(&[("b", 2), ("c", 2), ("d", 2)]), "2").unwrap();
     fifo.add(obj("e", 3)).unwrap();
@@ -122,11 +124,11 @@ fn a_handler_that_panics_within_a_relist_leaves_it_applied_and_is_told_by_the_ke
     assert_eq!(seen, ["a", "z", "b"]);
     assert_eq!(stored(&fifo), ["b2", "c2", "d2"], "the store does not fall behind");
     assert!(fifo.has_synced());
-    assert_eq!(told(&fifo), ["A+e3"], "and it is not told again");
+    assert_eq!(notified(&fifo), ["A+e3"], "the relist is not notified again");
 }
 
 #[test]
-fn objects_whose_release_panics_keep_no_change_of_a_relist_untold() {
+fn object_drop_panics_suppress_no_notification_of_a_relist() {
     struct Bomb(&'static str, bool);
     impl Drop for Bomb {
         fn drop(&mut self) {
@@ -141,15 +143,15 @@ fn objects_whose_release_panics_keep_no_change_of_a_relist_untold() {
     }
     let fifo = InOrderFifo::over(store).build();
     fifo.replace(["b", "d"].map(|name| Arc::new(Bomb(name, false))).to_vec(), "1").unwrap();
-    let mut told = Vec::new();
-    let applied = fifo.process(|turn| turn.apply(|key, _| told.push(key.to_owned())));
+    let mut notified = Vec::new();
+    let applied = fifo.process(|turn| turn.apply(|key, _| notified.push(key.to_owned())));
     assert!(matches!(applied, Err(ProcessError::Panicked { .. })));
-    assert_eq!(told, ["a", "c", "b", "d"]);
+    assert_eq!(notified, ["a", "c", "b", "d"]);
     assert_eq!((fifo.pending(), fifo.has_synced()), (0, true));
 }
 
 #[test]
-fn a_handler_that_fails_a_relist_or_resync_is_told_for_all_keys() {
+fn handler_failure_of_a_relist_or_resync_is_reported_for_all_keys() {
     let fifo = over(list(&[("a", 1)]));
     fifo.replace(list(&[("b", 2)]), "2").unwrap();
     fifo.resync();
@@ -166,25 +168,25 @@ fn a_handler_that_fails_a_relist_or_resync_is_told_for_all_keys() {
     fifo.replace(vec![], "3").unwrap();
     let failed = fifo.process(|_| Err::<(), _>("unseen"));
     assert!(matches!(failed, Err(ProcessError::Handler { key, .. }) if key == "*"));
-    assert_eq!(stored(&fifo), ["b2"], "what its handler does not apply is not applied");
+    assert_eq!(stored(&fifo), ["b2"], "events that the handler does not apply are not applied");
 }
 
 #[test]
-fn a_relist_that_is_given_back_comes_again_whole() {
+fn relist_that_is_given_back_is_popped_again_whole() {
     let fifo = over(list(&[("a", 1)]));
     fifo.replace(list(&[("b", 2)]), "2").unwrap();
     fifo.add(obj("c", 3)).unwrap();
     drop(fifo.pop().unwrap());
-    assert!(!fifo.has_synced(), "it is not handled");
+    assert!(!fifo.has_synced(), "the relist is not handled");
     let turn = fifo.pop().unwrap();
     assert!(turn.is_in_initial_list());
     drop(turn);
-    assert_eq!(told(&fifo), ["-a(1)", "R+b2", "A+c3"]);
+    assert_eq!(notified(&fifo), ["-a(1)", "R+b2", "A+c3"]);
     assert!(fifo.has_synced());
 }
 
 #[test]
-fn an_index_that_fails_is_told_and_everything_else_is_done() {
+fn failing_index_is_reported_and_everything_else_is_applied() {
     let store = Indexer::builder(keys())
         .index("parity", |object: &Obj| {
             if object.n == 13 { Err("unlucky".into()) } else { Ok(vec![object.n.to_string()]) }
@@ -201,7 +203,7 @@ fn an_index_that_fails_is_told_and_everything_else_is_done() {
 }
 
 #[test]
-fn an_accessor_that_panics_costs_its_object_and_no_other() {
+fn panicking_accessor_loses_only_its_object() {
     struct Bad;
     impl deltafifo::Meta<Obj> for Bad {
         fn namespace<'a>(&self, object: &'a Obj) -> Option<&'a str> {
@@ -223,14 +225,14 @@ fn an_accessor_that_panics_costs_its_object_and_no_other() {
     let mut keys = fifo.store().list_keys();
     keys.sort();
     assert_eq!(keys, ["a", "c"]);
-    // Its key is as good as any other.
+    // The key of the lost object is usable afterwards.
     fifo.update(obj("b", 2)).unwrap();
     fifo.process(|turn| turn.apply(|_, _| ())).unwrap();
     assert_eq!(fifo.store().get_by_key("b").unwrap().n, 2);
 }
 
 #[test]
-fn every_object_is_released_once_it_is_neither_stored_nor_queued() {
+fn object_is_released_once_it_is_neither_stored_nor_queued() {
     let objects = list(&[("a", 1), ("b", 1), ("a", 2), ("b", 2), ("c", 2), ("c", 3)]);
     let weak: Vec<_> = objects.iter().map(Arc::downgrade).collect();
     let held = || weak.iter().map(std::sync::Weak::strong_count).collect::<Vec<_>>();
@@ -249,14 +251,14 @@ fn every_object_is_released_once_it_is_neither_stored_nor_queued() {
     assert_eq!(held(), [0, 0, 1, 1, 1, 1]);
     fifo.update(newer_c).unwrap();
     fifo.delete(tombstone("a", None)).unwrap();
-    told(&fifo);
+    notified(&fifo);
     assert_eq!(held(), [0, 0, 0, 1, 0, 1]);
     drop::<Fifo>(fifo);
     assert_eq!(held(), [0; 6]);
 }
 
 #[test]
-fn a_kept_key_stays_as_the_events_before_the_relist_make_it() {
+fn kept_key_has_the_state_of_the_events_before_the_relist() {
     let fifo = over(list(&[("stored", 1), ("updated", 1), ("deleted", 1), ("gone", 1)]));
     fifo.update(obj("updated", 2)).unwrap();
     fifo.add(obj("added", 3)).unwrap();
@@ -265,17 +267,17 @@ fn a_kept_key_stays_as_the_events_before_the_relist_make_it() {
     assert!(fifo.replace_keeping(list(&[("listed", 5)]), kept, "5").is_empty());
     fifo.update(obj("added", 6)).unwrap();
     assert_eq!(
-        told(&fifo),
+        notified(&fifo),
         ["U updated1>2", "A+added3", "-deleted4", "-gone(1)", "R+listed5", "U added3>6"]
     );
     assert_eq!(
         stored(&fifo),
         ["added6", "listed5", "stored1", "updated2"],
-        "what was never known does not come to be"
+        "an unknown kept key is not created"
     );
-    // Of what was kept nothing stays behind: the next relist deletes it.
+    // Nothing remains of a kept key: the next relist deletes it.
     fifo.replace_keeping(vec![], ["stored"], "7");
-    assert_eq!(told(&fifo), ["-added(6)", "-listed(5)", "-updated(2)"]);
+    assert_eq!(notified(&fifo), ["-added(6)", "-listed(5)", "-updated(2)"]);
 }
 
 #[test]
@@ -283,25 +285,25 @@ fn relist_that_keeps_what_is_unlisted_deletes_nothing_known_in_its_turn() {
     let fifo = over(list(&[("a", 1), ("b", 1)]));
     fifo.add(obj("pending", 2)).unwrap();
     assert!(fifo.replace_keeping_unlisted(list(&[("a", 3), ("c", 3)]), "3").is_empty());
-    assert_eq!(told(&fifo), ["A+pending2", "R a1>3", "R+c3"]);
+    assert_eq!(notified(&fifo), ["A+pending2", "R a1>3", "R+c3"]);
     assert_eq!(stored(&fifo), ["a3", "b1", "c3", "pending2"]);
     fifo.replace(list(&[("a", 3)]), "4").unwrap();
-    assert_eq!(told(&fifo), ["-b(1)", "-c(3)", "-pending(2)", "R a3>3"]);
+    assert_eq!(notified(&fifo), ["-b(1)", "-c(3)", "-pending(2)", "R a3>3"]);
 }
 
 #[test]
-fn of_a_key_that_is_kept_and_listed_the_object_counts() {
+fn listed_object_of_a_kept_key_counts() {
     let fifo = over(list(&[("a", 1)]));
     assert!(fifo.replace_keeping(list(&[("a", 2), ("b", 2)]), ["b", "a", "a"], "2").is_empty());
-    assert_eq!(told(&fifo), ["R a1>2", "R+b2"]);
+    assert_eq!(notified(&fifo), ["R a1>2", "R+b2"]);
     assert_eq!(stored(&fifo), ["a2", "b2"]);
 }
 
 #[test]
-fn what_a_relist_refuses_comes_back_and_is_kept_if_it_has_a_key() {
+fn object_refused_by_a_relist_is_returned_and_its_key_kept() {
     let fifo = picky();
     fifo.replace(list(&[("a", 1), ("b", 1), ("c", 1)]), "1").unwrap();
-    assert_eq!(told(&fifo).len(), 3);
+    assert_eq!(notified(&fifo).len(), 3);
     let refused = |key| versioned(key, 2, "refused");
     let page =
         vec![refused("b"), obj("d", 2), nameless(), refused("new"), refused("d"), obj("e", 2)];
@@ -323,7 +325,7 @@ fn what_a_relist_refuses_comes_back_and_is_kept_if_it_has_a_key() {
 }
 
 #[test]
-fn without_a_store_kept_keys_are_handed_out_and_weigh_nothing() {
+fn without_a_store_kept_keys_are_in_the_event_and_do_not_count() {
     let fifo = bare();
     fifo.replace_keeping(list(&[("a", 1), ("b", 1)]), ["c", "d", "e"], "1");
     fifo.replace_keeping(vec![], ["c"], "2");
@@ -334,13 +336,13 @@ fn without_a_store_kept_keys_are_handed_out_and_weigh_nothing() {
 }
 
 #[test]
-fn a_relist_of_which_everything_is_refused_populates_the_queue_all_the_same() {
+fn relist_whose_objects_are_all_refused_still_populates_the_queue() {
     let fifo = picky();
     assert_eq!(
         fifo.replace_keeping(vec![nameless(), versioned("a", 1, "refused")], [], "1").len(),
         2
     );
     assert!(!fifo.has_synced());
-    assert!(told(&fifo).is_empty());
+    assert!(notified(&fifo).is_empty());
     assert!(fifo.has_synced() && fifo.store().is_empty());
 }

@@ -1,4 +1,4 @@
-//! In-order queues, and what they tell as short text.
+//! In-order queues, and a short text form of their notifications.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use deltafifo::{Change, DeltaObject, DeltaType, Event, InOrderFifo, Indexer, Tur
 
 pub type Fifo = InOrderFifo<Obj, ObjMeta>;
 
-/// Without a store.
+/// Returns a queue without a store.
 pub fn bare() -> Fifo {
     InOrderFifo::builder(keys()).build()
 }
 
-/// Over a store that holds `known`.
+/// Returns a queue over a store that holds `known`.
 pub fn over(known: impl IntoIterator<Item = Arc<Obj>>) -> Fifo {
     let store = Indexer::builder(keys()).build().unwrap();
     known.into_iter().for_each(|object| store.add(object).unwrap());
     InOrderFifo::over(store).build()
 }
 
-/// Over an empty store, with a transformer that refuses whatever is of version `refused`.
+/// Returns a queue over an empty store. Its transformer refuses every object of version `refused`.
 pub fn picky() -> Fifo {
     let transform = |object: Arc<Obj>| {
         if object.version == "refused" { Err("meant".into()) } else { Ok(object) }
@@ -27,8 +27,9 @@ pub fn picky() -> Fifo {
     InOrderFifo::over(Indexer::builder(keys()).build().unwrap()).transformer(transform).build()
 }
 
-/// `A+a1` added, `U a1>2` updated, `-a2` deleted, `-a(2)` by a tombstone, and `?` behind what
-/// nobody knew; before additions and updates the delta's kind.
+/// Formats a change: `A+a1` added, `U a1>2` updated, `-a2` deleted, `-a(2)` deleted by a
+/// tombstone, with a `?` if the key was not known. Additions and updates start with the kind of
+/// the delta.
 pub fn show_change(key: &str, change: &Change<'_, Obj>) -> String {
     let first = |kind: &DeltaType| kind.to_string()[..1].to_owned();
     match change {
@@ -42,7 +43,7 @@ pub fn show_change(key: &str, change: &Change<'_, Obj>) -> String {
     }
 }
 
-/// `a:A1`, `a:D(1)`; `all@7 a1 b2 +c` with `c` kept; `sync`.
+/// Formats an event: `a:A1`, `a:D(1)`; `all@7 a1 b2 +c` with `c` kept; `sync`.
 pub fn show_event(event: &Event<Obj>) -> String {
     match event {
         Event::Delta { key, delta } => {
@@ -64,25 +65,25 @@ pub fn show_event(event: &Event<Obj>) -> String {
     }
 }
 
-/// What is in a turn.
+/// Formats the events of a turn.
 pub fn show_turn(turn: &Turn<'_, Obj, ObjMeta>) -> Vec<String> {
     turn.events().map(show_event).collect()
 }
 
-/// Applies the event in hand: what is told.
+/// Applies the current event. Returns its notifications.
 pub fn apply(turn: &mut Turn<'_, Obj, ObjMeta>) -> Vec<String> {
-    let mut told = Vec::new();
-    turn.apply(|key, change| told.push(show_change(key, &change))).unwrap();
-    told
+    let mut notified = Vec::new();
+    turn.apply(|key, change| notified.push(show_change(key, &change))).unwrap();
+    notified
 }
 
-/// Handles everything over a store: what is told.
-pub fn told(fifo: &Fifo) -> Vec<String> {
-    let mut told = Vec::new();
+/// Handles everything over a store. Returns the notifications.
+pub fn notified(fifo: &Fifo) -> Vec<String> {
+    let mut notified = Vec::new();
     while let Some(mut turn) = fifo.try_pop() {
-        told.extend(apply(&mut turn));
+        notified.extend(apply(&mut turn));
     }
-    told
+    notified
 }
 
 /// Handles everything, event by event.
@@ -95,7 +96,7 @@ pub fn events(fifo: &Fifo) -> Vec<String> {
     events
 }
 
-/// What is stored: `a1`, sorted.
+/// Returns the stored objects: `a1`, sorted.
 pub fn stored(fifo: &Fifo) -> Vec<String> {
     let mut stored: Vec<_> = fifo
         .store()

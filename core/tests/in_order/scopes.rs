@@ -1,12 +1,12 @@
-//! Scopes: parts of the queue that are relisted each for itself.
+//! Scopes: parts of the queue, each with relists of its own.
 
 use std::sync::Arc;
 
 use crate::common::{Obj, obj, versioned};
-use crate::rig::{Fifo, over, picky, stored, told};
+use crate::rig::{Fifo, notified, over, picky, stored};
 use deltafifo::{Event, KeyScope, OfferError, RelistError, ScopeError, ScopeId};
 
-/// Scopes of the keys from `a` to `m`, and from `n` to `z`.
+/// Adds scopes of the keys from `a` to `m`, and from `n` to `z`.
 fn halves(fifo: &Fifo) -> [ScopeId; 2] {
     let is_low = |key: &str| key < "n";
     [KeyScope::keys("low", is_low), KeyScope::keys("high", move |key| !is_low(key))]
@@ -23,12 +23,15 @@ fn relist_of_a_scope_deletes_keys_of_that_scope_only() {
     let [low, high] = halves(&fifo);
     fifo.replace_in(&low, list(&[("b", 2)]), "2").unwrap();
     fifo.replace_in(&high, list(&[("z", 3)]), "3").unwrap();
-    assert_eq!(told(&fifo), ["-a(1)", "R b1>2", "-x(1)", "-y(1)", "R+z3"]);
+    assert_eq!(notified(&fifo), ["-a(1)", "R b1>2", "-x(1)", "-y(1)", "R+z3"]);
     assert_eq!(stored(&fifo), ["b2", "z3"]);
     fifo.replace_in(&low, vec![], "4").unwrap();
     let turn = fifo.try_pop().unwrap();
     let Some(Event::ReplacedAll(all)) = turn.event() else { panic!("a relist") };
-    assert!(all.covers("b") && !all.covers("z"), "a handler with a store of its own asks");
+    assert!(
+        all.covers("b") && !all.covers("z"),
+        "handlers with a store of their own can query the scope"
+    );
 }
 
 #[test]
@@ -37,21 +40,21 @@ fn queue_is_synced_when_the_turn_with_the_last_first_list_has_ended() {
     let [low, high] = halves(&fifo);
     fifo.replace_in(&low, list(&[("a", 1)]), "1").unwrap();
     fifo.add(obj("b", 1)).unwrap();
-    told(&fifo);
+    notified(&fifo);
     assert!(!fifo.has_synced(), "the other scope is not listed");
     fifo.replace_in(&high, list(&[("x", 1)]), "1").unwrap();
-    assert!(!fifo.has_synced(), "its turn has not come");
-    told(&fifo);
+    assert!(!fifo.has_synced(), "its turn has not ended");
+    notified(&fifo);
     assert!(fifo.has_synced());
 }
 
 #[test]
-fn initial_population_does_not_wait_for_a_waived_or_removed_scope() {
+fn initial_population_ignores_waived_and_removed_scopes() {
     for waive in [true, false] {
         let fifo = over([]);
         let [low, high] = halves(&fifo);
         fifo.replace_in(&low, list(&[("a", 1)]), "1").unwrap();
-        told(&fifo);
+        notified(&fifo);
         if waive {
             fifo.waive_initial(&high);
         } else {
@@ -62,14 +65,14 @@ fn initial_population_does_not_wait_for_a_waived_or_removed_scope() {
 }
 
 #[test]
-fn removed_scope_loses_its_keys_in_its_turn() {
+fn removed_scope_deletes_its_keys_in_its_turn() {
     let fifo = over([]);
     let [low, high] = halves(&fifo);
     fifo.replace_in(&low, list(&[("a", 1)]), "1").unwrap();
     fifo.replace_in(&high, list(&[("x", 1)]), "1").unwrap();
     fifo.add(obj("b", 2)).unwrap();
     fifo.remove_scope(&low).unwrap();
-    assert_eq!(told(&fifo), ["R+a1", "R+x1", "A+b2", "-a(1)", "-b(2)"]);
+    assert_eq!(notified(&fifo), ["R+a1", "R+x1", "A+b2", "-a(1)", "-b(2)"]);
     assert_eq!(stored(&fifo), ["x1"]);
     assert!(matches!(fifo.remove_scope(&low), Err(RelistError::UnknownScope { .. })));
     assert!(matches!(fifo.replace_in(&low, vec![], "2"), Err(RelistError::UnknownScope { .. })));
@@ -86,7 +89,7 @@ fn objects_outside_the_scope_and_relists_of_the_whole_queue_are_refused() {
     ));
     let refused = fifo.replace_keeping_in(&low, list(&[("x", 2), ("b", 2)]), ["a"], "2").unwrap();
     assert_eq!(refused.iter().map(|refused| refused.index).collect::<Vec<_>>(), [0]);
-    assert_eq!(told(&fifo), ["R+b2"]);
+    assert_eq!(notified(&fifo), ["R+b2"]);
     assert!(matches!(fifo.replace(list(&[("a", 3)]), "3"), Err(RelistError::HasScopes)));
     let refused = fifo.replace_keeping(list(&[("a", 3)]), [], "3");
     assert!(matches!(&refused[..], [one] if matches!(one.source, OfferError::HasScopes)));
@@ -104,12 +107,12 @@ fn refused_object_of_a_scope_keeps_its_key() {
     let [low, high] = halves(&fifo);
     fifo.replace_in(&low, list(&[("a", 1), ("b", 1)]), "1").unwrap();
     fifo.replace_in(&high, list(&[("x", 1)]), "1").unwrap();
-    told(&fifo);
+    notified(&fifo);
     let refused =
         fifo.replace_keeping_in(&low, vec![versioned("a", 2, "refused")], [], "2").unwrap();
     assert_eq!(refused.len(), 1);
-    assert_eq!(told(&fifo), ["-b(1)"]);
+    assert_eq!(notified(&fifo), ["-b(1)"]);
     fifo.replace_keeping_unlisted_in(&low, list(&[("c", 3)]), "3").unwrap();
-    assert_eq!(told(&fifo), ["R+c3"]);
+    assert_eq!(notified(&fifo), ["R+c3"]);
     assert_eq!(stored(&fifo), ["a1", "c3", "x1"]);
 }

@@ -1,9 +1,11 @@
-//! Everything at once on real threads: three producers, a thread of relists and resyncs, two
-//! consumers that fail, panic and give back, two readers. Rounds of a few hundred operations each.
+//! All operations concurrently on real threads: three producers, a thread of relists and resyncs,
+//! two consumers that fail, panic and give back, two readers. Each round has a few hundred
+//! operations.
 //!
-//! The oracle: what a producer offered comes in its order, across its keys; nothing is lost or
-//! comes twice but what was given back; turns never overlap; the store is told of without a gap,
-//! so that old is always what was new; no reader is led back in time; and in the end the store is
+//! The oracle: a producer's offers are handled in its order, across keys; nothing is lost, and
+//! only events that were given back are handled twice; turns never overlap; notifications form a
+//! chain, so that the old object of each is the new object of the previous one; no reader goes
+//! back in time; and at the end the store equals the notifications.
 //! what was told.
 
 use std::collections::BTreeMap;
@@ -19,10 +21,10 @@ const PRODUCERS: u64 = 3;
 const KEYS: u64 = 8;
 const OFFERS: u64 = if cfg!(miri) { 20 } else { 400 };
 const ROUNDS: u64 = if cfg!(miri) { 1 } else { 15 };
-/// What relists list has numbers above all that producers offer.
+/// The objects of relists have numbers above those of all producers.
 const LISTED: u64 = 1_000_000;
 
-/// splitmix64.
+/// A splitmix64 generator.
 struct Dice(u64);
 
 impl Dice {
@@ -39,14 +41,13 @@ fn key(producer: u64, key: u64) -> String {
     format!("p{producer}/k{key}")
 }
 
-/// What a consumer notes. Places are numbered in the order of the turns; the notes themselves are
-/// each consumer's own, since a lock around them would order the threads, and hide what the queue
-/// fails to order.
+/// The records of a consumer. Turns number them. Each consumer has its own, because a lock around
+/// shared ones would order the threads, and hide a missing order of the queue.
 #[derive(Default)]
 struct Notes {
-    /// Place, who offered it (none: a relist or resync) and its number.
+    /// Position, the producer (`None` for a relist or resync) and its number.
     events: Vec<(u64, Option<u64>, u64)>,
-    /// Place, key, what was stored before, and what is now.
+    /// Position, key, the number stored before, and the number stored now.
     changes: Vec<(u64, String, Option<u64>, Option<u64>)>,
 }
 
@@ -59,12 +60,13 @@ struct World {
 
 impl World {
     fn place(&self) -> u64 {
-        // Relaxed, as all notes: it is to order nothing.
+        // Relaxed, as all recording, because it must not order the threads.
         self.places.fetch_add(1, Ordering::Relaxed)
     }
 }
 
-/// Closes the queue when its thread panics, so that the others end and the panic is seen.
+/// Closes the queue when its thread panics, so that the other threads end and the panic is
+/// reported.
 struct CloseOnPanic<'w>(&'w World);
 
 impl Drop for CloseOnPanic<'_> {
@@ -92,7 +94,7 @@ fn produce(world: &World, producer: u64, dice: &mut Dice) {
     }
 }
 
-/// Lists some keys of every producer, with greater numbers from list to list.
+/// Lists some keys of every producer, with numbers that grow from list to list.
 fn relist(world: &World, dice: &mut Dice) -> usize {
     let _close = CloseOnPanic(world);
     let mut wholes = 0;
@@ -145,7 +147,7 @@ fn read(world: &World, dice: &mut Dice) {
             *newest = object.n;
         }
         let now = world.fifo.has_synced();
-        assert!(now || !synced, "it was synced before");
+        assert!(now || !synced, "has_synced went back to false");
         synced = now;
     }
 }
@@ -203,7 +205,7 @@ fn consume(world: &World, dice: &mut Dice) -> Notes {
                     block_on(fifo.pop_batch_async(max))
                 };
                 let Ok(mut turn) = turn else { return notes };
-                // What is left of it is given back.
+                // The rest of the batch is given back.
                 let mut left = dice.roll(10);
                 while !turn.is_empty() && left > 0 {
                     note(world, &mut turn, &mut notes, false);
@@ -260,18 +262,18 @@ fn round(seed: u64) {
 
     let mut changes: Vec<_> = notes.iter().flat_map(|notes| &notes.changes).collect();
     changes.sort_unstable();
-    let mut told = BTreeMap::new();
+    let mut notified = BTreeMap::new();
     for (_, key, old, new) in changes {
         let before = match new {
-            Some(new) => told.insert(key.clone(), *new),
-            None => told.remove(key),
+            Some(new) => notified.insert(key.clone(), *new),
+            None => notified.remove(key),
         };
-        assert_eq!(before, *old, "{key} was not as told, seed {seed}");
+        assert_eq!(before, *old, "{key} was not in the notified state, seed {seed}");
     }
     let stored = world.fifo.store().list();
     let stored: BTreeMap<_, _> =
         stored.iter().map(|object| (format!("{}/{}", object.ns, object.name), object.n)).collect();
-    assert_eq!(stored, told, "seed {seed}");
+    assert_eq!(stored, notified, "seed {seed}");
 }
 
 #[test]

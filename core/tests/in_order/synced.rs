@@ -1,4 +1,4 @@
-//! `has_synced` and `is_in_initial_list`, where it matters when exactly.
+//! The exact moments of `has_synced` and `is_in_initial_list`.
 
 use std::panic::resume_unwind;
 
@@ -13,7 +13,7 @@ fn listed() -> Fifo {
 }
 
 #[test]
-fn what_comes_after_the_first_relist_is_not_of_the_initial_list() {
+fn event_after_the_first_relist_is_not_in_the_initial_list() {
     let fifo = listed();
     fifo.replace(vec![obj("b", 1)], "2").unwrap();
     let mut initial = Vec::new();
@@ -25,7 +25,7 @@ fn what_comes_after_the_first_relist_is_not_of_the_initial_list() {
 }
 
 #[test]
-fn a_resync_before_the_first_relist_is_of_the_initial_list() {
+fn resync_before_the_first_relist_is_in_the_initial_list() {
     let fifo = over([]);
     fifo.resync();
     fifo.replace(vec![], "1").unwrap();
@@ -38,7 +38,7 @@ fn a_resync_before_the_first_relist_is_of_the_initial_list() {
 }
 
 #[test]
-fn a_first_relist_whose_handler_fails_or_panics_is_handled() {
+fn first_relist_counts_as_handled_if_its_handler_fails_or_panics() {
     let fifo = listed();
     assert!(fifo.process(|_| Err::<(), _>("no")).is_err());
     assert!(fifo.has_synced());
@@ -48,15 +48,15 @@ fn a_first_relist_whose_handler_fails_or_panics_is_handled() {
 }
 
 #[test]
-fn an_offer_behind_a_first_relist_does_not_make_the_queue_synced() {
+fn offer_behind_the_first_relist_neither_syncs_nor_delays_the_queue() {
     let fifo = listed();
     assert!(!fifo.has_synced());
     fifo.pop().unwrap().done();
-    assert!(fifo.has_synced(), "nor is it waited for");
+    assert!(fifo.has_synced(), "the offer does not delay the sync");
 }
 
 #[test]
-fn an_offer_before_the_first_relist_makes_the_queue_synced_for_ever() {
+fn offer_before_the_first_relist_syncs_the_queue_forever() {
     let fifo = over([]);
     fifo.add(obj("a", 1)).unwrap();
     assert!(fifo.has_synced());

@@ -1,4 +1,4 @@
-//! A turn: nobody else takes anything while it lasts, and how it can end.
+//! Turns: only one at a time, and the ways in which they end.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use std::thread;
 
 use crate::common::{block_on, obj};
-use crate::rig::{Fifo, apply, bare, events, over, show_turn, stored, told};
+use crate::rig::{Fifo, apply, bare, events, notified, over, show_turn, stored};
 use deltafifo::ProcessError;
 
 fn three() -> Fifo {
@@ -19,7 +19,7 @@ fn three() -> Fifo {
 }
 
 #[test]
-fn nobody_takes_anything_while_a_turn_lasts() {
+fn no_event_is_taken_during_a_turn() {
     let fifo = three();
     let turn = fifo.pop().unwrap();
     assert!(fifo.try_pop().is_none() && fifo.try_pop_batch(9).is_none());
@@ -27,20 +27,20 @@ fn nobody_takes_anything_while_a_turn_lasts() {
     fifo.add(obj("d", 4)).unwrap();
     assert_eq!(fifo.pending(), 4, "offers too");
     turn.done();
-    assert_eq!(told(&fifo), ["A+b2", "A+c3", "A+d4"]);
+    assert_eq!(notified(&fifo), ["A+b2", "A+c3", "A+d4"]);
 }
 
 #[test]
-fn a_turn_dropped_unhandled_gives_its_event_back() {
+fn dropped_turn_returns_its_unhandled_event() {
     let fifo = three();
     drop(fifo.pop().unwrap());
     assert_eq!(fifo.pending(), 3);
-    assert_eq!(told(&fifo), ["A+a1", "A+b2", "A+c3"]);
+    assert_eq!(notified(&fifo), ["A+a1", "A+b2", "A+c3"]);
     assert_eq!(fifo.pending(), 0);
 }
 
 #[test]
-fn a_cancelled_handler_gives_its_event_back() {
+fn cancelled_handler_returns_its_event() {
     let fifo = three();
     {
         let mut handling = pin!(async {
@@ -57,7 +57,7 @@ fn a_cancelled_handler_gives_its_event_back() {
 }
 
 #[test]
-fn a_guard_whose_thread_panics_takes_the_event_in_hand_with_it_and_no_other() {
+fn thread_panic_during_a_turn_loses_only_the_current_event() {
     let fifo = three();
     let caught = catch_unwind(AssertUnwindSafe(|| {
         let mut turn = fifo.pop_batch(9).unwrap();
@@ -65,12 +65,12 @@ fn a_guard_whose_thread_panics_takes_the_event_in_hand_with_it_and_no_other() {
         resume_unwind(Box::new("meant"));
     }));
     assert!(caught.is_err());
-    assert_eq!(told(&fifo), ["A+c3"], "b was in hand");
+    assert_eq!(notified(&fifo), ["A+c3"], "b was in hand");
     assert_eq!(stored(&fifo), ["a1", "c3"]);
 }
 
 #[test]
-fn a_panic_out_of_apply_leaves_its_event_applied_and_the_next_one_where_it_was() {
+fn panic_in_apply_leaves_its_event_applied_and_the_next_one_queued() {
     let fifo = three();
     let caught = catch_unwind(AssertUnwindSafe(|| {
         let mut turn = fifo.pop_batch(9).unwrap();
@@ -79,11 +79,11 @@ fn a_panic_out_of_apply_leaves_its_event_applied_and_the_next_one_where_it_was()
     }));
     assert!(caught.is_err());
     assert_eq!(stored(&fifo), ["a1", "b2"]);
-    assert_eq!(told(&fifo), ["A+c3"]);
+    assert_eq!(notified(&fifo), ["A+c3"]);
 }
 
 #[test]
-fn a_turn_begun_while_the_thread_unwinds_is_as_good_as_any() {
+fn turn_begun_during_unwinding_works_normally() {
     struct Takes<'f>(&'f Fifo);
     impl Drop for Takes<'_> {
         fn drop(&mut self) {
@@ -97,11 +97,11 @@ fn a_turn_begun_while_the_thread_unwinds_is_as_good_as_any() {
         resume_unwind(Box::new("meant"));
     }));
     assert!(caught.is_err());
-    assert_eq!(told(&fifo), ["A+b2", "A+c3"], "what was dropped came again");
+    assert_eq!(notified(&fifo), ["A+b2", "A+c3"], "the dropped events were popped again");
 }
 
 #[test]
-fn a_failing_handlers_event_is_gone_and_told_with_its_key() {
+fn event_of_a_failing_handler_is_consumed_and_reported_with_its_key() {
     let fifo = three();
     let failed = fifo.process(|_| Err::<(), _>("unseen"));
     assert!(matches!(failed, Err(ProcessError::Handler { key, source: "unseen" }) if key == "a"));
@@ -110,13 +110,13 @@ fn a_failing_handlers_event_is_gone_and_told_with_its_key() {
         Err::<(), _>("late")
     });
     assert!(matches!(failed, Err(ProcessError::Handler { key, source: "late" }) if key == "b"));
-    assert_eq!(stored(&fifo), ["b2"], "only what was applied");
+    assert_eq!(stored(&fifo), ["b2"], "only applied objects");
     let value = fifo.process(|turn| Ok::<_, ()>(apply(turn).join(" ")));
     assert_eq!(value.unwrap(), "A+c3");
 }
 
 #[test]
-fn a_panicking_handlers_event_is_gone_and_told_with_its_key() {
+fn event_of_a_panicking_handler_is_consumed_and_reported_with_its_key() {
     let fifo = three();
     let failed = fifo.process::<(), ()>(|_| resume_unwind(Box::new("early")));
     assert!(
@@ -138,14 +138,14 @@ fn a_panicking_handlers_event_is_gone_and_told_with_its_key() {
 }
 
 #[test]
-fn a_handler_that_keeps_its_event_in_hand_has_passed_it() {
+fn event_not_applied_by_its_handler_is_passed() {
     let fifo = three();
     fifo.process(|_| Ok::<(), ()>(())).unwrap();
-    assert_eq!(told(&fifo), ["A+b2", "A+c3"]);
+    assert_eq!(notified(&fifo), ["A+b2", "A+c3"]);
 }
 
 #[test]
-fn a_handler_may_offer() {
+fn handler_may_offer_events() {
     let fifo = three();
     fifo.process(|turn| {
         turn.apply(|key, _| {
@@ -154,10 +154,10 @@ fn a_handler_may_offer() {
         })
     })
     .unwrap();
-    let mut told = told(&fifo);
-    // In no order.
-    told[3..].sort();
-    assert_eq!(told, ["A+b2", "A+c3", "U a1>10", "S a10>10", "S b2>2", "S c3>3"]);
+    let mut notified = notified(&fifo);
+    // Sorted, because a resync has no order.
+    notified[3..].sort();
+    assert_eq!(notified, ["A+b2", "A+c3", "U a1>10", "S a10>10", "S b2>2", "S c3>3"]);
 }
 
 #[test]

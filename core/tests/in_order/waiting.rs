@@ -1,4 +1,4 @@
-//! Waiting: for an event, for the end of another's turn, for room, for the sync; on threads and as
+//! Waiting for an event, for the end of another turn, for room and for the sync, on threads and as
 //! futures.
 
 use std::future::Future;
@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::{block_on, ends, keys, obj, waker};
-use crate::rig::{Fifo, bare, show_turn, told};
+use crate::rig::{Fifo, bare, notified, show_turn};
 use deltafifo::{Closed, InOrderFifo, Indexer, PopError, VersionError, WaitError};
 
 fn pop(fifo: &Fifo) -> Result<String, Closed> {
@@ -46,7 +46,7 @@ type Way = fn(&Fifo) -> Result<String, Closed>;
 const WAYS: [Way; 4] = [pop, pop_async, pop_batch, pop_deadline];
 
 #[test]
-fn a_blocked_pop_wakes_for_every_kind_of_offer() {
+fn blocked_pop_wakes_for_every_kind_of_offer() {
     type Offer = fn(&Fifo);
     let offers: [(Offer, &str); 5] = [
         (|fifo| fifo.add(obj("a", 1)).unwrap(), "a:A1"),
@@ -70,7 +70,7 @@ fn a_blocked_pop_wakes_for_every_kind_of_offer() {
 }
 
 #[test]
-fn who_waits_for_anothers_turn_goes_on_when_it_ends() {
+fn waiter_for_another_turn_continues_at_its_end() {
     ends(|| {
         for way in WAYS {
             let fifo = bare();
@@ -87,14 +87,14 @@ fn who_waits_for_anothers_turn_goes_on_when_it_ends() {
                 let turn = fifo.pop().unwrap();
                 let waiting = scope.spawn(|| way(&fifo));
                 drop(turn);
-                assert_eq!(waiting.join().unwrap().unwrap(), "c:A3", "what was given back");
+                assert_eq!(waiting.join().unwrap().unwrap(), "c:A3", "the returned event");
             });
         }
     });
 }
 
 #[test]
-fn the_end_of_a_turn_wakes_a_task_if_something_is_left() {
+fn end_of_a_turn_wakes_a_task_if_an_event_remains() {
     let fifo = bare();
     fifo.add(obj("a", 1)).unwrap();
     let mut waiting = pin!(fifo.pop_async());
@@ -102,10 +102,10 @@ fn the_end_of_a_turn_wakes_a_task_if_something_is_left() {
     let turn = fifo.pop().unwrap();
     assert!(waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending());
     turn.done();
-    assert_eq!(wakes.load(Ordering::Relaxed), 0, "there is nothing to take");
+    assert_eq!(wakes.load(Ordering::Relaxed), 0, "no event can be taken");
     fifo.add(obj("b", 2)).unwrap();
     assert_eq!(wakes.load(Ordering::Relaxed), 1);
-    let Some(turn) = fifo.try_pop() else { panic!("it is there") };
+    let Some(turn) = fifo.try_pop() else { panic!("an event is queued") };
     assert!(
         waiting.as_mut().poll(&mut Context::from_waker(&wake)).is_pending(),
         "another was quicker"
@@ -113,12 +113,12 @@ fn the_end_of_a_turn_wakes_a_task_if_something_is_left() {
     drop(turn);
     assert_eq!(wakes.load(Ordering::Relaxed), 2);
     let Poll::Ready(Ok(turn)) = waiting.as_mut().poll(&mut Context::from_waker(&wake)) else {
-        panic!("it is there")
+        panic!("an event is queued")
     };
     assert_eq!(take(turn), "b:A2");
 }
 
-/// A task that is woken and does not poll its future, because it is busy with another branch of a
+/// A task is woken and does not poll its future, because it is busy with another branch of a
 /// `select!`.
 #[test]
 fn event_wakes_another_consumer_while_a_notified_one_is_not_polled() {
@@ -137,7 +137,7 @@ fn event_wakes_another_consumer_while_a_notified_one_is_not_polled() {
 }
 
 #[test]
-fn end_of_a_turn_wakes_a_consumer_for_each_event_left() {
+fn end_of_a_turn_wakes_a_consumer_for_each_remaining_event() {
     let fifo = bare();
     let ((busy_waker, busy), (free_waker, free)) = (waker(|| ()), waker(|| ()));
     fifo.replace(vec![obj("a", 1)], "1").unwrap();
@@ -156,7 +156,7 @@ fn end_of_a_turn_wakes_a_consumer_for_each_event_left() {
 }
 
 #[test]
-fn a_dropped_async_pop_takes_nothing_and_passes_its_wake_up_on() {
+fn dropped_async_pop_takes_nothing_and_passes_its_wake_up_on() {
     let fifo = bare();
     let ((first_waker, first), (second_waker, second)) = (waker(|| ()), waker(|| ()));
     let mut staying = pin!(fifo.pop_async());
@@ -166,18 +166,18 @@ fn a_dropped_async_pop_takes_nothing_and_passes_its_wake_up_on() {
         assert!(staying.as_mut().poll(&mut Context::from_waker(&second_waker)).is_pending());
         fifo.add(obj("a", 1)).unwrap();
         let woken = (first.load(Ordering::Relaxed), second.load(Ordering::Relaxed));
-        assert_eq!(woken, (1, 0), "the one that waited longest");
+        assert_eq!(woken, (1, 0), "the longest waiting one");
     }
     assert_eq!(second.load(Ordering::Relaxed), 1);
     let Poll::Ready(Ok(turn)) = staying.as_mut().poll(&mut Context::from_waker(&second_waker))
     else {
-        panic!("it is there")
+        panic!("an event is queued")
     };
     assert_eq!(take(turn), "a:A1");
 }
 
 #[test]
-fn a_deadline_ends_the_wait_and_takes_nothing() {
+fn deadline_ends_the_wait_and_takes_nothing() {
     let fifo = bare();
     let soon = Instant::now() + Duration::from_millis(5);
     assert_eq!(fifo.pop_deadline(soon).unwrap_err(), PopError::TimedOut);
@@ -192,7 +192,7 @@ fn a_deadline_ends_the_wait_and_takes_nothing() {
 }
 
 #[test]
-fn a_closed_queue_is_drained_and_then_closed() {
+fn closed_queue_is_drained_before_pops_return_closed() {
     let fifo = bare();
     fifo.add(obj("a", 1)).unwrap();
     fifo.close();
@@ -207,7 +207,7 @@ fn a_closed_queue_is_drained_and_then_closed() {
 }
 
 #[test]
-fn a_closed_queue_is_not_over_while_a_turn_may_give_something_back() {
+fn closed_queue_does_not_end_while_a_turn_may_return_events() {
     ends(|| {
         let fifo = bare();
         fifo.add(obj("a", 1)).unwrap();
@@ -218,7 +218,7 @@ fn a_closed_queue_is_not_over_while_a_turn_may_give_something_back() {
             assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
             let waiting = scope.spawn(|| pop(&fifo));
             drop(turn);
-            // One of the two has it, the other then learns that there is no more.
+            // One of the two gets the event. The other one then finds the queue closed.
             let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             match polled {
                 Poll::Ready(Ok(turn)) => {
@@ -233,10 +233,10 @@ fn a_closed_queue_is_not_over_while_a_turn_may_give_something_back() {
 }
 
 #[test]
-fn close_wakes_everybody_who_waits() {
+fn close_wakes_all_waiters() {
     ends(|| {
         let fifo = InOrderFifo::builder(keys()).high_water(1).build();
-        // A first relist that is not handled: nobody is ready, nobody synced.
+        // A first relist that is not handled: the queue has no room and is not synced.
         fifo.replace(vec![obj("a", 1)], "1").unwrap();
         let turn = fifo.pop().unwrap();
         thread::scope(|scope| {
@@ -258,7 +258,7 @@ fn close_wakes_everybody_who_waits() {
 }
 
 #[test]
-fn waiting_for_the_sync_ends_with_the_first_relists_handler() {
+fn wait_for_sync_ends_with_the_first_relists_handler() {
     ends(|| {
         let fifo = bare();
         let mut waiting = pin!(fifo.wait_for_sync_async());
@@ -289,7 +289,7 @@ fn ready_waits_for_less_than_the_high_water_mark() {
         fifo.add(obj("a", 1)).unwrap();
         fifo.resync();
         fifo.ready().unwrap();
-        // A relist counts as much as it lists.
+        // A relist counts as many as it lists.
         fifo.replace(vec![obj("a", 2), obj("b", 2)], "2").unwrap();
         fifo.replace(vec![], "3").unwrap();
         assert_eq!(fifo.pending(), 5);
@@ -302,7 +302,7 @@ fn ready_waits_for_less_than_the_high_water_mark() {
         thread::scope(|scope| {
             let ready = scope.spawn(|| fifo.ready());
             let turn = fifo.pop().unwrap();
-            assert_eq!(fifo.pending(), 3, "what is in hand counts");
+            assert_eq!(fifo.pending(), 3, "current events count");
             turn.done();
             ready.join().unwrap().unwrap();
         });
@@ -312,7 +312,7 @@ fn ready_waits_for_less_than_the_high_water_mark() {
 }
 
 #[test]
-fn a_waker_that_panics_harms_nobody_else() {
+fn panicking_waker_does_not_affect_other_waiters() {
     let fifo = InOrderFifo::over(deltafifo::Indexer::builder(keys()).build().unwrap())
         .high_water(1)
         .build();
@@ -325,7 +325,7 @@ fn a_waker_that_panics_harms_nobody_else() {
         let (mut sync, mut room) = (pin!(fifo.wait_for_sync_async()), pin!(fifo.ready_async()));
         poll(sync.as_mut());
         poll(room.as_mut());
-        assert_eq!(told(&fifo), ["R+a1"]);
+        assert_eq!(notified(&fifo), ["R+a1"]);
         assert_eq!(called.load(Ordering::Relaxed), 2);
     }
     let mut popping = pin!(fifo.pop_async());
@@ -337,11 +337,11 @@ fn a_waker_that_panics_harms_nobody_else() {
     drop(turn);
     assert_eq!(called.load(Ordering::Relaxed), 4);
     assert!(popping.as_mut().poll(&mut Context::from_waker(&bad)).is_ready());
-    assert_eq!(told(&fifo), ["A+b1"]);
+    assert_eq!(notified(&fifo), ["A+b1"]);
 }
 
 #[test]
-fn a_waker_may_call_the_queue() {
+fn waker_may_call_the_queue() {
     ends(|| {
         let fifo = Arc::new(bare());
         let inner = fifo.clone();
@@ -359,7 +359,7 @@ fn a_waker_may_call_the_queue() {
 }
 
 #[test]
-fn nobody_waits_for_a_version_that_is_not_tracked() {
+fn wait_for_an_untracked_version_fails_at_once() {
     let refused = |version: &str| {
         Err(WaitError::Version(VersionError::NotTracked { version: version.to_owned() }))
     };
@@ -368,19 +368,15 @@ fn nobody_waits_for_a_version_that_is_not_tracked() {
         let reader = store.reader();
         store.bookmark("5").unwrap();
         thread::scope(|scope| {
-            // Also who has waited before there was a queue.
+            // Also a waiter that started before there was a queue.
             let waiter = scope.spawn(|| reader.wait_for_resource_version("7"));
             let fifo = InOrderFifo::over(store).build();
             assert_eq!(waiter.join().unwrap(), refused("7"));
             fifo.replace(vec![obj("a", 1)], "7").unwrap();
-            told(&fifo);
+            notified(&fifo);
             assert_eq!(block_on(fifo.store().wait_for_resource_version_async("7")), refused("7"));
         });
         assert_eq!(reader.wait_for_resource_version("7"), refused("7"));
-        assert_eq!(
-            reader.wait_for_resource_version("5"),
-            Ok(()),
-            "what the store was before stays so"
-        );
+        assert_eq!(reader.wait_for_resource_version("5"), Ok(()), "the earlier version stays");
     });
 }

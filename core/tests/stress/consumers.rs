@@ -1,7 +1,7 @@
-//! Consumers: take keys in every way there is, and end handlers in every way they can end.
+//! Consumers: they take keys in every way, and end handlers in every way.
 //!
-//! The keys of producers are never lost: their handlers store what they were told, before they
-//! fail or panic, or put it back. The others' handlers may lose it, until the last relist.
+//! The keys of producers are never lost: a handler stores what it got before it fails or panics,
+//! or requeues it. Handlers of other keys may lose them, until the last relist.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use super::PRODUCERS;
 use super::common::{Guard, Mode, block_on};
 use super::plan::{Dice, Plan, number};
 use super::verdict::Tally;
-use super::world::{CloseOnPanic, Handled, Key, Told, World};
+use super::world::{CloseOnPanic, Handled, Key, Note, World};
 use deltafifo::{Change, DeltaType, KnownObjects, PopError, ProcessError};
 
 struct Consumer<'w> {
@@ -19,26 +19,26 @@ struct Consumer<'w> {
     tally: &'w Tally,
     dice: Dice,
     handled: Vec<Handled>,
-    /// The newest number of its owner's that the handler in hand handles.
+    /// The largest of its owner's numbers in the current item.
     newest: u64,
 }
 
-/// How a handler ends.
+/// The end of a handler.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Done,
     Fails,
     Panics,
-    /// Inside what it is told of the store's change.
+    /// Panics inside the callback of `apply`.
     PanicsInApply,
     PutsBack,
-    /// Dropped without a verdict, as a cancelled future does.
+    /// Dropped without a verdict, as by a cancelled future.
     Cancelled,
     /// Fails or panics without having stored anything.
     Loses,
 }
 
-/// Takes until the queue is closed and empty.
+/// Takes items until the queue is closed and empty.
 pub fn consume(world: &World, consumer: u64, tally: &Tally) -> Vec<Handled> {
     let _close = CloseOnPanic(world);
     let dice = world.dice(300 + consumer);
@@ -48,7 +48,7 @@ pub fn consume(world: &World, consumer: u64, tally: &Tally) -> Vec<Handled> {
 }
 
 impl Consumer<'_> {
-    /// One take in one of the ways; false once the queue is closed and empty.
+    /// Takes once in one of the ways. Returns false once the queue is closed and empty.
     fn take(&mut self) -> bool {
         let fifo = &self.world.rig.fifo;
         match self.dice.roll(7) {
@@ -76,7 +76,7 @@ impl Consumer<'_> {
                     block_on(fifo.pop_batch_async(max))
                 };
                 let Ok(mut batch) = batch else { return false };
-                // Now and then the rest is given back.
+                // Sometimes the rest of the batch is given back.
                 while self.dice.roll(40) > 0
                     && let Some(guard) = batch.next()
                 {
@@ -87,8 +87,8 @@ impl Consumer<'_> {
         }
     }
 
-    /// The queue catches the handlers' panics, also those of the assertions here, which must not
-    /// be lost by that.
+    /// Returns whether a failure is an intended one. The queue catches the panics of handlers, so
+    /// failed assertions inside them must be recognised here.
     fn expected(&self, failure: &ProcessError<&str>) -> bool {
         match failure {
             ProcessError::Panicked { message, .. } if message == EXPECTED => &self.tally.panicked,
@@ -99,15 +99,15 @@ impl Consumer<'_> {
         true
     }
 
-    /// A handler that owns its guard.
+    /// Handles an item that the consumer owns.
     fn handle(&mut self, mut guard: Guard<'_>) -> bool {
         let end = self.end(&guard);
         self.begin(&guard, end);
         match end {
             End::Done | End::Fails | End::Panics | End::PanicsInApply => {
                 self.store(&mut guard, false);
-                self.leave(&guard);
-                // Once applied, neither a drop nor a wish to have it back brings it again.
+                self.release(&guard);
+                // Once applied, neither dropping nor requeueing brings the item back.
                 match self.dice.roll(3) {
                     0 if self.world.rig.mode == Mode::Fused => drop(guard),
                     1 if self.world.rig.mode == Mode::Fused => guard.requeue(),
@@ -115,22 +115,22 @@ impl Consumer<'_> {
                 }
             }
             End::PutsBack => {
-                self.leave(&guard);
+                self.release(&guard);
                 guard.requeue();
             }
             End::Cancelled => {
-                self.leave(&guard);
+                self.release(&guard);
                 drop(guard);
             }
             End::Loses => {
-                self.leave(&guard);
+                self.release(&guard);
                 guard.done();
             }
         }
         true
     }
 
-    /// A handler that is called.
+    /// Handles an item as a callback.
     fn within(&mut self, guard: &mut Guard<'_>) -> Result<(), &'static str> {
         let end = self.end(guard);
         self.begin(guard, end);
@@ -138,22 +138,21 @@ impl Consumer<'_> {
             End::PutsBack | End::Cancelled => guard.retry(),
             End::Loses => {}
             _ => {
-                // As a panic that is caught further out: the rest of the deltas is stored all the
-                // same.
+                // A panic that is caught further out: the remaining deltas are still stored.
                 let panics = end == End::PanicsInApply;
                 let stored = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                     self.store(guard, panics);
                 }));
                 if let Err(panic) = stored {
-                    self.leave(guard);
+                    self.release(guard);
                     resume_unwind(panic);
                 }
             }
         }
-        self.leave(guard);
+        self.release(guard);
         match end {
             End::Done => Ok(()),
-            // Without the panic hook, whose messages would hide real ones.
+            // Skips the panic hook, whose messages would hide real ones.
             End::Panics => resume_unwind(Box::new(EXPECTED)),
             End::Loses if self.dice.roll(2) == 0 => resume_unwind(Box::new(EXPECTED)),
             _ => Err(EXPECTED),
@@ -178,7 +177,7 @@ impl Consumer<'_> {
         end
     }
 
-    /// Notes what the handler was told, unless it will come again.
+    /// Records what the handler got, unless it will be delivered again.
     fn begin(&mut self, guard: &Guard<'_>, end: End) {
         let number = number(guard.key());
         let key = &self.world.keys[number];
@@ -191,18 +190,18 @@ impl Consumer<'_> {
         assert!(!guard.deltas().is_empty(), "an empty pop of {}", guard.key());
         let pop = key.pops.fetch_add(1, Ordering::Relaxed);
         self.check_sync(guard, key);
-        let comes_again = matches!(end, End::PutsBack | End::Cancelled);
+        let is_redelivered = matches!(end, End::PutsBack | End::Cancelled);
         self.newest = 0;
-        if !comes_again && number < Plan::owned(PRODUCERS - 1).end {
-            let told = told(guard);
-            let owners = told.iter().filter(|told| matches!(told.kind, 'A' | 'U'));
-            self.newest = owners.map(|told| told.n).max().unwrap_or(0);
-            self.handled.push(Handled { key: number, pop, told });
+        if !is_redelivered && number < Plan::owned(PRODUCERS - 1).end {
+            let notes = owner_notes(guard);
+            let owners = notes.iter().filter(|note| matches!(note.kind, 'A' | 'U'));
+            self.newest = owners.map(|note| note.n).max().unwrap_or(0);
+            self.handled.push(Handled { key: number, pop, notes });
         }
     }
 
-    /// A Sync that stands first holds what is stored. (Behind others, which were put back, it may
-    /// be older.)
+    /// Checks that a Sync at the head holds the stored object. (Behind other deltas, which were
+    /// requeued, it may be older.)
     fn check_sync(&self, guard: &Guard<'_>, key: &Key) {
         let Some(first) = guard.deltas().first().filter(|delta| delta.kind == DeltaType::Sync)
         else {
@@ -216,16 +215,11 @@ impl Consumer<'_> {
         let stored =
             stored.unwrap_or_else(|| panic!("a Sync of {}, which is not known", guard.key()));
         assert_eq!(first.object.object().unwrap().n, stored.n, "a stale Sync of {}", guard.key());
-        assert_eq!(
-            stored.n,
-            key.stored.load(Ordering::Relaxed),
-            "{} was stored by nobody",
-            guard.key()
-        );
+        assert_eq!(stored.n, key.stored.load(Ordering::Relaxed), "{} was not stored", guard.key());
     }
 
-    /// Brings the store up to date, and checks what the handler is told of that against what its
-    /// last handler did.
+    /// Applies the item, and checks the reported changes against what the key's last handler
+    /// stored.
     fn store(&self, guard: &mut Guard<'_>, panics: bool) {
         let key = &self.world.keys[number(guard.key())];
         let before = key.stored.load(Ordering::Relaxed);
@@ -244,33 +238,33 @@ impl Consumer<'_> {
                 Change::Updated { old, new, .. } => (old.n, new.n),
                 Change::Deleted { old, .. } => (old.map_or(0, |old| old.n), 0),
             };
-            assert_eq!(was, now, "not what was stored before");
+            assert_eq!(was, now, "the old object was not the stored one");
             now = becomes;
             if panics {
                 resume_unwind(Box::new(EXPECTED));
             }
         });
         applied.unwrap();
-        assert_eq!(now, after, "not what was to be stored");
+        assert_eq!(now, after, "the new object was not stored");
     }
 
-    /// The last thing before the key is given up.
-    fn leave(&self, guard: &Guard<'_>) {
+    /// Releases the key, as the last step of a handler.
+    fn release(&self, guard: &Guard<'_>) {
         let key = &self.world.keys[number(guard.key())];
         key.handled.fetch_max(self.newest, Ordering::Relaxed);
         key.handlers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-const EXPECTED: &str = "as the plan has it";
+const EXPECTED: &str = "expected by this test";
 
-/// What a handler is told that its key's owner has offered: Syncs were not.
-pub fn told(guard: &Guard<'_>) -> Vec<Told> {
+/// Returns the deltas of an item that the key's owner offered, which excludes Syncs.
+pub fn owner_notes(guard: &Guard<'_>) -> Vec<Note> {
     let offered = guard.deltas().iter().filter(|delta| delta.kind != DeltaType::Sync);
-    let told = offered.map(|delta| Told {
+    let notes = offered.map(|delta| Note {
         kind: delta.kind.to_string().chars().next().unwrap(),
-        // Only the last relist may delete what nobody knows any more, over a store elsewhere.
+        // Over an external store only the last relist may delete a key whose object is not known.
         n: delta.object.object().map_or(0, |object| object.n),
     });
-    told.collect()
+    notes.collect()
 }

@@ -1,21 +1,21 @@
-//! Everything at once on real threads: producers, relists that supersede each other, resyncs,
-//! readers, index look-ups, consumers that fail, panic, cancel and put back. Rounds of a few
-//! thousand operations, each on a queue of its own, go through the plans below until `STRESS_SECS`
-//! (30) are over; after each everything is compared, down to the last byte.
+//! All operations concurrently on real threads: producers, relists that supersede each other,
+//! resyncs, readers, index look-ups, consumers that fail, panic, cancel and requeue. Rounds of a
+//! few thousand operations, each on a new queue, cycle through the plans until `STRESS_SECS` (30)
+//! have passed. After each round everything is compared, down to the allocated bytes.
 //!
-//! | file | idea |
+//! | file | contents |
 //! | --- | --- |
-//! | `plan` | what kind of queue a round has, and its names and random numbers |
-//! | `world` | what a round's threads share, made so that it does not order them |
-//! | `producers`, `relists` | what is offered |
-//! | `consumers` | what is handled, and how it can go wrong |
-//! | `readers` | what can be seen of the store and of the queue meanwhile |
-//! | `verdict` | what must hold when all is over |
-//! | `memory` | how many bytes are allocated |
-//! | `race` | a race made on purpose, for the sanitizers' own test |
+//! | `plan` | the kind of queue of a round, its names and random numbers |
+//! | `world` | the data that the threads of a round share without ordering each other |
+//! | `producers`, `relists` | the offers |
+//! | `consumers` | the handlers, and the ways in which they fail |
+//! | `readers` | reads of the store and the queue during a round |
+//! | `verdict` | the checks at the end of a round |
+//! | `memory` | the number of allocated bytes |
+//! | `race` | a deliberate race, for the sanitizers' own test |
 //!
-//! A failure prints the round's seed; `STRESS_SEED` begins with it. The seed fixes what each
-//! thread does, not how the threads interleave: that is for the models and for shuttle.
+//! A failure prints the seed of its round; `STRESS_SEED` starts with it. The seed fixes the
+//! operations of each thread, not how the threads interleave: the models and shuttle explore that.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -37,19 +37,20 @@ use plan::{PLANS, Plan};
 use verdict::Tally;
 use world::World;
 
-/// Threads of each kind. More than the cores of a small machine, so that they are interrupted
-/// anywhere.
+/// The number of threads of each kind. More than the cores of a small machine, so that threads are
+/// preempted anywhere.
 const PRODUCERS: usize = if cfg!(miri) { 2 } else { 3 };
 const CONSUMERS: u64 = 2;
 const RELISTERS: u64 = 2;
 const READERS: u64 = if cfg!(miri) { 1 } else { 2 };
 
 fn setting(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name)
-        .map_or(otherwise, |value| value.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+    std::env::var(name).map_or(otherwise, |value| {
+        value.parse().unwrap_or_else(|_| panic!("{name} is not a number"))
+    })
 }
 
-/// Says how to run a failed round again.
+/// Prints how to repeat a failed round.
 struct Seed(u64);
 
 impl Drop for Seed {
@@ -60,7 +61,7 @@ impl Drop for Seed {
     }
 }
 
-/// One round: the plan is the seed's.
+/// Runs one round, with the plan of its seed.
 fn round(seed: u64, tally: &Tally) {
     let plan = Plan::of(seed);
     let _seed = Seed(seed);
@@ -103,12 +104,12 @@ fn everything_at_once() {
         memory::warm();
     }
     for seed in first.. {
-        // Every plan has its turn, and the last turn is not cut short. (Under Miri a round takes
-        // minutes: one a run.)
+        // Every plan runs, and the last round is not cut short. (Under Miri a round takes minutes,
+        // so a run has one.)
         let enough = if cfg!(miri) { 1 } else { PLANS };
         if seed - first >= enough && (cfg!(miri) || began.elapsed() >= time) {
             println!("{} rounds, {tally:?}", seed - first);
-            // In fewer it is left to chance.
+            // In fewer rounds that depends on chance.
             if seed - first >= 2 * PLANS && !cfg!(miri) {
                 tally.assert_that_everything_happened();
             }
@@ -116,23 +117,23 @@ fn everything_at_once() {
         }
         let tally = tally.clone();
         common::ends(move || round(seed, &tally));
-        memory.look(seed - first);
+        memory.record(seed - first);
     }
     if !cfg!(miri) {
         memory.assert_that_it_is_back();
     }
 }
 
-/// Shows that race detection works where `ThreadSanitizer` runs: `ci/sanitizers.sh` runs this, and
-/// it must be found.
+/// Shows that race detection works where `ThreadSanitizer` runs: `ci/sanitizers.sh` runs this test
+/// and expects a report.
 #[test]
 #[ignore = "races on purpose"]
 fn a_race() {
     race::run();
 }
 
-/// Shows that leak detection works where the sanitizers run: `ci/sanitizers.sh` runs this, and it
-/// must be found.
+/// Shows that leak detection works where the sanitizers run: `ci/sanitizers.sh` runs this test and
+/// expects a report.
 #[test]
 #[ignore = "leaks on purpose"]
 fn a_leak() {

@@ -1,9 +1,9 @@
-//! How many bytes are allocated, counted by this test binary's allocator.
+//! Counts the allocated bytes, in the allocator of this test binary.
 //!
-//! The process's resident memory would not do: the allocator keeps what is freed, and a leak of
-//! one slot a round drowns in that. Bytes asked for and not given back are exact. What comes once
-//! and belongs to the process is made to come before the first round is looked at, so whatever a
-//! later round leaves behind is a leak.
+//! Resident memory would not do: the allocator keeps freed memory, which hides a leak of one slot
+//! per round. The count of allocated and not freed bytes is exact. Allocations that happen once
+//! per process are forced before the first round, so whatever a later round leaves behind is a
+//! leak.
 #![allow(unsafe_code)] // An allocator cannot be written without; it only counts, and passes everything on.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -18,22 +18,22 @@ struct Counting;
 static ALLOCATED: AtomicIsize = AtomicIsize::new(0);
 
 fn count(layout: Layout, sign: isize) {
-    // Relaxed: read when all other threads have ended. What they did is known by the joins.
+    // Relaxed: it is read after all other threads have been joined.
     ALLOCATED.fetch_add(sign * layout.size().cast_signed(), Ordering::Relaxed);
 }
 
-// SAFETY: every call goes to the system's allocator as it came. (`realloc` is the default: it
+// SAFETY: every call is forwarded to the system allocator unchanged. (`realloc` is the default: it
 // allocates, copies, frees.)
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout, 1);
-        // SAFETY: as the caller has promised.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         count(layout, -1);
-        // SAFETY: as the caller has promised.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.dealloc(place, layout) }
     }
 }
@@ -41,21 +41,21 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What the rounds left behind.
+/// The bytes that rounds leaked.
 #[derive(Default)]
 pub struct Watch {
     last: isize,
-    /// Round and bytes.
-    left: Vec<(u64, isize)>,
+    /// The round and its bytes.
+    leaked: Vec<(u64, isize)>,
 }
 
-/// The first round, after which the process has what it makes once.
+/// The round after which the process has made its one-time allocations.
 const WARM: u64 = 0;
 /// More threads than a round has.
 const WAITING: usize = 32;
 
-/// Makes `parking_lot`'s table of waiting threads as large as it will be, and arc-swap's list of
-/// threads that load: they grow with the most threads that ever did so at once, and are kept.
+/// Grows `parking_lot`'s table of waiting threads and arc-swap's list of loading threads to their
+/// final size. Both grow with the largest number of concurrent threads, and never shrink.
 pub fn warm() {
     let (waiting, all) = (Mutex::new(0), Condvar::new());
     let store =
@@ -74,18 +74,18 @@ pub fn warm() {
 }
 
 impl Watch {
-    /// After each round, when its threads have ended.
-    pub fn look(&mut self, round: u64) {
-        // Room for the note itself, so that it does not count.
-        self.left.reserve(1);
+    /// Records the bytes after a round, when its threads have ended.
+    pub fn record(&mut self, round: u64) {
+        // Reserves room first, so that the record itself does not count.
+        self.leaked.reserve(1);
         let now = ALLOCATED.load(Ordering::Relaxed);
         if round > WARM && now != self.last {
-            self.left.push((round, now - self.last));
+            self.leaked.push((round, now - self.last));
         }
         self.last = now;
     }
 
     pub fn assert_that_it_is_back(&self) {
-        assert!(self.left.is_empty(), "rounds and the bytes they left behind: {:?}", self.left);
+        assert!(self.leaked.is_empty(), "rounds and the bytes that they leaked: {:?}", self.leaked);
     }
 }

@@ -1,14 +1,14 @@
-//! What kind of queue a round has.
+//! The kind of queue of a round.
 
 use super::PRODUCERS;
 use super::common::{Mode, Obj, Outside, Rig, keys, versioned};
 use deltafifo::{DeltaFifo, Indexer};
 use std::sync::Arc;
 
-/// How many plans there are; a seed has the plan of its remainder.
+/// The number of plans. A seed has the plan of its remainder.
 pub const PLANS: u64 = 9;
 
-/// Keys of each producer: few, so that handlers, offers and resyncs meet at them.
+/// The number of keys of each producer: few, so that handlers, offers and resyncs collide.
 const OWNED: usize = if cfg!(miri) { 3 } else { 20 };
 
 #[derive(Clone, Copy, Debug)]
@@ -17,18 +17,18 @@ pub struct Plan {
     pub mode: Mode,
     pub skip_unchanged: bool,
     pub notify_unchanged: bool,
-    /// Threads of a relist, which takes its pages apart on them when they are large.
+    /// The number of threads that split a large page of a relist.
     pub threads: usize,
     pub relisted: usize,
     pub page: usize,
-    /// With an index of the user's, whose values change with nearly every update.
+    /// With a user's index whose values change with nearly every update.
     pub indexed: bool,
     pub ordered_walks: bool,
     /// With a lane for live events.
     pub live_lane: bool,
-    /// Producers put markers into the queue, and wait until they are applied.
+    /// Whether producers add markers and wait until they are applied.
     pub track_applied: bool,
-    /// Offers of each producer.
+    /// The number of offers of each producer.
     pub offers: u64,
 }
 
@@ -59,12 +59,12 @@ impl Plan {
                 track_applied: true,
                 ..usual
             },
-            // So large that the join of a page is divided among the threads.
+            // So large that the threads split the join of a page.
             5 if !cfg!(miri) => {
                 let large = Self { relisted: 18_000, page: 18_000, ..usual };
                 Self { skip_unchanged: true, threads: 2, track_applied: true, ..large }
             }
-            // Over before it has well begun.
+            // So short that it ends almost at once.
             6 => Self { indexed: true, offers: if cfg!(miri) { 3 } else { 40 }, ..usual },
             7 => Self { live_lane: true, threads: 2, indexed: true, track_applied: true, ..usual },
             8 => Self { live_lane: true, mode: Mode::Elsewhere, track_applied: true, ..usual },
@@ -76,19 +76,19 @@ impl Plan {
         PRODUCERS * OWNED + self.relisted
     }
 
-    /// Whether relists may list a producer's key, too: then its deltas are the producer's in their
-    /// order and the relists' between them, and what is stored at the end is for the last relist
-    /// to say.
+    /// Returns whether relists may list this key of a producer too. Then its deltas are the
+    /// producer's in their order with the relists' between them, and the last relist decides the
+    /// stored object.
     pub fn is_shared(number: usize) -> bool {
         number % 4 == 1 && number < Self::owned(PRODUCERS - 1).end
     }
 
-    /// The numbers of a producer's keys.
+    /// Returns the numbers of a producer's keys.
     pub fn owned(producer: usize) -> std::ops::Range<usize> {
         producer * OWNED..(producer + 1) * OWNED
     }
 
-    /// The numbers of the keys that no producer owns.
+    /// Returns the numbers of the keys that no producer owns.
     pub fn unowned(&self) -> std::ops::Range<usize> {
         PRODUCERS * OWNED..self.keys()
     }
@@ -118,20 +118,20 @@ impl Plan {
     }
 }
 
-/// The values of the user's index: two of five, or none.
+/// Returns the values of the user's index: two of five, or none.
 pub fn classes(n: u64) -> Vec<String> {
     let of = |class: u64| format!("class-{}", class % 5);
     if n.is_multiple_of(7) { Vec::new() } else { vec![of(n), of(n / 5)] }
 }
 
-/// The key of a number. Some are too long to lie in their slot.
+/// Returns the key of a number. Some keys are too long for their slot.
 pub fn key(number: usize) -> String {
     let padding =
         if number.is_multiple_of(4) { "-with-a-name-that-does-not-fit-into-its-slot" } else { "" };
     format!("space-{}/{number}{padding}", number % 8)
 }
 
-/// The number of a key.
+/// Returns the number of a key.
 pub fn number(key: &str) -> usize {
     let name = key.split_once('/').unwrap_or_else(|| panic!("no key of ours: {key}")).1;
     name.split('-')
@@ -140,12 +140,12 @@ pub fn number(key: &str) -> usize {
         .unwrap_or_else(|| panic!("no key of ours: {key}"))
 }
 
-/// The object of a key's number; its version is `n`.
+/// Returns the object of a key's number, with version `n`.
 pub fn object(number: usize, n: u64) -> Arc<Obj> {
     versioned(&key(number), n, &n.to_string())
 }
 
-/// Numbers that look random and are the same for the same seed.
+/// A random number generator that is deterministic for a seed.
 pub struct Dice(u64);
 
 impl Dice {

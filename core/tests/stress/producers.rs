@@ -1,4 +1,4 @@
-//! Producers: each owns its keys, so what is handled of one is what its owner offered, in order.
+//! Producers. Each owns its keys, so the handled deltas of a key are its owner's offers, in order.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use super::common::{block_on, deltas, tombstone};
 use super::plan::{Dice, Plan, key};
 use super::verdict::Tally;
-use super::world::{CloseOnPanic, Offered, Told, World};
+use super::world::{CloseOnPanic, Note, Offered, World};
 use deltafifo::DeltaType;
 
-/// Offers adds, updates and deletions by every method there is, while the queue takes them.
+/// Offers adds, updates and deletions by every method, until the queue refuses them.
 pub fn produce(world: &World, producer: usize, tally: &Tally) -> Offered {
     let _close = CloseOnPanic(world);
     let (fifo, mut dice) = (&world.rig.fifo, world.dice(100 + producer as u64));
@@ -32,7 +32,7 @@ pub fn produce(world: &World, producer: usize, tally: &Tally) -> Offered {
                 let mut others: Vec<_> = truth.keys().copied().collect();
                 others.sort_unstable();
                 for _ in 0..dice.roll(4) {
-                    offered.told.push((number, Told { kind, n }, false));
+                    offered.notes.push((number, Note { kind, n }, false));
                     truth.insert(number, n);
                     n += 1;
                     number = others[dice.below(others.len())];
@@ -42,24 +42,25 @@ pub fn produce(world: &World, producer: usize, tally: &Tally) -> Offered {
                 fifo.update_batch(batch).unwrap();
             }
             ('U', 1) => {
-                // Counts only when nothing is pending, so it may be left out; what follows may not.
+                // It counts only if nothing is pending, so it may be missing later. The following
+                // offer may not.
                 fifo.add_if_not_present(deltas([(DeltaType::Added, made)])).unwrap();
-                offered.told.push((number, Told { kind: 'A', n }, true));
+                offered.notes.push((number, Note { kind: 'A', n }, true));
                 n += 1;
                 let made = offered.make(number, n);
                 fifo.update(made).unwrap();
             }
             ('U', 2) => {
-                // An add of a key that exists is an add all the same.
+                // An add of a key that exists is still an add.
                 fifo.add(made).unwrap();
                 kind = 'A';
             }
             ('U', _) => fifo.update(made).unwrap(),
             (_, 0) => fifo.delete(tombstone(&key(number), Some(made))).unwrap(),
             (_, 1) => {
-                // Folded into one, or the second ignored.
+                // The two are folded into one, or the second is ignored.
                 fifo.delete(made).unwrap();
-                offered.told.push((number, Told { kind, n }, false));
+                offered.notes.push((number, Note { kind, n }, false));
                 n += 1;
                 let made = offered.make(number, n);
                 fifo.delete(tombstone(&key(number), Some(made))).unwrap();
@@ -71,7 +72,7 @@ pub fn produce(world: &World, producer: usize, tally: &Tally) -> Offered {
         } else {
             truth.insert(number, n)
         };
-        offered.told.push((number, Told { kind, n }, false));
+        offered.notes.push((number, Note { kind, n }, false));
         let ready = if dice.roll(4) == 0 { block_on(fifo.ready_async()) } else { fifo.ready() };
         if ready.is_err() {
             break; // Another thread has panicked.
@@ -84,8 +85,8 @@ pub fn produce(world: &World, producer: usize, tally: &Tally) -> Offered {
     offered
 }
 
-/// What was offered before a marker is handled when its version is applied. (Of a deletion that
-/// cannot be said: it may be folded, or ignored.)
+/// Waits for a marker, and checks that the offers before it are handled. (Deletions are exempt:
+/// they may be folded or ignored.)
 fn wait_until_applied(world: &World, truth: &HashMap<usize, u64>, dice: &mut Dice, tally: &Tally) {
     let (fifo, version) = (&world.rig.fifo, world.next_version());
     fifo.bookmark(&version).unwrap();
@@ -97,7 +98,7 @@ fn wait_until_applied(world: &World, truth: &HashMap<usize, u64>, dice: &mut Dic
     waited.unwrap();
     tally.waited.fetch_add(1, Ordering::Relaxed);
     for (&number, &n) in truth {
-        // Relaxed: to learn that a version is applied is to see what the handlers did.
+        // Relaxed: knowing that a version is applied includes seeing the effects of its handlers.
         let handled = world.keys[number].handled.load(Ordering::Relaxed);
         assert!(
             handled >= n,

@@ -1,4 +1,4 @@
-//! A data race, made on purpose.
+//! A deliberate data race.
 #![allow(unsafe_code)] // There is none without.
 
 use std::cell::UnsafeCell;
@@ -7,14 +7,13 @@ use std::thread;
 
 struct Shared(UnsafeCell<u64>);
 
-// SAFETY: it is not; that is what it is for. A sanitizer must say so, and nothing else may run
-// this.
+// SAFETY: unsound on purpose. A sanitizer must report it, and nothing else may run it.
 unsafe impl Sync for Shared {}
 
 pub fn run() {
     let shared = Shared(UnsafeCell::new(0));
-    // One that has ended before the other begins may have handed it on, by way of the allocator
-    // for one.
+    // Without the barrier one thread could end before the other begins, and synchronise with it,
+    // for example through the allocator.
     let both = Barrier::new(2);
     let count = |shared: &Shared| {
         both.wait();

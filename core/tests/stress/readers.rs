@@ -1,4 +1,4 @@
-//! Readers of the store and of the queue, and resyncs, while everything goes on.
+//! Readers of the store and of the queue, and resyncs, during the round.
 
 use std::collections::{HashMap, HashSet};
 use std::thread;
@@ -8,11 +8,11 @@ use super::plan::{classes, key, number};
 use super::world::{CloseOnPanic, RELISTED, World};
 use deltafifo::{DeltaType, KnownObjects};
 
-/// What one reader has seen.
+/// The newest objects that a reader has seen.
 struct Reader<'w> {
     world: &'w World,
-    /// The newest object of each key and of each of its writers, its owner and the relists. Every
-    /// way to read a key goes to the same place, so none may lead back.
+    /// The newest number of each key by its writer, the owner or the relists. All ways to read a
+    /// key read the same state, so none may go back.
     newest: HashMap<(usize, bool), u64>,
     synced: bool,
 }
@@ -22,7 +22,7 @@ pub fn read(world: &World, reader: u64) {
     let _close = CloseOnPanic(world);
     let mut dice = world.dice(400 + reader);
     let mut reader = Reader { world, newest: HashMap::new(), synced: false };
-    // Once at least, also when the round is over before this thread begins.
+    // At least once, even if the round ends before this thread starts.
     loop {
         match dice.roll(8) {
             0 => reader.all(),
@@ -33,7 +33,7 @@ pub fn read(world: &World, reader: u64) {
             _ => (0..world.keys.len().min(100)).for_each(|number| reader.one(number)),
         }
         let synced = world.rig.fifo.has_synced();
-        assert!(synced || !reader.synced, "it was synced before");
+        assert!(synced || !reader.synced, "has_synced went back to false");
         reader.synced = synced;
         if world.is_stopped() {
             return;
@@ -48,7 +48,7 @@ impl Reader<'_> {
         let newest = self.newest.entry((number(&key), object.n >= RELISTED)).or_default();
         assert!(
             object.n >= *newest,
-            "{key}: {how} gives {}, this reader has seen {newest} before",
+            "{key}: {how} returned {}, after this reader saw {newest}",
             object.n
         );
         *newest = object.n;
@@ -89,7 +89,7 @@ impl Reader<'_> {
         drop(self.world.rig.fifo.list());
     }
 
-    /// The built-in index.
+    /// Reads the built-in index.
     fn space(&mut self, space: &str) {
         let store = self.world.rig.fifo.store();
         let mut seen = HashSet::new();
@@ -103,8 +103,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The user's index, whose values change with nearly every update: what it gives must match at
-    /// that moment.
+    /// Reads the user's index, whose values change with nearly every update. The objects must
+    /// match the value at that moment.
     fn class(&mut self, class: u64) {
         if !self.world.plan.indexed {
             return;
@@ -142,7 +142,7 @@ impl Reader<'_> {
         );
     }
 
-    /// What is pending of a key, which goes from older to newer.
+    /// Reads the pending deltas of a key, which go from older to newer.
     fn pending(&mut self, key: &str) {
         let Some(deltas) = self.world.rig.fifo.get_by_key(key) else { return };
         assert!(!deltas.is_empty(), "{key} is pending with nothing");

@@ -1,6 +1,6 @@
-//! Relists of the keys that no producer owns, and of some that one owns, of which they keep the
-//! rest. Two threads make them: one all the time, the other now and then, which supersedes the
-//! first one's.
+//! Relists of the keys that no producer owns, and of some owned keys, of which they keep the rest.
+//! Two threads run them: one continuously, the other occasionally, which supersedes the first
+//! one's.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -13,14 +13,14 @@ use super::verdict::Tally;
 use super::world::{CloseOnPanic, Offered, RELISTED, World};
 use deltafifo::{Relist, RelistError};
 
-/// How a relist ends, should another one not end it before.
+/// The end of a relist, if another one does not supersede it first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Committed,
     Abandoned,
-    /// By one of the same thread: left to the other thread alone it may never happen.
+    /// Superseded by the same thread, because the other thread alone might never do it.
     Superseded,
-    /// Committed, and what it does not list of the shared keys is deleted.
+    /// Committed; shared keys that it does not list are deleted.
     Last,
 }
 
@@ -48,14 +48,14 @@ pub fn relist(world: &World, relister: u64, tally: &Tally) -> Offered {
             Err(error) => panic!("{error}"),
         };
         counted.fetch_add(1, Ordering::Relaxed);
-        // For the memory of it: objects that are gone need no watching.
+        // Objects that are gone need not be watched. Dropping their entries saves memory.
         offered.objects.retain(|object| object.strong_count() > 0);
     }
     offered
 }
 
-/// The last relist, which nothing supersedes: from here on handlers lose nothing. The keys that
-/// relists share with their owners become what these say.
+/// Runs the last relist, which nothing supersedes. From here on handlers lose nothing. It decides
+/// the keys that relists share with their owners.
 pub fn last(world: &World, owners: &[Offered]) -> Offered {
     world.mend();
     let (mut dice, mut offered) = (world.dice(299), Offered::default());
@@ -74,15 +74,15 @@ fn begin(world: &World) -> (Relist<'_, Obj, ObjMeta>, u64) {
     (world.rig.fifo.begin_replace(), *relists)
 }
 
-/// What relist `n` lists of the keys that it shares with their owners.
+/// Returns the objects that relist `n` lists of the shared keys.
 fn share(n: u64, dice: &mut Dice) -> Vec<(usize, u64)> {
     let shared = (0..Plan::owned(PRODUCERS - 1).end)
         .filter(|&number| Plan::is_shared(number) && dice.roll(2) == 0);
     shared.map(|number| (number, RELISTED + n / 2)).collect()
 }
 
-/// What relist `n` lists of its own keys: a part of the keys, each with an object that is not
-/// older than in relists before.
+/// Returns the objects that relist `n` lists of its own keys: some of the keys, each with an
+/// object that is not older than in earlier relists.
 fn list(world: &World, n: u64, dice: &mut Dice) -> Vec<(usize, u64)> {
     let listed = world.plan.unowned().filter(|_| dice.roll(4) > 0);
     listed.map(|number| (number, 1 + n / (1 + number as u64 % 5))).collect()
@@ -119,21 +119,20 @@ fn offer(
                 objects.push(offered.make(number, n));
             }
         }
-        assert!(relist.offer(objects)?.is_empty(), "nothing of it can be refused");
+        assert!(relist.offer(objects)?.is_empty(), "no object of the relist can be refused");
         if matches!(end, End::Abandoned | End::Superseded) && dice.roll(4) == 0 {
             break;
         }
     }
     match end {
-        // A greater version would, late, take those back that producers wait for: 0 names no state.
+        // A greater version would later take back the versions for which producers wait. 0 is no
+        // version.
         End::Committed | End::Last => return relist.commit("0").map(drop),
         End::Abandoned => relist.abandon(),
         End::Superseded => {
             begin(world).0.abandon();
-            assert!(relist.offer(vec![]).is_err(), "a relist that is superseded goes on");
-            return relist
-                .commit("1")
-                .map(|_| unreachable!("a relist that is superseded is committed"));
+            assert!(relist.offer(vec![]).is_err(), "a superseded relist continues");
+            return relist.commit("1").map(|_| unreachable!("a superseded relist was committed"));
         }
     }
     Ok(())

@@ -1,15 +1,15 @@
-//! What must hold when a round is over, and over all rounds.
+//! The conditions that must hold at the end of a round, and over all rounds.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::PRODUCERS;
 use super::common::Mode;
-use super::consumers::told;
+use super::consumers::owner_notes;
 use super::plan::{Plan, key, number};
-use super::world::{Handled, Offered, RELISTED, Told, World};
+use super::world::{Handled, Note, Offered, RELISTED, World};
 
-/// How often things happened that the stress is there for.
+/// The number of occurrences of each situation that the stress is meant to produce.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub committed: AtomicUsize,
@@ -21,16 +21,17 @@ pub struct Tally {
     pub panicked: AtomicUsize,
     pub lost: AtomicUsize,
     pub syncs: AtomicUsize,
-    /// What relists brought of keys that have an owner.
+    /// Owned keys that relists listed.
     pub shared: AtomicUsize,
-    /// Keys with an owner that the last relist deleted.
+    /// Owned keys that the last relist deleted.
     pub swept: AtomicUsize,
-    /// Markers that were waited for.
+    /// Markers for which a producer waited.
     pub waited: AtomicUsize,
 }
 
 impl Tally {
-    /// A stress in which something never happens would pass by accident.
+    /// Asserts that every situation occurred: a stress in which one never does would pass by
+    /// accident.
     pub fn assert_that_everything_happened(&self) {
         let counts = [
             &self.committed,
@@ -50,14 +51,14 @@ impl Tally {
     }
 }
 
-/// Compares what was offered with what was handled and what is stored, then takes the world down.
+/// Compares the offers with the handled items and the stored objects, then drops the world.
 pub fn compare(world: World, offered: &[Offered], mut handled: Vec<Handled>, tally: &Tally) {
-    // Consumers end when the queue is closed and empty, and take again themselves what they put
-    // back. But one may have found it empty while another still had in hand what it then put back
-    // and took at once.
-    let left = drain(&world);
-    assert!(left.is_empty(), "left by the consumers: {} keys", left.len());
-    handled.extend(left);
+    // Consumers end when the queue is closed and empty, and take requeued items again themselves.
+    // But a consumer may find the queue empty while another one holds an item that it requeues and
+    // takes at once.
+    let rest = drain(&world);
+    assert!(rest.is_empty(), "not handled by the consumers: {} keys", rest.len());
+    handled.extend(rest);
     let fifo = &world.rig.fifo;
     assert!(fifo.has_synced());
     assert_eq!(fifo.pending_deltas(), 0);
@@ -65,7 +66,8 @@ pub fn compare(world: World, offered: &[Offered], mut handled: Vec<Handled>, tal
     assert!(world.keys.iter().all(|key| key.handlers.load(Ordering::Relaxed) == 0));
     compare_order(offered, handled, tally);
     compare_store(&world, offered);
-    // The store, and it alone, holds its objects; nothing else is held, and then nothing at all.
+    // First the store alone holds its objects, and nothing else is held. After its drop nothing is
+    // held.
     let objects: Vec<_> = offered.iter().flat_map(|offered| &offered.objects).collect();
     let held: Vec<_> =
         objects.iter().map(|object| object.strong_count()).filter(|&count| count > 0).collect();
@@ -73,39 +75,39 @@ pub fn compare(world: World, offered: &[Offered], mut handled: Vec<Handled>, tal
     assert_eq!(
         (held.len(), held.iter().sum::<usize>()),
         (stored, stored),
-        "objects are held that are not stored"
+        "an object is held that is not stored"
     );
     drop(world);
     assert!(
         objects.iter().all(|object| object.strong_count() == 0),
-        "an object is held after the queue is gone"
+        "an object outlives the queue"
     );
 }
 
 fn drain(world: &World) -> Vec<Handled> {
-    let mut left = Vec::new();
+    let mut rest = Vec::new();
     while let Some(mut guard) = world.rig.fifo.try_pop() {
         let key = number(guard.key());
         let pop = world.keys[key].pops.fetch_add(1, Ordering::Relaxed);
-        left.push(Handled { key, pop, told: told(&guard) });
+        rest.push(Handled { key, pop, notes: owner_notes(&guard) });
         world.rig.apply(&mut guard);
         guard.done();
     }
-    left
+    rest
 }
 
-/// Per key of a producer, what was handled is what was offered, in order. Only this may be
-/// missing: all but one of deletions in a row, and an add-if-not-present. What relists list stands
-/// between it, the older before the newer.
+/// Checks that the handled items of a producer's key equal its offers, in order. Only this may be
+/// missing: all but one of consecutive deletions, and an add-if-not-present. Objects of relists
+/// are between them, older ones before newer ones.
 fn compare_order(offered: &[Offered], mut handled: Vec<Handled>, tally: &Tally) {
-    let mut expected: HashMap<usize, Vec<(Told, bool)>> = HashMap::new();
-    for &(key, told, optional) in offered.iter().flat_map(|offered| &offered.told) {
-        expected.entry(key).or_default().push((told, optional));
+    let mut expected: HashMap<usize, Vec<(Note, bool)>> = HashMap::new();
+    for &(key, note, optional) in offered.iter().flat_map(|offered| &offered.notes) {
+        expected.entry(key).or_default().push((note, optional));
     }
     handled.sort_by_key(|handled| (handled.key, handled.pop));
-    let mut seen: HashMap<usize, Vec<Told>> = HashMap::new();
+    let mut seen: HashMap<usize, Vec<Note>> = HashMap::new();
     for handled in handled.iter().filter(|handled| handled.key < Plan::owned(PRODUCERS - 1).end) {
-        seen.entry(handled.key).or_default().extend(&handled.told);
+        seen.entry(handled.key).or_default().extend(&handled.notes);
     }
     for number in 0..Plan::owned(PRODUCERS - 1).end {
         let expected = expected.remove(&number).unwrap_or_default();
@@ -117,12 +119,8 @@ fn compare_order(offered: &[Offered], mut handled: Vec<Handled>, tally: &Tally) 
             "{}: kept, and listed by {relists:?}",
             key(number)
         );
-        assert!(
-            relists.is_sorted(),
-            "{}: a relist's object comes after a newer one's: {relists:?}",
-            key(number)
-        );
-        // What is deleted after all that its owner has done was deleted by the last relist.
+        assert!(relists.is_sorted(), "{}: relists in the wrong order: {relists:?}", key(number));
+        // A deletion after the owner's last offer is the last relist's.
         let is_swept = Plan::is_shared(number)
             && seen.last().is_some_and(|last| last.kind == 'D')
             && matches(&expected, &seen[..seen.len() - 1]).is_ok();
@@ -133,36 +131,34 @@ fn compare_order(offered: &[Offered], mut handled: Vec<Handled>, tally: &Tally) 
         if let Err((at, place)) = matches(&expected, &seen) {
             let offered = &expected[at.saturating_sub(3)..(at + 4).min(expected.len())];
             let handled = &seen[place.saturating_sub(3)..(place + 4).min(seen.len())];
-            panic!(
-                "{}: of what was offered, …{offered:?}…, was handled …{handled:?}…",
-                key(number)
-            );
+            panic!("{}: offered …{offered:?}…, handled …{handled:?}…", key(number));
         }
     }
 }
 
-/// Takes out of what was handled of a key what relists brought, and says which relists did.
-fn take_listed(seen: &mut Vec<Told>) -> Vec<u64> {
+/// Removes the deltas of relists from the handled ones of a key, and returns the numbers of these
+/// relists.
+fn take_listed(seen: &mut Vec<Note>) -> Vec<u64> {
     let last = seen.len().saturating_sub(1);
-    let listed = seen.iter().enumerate().filter(|(_, told)| told.kind == 'R');
-    // The last relist brings what the owner has offered, under the owner's number.
-    let number = |(place, told): (usize, &Told)| match told.n.checked_sub(RELISTED) {
+    let listed = seen.iter().enumerate().filter(|(_, note)| note.kind == 'R');
+    // The last relist offers the owner's objects, under the owner's numbers.
+    let number = |(place, note): (usize, &Note)| match note.n.checked_sub(RELISTED) {
         None if place == last => u64::MAX,
         relist => relist.expect("a relist before the last brings its own objects"),
     };
     let relists = listed.map(number).collect();
-    seen.retain(|told| told.kind != 'R');
+    seen.retain(|note| note.kind != 'R');
     relists
 }
 
-/// Where they differ, in both.
-fn matches(expected: &[(Told, bool)], seen: &[Told]) -> Result<(), (usize, usize)> {
+/// Returns the first position at which the two differ, in both.
+fn matches(expected: &[(Note, bool)], seen: &[Note]) -> Result<(), (usize, usize)> {
     let mut place = 0;
-    // Whether a deletion of this run has been seen.
+    // Whether a deletion of the current run was seen.
     let mut deleted = false;
-    for (at, (told, optional)) in expected.iter().enumerate() {
-        let is_deletion = told.kind == 'D';
-        if seen.get(place) == Some(told) {
+    for (at, (note, optional)) in expected.iter().enumerate() {
+        let is_deletion = note.kind == 'D';
+        if seen.get(place) == Some(note) {
             place += 1;
             deleted = is_deletion;
             continue;
@@ -186,7 +182,7 @@ fn compare_store(world: &World, offered: &[Offered]) {
     if world.rig.mode == Mode::Fused {
         assert_eq!((store.len(), store.list_keys().len()), (expected.len(), expected.len()));
     }
-    // Each index holds exactly what is stored under each of its values.
+    // Each index holds exactly the stored objects of each value.
     let indexes: &[_] = if world.plan.indexed { &["namespace", "class"] } else { &["namespace"] };
     for index in indexes {
         let mut counted = 0;

@@ -1,6 +1,5 @@
-//! What a round's threads share. Their notes are kept without locks, and relaxed: a lock around
-//! them would order the threads, and so hide from the sanitizers, and from chance, what the queue
-//! itself fails to order.
+//! The data that the threads of a round share. They record without locks and relaxed: a lock would
+//! order the threads, and so hide from the sanitizers what the queue itself fails to order.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -13,56 +12,56 @@ pub struct World {
     pub plan: Plan,
     pub rig: Rig,
     pub keys: Vec<Key>,
-    /// The newest relist's number: what it lists is not older than what the one before it listed.
-    /// Held over the begin, so that relists are numbered in the order in which they supersede each
+    /// The number of the newest relist, which lists nothing older than the one before it. Locked
+    /// while a relist begins, so that the numbers follow the order in which relists supersede each
     /// other.
     pub relists: Mutex<u64>,
-    /// Of the last marker.
+    /// The version of the last marker.
     version: AtomicU64,
     seed: u64,
     stopped: AtomicBool,
-    /// Set before the last relist: from here on every handler must bring the store up to date.
+    /// Set before the last relist. From here on every handler must apply its item.
     mending: AtomicBool,
 }
 
-/// Notes on one key.
+/// The records about a key.
 #[derive(Default)]
 pub struct Key {
-    /// Who handles it now.
+    /// The number of handlers that run for it now.
     pub handlers: AtomicUsize,
-    /// How often it was popped.
+    /// The number of times that it was popped.
     pub pops: AtomicUsize,
-    /// The number of the object that its last handler stored; 0: none.
+    /// The number of the object that its last handler stored, or 0.
     pub stored: AtomicU64,
-    /// The greatest number of its owner's of which a handler has ended.
+    /// The largest of its owner's numbers whose handler has ended.
     pub handled: AtomicU64,
 }
 
-/// What was offered, or handed out.
+/// A delta that was offered or handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// `A`, `U`, `D`, `R` or `S`.
+pub struct Note {
+    /// The kind: `A`, `U`, `D`, `R` or `S`.
     pub kind: char,
     pub n: u64,
 }
 
-/// Added to the number of what a relist lists of a producer's key: the producers' numbers are
+/// Added to the numbers of objects that a relist lists of a producer's key. Producers' numbers are
 /// lower.
 pub const RELISTED: u64 = 1_000_000;
 
-/// What a thread that offers has to say at its end.
+/// The result of a thread that offers.
 #[derive(Default)]
 pub struct Offered {
-    /// By key, in order; whether it may be left out although nothing is folded.
-    pub told: Vec<(usize, Told, bool)>,
-    /// What must be stored at the end.
+    /// The offers in order, with their keys, and whether each may be missing even without folding.
+    pub notes: Vec<(usize, Note, bool)>,
+    /// The objects that must be stored at the end.
     pub truth: Vec<(usize, u64)>,
-    /// Every object that was made.
+    /// Every object that was created.
     pub objects: Vec<Weak<Obj>>,
 }
 
 impl Offered {
-    /// An object, noted.
+    /// Creates an object and records it.
     pub fn make(&mut self, number: usize, n: u64) -> Arc<Obj> {
         let made = object(number, n);
         self.objects.push(Arc::downgrade(&made));
@@ -70,12 +69,12 @@ impl Offered {
     }
 }
 
-/// One handler's turn with a key of a producer.
+/// One handled item of a producer's key.
 pub struct Handled {
     pub key: usize,
-    /// Its place among the pops of this key.
+    /// Its position among the pops of this key.
     pub pop: usize,
-    pub told: Vec<Told>,
+    pub notes: Vec<Note>,
 }
 
 impl World {
@@ -99,14 +98,14 @@ impl World {
         Dice::new(self.seed, thread)
     }
 
-    /// A version that is greater than all before it.
+    /// Returns a version that is greater than all before it.
     pub fn next_version(&self) -> String {
-        // AcqRel: whoever has a greater one puts its marker behind all that the caller has
-        // offered, so that the caller may be told by that one.
+        // AcqRel: a marker with a greater version comes after everything that this caller has
+        // offered, so its version may answer this caller's wait.
         (self.version.fetch_add(1, Ordering::AcqRel) + 1).to_string()
     }
 
-    /// Tells readers and relists to end.
+    /// Makes readers and relists end.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
@@ -116,8 +115,8 @@ impl World {
     }
 
     pub fn mend(&self) {
-        // Relaxed: who takes a delta of the last relist sees what was done before it was offered,
-        // or the queue is wrong.
+        // Relaxed: a consumer that takes a delta of the last relist sees everything that happened
+        // before the offer, or the queue is wrong.
         self.mending.store(true, Ordering::Relaxed);
     }
 
@@ -126,7 +125,8 @@ impl World {
     }
 }
 
-/// Closes the queue when its thread panics, so that the others end and the panic is seen.
+/// Closes the queue when its thread panics, so that the other threads end and the panic is
+/// reported.
 pub struct CloseOnPanic<'a>(pub &'a World);
 
 impl Drop for CloseOnPanic<'_> {

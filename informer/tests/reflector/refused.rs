@@ -110,7 +110,7 @@ fn streamed() -> Scripted {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_whose_object_a_transformer_refuses_counts_all_the_same() {
+async fn deletion_within_a_relist_counts_although_its_object_is_refused() {
     let (kept, failed) = stored(transforming(), watched(), false, 3).await;
     assert_eq!(kept, ["b@1", "c@1"]);
     assert!(

@@ -14,6 +14,9 @@
 //! A watcher of kube's may take the place of the reflector ([`SharedInformer::for_stream`],
 //! `source.rs`, `stream.rs`).
 //!
+//! An informer of several [`Namespaces`] has a reflector for each (`namespaces/`), and each writes
+//! to a scope of its own in the one queue.
+//!
 //! * **Order.** A worker delivers a change to all handlers while it owns the key in the queue, so
 //!   the changes of a key reach each handler's buffer in order. Across keys there is an order only
 //!   with an in-order queue and [`Buffer::HoldBack`].

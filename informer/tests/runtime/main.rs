@@ -11,6 +11,7 @@ mod finalizers;
 mod gone;
 mod kubes_store;
 mod named;
+mod namespaces;
 mod next;
 mod one_at_a_time;
 mod optional;

@@ -1,0 +1,105 @@
+//! Controllers of several namespaces.
+
+use deltafifo_informer::SharedInformer;
+use deltafifo_informer::runtime::{Controller, watcher};
+use deltafifo_informer::shared_informer::{Namespaces, Scope, SharedInformerFactory};
+use deltafifo_testkit::{ApiServer, Fault, Resource, status};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use tokio::sync::mpsc;
+
+use super::rig::{Polled, map, maps, name, owned, poll_idle, server};
+
+fn apply(server: &ApiServer, namespace: &str, name: &str, data: &str) {
+    let mut map = map(name, data);
+    map["metadata"]["namespace"] = namespace.into();
+    server.apply(map).unwrap();
+}
+
+fn forbid_green(server: &ApiServer) {
+    let forbidden = Fault::status(status::forbidden(&Resource::config_maps()));
+    server.fault(forbidden.when(|request| request.namespace() == Some("green")).times(usize::MAX));
+}
+
+fn controller(server: &ApiServer, namespaces: &Namespaces) -> Controller<ConfigMap> {
+    Controller::in_namespaces(maps(server), namespaces, watcher::Config::default())
+}
+
+/// Waits for the reconcile of an object, behind any number of errors, which name the namespace.
+async fn reconciled(polled: &mut Polled, object: &str) {
+    loop {
+        let next = polled.next().await;
+        if next == object {
+            return;
+        }
+        assert!(next.contains(r#"namespace "green""#) && next.contains("403"), "{next}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn optional_namespace_that_is_forbidden_does_not_delay_reconciles() {
+    let server = server();
+    apply(&server, "blue", "a", "1");
+    apply(&server, "green", "b", "1");
+    forbid_green(&server);
+    let namespaces = Namespaces::new(["blue", "green"]).unwrap().optional();
+    let mut polled = poll_idle(controller(&server, &namespaces));
+    reconciled(&mut polled, "a").await;
+    server.clear_faults();
+    reconciled(&mut polled, "b").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn required_namespace_that_is_forbidden_delays_reconciles_and_says_so() {
+    let server = server();
+    apply(&server, "blue", "a", "1");
+    forbid_green(&server);
+    let namespaces = Namespaces::new(["blue", "green"]).unwrap();
+    let mut polled = poll_idle(controller(&server, &namespaces));
+    for _ in 0..20 {
+        let next = polled.next().await;
+        assert!(next.contains(r#"namespace "green""#), "{next}");
+    }
+    server.clear_faults();
+    reconciled(&mut polled, "a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn removal_of_a_namespace_is_no_deletion_of_its_objects() {
+    let server = server();
+    apply(&server, "blue", "a", "1");
+    apply(&server, "green", "b", "1");
+    let namespaces = Namespaces::new(["blue", "green"]).unwrap();
+    let (send, mut deleted) = mpsc::unbounded_channel();
+    let controller = controller(&server, &namespaces).on_deleted(move |last| {
+        send.send(last.object().map(|last| name(last))).unwrap();
+        async {}
+    });
+    let mut polled = poll_idle(controller);
+    assert_eq!(polled.sorted(2).await, ["a", "b"]);
+
+    namespaces.remove("green");
+    polled.at_rest().await;
+    server.delete(&Resource::config_maps(), "blue", "a").unwrap();
+    assert_eq!(deleted.recv().await.unwrap().as_deref(), Some("a"), "the first deletion");
+
+    namespaces.add("green").unwrap();
+    assert_eq!(polled.next().await, "b", "reconciled again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn related_objects_come_from_an_informer_of_the_same_set() {
+    let server = server();
+    apply(&server, "blue", "a", "1");
+    let namespaces = Namespaces::new(["blue"]).unwrap();
+    let factory = SharedInformerFactory::new(server.client());
+    let pods: SharedInformer<Pod> = factory.informer(&Scope::namespaces(&namespaces)).unwrap();
+    factory.start();
+    let mut polled = poll_idle(controller(&server, &namespaces).owns_informer(&pods));
+    assert_eq!(polled.next().await, "a");
+
+    let mut pod = owned("v1", "ConfigMap", "of-a", &["a"]);
+    pod["metadata"]["namespace"] = "blue".into();
+    server.apply(pod).unwrap();
+    assert_eq!(polled.next().await, "a");
+    factory.shutdown().await;
+}

@@ -11,7 +11,6 @@ use std::time::Duration;
 use deltafifo::locks::Mutex;
 use deltafifo::{BoxError, Closed, DeltaFifo, Meta};
 use futures_util::FutureExt;
-use serde::de::DeserializeOwned;
 use tokio::sync::RwLock;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -98,7 +97,7 @@ impl<K> Drop for Telling<'_, K> {
 
 impl<K, M, H, F> Controller<K, M, H>
 where
-    K: DeserializeOwned + Send + Sync + 'static,
+    K: Send + Sync + 'static,
     M: Meta<K>,
     H: Fn(String, ObjectEvent<K>) -> F + Send + Sync + 'static,
     F: Future<Output = Result<(), BoxError>> + Send + 'static,

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deltafifo::locks::Mutex;
-use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
-use super::decode::Decoder;
+use super::decode::{Decode, Decoder, Decoding};
 use super::intake::Intake;
 use super::metrics::Metrics;
 use super::resync::Resync;
@@ -23,6 +22,7 @@ use crate::wire::Prune;
 pub struct ReflectorBuilder<K> {
     source: Box<dyn ListerWatcher>,
     target: Arc<dyn Target<K>>,
+    decoding: Decoding<K>,
     options: Options,
 }
 
@@ -79,21 +79,24 @@ impl Default for Options {
     }
 }
 
-impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
-    pub(crate) fn new(source: Box<dyn ListerWatcher>, target: Arc<dyn Target<K>>) -> Self {
-        Self::with_options(source, target, Options::default())
-    }
-
-    pub(crate) fn with_options(
+impl<K: Send + Sync + 'static> ReflectorBuilder<K> {
+    pub(crate) fn new(
         source: Box<dyn ListerWatcher>,
         target: Arc<dyn Target<K>>,
-        options: Options,
+        decoding: Decoding<K>,
     ) -> Self {
-        Self { source, target, options }
+        Self { source, target, decoding, options: Options::default() }
     }
 
-    pub(crate) fn into_options(self) -> Options {
-        self.options
+    pub(crate) fn with_options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Returns the options, and the decoder, for several reflectors that share both.
+    pub(crate) fn into_options(self) -> (Options, Arc<dyn Decode<K>>) {
+        let decode = (self.decoding)(self.options.prune.clone());
+        (self.options, decode)
     }
 
     /// Gives it a name, and with it [metrics](crate::metrics) (client-go `NewNamedReflector`).
@@ -216,11 +219,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> ReflectorBuilder<K> {
     /// Builds the reflector. It does nothing until it [runs](Reflector::run).
     #[must_use]
     pub fn build(self) -> Reflector<K> {
-        let Self { source, target, options } = self;
+        let Self { source, target, decoding, options } = self;
         Reflector {
             metrics: Metrics::of(&options.name, source.scope()),
             status: Arc::default(),
-            decoder: Arc::new(Decoder::new(source.types(), options.prune)),
+            decoder: Arc::new(Decoder::new(source.types(), decoding(options.prune))),
             name: options.name,
             source,
             target,

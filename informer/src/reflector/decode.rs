@@ -51,35 +51,65 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Decodes objects of one kind.
-pub(super) struct Decoder {
-    /// Of what does not say them.
-    types: Option<Types>,
-    prune: Arc<Prune>,
+/// Makes the objects that are stored from their JSON. Typed objects are decoded by serde
+/// ([`Typed`]).
+pub(crate) trait Decode<K>: Send + Sync + 'static {
+    /// Makes one object. `types` are those of its list, for an object that does not say them.
+    fn decode(&self, json: &[u8], types: Option<&Types>) -> Result<Arc<K>, BoxError>;
 }
 
-impl Decoder {
-    pub(super) fn new(types: Option<(&str, &str)>, prune: Arc<Prune>) -> Self {
+/// Decodes typed objects, without the members that are left out.
+pub(crate) struct Typed(Arc<Prune>);
+
+/// Makes a decoder without some members. Called once, when a reflector, or all reflectors of an
+/// informer, are built.
+pub(crate) type Decoding<K> = Box<dyn FnOnce(Arc<Prune>) -> Arc<dyn Decode<K>> + Send + Sync>;
+
+impl Typed {
+    /// The [`Decoding`] of typed objects.
+    pub(crate) fn decoding<K: DeserializeOwned>(prune: Arc<Prune>) -> Arc<dyn Decode<K>> {
+        Arc::new(Self(prune))
+    }
+}
+
+impl<K: DeserializeOwned> Decode<K> for Typed {
+    fn decode(&self, json: &[u8], types: Option<&Types>) -> Result<Arc<K>, BoxError> {
+        Ok(Arc::new(self.0.decode(json, types)?))
+    }
+}
+
+/// Decodes the objects of one reflector, on several threads if there are many.
+pub(super) struct Decoder<K> {
+    /// The types of objects that do not say them.
+    types: Option<Types>,
+    decode: Arc<dyn Decode<K>>,
+}
+
+impl<K: 'static> Decoder<K> {
+    pub(super) fn new(types: Option<(&str, &str)>, decode: Arc<dyn Decode<K>>) -> Self {
         let types = types.map(|(api_version, kind)| Types {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
         });
-        Self { types, prune }
+        Self { types, decode }
     }
 
-    /// One object. A decoder that panics over it has only this one to answer for.
-    pub(super) fn one<K: DeserializeOwned>(&self, raw: &[u8]) -> Result<Arc<K>, BoxError> {
-        match caught(|| self.prune.decode(raw, self.types.as_ref())) {
-            Ok(decoded) => Ok(Arc::new(decoded?)),
+    /// Decodes one object. If the decoder panics, that is an error of this object only.
+    pub(super) fn one(&self, raw: &[u8]) -> Result<Arc<K>, BoxError> {
+        match caught(|| self.decode.decode(raw, self.types.as_ref())) {
+            Ok(decoded) => decoded,
             Err(message) => Err(format!("the decoder panicked: {message}").into()),
         }
     }
 
-    /// Each of `raw`, in order. Blocks while all cores decode for others.
-    pub(super) fn all<K: DeserializeOwned + Send + Sync>(
-        &self,
-        raw: &[&Bytes],
-    ) -> Vec<Result<Arc<K>, BoxError>> {
+    fn part(&self, raw: &[&Bytes]) -> Vec<Result<Arc<K>, BoxError>> {
+        raw.iter().map(|raw| self.one(raw)).collect()
+    }
+}
+
+impl<K: Send + Sync + 'static> Decoder<K> {
+    /// Decodes each of `raw`, in order. Blocks while all cores decode for others.
+    pub(super) fn all(&self, raw: &[&Bytes]) -> Vec<Result<Arc<K>, BoxError>> {
         if raw.is_empty() {
             return Vec::new();
         }
@@ -97,23 +127,18 @@ impl Decoder {
             decoded
         })
     }
-
-    fn part<K: DeserializeOwned>(&self, raw: &[&Bytes]) -> Vec<Result<Arc<K>, BoxError>> {
-        raw.iter().map(|raw| self.one(raw)).collect()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
     use bytes::Bytes;
     use serde::{Deserialize, Deserializer};
 
-    use super::{Decoder, WORTH_A_THREAD};
+    use super::{Decoder, Typed, WORTH_A_THREAD};
 
     static NOW: AtomicUsize = AtomicUsize::new(0);
     static MOST: AtomicUsize = AtomicUsize::new(0);
@@ -140,12 +165,8 @@ mod tests {
             for _ in 0..4 * cores {
                 scope.spawn(|| {
                     let raw = [&text; 64];
-                    assert!(
-                        Decoder::new(None, Arc::default())
-                            .all::<Counted>(&raw)
-                            .iter()
-                            .all(Result::is_ok)
-                    );
+                    let decoder = Decoder::<Counted>::new(None, Typed::decoding(Arc::default()));
+                    assert!(decoder.all(&raw).iter().all(Result::is_ok));
                 });
             }
         });

@@ -9,7 +9,6 @@
 use std::sync::Arc;
 
 use deltafifo::{DeltaObject, RelistError, StoreError};
-use serde::de::DeserializeOwned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::decode::Decoder;
@@ -128,10 +127,10 @@ pub(super) struct Taken {
 
 /// The target's end: takes in what arrives, until the reader has no more. `report` gets what came
 /// of each part.
-pub(super) async fn take_in<K: DeserializeOwned + Send + Sync + 'static>(
+pub(super) async fn take_in<K: Send + Sync + 'static>(
     target: &Arc<dyn Target<K>>,
     mut pieces: Box<dyn Pieces<K>>,
-    decoder: &Arc<Decoder>,
+    decoder: &Arc<Decoder<K>>,
     threads: &Threads,
     mut batches: Batches,
     mut report: impl FnMut(Taken),
@@ -153,9 +152,9 @@ pub(super) async fn take_in<K: DeserializeOwned + Send + Sync + 'static>(
     Ok(pieces)
 }
 
-fn take_part<K: DeserializeOwned + Send + Sync + 'static>(
+fn take_part<K: Send + Sync + 'static>(
     pieces: &mut dyn Pieces<K>,
-    decoder: &Decoder,
+    decoder: &Decoder<K>,
     part: Part,
     taken: &mut Taken,
 ) -> Result<(), ReflectorError> {
@@ -240,9 +239,9 @@ fn broken(error: WireError) -> ReflectorError {
     ReflectorError::List(RequestError::from(error))
 }
 
-fn take_items<K: DeserializeOwned + Send + Sync + 'static>(
+fn take_items<K: Send + Sync + 'static>(
     pieces: &mut dyn Pieces<K>,
-    decoder: &Decoder,
+    decoder: &Decoder<K>,
     all: Vec<RawObject>,
     taken: &mut Taken,
 ) -> Result<(), ReflectorError> {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::Reflector;
@@ -19,7 +18,7 @@ use crate::lister_watcher::{ListRequest, Listed, PageMeta, RawObject, RequestErr
 /// and the tokens for the next expire within minutes, so an honest list does not take so long.
 const LONGEST_LIST: Duration = Duration::from_secs(3_600);
 
-impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
+impl<K: Send + Sync + 'static> Reflector<K> {
     /// Lists everything. What is known and not listed is deleted.
     pub(super) async fn list(&self) -> Result<(), Stop> {
         let request = self.first_page();

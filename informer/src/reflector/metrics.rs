@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram};
-use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tracing::{Instrument, Span, debug, debug_span};
 
@@ -108,7 +107,7 @@ impl Metrics {
     }
 }
 
-impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
+impl<K: Send + Sync + 'static> Reflector<K> {
     /// A run begins; it ends when what comes back is dropped.
     pub(super) fn runs(&self) -> Runs<'_, K> {
         self.status.begins();

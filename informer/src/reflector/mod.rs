@@ -52,6 +52,7 @@ pub use backoff::Backoff;
 pub(crate) use builder::Options;
 pub use builder::ReflectorBuilder;
 use decode::Decoder;
+pub(crate) use decode::{Decode, Decoding, Typed};
 pub use error::{ReflectorError, RunError};
 use error::{Stop, caught};
 use metrics::Metrics;
@@ -103,7 +104,7 @@ pub struct Reflector<K> {
     status: Arc<Status>,
     source: Box<dyn ListerWatcher>,
     target: Arc<dyn Target<K>>,
-    decoder: Arc<Decoder>,
+    decoder: Arc<Decoder<K>>,
     threads: Threads,
     versions: Mutex<Versions>,
     /// Held by the run.
@@ -126,9 +127,11 @@ pub struct Reflector<K> {
 impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
     /// Starts a reflector that lists and watches `source`, and writes to `target`.
     pub fn builder(source: impl ListerWatcher, target: Arc<impl Target<K>>) -> ReflectorBuilder<K> {
-        ReflectorBuilder::new(Box::new(source), target)
+        ReflectorBuilder::new(Box::new(source), target, Box::new(Typed::decoding))
     }
+}
 
+impl<K: Send + Sync + 'static> Reflector<K> {
     /// Runs until the queue is closed. A run that is dropped stops: a relist in progress is
     /// abandoned, and deletes nothing. Only the work of a thread runs to its end, such as a batch
     /// or the commit of a relist; the next run waits for that.

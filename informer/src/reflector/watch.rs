@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use deltafifo::{BoxError, Closed, DeltaObject, OfferError, StoreError};
 use futures_util::{FutureExt, StreamExt};
-use serde::de::DeserializeOwned;
 use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 use tracing::{Instrument, debug, debug_span};
@@ -30,7 +29,7 @@ pub(super) const MOST_ATTEMPTS: u32 = 3;
 /// How much later than agreed a server may end a watch, before the connection is taken for dead.
 const GRACE: Duration = Duration::from_secs(30);
 
-impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
+impl<K: Send + Sync + 'static> Reflector<K> {
     /// Opens a watch from a version.
     pub(super) async fn open(
         &self,

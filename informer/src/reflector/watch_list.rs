@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::alarm::Alarm;
@@ -23,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// For how long lists are asked for after a server did not bring a streamed list to its end.
 const UNSTREAMED: Duration = Duration::from_secs(3_600);
 
-impl<K: DeserializeOwned + Send + Sync + 'static> Reflector<K> {
+impl<K: Send + Sync + 'static> Reflector<K> {
     /// Everything, and the watch that goes on from there. None: the server does not do that, or
     /// did not as often as it was asked, so a list is to be asked for.
     pub(super) async fn list_by_watch(&self, backoff: &mut Backoff) -> Result<Option<Watch>, Stop> {

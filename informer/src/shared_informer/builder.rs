@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use deltafifo::locks::Mutex;
 use deltafifo::{BoxError, DeltaFifo, InOrderFifo, Indexer, IndexerBuilder, KeyFunc, Meta};
-use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use super::distributor::Distributor;
@@ -34,7 +33,7 @@ pub struct SharedInformerBuilder<K, M> {
     on_error: OnError,
 }
 
-impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
+impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformerBuilder<K, M> {
     pub(super) fn new(source: Source<K>, keys: KeyFunc<K, M>) -> Self {
         let log = |error: &InformerError<'_>| tracing::warn!(%error, "an informer goes on after an error");
         Self {

@@ -5,7 +5,6 @@ use std::task::Poll;
 
 use deltafifo::Meta;
 use futures_util::FutureExt;
-use serde::de::DeserializeOwned;
 use tracing::Instrument;
 
 use super::error::{RunError, Stopped};
@@ -25,7 +24,7 @@ pub(super) enum Phase {
     Over,
 }
 
-impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
+impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// Runs the informer until it is [stopped](Self::stop), and until the work that `stop` waits
     /// for has ended. A run that is dropped stops the informer, without waiting; use
     /// [`stop`](Self::stop) to wait.

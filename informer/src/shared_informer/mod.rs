@@ -82,7 +82,7 @@ use tokio::task::AbortHandle;
 use crate::KubeMeta;
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::Named;
-use crate::reflector::WatchStatus;
+use crate::reflector::{Typed, WatchStatus};
 use crate::shares::Shares;
 pub use buffers::Buffer;
 pub use builder::SharedInformerBuilder;
@@ -181,7 +181,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, 
         source: impl ListerWatcher,
         keys: KeyFunc<K, M>,
     ) -> SharedInformerBuilder<K, M> {
-        SharedInformerBuilder::new(Source::lists(source), keys)
+        let source = Source::lists(source, Box::new(Typed::decoding));
+        SharedInformerBuilder::new(source, keys)
     }
 }
 
@@ -293,7 +294,7 @@ impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     }
 }
 
-impl<K: DeserializeOwned + Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
+impl<K: Send + Sync + 'static, M: Meta<K>> SharedInformer<K, M> {
     /// Returns the version up to which everything was offered to the queue (client-go
     /// `LastSyncResourceVersion`).
     #[must_use]

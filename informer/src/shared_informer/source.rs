@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use super::error::{InformerError, OnError};
@@ -12,27 +11,27 @@ use super::namespaces::{NamespaceStatus, Namespaces, Parts, Plan};
 use super::stream::{Events, Told};
 use crate::ReflectorError;
 use crate::lister_watcher::ListerWatcher;
-use crate::reflector::{Reflector, ReflectorBuilder, Scoped, WatchStatus};
+use crate::reflector::{Decoding, Reflector, ReflectorBuilder, Scoped, WatchStatus};
 
 type Choose<K> = Box<dyn FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync>;
 
 /// As it was said to a builder.
 pub(super) enum Source<K> {
     /// By a reflector with what is chosen.
-    Lists(Arc<dyn ListerWatcher>, Choose<K>),
+    Lists(Arc<dyn ListerWatcher>, Decoding<K>, Choose<K>),
     /// By a reflector for each namespace.
-    Parts(Plan, Choose<K>),
+    Parts(Plan, Decoding<K>, Choose<K>),
     #[cfg(feature = "runtime")]
     Stream(Events<K>),
 }
 
-impl<K: DeserializeOwned + Send + Sync + 'static> Source<K> {
-    pub(super) fn lists(source: impl ListerWatcher) -> Self {
-        Self::Lists(Arc::new(source), Box::new(|reflector| reflector))
+impl<K: Send + Sync + 'static> Source<K> {
+    pub(super) fn lists(source: impl ListerWatcher, decoding: Decoding<K>) -> Self {
+        Self::Lists(Arc::new(source), decoding, Box::new(|reflector| reflector))
     }
 
-    pub(super) fn parts(plan: Plan) -> Self {
-        Self::Parts(plan, Box::new(|reflector| reflector))
+    pub(super) fn parts(plan: Plan, decoding: Decoding<K>) -> Self {
+        Self::Parts(plan, decoding, Box::new(|reflector| reflector))
     }
 
     /// Chooses for the reflector, if there is one.
@@ -41,7 +40,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Source<K> {
         choice: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K> + Send + Sync + 'static,
     ) {
         match self {
-            Self::Lists(_, choose) | Self::Parts(_, choose) => {
+            Self::Lists(_, _, choose) | Self::Parts(_, _, choose) => {
                 let before = std::mem::replace(choose, Box::new(|reflector| reflector));
                 *choose = Box::new(move |reflector| choice(before(reflector)));
             }
@@ -53,8 +52,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Source<K> {
     /// Resource and namespace, as [`ListerWatcher::scope`] says them.
     pub(super) fn scope(&self) -> (String, String) {
         let (resource, namespace) = match self {
-            Self::Lists(source, _) => source.scope(),
-            Self::Parts(plan, _) => (plan.resource(), "several namespaces"),
+            Self::Lists(source, ..) => source.scope(),
+            Self::Parts(plan, ..) => (plan.resource(), "several namespaces"),
             #[cfg(feature = "runtime")]
             Self::Stream(_) => ("", ""),
         };
@@ -70,14 +69,14 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Source<K> {
         availability: watch::Sender<Availability>,
     ) -> Feeder<K> {
         match self {
-            Self::Lists(source, choose) => {
-                let reflector = choose(ReflectorBuilder::new(Box::new(source), queue))
+            Self::Lists(source, decoding, choose) => {
+                let reflector = choose(ReflectorBuilder::new(Box::new(source), queue, decoding))
                     .on_error(reported(on_error, availability))
                     .name(name);
                 Feeder::Reflector(Box::new(reflector.build()))
             }
-            Self::Parts(plan, choose) => {
-                let parts = plan.into_parts(queue, name, choose, on_error, availability);
+            Self::Parts(plan, decoding, choose) => {
+                let parts = plan.into_parts(queue, name, decoding, choose, on_error, availability);
                 Feeder::Parts(Box::new(parts))
             }
             #[cfg(feature = "runtime")]
@@ -133,7 +132,7 @@ pub(super) enum Feeder<K> {
     Stream(Told<K>),
 }
 
-impl<K: DeserializeOwned + Send + Sync + 'static> Feeder<K> {
+impl<K: Send + Sync + 'static> Feeder<K> {
     /// Feeds the queue until that is closed, or there is no more.
     pub(super) async fn run(&self) {
         match self {

@@ -138,7 +138,7 @@ trait Runs: Send + Sync {
     fn stop(&self) -> BoxFuture<'_, ()>;
 }
 
-impl<K: DeserializeOwned + Send + Sync + 'static> Runs for SharedInformer<K>
+impl<K: Send + Sync + 'static> Runs for SharedInformer<K>
 where
     KubeMeta: deltafifo::Meta<K>,
 {

@@ -11,7 +11,6 @@ use deltafifo::locks::Mutex;
 use deltafifo::{KeyScope, ResourceVersion, ScopeId, StoreError};
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -19,7 +18,8 @@ use super::Namespaces;
 use crate::ReflectorError;
 use crate::lister_watcher::ListerWatcher;
 use crate::reflector::{
-    InScope, Options, Reflector, ReflectorBuilder, Resync, Scoped, Target, Threads, WatchStatus,
+    Decode, Decoding, InScope, Options, Reflector, ReflectorBuilder, Resync, Scoped, Target,
+    Threads, WatchStatus,
 };
 use crate::shared_informer::error::{InformerError, OnError};
 use crate::shared_informer::source::Availability;
@@ -50,15 +50,17 @@ impl Plan {
         self,
         queue: Arc<dyn Scoped<K>>,
         name: String,
+        decoding: Decoding<K>,
         choose: impl FnOnce(ReflectorBuilder<K>) -> ReflectorBuilder<K>,
         on_error: OnError,
         availability: watch::Sender<Availability>,
     ) -> Parts<K>
     where
-        K: DeserializeOwned + Send + Sync + 'static,
+        K: Send + Sync + 'static,
     {
-        let template = ReflectorBuilder::new(self.template, queue.clone() as Arc<dyn Target<K>>);
-        let mut options = choose(template).name(name).into_options();
+        let target: Arc<dyn Target<K>> = queue.clone();
+        let template = ReflectorBuilder::new(self.template, target, decoding);
+        let (mut options, decode) = choose(template).name(name).into_options();
         let resync = options.take_resync();
         let waits = queue.add_scope(KeyScope::namespace("")).ok();
         Parts {
@@ -66,6 +68,7 @@ impl Plan {
             source: self.source,
             queue,
             options,
+            decode,
             resync,
             on_error,
             availability,
@@ -82,6 +85,7 @@ pub(in crate::shared_informer) struct Parts<K> {
     source: MakeSource,
     queue: Arc<dyn Scoped<K>>,
     options: Options,
+    decode: Arc<dyn Decode<K>>,
     resync: Option<Resync>,
     on_error: OnError,
     availability: watch::Sender<Availability>,
@@ -111,7 +115,7 @@ pub struct NamespaceStatus {
     pub watch: WatchStatus,
 }
 
-impl<K: DeserializeOwned + Send + Sync + 'static> Parts<K> {
+impl<K: Send + Sync + 'static> Parts<K> {
     /// Feeds the queue until it is closed.
     pub(in crate::shared_informer) async fn run(&self) {
         let run = async {
@@ -228,7 +232,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Parts<K> {
                 on_error.tell(&InformerError::Namespace { namespace: &name, error });
             }
         };
-        ReflectorBuilder::with_options(source, target, self.options.clone())
+        let decode = self.decode.clone();
+        ReflectorBuilder::new(source, target, Box::new(|_| decode))
+            .with_options(self.options.clone())
             .on_error(on_error)
             .build()
     }
@@ -301,7 +307,7 @@ impl<K> Part<K> {
     }
 }
 
-impl<K: DeserializeOwned + Send + Sync + 'static> Part<K> {
+impl<K: Send + Sync + 'static> Part<K> {
     fn last_version(&self) -> Option<String> {
         self.reflector.get()?.last_sync_resource_version()
     }

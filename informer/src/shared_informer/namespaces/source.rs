@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use super::{Namespaces, Plan};
 use crate::KubeMeta;
 use crate::lister_watcher::ListerWatcher;
+use crate::reflector::Typed;
 use crate::shared_informer::source::Source;
 use crate::shared_informer::{SharedInformer, SharedInformerBuilder};
 
@@ -41,6 +42,9 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> SharedInformer<K> {
     ) -> SharedInformerBuilder<K, KubeMeta> {
         let source = move |namespace: &str| Box::new(source(namespace)) as Box<dyn ListerWatcher>;
         let plan = Plan::new(namespaces.clone(), Box::new(source));
-        SharedInformerBuilder::new(Source::parts(plan), KeyFunc::meta_namespace(KubeMeta))
+        SharedInformerBuilder::new(
+            Source::parts(plan, Box::new(Typed::decoding)),
+            KeyFunc::meta_namespace(KubeMeta),
+        )
     }
 }

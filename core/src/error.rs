@@ -331,8 +331,9 @@ pub enum StoreError {
     Relist(#[from] RelistError),
     /// A heap behind the [`ReflectorStore`](crate::ReflectorStore) trait is closed, or does not
     /// contain the object.
+    #[cfg(feature = "caches")]
     #[error(transparent)]
-    Heap(HeapError),
+    Heap(crate::caches::HeapError),
 }
 
 impl From<OfferError> for StoreError {
@@ -345,40 +346,6 @@ impl From<OfferError> for StoreError {
         }
     }
 }
-
-impl From<HeapError> for StoreError {
-    fn from(error: HeapError) -> Self {
-        match error {
-            HeapError::Key(error) => Self::Key(error),
-            error @ (HeapError::Closed | HeapError::NotFound { .. }) => Self::Heap(error),
-        }
-    }
-}
-
-/// A write to a [`Heap`](crate::Heap) failed. The heap is unchanged.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum HeapError {
-    /// The object has no key.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// The heap is closed.
-    #[error("heap is closed and accepts no objects: stop adding, or create another heap")]
-    Closed,
-    /// The object to delete is not in the heap.
-    #[error(
-        "key {key:?} is not in the heap and was not deleted: it was never added, or was already popped"
-    )]
-    NotFound {
-        /// The key of the object.
-        key: String,
-    },
-}
-
-/// The error that a handler behind a [`Queue`](crate::Queue) returned.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct HandlerError(#[from] pub BoxError);
 
 /// A [`MutationCache`](crate::MutationCache) cannot answer a query, or did not keep a write.
 #[derive(Debug, thiserror::Error)]
@@ -401,23 +368,6 @@ pub enum MutationError {
         /// The object's version, empty if it has none.
         version: String,
     },
-}
-
-/// Stored objects were changed in place.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "cache {cache:?}: {count} stored objects were changed in place: store a changed copy instead; the first was \
-     {before} and is {now}"
-)]
-pub struct Altered {
-    /// The name of the detector.
-    pub cache: String,
-    /// The number of changed objects.
-    pub count: usize,
-    /// The first changed object, as it was when it was stored.
-    pub before: String,
-    /// The first changed object, as it is now.
-    pub now: String,
 }
 
 /// An invalid label selector. Kubernetes rejects it, too.

@@ -11,9 +11,8 @@
 //! * [`Relist`]: a relist in pieces, page by page; its commit finds the deletions.
 //! * [`Lister`]: reads by namespace and by label [`Selector`]. [`MutationCache`]: overlays a
 //!   client's own writes on the store until the watch has delivered them.
-//! * [`ReflectorStore`], [`Store`], [`Queue`]: the traits through which a reflector writes, a
-//!   reader reads and a controller pops. They are implemented by the types above and by [`Fifo`],
-//!   [`Heap`], [`ExpirationCache`] and [`UndeltaStore`].
+//! * [`ReflectorStore`], [`Store`]: the traits through which a reflector writes and a reader reads.
+//! * `caches` (feature `caches`, off by default): client-go's other stores and queues.
 //!
 //! This crate depends on no Kubernetes crate and on no async runtime: it reads metadata through a
 //! [`Meta`] accessor.
@@ -55,6 +54,8 @@
 //! deltas are never merged (as in client-go), so a key whose handler is stuck grows by one delta
 //! per offer. See [`DeltaFifoBuilder::high_water`] for a limit.
 
+#[cfg(feature = "caches")]
+pub mod caches;
 mod delta;
 mod engine;
 mod error;
@@ -62,7 +63,6 @@ mod fifo;
 mod in_order;
 mod key;
 mod meta;
-mod plain;
 mod roles;
 mod scope;
 mod store;
@@ -78,9 +78,8 @@ pub use engine::sync::mutants;
 
 pub use delta::{DeletedFinalStateUnknown, Delta, DeltaObject, DeltaType, Deltas};
 pub use error::{
-    Altered, BoxError, Closed, HandlerError, HeapError, IndexError, KeyError, MutationError,
-    OfferError, PopError, ProcessError, RelistError, ScopeError, SelectorError, StoreError,
-    TransactionError, VersionError, WaitError,
+    BoxError, Closed, IndexError, KeyError, MutationError, OfferError, PopError, ProcessError,
+    RelistError, ScopeError, SelectorError, StoreError, TransactionError, VersionError, WaitError,
 };
 pub use fifo::{
     Batch, BatchReport, Change, Committed, DeltaFifo, DeltaFifoBuilder, Failure, Popped, Refused,
@@ -89,12 +88,10 @@ pub use fifo::{
 pub use in_order::{Event, InOrderFifo, InOrderFifoBuilder, ReplacedAll, Turn};
 pub use key::{ExplicitKey, KeyFunc, KeySource};
 pub use meta::{Labels, Meta, NoMeta};
-pub use plain::{Fifo, Heap, KeyedQueue};
-pub use roles::{ItemHandler, KnownObjects, Queue, ReflectorStore, Store};
+pub use roles::{KnownObjects, ReflectorStore, Store};
 pub use scope::{KeyScope, ScopeId};
 pub use store::{
-    CacheMutationDetector, ExpirationCache, IndexReader, Indexer, IndexerBuilder, Indexers, Lister,
-    MutationCache, MutationCacheBuilder, NAMESPACE_INDEX, NamespaceLister, Selector, Transaction,
-    UndeltaStore, WalkPosition, WalkStep,
+    IndexReader, Indexer, IndexerBuilder, Indexers, Lister, MutationCache, MutationCacheBuilder,
+    NAMESPACE_INDEX, NamespaceLister, Selector, Transaction, WalkPosition, WalkStep,
 };
 pub use version::ResourceVersion;

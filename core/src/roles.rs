@@ -1,28 +1,28 @@
-//! The traits for code that works with any store or queue: client-go's `ReflectorStore`, `Store`
-//! and `Queue`. All three are object safe, so a reflector need not know which store it writes to.
+//! The traits for code that works with any store: client-go's `ReflectorStore` and `Store`. Both
+//! are object safe, so a reflector need not know which store it writes to.
 //!
 //! The inherent methods of each type do more and return more precise errors.
 
 use crate::engine::sync::Arc;
-use crate::error::{BoxError, Closed, HandlerError, KeyError, ProcessError, StoreError};
-use crate::{DeltaFifo, DeltaObject, Deltas, Indexer, Meta};
+use crate::error::{BoxError, KeyError, StoreError};
+use crate::{DeltaFifo, DeltaObject, Indexer, Meta};
 
 /// The target of a reflector (client-go `ReflectorStore`): any store and any queue.
 ///
 /// ```
 /// use std::sync::Arc;
-/// use deltafifo::{DeltaFifo, Fifo, Indexer, KeyFunc, NoMeta, ReflectorStore};
+/// use deltafifo::{DeltaFifo, Indexer, KeyFunc, NoMeta, ReflectorStore};
 ///
 /// let keys = || KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
-/// let (store, fifo) = (Indexer::builder(keys()).build()?, Fifo::new(keys()));
+/// let store = Indexer::builder(keys()).build()?;
 /// let deltas = DeltaFifo::builder(keys()).build();
-/// let fed: [&dyn ReflectorStore<String>; 3] = [&store, &fifo, &deltas];
+/// let fed: [&dyn ReflectorStore<String>; 2] = [&store, &deltas];
 /// for store in fed {
 ///     store.replace(vec![Arc::new("a".to_owned()), Arc::new("b".to_owned())], "7")?;
 ///     store.delete(Arc::new("a".to_owned()).into())?;
 ///     store.bookmark("9");
 /// }
-/// assert_eq!((store.list_keys().len(), fifo.len(), deltas.list_keys().len()), (1, 1, 2));
+/// assert_eq!((store.list_keys().len(), deltas.list_keys().len()), (1, 2));
 /// assert_eq!(store.applied_version().as_deref(), Some("9"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -75,9 +75,8 @@ pub trait ReflectorStore<T>: Send + Sync {
     fn resync(&self) -> Result<(), StoreError>;
 }
 
-/// A store of objects by key (client-go `Store`). A [`Fifo`](crate::Fifo) or a
-/// [`Heap`](crate::Heap) contains the queued objects. A [`DeltaFifo`] is not a `Store`: it
-/// contains deltas, and its objects are in [its store](DeltaFifo::store).
+/// A store of objects by key (client-go `Store`). A [`DeltaFifo`] is not a `Store`: it contains
+/// deltas, and its objects are in [its store](DeltaFifo::store).
 pub trait Store<T>: ReflectorStore<T> {
     /// Returns all objects, in no particular order.
     fn list(&self) -> Vec<Arc<T>>;
@@ -124,61 +123,6 @@ pub trait Store<T>: ReflectorStore<T> {
         self.replace(all, version)?;
         Ok(refused)
     }
-}
-
-/// The handler of [`Queue::process`]: receives an item, and whether the item belongs to the
-/// initial population.
-pub type ItemHandler<'h, Item> = dyn FnMut(&Item, bool) -> Result<(), BoxError> + 'h;
-
-/// A queue that a controller pops (client-go `Queue`).
-///
-/// ```
-/// use std::sync::Arc;
-/// use deltafifo::{DeltaFifo, Deltas, KeyFunc, NoMeta, Queue};
-///
-/// fn run(queue: &dyn Queue<String, Item = Deltas<String>>) -> usize {
-///     let mut handled = 0;
-///     while queue.process(&mut |deltas, _initial| Ok(handled += deltas.len())).is_ok() {}
-///     handled
-/// }
-///
-/// let fifo = DeltaFifo::builder(KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()))).build();
-/// fifo.add(Arc::new("a".to_owned()))?;
-/// fifo.update(Arc::new("a".to_owned()))?;
-/// fifo.close();
-/// assert_eq!(run(&fifo), 2);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub trait Queue<T>: ReflectorStore<T> {
-    /// The type that a handler receives: the deltas of a key, its newest object, or an event.
-    type Item;
-
-    /// Takes the next key or event and calls `handler` with its item (client-go `Pop`). Blocks
-    /// while the queue is empty and open. Items are never put back, whatever the handler returns.
-    /// A queue that is fused with a store applies the item to the store first.
-    ///
-    /// # Errors
-    /// [`ProcessError`] if the queue is closed and empty, if the handler failed or panicked, or
-    /// if an index function of the store failed.
-    fn process(
-        &self,
-        handler: &mut ItemHandler<'_, Self::Item>,
-    ) -> Result<(), ProcessError<HandlerError>>;
-
-    /// Closes the queue. Queued items can still be popped; after that pops return [`Closed`].
-    fn close(&self);
-
-    /// Returns whether [`close`](Self::close) was called.
-    fn is_closed(&self) -> bool;
-
-    /// Returns whether the initial population has been handled. Once true, it stays true.
-    fn has_synced(&self) -> bool;
-
-    /// Blocks until [`has_synced`](Self::has_synced) is true (client-go `HasSyncedChecker`).
-    ///
-    /// # Errors
-    /// [`Closed`] if the queue is closed first.
-    fn wait_for_sync(&self) -> Result<(), Closed>;
 }
 
 impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for Indexer<T, M> {
@@ -265,43 +209,6 @@ impl<T: Send + Sync, M: Meta<T>> ReflectorStore<T> for DeltaFifo<T, M> {
     fn resync(&self) -> Result<(), StoreError> {
         self.resync();
         Ok(())
-    }
-}
-
-impl<T: Send + Sync, M: Meta<T>> Queue<T> for DeltaFifo<T, M> {
-    type Item = Deltas<T>;
-
-    fn process(
-        &self,
-        handler: &mut ItemHandler<'_, Deltas<T>>,
-    ) -> Result<(), ProcessError<HandlerError>> {
-        self.process(|item| {
-            let initial = item.is_in_initial_list();
-            if !self.is_fused() {
-                return Ok(handler(item.deltas(), initial)?);
-            }
-            // `apply` consumes the deltas, and the handler needs them.
-            let deltas = item.deltas().clone();
-            let stored = item.apply(|_| ());
-            handler(&deltas, initial)?;
-            Ok(stored.map_err(BoxError::from)?)
-        })
-    }
-
-    fn close(&self) {
-        self.close();
-    }
-
-    fn is_closed(&self) -> bool {
-        self.is_closed()
-    }
-
-    fn has_synced(&self) -> bool {
-        self.has_synced()
-    }
-
-    fn wait_for_sync(&self) -> Result<(), Closed> {
-        self.wait_for_sync()
     }
 }
 

@@ -153,7 +153,8 @@ impl<'f, T: Send + Sync, M: Meta<T>> Turn<'f, T, M> {
 
     /// Applies the event in hand, which stays in hand, if there is a store. No handler is called,
     /// because it receives the event itself.
-    pub(super) fn store(&mut self) -> Result<(), StoreError> {
+    #[cfg(feature = "caches")]
+    pub(crate) fn store(&mut self) -> Result<(), StoreError> {
         match &self.first {
             Some(entry) if self.fifo.is_fused => {
                 self.fifo.apply(&entry.event, |_, _| (), &mut self.told)

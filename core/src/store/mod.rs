@@ -10,8 +10,6 @@
 pub(crate) mod applied;
 mod apply;
 mod build;
-mod detector;
-mod expiration;
 mod index;
 mod indexer;
 mod indexes;
@@ -20,7 +18,6 @@ mod mutation;
 mod reader;
 mod sole;
 pub(crate) mod transform;
-mod undelta;
 mod walk;
 
 use crate::engine::release::UserCode;
@@ -29,8 +26,6 @@ use crate::engine::table::Table;
 use crate::error::{BoxError, IndexError, StoreError, fallible};
 use crate::store::applied::Applied;
 use crate::{KeyFunc, Meta};
-pub use detector::CacheMutationDetector;
-pub use expiration::ExpirationCache;
 pub(crate) use index::Values;
 pub(crate) use indexer::Parts;
 pub use indexer::{Indexer, IndexerBuilder, Transaction};
@@ -39,7 +34,6 @@ use indexes::Indexes;
 pub use lister::{Lister, NamespaceLister, Selector};
 pub use mutation::{MutationCache, MutationCacheBuilder};
 pub use reader::IndexReader;
-pub use undelta::UndeltaStore;
 pub use walk::{WalkPosition, WalkStep};
 
 /// Name of the built-in index by namespace (client-go `NamespaceIndex`); cluster-scoped objects

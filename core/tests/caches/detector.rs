@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use deltafifo::{CacheMutationDetector, Change, DeltaFifo, Indexer, KeyFunc, NoMeta};
+use deltafifo::caches::CacheMutationDetector;
+use deltafifo::{Change, DeltaFifo, Indexer, KeyFunc, NoMeta};
 use deltafifo_oracle::ManualClock;
 
 struct Pod {

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::common::{Obj, ObjMeta, keys, nameless, obj};
-use deltafifo::{ExpirationCache, ExplicitKey};
+use deltafifo::ExplicitKey;
+use deltafifo::caches::ExpirationCache;
 use deltafifo_oracle::ManualClock;
 
 type Cache = ExpirationCache<Obj, ObjMeta>;

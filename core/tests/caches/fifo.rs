@@ -7,7 +7,8 @@ use std::sync::{Arc, Barrier, Weak, mpsc};
 use std::thread;
 
 use crate::common::{Obj, ObjMeta, ends, keys, nameless, obj, tombstone};
-use deltafifo::{BoxError, Closed, ExplicitKey, Fifo, Heap, KeyFunc, NoMeta, ProcessError};
+use deltafifo::caches::{Fifo, Heap};
+use deltafifo::{BoxError, Closed, ExplicitKey, KeyFunc, NoMeta, ProcessError};
 
 fn fifo() -> Fifo<Obj, ObjMeta> {
     Fifo::new(keys())

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::common::{Obj, ObjMeta, ends, keys, nameless, obj, tombstone};
-use deltafifo::{Closed, ExplicitKey, Heap, HeapError, Indexer, KeyFunc};
+use deltafifo::caches::{Heap, HeapError};
+use deltafifo::{Closed, ExplicitKey, Indexer, KeyFunc};
 
 fn heap() -> Heap<Obj, ObjMeta> {
     Heap::new(keys(), |a, b| a.n < b.n)

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::common::{Obj, ObjMeta, ends, keys, obj};
-use deltafifo::{
-    Closed, DeltaFifo, Deltas, Fifo, Heap, InOrderFifo, IndexReader, Indexer, ProcessError, Queue,
-};
+use deltafifo::caches::{Fifo, Heap, Queue};
+use deltafifo::{Closed, DeltaFifo, Deltas, InOrderFifo, IndexReader, Indexer, ProcessError};
 
 /// An item that has a newest object.
 trait Newest {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Obj, ObjMeta, keys, nameless, obj, show, tombstone, versioned};
+use deltafifo::caches::{ExpirationCache, Fifo, Heap, UndeltaStore};
 use deltafifo::{
-    BoxError, DeltaFifo, ExpirationCache, Fifo, Heap, Indexer, KeyError, OfferError,
-    ReflectorStore, RelistError, Store, StoreError, Transaction, UndeltaStore,
+    BoxError, DeltaFifo, Indexer, KeyError, OfferError, ReflectorStore, RelistError, Store,
+    StoreError, Transaction,
 };
 
 fn indexer() -> Indexer<Obj, ObjMeta> {

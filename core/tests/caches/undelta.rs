@@ -6,7 +6,8 @@ use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::thread;
 
 use crate::common::{Obj, ObjMeta, ends, keys, nameless, obj};
-use deltafifo::{BoxError, Indexer, ReflectorStore, Store, StoreError, UndeltaStore};
+use deltafifo::caches::UndeltaStore;
+use deltafifo::{BoxError, Indexer, ReflectorStore, Store, StoreError};
 
 type Undelta = UndeltaStore<Obj, Indexer<Obj, ObjMeta>>;
 

@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use deltafifo::{
-    CacheMutationDetector, Delta, DeltaFifo, DeltaType, Deltas, ExpirationCache, Fifo, Heap,
-    InOrderFifo, Indexer, KeyFunc, NoMeta,
-};
+use deltafifo::caches::{CacheMutationDetector, ExpirationCache, Fifo, Heap};
+use deltafifo::{Delta, DeltaFifo, DeltaType, Deltas, InOrderFifo, Indexer, KeyFunc, NoMeta};
 
 /// Counts its drop and panics in it.
 struct Bomb {

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::{keys, nameless, obj, tombstone};
 use crate::rig::{Fifo, bare, events, notified, over, show_event};
+use deltafifo::caches::Queue;
 use deltafifo::{
-    Closed, Event, InOrderFifo, KeyError, KeyFunc, NoMeta, OfferError, ProcessError, Queue,
+    Closed, Event, InOrderFifo, KeyError, KeyFunc, NoMeta, OfferError, ProcessError,
     ReflectorStore, RelistError, StoreError,
 };
 

@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use deltafifo::{ExpirationCache, KeyError};
+use deltafifo::KeyError;
+use deltafifo::caches::ExpirationCache;
 
 use super::specs::{Created, KeySpec, ObjectSpec, sorted};
 use crate::{ManualClock, Obj, ObjMeta, key_func};

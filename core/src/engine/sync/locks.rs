@@ -13,6 +13,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use count::Held;
 pub use count::held;
+#[cfg(feature = "caches")]
 pub(crate) use count::uncounted;
 
 /// Asserts, in debug builds, that the current thread holds no lock. Called before user code runs.
@@ -159,6 +160,7 @@ mod count {
 
     /// Runs user code that is documented to run under a lock of ours.
     #[inline]
+    #[cfg(feature = "caches")]
     pub(crate) fn uncounted<R>(user_code: impl FnOnce() -> R) -> R {
         user_code()
     }
@@ -195,6 +197,7 @@ mod count {
 
     /// Runs user code that is documented to run under a lock of ours. It may call other queues and
     /// stores, whose user code does not count the locks that are held here.
+    #[cfg(feature = "caches")]
     pub(crate) fn uncounted<R>(user_code: impl FnOnce() -> R) -> R {
         struct Restore(usize);
 

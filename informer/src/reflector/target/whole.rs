@@ -52,8 +52,8 @@ impl<K: Send + Sync + 'static, M: Meta<K>> Target<K> for InOrderFifo<K, M> {
     }
 }
 
-/// Any [`Store`] as a target: an [`Indexer`](deltafifo::Indexer), an
-/// [`UndeltaStore`](deltafifo::UndeltaStore), a [`Fifo`](deltafifo::Fifo), …
+/// Any [`Store`] as a target: an [`Indexer`](deltafifo::Indexer), or one of the stores and queues
+/// of `deltafifo::caches` (feature `caches` of `deltafifo`).
 ///
 /// Its keys must be `namespace/name`, or `name`; with other keys an object that cannot be decoded
 /// counts as deleted. An object of a list that the store refuses is reported, and

@@ -7,7 +7,8 @@ use std::panic::resume_unwind;
 use std::slice::Iter;
 use std::sync::Arc;
 
-use deltafifo::{BoxError, Closed, Fifo, Heap, HeapError, KeyedQueue, ProcessError};
+use deltafifo::caches::{Fifo, Heap, HeapError, KeyedQueue};
+use deltafifo::{BoxError, Closed, ProcessError};
 
 use super::specs::{Created, KeySpec, ObjectSpec, keys, sorted};
 use crate::{Obj, ObjMeta, key_func};

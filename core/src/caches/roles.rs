@@ -1,10 +1,9 @@
 //! The store and queue traits for `Fifo` and `Heap`.
 
-use super::{Fifo, Heap};
+use super::{Fifo, HandlerError, Heap, HeapError, ItemHandler, Queue};
 use crate::engine::sync::Arc;
-use crate::error::{Closed, HandlerError, HeapError, KeyError, ProcessError, StoreError};
-use crate::roles::ItemHandler;
-use crate::{DeltaObject, Meta, Queue, ReflectorStore, Store};
+use crate::error::{Closed, KeyError, ProcessError, StoreError};
+use crate::{DeltaObject, Meta, ReflectorStore, Store};
 
 macro_rules! as_store_and_queue {
     ($name:ident, $delete:expr) => {

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use crate::engine::clock::{Clock, system};
 use crate::engine::release::{OneByOne, UserCode};
 use crate::engine::sync::{Arc, Mutex, assert_none_held};
-use crate::error::Altered;
 
 type Snapshot<T, S> = UserCode<Box<dyn Fn(&T) -> S + Send + Sync>>;
 
@@ -24,7 +23,7 @@ const RETAINED: Duration = Duration::from_secs(2 * 60);
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
-/// use deltafifo::CacheMutationDetector;
+/// use deltafifo::caches::CacheMutationDetector;
 ///
 /// let detector = CacheMutationDetector::new("pods", |pod: &Mutex<String>| pod.lock().unwrap().clone());
 /// let pod = Arc::new(Mutex::new("v1".to_owned()));
@@ -117,4 +116,21 @@ impl<T, S: PartialEq + Debug> CacheMutationDetector<T, S> {
         }
         OneByOne(watched.older.iter().chain(&*watched.newer).cloned().collect())
     }
+}
+
+/// Stored objects were changed in place.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cache {cache:?}: {count} stored objects were changed in place: store a changed copy instead; the first was \
+     {before} and is {now}"
+)]
+pub struct Altered {
+    /// The name of the detector.
+    pub cache: String,
+    /// The number of changed objects.
+    pub count: usize,
+    /// The first changed object, as it was when it was stored.
+    pub before: String,
+    /// The first changed object, as it is now.
+    pub now: String,
 }

@@ -21,7 +21,8 @@ type Push<T> = UserCode<Box<dyn Fn(Vec<Arc<T>>) + Send + Sync>>;
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
-/// use deltafifo::{Indexer, KeyFunc, NoMeta, ReflectorStore, UndeltaStore};
+/// use deltafifo::caches::UndeltaStore;
+/// use deltafifo::{Indexer, KeyFunc, NoMeta, ReflectorStore};
 ///
 /// let sizes = Arc::new(Mutex::new(Vec::new()));
 /// let seen = sizes.clone();

@@ -5,14 +5,14 @@ use std::ops::Deref;
 use super::KeyedQueue;
 use crate::engine::sync::Arc;
 use crate::engine::sync::locks::uncounted;
-use crate::error::{HeapError, ProcessError};
+use crate::error::{KeyError, ProcessError, StoreError};
 use crate::{KeyFunc, KeySource, Meta};
 
 /// A queue of the newest object per key, least first (client-go `Heap`). Dereferences to
 /// [`KeyedQueue`], which has the common methods.
 ///
 /// A key's place depends on its newest object. Of equal objects, the one whose key was added
-/// first comes first. Unlike a [`Fifo`](crate::Fifo), and as in client-go, it accepts nothing
+/// first comes first. Unlike a [`Fifo`](crate::caches::Fifo), and as in client-go, it accepts nothing
 /// after its close. Every operation on one key is O(log queued), also in calls of the order
 /// function.
 ///
@@ -22,7 +22,8 @@ use crate::{KeyFunc, KeySource, Meta};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use deltafifo::{Heap, KeyFunc, NoMeta};
+/// use deltafifo::caches::Heap;
+/// use deltafifo::{KeyFunc, NoMeta};
 ///
 /// struct Job { name: &'static str, due: u32 }
 /// let keys = KeyFunc::custom(NoMeta, |job: &Job| Ok(job.name.to_owned()));
@@ -132,5 +133,34 @@ impl<T, M> Deref for Heap<T, M> {
 
     fn deref(&self) -> &KeyedQueue<T, M> {
         &self.queue
+    }
+}
+
+/// A write to a [`Heap`](crate::caches::Heap) failed. The heap is unchanged.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HeapError {
+    /// The object has no key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The heap is closed.
+    #[error("heap is closed and accepts no objects: stop adding, or create another heap")]
+    Closed,
+    /// The object to delete is not in the heap.
+    #[error(
+        "key {key:?} is not in the heap and was not deleted: it was never added, or was already popped"
+    )]
+    NotFound {
+        /// The key of the object.
+        key: String,
+    },
+}
+
+impl From<HeapError> for StoreError {
+    fn from(error: HeapError) -> Self {
+        match error {
+            HeapError::Key(error) => Self::Key(error),
+            error @ (HeapError::Closed | HeapError::NotFound { .. }) => Self::Heap(error),
+        }
     }
 }

@@ -24,7 +24,8 @@ type Policy<T> = UserCode<Box<dyn Fn(&T, Duration) -> bool + Send + Sync>>;
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
-/// use deltafifo::{ExpirationCache, KeyFunc, NoMeta};
+/// use deltafifo::caches::ExpirationCache;
+/// use deltafifo::{KeyFunc, NoMeta};
 ///
 /// let keys = || KeyFunc::custom(NoMeta, |name: &String| Ok(name.clone()));
 /// let tokens = ExpirationCache::with_ttl(keys(), Duration::from_secs(600));

@@ -17,7 +17,8 @@ use crate::{KeyFunc, KeySource, Meta};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use deltafifo::{Fifo, KeyFunc, NoMeta};
+/// use deltafifo::caches::Fifo;
+/// use deltafifo::{KeyFunc, NoMeta};
 ///
 /// let fifo = Fifo::new(KeyFunc::custom(NoMeta, |(name, _): &(&str, u32)| Ok((*name).to_owned())));
 /// for object in [("a", 1), ("b", 1), ("c", 1), ("a", 2)] {

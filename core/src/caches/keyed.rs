@@ -16,8 +16,8 @@ use crate::engine::wait::wait;
 use crate::error::{Closed, FirstPanic, KeyError, ProcessError, panic_message};
 use crate::{KeyFunc, KeySource, Meta};
 
-/// The common methods of [`Fifo`](crate::caches::Fifo) and [`Heap`](crate::caches::Heap), which dereference to
-/// this type.
+/// The common methods of [`Fifo`](crate::caches::Fifo) and [`Heap`](crate::caches::Heap), which
+/// dereference to this type.
 ///
 /// Any number of producers and consumers. Handlers of the same key never run at the same time;
 /// handlers of different keys run in parallel, with no lock held.

@@ -1,8 +1,8 @@
 //! client-go's other stores and queues, for programs that are moved from Go. Feature `caches`, off
 //! by default.
 //!
-//! * [`Fifo`] and [`Heap`]: queues of the newest object per key (client-go `FIFO`, `Heap`). Each has
-//!   one lock, held briefly; no handler, key function or object drop runs under it. The order
+//! * [`Fifo`] and [`Heap`]: queues of the newest object per key (client-go `FIFO`, `Heap`). Each
+//!   has one lock, held briefly; no handler, key function or object drop runs under it. The order
 //!   function of a heap is the only user code that does. They keep no history: a deletion removes
 //!   its key from the queue, and no consumer is notified of it. If deletions matter, or for a
 //!   million objects, use [`DeltaFifo`](crate::DeltaFifo).
